@@ -1,0 +1,16 @@
+//! Bindings to DPDK 22.11: generated for an allow-list of names, plus a C shim
+//! for the functions that DPDK keeps inline in its headers. No logic is here;
+//! the safe layer is the crate `weft-dpdk`.
+
+#![allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    unsafe_op_in_unsafe_fn,
+    unnecessary_transmutes
+)]
+
+include!(concat!(env!("OUT_DIR"), "/bindings.rs"));

@@ -1,0 +1,62 @@
+#define _GNU_SOURCE /* fopencookie */
+#include "shim.h"
+
+int weft_errno(void)
+{
+	return rte_errno;
+}
+
+int weft_log_to(ssize_t (*write)(void *, const char *, size_t))
+{
+	FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = write });
+
+	if (stream == NULL)
+		return -1;
+	setvbuf(stream, NULL, _IOLBF, BUFSIZ);
+	return rte_openlog_stream(stream);
+}
+
+unsigned int weft_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+uint16_t weft_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count)
+{
+	return rte_eth_rx_burst(port, queue, packets, count);
+}
+
+uint16_t weft_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count)
+{
+	return rte_eth_tx_burst(port, queue, packets, count);
+}
+
+struct rte_mbuf *weft_mbuf_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int weft_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **packets, unsigned int count)
+{
+	return rte_pktmbuf_alloc_bulk(pool, packets, count);
+}
+
+void weft_mbuf_free(struct rte_mbuf *packet)
+{
+	rte_pktmbuf_free(packet);
+}
+
+unsigned int weft_ring_enqueue_burst(struct rte_ring *ring, void *const *objects, unsigned int count)
+{
+	return rte_ring_enqueue_burst(ring, objects, count, NULL);
+}
+
+unsigned int weft_ring_dequeue_burst(struct rte_ring *ring, void **objects, unsigned int count)
+{
+	return rte_ring_dequeue_burst(ring, objects, count, NULL);
+}
+
+unsigned int weft_ring_count(const struct rte_ring *ring)
+{
+	return rte_ring_count(ring);
+}

@@ -1,0 +1,30 @@
+/* What DPDK keeps inline in its headers, as functions that can be linked. */
+#ifndef WEFT_SHIM_H
+#define WEFT_SHIM_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_eth_ring.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+#include <rte_version.h>
+
+int weft_errno(void);
+int weft_log_to(ssize_t (*write)(void *, const char *, size_t));
+unsigned int weft_lcore_id(void);
+uint16_t weft_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count);
+uint16_t weft_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count);
+struct rte_mbuf *weft_mbuf_alloc(struct rte_mempool *pool);
+int weft_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **packets, unsigned int count);
+void weft_mbuf_free(struct rte_mbuf *packet);
+unsigned int weft_ring_enqueue_burst(struct rte_ring *ring, void *const *objects, unsigned int count);
+unsigned int weft_ring_dequeue_burst(struct rte_ring *ring, void **objects, unsigned int count);
+unsigned int weft_ring_count(const struct rte_ring *ring);
+
+#endif

@@ -1,0 +1,136 @@
+//! DPDK's environment (EAL), started once per process.
+
+use std::ffi::CString;
+use std::io;
+use std::sync::{Mutex, OnceLock};
+use std::{fs, thread};
+
+use weft_dpdk_sys as sys;
+
+use crate::error::{Error, Result};
+use crate::log;
+
+/// How to start the environment.
+#[derive(Clone, Debug)]
+pub struct EalOptions {
+    /// Megabytes for all pools and rings, reserved and touched at once.
+    pub memory_megabytes: u32,
+    /// PCI devices to look at, by address (`0000:03:00.0`). The bus is left
+    /// alone when there is none.
+    pub pci: Vec<String>,
+    /// Take huge pages when enough of them are free.
+    pub huge_pages: bool,
+}
+
+impl Default for EalOptions {
+    fn default() -> Self {
+        EalOptions { memory_megabytes: 256, pci: Vec::new(), huge_pages: true }
+    }
+}
+
+/// Proof that the environment stands. It lives as long as the process.
+#[derive(Debug)]
+pub struct Eal {
+    huge_pages: bool,
+}
+
+static EAL: OnceLock<Eal> = OnceLock::new();
+static STARTING: Mutex<()> = Mutex::new(());
+
+impl Eal {
+    /// Starts the environment, or returns the one that stands already; the
+    /// options of later calls are not looked at.
+    ///
+    /// # Errors
+    /// [`Error::Start`] with what DPDK said, for example when the memory asked
+    /// for is not there.
+    pub fn start(options: &EalOptions) -> Result<&'static Eal> {
+        let _one_at_a_time = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(eal) = EAL.get() {
+            return Ok(eal);
+        }
+        let huge_pages = options.huge_pages && enough_huge_pages(options.memory_megabytes);
+        let arguments = arguments(options, huge_pages);
+        // Initialisation binds its thread to one core, so it gets one of its own.
+        thread::spawn(move || initialise(&arguments))
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("initialisation panicked")))
+            .map_err(|reason| Error::Start { reason, log: log::said() })?;
+        Ok(EAL.get_or_init(|| Eal { huge_pages }))
+    }
+
+    /// Whether the pools lie in huge pages.
+    pub fn has_huge_pages(&self) -> bool {
+        self.huge_pages
+    }
+
+    /// Version of the DPDK that is linked, such as `DPDK 22.11.11`.
+    pub fn version(&self) -> String {
+        // SAFETY: returns a static C string.
+        unsafe { std::ffi::CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
+    }
+
+    /// Makes the calling thread known to DPDK, so that pools give it a cache of
+    /// its own. The thread is forgotten when the registration is dropped.
+    pub fn register_thread(&self) -> Registration {
+        // SAFETY: the environment stands; registering twice is refused, not wrong.
+        let registered = unsafe { sys::rte_thread_register() } == 0;
+        Registration { registered, _stays_on_its_thread: std::marker::PhantomData }
+    }
+}
+
+/// A thread known to DPDK; see [`Eal::register_thread`].
+#[derive(Debug)]
+pub struct Registration {
+    registered: bool,
+    _stays_on_its_thread: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.registered {
+            // SAFETY: this thread registered itself and is not an EAL thread.
+            unsafe { sys::rte_thread_unregister() };
+        }
+    }
+}
+
+/// Whether the machine has that many megabytes of free 2 MB pages and lets us
+/// map them.
+fn enough_huge_pages(megabytes: u32) -> bool {
+    let free = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok())
+        .unwrap_or(0);
+    free * 2 >= u64::from(megabytes)
+}
+
+fn arguments(options: &EalOptions, huge_pages: bool) -> Vec<CString> {
+    let mut arguments = vec!["weft".to_owned()];
+    let mut add = |text: &str| arguments.extend(text.split(' ').map(str::to_owned));
+    add("--no-telemetry --log-level=warning");
+    add(&format!("-m {}", options.memory_megabytes));
+    // One lcore that may run anywhere: workers are our own threads.
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    add(&format!("--lcores 0@(0-{})", cores - 1));
+    if huge_pages {
+        add("--in-memory --single-file-segments");
+    } else {
+        add("--no-huge --no-shconf");
+    }
+    if options.pci.is_empty() {
+        add("--no-pci");
+    }
+    for address in &options.pci {
+        add(&format!("-a {address}"));
+    }
+    arguments.iter().map(|text| CString::new(text.as_str()).unwrap_or_default()).collect()
+}
+
+fn initialise(arguments: &[CString]) -> io::Result<()> {
+    log::capture();
+    let mut pointers: Vec<_> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
+    // SAFETY: the strings outlive the call, and DPDK keeps copies of its own.
+    let status = unsafe { sys::rte_eal_init(pointers.len() as i32, pointers.as_mut_ptr()) };
+    if status < 0 { Err(crate::error::last()) } else { Ok(()) }
+}

@@ -1,0 +1,44 @@
+//! The safe layer over DPDK.
+//!
+//! Five nouns carry a packet: an [`Eal`] is the environment, started once per
+//! process; a [`Pool`] holds the buffers; a [`Packet`] is one owned buffer and
+//! the [`Annotations`] that travel with it; a [`Batch`] is up to
+//! [`Batch::CAPACITY`] of them; a [`Port`] is one Ethernet device, named by its
+//! DPDK device string, whose queues are handed out as [`RxQueue`] and
+//! [`TxQueue`]. Beside them stand the [`Ring`], which hands packets or commands
+//! from one thread to another, and the [`Table`], which finds many keys at once.
+//!
+//! Nothing else in Weft sees a DPDK pointer, and apart from the bindings this
+//! is the only crate on the way of a packet that contains `unsafe`.
+//!
+//! ```no_run
+//! use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions};
+//!
+//! let eal = Eal::start(&EalOptions::default())?;
+//! let pool = Pool::new(eal, "packets", 2047)?;
+//! let port = Port::open(eal, "net_null0,size=64", &PortOptions::default(), &pool)?;
+//! let (mut rx, mut tx) = (port.take_rx(0).unwrap(), port.take_tx(0).unwrap());
+//! let mut batch = Batch::new();
+//! rx.receive(&mut batch, 32);
+//! tx.transmit(&mut batch);
+//! # Ok::<(), weft_dpdk::Error>(())
+//! ```
+
+mod batch;
+mod eal;
+mod error;
+mod log;
+mod packet;
+mod pool;
+mod port;
+mod ring;
+mod ring_port;
+pub mod tsc;
+
+pub use batch::Batch;
+pub use eal::{Eal, EalOptions, Registration};
+pub use error::{Error, Result};
+pub use packet::{Annotations, Packet, TAG_SLOTS};
+pub use pool::Pool;
+pub use port::{Link, Port, PortOptions, PortStatistics, RxQueue, TxQueue};
+pub use ring::{Consumer, Producer, Ring};

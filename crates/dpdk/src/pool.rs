@@ -1,0 +1,123 @@
+//! Pools of packet buffers.
+
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weft_dpdk_sys as sys;
+
+use crate::batch::Batch;
+use crate::eal::Eal;
+use crate::error::{self, Error, Result};
+use crate::packet::{ANNOTATION_BYTES, Packet};
+
+/// Buffers that each registered thread keeps at hand.
+const THREAD_CACHE: u32 = 256;
+
+/// A pool of packet buffers, cheap to clone; freed with its last clone.
+///
+/// Every buffer has room for [`Annotations`](crate::Annotations), a headroom of
+/// 128 bytes for headers that are put in front, and
+/// [`Pool::PACKET_BYTES`] bytes of packet.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pool: NonNull<sys::rte_mempool>,
+    size: u32,
+}
+
+// SAFETY: a mempool is made for use by any number of threads.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Pool {
+    /// Longest packet that fits, in bytes.
+    pub const PACKET_BYTES: usize = 2048;
+
+    /// Makes a pool of `size` buffers; 2ⁿ − 1 uses memory best. `name` need not
+    /// be unique.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] when there is not enough memory.
+    pub fn new(_: &Eal, name: &str, size: u32) -> Result<Pool> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        // DPDK wants names unique and at most 25 bytes long.
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+        let name = CString::new(format!("{name}-{serial}")).unwrap_or_default();
+        // SAFETY: the environment stands, as its proof was given.
+        let pool = unsafe {
+            sys::rte_pktmbuf_pool_create(
+                name.as_ptr(),
+                size,
+                THREAD_CACHE.min(size / 2),
+                ANNOTATION_BYTES as u16,
+                (sys::RTE_PKTMBUF_HEADROOM as usize + Self::PACKET_BYTES) as u16,
+                sys::rte_socket_id() as i32,
+            )
+        };
+        NonNull::new(pool)
+            .map(|pool| Pool(Arc::new(Inner { pool, size })))
+            .ok_or_else(|| Error::Pool { packets: size, reason: error::last() })
+    }
+
+    /// An empty packet, or none when the pool is exhausted.
+    #[inline]
+    pub fn allocate(&self) -> Option<Packet> {
+        // SAFETY: the pool lives as long as `self`.
+        unsafe { Packet::from_raw(sys::weft_mbuf_alloc(self.as_ptr())) }
+    }
+
+    /// A packet that holds `bytes`, or none when the pool is exhausted or the
+    /// bytes do not fit.
+    pub fn packet(&self, bytes: &[u8]) -> Option<Packet> {
+        let mut packet = self.allocate()?;
+        packet.append(bytes.len())?.copy_from_slice(bytes);
+        Some(packet)
+    }
+
+    /// Adds `count` empty packets to `batch`; all of them or none.
+    #[inline]
+    pub fn allocate_bulk(&self, batch: &mut Batch, count: usize) -> bool {
+        batch.fill(count, |room, count| {
+            // SAFETY: `room` has space for `count` pointers, and on success all
+            // of them are valid packets that are now ours.
+            match unsafe { sys::weft_mbuf_alloc_bulk(self.as_ptr(), room, count as u32) } {
+                0 => count,
+                _ => 0,
+            }
+        }) == count
+    }
+
+    /// Buffers that are in nobody's hands.
+    pub fn available(&self) -> u32 {
+        // SAFETY: the pool lives as long as `self`.
+        unsafe { sys::rte_mempool_avail_count(self.as_ptr()) }
+    }
+
+    /// Buffers in all.
+    pub fn size(&self) -> u32 {
+        self.0.size
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
+        self.0.pool.as_ptr()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A packet or a device may still point into the pool; memory that is
+        // leaked is better than memory that is used after it was freed.
+        // SAFETY: the pool is valid until here.
+        unsafe {
+            if sys::rte_mempool_avail_count(self.pool.as_ptr()) == self.size {
+                sys::rte_mempool_free(self.pool.as_ptr());
+            }
+        }
+    }
+}
