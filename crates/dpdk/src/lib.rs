@@ -33,6 +33,7 @@ mod pool;
 mod port;
 mod ring;
 mod ring_port;
+mod table;
 pub mod tsc;
 
 pub use batch::Batch;
@@ -42,3 +43,4 @@ pub use packet::{Annotations, Packet, TAG_SLOTS};
 pub use pool::Pool;
 pub use port::{Link, Port, PortOptions, PortStatistics, RxQueue, TxQueue};
 pub use ring::{Consumer, Producer, Ring};
+pub use table::{Full, Key, Table, prefetch};
