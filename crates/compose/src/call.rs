@@ -1,0 +1,229 @@
+//! *Call*: the function runs in the worker's thread.
+//!
+//! The loop over the burst is here, once, with `process` inlined into it. A
+//! panic is caught around the loop, not around each packet: the set of packets
+//! still to do lies outside, so its lowest position names the one at fault.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrayvec::ArrayVec;
+use weft_dpdk::{Annotations, Batch, Pool};
+use weft_function::{
+    ConfigError, ContextError, Emit, Reason, Scope, Setup, UserPlaneFunction, Verdict,
+};
+
+use crate::instance::{Burst, Instance, Outcome};
+use crate::kind::{Kind, Settings};
+use crate::positions::Positions;
+use crate::slab::{Slab, SlotShift};
+
+/// Slabs smaller than this stay in the nearest cache by themselves.
+const PREFETCH_BYTES: usize = 16 << 10;
+
+pub(crate) struct Called<F: UserPlaneFunction> {
+    function: F,
+    contexts: Slab<F::Context>,
+    scope: Scope,
+    kind: &'static Kind,
+}
+
+impl<F: UserPlaneFunction> Called<F> {
+    pub(crate) fn new(
+        function: F,
+        setup: &Setup<'_>,
+        shift: SlotShift,
+        kind: &'static Kind,
+    ) -> Called<F> {
+        let scope = function.scope();
+        Called { function, contexts: Slab::new(setup.contexts, shift), scope, kind }
+    }
+
+    fn slot(&self, annotations: &Annotations) -> u32 {
+        match self.scope {
+            Scope::User => annotations.user,
+            Scope::Bearer => annotations.bearer,
+            Scope::Group => annotations.group,
+        }
+    }
+
+    fn prefetch(&self, packets: &Batch, selected: Positions) {
+        let bytes = self.contexts.capacity() * size_of::<F::Context>();
+        if bytes >= PREFETCH_BYTES {
+            for position in selected {
+                self.contexts.prefetch(self.slot(packets[position].annotations()));
+            }
+        }
+    }
+
+    /// Handles what is left in `remaining`, taking each packet out of it once
+    /// it is done.
+    fn process(
+        &mut self,
+        packets: &mut Batch,
+        remaining: &mut Positions,
+        emit: &mut Emit<'_>,
+        verdicts: &mut Verdicts<'_>,
+    ) {
+        while let Some(position) = remaining.lowest() {
+            // A context of no size is the same for all: no need to find it.
+            let slot = match size_of::<F::Context>() {
+                0 => 0,
+                _ => self.slot(packets[position].annotations()),
+            };
+            if let Some(context) = self.contexts.get_mut(slot) {
+                emit.at(position);
+                match self.function.process(&mut packets[position], context, emit) {
+                    Verdict::Forward => {}
+                    Verdict::Drop(reason) => verdicts.drop(position, self.kind.drops, reason),
+                    Verdict::Keep => verdicts.keep(position, self.kind.drops, emit),
+                }
+            }
+            remaining.remove(position);
+        }
+    }
+}
+
+/// The verdicts other than to forward.
+struct Verdicts<'a> {
+    dropped: &'a mut Positions,
+    reasons: &'a mut [u8; Batch::CAPACITY],
+    kept: &'a mut Positions,
+}
+
+impl Verdicts<'_> {
+    #[cold]
+    fn drop(&mut self, position: usize, known: &[Reason], reason: Reason) {
+        self.dropped.insert(position);
+        // A reason that was not declared counts as the last one.
+        let index = known.iter().position(|one| *one == reason).unwrap_or(known.len());
+        self.reasons[position] = index as u8;
+    }
+
+    #[cold]
+    fn keep(&mut self, position: usize, known: &[Reason], emit: &mut Emit<'_>) {
+        match emit.keep() {
+            true => self.kept.insert(position),
+            false => self.drop(position, known, crate::PANIC),
+        }
+    }
+}
+
+impl<F: UserPlaneFunction> Instance for Called<F> {
+    fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    fn visit(&mut self, burst: &mut Burst, selected: Positions, outcome: &mut Outcome) {
+        self.prefetch(&burst.packets, selected);
+        let mut remaining = selected;
+        let Outcome { dropped, reasons, kept, emissions, refused, resets } = outcome;
+        let mut emit = Emit::new(burst.now, &burst.pool, emissions);
+        let mut verdicts = Verdicts { dropped, reasons, kept };
+        loop {
+            let packets = &mut burst.packets;
+            let (emit, verdicts) = (&mut emit, &mut verdicts);
+            // The function and its contexts are whole after a panic: the
+            // context in hand is replaced below, and a function that breaks
+            // itself only harms its own packets.
+            let run = AssertUnwindSafe(|| self.process(packets, &mut remaining, emit, verdicts));
+            if catch_unwind(run).is_ok() {
+                break;
+            }
+            let Some(position) = remaining.next() else { break };
+            verdicts.dropped.insert(position);
+            verdicts.reasons[position] = self.kind.drops.len() as u8;
+            let slot = self.slot(burst.packets[position].annotations());
+            self.reset(slot, resets);
+        }
+        *refused += emit.refused();
+    }
+
+    fn timer(&mut self, slot: u32, now: u64, pool: &Pool, outcome: &mut Outcome) {
+        let mut emit = Emit::new(now, pool, &mut outcome.emissions);
+        let Some(context) = self.contexts.get_mut(slot) else { return };
+        let run = AssertUnwindSafe(|| self.function.timer(context, &mut emit));
+        let panicked = catch_unwind(run).is_err();
+        outcome.refused += emit.refused();
+        if panicked {
+            self.reset(slot, &mut outcome.resets);
+        }
+    }
+
+    fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
+        match settings.0.downcast_ref::<F::Settings>() {
+            Some(settings) => self.function.check(settings, count),
+            None => Err(ConfigError::at("", format!("settings that are not for {}", F::NAME))),
+        }
+    }
+
+    fn configure(&mut self, slot: u32, settings: &Settings, nth: u32) {
+        if let Some(context) = self.contexts.get_mut(slot)
+            && let Some(settings) = settings.0.downcast_ref::<F::Settings>()
+        {
+            self.function.configure(context, settings, nth);
+        }
+    }
+
+    fn release(&mut self, slot: u32) {
+        if let Some(context) = self.contexts.get_mut(slot) {
+            let context = std::mem::take(context);
+            let run = AssertUnwindSafe(|| self.function.release(context));
+            // A context that cannot be given back is forgotten all the same.
+            drop(catch_unwind(run));
+        }
+    }
+
+    fn export(&self, slot: u32, out: &mut Vec<u8>) {
+        if let Some(context) = self.contexts.get(slot) {
+            out.extend_from_slice(&F::CONTEXT_VERSION.to_le_bytes());
+            self.function.export(context, out);
+        }
+    }
+
+    fn import(&mut self, slot: u32, bytes: &[u8]) -> Result<(), ContextError> {
+        let (version, bytes) = bytes.split_first_chunk().ok_or(ContextError::Damaged)?;
+        let context = self.function.import(u16::from_le_bytes(*version), bytes)?;
+        match self.contexts.get_mut(slot) {
+            Some(place) => *place = context,
+            None => self.function.release(context),
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, previous: &mut dyn Instance) -> bool {
+        let Some(previous) = previous.as_any().downcast_mut::<Self>() else { return false };
+        if previous.scope != self.scope || previous.contexts.capacity() != self.contexts.capacity()
+        {
+            return false;
+        }
+        std::mem::swap(&mut self.contexts, &mut previous.contexts);
+        self.function.adopt(&mut previous.function);
+        true
+    }
+
+    fn show(&self, slot: u32) -> Vec<(&'static str, u64)> {
+        self.contexts.get(slot).map(|context| self.function.show(context)).unwrap_or_default()
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl<F: UserPlaneFunction> Called<F> {
+    /// Replaces a context that a panic may have left half changed. It is not
+    /// given to `release`, which would have to trust it.
+    #[cold]
+    fn reset(&mut self, slot: u32, outcome: &mut ArrayVec<u32, { Batch::CAPACITY }>) {
+        if let Some(context) = self.contexts.get_mut(slot) {
+            *context = F::Context::default();
+            // No more positions than this can panic in one burst.
+            let _ = outcome.try_push(slot);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The one interface through which the forwarding element sees a function.
+
+use std::any::Any;
+
+use arrayvec::ArrayVec;
+use weft_dpdk::{Batch, Pool};
+use weft_function::{ConfigError, ContextError, Emissions, Reason, Scope};
+
+use crate::kind::{Kind, Settings};
+use crate::positions::Positions;
+
+/// Reason of the drop of a packet in whose handling a function panicked.
+pub const PANIC: Reason = Reason("function_panic");
+
+/// The packets of one burst and the time they are handled at.
+#[derive(Debug)]
+pub struct Burst {
+    /// The packets, in the order they came; a position stays what it is until
+    /// the burst is done.
+    pub packets: Batch,
+    /// Nanoseconds since the node started.
+    pub now: u64,
+    /// Where emitted packets come from.
+    pub pool: Pool,
+}
+
+/// What came of a visit.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Positions that were dropped.
+    pub dropped: Positions,
+    /// Why: for each dropped position an index into the function's reasons,
+    /// with [`PANIC`] behind the last.
+    pub reasons: [u8; Batch::CAPACITY],
+    /// Positions that are kept.
+    pub kept: Positions,
+    /// What the function asked for, in order.
+    pub emissions: Emissions,
+    /// Packets that could not be emitted for want of room.
+    pub refused: u64,
+    /// Slots whose contexts were reset, one for each panic that was caught.
+    pub resets: ArrayVec<u32, { Batch::CAPACITY }>,
+}
+
+impl Default for Outcome {
+    fn default() -> Self {
+        Outcome {
+            dropped: Positions::NONE,
+            reasons: [0; Batch::CAPACITY],
+            kept: Positions::NONE,
+            emissions: Emissions::new(),
+            refused: 0,
+            resets: ArrayVec::new(),
+        }
+    }
+}
+
+impl Outcome {
+    /// Makes it ready for the next visit.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.dropped = Positions::NONE;
+        self.kept = Positions::NONE;
+        self.emissions.clear();
+        self.refused = 0;
+        self.resets.clear();
+    }
+}
+
+/// A function at work in a worker, whatever its composition.
+pub trait Instance: Send {
+    /// What function it is.
+    fn kind(&self) -> &'static Kind;
+
+    /// Whose contexts it keeps.
+    fn scope(&self) -> Scope;
+
+    /// Handles the packets at `selected`. Those that are neither dropped nor
+    /// kept in `outcome` go on.
+    fn visit(&mut self, burst: &mut Burst, selected: Positions, outcome: &mut Outcome);
+
+    /// A timer of the context at `slot` has run out.
+    fn timer(&mut self, slot: u32, now: u64, pool: &Pool, outcome: &mut Outcome);
+
+    /// Checks settings for `count` users in a row, without applying them.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the path of what is wrong.
+    fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError>;
+
+    /// Gives the context at `slot` its settings, those of the `nth` user of
+    /// the users they were written for.
+    fn configure(&mut self, slot: u32, settings: &Settings, nth: u32);
+
+    /// Gives back the context at `slot` and leaves a fresh one.
+    fn release(&mut self, slot: u32);
+
+    /// Writes the context at `slot`: the version and then the bytes of
+    /// [`UserPlaneFunction::export`](weft_function::UserPlaneFunction::export).
+    fn export(&self, slot: u32, out: &mut Vec<u8>);
+
+    /// Puts an exported context at `slot`.
+    ///
+    /// # Errors
+    /// [`ContextError`]; the context at `slot` is then as it was.
+    fn import(&mut self, slot: u32, bytes: &[u8]) -> Result<(), ContextError>;
+
+    /// Takes over all contexts of `previous`, an instance of the same function
+    /// under another configuration. False, and nothing happens, when `previous`
+    /// is something else.
+    fn adopt(&mut self, previous: &mut dyn Instance) -> bool;
+
+    /// What an operator sees of the context at `slot`.
+    fn show(&self, slot: u32) -> Vec<(&'static str, u64)>;
+
+    /// For [`adopt`](Self::adopt).
+    fn as_any(&mut self) -> &mut dyn Any;
+}

@@ -1,0 +1,115 @@
+//! What is known of a function before there is an instance of it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use weft_function::{ConfigError, Reason, Setup, Tag, UserPlaneFunction};
+
+use crate::call::Called;
+use crate::instance::Instance;
+use crate::slab::SlotShift;
+
+/// Settings of one function for some users, checked by their own kind.
+#[derive(Clone)]
+pub struct Settings(pub(crate) Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Settings")
+    }
+}
+
+type Make = fn(&Value, &Setup<'_>, SlotShift) -> Result<Box<dyn Instance>, ConfigError>;
+
+/// A function as the registry lists it.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Name in configurations.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Tags it reads.
+    pub reads: &'static [Tag],
+    /// Tags it writes.
+    pub writes: &'static [Tag],
+    /// Reasons for which it drops packets.
+    pub drops: &'static [Reason],
+    /// Whether contexts may be set back to a checkpoint.
+    pub rollback: bool,
+    config_schema: fn() -> schemars::Schema,
+    settings_schema: fn() -> schemars::Schema,
+    settings: fn(&Value) -> Result<Settings, ConfigError>,
+    make: Make,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Kind").field(&self.name).finish()
+    }
+}
+
+impl Kind {
+    /// The kind of `F`.
+    pub const fn of<F: UserPlaneFunction>() -> Kind {
+        Kind {
+            name: F::NAME,
+            summary: F::SUMMARY,
+            reads: F::READS,
+            writes: F::WRITES,
+            drops: F::DROPS,
+            rollback: F::ROLLBACK,
+            config_schema: || schemars::schema_for!(F::Config),
+            settings_schema: || schemars::schema_for!(F::Settings),
+            settings: |value| Ok(Settings(Arc::new(read::<F::Settings>(value)?))),
+            make: |config, setup, shift| {
+                let function = F::new(read::<F::Config>(config)?, setup)?;
+                Ok(Box::new(Called::new(function, setup, shift, const { &Kind::of::<F>() })))
+            },
+        }
+    }
+
+    /// JSON schema of the configuration of an instance.
+    pub fn config_schema(&self) -> schemars::Schema {
+        (self.config_schema)()
+    }
+
+    /// JSON schema of the settings for a bearer, user or group.
+    pub fn settings_schema(&self) -> schemars::Schema {
+        (self.settings_schema)()
+    }
+
+    /// Reads settings.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the path of what is wrong.
+    pub fn settings(&self, value: &Value) -> Result<Settings, ConfigError> {
+        (self.settings)(value)
+    }
+
+    /// Makes an instance that is called in its worker's thread.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the path of what is wrong.
+    pub fn make(
+        &self,
+        config: &Value,
+        setup: &Setup<'_>,
+        shift: SlotShift,
+    ) -> Result<Box<dyn Instance>, ConfigError> {
+        (self.make)(config, setup, shift)
+    }
+}
+
+/// Reads a value of a function's own type; nothing at all counts as an empty
+/// mapping.
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, ConfigError> {
+    let empty = Value::Object(serde_json::Map::new());
+    let value = if value.is_null() { &empty } else { value };
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path.replace(['[', ']'], "") };
+        ConfigError::at(path, error.into_inner().to_string())
+    })
+}

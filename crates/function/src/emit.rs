@@ -1,0 +1,134 @@
+//! What a function can do beyond its verdict.
+
+use arrayvec::ArrayVec;
+use weft_dpdk::{Annotations, Batch, Packet, Pool};
+
+/// What a function asked for while it handled a burst, in the order it asked.
+pub type Emissions = ArrayVec<Emission, { Batch::CAPACITY }>;
+
+/// One thing a function asked for.
+#[derive(Debug)]
+pub struct Emission {
+    /// Position in the burst of the packet it was handling;
+    /// [`Emission::NO_PACKET`] when a timer had run out.
+    pub parent: usize,
+    /// What it asked for.
+    pub what: What,
+}
+
+impl Emission {
+    /// The parent of what a timer emits.
+    pub const NO_PACKET: usize = usize::MAX;
+}
+
+/// The kinds of [`Emission`].
+#[derive(Debug)]
+pub enum What {
+    /// A packet goes on at the next place, before or after its parent.
+    Send(Packet, Position),
+    /// The parent was kept.
+    Keep,
+    /// This many of the user's kept packets go on, oldest first, before the
+    /// parent.
+    Release(usize),
+    /// The function wants to be called at this time, in nanoseconds.
+    WakeAt(u64),
+}
+
+/// Where an emitted packet goes on, relative to the packet being handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// Leaves before it.
+    Before,
+    /// Leaves after it.
+    After,
+}
+
+/// Handed to a function with each packet: the time, and a way to send, copy,
+/// keep and release packets and to ask for a timer.
+#[derive(Debug)]
+pub struct Emit<'a> {
+    now: u64,
+    pool: &'a Pool,
+    emissions: &'a mut Emissions,
+    parent: usize,
+    refused: u64,
+}
+
+impl<'a> Emit<'a> {
+    /// For whoever runs functions: what is emitted goes into `emissions`.
+    #[inline]
+    pub fn new(now: u64, pool: &'a Pool, emissions: &'a mut Emissions) -> Emit<'a> {
+        Emit { now, pool, emissions, parent: Emission::NO_PACKET, refused: 0 }
+    }
+
+    /// For whoever runs functions: the packet at `position` comes next.
+    #[inline(always)]
+    pub fn at(&mut self, position: usize) {
+        self.parent = position;
+    }
+
+    /// For whoever runs functions: notes that the packet in hand is kept. False
+    /// when there is no room to note it.
+    pub fn keep(&mut self) -> bool {
+        self.push(What::Keep).is_ok()
+    }
+
+    /// Packets that could not be emitted because the burst has no more room.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Nanoseconds since the node started. Read once per burst.
+    #[inline(always)]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// An empty packet with the annotations of `like`, to be filled and sent;
+    /// none when the pool is exhausted.
+    pub fn allocate(&self, like: &Annotations) -> Option<Packet> {
+        let mut packet = self.pool.allocate()?;
+        *packet.annotations_mut() = *like;
+        Some(packet)
+    }
+
+    /// Sends a packet on to the next place. False, and the packet is dropped
+    /// and counted, when the burst has no more room.
+    pub fn send(&mut self, packet: Packet, position: Position) -> bool {
+        let sent = self.push(What::Send(packet, position)).is_ok();
+        self.refused += u64::from(!sent);
+        sent
+    }
+
+    /// Sends a deep copy of `packet` on to the next place, after it. False when
+    /// the pool or the burst has no more room.
+    pub fn duplicate(&mut self, packet: &Packet) -> bool {
+        match packet.duplicate(self.pool) {
+            Some(copy) => self.send(copy, Position::After),
+            None => {
+                self.refused += 1;
+                false
+            }
+        }
+    }
+
+    /// Lets up to `count` of the packets that this function keeps for the user
+    /// go on, oldest first, before the packet in hand. False when the burst has
+    /// no more room for the request.
+    pub fn release(&mut self, count: usize) -> bool {
+        self.push(What::Release(count)).is_ok()
+    }
+
+    /// Asks that [`timer`](crate::UserPlaneFunction::timer) be called with this
+    /// context at `time` (nanoseconds, on the clock of [`now`](Self::now)) or
+    /// soon after. False when the burst has no more room for the request.
+    pub fn wake_at(&mut self, time: u64) -> bool {
+        self.push(What::WakeAt(time)).is_ok()
+    }
+
+    #[inline]
+    fn push(&mut self, what: What) -> Result<(), ()> {
+        self.emissions.try_push(Emission { parent: self.parent, what }).map_err(|_| ())
+    }
+}

@@ -1,0 +1,163 @@
+//! The interface between a function and whatever runs it.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use weft_dpdk::Packet;
+
+use crate::emit::Emit;
+use crate::error::{ConfigError, ContextError};
+use crate::tag::{Tag, TagSlot, TagTable};
+use crate::verdict::{Reason, Verdict};
+
+/// A small user plane function.
+///
+/// One value of the type exists per worker and instance, so it needs no locks.
+pub trait UserPlaneFunction: Sized + Send + 'static {
+    /// Name in configurations: lower case, words joined by hyphens.
+    const NAME: &'static str;
+    /// One sentence for the list of functions.
+    const SUMMARY: &'static str;
+    /// Tags it reads.
+    const READS: &'static [Tag] = &[];
+    /// Tags it writes. A rule behind the function that looks at one of them is
+    /// decided packet by packet; all other rules are decided beforehand.
+    const WRITES: &'static [Tag] = &[];
+    /// Reasons for which it drops packets.
+    const DROPS: &'static [Reason] = &[];
+    /// Version of the bytes that [`export`](Self::export) writes.
+    const CONTEXT_VERSION: u16 = 1;
+    /// Whether a context may be set back to an earlier checkpoint after a
+    /// failure. A counter may; a sequence number that must never be used twice
+    /// may not.
+    const ROLLBACK: bool = true;
+
+    /// Configuration of an instance.
+    type Config: DeserializeOwned + JsonSchema;
+    /// What can be set for one bearer, user or group. [`NoSettings`] for a
+    /// function that treats all alike.
+    type Settings: DeserializeOwned + JsonSchema + Send + Sync + 'static;
+    /// What the function keeps for one bearer, user or group; `()` for nothing.
+    /// Large things belong in an arena of the function, bounded, with an index
+    /// here: there is one context per user the node has room for.
+    type Context: Default + Send + 'static;
+
+    /// Makes an instance.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the path of the value that is wrong.
+    fn new(config: Self::Config, setup: &Setup<'_>) -> Result<Self, ConfigError>;
+
+    /// Whose context it is that [`process`](Self::process) is given.
+    fn scope(&self) -> Scope {
+        Scope::User
+    }
+
+    /// Handles one packet. The packet is linear, was parsed, and belongs to a
+    /// user; see [`Headers`](crate::Headers) for its fields.
+    fn process(
+        &mut self,
+        packet: &mut Packet,
+        context: &mut Self::Context,
+        emit: &mut Emit<'_>,
+    ) -> Verdict;
+
+    /// Called when a timer runs out that was asked for with
+    /// [`Emit::wake_at`].
+    fn timer(&mut self, _context: &mut Self::Context, _emit: &mut Emit<'_>) {}
+
+    /// Checks settings that are to hold for `count` users in a row.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the path of the value that is wrong.
+    fn check(&self, _settings: &Self::Settings, _count: u32) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
+    /// Gives a context its settings: those of the `nth` user (from 0) of the
+    /// users they were written for. Called on a fresh context, and on one in
+    /// use when its settings change.
+    fn configure(&mut self, _context: &mut Self::Context, _settings: &Self::Settings, _nth: u32) {}
+
+    /// Writes a context as bytes: compact, little endian, settings included.
+    fn export(&self, context: &Self::Context, out: &mut Vec<u8>);
+
+    /// Makes a context from bytes that `export` wrote, perhaps of an earlier
+    /// version, perhaps on another node.
+    ///
+    /// # Errors
+    /// [`ContextError`]; bytes from outside are not to be trusted.
+    fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Self::Context, ContextError>;
+
+    /// Takes over what contexts refer to in `previous`, an instance of the same
+    /// function under another configuration, whose contexts are this one's from
+    /// now on. Only a function with an arena has something to do here.
+    fn adopt(&mut self, _previous: &mut Self) {}
+
+    /// Gives back what a context holds beyond itself, as its user leaves.
+    fn release(&mut self, _context: Self::Context) {}
+
+    /// What the function shows of a context to an operator.
+    fn show(&self, _context: &Self::Context) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// The settings of a function that has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoSettings {}
+
+/// Whose context a function keeps.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    serde::Deserialize,
+    serde::Serialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// One for each bearer (TS 23.401 §4.7.2) of each user.
+    Bearer,
+    /// One for each user.
+    #[default]
+    User,
+    /// One for each group of users. A packet whose user is in no group passes
+    /// the function untouched.
+    Group,
+}
+
+/// What surrounds an instance as it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// Name of the instance.
+    pub instance: &'a str,
+    /// The node's tags; all that the function declares are among them.
+    pub tags: &'a TagTable,
+    /// Contexts there will be at most.
+    pub contexts: usize,
+    /// The worker this instance is for, from 0.
+    pub worker: usize,
+    /// Cycles per second of the time-stamp counter.
+    pub tsc_hz: u64,
+}
+
+impl Setup<'_> {
+    /// The slot of a tag that the function declares.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when it does not declare it.
+    pub fn tag(&self, tag: &Tag) -> Result<TagSlot, ConfigError> {
+        self.tags.slot(tag.name).ok_or_else(|| {
+            ConfigError::at(
+                "",
+                format!("the function uses tag {} but does not declare it", tag.name),
+            )
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! What the author of a user plane function sees.
+//!
+//! A function is a type that implements [`UserPlaneFunction`]. It is handed one
+//! packet at a time, together with the context it keeps for that packet's
+//! bearer, user or group, and answers with a [`Verdict`]. It never learns what
+//! comes before or behind it: the forwarding element steers, by rules that may
+//! look at the [tags](tag) which functions set.
+//!
+//! The loop over a burst, the prefetch of contexts, the counters and the
+//! containment of panics are written once, in the crate `weft-compose`; the
+//! compiler inlines [`UserPlaneFunction::process`] into them.
+//!
+//! `docs/writing-a-function.md` walks through a whole function.
+
+#![forbid(unsafe_code)]
+
+mod emit;
+mod error;
+mod function;
+pub mod tag;
+mod unit;
+mod verdict;
+
+pub use emit::{Emission, Emissions, Emit, Position, What};
+pub use error::{ConfigError, ContextError};
+pub use function::{NoSettings, Scope, Setup, UserPlaneFunction};
+pub use tag::{Colour, Direction, Tag, TagError, TagSlot, TagTable, TagValues, Values};
+pub use unit::{ByteSize, Rate};
+pub use verdict::{Reason, Verdict};
+pub use weft_dpdk::{Annotations, Packet, Pool};

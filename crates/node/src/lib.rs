@@ -1,0 +1,2 @@
+//! The node.
+#![forbid(unsafe_code)]
