@@ -1,0 +1,168 @@
+//! The naive way of composing by rules: one lookup per hop, behind an exact-match cache.
+//!
+//! This is how Pinczel et al. §IV.A make the rules of a forwarding element fast. It stays
+//! here as the baseline that compiled programs are compared with.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::Arc;
+
+use crate::field::{Facts, Field, FieldValue};
+use crate::interpret::Hop;
+use crate::rule_set::RuleSet;
+use crate::vocabulary::{Place, TAG_SLOTS};
+
+/// A rule set behind a cache of the hops that packets took before.
+///
+/// The key is the place, all tags, and the header fields that some rule reads. A lookup that
+/// finds its hop in the cache allocates nothing.
+#[derive(Debug)]
+pub struct CachedRules {
+    rules: Arc<RuleSet>,
+    fields: Vec<Field>,
+    hops: HashMap<Key, Hop, Seed>,
+    capacity: usize,
+    counts: CacheCounts,
+}
+
+/// What happened in a cache since it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheCounts {
+    /// Lookups answered by the cache.
+    pub hits: u64,
+    /// Lookups for which the rules were searched.
+    pub misses: u64,
+    /// Times that the cache was full and was emptied.
+    pub overflows: u64,
+}
+
+impl CachedRules {
+    /// A cache of at most `capacity` hops (at least one) in front of `rules`.
+    pub fn new(rules: Arc<RuleSet>, capacity: usize) -> Self {
+        let capacity = capacity.max(1);
+        let hops = HashMap::with_capacity_and_hasher(capacity, Seed::random());
+        Self { fields: rules.fields(), rules, hops, capacity, counts: CacheCounts::default() }
+    }
+
+    /// The hop that a packet takes from a place, the same as [`RuleSet::next`] gives.
+    pub fn next(&mut self, place: Place, facts: &impl Facts) -> Hop {
+        let key = Key::of(place, facts, &self.fields);
+        if let Some(&hop) = self.hops.get(&key) {
+            self.counts.hits += 1;
+            return hop;
+        }
+        self.counts.misses += 1;
+        if self.hops.len() >= self.capacity {
+            self.counts.overflows += 1;
+            self.hops.clear();
+        }
+        let hop = self.rules.next(place, facts);
+        self.hops.insert(key, hop);
+        hop
+    }
+
+    /// The rules behind the cache.
+    pub fn rules(&self) -> &Arc<RuleSet> {
+        &self.rules
+    }
+
+    /// Hits, misses and overflows so far.
+    pub fn counts(&self) -> CacheCounts {
+        self.counts
+    }
+}
+
+/// Place, tags, six numbers of one word and two addresses of five.
+const KEY_WORDS: usize = 1 + TAG_SLOTS + 6 + 2 * 5;
+
+/// Marks a field that the packet does not have; no number of a field is so large.
+const ABSENT: u32 = u32::MAX;
+
+/// All that the rules may read, as words, of which the first `length` are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Key {
+    words: [u32; KEY_WORDS],
+    length: usize,
+}
+
+impl Key {
+    #[inline]
+    fn of(place: Place, facts: &impl Facts, fields: &[Field]) -> Self {
+        let mut key = Self { words: [0; KEY_WORDS], length: 0 };
+        key.push(match place {
+            Place::Port(port) => u32::from(port.0),
+            Place::Function(function) => 1 << 16 | u32::from(function.0),
+        });
+        for slot in 0..TAG_SLOTS {
+            key.push(facts.tag(slot as u8));
+        }
+        for &field in fields {
+            match facts.field(field) {
+                None => key.push(ABSENT),
+                Some(FieldValue::Number(number)) => key.push(number),
+                Some(FieldValue::V4(address)) => {
+                    key.push(4);
+                    key.push(address.to_bits());
+                }
+                Some(FieldValue::V6(address)) => {
+                    key.push(6);
+                    for word in address.octets().chunks_exact(4) {
+                        key.push(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+                    }
+                }
+            }
+        }
+        key
+    }
+
+    #[inline]
+    fn push(&mut self, word: u32) {
+        self.words[self.length] = word;
+        self.length += 1;
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for &word in &self.words[..self.length] {
+            state.write_u32(word);
+        }
+    }
+}
+
+/// A hash of a few multiplications, seeded so that traffic cannot be made to collide.
+#[derive(Clone, Copy, Debug)]
+struct Seed(u64);
+
+impl Seed {
+    fn random() -> Self {
+        Self(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = Mix;
+
+    fn build_hasher(&self) -> Mix {
+        Mix(self.0)
+    }
+}
+
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(u32::from(byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        // The 128-bit product folded in half: every bit of the word reaches every bit.
+        let product = u128::from(self.0 ^ u64::from(word)) * 0x9e37_79b9_7f4a_7c15_f39c_c060;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
