@@ -1,0 +1,1 @@
+"""One module per capture; each has a `build()` that returns its `Capture`."""
