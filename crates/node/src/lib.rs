@@ -1,2 +1,3 @@
 //! The node.
 #![forbid(unsafe_code)]
+pub mod config;

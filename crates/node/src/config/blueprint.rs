@@ -1,0 +1,300 @@
+//! The checked configuration of a node: every name is resolved, every number is
+//! within its bounds.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde_json::Value;
+use weft_compose::{Kind, Settings};
+use weft_dpdk::TAG_SLOTS;
+use weft_function::{Direction, TagTable};
+use weft_rules::{Condition, RuleSet};
+
+use super::mistake::Mistakes;
+
+/// All that a node is made of.
+#[derive(Clone, Debug)]
+pub struct Blueprint {
+    /// Name of the node.
+    pub name: String,
+    /// Threads that carry packets.
+    pub workers: Workers,
+    /// Room for packets.
+    pub memory: Memory,
+    /// How a packet finds its next hop.
+    pub forwarding: Forwarding,
+    /// Ports, in the order of the file: `PortIndex` of the rules.
+    pub ports: Vec<PortPlan>,
+    /// Names of the network instances (TS 29.244 §5.6), by number.
+    pub networks: Vec<String>,
+    /// All tags and their slots; the values of `chain` and `network` are named.
+    pub tags: TagTable,
+    /// Function instances, in the order of the file: `FunctionIndex` of the
+    /// rules.
+    pub functions: Vec<FunctionPlan>,
+    /// Groups of users.
+    pub groups: Vec<GroupPlan>,
+    /// Users and ranges of users.
+    pub users: Vec<UserPlan>,
+    /// Dedicated bearers; a [`UserPlan`] refers to a list by its position.
+    pub bearer_profiles: Vec<Vec<BearerPlan>>,
+    /// The rules, parsed and checked.
+    pub rules: RuleSet,
+    /// Most users, groups and so on that the node makes room for.
+    pub limits: Limits,
+    /// What is probably not meant, though the node can run with it.
+    pub warnings: Mistakes,
+}
+
+impl Blueprint {
+    /// The distinct user tag vectors, by [`UserPlan::class`]: users of one
+    /// class take the same ways through the rules.
+    pub fn classes(&self) -> Vec<[u32; TAG_SLOTS]> {
+        let count = self.users.iter().map(|user| user.class + 1).max().unwrap_or(0);
+        let mut classes = vec![[0; TAG_SLOTS]; count];
+        for user in &self.users {
+            classes[user.class] = user.tags;
+        }
+        classes
+    }
+}
+
+/// The threads that carry packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// How many there are; at least one.
+    pub count: usize,
+    /// The processor core of each; `None` leaves the choice to the kernel.
+    pub cores: Option<Vec<usize>>,
+    /// What a worker does while there is nothing to do.
+    pub polling: Polling,
+    /// Longest sleep of a worker that polls adaptively, in microseconds.
+    pub max_sleep_us: u32,
+}
+
+/// What a worker does while there is nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Polling {
+    /// It asks again at once: lowest delay, a whole core.
+    Busy,
+    /// It asks again at once for a while and then sleeps, longer and longer.
+    #[default]
+    Adaptive,
+}
+
+/// Room for packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Packet buffers of the pool.
+    pub packets: u32,
+    /// Megabytes that DPDK may take; `None` for what packets and limits need.
+    pub megabytes: Option<u32>,
+    /// Whether huge pages are used when there are any.
+    pub huge_pages: bool,
+}
+
+/// How a packet finds its next hop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Forwarding {
+    /// Rules are compiled to paths: what a user's tags decide is decided before
+    /// a packet comes.
+    #[default]
+    Compiled,
+    /// One rule lookup for each hop, behind an exact-match cache (Pinczel et
+    /// al. §IV.A): the baseline that compiled paths are compared with.
+    Lookup,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortPlan {
+    /// Name, as rules write it.
+    pub name: String,
+    /// DPDK device string, or `ring:NAME`.
+    pub device: String,
+    /// Direction of the packets that come in here.
+    pub direction: Direction,
+    /// Number of its network instance: a position in [`Blueprint::networks`].
+    pub network: u32,
+    /// MAC address to use; `None` for the device's own.
+    pub mac: Option<[u8; 6]>,
+    /// Longest IP packet, in bytes.
+    pub mtu: u16,
+    /// Own addresses, with the prefix lengths of their subnets.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Next hops beyond the subnets, at most one of each family.
+    pub gateways: Vec<IpAddr>,
+    /// MAC address that everything sent here goes to.
+    pub next_hop_mac: Option<[u8; 6]>,
+    /// Neighbours that are not asked for with ARP or ND.
+    pub neighbours: Vec<(IpAddr, [u8; 6])>,
+    /// Prefixes for which ARP and ND are answered here (RFC 1027, RFC 4389).
+    pub proxy: Vec<(IpAddr, u8)>,
+    /// Receive queues.
+    pub queues: u16,
+    /// Packets that each queue holds.
+    pub descriptors: u16,
+    /// The worker that polls queue 0; queue `i` is polled by the `i`th after
+    /// it, modulo their number.
+    pub worker: usize,
+}
+
+impl PortPlan {
+    /// Whether packets that leave here are routed: they get a new Ethernet
+    /// header, and their TTL is decremented. A port that is not routed is
+    /// transparent.
+    pub fn is_routed(&self) -> bool {
+        !self.addresses.is_empty() || self.next_hop_mac.is_some()
+    }
+}
+
+/// One function instance.
+#[derive(Clone, Debug)]
+pub struct FunctionPlan {
+    /// Name of the instance, as rules write it.
+    pub name: String,
+    /// What function it is.
+    pub kind: Kind,
+    /// Its configuration; an instance was made of it on trial.
+    pub config: Value,
+}
+
+/// One group of users.
+#[derive(Clone, Debug)]
+pub struct GroupPlan {
+    /// Name.
+    pub name: String,
+    /// Settings, each with a position in [`Blueprint::functions`].
+    pub settings: Vec<(usize, Settings)>,
+}
+
+/// Users in a row that differ in nothing but their number.
+#[derive(Clone, Debug)]
+pub struct UserPlan {
+    /// Name of the only user, or what stands before the number in the names of
+    /// several.
+    pub name: String,
+    /// How many users; at least one.
+    pub count: u32,
+    /// What finds the first of them, at least one key; see [`UserKey::nth`].
+    pub keys: Vec<UserKey>,
+    /// Tag values by slot. The chain is [`weft_rules::NO_CHAIN`] for none; the
+    /// direction is 0, it depends on the port.
+    pub tags: [u32; TAG_SLOTS],
+    /// Number of the distinct tag vector, see [`Blueprint::classes`].
+    pub class: usize,
+    /// A position in [`Blueprint::groups`].
+    pub group: Option<usize>,
+    /// Settings of the users and their default bearers, each with a position in
+    /// [`Blueprint::functions`].
+    pub settings: Vec<(usize, Settings)>,
+    /// A position in [`Blueprint::bearer_profiles`].
+    pub bearers: Option<usize>,
+}
+
+impl UserPlan {
+    /// Name of the `nth` user, from 0.
+    pub fn name_of(&self, nth: u32) -> String {
+        match self.count {
+            1 => self.name.clone(),
+            _ => format!("{}-{nth}", self.name),
+        }
+    }
+}
+
+/// What the classifier finds a user by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UserKey {
+    /// The user's IPv4 address in a network instance.
+    Ipv4 {
+        /// Number of the network instance.
+        network: u32,
+        /// Address of the first user.
+        first: Ipv4Addr,
+    },
+    /// The user's IPv6 address or prefix in a network instance.
+    Ipv6 {
+        /// Number of the network instance.
+        network: u32,
+        /// Address or prefix of the first user; bits behind the prefix are 0.
+        first: Ipv6Addr,
+        /// 64 or 128.
+        prefix_len: u8,
+    },
+    /// The outer VLAN of packets that come in at a port.
+    Vlan {
+        /// A position in [`Blueprint::ports`].
+        port: usize,
+        /// VLAN identifier of the first user.
+        first: u16,
+    },
+    /// Whatever else comes in at a port.
+    Port {
+        /// A position in [`Blueprint::ports`].
+        port: usize,
+    },
+    /// One flow, as seen uplink; source and destination change places downlink.
+    Flow {
+        /// Number of the network instance.
+        network: u32,
+        /// IP protocol number.
+        protocol: u8,
+        /// Address at the user's side.
+        source: IpAddr,
+        /// Port at the user's side; 0 for a protocol without ports.
+        source_port: u16,
+        /// Address at the network's side; of the same family as `source`.
+        destination: IpAddr,
+        /// Port at the network's side; 0 for a protocol without ports.
+        destination_port: u16,
+    },
+}
+
+impl UserKey {
+    /// The key of the `nth` user, from 0, where this is the first one's.
+    pub fn nth(self, nth: u32) -> UserKey {
+        match self {
+            UserKey::Ipv4 { network, first } => {
+                let first = Ipv4Addr::from_bits(first.to_bits().wrapping_add(nth));
+                UserKey::Ipv4 { network, first }
+            }
+            UserKey::Ipv6 { network, first, prefix_len } => {
+                let step = u128::from(nth) << if prefix_len == 64 { 64 } else { 0 };
+                let first = Ipv6Addr::from_bits(first.to_bits().wrapping_add(step));
+                UserKey::Ipv6 { network, first, prefix_len }
+            }
+            UserKey::Vlan { port, first } => {
+                UserKey::Vlan { port, first: first.wrapping_add(nth as u16) }
+            }
+            UserKey::Port { .. } | UserKey::Flow { .. } => self,
+        }
+    }
+}
+
+/// One dedicated bearer (TS 23.401 §4.7.2) of some users.
+#[derive(Clone, Debug)]
+pub struct BearerPlan {
+    /// Name.
+    pub name: String,
+    /// The user's packets that it carries, unless an earlier one does.
+    pub when: Condition,
+    /// Settings, each with a position in [`Blueprint::functions`].
+    pub settings: Vec<(usize, Settings)>,
+}
+
+/// What the node makes room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Users.
+    pub users: u32,
+    /// Groups of users.
+    pub groups: u32,
+    /// Dedicated bearers of all users together; each user has a default bearer
+    /// besides.
+    pub bearers: u32,
+    /// Packets that functions may keep for one user.
+    pub kept_packets: u32,
+    /// Neighbours (ARP and ND entries) of all ports together.
+    pub neighbours: u32,
+}
