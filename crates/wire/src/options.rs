@@ -1,0 +1,95 @@
+//! Options of IPv4 (RFC 791 §3.1) and TCP (RFC 9293 §3.2), which share their
+//! shape: kind, length, data, with two kinds of one octet each.
+
+use std::fmt;
+
+use crate::Error;
+
+/// End of the option list; one octet.
+pub const END: u8 = 0;
+/// Padding between options; one octet.
+pub const NO_OPERATION: u8 = 1;
+/// Octets of options that a header has room for.
+pub const MAX_LENGTH: usize = 40;
+
+/// One option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// What it is.
+    pub kind: u8,
+    /// What follows kind and length.
+    pub data: &'a [u8],
+}
+
+/// The options in the octets between a header's fixed part and its end, without
+/// padding. After [`Error::BadOption`] the walk is over.
+#[derive(Clone, Debug)]
+pub struct Walk<'a> {
+    rest: &'a [u8],
+}
+
+/// Starts at the first option.
+#[inline]
+pub const fn walk(options: &[u8]) -> Walk<'_> {
+    Walk { rest: options }
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = Result<Item<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let [NO_OPERATION, rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+        let options = std::mem::take(&mut self.rest);
+        let (&kind, behind) = options.split_first()?;
+        if kind == END {
+            return None;
+        }
+        let length = behind.first().map_or(0, |&length| usize::from(length));
+        let Some(data) = options.get(2..length) else {
+            return Some(Err(Error::BadOption));
+        };
+        self.rest = &options[length..];
+        Some(Ok(Item { kind, data }))
+    }
+}
+
+/// The options of one header as an owned value, padded to a multiple of 4 octets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Options {
+    octets: [u8; MAX_LENGTH],
+    length: u8,
+}
+
+impl Options {
+    /// No options.
+    pub const NONE: Self = Self { octets: [0; MAX_LENGTH], length: 0 };
+
+    /// Options from their octets, padded with [`END`]; `None` above
+    /// [`MAX_LENGTH`] octets. What they say is not looked at.
+    pub fn new(octets: &[u8]) -> Option<Self> {
+        let mut options = Self::NONE;
+        options.octets.get_mut(..octets.len())?.copy_from_slice(octets);
+        options.length = octets.len().next_multiple_of(4) as u8;
+        Some(options)
+    }
+
+    /// The octets with padding: 0 to 40, a multiple of 4.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.octets[..usize::from(self.length)]
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(walk(self.as_bytes())).finish()
+    }
+}
