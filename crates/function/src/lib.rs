@@ -17,6 +17,7 @@
 mod emit;
 mod error;
 mod function;
+mod headers;
 pub mod tag;
 mod unit;
 mod verdict;
@@ -24,6 +25,7 @@ mod verdict;
 pub use emit::{Emission, Emissions, Emit, Position, What};
 pub use error::{ConfigError, ContextError};
 pub use function::{NoSettings, Scope, Setup, UserPlaneFunction};
+pub use headers::{FlowKey, Headers, IpMut, IpView};
 pub use tag::{Colour, Direction, Tag, TagError, TagSlot, TagTable, TagValues, Values};
 pub use unit::{ByteSize, Rate};
 pub use verdict::{Reason, Verdict};
