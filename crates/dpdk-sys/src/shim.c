@@ -1,4 +1,6 @@
 #define _GNU_SOURCE /* fopencookie */
+#include <dlfcn.h>
+
 #include "shim.h"
 
 int weft_errno(void)
@@ -16,9 +18,25 @@ int weft_log_to(ssize_t (*write)(void *, const char *, size_t))
 	return rte_openlog_stream(stream);
 }
 
-unsigned int weft_lcore_id(void)
+/* AF_XDP's libraries, if a driver has loaded them, print to standard error. */
+void weft_quiet_xdp(void)
 {
-	return rte_lcore_id();
+	static const char *const setters[][2] = {
+		{ "libxdp.so.1", "libxdp_set_print" },
+		{ "libbpf.so.1", "libbpf_set_print" },
+	};
+
+	for (size_t i = 0; i < RTE_DIM(setters); i++) {
+		void *library = dlopen(setters[i][0], RTLD_NOLOAD | RTLD_NOW);
+		void *(*set_print)(void *);
+
+		if (library == NULL)
+			continue;
+		set_print = (void *(*)(void *))dlsym(library, setters[i][1]);
+		if (set_print != NULL)
+			set_print(NULL);
+		dlclose(library);
+	}
 }
 
 uint16_t weft_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count)

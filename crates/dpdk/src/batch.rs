@@ -60,6 +60,11 @@ impl Batch {
         }
     }
 
+    /// Drops the packets for which `keep` says no; the others stay in order.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Packet) -> bool) {
+        self.0.retain(|packet| keep(packet));
+    }
+
     /// Drops all packets in one call.
     pub fn clear(&mut self) {
         self.truncate(0);

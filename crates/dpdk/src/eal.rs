@@ -8,7 +8,7 @@ use std::{fs, thread};
 use weft_dpdk_sys as sys;
 
 use crate::error::{Error, Result};
-use crate::log;
+use crate::{lock, log};
 
 /// How to start the environment.
 #[derive(Clone, Debug)]
@@ -34,6 +34,15 @@ pub struct Eal {
     huge_pages: bool,
 }
 
+/// Memory that pools, rings and devices are made of, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub total_bytes: usize,
+    /// What nothing uses.
+    pub free_bytes: usize,
+}
+
 static EAL: OnceLock<Eal> = OnceLock::new();
 static STARTING: Mutex<()> = Mutex::new(());
 
@@ -45,23 +54,33 @@ impl Eal {
     /// [`Error::Start`] with what DPDK said, for example when the memory asked
     /// for is not there.
     pub fn start(options: &EalOptions) -> Result<&'static Eal> {
-        let _one_at_a_time = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _one_at_a_time = lock(&STARTING);
         if let Some(eal) = EAL.get() {
             return Ok(eal);
         }
         let huge_pages = options.huge_pages && enough_huge_pages(options.memory_megabytes);
         let arguments = arguments(options, huge_pages);
+        let log = log::listen();
         // Initialisation binds its thread to one core, so it gets one of its own.
         thread::spawn(move || initialise(&arguments))
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("initialisation panicked")))
-            .map_err(|reason| Error::Start { reason, log: log::said() })?;
+            .map_err(|reason| Error::Start { reason, log: log.said() })?;
         Ok(EAL.get_or_init(|| Eal { huge_pages }))
     }
 
     /// Whether the pools lie in huge pages.
     pub fn has_huge_pages(&self) -> bool {
         self.huge_pages
+    }
+
+    /// How much of the environment's memory is in use.
+    pub fn memory(&self) -> Memory {
+        let mut stats = sys::rte_malloc_socket_stats::default();
+        // SAFETY: the environment stands; `stats` is writable and stays zero
+        // when there is no memory on that socket.
+        unsafe { sys::rte_malloc_get_socket_stats(sys::rte_socket_id() as i32, &mut stats) };
+        Memory { total_bytes: stats.heap_totalsz_bytes, free_bytes: stats.heap_freesz_bytes }
     }
 
     /// Version of the DPDK that is linked, such as `DPDK 22.11.11`.
@@ -105,14 +124,20 @@ fn enough_huge_pages(megabytes: u32) -> bool {
     free * 2 >= u64::from(megabytes)
 }
 
+/// The cores that this process may use, such as `0-3,8`.
+fn allowed_cores() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map_or("0", str::trim).to_owned()
+}
+
 fn arguments(options: &EalOptions, huge_pages: bool) -> Vec<CString> {
     let mut arguments = vec!["weft".to_owned()];
     let mut add = |text: &str| arguments.extend(text.split(' ').map(str::to_owned));
     add("--no-telemetry --log-level=warning");
     add(&format!("-m {}", options.memory_megabytes));
-    // One lcore that may run anywhere: workers are our own threads.
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    add(&format!("--lcores 0@(0-{})", cores - 1));
+    // One lcore that may run wherever we may: workers are our own threads.
+    add(&format!("--lcores 0@({})", allowed_cores()));
     if huge_pages {
         add("--in-memory --single-file-segments");
     } else {
@@ -132,5 +157,10 @@ fn initialise(arguments: &[CString]) -> io::Result<()> {
     let mut pointers: Vec<_> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
     // SAFETY: the strings outlive the call, and DPDK keeps copies of its own.
     let status = unsafe { sys::rte_eal_init(pointers.len() as i32, pointers.as_mut_ptr()) };
-    if status < 0 { Err(crate::error::last()) } else { Ok(()) }
+    if status < 0 {
+        return Err(crate::error::last());
+    }
+    // SAFETY: the libraries that it speaks to were loaded with DPDK.
+    unsafe { sys::weft_quiet_xdp() };
+    Ok(())
 }

@@ -55,3 +55,8 @@ pub(crate) fn last() -> io::Error {
     // SAFETY: reads a thread-local integer.
     io::Error::from_raw_os_error(unsafe { weft_dpdk_sys::weft_errno() })
 }
+
+/// A device string or an option that cannot be right.
+pub(crate) fn invalid(reason: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason.into())
+}

@@ -25,22 +25,34 @@
 //! ```
 
 mod batch;
+mod device;
+mod driver;
 mod eal;
 mod error;
+mod interface;
 mod log;
 mod packet;
 mod pool;
 mod port;
+mod queue;
 mod ring;
 mod ring_port;
 mod table;
 pub mod tsc;
 
 pub use batch::Batch;
-pub use eal::{Eal, EalOptions, Registration};
+pub use eal::{Eal, EalOptions, Memory, Registration};
 pub use error::{Error, Result};
 pub use packet::{Annotations, Packet, TAG_SLOTS};
 pub use pool::Pool;
-pub use port::{Link, Port, PortOptions, PortStatistics, RxQueue, TxQueue};
+pub use port::{Link, Port, PortOptions, PortStatistics};
+pub use queue::{RxQueue, TxQueue};
 pub use ring::{Consumer, Producer, Ring};
 pub use table::{Full, Key, Table, prefetch};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex of this crate: what a panic may leave behind in one is valid.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -16,7 +16,7 @@ use crate::packet::Packet;
 /// another thread. Packets that are left when both ends are gone go back to
 /// their pool.
 #[derive(Debug)]
-pub struct Ring(pub(crate) NonNull<sys::rte_ring>);
+pub struct Ring(NonNull<sys::rte_ring>);
 
 // SAFETY: one producer and one consumer may use the ring at the same time, and
 // its two ends see to it that there are no more.
@@ -48,8 +48,8 @@ impl Ring {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let short: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
         let text = CString::new(format!("{short}-{serial}")).unwrap_or_default();
-        // One slot of a DPDK ring stays free.
-        let slots = (capacity + 1).next_power_of_two();
+        // One slot of a DPDK ring stays free; DPDK refuses what is too large.
+        let slots = capacity.saturating_add(1).checked_next_power_of_two().unwrap_or(u32::MAX);
         // SAFETY: the environment stands; the name is a C string.
         let ring = unsafe {
             sys::rte_ring_create(
@@ -63,6 +63,22 @@ impl Ring {
             .map(Ring)
             .ok_or_else(|| Error::Ring { name: name.to_owned(), reason: error::last() })
     }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::rte_ring {
+        self.0.as_ptr()
+    }
+
+    /// Gives all packets in the ring back to their pools. No other thread may
+    /// take packets out meanwhile.
+    pub(crate) fn drain(&self) {
+        let mut object = std::ptr::null_mut();
+        // SAFETY: the ring is valid; what is in it was put in as packets.
+        unsafe {
+            while sys::weft_ring_dequeue_burst(self.as_ptr(), &mut object, 1) == 1 {
+                drop(Packet::from_raw(object.cast()));
+            }
+        }
+    }
 }
 
 impl Producer {
@@ -75,7 +91,7 @@ impl Producer {
             // end puts packets in.
             unsafe {
                 let objects = first.cast::<*mut c_void>();
-                sys::weft_ring_enqueue_burst(self.0.0.as_ptr(), objects, count as u32) as usize
+                sys::weft_ring_enqueue_burst(self.0.as_ptr(), objects, count as u32) as usize
             }
         })
     }
@@ -90,7 +106,7 @@ impl Consumer {
             // was put in as a packet, and only this end takes packets out.
             unsafe {
                 let objects = room.cast::<*mut c_void>();
-                sys::weft_ring_dequeue_burst(self.0.0.as_ptr(), objects, count as u32) as usize
+                sys::weft_ring_dequeue_burst(self.0.as_ptr(), objects, count as u32) as usize
             }
         })
     }
@@ -98,7 +114,7 @@ impl Consumer {
     /// Packets waiting.
     pub fn len(&self) -> usize {
         // SAFETY: the ring lives as long as `self`.
-        unsafe { sys::weft_ring_count(self.0.0.as_ptr()) as usize }
+        unsafe { sys::weft_ring_count(self.0.as_ptr()) as usize }
     }
 
     /// Whether no packet waits.
@@ -109,13 +125,8 @@ impl Consumer {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: no end is left; what is in the ring was put in as packets.
-        unsafe {
-            let mut object = std::ptr::null_mut();
-            while sys::weft_ring_dequeue_burst(self.0.as_ptr(), &mut object, 1) == 1 {
-                drop(Packet::from_raw(object.cast()));
-            }
-            sys::rte_ring_free(self.0.as_ptr());
-        }
+        self.drain();
+        // SAFETY: no end is left.
+        unsafe { sys::rte_ring_free(self.as_ptr()) };
     }
 }

@@ -1,0 +1,82 @@
+//! The kernel's side of a port: the network interface behind it.
+//!
+//! The drivers for kernel interfaces call their link up for ever. What is true
+//! is asked of the kernel here, in the network namespace in which the port was
+//! opened, whatever the namespace of the thread that asks.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+
+/// A network interface that existed when the port was opened.
+pub(crate) struct Interface {
+    name: [libc::c_char; libc::IFNAMSIZ],
+    /// Another interface may get the same name later; never the same index.
+    index: i32,
+    /// Any socket: it remembers the network namespace.
+    socket: UnixDatagram,
+}
+
+impl Interface {
+    /// The interface `name` in the network namespace of this thread.
+    ///
+    /// # Errors
+    /// What the kernel says, `ENODEV` when there is none of that name.
+    pub(crate) fn find(name: &str) -> io::Result<Interface> {
+        let mut bytes = [0; libc::IFNAMSIZ];
+        if name.len() >= bytes.len() {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        let socket = UnixDatagram::unbound()?;
+        let mut interface = Interface { name: bytes, index: 0, socket };
+        // SAFETY: SIOCGIFINDEX fills in the index.
+        interface.index = unsafe { interface.ask(libc::SIOCGIFINDEX)?.ifru_ifindex };
+        Ok(interface)
+    }
+
+    /// Whether it still exists, is up, and has a carrier.
+    pub(crate) fn is_running(&self) -> bool {
+        let running = libc::IFF_UP | libc::IFF_RUNNING;
+        // SAFETY: SIOCGIFINDEX fills in the index, SIOCGIFFLAGS the flags.
+        unsafe {
+            self.ask(libc::SIOCGIFINDEX).is_ok_and(|answer| answer.ifru_ifindex == self.index)
+                && self
+                    .ask(libc::SIOCGIFFLAGS)
+                    .is_ok_and(|answer| i32::from(answer.ifru_flags) & running == running)
+        }
+    }
+
+    fn ask(&self, what: libc::Ioctl) -> io::Result<libc::__c_anonymous_ifr_ifru> {
+        // SAFETY: all bytes zero are a valid request.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_name = self.name;
+        // SAFETY: these calls read and write one `ifreq`.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), what, &mut request) } {
+            0 => Ok(request.ifr_ifru),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Interface {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Interface({})", self.index)
+    }
+}
+
+/// Whether this thread may open raw sockets and change interfaces.
+pub(crate) fn may_use_interfaces() -> bool {
+    // capabilities(7)
+    const CAP_NET_ADMIN: u64 = 1 << 12;
+    const CAP_NET_RAW: u64 = 1 << 13;
+    let effective = fs::read_to_string("/proc/thread-self/status").ok().and_then(|status| {
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    });
+    // Without an answer nothing is known to be missing.
+    effective.is_none_or(|set| set & (CAP_NET_ADMIN | CAP_NET_RAW) == CAP_NET_ADMIN | CAP_NET_RAW)
+}
