@@ -100,7 +100,7 @@ def options(capture: Capture) -> None:
         ("0705 0400", "option ends beyond the header"),
         ("0707 0000 0000 0001", "record route pointer 0"),
         ("0707 ff00 0000 0001", "record route pointer 255"),
-        ("8907 0400 0000 0001", "strict source route to 0.0.0.0"),
+        ("8907 0800 c633 6401", "strict source route, used up: not a fault"),
         ("8307 05c6 3364 0101", "loose source route pointer not on an address"),
         ("4404 0500", "timestamp option full"),
         ("4405 0500 0000 0000", "timestamp option of length 5"),

@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# One line per check and a closing line that counts them. To be sourced.
+
+passed=0 failed=0 skipped=0
+
+# pass NAME
+pass() {
+    passed=$((passed + 1))
+    printf 'pass %s\n' "$1"
+}
+
+# fail NAME WHY
+fail() {
+    failed=$((failed + 1))
+    printf 'fail %s: %s\n' "$1" "$2"
+}
+
+# skip NAME WHY
+skip() {
+    skipped=$((skipped + 1))
+    printf 'skip %s: %s\n' "$1" "$2"
+}
+
+# check NAME COMMAND...: passes when the command does; its output is the reason if not.
+check() {
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        pass "$name"
+    else
+        fail "$name" "$(tail -n 20 <<<"${output:-"'$*' failed"}")"
+    fi
+}
+
+# The closing line; fails when a check did.
+close_report() {
+    printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+    [ "$failed" -eq 0 ]
+}
