@@ -162,7 +162,74 @@ impl Hasher for Mix {
     #[inline]
     fn write_u32(&mut self, word: u32) {
         // The 128-bit product folded in half: every bit of the word reaches every bit.
-        let product = u128::from(self.0 ^ u64::from(word)) * 0x9e37_79b9_7f4a_7c15_f39c_c060;
+        let product = u128::from(self.0 ^ u64::from(word)) * 0x9e37_79b9_7f4a_7c15;
         self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::{PortIndex, TagKind, TagSpec, Vocabulary};
+
+    /// A packet with one tag and a VLAN.
+    struct Packet(u32, Option<u32>);
+
+    impl Facts for Packet {
+        fn tag(&self, slot: u8) -> u32 {
+            if slot == 0 { self.0 } else { 0 }
+        }
+
+        fn field(&self, field: Field) -> Option<FieldValue> {
+            (field == Field::Vlan).then_some(self.1).flatten().map(FieldValue::Number)
+        }
+    }
+
+    const ENTRY: Place = Place::Port(PortIndex(0));
+
+    fn cached(text: &str, capacity: usize) -> CachedRules {
+        let tag = TagSpec { name: "t".to_owned(), kind: TagKind::Number };
+        let vocabulary = Vocabulary::new(vec!["p".to_owned()], vec![], vec![tag]).unwrap();
+        CachedRules::new(Arc::new(RuleSet::parse(text, &vocabulary).unwrap()), capacity)
+    }
+
+    #[test]
+    fn hits_and_misses_are_counted() {
+        let mut cached = cached("from p when vlan == 1 -> p", 8);
+        for vlan in [Some(1), None, Some(1), None, Some(2)] {
+            let packet = Packet(0, vlan);
+            assert_eq!(cached.next(ENTRY, &packet), cached.rules().next(ENTRY, &packet));
+        }
+        assert_eq!(cached.counts(), CacheCounts { hits: 2, misses: 3, overflows: 0 });
+    }
+
+    #[test]
+    fn fields_that_no_rule_reads_make_no_difference() {
+        let mut cached = cached("from p when t == 1 -> p", 8);
+        for vlan in 0..100 {
+            cached.next(ENTRY, &Packet(1, Some(vlan)));
+        }
+        assert_eq!(cached.counts(), CacheCounts { hits: 99, misses: 1, overflows: 0 });
+    }
+
+    #[test]
+    fn a_full_cache_is_emptied_and_grows_no_further() {
+        let mut cached = cached("from p when t == 1 -> p", 4);
+        let room = cached.hops.capacity();
+        for tag in 0..10 {
+            cached.next(ENTRY, &Packet(tag, None));
+        }
+        assert_eq!(cached.counts(), CacheCounts { hits: 0, misses: 10, overflows: 2 });
+        assert_eq!((cached.hops.len(), cached.hops.capacity()), (2, room));
+    }
+
+    #[test]
+    fn hashes_of_neighbours_differ_in_the_bits_that_tables_use() {
+        let seed = Seed(1);
+        let hashes = (0..1000u32).map(|word| seed.hash_one(word));
+        let low: std::collections::HashSet<u64> =
+            hashes.clone().map(|hash| hash % 65_536).collect();
+        let high: std::collections::HashSet<u64> = hashes.map(|hash| hash >> 57).collect();
+        assert!(low.len() > 950 && high.len() > 100, "{} {}", low.len(), high.len());
     }
 }

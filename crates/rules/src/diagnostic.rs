@@ -47,16 +47,22 @@ impl Diagnostic {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// Hints at the nearest of `known` names, if one is near.
+    pub(crate) fn nearest(self, wrong: &str, known: &[&str]) -> Self {
+        match closest(wrong, known) {
+            Some(name) => self.hint(format!("did you mean `{name}`?")),
+            None => self,
+        }
+    }
+
     /// Hints at the nearest of `known` names, or else lists them if they are few.
     pub(crate) fn suggest<'n>(self, wrong: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
-        match closest(wrong, &known) {
-            Some(name) => self.hint(format!("did you mean `{name}`?")),
-            None if (1..=LISTED_NAMES).contains(&known.len()) => {
-                self.hint(format!("known here: {}", known.join(", ")))
-            }
-            None => self,
+        let diagnostic = self.nearest(wrong, &known);
+        if diagnostic.hint.is_none() && (1..=LISTED_NAMES).contains(&known.len()) {
+            return diagnostic.hint(format!("known here: {}", known.join(", ")));
         }
+        diagnostic
     }
 }
 

@@ -32,11 +32,6 @@ impl fmt::Display for Kind<'_> {
 const SYMBOLS: [&str; 17] =
     ["->", "==", "!=", "<=", ">=", "&&", "||", "..", "<", ">", "!", "=", "(", ")", "{", "}", ","];
 
-/// Symbols that end a line without ending the statement: all but closing brackets.
-fn goes_on(symbol: &str) -> bool {
-    !matches!(symbol, ")" | "}")
-}
-
 /// The tokens of one statement, which may span lines.
 #[derive(Debug, Default)]
 pub(crate) struct Statement<'t> {
@@ -56,7 +51,7 @@ pub(crate) fn statements<'t>(
     for (index, line) in text.lines().enumerate() {
         let Some(next) = tokens_of_line(index + 1, line, diagnostics) else { continue };
         match statements.last_mut() {
-            Some(last) if is_open(last) && !begins_statement(&next) => {
+            Some(last) if continues(last, &next) => {
                 last.tokens.extend(next.tokens);
                 last.end = next.end;
                 last.broken |= next.broken;
@@ -67,10 +62,16 @@ pub(crate) fn statements<'t>(
     statements
 }
 
-/// Whether the statement so far ends in an operator and so goes on in the next line.
-fn is_open(statement: &Statement<'_>) -> bool {
+/// Whether a line goes on with the statement before it: no statement begins with a symbol.
+fn continues(statement: &Statement<'_>, line: &Statement<'_>) -> bool {
+    matches!(line.tokens.first(), Some(Token { kind: Kind::Symbol(_), .. }))
+        || (ends_open(statement) && !begins_statement(line))
+}
+
+/// Whether a statement so far ends in an operator.
+fn ends_open(statement: &Statement<'_>) -> bool {
     match statement.tokens.as_slice() {
-        [.., Token { kind: Kind::Symbol(symbol), .. }] => goes_on(symbol),
+        [.., Token { kind: Kind::Symbol(symbol), .. }] => !matches!(*symbol, ")" | "}"),
         // After a word, `in` is the operator; anywhere else it is a name.
         [.., Token { kind: Kind::Word(_), .. }, Token { kind: Kind::Word("in"), .. }] => true,
         _ => false,
@@ -110,8 +111,10 @@ fn tokens_of_line<'t>(
             statement.tokens.push(Token { kind: Kind::Word(&rest[..length]), at });
             length
         } else {
+            if !statement.broken {
+                diagnostics.push(unreadable(at, first));
+            }
             statement.broken = true;
-            diagnostics.push(unreadable(at, first));
             first.len_utf8()
         };
         column += rest[..length].chars().count();
@@ -124,8 +127,11 @@ fn tokens_of_line<'t>(
 }
 
 fn unreadable(at: Position, character: char) -> Diagnostic {
-    let diagnostic =
-        Diagnostic::error(at, format!("`{}` means nothing here", character.escape_debug()));
+    let shown = match character {
+        character if character.is_control() => character.escape_default().to_string(),
+        character => character.to_string(),
+    };
+    let diagnostic = Diagnostic::error(at, format!("`{shown}` means nothing here"));
     match character {
         '&' => diagnostic.hint("write `&&`"),
         '|' => diagnostic.hint("write `||`"),

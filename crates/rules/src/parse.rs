@@ -65,7 +65,7 @@ impl<'s, 't> Parser<'s, 't> {
             Some(Kind::Word("chain")) => self.chain().map(Item::Chain),
             Some(Kind::Word("from")) => self.rule(at).map(Item::Rule),
             Some(Kind::Word(word)) => {
-                Err(self.expected("`from` or `chain`").suggest(word, ["from", "chain"]))
+                Err(self.expected("`from` or `chain`").nearest(word, &["from", "chain"]))
             }
             _ => Err(self.expected("`from` or `chain`")),
         }

@@ -166,9 +166,9 @@ impl<'v> Subject<'v> {
 
 fn addresses_items(addresses: &Addresses) -> Vec<Item> {
     let v4 = addresses.v4.as_slice().iter();
-    let v4 = v4.map(|&(low, high)| address_item(low, high, 32, |bits| Ipv4Addr::from(bits)));
+    let v4 = v4.map(|&(low, high)| address_item(low, high, 32, Ipv4Addr::from_bits));
     let v6 = addresses.v6.as_slice().iter();
-    let v6 = v6.map(|&(low, high)| address_item(low, high, 128, |bits| Ipv6Addr::from(bits)));
+    let v6 = v6.map(|&(low, high)| address_item(low, high, 128, Ipv6Addr::from_bits));
     v4.chain(v6).collect()
 }
 
