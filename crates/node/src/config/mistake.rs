@@ -2,6 +2,18 @@
 
 use std::fmt;
 
+/// A place in a file: line and column count characters from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Position {
+    /// Where a file begins.
+    pub const START: Position = Position { line: 1, column: 1 };
+}
+
 /// One mistake in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
@@ -17,6 +29,41 @@ pub struct Mistake {
     pub hint: Option<String>,
 }
 
+/// Hints list at most so many names.
+const LISTED_NAMES: usize = 12;
+
+impl Mistake {
+    /// A mistake at a place of a file that is named later, by [`Mistakes::of`].
+    pub(super) fn at(at: Position, message: impl Into<String>) -> Mistake {
+        let (line, column) = (at.line, at.column);
+        Mistake { file: String::new(), line, column, message: message.into(), hint: None }
+    }
+
+    pub(super) fn hint(&mut self, hint: impl Into<String>) {
+        self.hint = Some(hint.into());
+    }
+
+    /// Hints at the one of the `known` names that is nearest to `wrong`; if none
+    /// is near, lists them, unless they are many.
+    pub(super) fn suggest<'n>(&mut self, wrong: &str, known: impl IntoIterator<Item = &'n str>) {
+        let known: Vec<&str> = known.into_iter().collect();
+        // A third of the letters may be wrong: further off, it is another word.
+        let allowed = (wrong.chars().count() / 3).max(1);
+        let near = known
+            .iter()
+            .map(|name| (strsim::osa_distance(wrong, name), *name))
+            .filter(|(distance, _)| *distance <= allowed)
+            .min_by_key(|(distance, _)| *distance);
+        match near {
+            Some((_, name)) => self.hint(format!("did you mean `{name}`?")),
+            None if (1..=LISTED_NAMES).contains(&known.len()) => {
+                self.hint(format!("known here: {}", known.join(", ")));
+            }
+            None => {}
+        }
+    }
+}
+
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
@@ -30,6 +77,18 @@ impl fmt::Display for Mistake {
 /// The mistakes of one file, in its order; displayed one a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mistakes(pub Vec<Mistake>);
+
+impl Mistakes {
+    /// The mistakes of `file`, put in order.
+    pub(super) fn of(file: &str, mut mistakes: Vec<Mistake>) -> Mistakes {
+        for mistake in &mut mistakes {
+            file.clone_into(&mut mistake.file);
+        }
+        mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        mistakes.dedup();
+        Mistakes(mistakes)
+    }
+}
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,98 @@
+//! Workers, memory and limits.
+
+use super::super::blueprint::{Limits, Memory, PortPlan, Workers};
+use super::super::locate::Source;
+use super::super::yaml::{LimitsFile, MemoryFile, NodeFile, WorkersFile};
+use super::within;
+
+/// Most workers of a node.
+pub(super) const WORKERS: u32 = 64;
+/// Cores that the kernel's affinity masks can name.
+const CORES: u32 = 1024;
+/// Most users, and most dedicated bearers.
+const USERS: u32 = 1 << 24;
+/// Most groups, and most neighbours.
+const GROUPS: u32 = 1 << 20;
+
+pub(super) fn workers(file: &WorkersFile, source: &mut Source<'_>) -> Workers {
+    within(source, "workers.count", file.count.into(), 1, WORKERS.into());
+    within(source, "workers.maxSleep", file.max_sleep.into(), 1, 1_000_000);
+    if let Some(cores) = &file.cores {
+        if cores.len() != file.count as usize {
+            let message = format!("{} cores for {} workers", cores.len(), file.count);
+            source.wrong("workers.cores", message).hint("one core for each worker");
+        }
+        for (index, core) in cores.iter().enumerate() {
+            let path = format!("workers.cores.{index}");
+            within(source, &path, u64::from(*core), 0, u64::from(CORES - 1));
+            if cores[..index].contains(core) {
+                source.wrong(&path, format!("core {core} has a worker already"));
+            }
+        }
+    }
+    Workers {
+        count: file.count as usize,
+        cores: file.cores.as_ref().map(|cores| cores.iter().map(|core| *core as usize).collect()),
+        polling: file.polling,
+        max_sleep_us: file.max_sleep,
+    }
+}
+
+pub(super) fn memory(file: &MemoryFile, ports: &[PortPlan], source: &mut Source<'_>) -> Memory {
+    let packets = u64::from(file.packets);
+    within(source, "memory.packets", packets, 512, (1 << 24) - 1);
+    if let Some(megabytes) = file.megabytes {
+        within(source, "memory.megabytes", megabytes.into(), 16, 1 << 20);
+    }
+    let queued = |port: &PortPlan| u64::from(port.queues) * u64::from(port.descriptors);
+    let queued: u64 = ports.iter().map(queued).sum();
+    if queued >= packets {
+        let message = format!("the receive queues of the ports alone hold {queued} packets");
+        let mistake = source.wrong("memory.packets", message);
+        mistake.hint("more packets here, or fewer descriptors there");
+    }
+    Memory { packets: file.packets, megabytes: file.megabytes, huge_pages: file.huge_pages }
+}
+
+pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {
+    let bearers =
+        |user: &super::super::yaml::Users| u64::from(user.count) * user.bearers.len() as u64;
+    let users: u64 = file.users.iter().map(|user| u64::from(user.count)).sum();
+    let bearers: u64 = file.users.iter().map(bearers).sum();
+    let LimitsFile { kept_packets, neighbours, .. } = file.limits;
+    within(source, "limits.keptPackets", kept_packets.into(), 0, 1 << 16);
+    within(source, "limits.neighbours", neighbours.into(), 16, GROUPS.into());
+    let limits = &file.limits;
+    Limits {
+        users: room(source, "users", users, limits.users, (1024, USERS)),
+        groups: room(source, "groups", file.groups.0.len() as u64, limits.groups, (16, GROUPS)),
+        bearers: room(source, "bearers", bearers, limits.bearers, (0, USERS)),
+        kept_packets,
+        neighbours,
+    }
+}
+
+/// A limit as it is given, or else as it is needed; what is needed beyond it is
+/// noted. `bounds` are the least that is taken by itself and the most there is.
+fn room(
+    source: &mut Source<'_>,
+    what: &str,
+    needed: u64,
+    given: Option<u32>,
+    bounds: (u32, u32),
+) -> u32 {
+    let (least, most) = bounds;
+    let path = format!("limits.{what}");
+    let limit = match given {
+        Some(limit) => {
+            within(source, &path, limit.into(), u64::from(what == "users"), most.into());
+            limit
+        }
+        None => u32::try_from(needed).unwrap_or(u32::MAX).clamp(least, most),
+    };
+    if needed > u64::from(limit) {
+        let path = if given.is_some() { &path } else { "users" };
+        source.wrong(path, format!("there are {needed} {what}, and room for {limit}"));
+    }
+    limit
+}

@@ -1,0 +1,227 @@
+//! Tags, functions and the settings that are made for them.
+
+use weft_compose::{Instance, Kind, Settings, SlotShift};
+use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
+use weft_rules::RuleSet;
+
+use super::super::blueprint::FunctionPlan;
+use super::super::locate::Source;
+use super::super::values::Entries;
+use super::super::wording::Complaint;
+use super::super::yaml::{self, NodeFile};
+use super::names;
+
+/// Time-stamp counter of the instances on trial; none of them runs.
+const TRIAL_HZ: u64 = 1_000_000_000;
+
+/// The functions of a file and the tags that they and the file declare.
+pub(super) struct Functions {
+    /// By position in the file; `None` where there is a mistake.
+    pub made: Vec<Option<Made>>,
+    pub tags: TagTable,
+    /// Whether all functions are known and all tags have a slot.
+    pub complete: bool,
+}
+
+/// A function with an instance of it, on trial.
+pub(super) struct Made {
+    pub plan: FunctionPlan,
+    instance: Box<dyn Instance>,
+}
+
+impl Functions {
+    /// Makes each function once and throws it away.
+    pub fn of(
+        file: &NodeFile,
+        networks: &[String],
+        source: &mut Source<'_>,
+        kinds: &[Kind],
+    ) -> Functions {
+        let before = source.mistakes.len();
+        let known: Vec<Option<Kind>> = file
+            .functions
+            .0
+            .iter()
+            .map(|(name, function)| find(name, &function.function, source, kinds))
+            .collect();
+        let tags = tags(file, networks, &known, source);
+        let complete = source.mistakes.len() == before;
+        let made = file.functions.0.iter().zip(known);
+        let made = made
+            .map(|((name, function), kind)| make(name, function, kind?, &tags, source))
+            .collect();
+        Functions { made, tags, complete }
+    }
+
+    /// Reads the settings that stand at `path` by the names of functions and
+    /// are to hold for `count` times `whose`.
+    pub fn settings(
+        &self,
+        entries: &Entries<yaml::Settings>,
+        path: &str,
+        whose: Whose,
+        count: u32,
+        (file, source): (&NodeFile, &mut Source<'_>),
+    ) -> Vec<(usize, Settings)> {
+        let mut all = Vec::with_capacity(entries.0.len());
+        for (name, yaml::Settings(value)) in &entries.0 {
+            let path = format!("{path}.{name}");
+            let Some(index) = file.functions.names().position(|function| function == name) else {
+                let mistake = source.wrong_key(&path, format!("there is no function `{name}`"));
+                mistake.suggest(name, file.functions.names());
+                continue;
+            };
+            let Some(Made { plan, instance }) = &self.made[index] else { continue };
+            if let Some((message, hint)) = whose.refuses(name, instance.scope()) {
+                source.wrong_key(&path, message).hint(hint);
+                continue;
+            }
+            let settings = plan.kind.settings(value).and_then(|settings| {
+                instance.check(&settings, count)?;
+                Ok(settings)
+            });
+            match settings {
+                Ok(settings) => all.push((index, settings)),
+                Err(error) => report(&error, &path, source),
+            }
+        }
+        all
+    }
+}
+
+/// Who is given settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    User,
+    Group,
+    Bearer,
+}
+
+impl Whose {
+    /// Why settings for these are not for a function of that scope, and whose
+    /// would be.
+    fn refuses(self, name: &str, scope: Scope) -> Option<(String, &'static str)> {
+        let (unit, place) = match (self, scope) {
+            (Whose::User, Scope::User | Scope::Bearer) => return None,
+            (Whose::Group, Scope::Group) | (Whose::Bearer, Scope::Bearer) => return None,
+            (_, Scope::User) => ("user", "write its settings under `users`"),
+            (_, Scope::Group) => ("group", "write its settings under `groups`"),
+            (_, Scope::Bearer) => ("bearer", "write its settings under `users` or `bearers`"),
+        };
+        Some((format!("`{name}` keeps one context for each {unit}"), place))
+    }
+}
+
+/// The kind of a function.
+fn find(name: &str, function: &str, source: &mut Source<'_>, kinds: &[Kind]) -> Option<Kind> {
+    let kind = kinds.iter().find(|kind| kind.name == function);
+    if kind.is_none() {
+        let path = format!("functions.{name}.function");
+        let mistake = source.wrong(&path, format!("there is no function `{function}`"));
+        mistake.suggest(function, kinds.iter().map(|kind| kind.name));
+    }
+    kind.copied()
+}
+
+/// The tags of the file, then those of the functions, in this order.
+fn tags(
+    file: &NodeFile,
+    networks: &[String],
+    kinds: &[Option<Kind>],
+    source: &mut Source<'_>,
+) -> TagTable {
+    let mut table = TagTable::default();
+    for (name, tag) in &file.tags.0 {
+        let path = format!("tags.{name}");
+        if table.slot(name).is_some() {
+            source.wrong_key(&path, format!("every node has a tag `{name}` already"));
+            continue;
+        }
+        if is_field(name) {
+            let message = format!("`{name}` is a header field in rules");
+            source.wrong_key(&path, message).hint("choose another name");
+        }
+        let values = match &tag.values {
+            None => TagValues::Number,
+            Some(values) => {
+                value_names(values, &path, source);
+                TagValues::Named(values.clone())
+            }
+        };
+        if let Err(error) = table.declare(name, values) {
+            source.wrong_key(&path, error.to_string());
+        }
+    }
+    for ((name, _), kind) in file.functions.0.iter().zip(kinds) {
+        let tags = kind.iter().flat_map(|kind| kind.reads.iter().chain(kind.writes));
+        for tag in tags {
+            match table.declare(tag.name, tag.values.into()) {
+                Ok(_) => {}
+                Err(error @ TagError::Full(_)) => {
+                    source.wrong_key(&format!("functions.{name}"), error.to_string());
+                }
+                Err(TagError::Conflict(tag)) => {
+                    let message = format!("`{name}` has a tag `{tag}` with other values");
+                    source.wrong_key(&format!("tags.{tag}"), message);
+                }
+            }
+        }
+    }
+    table.name_values(TagSlot::CHAIN, RuleSet::chains(&file.rules));
+    table.name_values(TagSlot::NETWORK, networks.to_vec());
+    table
+}
+
+fn value_names(values: &[String], path: &str, source: &mut Source<'_>) {
+    if values.is_empty() {
+        source.wrong(&format!("{path}.values"), "a tag has at least one value");
+    }
+    for (index, value) in values.iter().enumerate() {
+        let path = format!("{path}.values.{index}");
+        names::written(value, &path, source);
+        if values[..index].contains(value) {
+            source.wrong(&path, format!("the value `{value}` is given twice"));
+        }
+    }
+}
+
+/// Words that mean something else in conditions.
+fn is_field(name: &str) -> bool {
+    name == "true" || weft_rules::Field::from_name(name).is_some()
+}
+
+fn make(
+    name: &str,
+    function: &yaml::Function,
+    kind: Kind,
+    tags: &TagTable,
+    source: &mut Source<'_>,
+) -> Option<Made> {
+    let setup = Setup { instance: name, tags, contexts: 1, worker: 0, tsc_hz: TRIAL_HZ };
+    match kind.make(&function.config, &setup, SlotShift::default()) {
+        Ok(instance) => {
+            let (name, config) = (name.to_owned(), function.config.clone());
+            Some(Made { plan: FunctionPlan { name, kind, config }, instance })
+        }
+        Err(error) => {
+            report(&error, &format!("functions.{name}.config"), source);
+            None
+        }
+    }
+}
+
+/// Notes what a function said of a value that stands at `path`.
+fn report(error: &ConfigError, path: &str, source: &mut Source<'_>) {
+    let path = match error.path.as_str() {
+        "" => path.to_owned(),
+        within => format!("{path}.{within}"),
+    };
+    let complaint = Complaint::of(&error.message);
+    let mistake = match &complaint {
+        Complaint::UnknownKey(key, _) => {
+            source.wrong_key(&format!("{path}.{key}"), complaint.message())
+        }
+        _ => source.wrong(&path, complaint.message()),
+    };
+    complaint.hint(mistake);
+}

@@ -1,0 +1,73 @@
+//! From the file to the blueprint: names are resolved, numbers compared with
+//! their bounds, functions made on trial, rules parsed.
+//!
+//! A check that finds a mistake notes it and goes on with what there is, so
+//! that one run shows as many as it can; a check that could only repeat what an
+//! earlier one found is left out.
+
+mod frame;
+mod functions;
+mod keys;
+mod names;
+mod ports;
+mod rules;
+mod users;
+
+use weft_compose::Kind;
+
+use super::blueprint::Blueprint;
+use super::locate::Source;
+use super::mistake::Mistakes;
+use super::yaml::NodeFile;
+
+/// The blueprint of `file`; `None` if there are mistakes, which are then in
+/// `source`.
+pub(super) fn blueprint(
+    file: &NodeFile,
+    source: &mut Source<'_>,
+    kinds: &[Kind],
+) -> Option<Blueprint> {
+    names::of_file(file, source);
+    let workers = frame::workers(&file.workers, source);
+    let (ports, networks) = ports::ports(file, source);
+    let memory = frame::memory(&file.memory, &ports, source);
+    let functions = functions::Functions::of(file, &networks, source, kinds);
+    let mut rules = rules::Rules::of(file, &ports, &functions, source);
+    let scene = users::Scene { file, ports: &ports, networks: &networks, functions: &functions };
+    let users = users::users(&scene, &rules, source);
+    let limits = frame::limits(file, source);
+    if !source.mistakes.is_empty() {
+        return None;
+    }
+    let warnings = rules.check(source);
+    let blueprint = Blueprint {
+        name: file.metadata.name.clone(),
+        workers,
+        memory,
+        forwarding: file.forwarding,
+        ports,
+        networks,
+        groups: users.groups,
+        users: users.users,
+        bearer_profiles: users.bearer_profiles,
+        rules: rules.set?,
+        tags: functions.tags,
+        functions: functions
+            .made
+            .into_iter()
+            .map(|made| Some(made?.plan))
+            .collect::<Option<_>>()?,
+        limits,
+        warnings: Mistakes::default(),
+    };
+    rules::compile(&blueprint, source);
+    let blueprint = Blueprint { warnings: Mistakes(warnings), ..blueprint };
+    source.mistakes.is_empty().then_some(blueprint)
+}
+
+/// The numbers from `low` to `high`; what lies outside is noted.
+fn within(source: &mut Source<'_>, path: &str, value: u64, low: u64, high: u64) {
+    if !(low..=high).contains(&value) {
+        source.wrong(path, format!("{value} is not within {low}..{high}"));
+    }
+}

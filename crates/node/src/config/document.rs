@@ -1,0 +1,229 @@
+//! A YAML document that knows where everything in it stands.
+//!
+//! There is one parser only: what is located is what is read. Plain scalars
+//! are resolved by the core schema of YAML 1.2 (§10.3.2), so `on` and
+//! `02:00:00:00:00:01` are text.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
+
+use super::mistake::{Mistake, Position};
+
+/// Lists and mappings may be nested so deep.
+const NESTING: usize = 64;
+/// So many nodes may come of a file; only aliases make more.
+const NODES: usize = 2_000_000;
+
+/// A value and where it begins.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub at: Position,
+    pub content: Content,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Null,
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Text(String, Style),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+/// How a text is written, as far as positions in it depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Plain or in quotes.
+    Flow,
+    /// A block in which line ends are kept: `|`.
+    Literal,
+    /// A block in which lines are joined: `>`.
+    Folded,
+}
+
+/// A key of a mapping and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub text: String,
+    pub at: Position,
+}
+
+impl Node {
+    /// Reads the one document of `text`. Keys that are given twice are added to
+    /// `mistakes`; the first value counts.
+    ///
+    /// # Errors
+    /// The mistake behind which nothing can be read.
+    pub fn parse(text: &str, mistakes: &mut Vec<Mistake>) -> Result<Node, Mistake> {
+        let parser = Parser::new_from_str(text);
+        let mut builder = Builder { parser, anchors: HashMap::new(), nodes: 0, mistakes };
+        let root = loop {
+            match builder.event()? {
+                (Event::StreamStart | Event::DocumentStart(_), _) => {}
+                (Event::StreamEnd, _) => {
+                    return Err(Mistake::at(Position::START, "there is nothing in this file"));
+                }
+                (event, at) => break builder.node(event, at, 0)?,
+            }
+        };
+        loop {
+            match builder.event()? {
+                (Event::DocumentStart(_), at) => {
+                    return Err(Mistake::at(at, "a second document begins: a file has one"));
+                }
+                (Event::StreamEnd, _) => return Ok(root),
+                _ => {}
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        1 + match &self.content {
+            Content::List(items) => items.iter().map(Node::count).sum(),
+            Content::Map(entries) => entries.iter().map(|(_, node)| node.count()).sum(),
+            _ => 0,
+        }
+    }
+}
+
+struct Builder<'t, 'm> {
+    parser: Parser<'t, saphyr_parser::StrInput<'t>>,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+    mistakes: &'m mut Vec<Mistake>,
+}
+
+fn position(marker: &Marker) -> Position {
+    Position { line: marker.line().max(1), column: marker.col() + 1 }
+}
+
+fn unreadable(error: &ScanError) -> Mistake {
+    Mistake::at(position(error.marker()), format!("this is not YAML: {}", error.info()))
+}
+
+impl<'t> Builder<'t, '_> {
+    fn event(&mut self) -> Result<(Event<'t>, Position), Mistake> {
+        match self.parser.next_event() {
+            Some(Ok((event, Span { start, .. }))) => Ok((event, position(&start))),
+            Some(Err(error)) => Err(unreadable(&error)),
+            None => Ok((Event::StreamEnd, Position::START)),
+        }
+    }
+
+    fn node(&mut self, event: Event<'t>, at: Position, depth: usize) -> Result<Node, Mistake> {
+        if depth > NESTING {
+            return Err(Mistake::at(at, format!("this is nested more than {NESTING} deep")));
+        }
+        let (content, anchor) = match event {
+            Event::Alias(id) => return self.alias(id, at),
+            Event::Scalar(.., Some(_))
+            | Event::SequenceStart(_, Some(_))
+            | Event::MappingStart(_, Some(_)) => {
+                let mut mistake = Mistake::at(at, "YAML tags (`!`) mean nothing here");
+                mistake.hint("put text in quotes to keep it text");
+                return Err(mistake);
+            }
+            Event::Scalar(text, style, anchor, None) => (scalar(&text, style), anchor),
+            Event::SequenceStart(anchor, None) => (self.list(depth)?, anchor),
+            Event::MappingStart(anchor, None) => (self.map(depth)?, anchor),
+            _ => (Content::Null, 0),
+        };
+        self.count(1, at)?;
+        let node = Node { at, content };
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    /// A copy of what an anchor stands at, with its positions there.
+    fn alias(&mut self, id: usize, at: Position) -> Result<Node, Mistake> {
+        let node = self.anchors.get(&id).cloned();
+        let node = node.ok_or_else(|| Mistake::at(at, "this alias stands inside its anchor"))?;
+        self.count(node.count(), at)?;
+        Ok(node)
+    }
+
+    fn count(&mut self, more: usize, at: Position) -> Result<(), Mistake> {
+        self.nodes += more;
+        match self.nodes > NODES {
+            true => Err(Mistake::at(at, format!("there are more than {NODES} values"))),
+            false => Ok(()),
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Content, Mistake> {
+        let mut items = Vec::new();
+        loop {
+            match self.event()? {
+                (Event::SequenceEnd | Event::StreamEnd, _) => return Ok(Content::List(items)),
+                (event, at) => items.push(self.node(event, at, depth + 1)?),
+            }
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Content, Mistake> {
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut seen = HashMap::new();
+        loop {
+            let key = match self.event()? {
+                (Event::MappingEnd | Event::StreamEnd, _) => return Ok(Content::Map(entries)),
+                (Event::Scalar(text, ..), at) => Key { text: text.into_owned(), at },
+                (_, at) => return Err(Mistake::at(at, "a key is a word")),
+            };
+            let (event, at) = self.event()?;
+            let value = self.node(event, at, depth + 1)?;
+            match seen.insert(key.text.clone(), key.at.line) {
+                None => entries.push((key, value)),
+                Some(line) => {
+                    let message = format!("the key `{}` is given twice", key.text);
+                    let mut mistake = Mistake::at(key.at, message);
+                    mistake.hint(format!("first in line {line}"));
+                    self.mistakes.push(mistake);
+                }
+            }
+        }
+    }
+}
+
+fn scalar(text: &str, style: ScalarStyle) -> Content {
+    match style {
+        ScalarStyle::Plain => plain(text),
+        ScalarStyle::Literal => Content::Text(text.to_owned(), Style::Literal),
+        ScalarStyle::Folded => Content::Text(text.to_owned(), Style::Folded),
+        _ => Content::Text(text.to_owned(), Style::Flow),
+    }
+}
+
+/// A plain scalar by the core schema; infinities and what is no number are
+/// left as text.
+fn plain(text: &str) -> Content {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Content::Null,
+        "true" | "True" | "TRUE" => return Content::Bool(true),
+        "false" | "False" | "FALSE" => return Content::Bool(false),
+        _ => {}
+    }
+    let radix = |digits: Option<&str>, radix| u64::from_str_radix(digits?, radix).ok();
+    let based = radix(text.strip_prefix("0x"), 16).or(radix(text.strip_prefix("0o"), 8));
+    if let Some(number) = based.or_else(|| text.parse().ok()) {
+        Content::Unsigned(number)
+    } else if let Ok(number) = text.parse() {
+        Content::Signed(number)
+    } else if let Some(number) = float(text) {
+        Content::Float(number)
+    } else {
+        Content::Text(text.to_owned(), Style::Flow)
+    }
+}
+
+fn float(text: &str) -> Option<f64> {
+    let numeric = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | 'e' | 'E');
+    let finite = |number: &f64| number.is_finite();
+    text.chars().all(numeric).then(|| text.parse().ok()).flatten().filter(finite)
+}

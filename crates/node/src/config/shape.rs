@@ -1,0 +1,62 @@
+//! Reads a whole file into a type and goes on after a mistake: what is wrong is
+//! noted, taken out, and the rest is read again.
+
+use std::collections::HashSet;
+
+use serde::de::DeserializeOwned;
+use serde_path_to_error::{Path, Segment};
+
+use super::locate::Source;
+use super::wording::Complaint;
+
+/// Who has made so many mistakes wants to see the first of them.
+const MISTAKES: usize = 100;
+
+/// The document as a `T`; `None` if there is a mistake in its shape.
+pub(super) fn read<T: DeserializeOwned>(source: &mut Source<'_>) -> Option<T> {
+    let mut removed: HashSet<String> = HashSet::new();
+    while source.mistakes.len() < MISTAKES {
+        let error = match serde_path_to_error::deserialize(&source.root) {
+            Ok(value) => return source.mistakes.is_empty().then_some(value),
+            Err(error) => error,
+        };
+        let path = dotted(error.path());
+        let complaint = Complaint::of(&error.into_inner().to_string());
+        let culprit = match &complaint {
+            Complaint::UnknownKey(key, _) => {
+                let path = child(&path, key);
+                complaint.hint(source.wrong_key(&path, complaint.message()));
+                path
+            }
+            // What is missing because it was taken out has been noted.
+            Complaint::MissingKey(key) if removed.contains(&child(&path, key)) => path,
+            _ => {
+                complaint.hint(source.wrong(&path, complaint.message()));
+                path
+            }
+        };
+        if !source.remove(&culprit) {
+            return None;
+        }
+        // Where an item was taken out, the next one has moved to.
+        removed.retain(|path| !path.starts_with(&culprit));
+        removed.insert(culprit);
+    }
+    None
+}
+
+fn dotted(path: &Path) -> String {
+    let segments = path.iter().filter_map(|segment| match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    });
+    segments.collect::<Vec<_>>().join(".")
+}
+
+fn child(path: &str, key: &str) -> String {
+    match path {
+        "" => key.to_owned(),
+        _ => format!("{path}.{key}"),
+    }
+}

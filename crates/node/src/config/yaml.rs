@@ -1,0 +1,375 @@
+//! The file as it is written. The comments here are the descriptions in the
+//! published schema, so they speak to whoever writes a configuration.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::blueprint::{Forwarding, Polling};
+use super::values::{Entries, Ip, Ipv4, Ipv6, Mac, NameOrNumber, Subnet};
+
+/// The name of the network instance of ports and users that name none.
+pub const DEFAULT_NETWORK: &str = "default";
+
+/// A node of Weft: ports, workers, functions, users, and the rules that steer
+/// packets between them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeFile {
+    /// Version of this format.
+    #[serde(rename = "apiVersion")]
+    pub _api_version: ApiVersion,
+    /// What the file describes.
+    #[serde(rename = "kind")]
+    pub _kind: FileKind,
+    /// What the node is called.
+    pub metadata: Metadata,
+    /// The threads that carry packets.
+    #[serde(default)]
+    pub workers: WorkersFile,
+    /// Memory for packets.
+    #[serde(default)]
+    pub memory: MemoryFile,
+    /// How a packet finds its next hop: by paths that were compiled from the
+    /// rules, or by a rule lookup for each hop.
+    #[serde(default)]
+    pub forwarding: Forwarding,
+    /// Ethernet ports by name.
+    pub ports: Entries<Port>,
+    /// Tags, by name, that users are given and rules look at.
+    #[serde(default)]
+    pub tags: Entries<Tag>,
+    /// Function instances by name.
+    #[serde(default)]
+    pub functions: Entries<Function>,
+    /// Groups of users by name.
+    #[serde(default)]
+    pub groups: Entries<Group>,
+    /// Users, and ranges of users that differ in nothing but their number.
+    #[serde(default)]
+    pub users: Vec<Users>,
+    /// The rules that steer packets; docs/rules.md describes their language.
+    pub rules: String,
+    /// What the node makes room for.
+    #[serde(default)]
+    pub limits: LimitsFile,
+}
+
+/// Versions of this format.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum ApiVersion {
+    /// The one there is.
+    #[serde(rename = "weft/v1")]
+    V1,
+}
+
+/// What a file describes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum FileKind {
+    /// A node.
+    Node,
+}
+
+/// What the node is called.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// Name of the node.
+    pub name: String,
+}
+
+/// The threads that carry packets.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "Workers")]
+pub struct WorkersFile {
+    /// How many there are.
+    #[schemars(range(min = 1, max = 64))]
+    pub count: u32,
+    /// The processor core of each; left to the kernel when absent.
+    pub cores: Option<Vec<u32>>,
+    /// What a worker does while there is nothing to do: `busy` asks again at
+    /// once, `adaptive` sleeps after a while.
+    pub polling: Polling,
+    /// Longest sleep of an adaptive worker, in microseconds.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_sleep: u32,
+}
+
+impl Default for WorkersFile {
+    fn default() -> Self {
+        WorkersFile { count: 1, cores: None, polling: Polling::default(), max_sleep: 100 }
+    }
+}
+
+/// Memory for packets.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "Memory")]
+pub struct MemoryFile {
+    /// Packet buffers. One below a power of two wastes the least memory.
+    #[schemars(range(min = 512, max = 16_777_215))]
+    pub packets: u32,
+    /// Megabytes that DPDK may take; by default what packets and limits need.
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub megabytes: Option<u32>,
+    /// Whether huge pages are used when there are any.
+    pub huge_pages: bool,
+}
+
+impl Default for MemoryFile {
+    fn default() -> Self {
+        MemoryFile { packets: 16_383, megabytes: None, huge_pages: true }
+    }
+}
+
+/// One Ethernet port. Without `addresses` and `nextHopMac` it is transparent:
+/// Ethernet headers are left alone and TTLs are not decremented.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Port {
+    /// DPDK device string, such as `net_af_packet0,iface=eth0` or a PCI address;
+    /// `ring:NAME` is one end of a pair of memory rings.
+    pub device: String,
+    /// Direction of the packets that come in here: `uplink` from users,
+    /// `downlink` to users.
+    pub direction: Direction,
+    /// Network instance (3GPP TS 29.244 §5.6). Users of two networks may have
+    /// the same address.
+    #[serde(default = "default_network")]
+    pub network: String,
+    /// MAC address to use; by default the device's own.
+    pub mac: Option<Mac>,
+    /// Longest IP packet, in bytes.
+    #[serde(default = "default_mtu")]
+    #[schemars(range(min = 68))]
+    pub mtu: u16,
+    /// Own addresses with the prefix lengths of their subnets. They make the
+    /// port routed.
+    #[serde(default)]
+    pub addresses: Vec<Subnet>,
+    /// Next hops beyond the subnets, at most one of each family.
+    #[serde(default)]
+    pub gateways: Vec<Ip>,
+    /// MAC address that all packets sent here go to. It makes the port routed.
+    pub next_hop_mac: Option<Mac>,
+    /// MAC addresses of neighbours, by IP address, that are not asked for with
+    /// ARP or ND.
+    #[serde(default)]
+    pub neighbours: Entries<Mac>,
+    /// Prefixes for which ARP and ND are answered here, as for users behind the
+    /// node.
+    #[serde(default)]
+    pub proxy: Vec<Subnet>,
+    /// Receive queues.
+    #[serde(default = "one_queue")]
+    #[schemars(range(min = 1, max = 64))]
+    pub queues: u16,
+    /// Packets that each queue holds.
+    #[serde(default = "default_descriptors")]
+    #[schemars(range(min = 32, max = 32_768))]
+    pub descriptors: u16,
+    /// The worker, from 0, that polls queue 0; the following workers poll the
+    /// following queues.
+    #[serde(default)]
+    pub worker: u32,
+}
+
+fn default_network() -> String {
+    DEFAULT_NETWORK.to_owned()
+}
+
+fn default_mtu() -> u16 {
+    1500
+}
+
+fn one_queue() -> u16 {
+    1
+}
+
+fn default_descriptors() -> u16 {
+    1024
+}
+
+/// Direction of packets.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Direction {
+    /// From users.
+    Uplink,
+    /// To users.
+    Downlink,
+}
+
+/// A tag that users are given.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tag {
+    /// Names of its values; the first is that of users who are not given one.
+    /// Without it, the tag is a number and 0 by default.
+    #[serde(default)]
+    pub values: Option<Vec<String>>,
+}
+
+/// A function instance.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// Which function it is.
+    pub function: String,
+    /// Its configuration.
+    #[serde(default)]
+    pub config: Value,
+}
+
+/// Settings of one function for some users, a group or a bearer.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Settings(pub Value);
+
+impl JsonSchema for Settings {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Settings".into()
+    }
+
+    /// Stands in for the settings of all functions, which
+    /// [`schema`](super::schema()) puts in its place.
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        true.into()
+    }
+}
+
+/// A group of users.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Settings of functions that keep one context for a group, by instance.
+    #[serde(default)]
+    pub functions: Entries<Settings>,
+}
+
+/// One user, or several in a row.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Users {
+    /// Name of the user; of several, what stands before `-0`, `-1`, ….
+    pub name: String,
+    /// How many users.
+    #[serde(default = "one_user")]
+    #[schemars(range(min = 1))]
+    pub count: u32,
+    /// What packets of the user are known by; at least one of them.
+    pub r#match: Match,
+    /// The chain of the user's packets: the value of the tag `chain`.
+    pub chain: Option<String>,
+    /// The group of the user.
+    pub group: Option<String>,
+    /// Values of tags.
+    #[serde(default)]
+    pub tags: Entries<NameOrNumber>,
+    /// Settings of functions, by instance. A function that keeps one context for
+    /// a bearer applies them to the default bearer.
+    #[serde(default)]
+    pub functions: Entries<Settings>,
+    /// Dedicated bearers. A packet belongs to the first that matches, otherwise
+    /// to the default bearer.
+    #[serde(default)]
+    pub bearers: Vec<Bearer>,
+}
+
+fn one_user() -> u32 {
+    1
+}
+
+/// What packets of a user are known by.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Match {
+    /// Network instance of the addresses and the flow; `default` by default.
+    pub network: Option<String>,
+    /// The user's IPv4 address; the nth of several users has the nth address
+    /// from it.
+    pub ipv4: Option<Ipv4>,
+    /// The user's /64 prefix or IPv6 address; the nth of several users has the
+    /// nth prefix or address from it.
+    pub ipv6: Option<Ipv6>,
+    /// A VLAN at a port.
+    pub vlan: Option<Vlan>,
+    /// A port: whatever comes in there and belongs to no other user.
+    pub port: Option<String>,
+    /// One flow.
+    pub flow: Option<Flow>,
+}
+
+/// A VLAN at a port.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Vlan {
+    /// Name of the port.
+    pub port: String,
+    /// VLAN identifier; the nth of several users has the nth from it.
+    #[schemars(range(min = 1, max = 4094))]
+    pub id: u16,
+}
+
+/// One flow as it is seen uplink; downlink, source and destination change
+/// places.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Flow {
+    /// `tcp`, `udp`, `sctp`, `icmp`, `icmpv6`, `esp`, `gre`, or an IP protocol
+    /// number.
+    pub protocol: NameOrNumber,
+    /// Address at the user's side.
+    pub source: Ip,
+    /// Port at the user's side, for TCP, UDP and SCTP.
+    pub source_port: Option<u16>,
+    /// Address at the network's side.
+    pub destination: Ip,
+    /// Port at the network's side, for TCP, UDP and SCTP.
+    pub destination_port: Option<u16>,
+}
+
+/// A dedicated bearer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bearer {
+    /// Name of the bearer.
+    pub name: String,
+    /// Condition in the language of the rules.
+    pub when: String,
+    /// Settings of functions that keep one context for a bearer, by instance.
+    #[serde(default)]
+    pub functions: Entries<Settings>,
+}
+
+/// What the node makes room for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "Limits")]
+pub struct LimitsFile {
+    /// Users; by default those of this file, at least 1024.
+    #[schemars(range(min = 1, max = 16_777_216))]
+    pub users: Option<u32>,
+    /// Groups; by default those of this file, at least 16.
+    #[schemars(range(max = 1_048_576))]
+    pub groups: Option<u32>,
+    /// Dedicated bearers of all users together; by default those of this file.
+    #[schemars(range(max = 16_777_216))]
+    pub bearers: Option<u32>,
+    /// Packets that functions may keep for one user.
+    #[schemars(range(max = 65_536))]
+    pub kept_packets: u32,
+    /// Neighbours (entries of ARP and ND) of all ports together.
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub neighbours: u32,
+}
+
+impl Default for LimitsFile {
+    fn default() -> Self {
+        LimitsFile { users: None, groups: None, bearers: None, kept_packets: 64, neighbours: 1024 }
+    }
+}
