@@ -38,16 +38,18 @@ started=                      # process id of the latest start_in
 # reports it as skipped. WEFT_PRIVILEGE is then root, sudo or user; in a user
 # namespace AF_XDP programs cannot be loaded.
 gain_privileges() {
+    local script=$0
+    [ -e "$script" ] || script=./${0##*/} # the script has gone to its own folder
     if can_make_namespaces; then
         export WEFT_PRIVILEGE=${WEFT_PRIVILEGE:-root}
     elif [ -n "${WEFT_PRIVILEGE:-}" ]; then
         skip_script "cannot make network namespaces, even by way of $WEFT_PRIVILEGE"
     elif sudo -n true 2>/dev/null; then
-        exec sudo -n env "PATH=$PATH" "WEFT=${WEFT:-}" WEFT_PRIVILEGE=sudo "$0" "$@"
+        exec sudo -n env "PATH=$PATH" "WEFT=${WEFT:-}" WEFT_PRIVILEGE=sudo bash "$script" "$@"
     elif unshare -Urnm true 2>/dev/null; then
         # shellcheck disable=SC2016 # expanded by the inner shell
         exec env WEFT_PRIVILEGE=user unshare -Urnm \
-            bash -c 'mount -t tmpfs weft /run && exec "$@"' bash "$0" "$@"
+            bash -c 'mount -t tmpfs weft /run && exec bash "$@"' bash "$script" "$@"
     else
         skip_script "needs root, sudo without a password, or user namespaces"
     fi

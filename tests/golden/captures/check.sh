@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Checks the committed captures: made by make.py as it stands, and as clean for
+# tshark as they are meant to be. Checks tshark-clean.sh by the way.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../../lib/report.sh
+. ../../lib/report.sh
+
+clean=../../lib/tshark-clean.sh
+list=$(mktemp)
+trap 'rm -f "$list"' EXIT
+
+# exits CODE COMMAND...
+exits() {
+    local wanted=$1 status=0
+    shift
+    "$@" || status=$?
+    [ "$status" = "$wanted" ]
+}
+
+# The first and the last frames of malformed.pcap are well-formed, the rest is not.
+malformed_is_found() {
+    local bad
+    bad=$("$clean" malformed.pcap | sed 's/.*: frame \([0-9]*\):.*/\1/')
+    [ "$(wc -l <<<"$bad")" -gt 300 ] && ! grep -qxE '1|2|3' <<<"$bad"
+}
+
+# frames FILE
+frames() {
+    tshark -n -r "$1" 2>/dev/null | wc -l
+}
+
+kernel_has_two_directions() {
+    [ $(($(frames kernel-uplink.pcap) + $(frames kernel-downlink.pcap))) = "$(frames kernel.pcap)" ]
+}
+
+if /usr/bin/python3 -c 'import scapy' 2>/dev/null; then
+    check "captures: make.py writes the same bytes" ./make.py --check
+else
+    skip "captures: make.py writes the same bytes" "python3-scapy is not installed"
+fi
+if ! command -v tshark >/dev/null; then
+    skip "captures: tshark" "tshark is not installed"
+    close_report
+    exit
+fi
+for name in ipv4-mix ipv6-mix vlan downlink-mix bursts kernel kernel-uplink kernel-downlink; do
+    check "captures: $name is clean" "$clean" "$name.pcap"
+done
+check "captures: fragments is clean but for its list" "$clean" --except fragments.bad fragments.pcap
+check "captures: kernel has two directions" kernel_has_two_directions
+check "captures: malformed is not clean" malformed_is_found
+check "tshark-clean: bad frames" exits 1 "$clean" fragments.pcap
+echo "2 # is clean" >"$list"
+check "tshark-clean: a list that is out of date" exits 1 "$clean" --except "$list" ipv4-mix.pcap
+head -c 1000 ipv4-mix.pcap >"$list"
+check "tshark-clean: a capture cut short" exits 2 "$clean" "$list"
+check "tshark-clean: not a capture" exits 2 "$clean" make.py
+check "tshark-clean: no such file" exits 2 "$clean" nonsense.pcap
+close_report
