@@ -155,7 +155,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
     }
 
     fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
-        match settings.0.downcast_ref::<F::Settings>() {
+        match settings.typed.downcast_ref::<F::Settings>() {
             Some(settings) => self.function.check(settings, count),
             None => Err(ConfigError::at("", format!("settings that are not for {}", F::NAME))),
         }
@@ -163,7 +163,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
 
     fn configure(&mut self, slot: u32, settings: &Settings, nth: u32) {
         if let Some(context) = self.contexts.get_mut(slot)
-            && let Some(settings) = settings.0.downcast_ref::<F::Settings>()
+            && let Some(settings) = settings.typed.downcast_ref::<F::Settings>()
         {
             self.function.configure(context, settings, nth);
         }

@@ -11,13 +11,23 @@ use crate::call::Called;
 use crate::instance::Instance;
 use crate::slab::SlotShift;
 
-/// Settings of one function for some users, checked by their own kind.
+/// Settings of one function for some users, checked by their own kind. Two are
+/// equal when they were written alike.
 #[derive(Clone)]
-pub struct Settings(pub(crate) Arc<dyn Any + Send + Sync>);
+pub struct Settings {
+    pub(crate) typed: Arc<dyn Any + Send + Sync>,
+    written: Arc<Value>,
+}
+
+impl PartialEq for Settings {
+    fn eq(&self, other: &Settings) -> bool {
+        self.written == other.written
+    }
+}
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Settings")
+        f.debug_tuple("Settings").field(&self.written).finish()
     }
 }
 
@@ -62,7 +72,10 @@ impl Kind {
             rollback: F::ROLLBACK,
             config_schema: || schemars::schema_for!(F::Config),
             settings_schema: || schemars::schema_for!(F::Settings),
-            settings: |value| Ok(Settings(Arc::new(read::<F::Settings>(value)?))),
+            settings: |value| {
+                let typed = Arc::new(read::<F::Settings>(value)?);
+                Ok(Settings { typed, written: Arc::new(value.clone()) })
+            },
             make: |config, setup, shift| {
                 let function = F::new(read::<F::Config>(config)?, setup)?;
                 Ok(Box::new(Called::new(function, setup, shift, const { &Kind::of::<F>() })))
