@@ -217,3 +217,103 @@ impl fmt::Display for Repr {
         write!(f, "arp {operation} {sender_ip} ({sender_mac}) > {target_ip} ({target_mac})")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{hex, hostile};
+
+    fn request() -> Vec<u8> {
+        hex("0001 0800 06 04 0001 020000000001 c0000201 000000000000 c0000202")
+    }
+
+    const REQUEST: Repr = Repr {
+        operation: Operation::REQUEST,
+        sender_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+        sender_ip: Ipv4Addr::new(192, 0, 2, 1),
+        target_mac: MacAddress::UNSPECIFIED,
+        target_ip: Ipv4Addr::new(192, 0, 2, 2),
+    };
+
+    #[test]
+    fn reads_a_request() {
+        let packet = Packet::new_checked(request()).unwrap();
+        assert_eq!(Repr::parse(&packet), REQUEST);
+        let text = "arp request 192.0.2.1 (02:00:00:00:00:01) > 192.0.2.2 (00:00:00:00:00:00)";
+        assert_eq!(packet.to_string(), text);
+    }
+
+    #[test]
+    fn writes_a_request() {
+        let mut bytes = [0xaa; 30];
+        REQUEST.emit(&mut bytes).unwrap();
+        assert_eq!(bytes[..28], request());
+        assert_eq!(bytes[28..], [0xaa; 2]);
+        assert_eq!(REQUEST.emit(&mut bytes[..27]), Err(Error::BufferTooShort));
+    }
+
+    #[test]
+    fn a_reply_turns_the_request_round() {
+        let mut bytes = [0; 28];
+        REQUEST.reply(MacAddress([2, 0, 0, 0, 0, 2])).emit(&mut bytes).unwrap();
+        let reply = hex("0001 0800 06 04 0002 020000000002 c0000202 020000000001 c0000201");
+        assert_eq!(bytes[..], reply);
+    }
+
+    #[test]
+    fn setters_make_the_same_reply() {
+        let mac = MacAddress([2, 0, 0, 0, 0, 2]);
+        let mut packet = Packet::new_checked(request()).unwrap();
+        packet.set_operation(Operation::REPLY);
+        packet.set_target_mac(REQUEST.sender_mac);
+        packet.set_target_ip(REQUEST.sender_ip);
+        packet.set_sender_mac(mac);
+        packet.set_sender_ip(REQUEST.target_ip);
+        assert_eq!(Repr::parse(&packet), REQUEST.reply(mac));
+    }
+
+    #[test]
+    fn defects_are_named() {
+        let mut bytes = request();
+        assert_eq!(Packet::new_checked(&bytes[..27]).unwrap_err(), Error::Truncated);
+        for at in 0..6 {
+            bytes[at] ^= 0x40;
+            assert_eq!(Packet::new_checked(&bytes).unwrap_err(), Error::UnsupportedArp);
+            bytes[at] ^= 0x40;
+        }
+        // An operation that we do not know is the consumer's to judge.
+        bytes[7] = 9;
+        let packet = Packet::new_checked(bytes).unwrap();
+        assert_eq!(packet.operation().to_string(), "operation 9");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in hostile(request())) {
+            if let Ok(packet) = Packet::new_checked(&bytes[..]) {
+                black_box(packet.to_string());
+                let mut copy = [0; PACKET_LENGTH];
+                Repr::parse(&packet).emit(&mut copy).unwrap();
+                prop_assert_eq!(&copy[..], &bytes[..PACKET_LENGTH]);
+            }
+        }
+
+        #[test]
+        fn parse_of_emit(operation: u16, macs: [[u8; 6]; 2], ips: [Ipv4Addr; 2]) {
+            let repr = Repr {
+                operation: Operation(operation),
+                sender_mac: MacAddress(macs[0]),
+                sender_ip: ips[0],
+                target_mac: MacAddress(macs[1]),
+                target_ip: ips[1],
+            };
+            let mut bytes = vec![0; repr.buffer_len()];
+            repr.emit(&mut bytes).unwrap();
+            prop_assert_eq!(Repr::parse(&Packet::new_checked(&bytes[..]).unwrap()), repr);
+        }
+    }
+}

@@ -169,3 +169,123 @@ pub const fn update32(checksum: u16, old: u32, new: u32) -> u16 {
 pub fn update_bytes(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     Change::NONE.bytes(old, new).apply(checksum)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    use super::*;
+    use crate::testing::{hex, word};
+
+    /// Word by word, as RFC 1071 §4.1 has it.
+    fn plain_sum(bytes: &[u8]) -> u16 {
+        let mut total: u32 = 0;
+        for pair in bytes.chunks(2) {
+            total += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            total = (total & 0xffff) + (total >> 16);
+        }
+        total as u16
+    }
+
+    fn octets(words: &[u16]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn sum_of_rfc_1071_section_3() {
+        assert_eq!(sum(&hex("0001 f203 f4f5 f6f7")), 0xddf2);
+    }
+
+    #[test]
+    fn sum_of_the_longest_packet_does_not_overflow() {
+        assert_eq!(sum(&[0xff; 65535]), plain_sum(&[0xff; 65535]));
+        assert_eq!(sum(&[]), 0);
+        assert_eq!(sum(&[0xab]), 0xab00);
+    }
+
+    #[test]
+    fn update_of_rfc_1624_section_4() {
+        assert_eq!(update16(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn both_zeros_are_told_apart_as_a_full_computation_does() {
+        for (old, new) in [(0, 0xffff), (0xffff, 0), (0, 0), (0xffff, 0xffff), (0xbaff, 0)] {
+            let before = of(&octets(&[0x4500, old]));
+            assert_eq!(update16(before, old, new), of(&octets(&[0x4500, new])), "{old} {new}");
+        }
+    }
+
+    #[test]
+    fn udp_zero_rules() {
+        let change = Change::NONE.field16(1, 2);
+        assert_eq!(change.apply_udp(0), 0);
+        assert_eq!(udp(0), 0xffff);
+        assert_eq!(udp(0x1234), 0x1234);
+        // A change that would end in 0 is sent as 0xffff, and leads back again.
+        let to_zero = Change::NONE.field16(0x0001, 0x1235);
+        assert_eq!(to_zero.apply(0x1234), 0);
+        assert_eq!(to_zero.apply_udp(0x1234), 0xffff);
+        assert_eq!(Change::NONE.field16(0x1235, 0x0001).apply_udp(0xffff), 0x1234);
+    }
+
+    #[test]
+    fn pseudo_headers() {
+        let v4 = PseudoHeader::V4 {
+            source: Ipv4Addr::new(192, 0, 2, 1),
+            destination: Ipv4Addr::new(198, 51, 100, 2),
+        };
+        assert_eq!(v4.sum(Protocol::UDP, 12), plain_sum(&hex("c0000201 c6336402 00 11 000c")));
+        let v6 = PseudoHeader::V6 {
+            source: "2001:db8::1".parse().unwrap(),
+            destination: "2001:db8::2".parse().unwrap(),
+        };
+        let bytes = hex("20010db8000000000000000000000001 20010db8000000000000000000000002 \
+             00010000 000000 06");
+        assert_eq!(v6.sum(Protocol::TCP, 65536), plain_sum(&bytes));
+    }
+
+    proptest! {
+        #[test]
+        fn sum_is_that_of_words(bytes in vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(sum(&bytes), plain_sum(&bytes));
+        }
+
+        #[test]
+        fn incremental_is_full(
+            mut words in vec(word(), 2..20),
+            place in any::<Index>(),
+            new in word(),
+        ) {
+            words[0] |= 1; // Not all zero, as no header is.
+            let place = 1 + place.index(words.len() - 1);
+            let before = of(&octets(&words));
+            let old = std::mem::replace(&mut words[place], new);
+            let full = of(&octets(&words));
+            prop_assert_eq!(update16(before, old, new), full);
+            let change = Change::NONE.field16(old, new);
+            prop_assert_eq!(change.apply_udp(udp(before)), udp(full));
+        }
+
+        #[test]
+        fn longer_changes_are_many_short_ones(
+            old in vec(word(), 8..=8),
+            new in vec(word(), 8..=8),
+            rest in 1_u16..,
+        ) {
+            let before = of(&octets(&[&old[..], &[rest]].concat()));
+            let after = of(&octets(&[&new[..], &[rest]].concat()));
+            prop_assert_eq!(update_bytes(before, &octets(&old), &octets(&new)), after);
+            let pair = |words: &[u16], at: usize| {
+                u32::from(words[at]) << 16 | u32::from(words[at + 1])
+            };
+            let mut checksum = before;
+            for at in [0, 2, 4, 6] {
+                checksum = update32(checksum, pair(&old, at), pair(&new, at));
+            }
+            prop_assert_eq!(checksum, after);
+        }
+    }
+}

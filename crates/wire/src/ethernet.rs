@@ -265,3 +265,112 @@ impl fmt::Display for Repr {
         write!(f, "ethernet {} > {} {}", self.source, self.destination, self.ether_type)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{hex, hostile};
+
+    fn frame() -> Vec<u8> {
+        hex("020000000002 020000000001 0800 4500")
+    }
+
+    const REPR: Repr = Repr {
+        source: MacAddress([2, 0, 0, 0, 0, 1]),
+        destination: MacAddress([2, 0, 0, 0, 0, 2]),
+        ether_type: EtherType::IPV4,
+    };
+
+    #[test]
+    fn reads_a_frame() {
+        let frame = Frame::new_checked(frame()).unwrap();
+        assert_eq!(Repr::parse(&frame), REPR);
+        assert_eq!(frame.payload(), [0x45, 0x00]);
+        assert_eq!(frame.to_string(), "ethernet 02:00:00:00:00:01 > 02:00:00:00:00:02 ipv4");
+    }
+
+    #[test]
+    fn writes_a_frame() {
+        let mut bytes = [0xaa; 16];
+        REPR.emit(&mut bytes).unwrap();
+        assert_eq!(bytes[..14], frame()[..14]);
+        assert_eq!(bytes[14..], [0xaa; 2]);
+        assert_eq!(REPR.emit(&mut bytes[..13]), Err(Error::BufferTooShort));
+    }
+
+    #[test]
+    fn setters_change_their_field_only() {
+        let mut frame = Frame::new_checked(frame()).unwrap();
+        frame.set_destination(MacAddress::BROADCAST);
+        frame.set_source(MacAddress([6; 6]));
+        frame.set_ether_type(EtherType::ARP);
+        frame.payload_mut()[0] = 7;
+        assert_eq!(frame.into_inner(), hex("ffffffffffff 060606060606 0806 0700"));
+    }
+
+    #[test]
+    fn a_header_must_be_whole() {
+        assert_eq!(Frame::new_checked([0; 13]).unwrap_err(), Error::Truncated);
+        assert!(Frame::new_checked([0; 14]).unwrap().payload().is_empty());
+    }
+
+    #[test]
+    fn kinds_of_addresses() {
+        let mac: MacAddress = "02-00-5e-10-00-0A".parse().unwrap();
+        assert_eq!(mac.to_string(), "02:00:5e:10:00:0a");
+        assert!(mac.is_unicast() && !mac.is_multicast());
+        assert!(MacAddress::BROADCAST.is_broadcast() && MacAddress::BROADCAST.is_multicast());
+        assert!(!MacAddress::UNSPECIFIED.is_unicast());
+        let group = MacAddress::of_ipv4_multicast(Ipv4Addr::new(224, 128, 0, 251));
+        assert_eq!(group.to_string(), "01:00:5e:00:00:fb");
+        let group = MacAddress::of_ipv6_multicast("ff02::1:ff00:2".parse().unwrap());
+        assert_eq!(group.to_string(), "33:33:ff:00:00:02");
+    }
+
+    #[test]
+    fn texts_that_are_no_address() {
+        for text in ["", "02", "02:00:00:00:00", "02:00:00:00:00:0g", "2:0:0:0:0:1"] {
+            assert_eq!(text.parse::<MacAddress>(), Err(TextError::MacAddress), "{text}");
+        }
+        for text in ["02:00:00:00:00:01:", "02:00:00:00:00:01:02", "+2:00:00:00:00:01"] {
+            assert_eq!(text.parse::<MacAddress>(), Err(TextError::MacAddress), "{text}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_ether_types() {
+        assert!(EtherType(0x05ff).is_length() && !EtherType(0x0600).is_length());
+        assert!(EtherType::SERVICE_VLAN.is_vlan() && !EtherType::IPV6.is_vlan());
+        assert_eq!(EtherType(0x88cc).to_string(), "0x88cc");
+        assert_eq!(EtherType::SERVICE_VLAN.to_string(), "service-vlan");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in hostile(frame())) {
+            if let Ok(frame) = Frame::new_checked(&bytes[..]) {
+                black_box((frame.payload(), frame.to_string()));
+                let mut copy = [0; HEADER_LENGTH];
+                Repr::parse(&frame).emit(&mut copy).unwrap();
+                prop_assert_eq!(&copy[..], &bytes[..HEADER_LENGTH]);
+            }
+        }
+
+        #[test]
+        fn parse_of_emit(source: [u8; 6], destination: [u8; 6], ether_type: u16) {
+            let repr = Repr {
+                source: MacAddress(source),
+                destination: MacAddress(destination),
+                ether_type: EtherType(ether_type),
+            };
+            let mut bytes = vec![0; repr.buffer_len()];
+            repr.emit(&mut bytes).unwrap();
+            prop_assert_eq!(Repr::parse(&Frame::new_checked(&bytes[..]).unwrap()), repr);
+            prop_assert_eq!(repr.source.to_string().parse(), Ok(repr.source));
+        }
+    }
+}

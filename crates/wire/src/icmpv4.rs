@@ -364,3 +364,128 @@ impl fmt::Display for Repr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{hex, hostile};
+
+    fn echo() -> Vec<u8> {
+        hex("08 00 f8ab 0077 0003 7765667421")
+    }
+
+    fn fragmentation_needed() -> Vec<u8> {
+        hex("03 04 f1b8 0000 0578 450005dc00094000401121060a0000010a000002 000100020 5c80000")
+    }
+
+    #[test]
+    fn reads_an_echo() {
+        let message = Message::new_checked(echo()).unwrap();
+        assert_eq!(Repr::parse(&message), Repr::EchoRequest { identifier: 0x77, sequence: 3 });
+        assert_eq!(message.payload(), b"weft!");
+        assert_eq!(message.verify_checksum(), Ok(()));
+        assert_eq!(message.to_string(), "icmp echo request 119 sequence 3");
+    }
+
+    #[test]
+    fn reads_the_mtu() {
+        let message = Message::new_checked(fragmentation_needed()).unwrap();
+        let reason = Unreachable::FRAGMENTATION_NEEDED;
+        assert_eq!(Repr::parse(&message), Repr::DestinationUnreachable { reason, mtu: 1400 });
+        assert_eq!(message.payload()[0], 0x45);
+        assert_eq!(message.verify_checksum(), Ok(()));
+        assert_eq!(message.to_string(), "icmp fragmentation needed mtu 1400");
+    }
+
+    #[test]
+    fn an_answer_is_the_question_with_another_type() {
+        let mut message = Message::new_checked(echo()).unwrap();
+        message.set_message_type(Type::ECHO_REPLY);
+        message.update_checksum(Change::NONE.field16(0x0800, 0x0000));
+        assert_eq!(message.verify_checksum(), Ok(()));
+        assert_eq!(Repr::parse(&message), Repr::EchoReply { identifier: 0x77, sequence: 3 });
+    }
+
+    #[test]
+    fn writes_what_it_read() {
+        for original in [echo(), fragmentation_needed()] {
+            let repr = Repr::parse(&Message::new_checked(&original[..]).unwrap());
+            let mut copy = original.clone();
+            copy[..8].fill(0xff);
+            repr.emit(&mut copy).unwrap();
+            Message::new_checked(&mut copy[..]).unwrap().fill_checksum();
+            assert_eq!(copy, original);
+            assert_eq!(repr.emit(&mut copy[..7]), Err(Error::BufferTooShort));
+        }
+    }
+
+    #[test]
+    fn setters_change_their_field_only() {
+        let mut message = Message::new_checked([0; 9]).unwrap();
+        message.set_code(1);
+        message.set_identifier(0x0203);
+        message.set_sequence(0x0405);
+        message.payload_mut()[0] = 6;
+        assert_eq!(message.into_inner()[..], hex("00 01 0000 0203 0405 06"));
+    }
+
+    #[test]
+    fn defects_are_named() {
+        assert_eq!(Message::new_checked([0; 7]).unwrap_err(), Error::Truncated);
+        let mut bytes = echo();
+        bytes[8] ^= 1;
+        let message = Message::new_checked(bytes).unwrap();
+        assert_eq!(message.verify_checksum(), Err(Error::BadChecksum));
+    }
+
+    #[test]
+    fn errors_are_told_from_questions() {
+        assert!(Type::TIME_EXCEEDED.is_error() && Type::REDIRECT.is_error());
+        assert!(!Type::ECHO_REQUEST.is_error() && !Type(13).is_error());
+    }
+
+    fn repr() -> impl Strategy<Value = Repr> {
+        let echo = any::<(u16, u16)>();
+        let other = (any::<u8>(), any::<u8>(), any::<[u8; 4]>());
+        prop_oneof![
+            echo.prop_map(|(identifier, sequence)| Repr::EchoRequest { identifier, sequence }),
+            echo.prop_map(|(identifier, sequence)| Repr::EchoReply { identifier, sequence }),
+            any::<(u8, u16)>().prop_map(|(code, mtu)| {
+                Repr::DestinationUnreachable { reason: Unreachable(code), mtu }
+            }),
+            any::<u8>().prop_map(|code| Repr::TimeExceeded { reason: Exceeded(code) }),
+            other
+                .prop_filter("has a form of its own", |(number, ..)| ![0, 3, 8, 11]
+                    .contains(number))
+                .prop_map(|(number, code, rest)| {
+                    Repr::Other { message_type: Type(number), code, rest }
+                }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in hostile(fragmentation_needed())) {
+            if let Ok(message) = Message::new_checked(&bytes[..]) {
+                black_box(message.verify_checksum()).ok();
+                black_box((message.payload(), message.to_string()));
+                let (repr, mut copy) = (Repr::parse(&message), bytes.clone());
+                repr.emit(&mut copy).unwrap();
+                prop_assert_eq!(Repr::parse(&Message::new_checked(&copy[..]).unwrap()), repr);
+            }
+        }
+
+        #[test]
+        fn parse_of_emit(repr in repr()) {
+            let mut bytes = vec![0xff; repr.buffer_len()];
+            repr.emit(&mut bytes).unwrap();
+            let message = Message::new_checked(&bytes[..]).unwrap();
+            prop_assert_eq!(Repr::parse(&message), repr);
+            prop_assert!(message.to_string().starts_with("icmp "));
+        }
+    }
+}

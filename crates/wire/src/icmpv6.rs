@@ -6,8 +6,12 @@ use std::net::Ipv6Addr;
 use std::ops::Range;
 
 use crate::checksum::{Change, PseudoHeader};
-use crate::octets::{array, header, put, put_u16, put_u32, u16_at, u32_at};
+use crate::octets::{array, put_u16, u16_at, u32_at};
 use crate::{Error, MacAddress, Protocol};
+
+mod repr;
+
+pub use repr::Repr;
 
 /// Octets that every message has.
 pub const MIN_HEADER_LENGTH: usize = 4;
@@ -348,211 +352,113 @@ impl<T: AsRef<[u8]>> fmt::Display for Message<T> {
     }
 }
 
-/// A header as a value, and of a neighbour message the link-layer address too;
-/// what follows is the caller's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Repr {
-    /// The receiver is asked to answer.
-    EchoRequest {
-        /// Tells one asker from another.
-        identifier: u16,
-        /// Tells one request from another.
-        sequence: u16,
-    },
-    /// The answer, with the request's numbers and data.
-    EchoReply {
-        /// As in the request.
-        identifier: u16,
-        /// As in the request.
-        sequence: u16,
-    },
-    /// A packet could not be delivered.
-    DestinationUnreachable {
-        /// Why.
-        reason: Unreachable,
-    },
-    /// A packet exceeds the next link's MTU.
-    PacketTooBig {
-        /// MTU of the next link, in octets.
-        mtu: u32,
-    },
-    /// A packet lived too long.
-    TimeExceeded {
-        /// Which time.
-        reason: Exceeded,
-    },
-    /// Who has an address?
-    NeighbourSolicitation {
-        /// The address.
-        target: Ipv6Addr,
-        /// MAC address of the sender; none when it asks whether the address is
-        /// free.
-        source_mac: Option<MacAddress>,
-    },
-    /// The sender has an address.
-    NeighbourAdvertisement {
-        /// The address.
-        target: Ipv6Addr,
-        /// MAC address of the sender.
-        target_mac: Option<MacAddress>,
-        /// The sender is a router.
-        router: bool,
-        /// It answers a solicitation.
-        solicited: bool,
-        /// It replaces what the receiver knew.
-        replaces: bool,
-    },
-    /// Any other message.
-    Other {
-        /// What it is.
-        message_type: Type,
-        /// What it says more exactly.
-        code: u8,
-    },
-}
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
 
-impl Repr {
-    /// The header of a message. An echo, packet-too-big or neighbour message
-    /// with a code other than 0 is [`Repr::Other`].
-    pub fn parse<T: AsRef<[u8]>>(message: &Message<T>) -> Self {
-        let (message_type, code) = (message.message_type(), message.code());
-        let other = Self::Other { message_type, code };
-        let (identifier, sequence) = (message.identifier(), message.sequence());
-        match (message_type, code) {
-            (Type::ECHO_REQUEST, 0) => Self::EchoRequest { identifier, sequence },
-            (Type::ECHO_REPLY, 0) => Self::EchoReply { identifier, sequence },
-            (Type::DESTINATION_UNREACHABLE, _) => {
-                Self::DestinationUnreachable { reason: Unreachable(code) }
-            }
-            (Type::PACKET_TOO_BIG, 0) => Self::PacketTooBig { mtu: message.mtu() },
-            (Type::TIME_EXCEEDED, _) => Self::TimeExceeded { reason: Exceeded(code) },
-            (Type::NEIGHBOUR_SOLICITATION | Type::NEIGHBOUR_ADVERTISEMENT, 0) => {
-                Self::parse_neighbour(message).unwrap_or(other)
-            }
-            _ => other,
-        }
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{hex, hostile};
+
+    const PSEUDO_HEADER: PseudoHeader = PseudoHeader::V6 {
+        source: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
+        destination: Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 2),
+    };
+
+    fn solicitation() -> Vec<u8> {
+        hex("87 00 7a97 00000000 fe800000000000000000000000000002 01 01 020000000001")
     }
 
-    fn parse_neighbour<T: AsRef<[u8]>>(message: &Message<T>) -> Option<Self> {
-        let (target, mac) = (message.target()?, message.link_layer_address());
-        if message.message_type() == Type::NEIGHBOUR_SOLICITATION {
-            return Some(Self::NeighbourSolicitation { target, source_mac: mac });
-        }
-        let flags = message.rest()?;
-        Some(Self::NeighbourAdvertisement {
-            target,
-            target_mac: mac,
-            router: flags & flag::ROUTER != 0,
-            solicited: flags & flag::SOLICITED != 0,
-            replaces: flags & flag::OVERRIDE != 0,
-        })
+    #[test]
+    fn reads_a_solicitation() {
+        let message = Message::new_checked(solicitation()).unwrap();
+        assert_eq!(message.message_type(), Type::NEIGHBOUR_SOLICITATION);
+        assert_eq!(message.target(), Some("fe80::2".parse().unwrap()));
+        assert_eq!(message.link_layer_address(), Some(MacAddress([2, 0, 0, 0, 0, 1])));
+        assert_eq!(message.verify_checksum(&PSEUDO_HEADER), Ok(()));
+        // Numbers that other messages have there.
+        assert_eq!((message.identifier(), message.sequence(), message.mtu()), (0, 0, 0));
     }
 
-    /// Octets that [`emit`](Self::emit) writes.
-    #[inline]
-    pub const fn buffer_len(&self) -> usize {
-        let option = if self.mac().is_some() { option::LINK_LAYER_LENGTH } else { 0 };
-        self.message_type().header_length() + option
+    #[test]
+    fn skips_options_it_does_not_know() {
+        let mut bytes = solicitation()[..24].to_vec();
+        bytes.extend(hex("0e02 0000 00000000 0000000000000000 01 01 020000000009"));
+        let message = Message::new_checked(bytes).unwrap();
+        assert_eq!(message.link_layer_address(), Some(MacAddress([2, 0, 0, 0, 0, 9])));
+        let advertisement = [&[136], &solicitation()[1..]].concat();
+        let message = Message::new_checked(advertisement).unwrap();
+        assert_eq!(message.link_layer_address(), None, "a source option in an advertisement");
     }
 
-    /// What the message is.
-    #[inline]
-    pub const fn message_type(&self) -> Type {
-        match self {
-            Self::EchoRequest { .. } => Type::ECHO_REQUEST,
-            Self::EchoReply { .. } => Type::ECHO_REPLY,
-            Self::DestinationUnreachable { .. } => Type::DESTINATION_UNREACHABLE,
-            Self::PacketTooBig { .. } => Type::PACKET_TOO_BIG,
-            Self::TimeExceeded { .. } => Type::TIME_EXCEEDED,
-            Self::NeighbourSolicitation { .. } => Type::NEIGHBOUR_SOLICITATION,
-            Self::NeighbourAdvertisement { .. } => Type::NEIGHBOUR_ADVERTISEMENT,
-            Self::Other { message_type, .. } => *message_type,
-        }
+    #[test]
+    fn defects_are_named() {
+        let defect = |bytes: &[u8]| Message::new_checked(bytes).unwrap_err();
+        assert_eq!(defect(&[1; 3]), Error::Truncated);
+        assert_eq!(defect(&[128, 0, 0, 0, 0, 0, 0]), Error::Truncated);
+        assert_eq!(defect(&solicitation()[..23]), Error::Truncated);
+        assert_eq!(defect(&solicitation()[..25]), Error::BadOption);
+        assert_eq!(defect(&solicitation()[..31]), Error::BadOption);
+        let with = |at: usize, octet: u8| {
+            let mut bytes = solicitation();
+            bytes[at] = octet;
+            bytes
+        };
+        assert_eq!(defect(&with(25, 0)), Error::BadOption);
+        assert_eq!(defect(&with(25, 2)), Error::BadOption);
+        assert_eq!(defect(&with(8, 0xff)), Error::MulticastTarget);
+        let message = Message::new_checked(with(31, 9)).unwrap();
+        assert_eq!(message.verify_checksum(&PSEUDO_HEADER), Err(Error::BadChecksum));
     }
 
-    const fn mac(&self) -> Option<MacAddress> {
-        match self {
-            Self::NeighbourSolicitation { source_mac: mac, .. }
-            | Self::NeighbourAdvertisement { target_mac: mac, .. } => *mac,
-            _ => None,
-        }
+    #[test]
+    fn a_message_of_a_type_unknown_to_us_may_be_short() {
+        let message = Message::new_checked([152, 0, 0, 0]).unwrap();
+        assert_eq!(message.header_length(), 4);
+        assert!(message.payload().is_empty());
     }
 
-    /// Writes the header with a checksum of 0 to the front of the buffer.
-    ///
-    /// # Errors
-    /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets.
-    pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
-        let bytes = header(buffer, self.buffer_len())?;
-        bytes.fill(0);
-        bytes[field::TYPE] = self.message_type().0;
-        match *self {
-            Self::EchoRequest { identifier, sequence }
-            | Self::EchoReply { identifier, sequence } => {
-                put_u16(bytes, field::IDENTIFIER, identifier);
-                put_u16(bytes, field::SEQUENCE, sequence);
-            }
-            Self::DestinationUnreachable { reason } => bytes[field::CODE] = reason.0,
-            Self::PacketTooBig { mtu } => put_u32(bytes, field::REST, mtu),
-            Self::TimeExceeded { reason } => bytes[field::CODE] = reason.0,
-            Self::NeighbourSolicitation { target, source_mac } => {
-                emit_neighbour(bytes, 0, target, option::SOURCE_LINK_LAYER, source_mac);
-            }
-            Self::NeighbourAdvertisement { target, target_mac, router, solicited, replaces } => {
-                let flags = if router { flag::ROUTER } else { 0 }
-                    | if solicited { flag::SOLICITED } else { 0 }
-                    | if replaces { flag::OVERRIDE } else { 0 };
-                emit_neighbour(bytes, flags, target, option::TARGET_LINK_LAYER, target_mac);
-            }
-            Self::Other { code, .. } => bytes[field::CODE] = code,
-        }
-        Ok(())
+    #[test]
+    fn setters_change_their_field_only() {
+        let mut message = Message::new_checked([0x99; 6]).unwrap();
+        message.set_code(1);
+        message.set_checksum(0x0203);
+        message.payload_mut()[1] = 4;
+        assert_eq!(message.into_inner()[..], hex("99 01 0203 99 04"));
     }
-}
 
-fn emit_neighbour(
-    bytes: &mut [u8],
-    flags: u32,
-    target: Ipv6Addr,
-    option: u8,
-    mac: Option<MacAddress>,
-) {
-    put_u32(bytes, field::REST, flags);
-    put(bytes, field::TARGET, &target.octets());
-    if let Some(mac) = mac {
-        let at = field::TARGET.end;
-        put(bytes, at..at + 2, &[option, 1]);
-        put(bytes, at + 2..at + option::LINK_LAYER_LENGTH, &mac.0);
+    #[test]
+    fn repairs_the_checksum() {
+        let mut message = Message::new_checked(solicitation()).unwrap();
+        message.payload_mut()[7] = 2;
+        message.update_checksum(Change::NONE.field16(1, 2));
+        assert_eq!(message.verify_checksum(&PSEUDO_HEADER), Ok(()));
+        let repaired = message.checksum();
+        message.fill_checksum(&PSEUDO_HEADER);
+        assert_eq!(message.checksum(), repaired);
     }
-}
 
-impl fmt::Display for Repr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::EchoRequest { identifier, sequence } => {
-                write!(f, "icmpv6 echo request {identifier} sequence {sequence}")
+    #[test]
+    fn groups_at_which_addresses_are_asked_for() {
+        let address = "2001:db8::1234:5678:9abc".parse().unwrap();
+        assert_eq!(solicited_node(address), "ff02::1:ff78:9abc".parse::<Ipv6Addr>().unwrap());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(mut bytes in hostile(solicitation()), other_type: u8) {
+            if let Ok(message) = Message::new_checked(&bytes[..]) {
+                black_box((message.target(), message.link_layer_address(), message.payload()));
+                black_box((message.identifier(), message.sequence(), message.mtu()));
+                black_box(message.verify_checksum(&PSEUDO_HEADER)).ok();
+                black_box(message.to_string());
             }
-            Self::EchoReply { identifier, sequence } => {
-                write!(f, "icmpv6 echo reply {identifier} sequence {sequence}")
-            }
-            Self::DestinationUnreachable { reason } => {
-                write!(f, "icmpv6 destination unreachable ({reason})")
-            }
-            Self::PacketTooBig { mtu } => write!(f, "icmpv6 packet too big mtu {mtu}"),
-            Self::TimeExceeded { reason: Exceeded(code) } => {
-                write!(f, "icmpv6 time exceeded code {code}")
-            }
-            Self::NeighbourSolicitation { target, .. } => {
-                write!(f, "icmpv6 neighbour solicitation {target}")
-            }
-            Self::NeighbourAdvertisement { target, target_mac: Some(mac), .. } => {
-                write!(f, "icmpv6 neighbour advertisement {target} at {mac}")
-            }
-            Self::NeighbourAdvertisement { target, target_mac: None, .. } => {
-                write!(f, "icmpv6 neighbour advertisement {target}")
-            }
-            Self::Other { message_type: Type(message_type), code } => {
-                write!(f, "icmpv6 type {message_type} code {code}")
+            if let Ok(mut message) = Message::new_checked(&mut bytes[..]) {
+                message.set_message_type(Type(other_type));
+                message.fill_checksum(&PSEUDO_HEADER);
+                black_box((message.target(), message.link_layer_address(), message.mtu()));
+                black_box((message.payload_mut().len(), message.to_string()));
             }
         }
     }

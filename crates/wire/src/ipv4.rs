@@ -7,8 +7,11 @@ use std::ops::Range;
 use crate::Error;
 use crate::checksum::{self, Change, PseudoHeader};
 use crate::ip::{Dscp, Ecn, Fragment, Protocol, traffic_class};
-use crate::octets::{array, header, put, put_u16, u16_at};
-use crate::options::Options;
+use crate::octets::{array, put, put_u16, u16_at};
+
+mod repr;
+
+pub use repr::Repr;
 
 /// Octets of a header without options.
 pub const MIN_HEADER_LENGTH: usize = 20;
@@ -349,119 +352,155 @@ impl<T: AsRef<[u8]>> fmt::Display for Packet<T> {
     }
 }
 
-/// A header as a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Repr {
-    /// Source address.
-    pub source: Ipv4Addr,
-    /// Destination address.
-    pub destination: Ipv4Addr,
-    /// What the packet carries.
-    pub protocol: Protocol,
-    /// Octets that follow the header.
-    pub payload_length: u16,
-    /// Routers that may still forward the packet.
-    pub time_to_live: u8,
-    /// How the packet wants to be forwarded.
-    pub dscp: Dscp,
-    /// Congestion notification.
-    pub ecn: Ecn,
-    /// The same in all fragments of one datagram.
-    pub identification: u16,
-    /// Nobody may fragment the packet.
-    pub dont_fragment: bool,
-    /// Another fragment follows this one.
-    pub more_fragments: bool,
-    /// Where in its datagram the payload begins, in octets, rounded down to a
-    /// multiple of 8.
-    pub fragment_offset: u16,
-    /// Options, padded.
-    pub options: Options,
-}
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
 
-impl Default for Repr {
-    /// From and to 0.0.0.0 with a time to live of 64, and zeros elsewhere.
-    fn default() -> Self {
-        Self {
-            source: Ipv4Addr::UNSPECIFIED,
-            destination: Ipv4Addr::UNSPECIFIED,
-            protocol: Protocol::default(),
-            payload_length: 0,
-            time_to_live: 64,
-            dscp: Dscp::CS0,
-            ecn: Ecn::NotEct,
-            identification: 0,
-            dont_fragment: false,
-            more_fragments: false,
-            fragment_offset: 0,
-            options: Options::NONE,
-        }
-    }
-}
+    use proptest::prelude::*;
 
-impl Repr {
-    /// The header of a packet.
-    pub fn parse<T: AsRef<[u8]>>(packet: &Packet<T>) -> Self {
-        Self {
-            source: packet.source(),
-            destination: packet.destination(),
-            protocol: packet.protocol(),
-            payload_length: packet.payload().len() as u16,
-            time_to_live: packet.time_to_live(),
-            dscp: packet.dscp(),
-            ecn: packet.ecn(),
-            identification: packet.identification(),
-            dont_fragment: packet.dont_fragment(),
-            more_fragments: packet.more_fragments(),
-            fragment_offset: packet.fragment_offset(),
-            options: Options::new(packet.options()).unwrap_or_default(),
-        }
+    use super::*;
+    use crate::options;
+    use crate::testing::{hex, hostile};
+
+    fn packet() -> Vec<u8> {
+        hex("45b9 0020 1234 4000 40 11 3ba9 c0000201 c6336402 13880868000c19d5 77656674")
     }
 
-    /// Octets that [`emit`](Self::emit) writes: the header with options.
-    #[inline]
-    pub fn buffer_len(&self) -> usize {
-        MIN_HEADER_LENGTH + self.options.as_bytes().len()
+    fn fragment() -> Vec<u8> {
+        hex("4600 0020 0007 20b9 03 11 ee06 0a000001 0a000002 94040000 6162636465666768")
     }
 
-    /// Writes the header with its checksum to the front of the buffer.
-    ///
-    /// # Errors
-    /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets;
-    /// [`Error::PayloadTooLong`] where header and payload exceed 65535 octets.
-    pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
-        let header_length = self.buffer_len();
-        let total_length =
-            (header_length as u16).checked_add(self.payload_length).ok_or(Error::PayloadTooLong)?;
-        let bytes = header(buffer, header_length)?;
-        bytes[..MIN_HEADER_LENGTH].fill(0);
-        bytes[field::VERSION_AND_LENGTH] = 0x40 | (header_length / 4) as u8;
-        bytes[field::TYPE_OF_SERVICE] = traffic_class(self.dscp, self.ecn);
-        bytes[MIN_HEADER_LENGTH..].copy_from_slice(self.options.as_bytes());
-        let mut packet = Packet { bytes };
-        packet.set_total_length(total_length);
-        packet.set_identification(self.identification);
-        packet.set_dont_fragment(self.dont_fragment);
-        packet.set_more_fragments(self.more_fragments);
-        packet.set_fragment_offset(self.fragment_offset);
-        packet.set_time_to_live(self.time_to_live);
-        packet.set_protocol(self.protocol);
-        packet.set_source(self.source);
-        packet.set_destination(self.destination);
+    #[test]
+    fn reads_a_packet() {
+        let packet = Packet::new_checked(packet()).unwrap();
+        let repr = Repr {
+            source: Ipv4Addr::new(192, 0, 2, 1),
+            destination: Ipv4Addr::new(198, 51, 100, 2),
+            protocol: Protocol::UDP,
+            payload_length: 12,
+            dscp: Dscp::EF,
+            ecn: Ecn::Ect1,
+            identification: 0x1234,
+            dont_fragment: true,
+            ..Repr::default()
+        };
+        assert_eq!(Repr::parse(&packet), repr);
+        assert_eq!(packet.verify_checksum(), Ok(()));
+        assert_eq!(packet.fragment(), None);
+        assert!(packet.options().is_empty());
+        let text = "ipv4 192.0.2.1 > 198.51.100.2 udp ttl 64 dscp ef payload 12";
+        assert_eq!(packet.to_string(), text);
+    }
+
+    #[test]
+    fn reads_a_fragment_with_options() {
+        let packet = Packet::new_checked(fragment()).unwrap();
+        let fragment = Fragment { identification: 7, offset: 1480, more: true };
+        assert_eq!(packet.fragment(), Some(fragment));
+        assert!(!fragment.is_first() && !fragment.is_whole());
+        assert_eq!(packet.payload(), b"abcdefgh");
+        assert_eq!(packet.verify_checksum(), Ok(()));
+        let alert = options::Item { kind: 0x94, data: &[0, 0] };
+        assert_eq!(options::walk(packet.options()).next(), Some(Ok(alert)));
+        assert!(packet.to_string().ends_with("payload 8 fragment 7 at 1480 more follow"));
+    }
+
+    #[test]
+    fn padding_is_not_payload() {
+        let mut bytes = packet();
+        bytes.extend([0xee; 14]);
+        let mut view = Packet::new_checked(&mut bytes[..]).unwrap();
+        assert_eq!(view.payload().len(), 12);
+        assert_eq!(view.payload_mut().len(), 12);
+        assert_eq!(view.as_bytes(), packet());
+    }
+
+    /// Fault 13: a header length below 5, and a total length that is wrong.
+    #[test]
+    fn fault_13_lengths_that_lie() {
+        let defect = |at: usize, octet: u8| {
+            let mut bytes = packet();
+            bytes[at] = octet;
+            Packet::new_checked(bytes).unwrap_err()
+        };
+        assert_eq!(defect(0, 0x65), Error::BadVersion);
+        assert_eq!(defect(0, 0x44), Error::BadHeaderLength);
+        assert_eq!(defect(0, 0x49), Error::Truncated);
+        assert_eq!(defect(0, 0x40), Error::BadHeaderLength);
+        assert_eq!(defect(3, 19), Error::BadTotalLength);
+        assert_eq!(defect(3, 33), Error::BadTotalLength);
+        assert_eq!(defect(3, 0), Error::BadTotalLength);
+        assert_eq!(Packet::new_checked(&packet()[..19]).unwrap_err(), Error::Truncated);
+        assert_eq!(Packet::new_checked(&packet()[..31]).unwrap_err(), Error::BadTotalLength);
+    }
+
+    #[test]
+    fn setters_change_their_field_only() {
+        let mut packet = Packet::new_checked(packet()).unwrap();
+        packet.set_dscp(Dscp::CS0);
+        packet.set_ecn(Ecn::Ce);
+        packet.set_total_length(31);
+        packet.set_identification(0xabcd);
+        packet.set_dont_fragment(false);
+        packet.set_more_fragments(true);
+        packet.set_fragment_offset(1487);
+        packet.set_time_to_live(1);
+        packet.set_protocol(Protocol::TCP);
+        packet.set_checksum(0xffee);
+        packet.set_source(Ipv4Addr::new(1, 2, 3, 4));
+        packet.set_destination(Ipv4Addr::new(5, 6, 7, 8));
+        assert_eq!(packet.payload().len(), 11);
+        let header = hex("4503 001f abcd 20b9 01 06 ffee 01020304 05060708");
+        assert_eq!(packet.into_inner()[..20], header);
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_noticed() {
+        let mut bytes = packet();
+        bytes[8] = 63;
+        let mut packet = Packet::new_checked(&mut bytes[..]).unwrap();
+        assert_eq!(packet.verify_checksum(), Err(Error::BadChecksum));
         packet.fill_checksum();
-        Ok(())
+        assert_eq!(packet.checksum(), 0x3ca9);
+        assert_eq!(packet.verify_checksum(), Ok(()));
     }
-}
 
-impl fmt::Display for Repr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { source, destination, protocol, time_to_live, payload_length, .. } = self;
-        write!(f, "ipv4 {source} > {destination} {protocol} ttl {time_to_live}")?;
-        write!(f, " dscp {} payload {payload_length}", self.dscp)?;
-        if self.more_fragments || self.fragment_offset > 0 {
-            let more = if self.more_fragments { " more follow" } else { "" };
-            write!(f, " fragment {} at {}{more}", self.identification, self.fragment_offset)?;
+    #[test]
+    fn a_packet_dies_at_its_last_router() {
+        for time_to_live in [0, 1] {
+            let mut bytes = packet();
+            bytes[8] = time_to_live;
+            let before = bytes.clone();
+            assert!(!Packet::new_checked(&mut bytes[..]).unwrap().decrement_time_to_live());
+            assert_eq!(bytes, before);
         }
-        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in hostile(fragment())) {
+            if let Ok(packet) = Packet::new_checked(&bytes[..]) {
+                black_box(packet.verify_checksum()).ok();
+                black_box((packet.to_string(), packet.fragment()));
+                prop_assert!(packet.as_bytes().ends_with(packet.payload()));
+                let whole = packet.header_length() + packet.payload().len();
+                prop_assert_eq!(whole, usize::from(packet.total_length()));
+                options::walk(packet.options()).for_each(|option| { black_box(option).ok(); });
+                let repr = Repr::parse(&packet);
+                let mut copy = bytes.clone();
+                repr.emit(&mut copy).unwrap();
+                prop_assert_eq!(Repr::parse(&Packet::new_checked(&copy[..]).unwrap()), repr);
+            }
+        }
+
+        #[test]
+        fn no_setter_makes_an_accessor_panic(mut bytes in hostile(fragment()), length: u16) {
+            if let Ok(mut packet) = Packet::new_checked(&mut bytes[..]) {
+                packet.set_total_length(length);
+                packet.fill_checksum();
+                black_box((packet.payload_mut().len(), packet.as_bytes().len()));
+                black_box(packet.to_string());
+            }
+        }
     }
 }

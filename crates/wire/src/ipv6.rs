@@ -6,13 +6,15 @@ use std::ops::Range;
 
 use crate::Error;
 use crate::checksum::PseudoHeader;
-use crate::ip::{Dscp, Ecn, Fragment, Protocol, traffic_class};
+use crate::ip::{Dscp, Ecn, Protocol, traffic_class};
 use crate::octets::{array, header, put, put_u16, put_u32, u16_at, u32_at};
+
+mod extension;
+
+pub use extension::{MAX_EXTENSION_HEADERS, UpperLayer};
 
 /// Octets of the header, without extension headers.
 pub const HEADER_LENGTH: usize = 40;
-/// Extension headers of one packet that [`Packet::upper_layer`] reads.
-pub const MAX_EXTENSION_HEADERS: usize = 8;
 
 mod field {
     use super::Range;
@@ -167,95 +169,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// [`Error::RepeatedFragmentHeader`].
     #[inline]
     pub fn upper_layer(&self) -> Result<UpperLayer, Error> {
-        let start =
-            UpperLayer { protocol: self.next_header(), offset: HEADER_LENGTH, fragment: None };
-        if is_extension_header(start.protocol) {
-            walk_extension_headers(self.as_bytes(), start)
-        } else {
-            Ok(start)
-        }
-    }
-}
-
-/// What a packet carries behind its extension headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UpperLayer {
-    /// What it is. In a fragment other than the first, what the fragmented part
-    /// begins with, which may be an extension header.
-    pub protocol: Protocol,
-    /// Where it begins, in octets from the start of the IPv6 header; at most the
-    /// packet's total length.
-    pub offset: usize,
-    /// Which part of a datagram it is; `None` without a fragment header.
-    pub fragment: Option<Fragment>,
-}
-
-impl UpperLayer {
-    /// The upper layer's header is here, not in another fragment.
-    #[inline]
-    pub fn has_header(&self) -> bool {
-        self.fragment.is_none_or(|fragment| fragment.is_first())
-    }
-}
-
-#[inline]
-const fn is_extension_header(protocol: Protocol) -> bool {
-    matches!(
-        protocol,
-        Protocol::HOP_BY_HOP
-            | Protocol::ROUTING
-            | Protocol::FRAGMENT
-            | Protocol::DESTINATION_OPTIONS
-            | Protocol::AH
-    )
-}
-
-/// Apart from the way of most packets: few have extension headers.
-#[cold]
-fn walk_extension_headers(packet: &[u8], start: UpperLayer) -> Result<UpperLayer, Error> {
-    let mut at = start;
-    for _ in 0..MAX_EXTENSION_HEADERS {
-        if at.protocol == Protocol::HOP_BY_HOP && at.offset != HEADER_LENGTH {
-            return Err(Error::MisplacedHopByHop);
-        }
-        let rest = packet.get(at.offset..).unwrap_or_default();
-        let extension = rest.first_chunk::<8>().ok_or(Error::TruncatedExtensionHeader)?;
-        let length = extension_header_length(at.protocol, extension[1])?;
-        if length > rest.len() {
-            return Err(Error::TruncatedExtensionHeader);
-        }
-        if at.protocol == Protocol::FRAGMENT {
-            if at.fragment.is_some() {
-                return Err(Error::RepeatedFragmentHeader);
-            }
-            at.fragment = Some(fragment(extension));
-        }
-        at.protocol = Protocol(extension[0]);
-        at.offset += length;
-        if !at.has_header() || !is_extension_header(at.protocol) {
-            return Ok(at);
-        }
-    }
-    Err(Error::TooManyExtensionHeaders)
-}
-
-/// Octets of an extension header, from its length field.
-fn extension_header_length(protocol: Protocol, field: u8) -> Result<usize, Error> {
-    match protocol {
-        Protocol::FRAGMENT => Ok(8),
-        // Its fixed fields alone are 12 octets.
-        Protocol::AH if field == 0 => Err(Error::BadExtensionHeaderLength),
-        Protocol::AH => Ok((usize::from(field) + 2) * 4),
-        _ => Ok((usize::from(field) + 1) * 8),
-    }
-}
-
-fn fragment(extension: &[u8; 8]) -> Fragment {
-    let offset_and_more = u16_at(extension, 2..4);
-    Fragment {
-        identification: u32_at(extension, 4..8),
-        offset: offset_and_more & 0xfff8,
-        more: offset_and_more & 1 != 0,
+        extension::upper_layer(self.as_bytes(), self.next_header())
     }
 }
 
@@ -425,5 +339,145 @@ impl fmt::Display for Repr {
         let Self { source, destination, next_header, hop_limit, payload_length, .. } = self;
         write!(f, "ipv6 {source} > {destination} {next_header} hop limit {hop_limit}")?;
         write!(f, " dscp {} payload {payload_length}", self.dscp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{hex, hostile};
+
+    fn packet() -> Vec<u8> {
+        hex("6ba12345 000c 11 40 20010db8000000000000000000000001 \
+             20010db8000000000000000000000002 13880868000caa97 77656674")
+    }
+
+    #[test]
+    fn reads_a_packet() {
+        let packet = Packet::new_checked(packet()).unwrap();
+        let repr = Repr {
+            source: "2001:db8::1".parse().unwrap(),
+            destination: "2001:db8::2".parse().unwrap(),
+            next_header: Protocol::UDP,
+            payload_length: 12,
+            hop_limit: 64,
+            dscp: Dscp::EF,
+            ecn: Ecn::Ect0,
+            flow_label: 0x12345,
+        };
+        assert_eq!(Repr::parse(&packet), repr);
+        assert_eq!(packet.payload()[8..], *b"weft");
+        assert_eq!(packet.total_length(), 52);
+        let upper = UpperLayer { protocol: Protocol::UDP, offset: 40, fragment: None };
+        assert_eq!(packet.upper_layer(), Ok(upper));
+        let text = "ipv6 2001:db8::1 > 2001:db8::2 udp hop limit 64 dscp ef payload 12";
+        assert_eq!(packet.to_string(), text);
+    }
+
+    #[test]
+    fn writes_what_it_read() {
+        let repr = Repr::parse(&Packet::new_checked(packet()).unwrap());
+        let mut copy = [0xaa; 41];
+        repr.emit(&mut copy).unwrap();
+        assert_eq!(copy[..40], packet()[..40]);
+        assert_eq!(copy[40], 0xaa);
+        assert_eq!(repr.emit(&mut copy[..39]), Err(Error::BufferTooShort));
+    }
+
+    #[test]
+    fn padding_is_not_payload() {
+        let mut bytes = packet();
+        bytes.extend([0xee; 3]);
+        let mut view = Packet::new_checked(&mut bytes[..]).unwrap();
+        assert_eq!(view.payload_mut().len(), 12);
+        assert_eq!(view.as_bytes(), packet());
+    }
+
+    /// Fault 14: a payload length of 0 although a header is announced; and
+    /// fault 15: jumbograms.
+    #[test]
+    fn fault_14_and_15_no_payload() {
+        let defect = |next_header: Protocol| {
+            let mut bytes = packet();
+            bytes[4..6].fill(0);
+            bytes[6] = next_header.0;
+            Packet::new_checked(bytes).err()
+        };
+        assert_eq!(defect(Protocol::UDP), Some(Error::MissingPayload));
+        assert_eq!(defect(Protocol::HOP_BY_HOP), Some(Error::Jumbogram));
+        assert_eq!(defect(Protocol::NO_NEXT_HEADER), None);
+    }
+
+    #[test]
+    fn defects_are_named() {
+        let mut bytes = packet();
+        assert_eq!(Packet::new_checked(&bytes[..39]).unwrap_err(), Error::Truncated);
+        assert_eq!(Packet::new_checked(&bytes[..51]).unwrap_err(), Error::BadPayloadLength);
+        bytes[0] = 0x4b;
+        assert_eq!(Packet::new_checked(bytes).unwrap_err(), Error::BadVersion);
+    }
+
+    #[test]
+    fn setters_change_their_field_only() {
+        let mut packet = Packet::new_checked(packet()).unwrap();
+        packet.set_dscp(Dscp::CS0);
+        packet.set_ecn(Ecn::Ce);
+        packet.set_flow_label(0xfff0_0001);
+        packet.set_payload_length(11);
+        packet.set_next_header(Protocol::TCP);
+        packet.set_hop_limit(2);
+        packet.set_source(Ipv6Addr::LOCALHOST);
+        packet.set_destination(Ipv6Addr::UNSPECIFIED);
+        assert_eq!(packet.payload().len(), 11);
+        assert!(packet.decrement_hop_limit());
+        assert!(!packet.decrement_hop_limit());
+        let header = hex("60300001 000b 06 01 00000000000000000000000000000001 \
+             00000000000000000000000000000000");
+        assert_eq!(packet.into_inner()[..40], header);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in hostile(packet()), length: u16) {
+            if let Ok(packet) = Packet::new_checked(&bytes[..]) {
+                black_box((packet.upper_layer().ok(), packet.to_string()));
+                prop_assert_eq!(packet.payload().len(), usize::from(packet.payload_length()));
+                let mut copy = bytes.clone();
+                Repr::parse(&packet).emit(&mut copy).unwrap();
+                prop_assert_eq!(&copy, &bytes);
+                let mut packet = Packet::new_checked(&mut copy[..]).unwrap();
+                packet.set_payload_length(length);
+                black_box((packet.payload_mut().len(), packet.as_bytes().len()));
+                black_box(packet.upper_layer().ok());
+            }
+        }
+
+        #[test]
+        fn parse_of_emit(
+            addresses: [Ipv6Addr; 2],
+            next_header: u8,
+            payload_length in 1..2000_u16,
+            hop_limit: u8,
+            class: u8,
+            flow_label in 0..0x10_0000_u32,
+        ) {
+            let repr = Repr {
+                source: addresses[0],
+                destination: addresses[1],
+                next_header: Protocol(next_header),
+                payload_length,
+                hop_limit,
+                dscp: Dscp::of_traffic_class(class),
+                ecn: Ecn::of_traffic_class(class),
+                flow_label,
+            };
+            let mut bytes = vec![0xff; repr.buffer_len() + usize::from(payload_length)];
+            repr.emit(&mut bytes).unwrap();
+            prop_assert_eq!(Repr::parse(&Packet::new_checked(&bytes[..]).unwrap()), repr);
+        }
     }
 }

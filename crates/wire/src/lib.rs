@@ -53,6 +53,8 @@ pub mod ipv6;
 mod octets;
 pub mod options;
 pub mod tcp;
+#[cfg(test)]
+mod testing;
 pub mod udp;
 pub mod vlan;
 

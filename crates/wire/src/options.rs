@@ -93,3 +93,50 @@ impl fmt::Debug for Options {
         f.debug_list().entries(walk(self.as_bytes())).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::hex;
+
+    #[test]
+    fn options_of_a_syn() {
+        let bytes = hex("020405b4 0402 080a0000000100000000 01 030307");
+        let kinds: Vec<_> = walk(&bytes).map(|item| item.map(|item| item.kind)).collect();
+        assert_eq!(kinds, [Ok(2), Ok(4), Ok(8), Ok(3)]);
+        assert_eq!(walk(&bytes).next(), Some(Ok(Item { kind: 2, data: &[0x05, 0xb4] })));
+    }
+
+    #[test]
+    fn nothing_is_read_behind_the_end() {
+        assert_eq!(walk(&[1, 1, 0, 7, 0]).next(), None);
+        assert_eq!(walk(&[]).next(), None);
+    }
+
+    #[test]
+    fn bad_lengths_end_the_walk() {
+        for bytes in [&[7, 0, 1, 1][..], &[7, 1, 1, 1], &[7], &[7, 5, 0, 0]] {
+            let items: Vec<_> = walk(bytes).collect();
+            assert_eq!(items, [Err(Error::BadOption)], "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn options_are_padded() {
+        assert_eq!(Options::new(&[2, 3, 9]).unwrap().as_bytes(), [2, 3, 9, 0]);
+        assert_eq!(Options::new(&[1; 40]).unwrap().as_bytes(), [1; 40]);
+        assert_eq!(Options::new(&[1; 41]), None);
+        assert_eq!(Options::new(&[]), Some(Options::NONE));
+    }
+
+    proptest! {
+        #[test]
+        fn the_walk_ends_within_the_bytes(bytes in vec(0..12_u8, 0..50)) {
+            let data: usize = walk(&bytes).flatten().map(|item| item.data.len() + 2).sum();
+            prop_assert!(data <= bytes.len());
+        }
+    }
+}

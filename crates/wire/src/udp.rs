@@ -229,3 +229,163 @@ impl fmt::Display for Repr {
         write!(f, "udp {source_port} > {destination_port} payload {payload_length}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{hex, hostile};
+
+    const V4: PseudoHeader = PseudoHeader::V4 {
+        source: Ipv4Addr::new(192, 0, 2, 1),
+        destination: Ipv4Addr::new(198, 51, 100, 2),
+    };
+    const V6: PseudoHeader = PseudoHeader::V6 {
+        source: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+        destination: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+    };
+
+    /// Over IPv4.
+    fn datagram() -> Vec<u8> {
+        hex("1388 0868 000c 19d5 77656674")
+    }
+
+    const REPR: Repr = Repr { source_port: 5000, destination_port: 2152, payload_length: 4 };
+
+    #[test]
+    fn reads_a_datagram() {
+        let datagram = Datagram::new_checked(datagram()).unwrap();
+        assert_eq!(Repr::parse(&datagram), REPR);
+        assert_eq!(datagram.payload(), b"weft");
+        assert_eq!(datagram.verify_checksum(&V4), Ok(()));
+        assert_eq!(datagram.to_string(), "udp 5000 > 2152 payload 4");
+    }
+
+    #[test]
+    fn writes_a_datagram() {
+        let mut bytes = [0xaa; 12];
+        REPR.emit(&mut bytes).unwrap();
+        bytes[8..].copy_from_slice(b"weft");
+        let mut view = Datagram::new_checked(&mut bytes[..]).unwrap();
+        assert_eq!(view.checksum(), 0);
+        view.fill_checksum(&V4);
+        assert_eq!(view.into_inner(), datagram());
+        Datagram::new_checked(&mut bytes[..]).unwrap().fill_checksum(&V6);
+        assert_eq!(bytes[6..8], hex("aa97"));
+        assert_eq!(REPR.emit(&mut bytes[..7]), Err(Error::BufferTooShort));
+        let long = Repr { payload_length: 65528, ..REPR };
+        assert_eq!(long.emit(&mut bytes), Err(Error::PayloadTooLong));
+    }
+
+    #[test]
+    fn what_follows_the_datagram_is_not_payload() {
+        let mut bytes = datagram();
+        bytes.extend([0xee; 3]);
+        let mut view = Datagram::new_checked(&mut bytes[..]).unwrap();
+        assert_eq!(view.payload_mut(), b"weft");
+        assert_eq!(view.verify_checksum(&V4), Ok(()));
+    }
+
+    #[test]
+    fn lengths_that_lie() {
+        let mut bytes = datagram();
+        assert_eq!(Datagram::new_checked(&bytes[..7]).unwrap_err(), Error::Truncated);
+        for length in [0, 7, 13] {
+            bytes[5] = length;
+            assert_eq!(Datagram::new_checked(&bytes).unwrap_err(), Error::BadDatagramLength);
+        }
+    }
+
+    #[test]
+    fn a_first_fragment_shows_what_is_here() {
+        let mut bytes = datagram();
+        bytes[4..6].copy_from_slice(&1000_u16.to_be_bytes());
+        let datagram = Datagram::new_checked_fragment(&bytes[..]).unwrap();
+        assert_eq!(datagram.payload(), b"weft");
+        assert_eq!(Repr::parse(&datagram).payload_length, 992);
+        bytes[4..6].copy_from_slice(&7_u16.to_be_bytes());
+        let error = Datagram::new_checked_fragment(&bytes).unwrap_err();
+        assert_eq!(error, Error::BadDatagramLength);
+    }
+
+    #[test]
+    fn checksums_that_are_wrong_or_missing() {
+        let mut datagram = Datagram::new_checked(datagram()).unwrap();
+        datagram.set_source_port(5001);
+        assert_eq!(datagram.verify_checksum(&V4), Err(Error::BadChecksum));
+        datagram.set_checksum(0);
+        assert_eq!(datagram.verify_checksum(&V4), Ok(()));
+        assert_eq!(datagram.verify_checksum(&V6), Err(Error::ZeroChecksum));
+        datagram.update_checksum(Change::NONE.field16(5000, 5001));
+        assert_eq!(datagram.checksum(), 0);
+    }
+
+    #[test]
+    fn a_computed_zero_is_sent_as_ones() {
+        // The second port is what makes the sum 0xffff.
+        let rest = !(checksum::add(V4.sum(Protocol::UDP, 8), 8));
+        let repr = Repr { source_port: 0, destination_port: rest, payload_length: 0 };
+        let mut bytes = [0; 8];
+        repr.emit(&mut bytes).unwrap();
+        let mut datagram = Datagram::new_checked(&mut bytes[..]).unwrap();
+        datagram.fill_checksum(&V4);
+        assert_eq!(datagram.checksum(), 0xffff);
+        assert_eq!(datagram.verify_checksum(&V4), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in hostile(datagram()), length: u16) {
+            if let Ok(datagram) = Datagram::new_checked_fragment(&bytes[..]) {
+                prop_assert!(bytes[HEADER_LENGTH..].starts_with(datagram.payload()));
+                black_box(datagram.verify_checksum(&V4)).ok();
+                black_box(datagram.verify_checksum(&V6)).ok();
+                black_box(datagram.to_string());
+            }
+            if let Ok(datagram) = Datagram::new_checked(&bytes[..]) {
+                let (repr, mut copy) = (Repr::parse(&datagram), bytes.clone());
+                repr.emit(&mut copy).unwrap();
+                let mut datagram = Datagram::new_checked(&mut copy[..]).unwrap();
+                prop_assert_eq!(Repr::parse(&datagram), repr);
+                datagram.set_length(length);
+                datagram.fill_checksum(&V6);
+                black_box((datagram.payload_mut().len(), datagram.to_string()));
+            }
+        }
+
+        #[test]
+        fn parse_of_emit(source_port: u16, destination_port: u16, payload_length in 0..2000_u16) {
+            let repr = Repr { source_port, destination_port, payload_length };
+            let mut bytes = vec![0xff; repr.buffer_len() + usize::from(payload_length)];
+            repr.emit(&mut bytes).unwrap();
+            prop_assert_eq!(Repr::parse(&Datagram::new_checked(&bytes[..]).unwrap()), repr);
+        }
+
+        #[test]
+        fn rewriting_repairs_the_checksum(
+            old: (Ipv6Addr, u16),
+            new: (Ipv6Addr, u16),
+            payload in vec(any::<u8>(), 0..64),
+        ) {
+            let destination = Ipv6Addr::LOCALHOST;
+            let pseudo_header = |source| PseudoHeader::V6 { source, destination };
+            let payload_length = payload.len() as u16;
+            let repr = Repr { source_port: old.1, destination_port: 53, payload_length };
+            let mut bytes = [vec![0; HEADER_LENGTH], payload].concat();
+            repr.emit(&mut bytes).unwrap();
+            let mut datagram = Datagram::new_checked(&mut bytes[..]).unwrap();
+            datagram.fill_checksum(&pseudo_header(old.0));
+            datagram.set_source_port(new.1);
+            let addresses = Change::NONE.bytes(&old.0.octets(), &new.0.octets());
+            datagram.update_checksum(addresses.field16(old.1, new.1));
+            let repaired = datagram.checksum();
+            datagram.fill_checksum(&pseudo_header(new.0));
+            prop_assert_eq!(datagram.checksum(), repaired);
+        }
+    }
+}

@@ -251,3 +251,98 @@ pub fn walk(ether_type: EtherType, payload: &[u8]) -> Result<Stack, Error> {
     }
     Ok(stack)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{hex, hostile};
+
+    /// A service tag (behind its Ethernet type), a customer's, and IPv4.
+    fn tags() -> Vec<u8> {
+        hex("b064 8100 602a 0800 4500")
+    }
+
+    #[test]
+    fn reads_a_tag() {
+        let tag = Tag::new_checked(tags()).unwrap();
+        let repr = Repr {
+            priority: 5,
+            drop_eligible: true,
+            vlan_id: VlanId(100),
+            ether_type: EtherType::VLAN,
+        };
+        assert_eq!(Repr::parse(&tag), repr);
+        assert_eq!(tag.payload(), hex("602a 0800 4500"));
+        assert_eq!(tag.to_string(), "vlan 100 priority 5 drop-eligible vlan");
+    }
+
+    #[test]
+    fn setters_change_their_field_only() {
+        let mut tag = Tag::new_checked([0xff; 5]).unwrap();
+        tag.set_priority(8 + 2);
+        assert_eq!(tag.into_inner(), hex("5fff ffff ff")[..]);
+        tag.set_vlan_id(VlanId(1));
+        assert_eq!(tag.into_inner(), hex("5001 ffff ff")[..]);
+        tag.set_drop_eligible(false);
+        tag.set_ether_type(EtherType::IPV6);
+        tag.payload_mut()[0] = 0;
+        assert_eq!(tag.into_inner(), hex("4001 86dd 00")[..]);
+    }
+
+    #[test]
+    fn walks_the_stack() {
+        let stack = walk(EtherType::SERVICE_VLAN, &tags()).unwrap();
+        let vlan_ids = [Some(VlanId(100)), Some(VlanId(42))];
+        assert_eq!(stack, Stack { vlan_ids, ether_type: EtherType::IPV4, length: 8 });
+        let stack = walk(EtherType::VLAN, &tags()[4..]).unwrap();
+        assert_eq!(stack.outer(), Some(VlanId(42)));
+        assert_eq!(stack.length, 4);
+    }
+
+    #[test]
+    fn an_untagged_frame_has_no_stack() {
+        let stack = walk(EtherType::ARP, &[]).unwrap();
+        assert_eq!(stack, Stack { ether_type: EtherType::ARP, ..Stack::default() });
+        assert_eq!(stack.outer(), None);
+    }
+
+    #[test]
+    fn defects_are_named() {
+        assert_eq!(Tag::new_checked([0; 3]).unwrap_err(), Error::Truncated);
+        assert_eq!(walk(EtherType::VLAN, &tags()[..3]), Err(Error::Truncated));
+        assert_eq!(walk(EtherType::VLAN, &tags()[..6]), Err(Error::Truncated));
+        let three = hex("0001 8100 0002 8100 0003 0800");
+        assert_eq!(walk(EtherType::VLAN, &three), Err(Error::TooManyTags));
+        assert_eq!(VlanId::new(4096), None);
+        assert_eq!(Repr::default().emit(&mut [0; 3]), Err(Error::BufferTooShort));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(service: bool, bytes in hostile(tags())) {
+            let ether_type = if service { EtherType::SERVICE_VLAN } else { EtherType::VLAN };
+            if let Ok(stack) = walk(ether_type, &bytes) {
+                prop_assert!(stack.length <= bytes.len());
+            }
+            if let Ok(tag) = Tag::new_checked(&bytes[..]) {
+                black_box((tag.payload(), tag.to_string()));
+                let mut copy = [0; TAG_LENGTH];
+                Repr::parse(&tag).emit(&mut copy).unwrap();
+                prop_assert_eq!(&copy[..], &bytes[..TAG_LENGTH]);
+            }
+        }
+
+        #[test]
+        fn parse_of_emit(priority in 0..8_u8, drop_eligible: bool, vlan in 0..4096_u16, next: u16) {
+            let vlan_id = VlanId::new(vlan).unwrap();
+            let repr = Repr { priority, drop_eligible, vlan_id, ether_type: EtherType(next) };
+            let mut bytes = vec![0xff; repr.buffer_len()];
+            repr.emit(&mut bytes).unwrap();
+            prop_assert_eq!(Repr::parse(&Tag::new_checked(&bytes[..]).unwrap()), repr);
+        }
+    }
+}
