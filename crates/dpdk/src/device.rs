@@ -11,10 +11,11 @@ use weft_dpdk_sys as sys;
 use crate::driver::{DeviceString, Driver, Kernel, known_drivers};
 use crate::eal::Eal;
 use crate::error::invalid;
-use crate::interface::{Interface, may_use_interfaces};
+use crate::interface::Interface;
 use crate::lock;
 use crate::pool::Pool;
 use crate::port::PortOptions;
+use crate::privilege::{may_lock, may_use_interfaces};
 use crate::ring_port::RingEnd;
 
 const VIRTUAL: &CStr = c"vdev";
@@ -95,7 +96,7 @@ impl Device {
                 let known = known_drivers();
                 return Err(invalid(format!("no driver for it; known are {known} and ring:NAME")));
             }
-            status => check(status, "it").map_err(|reason| no_permission(driver, reason))?,
+            status => check(status, "it").map_err(|reason| explain(driver, reason))?,
         }
         let mut device = Device::named(VIRTUAL, c_name, None)?;
         device.driver = driver;
@@ -120,7 +121,7 @@ impl Device {
     /// # Errors
     /// What is wrong and what to do about it.
     pub(crate) fn start(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
-        self.set_up(options, pool).map_err(|reason| no_permission(self.driver, reason))
+        self.set_up(options, pool).map_err(|reason| explain(self.driver, reason))
     }
 
     fn set_up(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
@@ -244,13 +245,15 @@ fn check(status: i32, what: &str) -> io::Result<()> {
     }
 }
 
-/// `reason`, or lacking permission where that explains it.
-fn no_permission(driver: Option<&Driver>, reason: io::Error) -> io::Error {
-    match driver {
-        Some(driver) if driver.kernel != Kernel::Apart && !may_use_interfaces() => io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "no permission; run as root or with CAP_NET_ADMIN and CAP_NET_RAW",
-        ),
-        _ => reason,
-    }
+/// `reason`, or what lacks where that explains it.
+fn explain(driver: Option<&Driver>, reason: io::Error) -> io::Error {
+    let Some(driver) = driver else { return reason };
+    let lacking = if driver.kernel != Kernel::Apart && !may_use_interfaces() {
+        "no permission; run as root or with CAP_NET_ADMIN and CAP_NET_RAW"
+    } else if !may_lock(driver.locked_bytes) {
+        "its rings must fit into the limit of locked memory (ulimit -l), or have CAP_IPC_LOCK"
+    } else {
+        return reason;
+    };
+    io::Error::new(io::ErrorKind::PermissionDenied, lacking)
 }

@@ -7,19 +7,21 @@ use std::io;
 
 use crate::error::invalid;
 
-/// A driver of DPDK for virtual devices.
+/// A driver of DPDK for virtual devices. Lists are words between spaces.
 #[derive(Debug)]
 pub(crate) struct Driver {
     name: &'static str,
-    arguments: &'static [&'static str],
+    arguments: &'static str,
     /// Arguments of which it needs at least one.
-    needs: &'static [&'static str],
-    /// Arguments that are added to those that are given.
-    defaults: &'static [(&'static str, &'static str)],
+    needs: &'static str,
+    /// Arguments that are added when none of them is given.
+    defaults: &'static str,
     /// Whether it makes a kernel interface or uses one.
     pub(crate) kernel: Kernel,
     /// Packets that it keeps for each receive queue.
     pub(crate) queue_packets: u32,
+    /// Memory that it locks for a pair of queues.
+    pub(crate) locked_bytes: u64,
     /// What it most often means when it refuses a receive queue.
     pub(crate) queue_refused: Option<&'static str>,
 }
@@ -35,90 +37,62 @@ pub(crate) enum Kernel {
     Uses,
 }
 
+const PLAIN: Driver = Driver {
+    name: "",
+    arguments: "",
+    needs: "",
+    defaults: "",
+    kernel: Kernel::Apart,
+    queue_packets: 0,
+    locked_bytes: 0,
+    queue_refused: None,
+};
+
 const DRIVERS: [Driver; 5] = [
-    Driver {
-        name: "net_null",
-        arguments: &["size", "copy", "no-rx"],
-        needs: &[],
-        defaults: &[],
-        kernel: Kernel::Apart,
-        queue_packets: 0,
-        queue_refused: None,
-    },
+    Driver { name: "net_null", arguments: "size copy no-rx", ..PLAIN },
     Driver {
         name: "net_pcap",
-        arguments: &[
-            "rx_pcap",
-            "tx_pcap",
-            "rx_iface",
-            "rx_iface_in",
-            "tx_iface",
-            "iface",
-            "phy_mac",
-            "infinite_rx",
-        ],
-        needs: &["rx_pcap", "tx_pcap", "rx_iface", "tx_iface", "iface"],
-        defaults: &[],
-        kernel: Kernel::Apart,
-        queue_packets: 0,
-        queue_refused: None,
+        arguments: "rx_pcap tx_pcap rx_iface rx_iface_in tx_iface iface phy_mac infinite_rx",
+        needs: "rx_pcap tx_pcap rx_iface tx_iface iface",
+        ..PLAIN
     },
     Driver {
         name: "net_tap",
-        arguments: &["iface", "remote", "mac", "persist"],
-        needs: &[],
-        defaults: &[],
+        arguments: "iface remote mac persist",
         kernel: Kernel::Makes,
-        queue_packets: 0,
-        queue_refused: None,
+        ..PLAIN
     },
     Driver {
         name: "net_af_packet",
-        arguments: &["iface", "qpairs", "blocksz", "framesz", "framecnt", "qdisc_bypass"],
-        needs: &["iface"],
-        // The driver's own receive ring, 512 frames, loses packets under load.
-        defaults: &[("blocksz", "4096"), ("framesz", "2048"), ("framecnt", "4096")],
+        arguments: "iface qpairs blocksz framesz framecnt qdisc_bypass",
+        needs: "iface",
+        // The driver's own receive ring, of 512 frames, loses packets under load.
+        defaults: "blocksz=4096 framesz=2048 framecnt=4096",
         kernel: Kernel::Uses,
-        queue_packets: 0,
-        queue_refused: None,
+        locked_bytes: 2 * 2048 * 4096,
+        ..PLAIN
     },
     Driver {
         name: "net_af_xdp",
-        arguments: &[
-            "iface",
-            "start_queue",
-            "queue_count",
-            "shared_umem",
-            "xdp_prog",
-            "busy_budget",
-            "force_copy",
-            "use_cni",
-        ],
-        needs: &["iface"],
-        defaults: &[],
+        arguments: "iface start_queue queue_count shared_umem xdp_prog busy_budget force_copy use_cni",
+        needs: "iface",
         kernel: Kernel::Uses,
         queue_packets: 2048,
         queue_refused: Some(
             "AF_XDP holds this interface already, or held it before in this process; \
              make the interface anew",
         ),
+        ..PLAIN
     },
 ];
 
 /// Arguments that are numbers; what is not one counts as 0 for DPDK.
-const NUMBERS: [&str; 11] = [
-    "size",
-    "copy",
-    "no-rx",
-    "phy_mac",
-    "infinite_rx",
-    "qpairs",
-    "blocksz",
-    "framesz",
-    "framecnt",
-    "queue_count",
-    "start_queue",
-];
+const NUMBERS: &str = "size copy no-rx phy_mac infinite_rx qpairs blocksz framesz framecnt \
+                       qdisc_bypass start_queue queue_count shared_umem busy_budget force_copy";
+
+fn lists(list: &str, word: &str) -> bool {
+    list.split(' ').any(|listed| listed == word)
+}
 
 /// A device string of a virtual device, looked through.
 #[derive(Debug)]
@@ -144,47 +118,51 @@ impl DeviceString {
             number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         });
         let given = arguments.split(',').filter(|argument| !argument.is_empty());
-        let mut given: Vec<(&str, &str)> =
-            given.map(|argument| argument.split_once('=').unwrap_or((argument, ""))).collect();
+        let given = given.map(|argument| argument.split_once('=').unwrap_or((argument, "")));
+        let given: Vec<(&str, &str)> = given.collect();
+        let mut device = DeviceString {
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+            driver,
+            interface: None,
+        };
         if let Some(driver) = driver {
             driver.check(&given)?;
-            if !driver.defaults.iter().any(|(key, _)| given.iter().any(|(other, _)| other == key)) {
-                given.extend(driver.defaults);
-            }
+            device.arguments.extend(driver.defaults_beside(&given));
+            let interface = given.iter().find(|(key, _)| *key == "iface");
+            device.interface = interface.map(|(_, interface)| interface.to_string());
         }
-        let interface = given.iter().find(|(key, _)| *key == "iface");
-        let interface =
-            interface.filter(|_| driver.is_some()).map(|(_, interface)| interface.to_string());
-        let arguments: Vec<_> = given.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        Ok(DeviceString {
-            name: name.to_owned(),
-            arguments: arguments.join(","),
-            driver,
-            interface,
-        })
+        Ok(device)
     }
 }
 
 impl Driver {
     fn check(&self, given: &[(&str, &str)]) -> io::Result<()> {
         for (key, value) in given {
-            if !self.arguments.contains(key) {
-                let known = self.arguments.join(", ");
+            if !lists(self.arguments, key) {
+                let known = self.arguments.replace(' ', ", ");
                 return Err(invalid(format!(
                     "{} has no argument {key}; it has {known}",
                     self.name
                 )));
             }
-            if NUMBERS.contains(key) && value.parse::<u32>().is_err() {
+            if lists(NUMBERS, key) && value.parse::<u32>().is_err() {
                 return Err(invalid(format!("{key}={value} is not a number")));
             }
         }
-        let needed = given.iter().any(|(key, value)| self.needs.contains(key) && !value.is_empty());
+        let needed = given.iter().any(|(key, value)| lists(self.needs, key) && !value.is_empty());
         if !self.needs.is_empty() && !needed {
-            let needs = self.needs.join("=… or ");
-            return Err(invalid(format!("{} needs {needs}=…", self.name)));
+            let needs = self.needs.replace(' ', " or ");
+            return Err(invalid(format!("{} needs {needs}", self.name)));
         }
         Ok(())
+    }
+
+    /// The defaults, to be put behind what is `given`.
+    fn defaults_beside(&self, given: &[(&str, &str)]) -> Option<String> {
+        let mut keys = self.defaults.split(' ').filter_map(|word| word.split_once('='));
+        let none = keys.all(|(key, _)| given.iter().all(|(other, _)| *other != key));
+        (none && !self.defaults.is_empty()).then(|| format!(",{}", self.defaults.replace(' ', ",")))
     }
 }
 
@@ -219,11 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_a_driver_does_not_know_stay_for_dpdk() {
+    fn the_arguments_of_other_drivers_are_left_to_dpdk() {
         let device = parse("net_memif0,role=client,secret");
-        assert_eq!(
-            (device.name.as_str(), device.arguments.as_str()),
-            ("net_memif0", "role=client,secret=")
-        );
+        assert_eq!((&*device.name, &*device.arguments), ("net_memif0", "role=client,secret"));
     }
 }

@@ -74,13 +74,21 @@ impl Eal {
         self.huge_pages
     }
 
-    /// How much of the environment's memory is in use.
+    /// How much memory the environment has, on all sockets of the machine.
     pub fn memory(&self) -> Memory {
-        let mut stats = sys::rte_malloc_socket_stats::default();
-        // SAFETY: the environment stands; `stats` is writable and stays zero
-        // when there is no memory on that socket.
-        unsafe { sys::rte_malloc_get_socket_stats(sys::rte_socket_id() as i32, &mut stats) };
-        Memory { total_bytes: stats.heap_totalsz_bytes, free_bytes: stats.heap_freesz_bytes }
+        let mut memory = Memory { total_bytes: 0, free_bytes: 0 };
+        // SAFETY: the environment stands; `stats` is writable, and stays zero
+        // for a socket that has no memory.
+        unsafe {
+            for index in 0..sys::rte_socket_count() {
+                let mut stats = sys::rte_malloc_socket_stats::default();
+                let socket = sys::rte_socket_id_by_idx(index);
+                sys::rte_malloc_get_socket_stats(socket, &mut stats);
+                memory.total_bytes += stats.heap_totalsz_bytes;
+                memory.free_bytes += stats.heap_freesz_bytes;
+            }
+        }
+        memory
     }
 
     /// Version of the DPDK that is linked, such as `DPDK 22.11.11`.

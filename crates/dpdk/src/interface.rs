@@ -4,7 +4,6 @@
 //! is asked of the kernel here, in the network namespace in which the port was
 //! opened, whatever the namespace of the thread that asks.
 
-use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
@@ -66,17 +65,4 @@ impl std::fmt::Debug for Interface {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Interface({})", self.index)
     }
-}
-
-/// Whether this thread may open raw sockets and change interfaces.
-pub(crate) fn may_use_interfaces() -> bool {
-    // capabilities(7)
-    const CAP_NET_ADMIN: u64 = 1 << 12;
-    const CAP_NET_RAW: u64 = 1 << 13;
-    let effective = fs::read_to_string("/proc/thread-self/status").ok().and_then(|status| {
-        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-        u64::from_str_radix(line.trim(), 16).ok()
-    });
-    // Without an answer nothing is known to be missing.
-    effective.is_none_or(|set| set & (CAP_NET_ADMIN | CAP_NET_RAW) == CAP_NET_ADMIN | CAP_NET_RAW)
 }

@@ -24,6 +24,8 @@
 //! # Ok::<(), weft_dpdk::Error>(())
 //! ```
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 mod batch;
 mod device;
 mod driver;
@@ -34,6 +36,7 @@ mod log;
 mod packet;
 mod pool;
 mod port;
+mod privilege;
 mod queue;
 mod ring;
 mod ring_port;
@@ -49,8 +52,6 @@ pub use port::{Link, Port, PortOptions, PortStatistics};
 pub use queue::{RxQueue, TxQueue};
 pub use ring::{Consumer, Producer, Ring};
 pub use table::{Full, Key, Table, prefetch};
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks a mutex of this crate: what a panic may leave behind in one is valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
