@@ -178,20 +178,24 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         }
     }
 
-    fn export(&self, slot: u32, out: &mut Vec<u8>) {
+    fn export(&self, slot: u32, now: u64, out: &mut Vec<u8>) {
         if let Some(context) = self.contexts.get(slot) {
             out.extend_from_slice(&F::CONTEXT_VERSION.to_le_bytes());
+            out.extend_from_slice(&now.to_le_bytes());
             self.function.export(context, out);
         }
     }
 
-    fn import(&mut self, slot: u32, bytes: &[u8]) -> Result<(), ContextError> {
+    fn import(&mut self, slot: u32, now: u64, bytes: &[u8]) -> Result<(), ContextError> {
         let (version, bytes) = bytes.split_first_chunk().ok_or(ContextError::Damaged)?;
-        let context = self.function.import(u16::from_le_bytes(*version), bytes)?;
-        match self.contexts.get_mut(slot) {
-            Some(place) => *place = context,
-            None => self.function.release(context),
-        }
+        let (then, bytes) = bytes.split_first_chunk().ok_or(ContextError::Damaged)?;
+        let mut context = self.function.import(u16::from_le_bytes(*version), bytes)?;
+        self.function.rebase(&mut context, u64::from_le_bytes(*then), now);
+        let previous = match self.contexts.get_mut(slot) {
+            Some(place) => std::mem::replace(place, context),
+            None => context,
+        };
+        self.function.release(previous);
         Ok(())
     }
 

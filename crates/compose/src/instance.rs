@@ -95,15 +95,16 @@ pub trait Instance: Send {
     /// Gives back the context at `slot` and leaves a fresh one.
     fn release(&mut self, slot: u32);
 
-    /// Writes the context at `slot`: the version and then the bytes of
+    /// Writes the context at `slot`: the version, the time (nanoseconds since
+    /// the node started), and then the bytes of
     /// [`UserPlaneFunction::export`](weft_function::UserPlaneFunction::export).
-    fn export(&self, slot: u32, out: &mut Vec<u8>);
+    fn export(&self, slot: u32, now: u64, out: &mut Vec<u8>);
 
-    /// Puts an exported context at `slot`.
+    /// Puts an exported context at `slot`, at the time `now` of this node.
     ///
     /// # Errors
     /// [`ContextError`]; the context at `slot` is then as it was.
-    fn import(&mut self, slot: u32, bytes: &[u8]) -> Result<(), ContextError>;
+    fn import(&mut self, slot: u32, now: u64, bytes: &[u8]) -> Result<(), ContextError>;
 
     /// Takes over all contexts of `previous`, an instance of the same function
     /// under another configuration. False, and nothing happens, when `previous`

@@ -1,3 +1,33 @@
-//! The node.
+//! A node: ports, workers, a forwarding element and functions under one
+//! configuration.
+//!
+//! Two kinds of thread make a node. **Workers** carry packets: [`worker`] is
+//! their way from port to port, and the modules it calls are its stages:
+//! [`parse`], [`classify`], [`element`], [`egress`]. The **agent** does
+//! everything else: it builds workers from a [`config::Blueprint`], changes
+//! them by [`command`]s, answers ARP and neighbour discovery, sends ICMP errors,
+//! and watches the ports. They share rings and counters and nothing more.
+//!
+//! A [`Node`] is a library object: a program may hold several, and may drive one
+//! step by step in its own thread instead of starting it.
+
 #![forbid(unsafe_code)]
+
+pub mod classify;
+pub mod clock;
+pub mod command;
 pub mod config;
+pub mod counters;
+pub mod departure;
+pub mod egress;
+pub mod element;
+mod facts;
+pub mod fragment;
+pub mod keeper;
+pub mod local;
+mod obey;
+pub mod parse;
+mod rate_limit;
+pub mod tap;
+pub mod users;
+pub mod worker;

@@ -1,0 +1,508 @@
+//! The classifier: finds the user of a packet, and with the user its class.
+//!
+//! A key is looked for in this order, the most telling first: the flow (both
+//! addresses, protocol and ports), the user's address within the network
+//! instance of the port, the VLAN, the port. Kinds of keys that no user has are
+//! not looked for, so a node whose users are known by address does one bulk
+//! lookup per burst and no more.
+//!
+//! Every worker holds the whole table, so that it can tell whose packet it has
+//! received; what hangs on a user beyond the slot lies at the user's own worker.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use arrayvec::ArrayVec;
+use weft_compose::{Burst, Positions, SlotShift};
+use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch};
+use weft_function::{Direction, FlowKey, Headers, Packet, TagSlot};
+use weft_rules::Condition;
+use weft_wire::Protocol;
+
+use crate::config::UserKey;
+use crate::facts::PacketFacts;
+
+/// What a worker knows of one of its users: a quarter of a cache line.
+#[derive(Clone, Copy, Debug)]
+pub struct UserRecord {
+    /// Slot of the group; [`Annotations::NONE`] without one.
+    pub group: u32,
+    /// Slot of the first dedicated bearer.
+    pub bearers: u32,
+    /// Which users it is alike for the rules.
+    pub class: u16,
+    /// How packets are told apart into dedicated bearers; 0 for not at all.
+    pub bearer_profile: u16,
+    /// Whether there is such a user.
+    pub present: bool,
+}
+
+impl UserRecord {
+    const VACANT: UserRecord = UserRecord {
+        group: Annotations::NONE,
+        bearers: Annotations::NONE,
+        class: 0,
+        bearer_profile: 0,
+        present: false,
+    };
+}
+
+/// Which kinds of keys some user has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kinds {
+    flow: usize,
+    ipv6_address: usize,
+    ipv6_prefix: usize,
+    vlan: usize,
+    port: usize,
+}
+
+/// What the classifier knows of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct PortClass {
+    /// Its network instance.
+    pub network: u32,
+    /// Direction of what comes in there.
+    pub direction: Direction,
+}
+
+/// Packets that came in at one port, of users that are alike for the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The port.
+    pub port: u16,
+    /// The class of the users.
+    pub class: u16,
+    /// The packets.
+    pub positions: Positions,
+}
+
+/// What is searched for: how the packets of a burst came in.
+#[derive(Clone, Copy)]
+struct Search {
+    port: u16,
+    network: u32,
+    direction: Direction,
+}
+
+/// What came of a burst.
+#[derive(Debug, Default)]
+pub struct Classified {
+    /// Packets of this worker's users.
+    pub entries: ArrayVec<Entry, { Batch::CAPACITY }>,
+    /// Packets of other workers' users.
+    pub elsewhere: Positions,
+    /// Packets of nobody.
+    pub unknown: Positions,
+}
+
+/// The tables of one worker.
+#[derive(Debug)]
+pub struct Classifier {
+    /// IPv4 addresses, VLANs and ports.
+    narrow: Table<u64>,
+    /// IPv6 addresses and prefixes.
+    ipv6: Table<[u64; 3]>,
+    flows: Table<[u64; 5]>,
+    kinds: Kinds,
+    /// By the index of the slot at this worker.
+    records: Box<[UserRecord]>,
+    /// Tags of each class.
+    classes: Vec<[u32; TAG_SLOTS]>,
+    /// Conditions of the dedicated bearers of each profile, from 1 on.
+    profiles: Vec<Vec<Condition>>,
+    ports: Vec<PortClass>,
+    shift: SlotShift,
+    worker: usize,
+}
+
+/// How many users and keys a classifier has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity {
+    /// Users of this worker.
+    pub users: usize,
+    /// IPv4 addresses, VLANs and ports of all users of the node.
+    pub narrow: usize,
+    /// IPv6 addresses and prefixes of all users of the node.
+    pub ipv6: usize,
+    /// Flows of all users of the node.
+    pub flows: usize,
+}
+
+impl Classifier {
+    /// A classifier without users.
+    pub fn new(
+        capacity: Capacity,
+        ports: Vec<PortClass>,
+        shift: SlotShift,
+        worker: usize,
+    ) -> Classifier {
+        Classifier {
+            narrow: Table::with_capacity(capacity.narrow),
+            ipv6: Table::with_capacity(capacity.ipv6),
+            flows: Table::with_capacity(capacity.flows),
+            kinds: Kinds::default(),
+            records: vec![UserRecord::VACANT; capacity.users].into_boxed_slice(),
+            classes: Vec::new(),
+            profiles: vec![Vec::new()],
+            ports,
+            shift,
+            worker,
+        }
+    }
+
+    /// Sets the tags of the classes and the conditions of the bearer profiles.
+    /// Numbers given out before mean the same as they did.
+    pub fn set_classes(
+        &mut self,
+        classes: Vec<[u32; TAG_SLOTS]>,
+        profiles: Vec<Vec<Condition>>,
+    ) -> (Vec<[u32; TAG_SLOTS]>, Vec<Vec<Condition>>) {
+        let old = std::mem::replace(&mut self.classes, classes);
+        (old, std::mem::replace(&mut self.profiles, profiles))
+    }
+
+    /// Lets packets with `key` belong to the user at `slot`. Room was reserved
+    /// when the command was checked; a key without room is not found.
+    pub fn insert(&mut self, key: &UserKey, slot: u32) {
+        let new = match encode(key) {
+            Encoded::Narrow(key) => self.narrow.insert(key, slot).is_ok_and(|old| old.is_none()),
+            Encoded::Ipv6(key) => self.ipv6.insert(key, slot).is_ok_and(|old| old.is_none()),
+            Encoded::Flow(key) => self.flows.insert(key, slot).is_ok_and(|old| old.is_none()),
+        };
+        if new && let Some(count) = self.kinds.of(key) {
+            *count += 1;
+        }
+    }
+
+    /// Forgets `key`.
+    pub fn remove(&mut self, key: &UserKey) {
+        let known = match encode(key) {
+            Encoded::Narrow(key) => self.narrow.remove(&key).is_some(),
+            Encoded::Ipv6(key) => self.ipv6.remove(&key).is_some(),
+            Encoded::Flow(key) => self.flows.remove(&key).is_some(),
+        };
+        if known && let Some(count) = self.kinds.of(key) {
+            *count -= 1;
+        }
+    }
+
+    /// Sets the record of one of this worker's users.
+    pub fn set_record(&mut self, slot: u32, record: UserRecord) {
+        if let Some(place) = self.records.get_mut(self.shift.index(slot)) {
+            *place = record;
+        }
+    }
+
+    /// Removes the record of one of this worker's users.
+    pub fn remove_record(&mut self, slot: u32) {
+        self.set_record(slot, UserRecord::VACANT);
+    }
+
+    /// Finds the users of the packets at `selected`, all of which came in at
+    /// `port`, and tags the packets.
+    #[inline]
+    pub fn classify(
+        &self,
+        burst: &mut Burst,
+        selected: Positions,
+        port: u16,
+        out: &mut Classified,
+    ) {
+        let mut slots = [Table::<u64>::MISS; Batch::CAPACITY];
+        if let Some(class) = self.ports.get(usize::from(port)) {
+            let search = Search { port, network: class.network, direction: class.direction };
+            self.look_up(burst, selected, search, &mut slots);
+        }
+        for position in selected {
+            prefetch(&self.records, self.shift.index(slots[position]));
+        }
+        out.elsewhere = Positions::NONE;
+        out.unknown = Positions::NONE;
+        let mut own = Positions::NONE;
+        for position in selected {
+            let slot = slots[position];
+            if slot == Table::<u64>::MISS {
+                out.unknown.insert(position);
+                continue;
+            }
+            burst.packets[position].annotations_mut().user = slot;
+            match self.shift.worker(slot) == self.worker {
+                true => own.insert(position),
+                false => out.elsewhere.insert(position),
+            }
+        }
+        self.admit(burst, own, out);
+    }
+
+    /// Tags packets whose annotations name a user of this worker, and sorts
+    /// them by port and class. A user that is gone makes its packets unknown.
+    #[inline]
+    pub fn admit(&self, burst: &mut Burst, selected: Positions, out: &mut Classified) {
+        out.entries.clear();
+        let mut run = Entry { port: 0, class: 0, positions: Positions::NONE };
+        for position in selected {
+            let packet = &mut burst.packets[position];
+            let annotations = packet.annotations_mut();
+            let slot = annotations.user;
+            let record = self.records.get(self.shift.index(slot)).filter(|record| record.present);
+            let port = annotations.port;
+            let (Some(record), Some(class)) = (record, self.ports.get(usize::from(port))) else {
+                out.unknown.insert(position);
+                continue;
+            };
+            if let Some(tags) = self.classes.get(usize::from(record.class)) {
+                annotations.tags = *tags;
+            }
+            TagSlot::DIRECTION.set(annotations, class.direction as u32);
+            TagSlot::NETWORK.set(annotations, class.network);
+            annotations.group = record.group;
+            annotations.bearer = slot;
+            if record.bearer_profile != 0 {
+                self.choose_bearer(packet, record);
+            }
+            if (port, record.class) != (run.port, run.class) {
+                add(&mut out.entries, run);
+                run = Entry { port, class: record.class, positions: Positions::NONE };
+            }
+            run.positions.insert(position);
+        }
+        add(&mut out.entries, run);
+    }
+
+    #[cold]
+    fn choose_bearer(&self, packet: &mut Packet, record: &UserRecord) {
+        let Some(profile) = self.profiles.get(usize::from(record.bearer_profile)) else { return };
+        let facts = PacketFacts(packet);
+        if let Some(nth) = profile.iter().position(|condition| condition.eval(&facts)) {
+            // A user's bearers are neighbours at its worker.
+            let index = self.shift.index(record.bearers) + nth;
+            packet.annotations_mut().bearer = self.shift.slot(self.worker, index);
+        }
+    }
+
+    fn look_up(
+        &self,
+        burst: &Burst,
+        selected: Positions,
+        search: Search,
+        slots: &mut [u32; Batch::CAPACITY],
+    ) {
+        let mut rest = selected;
+        if self.kinds.flow > 0 {
+            self.look_up_flows(burst, &mut rest, search, slots);
+        }
+        self.look_up_ipv4(burst, &mut rest, search, slots);
+        if rest.is_empty() {
+            return;
+        }
+        if self.kinds.ipv6_address + self.kinds.ipv6_prefix > 0 {
+            self.look_up_ipv6(burst, &mut rest, search, slots);
+        }
+        if self.kinds.vlan + self.kinds.port > 0 {
+            self.look_up_entry(burst, &mut rest, search, slots);
+        }
+    }
+
+    #[inline]
+    fn look_up_ipv4(
+        &self,
+        burst: &Burst,
+        rest: &mut Positions,
+        search: Search,
+        slots: &mut [u32; Batch::CAPACITY],
+    ) {
+        let mut keys = [0; Batch::CAPACITY];
+        let mut places = [0u8; Batch::CAPACITY];
+        let mut count = 0;
+        for position in *rest {
+            if let Some(address) = user_ipv4(&burst.packets[position], search.direction) {
+                keys[count] = ipv4_key(search.network, address);
+                places[count] = position as u8;
+                count += 1;
+            }
+        }
+        let mut found = [0; Batch::CAPACITY];
+        self.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
+        for (slot, place) in found[..count].iter().zip(&places) {
+            slots[usize::from(*place)] = *slot;
+            if *slot != Table::<u64>::MISS {
+                rest.remove(usize::from(*place));
+            }
+        }
+    }
+
+    fn look_up_ipv6(
+        &self,
+        burst: &Burst,
+        rest: &mut Positions,
+        search: Search,
+        slots: &mut [u32; Batch::CAPACITY],
+    ) {
+        let lengths = [(self.kinds.ipv6_address, 128), (self.kinds.ipv6_prefix, 64)];
+        for (_, length) in lengths.into_iter().filter(|(users, _)| *users > 0) {
+            let mut keys = [[0; 3]; Batch::CAPACITY];
+            let mut places = [0u8; Batch::CAPACITY];
+            let mut count = 0;
+            for position in *rest {
+                if let Some(address) = user_ipv6(&burst.packets[position], search.direction) {
+                    keys[count] = ipv6_key(search.network, address, length);
+                    places[count] = position as u8;
+                    count += 1;
+                }
+            }
+            let mut found = [0; Batch::CAPACITY];
+            self.ipv6.lookup_bulk(&keys[..count], &mut found[..count]);
+            for (slot, place) in found[..count].iter().zip(&places) {
+                if *slot != Table::<u64>::MISS {
+                    slots[usize::from(*place)] = *slot;
+                    rest.remove(usize::from(*place));
+                }
+            }
+        }
+    }
+
+    fn look_up_flows(
+        &self,
+        burst: &Burst,
+        rest: &mut Positions,
+        search: Search,
+        slots: &mut [u32; Batch::CAPACITY],
+    ) {
+        for position in *rest {
+            let Some(flow) = burst.packets[position].flow() else { continue };
+            let uplink = match search.direction {
+                Direction::Uplink => flow,
+                Direction::Downlink => flow.reversed(),
+            };
+            if let Some(slot) = self.flows.get(&flow_key(search.network, &uplink)) {
+                slots[position] = slot;
+                rest.remove(position);
+            }
+        }
+    }
+
+    fn look_up_entry(
+        &self,
+        burst: &Burst,
+        rest: &mut Positions,
+        search: Search,
+        slots: &mut [u32; Batch::CAPACITY],
+    ) {
+        for position in *rest {
+            let vlan = burst.packets[position].annotations().vlan;
+            let by_vlan = || self.narrow.get(&vlan_key(search.port, vlan));
+            let slot = by_vlan().or_else(|| self.narrow.get(&port_key(search.port)));
+            if let Some(slot) = slot {
+                slots[position] = slot;
+                rest.remove(position);
+            }
+        }
+    }
+}
+
+/// Adds a run of one port and class to the entries.
+#[inline]
+fn add(entries: &mut ArrayVec<Entry, { Batch::CAPACITY }>, run: Entry) {
+    if run.positions.is_empty() {
+        return;
+    }
+    let same = |entry: &&mut Entry| (entry.port, entry.class) == (run.port, run.class);
+    match entries.iter_mut().find(same) {
+        Some(entry) => entry.positions = entry.positions.or(run.positions),
+        None => entries.push(run),
+    }
+}
+
+#[inline(always)]
+fn user_ipv4(packet: &Packet, direction: Direction) -> Option<u32> {
+    match direction {
+        Direction::Uplink => packet.ipv4_source(),
+        Direction::Downlink => packet.ipv4_destination(),
+    }
+}
+
+fn user_ipv6(packet: &Packet, direction: Direction) -> Option<Ipv6Addr> {
+    let addresses = packet.addresses()?;
+    let address = match direction {
+        Direction::Uplink => addresses.0,
+        Direction::Downlink => addresses.1,
+    };
+    match address {
+        IpAddr::V6(address) => Some(address),
+        IpAddr::V4(_) => None,
+    }
+}
+
+/// A key as the tables hold it.
+enum Encoded {
+    Narrow(u64),
+    Ipv6([u64; 3]),
+    Flow([u64; 5]),
+}
+
+fn encode(key: &UserKey) -> Encoded {
+    match *key {
+        UserKey::Ipv4 { network, first } => Encoded::Narrow(ipv4_key(network, first.to_bits())),
+        UserKey::Ipv6 { network, first, prefix_len } => {
+            Encoded::Ipv6(ipv6_key(network, first, prefix_len))
+        }
+        UserKey::Vlan { port, first } => Encoded::Narrow(vlan_key(port as u16, first)),
+        UserKey::Port { port } => Encoded::Narrow(port_key(port as u16)),
+        UserKey::Flow { network, protocol, source, source_port, destination, destination_port } => {
+            let protocol = Protocol(protocol);
+            let flow = FlowKey { source, destination, protocol, source_port, destination_port };
+            Encoded::Flow(flow_key(network, &flow))
+        }
+    }
+}
+
+impl Kinds {
+    fn of(&mut self, key: &UserKey) -> Option<&mut usize> {
+        match key {
+            UserKey::Ipv4 { .. } => None,
+            UserKey::Ipv6 { prefix_len: 64, .. } => Some(&mut self.ipv6_prefix),
+            UserKey::Ipv6 { .. } => Some(&mut self.ipv6_address),
+            UserKey::Vlan { .. } => Some(&mut self.vlan),
+            UserKey::Port { .. } => Some(&mut self.port),
+            UserKey::Flow { .. } => Some(&mut self.flow),
+        }
+    }
+}
+
+/// The highest bits of a narrow key say what it is.
+const VLAN: u64 = 1 << 62;
+const PORT: u64 = 2 << 62;
+
+#[inline(always)]
+fn ipv4_key(network: u32, address: u32) -> u64 {
+    u64::from(network) << 32 | u64::from(address)
+}
+
+fn vlan_key(port: u16, vlan: u16) -> u64 {
+    VLAN | u64::from(port) << 16 | u64::from(vlan)
+}
+
+fn port_key(port: u16) -> u64 {
+    PORT | u64::from(port)
+}
+
+/// Of an address, or of its /64 prefix.
+fn ipv6_key(network: u32, address: Ipv6Addr, prefix_len: u8) -> [u64; 3] {
+    let bits = address.to_bits();
+    let (high, low) = ((bits >> 64) as u64, bits as u64);
+    let low = if prefix_len == 64 { 0 } else { low };
+    [high, low, u64::from(network) << 8 | u64::from(prefix_len)]
+}
+
+fn flow_key(network: u32, flow: &FlowKey) -> [u64; 5] {
+    let words = |address: IpAddr| {
+        let bits = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        [(bits >> 64) as u64, bits as u64]
+    };
+    let ([a, b], [c, d]) = (words(flow.source), words(flow.destination));
+    let ports = u64::from(flow.source_port) << 16 | u64::from(flow.destination_port);
+    [a, b, c, d, u64::from(network & 0xffff) << 40 | u64::from(flow.protocol.0) << 32 | ports]
+}

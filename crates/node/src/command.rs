@@ -1,0 +1,189 @@
+//! What the agent tells a worker, and what a worker tells the agent.
+//!
+//! Commands reach a worker over a ring and are applied between bursts, in the
+//! order they were given, within a budget: a thousand users are added over many
+//! bursts, so traffic never waits for long. Everything that a command brings
+//! was checked and allocated by the agent, and what it replaces goes back to
+//! the agent to be freed.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use weft_compose::{Instance, Settings};
+use weft_dpdk::{Batch, Packet, TAG_SLOTS};
+use weft_rules::Condition;
+
+use crate::classify::UserRecord;
+use crate::config::UserKey;
+use crate::counters::FunctionCounters;
+use crate::element::Plan;
+use crate::tap::Tap;
+
+/// A change at one worker.
+pub enum Command {
+    /// Steer by these rules and functions from now on.
+    Replace(Box<Replacement>),
+    /// Add, change or remove users; a long list is worked off in pieces.
+    Users(Box<[UserChange]>),
+    /// Give a context its settings.
+    Configure(Configure),
+    /// The MAC address of a neighbour, or that it has none.
+    Neighbour {
+        /// The port it is reached through.
+        port: u16,
+        /// Its IP address.
+        address: IpAddr,
+        /// Its MAC address; none when it does not answer any more.
+        mac: Option<[u8; 6]>,
+    },
+    /// Send a frame as it is.
+    Transmit {
+        /// Out of this port.
+        port: u16,
+        /// The frame.
+        frame: Packet,
+    },
+    /// Send an IP packet of the node's own, behind room for an Ethernet header.
+    Originate {
+        /// Out of this port.
+        port: u16,
+        /// The packet, with annotations.
+        packet: Packet,
+    },
+    /// Watch packets; the number names the tap when it is to be removed.
+    Tap(u64, Box<Tap>),
+    /// Stop watching.
+    Untap(u64),
+    /// Say what the contexts of a user hold.
+    Show {
+        /// Slot of the user.
+        user: u32,
+        /// Where the answer goes: function, and what it shows.
+        answer: Sender<Vec<(String, Vec<(&'static str, u64)>)>>,
+    },
+}
+
+/// Everything that a change of configuration replaces at once.
+pub struct Replacement {
+    /// Rules and, once the worker has put them together, functions.
+    pub plan: Box<Plan>,
+    /// The functions of the plan, in order. The plan has room for them.
+    pub parts: Vec<Part>,
+    /// Tags of all classes; numbers given out before keep their meaning.
+    pub classes: Vec<[u32; TAG_SLOTS]>,
+    /// Conditions of the bearer profiles; numbers keep their meaning.
+    pub profiles: Vec<Vec<Condition>>,
+}
+
+/// A function of a [`Replacement`].
+pub struct Part {
+    /// Name of the instance.
+    pub name: Arc<str>,
+    /// A new instance; none for the one of that name that is at work already.
+    pub instance: Option<Box<dyn Instance>>,
+    /// What is counted for it.
+    pub counters: Arc<FunctionCounters>,
+}
+
+/// A change of one user at one worker.
+pub enum UserChange {
+    /// Packets with this key belong to the user at this slot from now on.
+    Key(UserKey, u32),
+    /// Packets with this key belong to nobody any more.
+    Unkey(UserKey),
+    /// The user at this slot is this worker's, with fresh contexts or with
+    /// those it had.
+    Record(u32, UserRecord),
+    /// The user is gone, with the contexts of its bearers.
+    Remove {
+        /// Slot of the user.
+        user: u32,
+        /// Slots of its bearers; the default bearer has the user's own.
+        contexts: Vec<u32>,
+    },
+    /// Settings of one function for a slot.
+    Configure(Configure),
+    /// A context starts afresh.
+    Reset {
+        /// Number of the function.
+        function: u16,
+        /// Slot of the context.
+        slot: u32,
+    },
+}
+
+/// Settings for one context.
+pub struct Configure {
+    /// Number of the function.
+    pub function: u16,
+    /// Slot of the context.
+    pub slot: u32,
+    /// The settings.
+    pub settings: Settings,
+    /// Which of the users they were written for this is, from 0.
+    pub nth: u32,
+}
+
+/// What a worker has for the agent, to free or to answer.
+pub enum Report {
+    /// No longer used.
+    Replaced(Box<Replacement>),
+    /// Worked off.
+    UsersDone(Box<[UserChange]>),
+    /// Done.
+    Configured(Configure),
+    /// No longer used.
+    TapRemoved(Box<Tap>),
+    /// A context was reset after a panic and has no settings now.
+    ContextReset {
+        /// Number of the function.
+        function: u16,
+        /// Slot of the context.
+        slot: u32,
+    },
+    /// A next hop is needed.
+    Resolve {
+        /// The port it is reached through.
+        port: u16,
+        /// Its IP address.
+        address: IpAddr,
+    },
+}
+
+/// Why a packet is given to the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Punt {
+    /// It is ARP, neighbour discovery, or for one of the node's own addresses.
+    Local = 0,
+    /// Its sender is owed a *time exceeded* (RFC 792, RFC 4443 §3.3).
+    TimeExceeded = 1,
+    /// Its sender is owed a *fragmentation needed* or *packet too big*
+    /// (RFC 1191, RFC 4443 §3.2); the MTU stands in the upper half.
+    TooBig = 2,
+    /// Its sender is owed a *host unreachable* (RFC 1812 §4.3.3.1).
+    Unreachable = 3,
+}
+
+impl Punt {
+    /// Writes cause and MTU into the annotations of a packet.
+    pub fn mark(self, packet: &mut Packet, mtu: u16) {
+        packet.annotations_mut().state = self as u32 | u32::from(mtu) << 16;
+    }
+
+    /// Reads cause and MTU from the annotations of a packet.
+    pub fn of(packet: &Packet) -> (Punt, u16) {
+        let state = packet.annotations().state;
+        let punt = match state & 0xffff {
+            0 => Punt::Local,
+            1 => Punt::TimeExceeded,
+            2 => Punt::TooBig,
+            _ => Punt::Unreachable,
+        };
+        (punt, (state >> 16) as u16)
+    }
+}
+
+/// Packets that the agent may leave waiting before they are dropped.
+pub const PUNT_RING: u32 = 8 * Batch::CAPACITY as u32;

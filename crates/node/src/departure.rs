@@ -1,0 +1,223 @@
+//! How packets leave a worker: out of a port, to another worker, or to the
+//! agent.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rtrb::Producer as Outbox;
+use weft_compose::{Positions, SlotShift};
+use weft_dpdk::{Batch, Consumer, Packet, Pool, Producer};
+use weft_wire::MacAddress;
+
+use crate::command::{Punt, Report};
+use crate::counters::{DropReason, WorkerCounters};
+use crate::egress::{Fate, Outlet};
+use crate::keeper::Keeper;
+use crate::tap::Taps;
+
+/// A ring to another worker, and what waits to be put into it.
+pub struct Peer {
+    /// Packets of that worker's users, received here.
+    pub to: Producer,
+    /// Those of the burst at hand.
+    pub batch: Batch,
+}
+
+/// A ring from a worker that sends through this one's transmit queue.
+pub struct Relay {
+    /// Number of the port.
+    pub port: u16,
+    /// Packets to send there, ready as they are.
+    pub from: Consumer,
+}
+
+/// Positions of a burst that do not leave at a port.
+#[derive(Clone, Copy, Debug)]
+pub struct LeftOver {
+    /// Kept for a function.
+    pub kept: Positions,
+    /// Of users of other workers.
+    pub elsewhere: Positions,
+}
+
+/// All ways out of a worker.
+pub struct Departure {
+    /// The ports, by number.
+    pub outlets: Vec<Outlet>,
+    /// The other workers, by number; none at this worker's own.
+    pub peers: Vec<Option<Peer>>,
+    /// Workers that have no transmit queue of their own at some port.
+    pub relays: Vec<Relay>,
+    /// Packets for the agent.
+    pub punts: Producer,
+    /// A packet on its way to the agent.
+    pub punting: Batch,
+    /// Reports to the agent.
+    pub reports: Outbox<Report>,
+    /// Where fragments come from.
+    pub pool: Pool,
+    /// Counters of the worker.
+    pub counters: Arc<WorkerCounters>,
+    /// How slots are dealt out to workers.
+    pub shift: SlotShift,
+}
+
+impl Departure {
+    /// Sends one packet of the burst out of `port`.
+    #[inline]
+    pub fn send(
+        &mut self,
+        port: u16,
+        position: usize,
+        packet: Packet,
+        taps: &mut Option<Box<Taps>>,
+        now: u64,
+    ) {
+        if let Some(taps) = taps {
+            taps.leaving(port, position, &packet, now);
+        }
+        let outlet = &mut self.outlets[usize::from(port)];
+        let reports = &mut self.reports;
+        // A question that finds no room is asked again by the agent's timers.
+        let ask = |address| drop(reports.push(Report::Resolve { port, address }));
+        match outlet.send(packet, &self.pool, &self.counters, ask) {
+            Fate::Sent | Fate::Waits => {}
+            Fate::Dropped(reason, owed) => self.refuse(port, reason, owed, |packet, reason| {
+                if let Some(taps) = taps {
+                    taps.dropped(reason, position, packet, now);
+                }
+            }),
+        }
+    }
+
+    /// Counts a packet that cannot leave, and gives the agent the one whose
+    /// sender is owed an answer.
+    #[cold]
+    fn refuse(
+        &mut self,
+        port: u16,
+        reason: DropReason,
+        owed: Option<(Packet, Punt)>,
+        show: impl FnOnce(&Packet, DropReason),
+    ) {
+        self.counters.dropped(reason, 1);
+        if let Some((mut packet, cause)) = owed {
+            show(&packet, reason);
+            cause.mark(&mut packet, self.outlets[usize::from(port)].mtu());
+            self.punt(packet);
+        }
+    }
+
+    /// What becomes of a packet of the burst that leaves at no port: it is kept
+    /// for a function, or another worker's, or dropped and counted before.
+    #[inline]
+    pub fn keep(
+        &mut self,
+        left_over: &LeftOver,
+        position: usize,
+        packet: Packet,
+        keeper: &mut Keeper,
+    ) {
+        if left_over.kept.contains(position) {
+            keeper.store(position, packet);
+        } else if left_over.elsewhere.contains(position) {
+            let worker = self.shift.worker(packet.annotations().user);
+            if let Some(Some(peer)) = self.peers.get_mut(worker) {
+                // A burst has no more packets than a batch has room.
+                drop(peer.batch.push(packet));
+            }
+        }
+    }
+
+    /// Hands the burst's packets of other workers' users to those workers.
+    #[inline]
+    pub fn hand_over(&mut self) {
+        for peer in self.peers.iter_mut().flatten() {
+            if !peer.batch.is_empty() {
+                self.counters.handed_over.add(peer.to.send(&mut peer.batch) as u64);
+                self.counters.dropped(DropReason::WorkerRingFull, peer.batch.len());
+                peer.batch.clear();
+            }
+        }
+    }
+
+    /// Gives a packet to the agent. Nobody waits for the agent: what does not
+    /// fit the ring is dropped.
+    pub fn punt(&mut self, packet: Packet) {
+        // A packet whose sender is owed an answer was counted as a drop already.
+        let counted = Punt::of(&packet).0 != Punt::Local;
+        drop(self.punting.push(packet));
+        self.punts.send(&mut self.punting);
+        if !counted {
+            self.counters.dropped(DropReason::LocalFull, self.punting.len());
+        }
+        self.punting.clear();
+    }
+
+    /// Hands the burst of `port` to its device.
+    #[inline]
+    pub fn flush(&mut self, port: u16) {
+        self.outlets[usize::from(port)].flush(&self.counters);
+    }
+
+    /// Sends a frame as it is.
+    pub fn transmit(&mut self, port: u16, frame: Packet) {
+        if let Some(outlet) = self.outlets.get_mut(usize::from(port)) {
+            self.counters.originated.add(1);
+            outlet.send_raw(frame, &self.counters);
+            self.flush(port);
+        }
+    }
+
+    /// Sends an IP packet of the node's own, which no router has touched yet.
+    pub fn originate(&mut self, port: u16, packet: Packet) {
+        let Some(outlet) = self.outlets.get_mut(usize::from(port)) else { return };
+        self.counters.originated.add(1);
+        let reports = &mut self.reports;
+        let ask = |address| drop(reports.push(Report::Resolve { port, address }));
+        let fate = outlet.send_own(packet, &self.pool, &self.counters, ask);
+        if let Fate::Dropped(reason, _) = fate {
+            // Nobody is owed an answer about the node's own packets.
+            self.counters.dropped(reason, 1);
+        }
+        self.flush(port);
+    }
+
+    /// Sends on what waited for a next hop, or gives it up.
+    pub fn resolve(&mut self, port: u16, address: IpAddr, mac: Option<MacAddress>) {
+        let Some(outlet) = self.outlets.get_mut(usize::from(port)) else { return };
+        let mut failed = Vec::new();
+        outlet.resolved(address, mac, &self.pool, &self.counters, |reason, packet, cause| {
+            failed.push((reason, packet, cause));
+        });
+        self.flush(port);
+        for (reason, packet, cause) in failed {
+            self.refuse(port, reason, Some((packet, cause)), |_, _| {});
+        }
+    }
+
+    /// Sends what other workers send through this one's queues.
+    pub fn relay(&mut self) -> bool {
+        let mut busy = false;
+        for relay in &mut self.relays {
+            let outlet = &mut self.outlets[usize::from(relay.port)];
+            busy |= relay.from.receive(outlet.batch_mut(), Batch::CAPACITY) > 0;
+            outlet.flush(&self.counters);
+        }
+        busy
+    }
+
+    /// The agent empties its ring many times faster than reports come; when it
+    /// does not, what was replaced is freed here.
+    pub fn report(&mut self, report: Report) {
+        drop(self.reports.push(report));
+    }
+
+    /// What is in flight leaves; what waits for a next hop is counted.
+    pub fn finish(&mut self) {
+        for outlet in &mut self.outlets {
+            outlet.flush(&self.counters);
+            self.counters.dropped(DropReason::Stopped, outlet.clear());
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! The forwarding element: walks the packets of a burst through their
+//! functions, as the rules say, and leaves each at the port where it goes out.
+//!
+//! It does not step over packets but over *states*: groups of packets that
+//! stand at the same point of the same way. States are visited in ascending
+//! order, which is a topological order of the rules, so packets of different
+//! chains meet at a function they share and visit it together. A packet keeps
+//! its position in the burst all the while, so those that took a longer way are
+//! back in their place when the burst leaves.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use weft_compose::{Burst, Instance, Outcome, Positions};
+use weft_dpdk::{Batch, Packet};
+use weft_function::{Emission, Position, TagSlot, What};
+use weft_rules::{
+    CachedRules, FunctionIndex, Next, NextPlace, Place, PortIndex, Program, RuleSet, StateId,
+    Target, To,
+};
+
+use crate::classify::Entry;
+use crate::command::Part;
+use crate::counters::{DropReason, FunctionCounters, Stopwatch, WorkerCounters};
+use crate::facts::PacketFacts;
+use crate::keeper::Keeper;
+use crate::tap::{Point, Taps};
+
+/// A packet that is sent round a loop of rules is dropped after so many visits
+/// beyond those that a way without loops can have.
+const LOOP_VISITS: usize = 64;
+
+/// A function at its place in a node.
+pub struct Function {
+    /// Name of the instance.
+    pub name: Arc<str>,
+    /// What runs it.
+    pub instance: Box<dyn Instance>,
+    /// What is counted for it, at this worker.
+    pub counters: Arc<FunctionCounters>,
+}
+
+/// How rules are looked up.
+pub enum Forwarding {
+    /// Compiled to states; only what a packet decides is left to look at.
+    Compiled {
+        /// The states.
+        program: Program,
+        /// Ways of the classes: entry `port * classes + class`.
+        classes: usize,
+    },
+    /// One lookup per packet and hop, behind an exact-match cache (Pinczel et
+    /// al. §IV.A), as a baseline.
+    Lookup(CachedRules),
+}
+
+/// Everything that steers packets at one worker. A change of rules or functions
+/// replaces it as a whole.
+pub struct Plan {
+    /// The rules as they were written.
+    pub rules: Arc<RuleSet>,
+    /// How they are looked up.
+    pub forwarding: Forwarding,
+    /// The functions, by [`FunctionIndex`].
+    pub functions: Vec<Function>,
+}
+
+/// What surrounds a walk: who counts, keeps, times and watches.
+pub struct Surroundings<'a> {
+    /// Counters of the worker.
+    pub counters: &'a WorkerCounters,
+    /// Where packets are kept.
+    pub keeper: &'a mut Keeper,
+    /// The stopwatch of the burst.
+    pub watch: &'a mut Stopwatch,
+    /// Traces and captures, if there are any.
+    pub taps: &'a mut Option<Box<Taps>>,
+}
+
+/// Packets by the state they stand in.
+type Group = ArrayVec<(u32, Positions), { Batch::CAPACITY }>;
+
+/// How the walk at hand looks up rules.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Compiled,
+    Cached,
+    /// Off the fast path: packets that a timer let go have no state.
+    Interpreted,
+}
+
+/// The forwarding element of one worker.
+pub struct Element {
+    plan: Box<Plan>,
+    /// Packets that wait for their next function, highest state first.
+    pending: Group,
+    /// Where packets leave, by port.
+    leaving: Box<[Positions]>,
+    /// Ports that any packet leaves at.
+    ports_used: ArrayVec<u16, { Batch::CAPACITY }>,
+    /// The order in which packets leave; empty when it is that of positions.
+    order: ArrayVec<u8, { Batch::CAPACITY }>,
+    outcome: Outcome,
+    way: Way,
+}
+
+impl Element {
+    /// An element that steers by `plan` at a node with so many ports.
+    pub fn new(plan: Box<Plan>, ports: usize) -> Element {
+        Element {
+            plan,
+            pending: ArrayVec::new(),
+            leaving: vec![Positions::NONE; ports].into_boxed_slice(),
+            ports_used: ArrayVec::new(),
+            order: ArrayVec::new(),
+            outcome: Outcome::default(),
+            way: Way::Interpreted,
+        }
+    }
+
+    /// Steers by `plan` from now on; gives back the plan until now. `parts` are
+    /// its functions: instances at work already go on, and new ones take over
+    /// the contexts of what had their name, if it was the same function.
+    pub fn replace(&mut self, mut plan: Box<Plan>, parts: &mut Vec<Part>) -> Box<Plan> {
+        let old = &mut self.plan.functions;
+        for Part { name, instance, counters } in parts.drain(..) {
+            let previous = old.iter().position(|function| function.name == name);
+            let previous = previous.map(|at| old.swap_remove(at).instance);
+            let instance = match (instance, previous) {
+                (Some(mut new), Some(mut previous)) => {
+                    new.adopt(&mut *previous);
+                    new
+                }
+                (Some(one), None) | (None, Some(one)) => one,
+                (None, None) => continue,
+            };
+            plan.functions.push(Function { name, instance, counters });
+        }
+        std::mem::replace(&mut self.plan, plan)
+    }
+
+    /// The plan it steers by.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The functions, to configure their contexts.
+    pub fn functions_mut(&mut self) -> &mut [Function] {
+        &mut self.plan.functions
+    }
+
+    /// Walks packets that came in.
+    #[inline]
+    pub fn forward(&mut self, burst: &mut Burst, entries: &[Entry], around: &mut Surroundings<'_>) {
+        self.clear();
+        self.way = match &self.plan.forwarding {
+            Forwarding::Compiled { .. } => Way::Compiled,
+            Forwarding::Lookup(_) => Way::Cached,
+        };
+        for &Entry { port, class, positions } in entries {
+            let Forwarding::Compiled { program, classes } = &self.plan.forwarding else {
+                self.look_up(burst, Place::Port(PortIndex(port)), positions, around);
+                continue;
+            };
+            let entry = usize::from(port) * classes + usize::from(class);
+            match program.entries.get(entry) {
+                Some(Next::Go(target)) => self.go(burst, *target, positions, around),
+                Some(Next::Branch(..)) => self.choose_entry(burst, entry, positions, around),
+                None => self.drop(burst, positions, DropReason::NoRule, around),
+            }
+        }
+        self.walk(burst, around);
+    }
+
+    /// Walks packets on from behind `function`, as a timer let them go.
+    pub fn resume(&mut self, burst: &mut Burst, function: u16, around: &mut Surroundings<'_>) {
+        self.clear();
+        self.way = Way::Interpreted;
+        let all = Positions::first(burst.packets.len());
+        self.look_up(burst, Place::Function(FunctionIndex(function)), all, around);
+        self.walk(burst, around);
+    }
+
+    /// Calls the timer of a function's context; what it emits is put into
+    /// `burst`, to be resumed behind that function.
+    pub fn timer(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        slot: u32,
+        around: &mut Surroundings<'_>,
+    ) {
+        self.clear();
+        let Some(at) = self.plan.functions.get_mut(usize::from(function)) else { return };
+        self.outcome.clear();
+        at.instance.timer(slot, burst.now, &burst.pool, &mut self.outcome);
+        self.note_failures(function, around);
+        for emission in std::mem::take(&mut self.outcome.emissions) {
+            match emission.what {
+                What::Send(packet, _) => {
+                    self.append(burst, packet, None, around);
+                }
+                What::Release(count) => {
+                    let mut left = count;
+                    while left > 0
+                        && let Some(packet) = around.keeper.take(function, slot)
+                    {
+                        self.append(burst, packet, None, around);
+                        left -= 1;
+                    }
+                }
+                What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
+                What::Keep => {}
+            }
+        }
+    }
+
+    /// The ports at which packets of the last walk leave.
+    #[inline]
+    pub fn ports_used(&self) -> &[u16] {
+        &self.ports_used
+    }
+
+    /// Which packets of the last walk leave at `port`.
+    #[inline]
+    pub fn leaving(&self, port: u16) -> Positions {
+        self.leaving[usize::from(port)]
+    }
+
+    /// The port at which the packet at `position` leaves, if it does.
+    pub fn port_of(&self, position: usize) -> Option<u16> {
+        self.ports_used.iter().copied().find(|port| self.leaving(*port).contains(position))
+    }
+
+    /// The order in which the packets of the last walk leave; none when it is
+    /// that of their positions.
+    #[inline]
+    pub fn order(&self) -> Option<&[u8]> {
+        (!self.order.is_empty()).then_some(&self.order)
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        for port in self.ports_used.drain(..) {
+            self.leaving[usize::from(port)] = Positions::NONE;
+        }
+        self.order.clear();
+        self.pending.clear();
+    }
+
+    /// Visits functions until no packet waits for one.
+    fn walk(&mut self, burst: &mut Burst, around: &mut Surroundings<'_>) {
+        let states = match &self.plan.forwarding {
+            Forwarding::Compiled { program, .. } => program.states.len(),
+            Forwarding::Lookup(_) => self.plan.functions.len(),
+        };
+        let mut visits_left = states + LOOP_VISITS;
+        while let Some((state, positions)) = self.pending.pop() {
+            if visits_left == 0 {
+                self.drop(burst, positions, DropReason::Loop, around);
+                continue;
+            }
+            visits_left -= 1;
+            let function = self.function_of(state);
+            let mut group = Group::new();
+            group.push((state, positions));
+            let mut selected = positions;
+            // Other states of the same function come next in order.
+            while let Some(&(other, positions)) = self.pending.last()
+                && self.function_of(other) == function
+            {
+                self.pending.pop();
+                group.push((other, positions));
+                selected = selected.or(positions);
+            }
+            self.visit(burst, function, selected, around);
+            if !self.outcome.emissions.is_empty() {
+                self.emit(burst, function, &mut group, around);
+            }
+            let stopped = self.outcome.dropped.or(self.outcome.kept);
+            for (state, positions) in group {
+                self.route(burst, state, positions.without(stopped), around);
+            }
+        }
+    }
+
+    #[inline]
+    fn function_of(&self, state: u32) -> u16 {
+        match (&self.plan.forwarding, self.way) {
+            (Forwarding::Compiled { program, .. }, Way::Compiled) => {
+                program.states[state as usize].function.0
+            }
+            // Without states, a packet's place is all there is.
+            _ => state as u16,
+        }
+    }
+
+    #[inline]
+    fn visit(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        selected: Positions,
+        around: &mut Surroundings<'_>,
+    ) {
+        let at = &mut self.plan.functions[usize::from(function)];
+        let bytes = selected.map(|position| burst.packets[position].len() as u64).sum();
+        if let Some(taps) = around.taps {
+            taps.at(Point::Before(function), selected, burst);
+        }
+        around.watch.lap(&around.counters.stages[crate::counters::Stage::Forward as usize], 0);
+        self.outcome.clear();
+        at.instance.visit(burst, selected, &mut self.outcome);
+        around.watch.lap(&at.counters.cycles, selected.len());
+        at.counters.handled.add(selected.len(), bytes);
+        at.counters.bursts.add(1);
+        let dropped = self.outcome.dropped;
+        if let Some(taps) = around.taps {
+            taps.at(Point::After(function), selected.without(dropped), burst);
+        }
+        if !dropped.is_empty() || !self.outcome.resets.is_empty() || self.outcome.refused > 0 {
+            self.note_failures(function, around);
+            if let Some(taps) = around.taps {
+                taps.at(Point::DroppedBy(function), dropped, burst);
+            }
+        }
+    }
+
+    /// Counts what a visit dropped, what panicked, and what found no room.
+    #[cold]
+    fn note_failures(&mut self, function: u16, around: &mut Surroundings<'_>) {
+        let at = &self.plan.functions[usize::from(function)];
+        for position in self.outcome.dropped {
+            let reason = usize::from(self.outcome.reasons[position]);
+            at.counters.drops[reason.min(at.counters.drops.len() - 1)].add(1);
+        }
+        around.counters.panics.add(self.outcome.resets.len() as u64);
+        for slot in self.outcome.resets.drain(..) {
+            around.keeper.note_reset(function, slot);
+        }
+        around.counters.dropped(DropReason::BurstFull, self.outcome.refused as usize);
+    }
+
+    /// Sends packets on from `state`.
+    #[inline]
+    fn route(
+        &mut self,
+        burst: &mut Burst,
+        state: u32,
+        positions: Positions,
+        around: &mut Surroundings<'_>,
+    ) {
+        if positions.is_empty() {
+            return;
+        }
+        if self.way != Way::Compiled {
+            let place = Place::Function(FunctionIndex(state as u16));
+            return self.look_up(burst, place, positions, around);
+        }
+        let Forwarding::Compiled { program, .. } = &self.plan.forwarding else { return };
+        match &program.states[state as usize].next {
+            Next::Go(target) => {
+                let target = *target;
+                self.go(burst, target, positions, around);
+            }
+            Next::Branch(..) => {
+                for position in positions {
+                    let Forwarding::Compiled { program, .. } = &self.plan.forwarding else {
+                        return;
+                    };
+                    let next = &program.states[state as usize].next;
+                    let target = next.choose(&PacketFacts(&burst.packets[position]));
+                    self.go(burst, target, one(position), around);
+                }
+            }
+        }
+    }
+
+    fn choose_entry(
+        &mut self,
+        burst: &mut Burst,
+        entry: usize,
+        positions: Positions,
+        around: &mut Surroundings<'_>,
+    ) {
+        for position in positions {
+            let Forwarding::Compiled { program, .. } = &self.plan.forwarding else { return };
+            let target = program.entries[entry].choose(&PacketFacts(&burst.packets[position]));
+            self.go(burst, target, one(position), around);
+        }
+    }
+
+    /// The ways without states: a rule lookup for each packet.
+    fn look_up(
+        &mut self,
+        burst: &mut Burst,
+        place: Place,
+        positions: Positions,
+        around: &mut Surroundings<'_>,
+    ) {
+        for position in positions {
+            let facts = PacketFacts(&burst.packets[position]);
+            let hop = match &mut self.plan.forwarding {
+                Forwarding::Lookup(rules) if self.way == Way::Cached => rules.next(place, &facts),
+                _ => self.plan.rules.next(place, &facts),
+            };
+            let to = match hop.to {
+                NextPlace::Function(function) => To::State(StateId(u32::from(function.0))),
+                NextPlace::Port(port) => To::Port(port),
+                NextPlace::Drop => To::Drop,
+                NextPlace::NoRule => To::NoRule,
+            };
+            self.go(burst, Target { set_chain: hop.set_chain, to }, one(position), around);
+        }
+    }
+
+    /// Takes packets one hop further.
+    #[inline]
+    fn go(
+        &mut self,
+        burst: &mut Burst,
+        target: Target,
+        positions: Positions,
+        around: &mut Surroundings<'_>,
+    ) {
+        if let Some(chain) = target.set_chain {
+            for position in positions {
+                TagSlot::CHAIN.set(burst.packets[position].annotations_mut(), chain);
+            }
+        }
+        match target.to {
+            To::State(state) => self.push(state.0, positions),
+            To::Port(port) => self.leave(port.0, positions),
+            To::Drop => self.drop(burst, positions, DropReason::Rule, around),
+            To::NoRule => self.drop(burst, positions, DropReason::NoRule, around),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, state: u32, positions: Positions) {
+        // Few states wait at a time; the next to visit stands at the end.
+        let mut at = self.pending.len();
+        while at > 0 && self.pending[at - 1].0 < state {
+            at -= 1;
+        }
+        match at.checked_sub(1).map(|before| &mut self.pending[before]) {
+            Some((same, waiting)) if *same == state => *waiting = waiting.or(positions),
+            // Each entry holds at least one position, so there is room.
+            _ => self.pending.insert(at, (state, positions)),
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, port: u16, positions: Positions) {
+        let leaving = &mut self.leaving[usize::from(port)];
+        if leaving.is_empty() {
+            self.ports_used.push(port);
+        }
+        *leaving = leaving.or(positions);
+    }
+
+    #[cold]
+    fn drop(
+        &mut self,
+        burst: &mut Burst,
+        positions: Positions,
+        reason: DropReason,
+        around: &mut Surroundings<'_>,
+    ) {
+        around.counters.dropped(reason, positions.len());
+        if let Some(taps) = around.taps {
+            taps.at(Point::Dropped(reason), positions, burst);
+        }
+    }
+
+    /// Does what a function asked for during a visit, in the order it asked.
+    /// Packets that it emitted or released join the group of their parent.
+    #[cold]
+    fn emit(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        group: &mut Group,
+        around: &mut Surroundings<'_>,
+    ) {
+        let mut sent_after = [0; Batch::CAPACITY];
+        for Emission { parent, what } in std::mem::take(&mut self.outcome.emissions) {
+            let slot = self.slot(function, &burst.packets[parent]);
+            let mut joining = Positions::NONE;
+            match what {
+                What::Keep => {
+                    if !around.keeper.keep(function, slot, parent) {
+                        self.outcome.kept.remove(parent);
+                        self.outcome.dropped.insert(parent);
+                        self.drop(burst, one(parent), DropReason::KeptFull, around);
+                    }
+                }
+                What::Send(packet, Position::Before) => {
+                    let at = self.order_of(burst, parent);
+                    joining = self.append(burst, packet, Some(at), around);
+                }
+                What::Send(packet, Position::After) => {
+                    sent_after[parent] += 1;
+                    let at = self.order_of(burst, parent) + sent_after[parent];
+                    joining = self.append(burst, packet, Some(at), around);
+                }
+                What::Release(count) => {
+                    let mut left = count;
+                    while left > 0
+                        && let Some(packet) = around.keeper.take(function, slot)
+                    {
+                        let at = self.order_of(burst, parent);
+                        joining = joining.or(self.append(burst, packet, Some(at), around));
+                        left -= 1;
+                    }
+                    while left > 0
+                        && let Some(position) = around.keeper.take_from_burst(function, slot)
+                    {
+                        self.outcome.kept.remove(position);
+                        joining.insert(position);
+                        left -= 1;
+                    }
+                }
+                What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
+            }
+            join(group, parent, joining);
+        }
+    }
+
+    /// Where the packet at `position` stands in the order of leaving.
+    fn order_of(&mut self, burst: &Burst, position: usize) -> usize {
+        if self.order.is_empty() {
+            self.order.extend((0..burst.packets.len()).map(|position| position as u8));
+        }
+        let same = |&one: &u8| usize::from(one) == position;
+        self.order.iter().position(same).unwrap_or(self.order.len())
+    }
+
+    /// Whose context `function` keeps for a packet.
+    fn slot(&self, function: u16, packet: &Packet) -> u32 {
+        let annotations = packet.annotations();
+        match self.plan.functions[usize::from(function)].instance.scope() {
+            weft_function::Scope::Bearer => annotations.bearer,
+            weft_function::Scope::User => annotations.user,
+            weft_function::Scope::Group => annotations.group,
+        }
+    }
+
+    /// Adds a packet to the burst, to leave at that place of the order.
+    fn append(
+        &mut self,
+        burst: &mut Burst,
+        packet: Packet,
+        order: Option<usize>,
+        around: &mut Surroundings<'_>,
+    ) -> Positions {
+        let position = burst.packets.len();
+        if burst.packets.push(packet).is_err() {
+            around.counters.dropped(DropReason::BurstFull, 1);
+            return Positions::NONE;
+        }
+        around.counters.emitted.add(1);
+        if let Some(order) = order {
+            self.order.insert(order, position as u8);
+        }
+        one(position)
+    }
+}
+
+/// Lets `joining` go on with the packet at `parent`, but for those that go on
+/// by themselves.
+fn join(group: &mut Group, parent: usize, joining: Positions) {
+    let there = group.iter().fold(Positions::NONE, |all, (_, positions)| all.or(*positions));
+    if let Some((_, positions)) = group.iter_mut().find(|(_, set)| set.contains(parent)) {
+        *positions = positions.or(joining.without(there));
+    }
+}
+
+fn one(position: usize) -> Positions {
+    Positions(1 << position)
+}

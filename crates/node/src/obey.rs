@@ -1,0 +1,147 @@
+//! How a worker applies commands, between bursts and within a budget.
+
+use weft_wire::MacAddress;
+
+use crate::command::{Command, Configure, Replacement, Report, UserChange};
+use crate::counters::DropReason;
+use crate::tap::{Tap, Taps};
+use crate::worker::Worker;
+
+/// Changes of users that are applied between two bursts. Each costs a few
+/// cache misses, so this many delay a packet by some ten microseconds.
+const CHANGES_AT_ONCE: usize = 64;
+
+impl Worker {
+    /// Applies what the agent has sent, in order. Returns whether there was
+    /// anything.
+    #[inline]
+    pub(crate) fn obey(&mut self) -> bool {
+        if self.desk.changing.is_none() && self.commands.is_empty() {
+            return false;
+        }
+        self.apply();
+        true
+    }
+
+    #[cold]
+    fn apply(&mut self) {
+        if self.desk.changing.is_some() {
+            return self.change_some();
+        }
+        let Ok(command) = self.commands.pop() else { return };
+        match command {
+            Command::Replace(replacement) => self.replace(replacement),
+            Command::Users(changes) => self.desk.changing = Some((changes, 0)),
+            Command::Configure(configure) => self.configure(configure),
+            Command::Neighbour { port, address, mac } => {
+                self.departure.resolve(port, address, mac.map(MacAddress));
+            }
+            Command::Transmit { port, frame } => self.departure.transmit(port, frame),
+            Command::Originate { port, packet } => self.departure.originate(port, packet),
+            Command::Tap(number, tap) => self.tap(number, tap),
+            Command::Untap(number) => self.untap(number),
+            Command::Show { user, answer } => {
+                let functions = self.element.plan().functions.iter();
+                let shown = functions
+                    .map(|one| (one.name.to_string(), one.instance.show(user)))
+                    .filter(|(_, values)| !values.is_empty());
+                // Whoever asked may have gone.
+                let _ = answer.send(shown.collect());
+            }
+        }
+    }
+
+    /// Works on a list of changes; gives it back when it is done.
+    fn change_some(&mut self) {
+        let Some((changes, mut next)) = self.desk.changing.take() else { return };
+        let end = changes.len().min(next + CHANGES_AT_ONCE);
+        while next < end {
+            self.change(&changes[next]);
+            next += 1;
+        }
+        match next == changes.len() {
+            true => self.departure.report(Report::UsersDone(changes)),
+            false => self.desk.changing = Some((changes, next)),
+        }
+    }
+
+    fn change(&mut self, change: &UserChange) {
+        match change {
+            UserChange::Key(key, slot) => self.classifier.insert(key, *slot),
+            UserChange::Unkey(key) => self.classifier.remove(key),
+            UserChange::Record(slot, record) => self.classifier.set_record(*slot, *record),
+            UserChange::Remove { user, contexts } => {
+                self.classifier.remove_record(*user);
+                for slot in contexts {
+                    self.release(*slot);
+                }
+            }
+            UserChange::Configure(configure) => self.configure_one(configure),
+            UserChange::Reset { function, slot } => {
+                let functions = self.element.functions_mut();
+                if let Some(function) = functions.get_mut(usize::from(*function)) {
+                    function.instance.release(*slot);
+                }
+            }
+        }
+    }
+
+    /// Gives back all contexts at `slot`, and drops what is kept for them.
+    fn release(&mut self, slot: u32) {
+        for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
+            if function.instance.scope() != weft_function::Scope::Group {
+                function.instance.release(slot);
+                let lost = self.keeper.forget(number as u16, slot);
+                self.counters.dropped(DropReason::UserRemoved, lost);
+            }
+        }
+    }
+
+    fn configure(&mut self, configure: Configure) {
+        self.configure_one(&configure);
+        self.departure.report(Report::Configured(configure));
+    }
+
+    fn configure_one(&mut self, Configure { function, slot, settings, nth }: &Configure) {
+        if let Some(function) = self.element.functions_mut().get_mut(usize::from(*function)) {
+            function.instance.configure(*slot, settings, *nth);
+        }
+    }
+
+    fn replace(&mut self, mut new: Box<Replacement>) {
+        let number = |name| new.parts.iter().position(|part| part.name == name);
+        let old = self.element.plan().functions.iter();
+        let numbers: Vec<_> = old.map(|function| number(function.name.clone())).collect();
+        let lost = self.keeper.renumber(|function| {
+            numbers.get(usize::from(function)).copied().flatten().map(|number| number as u16)
+        });
+        self.counters.dropped(DropReason::UserRemoved, lost);
+        new.plan = self.element.replace(new.plan, &mut new.parts);
+        (new.classes, new.profiles) = self
+            .classifier
+            .set_classes(std::mem::take(&mut new.classes), std::mem::take(&mut new.profiles));
+        self.departure.report(Report::Replaced(new));
+    }
+
+    fn tap(&mut self, number: u64, tap: Box<Tap>) {
+        self.desk.taps.get_or_insert_with(|| Box::new(Taps::default())).add(number, tap);
+    }
+
+    fn untap(&mut self, number: u64) {
+        let Some(taps) = &mut self.desk.taps else { return };
+        let removed = taps.remove(number);
+        if taps.is_empty() {
+            self.desk.taps = None;
+        }
+        if let Some(tap) = removed {
+            self.departure.report(Report::TapRemoved(tap));
+        }
+    }
+
+    /// Asks for the settings of contexts that were reset.
+    pub(crate) fn report_resets(&mut self) {
+        for (function, slot) in self.keeper.take_resets() {
+            self.departure.report(Report::ContextReset { function, slot });
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The parser: looks at the outer headers of each packet once, and leaves what
+//! it found in the annotations.
+
+use weft_compose::{Burst, Positions};
+use weft_dpdk::{Annotations, Packet};
+use weft_wire::{EtherType, Fragment, Protocol, ethernet, ipv4, ipv6, tcp, udp, vlan};
+
+use crate::counters::DropReason;
+
+/// What the parser found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// An IP packet.
+    Ip,
+    /// ARP: for the node, not for a user.
+    Arp,
+    /// Not to be carried.
+    Malformed(DropReason),
+}
+
+/// Parses all packets of a burst that came in at `port`. Returns the IP
+/// packets; `other` is called for each of the rest.
+#[inline]
+pub fn parse_burst(
+    burst: &mut Burst,
+    port: u16,
+    mut other: impl FnMut(usize, Parsed),
+) -> Positions {
+    let count = burst.packets.len();
+    let mut good = Positions::NONE;
+    for position in 0..count {
+        match parse(&mut burst.packets[position], port) {
+            Parsed::Ip => good.insert(position),
+            what => other(position, what),
+        }
+    }
+    good
+}
+
+/// Parses one packet. All annotations are written, whatever it is.
+#[inline]
+pub fn parse(packet: &mut Packet, port: u16) -> Parsed {
+    if !packet.is_linear() {
+        return Parsed::Malformed(DropReason::Segmented);
+    }
+    let (bytes, annotations) = packet.parts_mut();
+    *annotations = Annotations {
+        user: Annotations::NONE,
+        bearer: Annotations::NONE,
+        group: Annotations::NONE,
+        vlan: Annotations::NO_VLAN,
+        port,
+        ..Annotations::default()
+    };
+    let Ok(frame) = ethernet::Frame::new_checked(&*bytes) else {
+        return Parsed::Malformed(DropReason::EthernetMalformed);
+    };
+    let Ok(stack) = vlan::walk(frame.ether_type(), frame.payload()) else {
+        return Parsed::Malformed(DropReason::VlanMalformed);
+    };
+    // A priority tag (identifier 0, IEEE 802.1Q §9.6) names no VLAN.
+    if let Some(vlan) = stack.outer().filter(|vlan| vlan.value() != 0) {
+        annotations.vlan = vlan.value();
+    }
+    let (offset, ether_type) = (ethernet::HEADER_LENGTH + stack.length, stack.ether_type);
+    annotations.ether_type = ether_type.0;
+    annotations.network_offset = offset as u16;
+    let network = &bytes[offset..];
+    match ether_type {
+        EtherType::IPV4 => parse_ipv4(network, annotations),
+        EtherType::IPV6 => parse_ipv6(network, annotations),
+        EtherType::ARP => Parsed::Arp,
+        _ => Parsed::Malformed(DropReason::EtherTypeUnknown),
+    }
+}
+
+#[inline]
+fn parse_ipv4(network: &[u8], annotations: &mut Annotations) -> Parsed {
+    let Ok(packet) = ipv4::Packet::new_checked(network) else {
+        return Parsed::Malformed(DropReason::Ipv4Malformed);
+    };
+    if packet.verify_checksum().is_err() {
+        return Parsed::Malformed(DropReason::Ipv4Checksum);
+    }
+    annotations.network_length = packet.total_length();
+    annotations.protocol = packet.protocol().0;
+    finish(annotations, packet.header_length(), packet.fragment(), packet.payload())
+}
+
+fn parse_ipv6(network: &[u8], annotations: &mut Annotations) -> Parsed {
+    let Ok(packet) = ipv6::Packet::new_checked(network) else {
+        return Parsed::Malformed(DropReason::Ipv6Malformed);
+    };
+    let Ok(upper) = packet.upper_layer() else {
+        return Parsed::Malformed(DropReason::Ipv6Malformed);
+    };
+    annotations.network_length = packet.total_length() as u16;
+    annotations.protocol = upper.protocol.0;
+    let transport = &packet.as_bytes()[upper.offset..];
+    finish(annotations, upper.offset, upper.fragment, transport)
+}
+
+/// Notes the transport header that begins `offset` bytes behind the IP header.
+/// A first fragment too short for it goes on without (RFC 1858 §3 lets a
+/// filter drop it); a whole packet does not. An atomic fragment (RFC 6946) is a
+/// whole packet.
+#[inline]
+fn finish(
+    annotations: &mut Annotations,
+    offset: usize,
+    fragment: Option<Fragment>,
+    transport: &[u8],
+) -> Parsed {
+    let fragment = fragment.filter(|fragment| !fragment.is_whole());
+    if let Some(fragment) = fragment {
+        annotations.flags |= Annotations::FRAGMENT;
+        if !fragment.is_first() {
+            return Parsed::Ip;
+        }
+    }
+    let whole = match Protocol(annotations.protocol) {
+        Protocol::UDP if fragment.is_some() => {
+            udp::Datagram::new_checked_fragment(transport).is_ok()
+        }
+        Protocol::UDP => udp::Datagram::new_checked(transport).is_ok(),
+        Protocol::TCP => tcp::Segment::new_checked(transport).is_ok(),
+        _ => true,
+    };
+    if whole {
+        annotations.transport_offset = annotations.network_offset + offset as u16;
+        return Parsed::Ip;
+    }
+    match fragment {
+        Some(_) => Parsed::Ip,
+        None => Parsed::Malformed(DropReason::TransportMalformed),
+    }
+}

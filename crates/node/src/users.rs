@@ -1,0 +1,458 @@
+//! The agent's book of users: who has which slot.
+//!
+//! Slots are dealt out so that a slot names its worker (see [`SlotShift`]).
+//! Users of one group get slots of one worker, since a group's context is
+//! shared by its users and workers share nothing.
+
+use weft_compose::{Settings, SlotShift};
+use weft_dpdk::Annotations;
+
+use crate::classify::UserRecord;
+use crate::command::{Configure, UserChange};
+use crate::config::{BearerPlan, Blueprint, Limits, UserPlan};
+
+/// Slots of one kind, dealt out to workers.
+#[derive(Debug)]
+struct Slots {
+    /// For each worker: indexes that are free again, and the next fresh one.
+    workers: Vec<(Vec<u32>, u32)>,
+    /// Indexes that each worker has.
+    capacity: u32,
+    first: u32,
+}
+
+impl Slots {
+    fn new(workers: usize, first: u32, capacity: u32) -> Slots {
+        Slots { workers: vec![(Vec::new(), first); workers], capacity, first }
+    }
+
+    fn free(&self, worker: usize) -> usize {
+        let (returned, next) = &self.workers[worker];
+        returned.len() + (self.first + self.capacity - next) as usize
+    }
+
+    fn take(&mut self, worker: usize) -> Option<u32> {
+        let end = self.first + self.capacity;
+        let (returned, next) = &mut self.workers[worker];
+        returned.pop().or_else(|| {
+            let fresh = *next;
+            (fresh < end).then(|| {
+                *next += 1;
+                fresh
+            })
+        })
+    }
+
+    /// `count` indexes in a row: those of a run that was given back, or fresh
+    /// ones. Runs given back are known by their length.
+    fn take_run(&mut self, worker: usize, count: u32) -> Option<u32> {
+        let end = self.first + self.capacity;
+        let (returned, next) = &mut self.workers[worker];
+        let run = |first: u32| (first..first + count).all(|index| returned.contains(&index));
+        if let Some(first) = returned.iter().copied().find(|first| run(*first)) {
+            returned.retain(|index| !(first..first + count).contains(index));
+            return Some(first);
+        }
+        let first = *next;
+        (first + count <= end).then(|| {
+            *next += count;
+            first
+        })
+    }
+
+    fn give_back(&mut self, worker: usize, index: u32) {
+        self.workers[worker].0.push(index);
+    }
+}
+
+/// Users of one plan and their slots.
+#[derive(Debug)]
+struct Range {
+    plan: UserPlan,
+    bearer_plans: Vec<BearerPlan>,
+    /// Class and bearer profile by the numbers of the node.
+    class: u16,
+    profile: u16,
+    group: u32,
+    slots: Vec<u32>,
+    /// First dedicated bearer of each user; empty without bearers.
+    bearers: Vec<u32>,
+}
+
+/// A limit of the configuration that a change would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoom {
+    /// Users.
+    #[error("no room for so many users; raise limits.users and restart")]
+    Users,
+    /// Dedicated bearers.
+    #[error("no room for so many bearers; raise limits.bearers and restart")]
+    Bearers,
+    /// Groups.
+    #[error("no room for so many groups; raise limits.groups and restart")]
+    Groups,
+}
+
+/// Contexts that each worker has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Users of one worker.
+    pub users: u32,
+    /// Dedicated bearers of one worker.
+    pub bearers: u32,
+    /// Groups of one worker.
+    pub groups: u32,
+}
+
+impl Room {
+    /// What the limits come to for one of `workers`. Users of a group stay
+    /// together, so a worker must be able to hold them all.
+    pub fn of(limits: &Limits, workers: usize, has_groups: bool) -> Room {
+        let workers = if has_groups { 1 } else { workers as u32 };
+        Room {
+            users: limits.users.div_ceil(workers).max(1),
+            bearers: limits.bearers.div_ceil(workers),
+            groups: limits.groups.max(1),
+        }
+    }
+
+    /// Contexts that an instance needs, whatever its scope.
+    pub fn contexts(&self) -> usize {
+        (self.users + self.bearers).max(self.groups) as usize
+    }
+}
+
+/// What each worker has to change.
+pub type Changes = Vec<Vec<UserChange>>;
+
+/// All users of a node.
+#[derive(Debug)]
+pub struct Users {
+    shift: SlotShift,
+    ranges: Vec<Range>,
+    groups: Vec<(String, u32)>,
+    user_slots: Slots,
+    bearer_slots: Slots,
+    group_slots: Slots,
+    /// Where the search for a worker with room begins.
+    next_worker: usize,
+}
+
+impl Users {
+    /// A book without users.
+    pub fn new(room: Room, workers: usize) -> Users {
+        Users {
+            shift: SlotShift::for_workers(workers),
+            ranges: Vec::new(),
+            groups: Vec::new(),
+            user_slots: Slots::new(workers, 0, room.users),
+            bearer_slots: Slots::new(workers, room.users, room.bearers),
+            group_slots: Slots::new(workers, 0, room.groups),
+            next_worker: 0,
+        }
+    }
+
+    /// Users there are.
+    pub fn count(&self) -> usize {
+        self.ranges.iter().map(|range| range.slots.len()).sum()
+    }
+
+    /// Names, slots and plans of the users, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = (String, u32, &UserPlan)> + '_ {
+        self.ranges.iter().flat_map(|range| {
+            let slots = range.slots.iter().enumerate();
+            slots.map(|(nth, slot)| (range.plan.name_of(nth as u32), *slot, &range.plan))
+        })
+    }
+
+    /// The slot of the user of that name.
+    pub fn slot(&self, name: &str) -> Option<u32> {
+        self.ranges.iter().find_map(|range| {
+            let nth = match range.plan.count {
+                1 => (range.plan.name == name).then_some(0),
+                _ => {
+                    let number = name.strip_prefix(&range.plan.name)?.strip_prefix('-')?;
+                    number.parse().ok().filter(|nth| range.plan.name_of(*nth) == name)
+                }
+            };
+            range.slots.get(nth? as usize).copied()
+        })
+    }
+
+    /// Becomes the users of `new`. `classes` and `profiles` give the node's
+    /// numbers for those of `new`; `old_functions` are the names that earlier
+    /// settings refer to. Users whose name and keys stay are kept with their
+    /// contexts. Returns what has to change, in order.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; nothing has changed then.
+    pub fn become_those_of(
+        &mut self,
+        new: &Blueprint,
+        old_functions: &[String],
+        classes: &[u16],
+        profiles: &[u16],
+    ) -> Result<Changes, NoRoom> {
+        self.check_room(new)?;
+        let mut changes: Changes = self.user_slots.workers.iter().map(|_| Vec::new()).collect();
+        self.regroup(new, &mut changes);
+        let mut old = std::mem::take(&mut self.ranges);
+        let mut next = Vec::new();
+        for plan in &new.users {
+            let bearer_plans =
+                plan.bearers.map_or(Vec::new(), |profile| new.bearer_profiles[profile].clone());
+            let wanted = Range {
+                plan: plan.clone(),
+                bearer_plans,
+                class: classes[plan.class],
+                profile: plan.bearers.map_or(0, |profile| profiles[profile]),
+                group: plan.group.map_or(Annotations::NONE, |group| self.groups[group].1),
+                slots: Vec::new(),
+                bearers: Vec::new(),
+            };
+            let known = old.iter().position(|range| range.is_same_as(&wanted));
+            next.push((wanted, known.map(|at| old.swap_remove(at))));
+        }
+        // First those that leave, so that their slots and keys are free.
+        for range in old {
+            self.remove(range, 0, &mut changes);
+        }
+        for (mut wanted, known) in next {
+            if let Some(known) = known {
+                self.keep(known, &mut wanted, new, old_functions, &mut changes);
+            }
+            self.fill(&mut wanted, &mut changes)?;
+            self.ranges.push(wanted);
+        }
+        Ok(changes)
+    }
+
+    /// Settings of all contexts for the function of that number, with the slot
+    /// and the number of the user among those they were written for.
+    pub fn settings_of(&self, function: usize) -> impl Iterator<Item = Configure> + '_ {
+        self.ranges.iter().flat_map(move |range| {
+            (0..range.slots.len()).flat_map(move |nth| {
+                range
+                    .settings(self.shift, nth)
+                    .filter(move |one| usize::from(one.function) == function)
+            })
+        })
+    }
+
+    /// The worker that owns `slot`.
+    pub fn worker_of(&self, slot: u32) -> usize {
+        self.shift.worker(slot)
+    }
+
+    /// The most that may be in use.
+    fn check_room(&self, new: &Blueprint) -> Result<(), NoRoom> {
+        let users: u64 = new.users.iter().map(|plan| u64::from(plan.count)).sum();
+        if users > u64::from(new.limits.users) {
+            return Err(NoRoom::Users);
+        }
+        if new.groups.len() > self.group_slots.capacity as usize {
+            return Err(NoRoom::Groups);
+        }
+        let bearers_of =
+            |plan: &UserPlan| plan.bearers.map_or(0, |at| new.bearer_profiles[at].len());
+        let bearers: u64 =
+            new.users.iter().map(|plan| u64::from(plan.count) * bearers_of(plan) as u64).sum();
+        if bearers > u64::from(new.limits.bearers) { Err(NoRoom::Bearers) } else { Ok(()) }
+    }
+
+    /// Gives groups their slots and settings; the order is that of `new`.
+    fn regroup(&mut self, new: &Blueprint, changes: &mut Changes) {
+        let workers = changes.len();
+        let old = std::mem::take(&mut self.groups);
+        for (number, plan) in new.groups.iter().enumerate() {
+            let known = old.iter().find(|(name, _)| *name == plan.name);
+            let slot = known.map(|(_, slot)| *slot).or_else(|| {
+                let index = self.group_slots.take(number % workers)?;
+                Some(self.shift.slot(number % workers, index as usize))
+            });
+            let slot = slot.unwrap_or(Annotations::NONE);
+            let changes = &mut changes[self.shift.worker(slot) % workers];
+            changes.extend(configure(&plan.settings, slot, 0).map(UserChange::Configure));
+            self.groups.push((plan.name.clone(), slot));
+        }
+        let groups = &self.groups;
+        for (_, slot) in old.iter().filter(|(name, _)| groups.iter().all(|(one, _)| one != name)) {
+            let index = self.shift.index(*slot) as u32;
+            self.group_slots.give_back(self.shift.worker(*slot), index);
+        }
+    }
+
+    /// Takes over the users of `known`; those beyond the wanted number leave.
+    fn keep(
+        &mut self,
+        mut known: Range,
+        wanted: &mut Range,
+        new: &Blueprint,
+        old_functions: &[String],
+        changes: &mut Changes,
+    ) {
+        let count = (wanted.plan.count as usize).min(known.slots.len());
+        if known.slots.len() > count {
+            let bearers = match known.bearers.is_empty() {
+                true => Vec::new(),
+                false => known.bearers.split_off(count),
+            };
+            let rest = Range {
+                plan: known.plan.clone(),
+                bearer_plans: known.bearer_plans.clone(),
+                slots: known.slots.split_off(count),
+                bearers,
+                ..known
+            };
+            self.remove(rest, count, changes);
+        }
+        wanted.slots = std::mem::take(&mut known.slots);
+        wanted.bearers = std::mem::take(&mut known.bearers);
+        let moved = (known.class, known.profile) != (wanted.class, wanted.profile);
+        let lost = lost_settings(&known.plan.settings, old_functions, &wanted.plan.settings, new);
+        let changed = changed_settings(&known.plan, old_functions, &wanted.plan, new);
+        for nth in 0..wanted.slots.len() {
+            let slot = wanted.slots[nth];
+            let changes = &mut changes[self.shift.worker(slot)];
+            if moved {
+                changes.push(UserChange::Record(slot, wanted.record(nth)));
+            }
+            changes.extend(lost.iter().map(|&function| UserChange::Reset { function, slot }));
+            if changed {
+                changes.extend(wanted.settings(self.shift, nth).map(UserChange::Configure));
+            }
+        }
+    }
+
+    /// Adds users until there are as many as wanted.
+    fn fill(&mut self, range: &mut Range, changes: &mut Changes) -> Result<(), NoRoom> {
+        for nth in range.slots.len()..range.plan.count as usize {
+            let worker = self.worker_for(range.group)?;
+            let index = self.user_slots.take(worker).ok_or(NoRoom::Users)?;
+            let slot = self.shift.slot(worker, index as usize);
+            range.slots.push(slot);
+            if !range.bearer_plans.is_empty() {
+                let count = range.bearer_plans.len() as u32;
+                let first = self.bearer_slots.take_run(worker, count).ok_or(NoRoom::Bearers)?;
+                range.bearers.push(self.shift.slot(worker, first as usize));
+            }
+            let own = &mut changes[worker];
+            own.push(UserChange::Record(slot, range.record(nth)));
+            own.extend(range.settings(self.shift, nth).map(UserChange::Configure));
+            for key in &range.plan.keys {
+                let key = key.nth(nth as u32);
+                changes.iter_mut().for_each(|list| list.push(UserChange::Key(key, slot)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes users, the first of whom is the `first`th of their plan.
+    fn remove(&mut self, range: Range, first: usize, changes: &mut Changes) {
+        for (at, &slot) in range.slots.iter().enumerate() {
+            for key in &range.plan.keys {
+                let key = key.nth((first + at) as u32);
+                changes.iter_mut().for_each(|list| list.push(UserChange::Unkey(key)));
+            }
+            let worker = self.shift.worker(slot);
+            self.user_slots.give_back(worker, self.shift.index(slot) as u32);
+            let mut contexts = vec![slot];
+            if let Some(&bearer) = range.bearers.get(at) {
+                let index = self.shift.index(bearer);
+                for index in index..index + range.bearer_plans.len() {
+                    contexts.push(self.shift.slot(worker, index));
+                    self.bearer_slots.give_back(worker, index as u32);
+                }
+            }
+            changes[worker].push(UserChange::Remove { user: slot, contexts });
+        }
+    }
+
+    /// The worker for a new user: that of its group, or the next with room.
+    fn worker_for(&mut self, group: u32) -> Result<usize, NoRoom> {
+        if group != Annotations::NONE {
+            return Ok(self.shift.worker(group));
+        }
+        let workers = self.user_slots.workers.len();
+        let with_room = (self.next_worker..self.next_worker + workers)
+            .map(|number| number % workers)
+            .find(|worker| self.user_slots.free(*worker) > 0)
+            .ok_or(NoRoom::Users)?;
+        self.next_worker = with_room + 1;
+        Ok(with_room)
+    }
+}
+
+impl Range {
+    /// Whether users of the one may go on as users of the other.
+    fn is_same_as(&self, other: &Range) -> bool {
+        let same_bearers = |(a, b): (&BearerPlan, &BearerPlan)| a.when == b.when;
+        self.plan.name == other.plan.name
+            && self.plan.keys == other.plan.keys
+            && (self.plan.count == 1) == (other.plan.count == 1)
+            && self.group == other.group
+            && self.bearer_plans.len() == other.bearer_plans.len()
+            && self.bearer_plans.iter().zip(&other.bearer_plans).all(same_bearers)
+    }
+
+    fn record(&self, nth: usize) -> UserRecord {
+        UserRecord {
+            group: self.group,
+            bearers: self.bearers.get(nth).copied().unwrap_or(Annotations::NONE),
+            class: self.class,
+            bearer_profile: self.profile,
+            present: true,
+        }
+    }
+
+    /// Settings of all contexts of the `nth` user.
+    fn settings(&self, shift: SlotShift, nth: usize) -> impl Iterator<Item = Configure> + '_ {
+        let own = configure(&self.plan.settings, self.slots[nth], nth as u32);
+        let first = self.bearers.get(nth).copied();
+        let bearers = first.into_iter().flat_map(move |first| {
+            self.bearer_plans.iter().enumerate().flat_map(move |(at, bearer)| {
+                let slot = shift.slot(shift.worker(first), shift.index(first) + at);
+                configure(&bearer.settings, slot, nth as u32)
+            })
+        });
+        own.chain(bearers)
+    }
+}
+
+fn configure(
+    settings: &[(usize, Settings)],
+    slot: u32,
+    nth: u32,
+) -> impl Iterator<Item = Configure> + '_ {
+    settings.iter().map(move |(function, settings)| Configure {
+        function: *function as u16,
+        slot,
+        settings: settings.clone(),
+        nth,
+    })
+}
+
+/// Functions, by their new numbers, that had settings and have none any more.
+fn lost_settings(
+    old: &[(usize, Settings)],
+    old_functions: &[String],
+    new: &[(usize, Settings)],
+    blueprint: &Blueprint,
+) -> Vec<u16> {
+    let names = old.iter().filter_map(|(function, _)| old_functions.get(*function));
+    let number = |name: &String| blueprint.functions.iter().position(|one| one.name == *name);
+    let gone = names.filter_map(number).filter(|n| new.iter().all(|(other, _)| other != n));
+    gone.map(|number| number as u16).collect()
+}
+
+fn changed_settings(
+    old: &UserPlan,
+    old_functions: &[String],
+    new: &UserPlan,
+    blueprint: &Blueprint,
+) -> bool {
+    let old_names = old.settings.iter().map(|(at, settings)| (old_functions.get(*at), settings));
+    let new_name = |at: usize| blueprint.functions.get(at).map(|one| &one.name);
+    let new_names = new.settings.iter().map(|(at, settings)| (new_name(*at), settings));
+    !old_names.eq(new_names)
+}

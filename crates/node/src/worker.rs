@@ -1,0 +1,352 @@
+//! A worker: the thread that carries packets, and their way from port to port.
+//!
+//! [`Worker::carry`] is that way, from top to bottom. Everything a worker
+//! touches there is its own; what it shares are rings with one producer and one
+//! consumer each, and counters that only it writes.
+
+use std::sync::Arc;
+
+use rtrb::Consumer as Mailbox;
+use weft_compose::{Burst, Positions};
+use weft_dpdk::{Batch, Consumer, Pool, RxQueue};
+
+use crate::classify::{Classified, Classifier};
+use crate::clock::Clock;
+use crate::command::{Command, Punt, UserChange};
+use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
+use crate::departure::{Departure, LeftOver};
+use crate::element::{Element, Surroundings};
+use crate::keeper::Keeper;
+use crate::local::Own;
+use crate::parse::{Parsed, parse_burst};
+use crate::tap::{Point, Taps};
+
+/// Packets that are received at once. More gains nothing, and a burst has room
+/// left for what functions add to it.
+pub const BURST: usize = 32;
+
+/// One receive queue that this worker polls.
+pub struct Inlet {
+    /// Number of the port.
+    pub port: u16,
+    /// The queue.
+    pub queue: RxQueue,
+    /// What is looked at before a packet is routed; none at a transparent port.
+    pub own: Option<Own>,
+}
+
+/// All that a worker works with.
+pub struct Worker {
+    /// Queues it receives from.
+    pub inlets: Vec<Inlet>,
+    /// Rings from the other workers: packets of this worker's users.
+    pub crossings: Vec<Consumer>,
+    /// Finds users.
+    pub classifier: Classifier,
+    /// Steers packets through functions.
+    pub element: Element,
+    /// Holds kept packets and timers.
+    pub keeper: Keeper,
+    /// Takes packets away.
+    pub departure: Departure,
+    /// What it counts.
+    pub counters: Arc<WorkerCounters>,
+    /// The time.
+    pub clock: Clock,
+    /// Commands from the agent.
+    pub commands: Mailbox<Command>,
+    /// What goes on at the moment.
+    pub desk: Desk,
+}
+
+/// What a worker has in hand.
+pub struct Desk {
+    pub(crate) burst: Burst,
+    pub(crate) classified: Classified,
+    pub(crate) watch: Stopwatch,
+    pub(crate) taps: Option<Box<Taps>>,
+    /// A list of changes that is not worked off yet, and how far it is.
+    pub(crate) changing: Option<(Box<[UserChange]>, usize)>,
+}
+
+impl Desk {
+    /// An empty desk.
+    pub fn new(pool: &Pool) -> Desk {
+        Desk {
+            burst: Burst { packets: Batch::new(), now: 0, pool: pool.clone() },
+            classified: Classified::default(),
+            watch: Stopwatch::default(),
+            taps: None,
+            changing: None,
+        }
+    }
+}
+
+impl Worker {
+    /// One round: commands, a burst from each queue and ring, and timers.
+    /// Returns whether there was anything to do.
+    pub fn poll(&mut self) -> bool {
+        let mut busy = self.obey();
+        for inlet in 0..self.inlets.len() {
+            busy |= self.carry(inlet);
+        }
+        busy |= self.take_over();
+        busy |= self.departure.relay();
+        busy |= self.wake();
+        if self.keeper.has_resets() {
+            self.report_resets();
+        }
+        if !busy {
+            self.counters.empty_polls.add(1);
+        }
+        busy
+    }
+
+    /// The way of a packet: a burst from one queue, to wherever it goes.
+    fn carry(&mut self, inlet: usize) -> bool {
+        // 1. Receive: up to 32 packets of one port.
+        let count = self.receive(inlet);
+        if count == 0 {
+            return false;
+        }
+        // 2. Parse: outer headers once, offsets into the annotations. What is
+        //    malformed, or for the node itself, ends here.
+        let transit = self.parse(inlet);
+        // 3. Classify: the one lookup per user; tags, group and bearer.
+        self.classify(inlet, transit);
+        // 4. Forward: through the functions, as the rules say.
+        self.forward();
+        // 5. Transmit: next hop, MTU, one burst per port.
+        self.transmit();
+        true
+    }
+
+    #[inline]
+    fn receive(&mut self, inlet: usize) -> usize {
+        let Desk { burst, watch, taps, .. } = &mut self.desk;
+        let Inlet { port, queue, .. } = &mut self.inlets[inlet];
+        watch.start();
+        let count = queue.receive(&mut burst.packets, BURST);
+        if count == 0 {
+            return 0;
+        }
+        burst.now = self.clock.now();
+        let mut bytes = 0;
+        for packet in burst.packets.iter() {
+            packet.prefetch();
+            bytes += packet.len() as u64;
+        }
+        self.counters.bursts.add(1);
+        self.counters.ports[usize::from(*port)].received.add(count, bytes);
+        if let Some(taps) = taps {
+            taps.begin();
+        }
+        watch.lap(&self.counters.stages[Stage::Receive as usize], count);
+        count
+    }
+
+    #[inline]
+    fn parse(&mut self, inlet: usize) -> Positions {
+        let Inlet { port, own, .. } = &self.inlets[inlet];
+        let Desk { burst, watch, taps, .. } = &mut self.desk;
+        let counters = &*self.counters;
+        let count = burst.packets.len();
+        let (mut arp, mut malformed) = (Positions::NONE, [None; Batch::CAPACITY]);
+        let mut bad = Positions::NONE;
+        let mut transit = parse_burst(burst, *port, |position, parsed| match parsed {
+            Parsed::Malformed(reason) => {
+                bad.insert(position);
+                malformed[position] = Some(reason);
+            }
+            _ => arp.insert(position),
+        });
+        for position in bad {
+            if let Some(reason) = malformed[position] {
+                counters.dropped(reason, 1);
+                if let Some(taps) = taps {
+                    taps.admit(one(position), burst);
+                    taps.at(Point::Dropped(reason), one(position), burst);
+                }
+            }
+        }
+        let (mut local, mut foreign) = (arp, Positions::NONE);
+        match own {
+            Some(own) => {
+                let divided = own.divide(burst, transit);
+                transit = divided.transit;
+                local = local.or(divided.local);
+                foreign = divided.foreign;
+            }
+            // A wire has no station of its own that could answer ARP.
+            None => std::mem::swap(&mut local, &mut foreign),
+        }
+        watch.lap(&counters.stages[Stage::Parse as usize], count);
+        if !local.is_empty() || !foreign.is_empty() {
+            self.not_for_users(local, foreign);
+        }
+        transit
+    }
+
+    /// Gives the agent what is for the node, and drops what is for others.
+    #[cold]
+    fn not_for_users(&mut self, local: Positions, foreign: Positions) {
+        let Desk { burst, taps, .. } = &mut self.desk;
+        for position in local {
+            // The agent gets a copy: the burst keeps its packet to the end.
+            match burst.packets[position].duplicate(&burst.pool) {
+                Some(mut copy) => {
+                    self.counters.local.add(1);
+                    Punt::Local.mark(&mut copy, 0);
+                    self.departure.punt(copy);
+                }
+                None => self.counters.dropped(DropReason::PoolExhausted, 1),
+            }
+        }
+        self.counters.dropped(DropReason::NotForUs, foreign.len());
+        if let Some(taps) = taps {
+            taps.admit(local.or(foreign), burst);
+            taps.at(Point::Dropped(DropReason::NotForUs), foreign, burst);
+        }
+    }
+
+    #[inline]
+    fn classify(&mut self, inlet: usize, transit: Positions) {
+        let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+        let port = self.inlets[inlet].port;
+        self.classifier.classify(burst, transit, port, classified);
+        watch.lap(&self.counters.stages[Stage::Classify as usize], transit.len());
+        if taps.is_some() || !classified.unknown.is_empty() {
+            self.after_classification(transit);
+        }
+    }
+
+    /// What is rare after classification: taps, and packets of nobody.
+    #[cold]
+    fn after_classification(&mut self, transit: Positions) {
+        let Desk { burst, classified, taps, .. } = &mut self.desk;
+        let unknown = classified.unknown;
+        self.counters.dropped(DropReason::UnknownUser, unknown.len());
+        if let Some(taps) = taps {
+            taps.admit(transit.without(classified.elsewhere), burst);
+            taps.at(Point::Dropped(DropReason::UnknownUser), unknown, burst);
+            taps.at(Point::Classified, transit.without(unknown), burst);
+        }
+    }
+
+    #[inline]
+    fn forward(&mut self) {
+        let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+        let count = burst.packets.len();
+        let mut around =
+            Surroundings { counters: &self.counters, keeper: &mut self.keeper, watch, taps };
+        self.element.forward(burst, &classified.entries, &mut around);
+        watch.lap(&self.counters.stages[Stage::Forward as usize], count);
+    }
+
+    #[inline]
+    fn transmit(&mut self) {
+        let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+        let count = burst.packets.len();
+        let ports = self.element.ports_used();
+        let left_over = LeftOver { kept: self.keeper.kept(), elsewhere: classified.elsewhere };
+        match (ports, self.element.order()) {
+            // Nearly always: one port, arrival order.
+            (&[port], None) => {
+                let leaving = self.element.leaving(port);
+                for (position, packet) in burst.packets.drain().enumerate() {
+                    if leaving.contains(position) {
+                        self.departure.send(port, position, packet, taps, burst.now);
+                    } else {
+                        self.departure.keep(&left_over, position, packet, &mut self.keeper);
+                    }
+                }
+            }
+            (_, order) => {
+                let mut packets = [const { None }; Batch::CAPACITY];
+                for (place, packet) in packets.iter_mut().zip(burst.packets.drain()) {
+                    *place = Some(packet);
+                }
+                for at in 0..count {
+                    let position = order.map_or(at, |order| usize::from(order[at]));
+                    let Some(packet) = packets[position].take() else { continue };
+                    match self.element.port_of(position) {
+                        Some(port) => {
+                            self.departure.send(port, position, packet, taps, burst.now);
+                        }
+                        None => {
+                            self.departure.keep(&left_over, position, packet, &mut self.keeper);
+                        }
+                    }
+                }
+            }
+        }
+        self.keeper.settle();
+        self.departure.hand_over();
+        for &port in ports {
+            self.departure.flush(port);
+        }
+        watch.lap(&self.counters.stages[Stage::Transmit as usize], count);
+    }
+
+    /// Takes packets of this worker's users from the other workers.
+    fn take_over(&mut self) -> bool {
+        let mut busy = false;
+        for number in 0..self.crossings.len() {
+            let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+            watch.start();
+            let count = self.crossings[number].receive(&mut burst.packets, BURST);
+            if count == 0 {
+                continue;
+            }
+            busy = true;
+            burst.now = self.clock.now();
+            let all = Positions::first(count);
+            if let Some(taps) = taps {
+                taps.begin();
+            }
+            classified.unknown = Positions::NONE;
+            classified.elsewhere = Positions::NONE;
+            self.classifier.admit(burst, all, classified);
+            watch.lap(&self.counters.stages[Stage::Classify as usize], count);
+            if taps.is_some() || !classified.unknown.is_empty() {
+                self.after_classification(all);
+            }
+            self.forward();
+            self.transmit();
+        }
+        busy
+    }
+
+    /// Calls the timers that have run out.
+    fn wake(&mut self) -> bool {
+        if !self.keeper.has_timers() {
+            return false;
+        }
+        let now = self.clock.now();
+        let mut busy = false;
+        while let Some((function, slot)) = self.keeper.due(now) {
+            busy = true;
+            let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+            classified.elsewhere = Positions::NONE;
+            burst.now = now;
+            let counters = &self.counters;
+            let mut around = Surroundings { counters, keeper: &mut self.keeper, watch, taps };
+            self.element.timer(burst, function, slot, &mut around);
+            self.element.resume(burst, function, &mut around);
+            self.transmit();
+        }
+        busy
+    }
+
+    /// Stops: what is in flight leaves, and what still waits is counted.
+    pub fn finish(&mut self) {
+        // What is in the rings, from workers that stop as well.
+        while self.take_over() | self.departure.relay() {}
+        self.departure.finish();
+        self.counters.dropped(DropReason::Stopped, self.keeper.clear());
+    }
+}
+
+fn one(position: usize) -> Positions {
+    Positions(1 << position)
+}
