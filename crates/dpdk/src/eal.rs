@@ -1,7 +1,8 @@
 //! DPDK's environment (EAL), started once per process.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
+use std::marker::PhantomData;
 use std::sync::{Mutex, OnceLock};
 use std::{fs, thread};
 
@@ -13,7 +14,8 @@ use crate::{lock, log};
 /// How to start the environment.
 #[derive(Clone, Debug)]
 pub struct EalOptions {
-    /// Megabytes for all pools and rings, reserved and touched at once.
+    /// Megabytes for all pools and rings. Huge pages are taken at once, small
+    /// ones as pools are made.
     pub memory_megabytes: u32,
     /// PCI devices to look at, by address (`0000:03:00.0`). The bus is left
     /// alone when there is none.
@@ -94,15 +96,17 @@ impl Eal {
     /// Version of the DPDK that is linked, such as `DPDK 22.11.11`.
     pub fn version(&self) -> String {
         // SAFETY: returns a static C string.
-        unsafe { std::ffi::CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
     }
 
     /// Makes the calling thread known to DPDK, so that pools give it a cache of
-    /// its own. The thread is forgotten when the registration is dropped.
+    /// its own. When the registration is dropped the thread is forgotten, and
+    /// what it had cached is free for all. A second registration of a thread
+    /// does nothing.
     pub fn register_thread(&self) -> Registration {
-        // SAFETY: the environment stands; registering twice is refused, not wrong.
-        let registered = unsafe { sys::rte_thread_register() } == 0;
-        Registration { registered, _stays_on_its_thread: std::marker::PhantomData }
+        // SAFETY: the environment stands.
+        let registered = unsafe { sys::weft_thread_register() } == 0;
+        Registration { registered, _stays_on_its_thread: PhantomData }
     }
 }
 
@@ -110,26 +114,23 @@ impl Eal {
 #[derive(Debug)]
 pub struct Registration {
     registered: bool,
-    _stays_on_its_thread: std::marker::PhantomData<*const ()>,
+    _stays_on_its_thread: PhantomData<*const ()>,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         if self.registered {
             // SAFETY: this thread registered itself and is not an EAL thread.
-            unsafe { sys::rte_thread_unregister() };
+            unsafe { sys::weft_thread_unregister() };
         }
     }
 }
 
-/// Whether the machine has that many megabytes of free 2 MB pages and lets us
-/// map them.
+/// Whether that many megabytes of 2 MB pages are free.
 fn enough_huge_pages(megabytes: u32) -> bool {
-    let free = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
-        .ok()
-        .and_then(|text| text.trim().parse::<u64>().ok())
-        .unwrap_or(0);
-    free * 2 >= u64::from(megabytes)
+    let free = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    let free = free.ok().and_then(|text| text.trim().parse::<u64>().ok());
+    free.unwrap_or(0) * 2 >= u64::from(megabytes)
 }
 
 /// The cores that this process may use, such as `0-3,8`.
@@ -140,24 +141,20 @@ fn allowed_cores() -> String {
 }
 
 fn arguments(options: &EalOptions, huge_pages: bool) -> Vec<CString> {
-    let mut arguments = vec!["weft".to_owned()];
-    let mut add = |text: &str| arguments.extend(text.split(' ').map(str::to_owned));
-    add("--no-telemetry --log-level=warning");
-    add(&format!("-m {}", options.memory_megabytes));
+    let memory = options.memory_megabytes.to_string();
     // One lcore that may run wherever we may: workers are our own threads.
-    add(&format!("--lcores 0@({})", allowed_cores()));
-    if huge_pages {
-        add("--in-memory --single-file-segments");
-    } else {
-        add("--no-huge --no-shconf");
-    }
+    let lcore = format!("0@({})", allowed_cores());
+    let mut words = vec!["weft", "--no-telemetry", "--log-level=warning"];
+    words.extend(["-m", &memory, "--lcores", &lcore]);
+    words.extend(match huge_pages {
+        true => ["--in-memory", "--single-file-segments"],
+        false => ["--no-huge", "--no-shconf"],
+    });
     if options.pci.is_empty() {
-        add("--no-pci");
+        words.push("--no-pci");
     }
-    for address in &options.pci {
-        add(&format!("-a {address}"));
-    }
-    arguments.iter().map(|text| CString::new(text.as_str()).unwrap_or_default()).collect()
+    words.extend(options.pci.iter().flat_map(|address| ["-a", address]));
+    words.into_iter().map(|word| CString::new(word).unwrap_or_default()).collect()
 }
 
 fn initialise(arguments: &[CString]) -> io::Result<()> {
@@ -171,4 +168,23 @@ fn initialise(arguments: &[CString]) -> io::Result<()> {
     // SAFETY: the libraries that it speaks to were loaded with DPDK.
     unsafe { sys::weft_quiet_xdp() };
     Ok(())
+}
+
+/// Binds the calling thread to one processor core.
+///
+/// # Errors
+/// When there is no such core, or the process may not use it.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: a set of zero bytes is the empty set; CPU_SET is within its
+    // bounds, and the call reads `size` bytes of it.
+    let status = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if core >= size * 8 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size, &set)
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -44,7 +44,7 @@ mod table;
 pub mod tsc;
 
 pub use batch::Batch;
-pub use eal::{Eal, EalOptions, Memory, Registration};
+pub use eal::{Eal, EalOptions, Memory, Registration, pin_to_core};
 pub use error::{Error, Result};
 pub use packet::{Annotations, Packet, TAG_SLOTS};
 pub use pool::Pool;

@@ -13,6 +13,10 @@
 
 #![forbid(unsafe_code)]
 
+mod agent;
+mod answers;
+mod assemble;
+mod change;
 pub mod classify;
 pub mod clock;
 pub mod command;
@@ -23,11 +27,23 @@ pub mod egress;
 pub mod element;
 mod facts;
 pub mod fragment;
+pub mod icmp;
 pub mod keeper;
 pub mod local;
+pub mod neighbour;
+mod node;
 mod obey;
 pub mod parse;
-mod rate_limit;
+mod plan;
+pub mod rate_limit;
+pub mod show;
+mod station;
 pub mod tap;
 pub mod users;
 pub mod worker;
+
+pub use agent::{Agent, Handle, Stopped};
+pub use answers::{Watching, paths};
+pub use assemble::BuildError;
+pub use change::{Changed, Refused};
+pub use node::{Node, Running};

@@ -51,6 +51,12 @@ impl Worker {
         }
     }
 
+    /// Applies the first configuration, before any packet comes.
+    pub(crate) fn start_with(&mut self, replacement: Box<Replacement>, users: &[UserChange]) {
+        self.replace(replacement);
+        users.iter().for_each(|change| self.change(change));
+    }
+
     /// Works on a list of changes; gives it back when it is done.
     fn change_some(&mut self) {
         let Some((changes, mut next)) = self.desk.changing.take() else { return };

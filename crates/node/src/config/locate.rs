@@ -48,7 +48,7 @@ impl<'t> Source<'t> {
 
     /// Where the value at `path` stands. Of a list, a mapping, or nothing at
     /// all, that is the key.
-    fn value_at(&self, path: &str) -> Position {
+    pub fn value_at(&self, path: &str) -> Position {
         let Found { node, key } = self.find(path);
         match (&node.content, key) {
             (Content::List(_) | Content::Map(_) | Content::Null, Some(key)) => key.at,
@@ -61,52 +61,41 @@ impl<'t> Source<'t> {
         key.map_or(node.at, |key| key.at)
     }
 
-    /// The file's place for a line and column, from 1, inside the text at
-    /// `path`; where they cannot be told, where the text begins.
-    pub fn inside(&self, path: &str, line: usize, column: usize) -> Position {
+    /// The text at `path` with blanks before it, so that every character of it
+    /// has the line and column that it has in the file: whoever finds a mistake
+    /// in it says the right place. `None` for a text that stands in the file
+    /// otherwise than it reads, with its lines joined or with escapes.
+    pub fn in_place(&self, path: &str) -> Option<String> {
         let node = self.find(path).node;
-        let place = match &node.content {
-            Content::Text(text, Style::Literal) => self.inside_literal(text, node.at, line, column),
-            Content::Text(text, Style::Flow) => self.inside_flow(text, node.at, line, column),
+        match &node.content {
+            Content::Text(text, Style::Literal) => self.literal_in_place(text, node.at),
+            Content::Text(text, Style::Flow) => self.flow_in_place(text, node.at),
             _ => None,
-        };
-        place.unwrap_or(node.at)
+        }
     }
 
     /// The lines of a literal block are lines of the file, indented. Its node
     /// begins at its first line that is not empty, or at its anchor before.
-    fn inside_literal(
-        &self,
-        text: &str,
-        at: Position,
-        line: usize,
-        column: usize,
-    ) -> Option<Position> {
+    fn literal_in_place(&self, text: &str, at: Position) -> Option<String> {
         let blank = text.lines().take_while(|line| line.trim().is_empty()).count();
-        let first = text.lines().nth(blank)?.trim();
-        let rest = self.lines.iter().enumerate().skip(at.line - 1);
-        let start = rest.into_iter().find(|(_, raw)| raw.trim() == first)?.0 + 1;
-        let place = (start + line).checked_sub(blank + 1)?;
-        let raw = self.lines.get(place.checked_sub(1)?)?;
-        let indent =
-            raw.chars().count().checked_sub(text.lines().nth(line - 1)?.chars().count())?;
-        Some(Position { line: place, column: indent + column })
+        let first = text.lines().nth(blank)?;
+        let mut rest = self.lines.iter().enumerate().skip(at.line - 1);
+        let (start, raw) = rest.find(|(_, raw)| raw.trim() == first.trim())?;
+        let indent = " ".repeat(raw.chars().count().checked_sub(first.chars().count())?);
+        let mut placed = "\n".repeat(start.checked_sub(blank)?);
+        for line in text.lines() {
+            placed.extend([indent.as_str(), line, "\n"]);
+        }
+        Some(placed)
     }
 
     /// On one line and without escapes, a text stands in the file as it is.
-    fn inside_flow(
-        &self,
-        text: &str,
-        at: Position,
-        line: usize,
-        column: usize,
-    ) -> Option<Position> {
-        let raw: Vec<char> = self.lines.get(at.line - 1)?.chars().collect();
-        let quote = usize::from(matches!(raw.get(at.column - 1), Some('"' | '\'')));
-        let start = at.column - 1 + quote;
-        let before: Vec<char> = text.chars().take(column - 1).collect();
-        let same = line == 1 && raw.get(start..)?.starts_with(&before);
-        same.then_some(Position { line: at.line, column: start + column })
+    fn flow_in_place(&self, text: &str, at: Position) -> Option<String> {
+        let mut raw = self.lines.get(at.line - 1)?.chars().skip(at.column - 1).peekable();
+        let quote = raw.next_if(|first| matches!(first, '"' | '\''));
+        let before = at.column - 1 + usize::from(quote.is_some());
+        let same = raw.take(text.chars().count()).eq(text.chars());
+        same.then(|| format!("{}{}{text}", "\n".repeat(at.line - 1), " ".repeat(before)))
     }
 
     /// Follows `path` as far as it leads.

@@ -47,21 +47,26 @@ impl Mistake {
     /// is near, lists them, unless they are many.
     pub(super) fn suggest<'n>(&mut self, wrong: &str, known: impl IntoIterator<Item = &'n str>) {
         let known: Vec<&str> = known.into_iter().collect();
-        // A third of the letters may be wrong: further off, it is another word.
-        let allowed = (wrong.chars().count() / 3).max(1);
-        let near = known
-            .iter()
-            .map(|name| (strsim::osa_distance(wrong, name), *name))
-            .filter(|(distance, _)| *distance <= allowed)
-            .min_by_key(|(distance, _)| *distance);
-        match near {
-            Some((_, name)) => self.hint(format!("did you mean `{name}`?")),
+        match nearest(wrong, known.iter().copied()) {
+            Some(name) => self.hint(format!("did you mean `{name}`?")),
             None if (1..=LISTED_NAMES).contains(&known.len()) => {
                 self.hint(format!("known here: {}", known.join(", ")));
             }
             None => {}
         }
     }
+}
+
+/// The one of the `known` names that is a slip of the keyboard away from `wrong`.
+pub(super) fn nearest<'n>(
+    wrong: &str,
+    known: impl IntoIterator<Item = &'n str>,
+) -> Option<&'n str> {
+    // A third of the letters may be wrong: further off, it is another word.
+    let allowed = (wrong.chars().count() / 3).max(1);
+    let distances = known.into_iter().map(|name| (strsim::osa_distance(wrong, name), name));
+    let near = distances.filter(|(distance, _)| *distance <= allowed);
+    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
 impl fmt::Display for Mistake {

@@ -22,6 +22,9 @@ mod values;
 mod wording;
 mod yaml;
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -89,9 +92,8 @@ pub fn read(text: &str, file: &str, kinds: &[Kind]) -> Result<Blueprint, Mistake
 fn foreign(source: &mut Source<'_>) -> Option<Mistake> {
     for (key, ours) in [("apiVersion", "weft/v1"), ("kind", "Node")] {
         if let Some(other) = source.root.text(key).filter(|text| *text != ours) {
-            let message = format!("`{other}` is not known here");
-            let mistake = source.wrong(key, message);
-            mistake.hint(format!("this is for {key}: {ours}"));
+            let message = format!("the {key} of a node is `{ours}`, not `{other}`");
+            source.wrong(key, message);
             return source.mistakes.pop();
         }
     }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path, Segment};
 
 use super::locate::Source;
+use super::mistake::nearest;
 use super::wording::Complaint;
 
 /// Who has made so many mistakes wants to see the first of them.
@@ -23,9 +24,12 @@ pub(super) fn read<T: DeserializeOwned>(source: &mut Source<'_>) -> Option<T> {
         let path = dotted(error.path());
         let complaint = Complaint::of(&error.into_inner().to_string());
         let culprit = match &complaint {
-            Complaint::UnknownKey(key, _) => {
-                let path = child(&path, key);
+            Complaint::UnknownKey(key, known) => {
                 complaint.hint(source.wrong_key(&path, complaint.message()));
+                // The key that was meant is not missing.
+                let parent = path.strip_suffix(key.as_str()).unwrap_or_default();
+                let meant = nearest(key, known.iter().map(String::as_str));
+                removed.extend(meant.map(|meant| format!("{parent}{meant}")));
                 path
             }
             // What is missing because it was taken out has been noted.
@@ -39,7 +43,8 @@ pub(super) fn read<T: DeserializeOwned>(source: &mut Source<'_>) -> Option<T> {
             return None;
         }
         // Where an item was taken out, the next one has moved to.
-        removed.retain(|path| !path.starts_with(&culprit));
+        let inside = format!("{culprit}.");
+        removed.retain(|path| !path.starts_with(&inside));
         removed.insert(culprit);
     }
     None

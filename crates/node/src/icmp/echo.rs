@@ -6,7 +6,7 @@ use weft_wire::ethernet::Frame;
 use weft_wire::ip::Protocol;
 use weft_wire::{Error, icmpv4, icmpv6, ipv4, ipv6};
 
-use super::{HOPS, Silence, is_host_v4, is_host_v6};
+use super::{HOPS, Silence, is_host};
 
 /// Turns an Ethernet frame with an echo request for one of the node's own
 /// addresses into the reply, to be sent where it came in (RFC 1122 §3.2.2.6,
@@ -54,7 +54,7 @@ fn answer_v4(packet: &mut [u8], is_own: impl Fn(IpAddr) -> bool) -> Result<(), S
     if !packet.options().is_empty() {
         return Err(Silence::Options);
     }
-    if !is_host_v4(source) {
+    if !is_host(source.into()) {
         return Err(Silence::SourceNotHost);
     }
     let mut message = icmpv4::Message::new_checked(packet.payload_mut())?;
@@ -88,7 +88,7 @@ fn answer_v6(packet: &mut [u8], is_own: impl Fn(IpAddr) -> bool) -> Result<(), S
     if upper.offset != ipv6::HEADER_LENGTH {
         return Err(Silence::Options);
     }
-    if !is_host_v6(source) {
+    if !is_host(source.into()) {
         return Err(Silence::SourceNotHost);
     }
     // The same in both directions: it is a sum.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_wire::ip::{Dscp, Protocol};
 use weft_wire::{icmpv4, icmpv6, ipv4, ipv6};
 
-use super::{HOPS, Silence, is_host_v4, is_host_v6};
+use super::{HOPS, Silence, is_host};
 
 /// Octets of an error over IPv4, with its IP header (RFC 1812 §4.3.2.3).
 const MAX_LENGTH_V4: usize = 576;
@@ -112,7 +112,7 @@ fn may_report_v4(packet: &ipv4::Packet<&[u8]>) -> Result<(), Silence> {
     if packet.fragment_offset() != 0 {
         return Err(Silence::Fragment);
     }
-    if !is_host_v4(packet.source()) {
+    if !is_host(packet.source().into()) {
         return Err(Silence::SourceNotHost);
     }
     if destination.is_multicast() || destination.is_broadcast() {
@@ -160,7 +160,7 @@ fn may_report_v6(packet: &ipv6::Packet<&[u8]>, problem: Problem) -> Result<(), S
     if !upper.has_header() {
         return Err(Silence::Fragment);
     }
-    if !is_host_v6(packet.source()) {
+    if !is_host(packet.source().into()) {
         return Err(Silence::SourceNotHost);
     }
     // Path MTU discovery works for groups too (RFC 4443 §2.4 e.3).

@@ -11,7 +11,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 pub use echo::answer_echo;
 pub use error::{Problem, report};
@@ -48,14 +48,14 @@ pub enum Silence {
     NotEchoRequest,
 }
 
-/// Whether something can be sent to an IPv4 source address: not if it says
-/// "this network", loops back, or names many hosts or none (RFC 1122 §3.2.1.3,
-/// RFC 1112 §4).
-fn is_host_v4(source: Ipv4Addr) -> bool {
-    !matches!(source.octets()[0], 0 | 127 | 224..)
-}
-
-/// Whether something can be sent to an IPv6 source address.
-fn is_host_v6(source: Ipv6Addr) -> bool {
-    !source.is_unspecified() && !source.is_loopback() && !source.is_multicast()
+/// Whether an address is one host's that something can be sent to. Not so if it
+/// says "this network", loops back, or names many hosts or none (RFC 1122
+/// §3.2.1.3, RFC 1112 §4, RFC 4291 §2.5).
+pub(crate) fn is_host(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => !matches!(address.octets()[0], 0 | 127 | 224..),
+        IpAddr::V6(address) => {
+            !address.is_unspecified() && !address.is_loopback() && !address.is_multicast()
+        }
+    }
 }

@@ -92,7 +92,7 @@ fn room(
     };
     if needed > u64::from(limit) {
         let path = if given.is_some() { &path } else { "users" };
-        source.wrong(path, format!("there are {needed} {what}, and room for {limit}"));
+        source.wrong(path, format!("room for {limit} {what}, but the file has {needed}"));
     }
     limit
 }

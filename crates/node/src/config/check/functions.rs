@@ -44,11 +44,16 @@ impl Functions {
             .iter()
             .map(|(name, function)| find(name, &function.function, source, kinds))
             .collect();
+        let before_tags = source.mistakes.len();
         let tags = tags(file, networks, &known, source);
+        // Without its tags, no function can be made.
+        let makeable = source.mistakes.len() == before_tags;
         let complete = source.mistakes.len() == before;
         let made = file.functions.0.iter().zip(known);
         let made = made
-            .map(|((name, function), kind)| make(name, function, kind?, &tags, source))
+            .map(|((name, function), kind)| {
+                make(name, function, kind.filter(|_| makeable)?, &tags, source)
+            })
             .collect();
         Functions { made, tags, complete }
     }
@@ -140,6 +145,7 @@ fn tags(
         if is_field(name) {
             let message = format!("`{name}` is a header field in rules");
             source.wrong_key(&path, message).hint("choose another name");
+            continue;
         }
         let values = match &tag.values {
             None => TagValues::Number,
@@ -218,9 +224,7 @@ fn report(error: &ConfigError, path: &str, source: &mut Source<'_>) {
     };
     let complaint = Complaint::of(&error.message);
     let mistake = match &complaint {
-        Complaint::UnknownKey(key, _) => {
-            source.wrong_key(&format!("{path}.{key}"), complaint.message())
-        }
+        Complaint::UnknownKey(..) => source.wrong_key(&path, complaint.message()),
         _ => source.wrong(&path, complaint.message()),
     };
     complaint.hint(mistake);

@@ -5,6 +5,7 @@
 //! that one run shows as many as it can; a check that could only repeat what an
 //! earlier one found is left out.
 
+mod collisions;
 mod frame;
 mod functions;
 mod keys;
@@ -32,14 +33,14 @@ pub(super) fn blueprint(
     let (ports, networks) = ports::ports(file, source);
     let memory = frame::memory(&file.memory, &ports, source);
     let functions = functions::Functions::of(file, &networks, source, kinds);
-    let mut rules = rules::Rules::of(file, &ports, &functions, source);
+    let rules = rules::Rules::of(file, &ports, &functions, source);
     let scene = users::Scene { file, ports: &ports, networks: &networks, functions: &functions };
     let users = users::users(&scene, &rules, source);
     let limits = frame::limits(file, source);
+    let warnings = rules.check(source);
     if !source.mistakes.is_empty() {
         return None;
     }
-    let warnings = rules.check(source);
     let blueprint = Blueprint {
         name: file.metadata.name.clone(),
         workers,
@@ -58,10 +59,9 @@ pub(super) fn blueprint(
             .map(|made| Some(made?.plan))
             .collect::<Option<_>>()?,
         limits,
-        warnings: Mistakes::default(),
+        warnings: Mistakes(warnings),
     };
     rules::compile(&blueprint, source);
-    let blueprint = Blueprint { warnings: Mistakes(warnings), ..blueprint };
     source.mistakes.is_empty().then_some(blueprint)
 }
 

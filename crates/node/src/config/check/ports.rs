@@ -92,7 +92,7 @@ impl Check<'_, '_, '_> {
         within(self.source, &self.path("mtu"), port.mtu.into(), least.into(), most.into());
         within(self.source, &self.path("queues"), port.queues.into(), 1, 64);
         within(self.source, &self.path("descriptors"), port.descriptors.into(), 32, 32_768);
-        if port.worker >= workers {
+        if port.worker >= workers.max(1) {
             let message = format!("there is no worker {}: they are numbered from 0", port.worker);
             let mistake = self.source.wrong(&self.path("worker"), message);
             mistake.hint(format!("workers.count is {workers}"));

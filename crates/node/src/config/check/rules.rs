@@ -1,5 +1,6 @@
 //! The rules and conditions of a file.
 
+use weft_function::{TagSlot, TagTable, TagValues};
 use weft_rules::{
     CompileError, Condition, Diagnostic, Entry, FunctionPlace, Known, PortIndex, RuleSet, Severity,
     TAG_SLOTS, TagKind, TagSpec, Vocabulary,
@@ -7,10 +8,12 @@ use weft_rules::{
 
 use super::super::blueprint::{Blueprint, PortPlan};
 use super::super::locate::Source;
-use super::super::mistake::Mistake;
+use super::super::mistake::{Mistake, Position};
 use super::super::yaml::NodeFile;
 use super::functions::Functions;
-use weft_function::{TagTable, TagValues};
+
+/// Where the rules stand in the file.
+const RULES: &str = "rules";
 
 /// What can be said in rules, and the rules.
 pub(super) struct Rules {
@@ -36,9 +39,10 @@ impl Rules {
         }
         rules.vocabulary = vocabulary(file, ports, functions, source);
         if let Some(vocabulary) = &rules.vocabulary {
-            match RuleSet::parse(&file.rules, vocabulary) {
+            let placed = source.in_place(RULES);
+            match RuleSet::parse(placed.as_ref().unwrap_or(&file.rules), vocabulary) {
                 Ok(set) => rules.set = Some(set),
-                Err(diagnostics) => report(&diagnostics, "rules", source),
+                Err(diagnostics) => report(&diagnostics, RULES, source),
             }
         }
         rules
@@ -46,7 +50,8 @@ impl Rules {
 
     /// The condition at `path`; `None` if there is a mistake.
     pub fn condition(&self, text: &str, path: &str, source: &mut Source<'_>) -> Option<Condition> {
-        match Condition::parse(text, self.vocabulary.as_ref()?) {
+        let placed = source.in_place(path);
+        match Condition::parse(placed.as_deref().unwrap_or(text), self.vocabulary.as_ref()?) {
             Ok(condition) => Some(condition),
             Err(diagnostics) => {
                 report(&diagnostics, path, source);
@@ -56,15 +61,15 @@ impl Rules {
     }
 
     /// Looks at the rules as a whole; returns what is only probably wrong.
-    pub fn check(&mut self, source: &mut Source<'_>) -> Vec<Mistake> {
+    pub fn check(&self, source: &mut Source<'_>) -> Vec<Mistake> {
         let Some(set) = &self.set else { return Vec::new() };
         let ports = set.vocabulary().ports().len();
         let entries: Vec<PortIndex> = (0..ports).map(|index| PortIndex(index as u16)).collect();
         let diagnostics = set.check(&entries);
         let (errors, warnings): (Vec<_>, Vec<_>) =
             diagnostics.into_iter().partition(|one| one.severity == Severity::Error);
-        report(&errors, "rules", source);
-        warnings.iter().map(|warning| mistake(warning, "rules", source)).collect()
+        report(&errors, RULES, source);
+        warnings.iter().map(|warning| mistake(warning, RULES, source)).collect()
     }
 }
 
@@ -86,7 +91,7 @@ fn vocabulary(
         // What is wrong with a name has been noted where it stands.
         Err(_) if !source.mistakes.is_empty() => None,
         Err(error) => {
-            source.wrong_key("rules", error.to_string());
+            source.wrong_key(RULES, error.to_string());
             None
         }
     }
@@ -111,13 +116,13 @@ pub(super) fn compile(blueprint: &Blueprint, source: &mut Source<'_>) {
         .map(|(port, tags)| entry(blueprint, port, tags))
         .collect();
     if let Err(error @ CompileError::TooManyStates) = blueprint.rules.compile(&entries) {
-        source.wrong_key("rules", error.to_string());
+        source.wrong_key(RULES, error.to_string());
     }
 }
 
 fn entry(blueprint: &Blueprint, port: usize, tags: &[u32; TAG_SLOTS]) -> Entry {
     let mut tags = tags.map(Known::Value);
-    tags[0] = Known::Value(blueprint.ports[port].direction as u32);
+    tags[TagSlot::DIRECTION.index()] = Known::Value(blueprint.ports[port].direction as u32);
     Entry { port: PortIndex(port as u16), tags }
 }
 
@@ -128,9 +133,13 @@ fn report(diagnostics: &[Diagnostic], path: &str, source: &mut Source<'_>) {
     }
 }
 
-/// A diagnostic of the text at `path`, at its place in the file.
+/// A diagnostic of the text at `path`, which was read [in
+/// place](Source::in_place) if it could be.
 fn mistake(diagnostic: &Diagnostic, path: &str, source: &Source<'_>) -> Mistake {
-    let at = source.inside(path, diagnostic.line, diagnostic.column);
+    let at = match source.in_place(path) {
+        Some(_) => Position { line: diagnostic.line, column: diagnostic.column },
+        None => source.value_at(path),
+    };
     let mut mistake = Mistake::at(at, &diagnostic.message);
     mistake.hint.clone_from(&diagnostic.hint);
     mistake

@@ -11,8 +11,9 @@ use super::super::blueprint::{BearerPlan, GroupPlan, PortPlan, UserPlan};
 use super::super::locate::Source;
 use super::super::values::NameOrNumber;
 use super::super::yaml::{NodeFile, Users};
+use super::collisions::Collisions;
 use super::functions::{Functions, Whose};
-use super::keys::{self, Collisions, Located};
+use super::keys::{self, Located};
 use super::names;
 use super::rules::Rules;
 

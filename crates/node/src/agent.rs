@@ -1,0 +1,248 @@
+//! The agent: everything of a node that is not on the way of a packet.
+//!
+//! It runs in a thread of its own, some hundred times a second: it answers
+//! requests, passes commands to the workers and takes back what they are done
+//! with, gives ARP, neighbour discovery and ICMP what they are owed, and watches
+//! the ports.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use rtrb::{Consumer as Inbox, Producer as Outbox};
+use weft_compose::SlotShift;
+use weft_dpdk::{Batch, Consumer, Pool};
+use weft_rules::Condition;
+
+use crate::assemble::Keys;
+use crate::clock::Clock;
+use crate::command::{Command, Configure, Report};
+use crate::config::{Blueprint, FunctionPlan};
+use crate::counters::{FunctionCounters, WorkerCounters};
+use crate::plan::Classes;
+use crate::station::Station;
+use crate::users::{Room, Users};
+
+/// A question to the agent, asked in its own thread.
+pub type Request = Box<dyn FnOnce(&mut Agent) + Send>;
+
+/// The agent's end of what it shares with one worker.
+pub struct Link {
+    /// Commands to the worker.
+    pub commands: Outbox<Command>,
+    /// Commands that found no room yet, in order.
+    pub backlog: VecDeque<Command>,
+    /// Reports of the worker.
+    pub reports: Inbox<Report>,
+    /// Packets of the worker.
+    pub punts: Consumer,
+    /// What it counts.
+    pub counters: Arc<WorkerCounters>,
+}
+
+impl Link {
+    /// Sends a command, behind all that was sent before.
+    pub fn send(&mut self, command: Command) {
+        self.backlog.push_back(command);
+        self.push_on();
+    }
+
+    fn push_on(&mut self) -> bool {
+        let mut any = false;
+        while let Some(command) = self.backlog.pop_front() {
+            match self.commands.push(command) {
+                Ok(()) => any = true,
+                Err(rtrb::PushError::Full(command)) => {
+                    self.backlog.push_front(command);
+                    break;
+                }
+            }
+        }
+        any
+    }
+
+    /// Whether the worker has taken everything that was sent.
+    pub fn is_idle(&self) -> bool {
+        self.backlog.is_empty() && self.commands.slots() == self.commands.buffer().capacity()
+    }
+}
+
+/// A function as the agent knows it.
+#[derive(Clone, Debug)]
+pub struct FunctionEntry {
+    /// Name of the instance.
+    pub name: Arc<str>,
+    /// What is counted for it, by worker.
+    pub counters: Vec<Arc<FunctionCounters>>,
+}
+
+impl FunctionEntry {
+    /// A function that has counted nothing yet.
+    pub fn new(plan: &FunctionPlan, workers: usize) -> FunctionEntry {
+        let fresh = || Arc::new(FunctionCounters::new(plan.kind.drops.len()));
+        FunctionEntry {
+            name: plan.name.as_str().into(),
+            counters: (0..workers).map(|_| fresh()).collect(),
+        }
+    }
+}
+
+/// The agent of one node.
+pub struct Agent {
+    pub(crate) blueprint: Blueprint,
+    pub(crate) classes: Classes,
+    pub(crate) profiles: Vec<Vec<Condition>>,
+    pub(crate) users: Users,
+    pub(crate) room: Room,
+    /// Keys that the tables of the workers were made for.
+    pub(crate) keys: Keys,
+    pub(crate) shift: SlotShift,
+    pub(crate) functions: Vec<FunctionEntry>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) stations: Vec<Station>,
+    pub(crate) pool: Pool,
+    pub(crate) clock: Clock,
+    pub(crate) requests: Receiver<Request>,
+    pub(crate) next_tap: u64,
+    /// Changes of users that some worker has not finished.
+    pub(crate) changing: usize,
+    pub(crate) last_look: u64,
+}
+
+/// How often ports and neighbours are looked after, in nanoseconds.
+const LOOK_EVERY: u64 = 100_000_000;
+
+/// Packets that are taken from one worker at once.
+const PUNTS: usize = 32;
+
+impl Agent {
+    /// One round; returns whether there was anything to do.
+    pub fn poll(&mut self) -> bool {
+        let mut busy = false;
+        while let Ok(request) = self.requests.try_recv() {
+            request(self);
+            busy = true;
+        }
+        for worker in 0..self.links.len() {
+            busy |= self.take_reports(worker);
+            busy |= self.take_packets(worker);
+            busy |= self.links[worker].push_on();
+        }
+        let now = self.clock.now();
+        if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
+            self.last_look = now;
+            self.look_after_ports(now);
+        }
+        busy
+    }
+
+    fn take_reports(&mut self, worker: usize) -> bool {
+        let mut busy = false;
+        while let Ok(report) = self.links[worker].reports.pop() {
+            busy = true;
+            match report {
+                Report::Replaced(old) => drop(old),
+                Report::UsersDone(changes) => {
+                    self.changing -= 1;
+                    drop(changes);
+                }
+                Report::Configured(Configure { .. }) => {}
+                Report::TapRemoved(tap) => drop(tap),
+                Report::ContextReset { function, slot } => self.configure_again(function, slot),
+                Report::Resolve { port, address } => {
+                    let now = self.clock.now();
+                    if let Some(station) = self.stations.get_mut(usize::from(port)) {
+                        station.resolve(address, now);
+                    }
+                    self.send_station(port);
+                }
+            }
+        }
+        busy
+    }
+
+    /// Gives a context that was reset after a panic its settings again.
+    fn configure_again(&mut self, function: u16, slot: u32) {
+        let name = self.functions.get(usize::from(function)).map_or("?", |one| &one.name);
+        tracing::warn!(function = name, slot, "function panicked; the user's context was reset");
+        let settings: Vec<_> = self
+            .users
+            .settings_of(usize::from(function))
+            .filter(|configure| configure.slot == slot)
+            .collect();
+        let worker = self.shift.worker(slot);
+        for configure in settings {
+            self.links[worker].send(Command::Configure(configure));
+        }
+    }
+
+    fn take_packets(&mut self, worker: usize) -> bool {
+        let mut batch = Batch::new();
+        let count = self.links[worker].punts.receive(&mut batch, PUNTS);
+        let now = self.clock.now();
+        for packet in batch.drain() {
+            let port = packet.annotations().port;
+            let Some(station) = self.stations.get_mut(usize::from(port)) else { continue };
+            station.receive(packet, now);
+            self.send_station(port);
+        }
+        count > 0
+    }
+
+    /// Sends what a station wants to have sent. Every worker learns of
+    /// neighbours; the first sends.
+    fn send_station(&mut self, port: u16) {
+        let Some(station) = self.stations.get_mut(usize::from(port)) else { return };
+        for command in station.outgoing(&self.pool) {
+            match command {
+                Command::Neighbour { port, address, mac } => {
+                    for link in &mut self.links {
+                        link.send(Command::Neighbour { port, address, mac });
+                    }
+                }
+                command => self.links[0].send(command),
+            }
+        }
+    }
+
+    fn look_after_ports(&mut self, now: u64) {
+        for number in 0..self.stations.len() {
+            self.stations[number].look_after(now);
+            self.send_station(number as u16);
+        }
+    }
+}
+
+/// A way to ask the agent, from any thread.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    requests: Sender<Request>,
+}
+
+/// The node has stopped and answers nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node has stopped")]
+pub struct Stopped;
+
+impl Handle {
+    pub(crate) fn new(requests: Sender<Request>) -> Handle {
+        Handle { requests }
+    }
+
+    /// Asks `question` in the agent's thread and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Agent) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (answer, wait) = std::sync::mpsc::channel();
+        let request = Box::new(move |agent: &mut Agent| {
+            // Whoever asked may have gone.
+            let _ = answer.send(question(agent));
+        });
+        self.requests.send(request).map_err(|_| Stopped)?;
+        wait.recv().map_err(|_| Stopped)
+    }
+}

@@ -1,0 +1,303 @@
+//! What the agent answers: views of the node, and traces.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+
+use weft_dpdk::tsc;
+use weft_function::{TagSlot, TagValues};
+
+use crate::agent::Agent;
+use crate::command::Command;
+use crate::config::UserKey;
+use crate::counters::{Counter, DropReason, Stage};
+use crate::plan;
+use crate::show::{
+    Buffers, DropView, FunctionView, PortView, Snapshot, StageView, UserView, WorkerView,
+};
+use crate::tap::{Point, Sighting, Tap, Watch};
+
+/// Sightings that wait for whoever watches.
+const SIGHTINGS: usize = 4096;
+
+/// A tap at work.
+#[derive(Debug)]
+pub struct Watching {
+    /// Names the tap, to remove it.
+    pub number: u64,
+    /// What it sees.
+    pub sightings: Receiver<Sighting>,
+    /// What did not fit.
+    pub missed: Arc<AtomicU64>,
+}
+
+impl Agent {
+    /// Name of the node.
+    pub fn name(&self) -> &str {
+        &self.blueprint.name
+    }
+
+    /// The configuration at work.
+    pub fn blueprint(&self) -> &crate::config::Blueprint {
+        &self.blueprint
+    }
+
+    /// Whether all changes asked for so far are made.
+    pub fn is_settled(&self) -> bool {
+        self.changing == 0 && self.links.iter().all(|link| link.is_idle())
+    }
+
+    /// Everything that is counted.
+    pub fn snapshot(&self) -> Snapshot {
+        let sum = |counter: fn(&crate::counters::WorkerCounters) -> &Counter| -> u64 {
+            self.links.iter().map(|link| counter(&link.counters).get()).sum()
+        };
+        Snapshot {
+            node: self.blueprint.name.clone(),
+            uptime: self.clock.now(),
+            tsc_hz: tsc::hz(),
+            users: self.users.count(),
+            buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
+            workers: self.links.iter().map(|link| worker_view(&link.counters)).collect(),
+            ports: (0..self.stations.len()).map(|port| self.port_view(port)).collect(),
+            functions: self.function_views(),
+            drops: self.drop_views(),
+            local: sum(|counters| &counters.local),
+            originated: sum(|counters| &counters.originated),
+            emitted: sum(|counters| &counters.emitted),
+            fragments: sum(|counters| &counters.fragments),
+            panics: sum(|counters| &counters.panics),
+        }
+    }
+
+    fn port_view(&self, number: usize) -> PortView {
+        let station = &self.stations[number];
+        let device = station.statistics();
+        let mut view = PortView {
+            name: station.name().to_owned(),
+            device: station.device().to_owned(),
+            mac: station.mac().to_string(),
+            up: station.is_up(),
+            rx_missed: device.rx_missed,
+            rx_errors: device.rx_errors,
+            ..PortView::default()
+        };
+        for link in &self.links {
+            let counters = &link.counters.ports[number];
+            view.rx_packets += counters.received.packets.get();
+            view.rx_bytes += counters.received.bytes.get();
+            view.tx_packets += counters.transmitted.packets.get();
+            view.tx_bytes += counters.transmitted.bytes.get();
+        }
+        view
+    }
+
+    fn function_views(&self) -> Vec<FunctionView> {
+        let functions = self.functions.iter().zip(&self.blueprint.functions);
+        functions
+            .map(|(entry, plan)| {
+                let mut view = FunctionView {
+                    name: entry.name.to_string(),
+                    kind: plan.kind.name.to_owned(),
+                    ..FunctionView::default()
+                };
+                for counters in &entry.counters {
+                    let (cycles, packets) = counters.cycles.get();
+                    view.packets += counters.handled.packets.get();
+                    view.bytes += counters.handled.bytes.get();
+                    view.bursts += counters.bursts.get();
+                    view.sampled_cycles += cycles;
+                    view.sampled_packets += packets;
+                    view.drops += counters.drops.iter().map(Counter::get).sum::<u64>();
+                }
+                view
+            })
+            .collect()
+    }
+
+    fn drop_views(&self) -> Vec<DropView> {
+        let mut views = Vec::new();
+        for (number, (_, reason, meaning)) in DropReason::ALL.iter().enumerate() {
+            let packets = self.links.iter().map(|link| link.counters.drops[number].get()).sum();
+            let (reason, meaning) = (reason.0.to_owned(), (*meaning).to_owned());
+            views.push(DropView { reason, meaning, packets, ..DropView::default() });
+        }
+        for (entry, plan) in self.functions.iter().zip(&self.blueprint.functions) {
+            let names = plan.kind.drops.iter().chain([&weft_compose::PANIC]);
+            for (number, reason) in names.enumerate() {
+                let packets = entry.counters.iter().map(|one| one.drops[number].get()).sum();
+                let function = Some(entry.name.to_string());
+                let reason = reason.0.to_owned();
+                views.push(DropView { reason, function, packets, ..DropView::default() });
+            }
+        }
+        for station in &self.stations {
+            let device = station.statistics();
+            let port = Some(station.name().to_owned());
+            let lost = [
+                ("rx_missed", "receive queue full", device.rx_missed),
+                ("rx_errors", "received in error, or without a buffer", device.rx_errors),
+            ];
+            for (reason, meaning, packets) in lost {
+                let (reason, meaning) = (reason.to_owned(), meaning.to_owned());
+                let port = port.clone();
+                views.push(DropView { reason, meaning, port, packets, function: None });
+            }
+        }
+        views.retain(|view| view.packets > 0);
+        views
+    }
+
+    /// Up to `count` users from the `first` on, or the one of that name with
+    /// what its contexts hold; see [`Agent::contexts_of`].
+    pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
+        let users = self.users.iter().skip(first).take(count);
+        users
+            .map(|(name, slot, plan)| {
+                let nth = name.strip_prefix(&format!("{}-", plan.name));
+                let nth = nth.and_then(|nth| nth.parse().ok()).unwrap_or(0);
+                let keys = plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect();
+                let worker = self.users.worker_of(slot);
+                UserView { name, slot, worker, keys, tags: self.tag_texts(plan), contexts: vec![] }
+            })
+            .collect()
+    }
+
+    /// Asks the user's worker what the contexts of the user hold. The answer
+    /// comes once the worker has read the question.
+    pub fn contexts_of(
+        &mut self,
+        name: &str,
+    ) -> Option<(usize, Receiver<Vec<(String, Vec<(&'static str, u64)>)>>)> {
+        let at = self.users.iter().position(|(one, _, _)| one == name)?;
+        let user = self.users.slot(name)?;
+        let (answer, wait) = channel();
+        let worker = self.shift.worker(user);
+        self.links[worker].send(Command::Show { user, answer });
+        Some((at, wait))
+    }
+
+    fn key_text(&self, key: &UserKey) -> String {
+        let network = |number: &u32| {
+            let name = self.blueprint.networks.get(*number as usize);
+            name.map_or(String::new(), |name| format!("%{name}"))
+        };
+        let port = |number: &usize| &self.blueprint.ports[*number].name;
+        match key {
+            UserKey::Ipv4 { network: n, first } => format!("{first}{}", network(n)),
+            UserKey::Ipv6 { network: n, first, prefix_len } => {
+                format!("{first}/{prefix_len}{}", network(n))
+            }
+            UserKey::Vlan { port: p, first } => format!("{} vlan {first}", port(p)),
+            UserKey::Port { port: p } => format!("port {}", port(p)),
+            UserKey::Flow {
+                network: n,
+                protocol,
+                source,
+                source_port,
+                destination,
+                destination_port,
+            } => format!(
+                "{} {source}:{source_port} -> {destination}:{destination_port}{}",
+                weft_wire::Protocol(*protocol),
+                network(n)
+            ),
+        }
+    }
+
+    fn tag_texts(&self, plan: &crate::config::UserPlan) -> Vec<(String, String)> {
+        let tags = self.blueprint.tags.iter().zip(plan.tags).enumerate();
+        tags.filter(|(slot, ((_, values), value))| {
+            let unset = match values {
+                TagValues::Named(names) => *value as usize >= names.len(),
+                TagValues::Number => *value == 0,
+            };
+            *slot != TagSlot::DIRECTION.index() && !unset
+        })
+        .map(|(_, ((name, values), value))| {
+            let text = match values {
+                TagValues::Named(names) => names[value as usize].clone(),
+                TagValues::Number => value.to_string(),
+            };
+            (name.to_owned(), text)
+        })
+        .collect()
+    }
+
+    /// The ways of all classes through the rules, as text.
+    pub fn paths(&self) -> String {
+        paths(&self.blueprint)
+    }
+
+    /// Watches packets at all workers.
+    pub fn watch(&mut self, watch: &Watch) -> Watching {
+        let (out, sightings) = sync_channel(SIGHTINGS);
+        let missed = Arc::new(AtomicU64::new(0));
+        self.next_tap += 1;
+        for link in &mut self.links {
+            let tap = Tap::new(watch.clone(), out.clone(), missed.clone());
+            link.send(Command::Tap(self.next_tap, Box::new(tap)));
+        }
+        Watching { number: self.next_tap, sightings, missed }
+    }
+
+    /// Stops watching.
+    pub fn unwatch(&mut self, number: u64) {
+        for link in &mut self.links {
+            link.send(Command::Untap(number));
+        }
+    }
+
+    /// The slot of the user of that name.
+    pub fn user_slot(&self, name: &str) -> Option<u32> {
+        self.users.slot(name)
+    }
+
+    /// Name of the user at a slot; the slot's number where there is none.
+    pub fn user_name(&self, slot: u32) -> String {
+        let named = self.users.iter().find(|(_, one, _)| *one == slot);
+        named.map_or_else(|| format!("#{slot}"), |(name, _, _)| name)
+    }
+
+    /// What a point is called: `access`, `police`, a reason.
+    pub fn point_text(&self, point: Point) -> String {
+        let port = |number: u16| self.blueprint.ports[usize::from(number)].name.clone();
+        let function = |number: u16| {
+            let known = self.functions.get(usize::from(number));
+            known.map_or_else(|| format!("function {number}"), |one| one.name.to_string())
+        };
+        match point {
+            Point::Received(number) => format!("received at {}", port(number)),
+            Point::Classified => "classified".to_owned(),
+            Point::Before(number) => format!("to {}", function(number)),
+            Point::After(number) => format!("from {}", function(number)),
+            Point::Leaving(number) => format!("leaving at {}", port(number)),
+            Point::Dropped(reason) => format!("dropped: {}", reason.reason()),
+            Point::DroppedBy(number) => format!("dropped by {}", function(number)),
+        }
+    }
+}
+
+/// The ways of all classes of a configuration through its rules, as text.
+pub fn paths(blueprint: &crate::config::Blueprint) -> String {
+    let classes = blueprint.classes();
+    let entries = plan::entries(blueprint, &classes);
+    match blueprint.rules.compile(&entries) {
+        Ok(program) => program.paths(blueprint.rules.vocabulary(), &entries).to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn worker_view(counters: &crate::counters::WorkerCounters) -> WorkerView {
+    let stage = |stage: Stage| {
+        let (cycles, packets) = counters.stages[stage as usize].get();
+        StageView { name: stage.name().to_owned(), packets, cycles }
+    };
+    WorkerView {
+        bursts: counters.bursts.get(),
+        packets: counters.ports.iter().map(|port| port.received.packets.get()).sum(),
+        empty_polls: counters.empty_polls.get(),
+        handed_over: counters.handed_over.get(),
+        stages: Stage::ALL.into_iter().map(stage).collect(),
+    }
+}

@@ -1,0 +1,404 @@
+//! Puts a node together from its blueprint: ports, rings, workers, agent.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::channel;
+
+use weft_compose::SlotShift;
+use weft_dpdk::{Batch, Consumer, Eal, Pool, Port, PortOptions, Producer, Ring};
+use weft_rules::Program;
+use weft_wire::MacAddress;
+
+use crate::agent::{Agent, FunctionEntry, Handle, Link};
+use crate::classify::{Capacity, Classifier, PortClass};
+use crate::clock::Clock;
+use crate::command::{PUNT_RING, Part, Replacement};
+use crate::config::{Blueprint, FunctionPlan, PortPlan, UserKey};
+use crate::counters::WorkerCounters;
+use crate::departure::{Departure, Peer, Relay};
+use crate::egress::{Outlet, Routed, Way};
+use crate::element::{Element, Forwarding, Plan};
+use crate::keeper::Keeper;
+use crate::local::Own;
+use crate::plan::{self, Classes};
+use crate::station::Station;
+use crate::users::{Room, Users};
+use crate::worker::{Desk, Inlet, Worker};
+
+/// Commands and reports that wait between agent and worker.
+const COMMAND_RING: usize = 1024;
+
+/// Packets that wait between two workers.
+const CROSSING_RING: u32 = 1024;
+
+/// What can go wrong with a blueprint that was found good: the machine.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A port, pool or ring.
+    #[error(transparent)]
+    Dpdk(#[from] weft_dpdk::Error),
+    /// A port, by name.
+    #[error("port {port}: {error}")]
+    Port {
+        /// Name of the port.
+        port: String,
+        /// What is wrong.
+        error: weft_dpdk::Error,
+    },
+    /// A function that could not be made, though it could be on trial.
+    #[error("function {function}: {error}")]
+    Function {
+        /// Name of the instance.
+        function: String,
+        /// What is wrong.
+        error: weft_function::ConfigError,
+    },
+    /// Rules with too many ways.
+    #[error("rules: {0}")]
+    Rules(#[from] weft_rules::CompileError),
+    /// Users without room.
+    #[error(transparent)]
+    Users(#[from] crate::users::NoRoom),
+    /// Users of too many classes.
+    #[error(transparent)]
+    Classes(#[from] crate::plan::TooManyClasses),
+}
+
+/// An agent with its workers.
+pub struct Assembled {
+    /// The agent.
+    pub agent: Agent,
+    /// The workers.
+    pub workers: Vec<Worker>,
+    /// How to ask the agent.
+    pub handle: Handle,
+}
+
+/// Builds a node. With `time`, its clock shows what is stored there.
+///
+/// # Errors
+/// [`BuildError`].
+pub fn assemble(
+    eal: &Eal,
+    blueprint: Blueprint,
+    time: Option<Arc<AtomicU64>>,
+) -> Result<Assembled, BuildError> {
+    let count = blueprint.workers.count;
+    let shift = SlotShift::for_workers(count);
+    let room = Room::of(&blueprint.limits, count, !blueprint.groups.is_empty());
+    let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
+    let clock = time.map_or_else(Clock::start, Clock::Virtual);
+    let mut classes = Classes::default();
+    let mut profiles = vec![Vec::new()];
+    let class_numbers = classes.adopt(&blueprint, &blueprint)?;
+    let profile_numbers = plan::bearer_profiles(&mut profiles, &blueprint);
+    let mut users = Users::new(room, count);
+    let changes = users.become_those_of(&blueprint, &[], &class_numbers, &profile_numbers)?;
+
+    let ports = open_ports(eal, &blueprint, &pool)?;
+    let mut rings = Rings::new(eal, &blueprint, &ports)?;
+    let functions = function_entries(&blueprint);
+    let program = plan::compile(&blueprint, &classes.tags)?;
+    let rules = Arc::new(blueprint.rules.clone());
+    let (mut workers, mut links) = (Vec::new(), Vec::new());
+    for (number, changes) in changes.into_iter().enumerate() {
+        let shared =
+            Shared { blueprint: &blueprint, ports: &ports, pool: &pool, clock: &clock, room };
+        let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
+        let replacement = Replacement {
+            plan: Box::new(plan::plan(&blueprint, &rules, &program, classes.tags.len())),
+            parts: parts(&blueprint, &functions, number, room, shift)?,
+            classes: classes.tags.clone(),
+            profiles: profiles.clone(),
+        };
+        worker.start_with(Box::new(replacement), &changes);
+        workers.push(worker);
+        links.push(link);
+    }
+    let neighbours = blueprint.limits.neighbours as usize;
+    let stations = ports.into_iter().zip(&blueprint.ports).enumerate();
+    let stations = stations
+        .map(|(number, (open, plan))| {
+            Station::new(number as u16, plan, open.mac, open.port, neighbours)
+        })
+        .collect();
+    let (ask, requests) = channel();
+    let keys = Keys::of(&blueprint);
+    let agent = Agent {
+        blueprint,
+        classes,
+        profiles,
+        users,
+        room,
+        keys,
+        shift,
+        functions,
+        links,
+        stations,
+        pool,
+        clock,
+        requests,
+        next_tap: 0,
+        changing: 0,
+        last_look: 0,
+    };
+    Ok(Assembled { agent, workers, handle: Handle::new(ask) })
+}
+
+/// A port that was opened, and the MAC address it uses.
+struct OpenPort {
+    port: Port,
+    mac: MacAddress,
+}
+
+fn open_ports(eal: &Eal, blueprint: &Blueprint, pool: &Pool) -> Result<Vec<OpenPort>, BuildError> {
+    let open = |(number, plan): (usize, &PortPlan)| {
+        // A memory ring has as many queues at either end and in either
+        // direction; other devices get a transmit queue for each worker.
+        let own = if plan.device.starts_with("ring:") { plan.queues } else { 0 };
+        let options = PortOptions {
+            rx_queues: plan.queues,
+            tx_queues: own.max(if own == 0 { blueprint.workers.count as u16 } else { 1 }),
+            descriptors: plan.descriptors,
+            mtu: plan.mtu,
+        };
+        let port = Port::open(eal, &plan.device, &options, pool)
+            .map_err(|error| BuildError::Port { port: plan.name.clone(), error })?;
+        let mac = plan.mac.or(Some(port.mac()).filter(|mac| *mac != [0; 6]));
+        // Locally administered, for devices without an address of their own.
+        let mac = MacAddress(mac.unwrap_or([2, 0, 0, 0, 0, number as u8 + 1]));
+        Ok(OpenPort { port, mac })
+    };
+    blueprint.ports.iter().enumerate().map(open).collect()
+}
+
+fn function_entries(blueprint: &Blueprint) -> Vec<FunctionEntry> {
+    blueprint
+        .functions
+        .iter()
+        .map(|function| FunctionEntry::new(function, blueprint.workers.count))
+        .collect()
+}
+
+/// New instances of all functions for one worker.
+pub(crate) fn parts(
+    blueprint: &Blueprint,
+    functions: &[FunctionEntry],
+    worker: usize,
+    room: Room,
+    shift: SlotShift,
+) -> Result<Vec<Part>, BuildError> {
+    let part = |(plan, entry): (&FunctionPlan, &FunctionEntry)| {
+        let instance = plan::instance(plan, blueprint, worker, room.contexts(), shift)
+            .map_err(|error| BuildError::Function { function: plan.name.clone(), error })?;
+        Ok(Part {
+            name: entry.name.clone(),
+            instance: Some(instance),
+            counters: entry.counters[worker].clone(),
+        })
+    };
+    blueprint.functions.iter().zip(functions).map(part).collect()
+}
+
+/// The rings between workers, taken out as the workers are made.
+struct Rings {
+    /// `to[from][to]`; none at a worker's own number.
+    to: Vec<Vec<Option<Producer>>>,
+    /// By the worker that takes out.
+    from: Vec<Vec<Consumer>>,
+    /// For each worker and port: the ring to the worker that sends for it.
+    to_relay: Vec<Vec<Option<Producer>>>,
+    /// By the worker that sends for others.
+    relays: Vec<Vec<Relay>>,
+}
+
+impl Rings {
+    fn new(eal: &Eal, blueprint: &Blueprint, ports: &[OpenPort]) -> Result<Rings, BuildError> {
+        let count = blueprint.workers.count;
+        let mut rings = Rings {
+            to: (0..count).map(|_| Vec::new()).collect(),
+            from: (0..count).map(|_| Vec::new()).collect(),
+            to_relay: (0..count).map(|_| Vec::new()).collect(),
+            relays: (0..count).map(|_| Vec::new()).collect(),
+        };
+        for from in 0..count {
+            for to in 0..count {
+                let mut producer = None;
+                if from != to {
+                    let (put, take) = Ring::new(eal, "crossing", CROSSING_RING)?;
+                    producer = Some(put);
+                    rings.from[to].push(take);
+                }
+                rings.to[from].push(producer);
+            }
+            for (number, open) in ports.iter().enumerate() {
+                let queues = usize::from(open.port.tx_queues());
+                let mut producer = None;
+                if from >= queues {
+                    let (put, take) = Ring::new(eal, "relay", CROSSING_RING)?;
+                    producer = Some(put);
+                    rings.relays[from % queues].push(Relay { port: number as u16, from: take });
+                }
+                rings.to_relay[from].push(producer);
+            }
+        }
+        Ok(rings)
+    }
+}
+
+/// What all workers are made from.
+struct Shared<'a> {
+    blueprint: &'a Blueprint,
+    ports: &'a [OpenPort],
+    pool: &'a Pool,
+    clock: &'a Clock,
+    room: Room,
+}
+
+impl Shared<'_> {
+    fn worker(
+        &self,
+        eal: &Eal,
+        number: usize,
+        rings: &mut Rings,
+    ) -> Result<(Worker, Link), BuildError> {
+        let shift = SlotShift::for_workers(self.blueprint.workers.count);
+        let counters = Arc::new(WorkerCounters::new(self.ports.len()));
+        let (commands, mailbox) = rtrb::RingBuffer::new(COMMAND_RING);
+        let (outbox, reports) = rtrb::RingBuffer::new(COMMAND_RING);
+        let (punts, taken) = Ring::new(eal, "punts", PUNT_RING)?;
+        let peers = std::mem::take(&mut rings.to[number]).into_iter();
+        let departure = Departure {
+            outlets: self.outlets(number, std::mem::take(&mut rings.to_relay[number])),
+            peers: peers.map(|to| Some(Peer { to: to?, batch: Batch::new() })).collect(),
+            relays: std::mem::take(&mut rings.relays[number]),
+            punts,
+            punting: Batch::new(),
+            reports: outbox,
+            pool: self.pool.clone(),
+            counters: counters.clone(),
+            shift,
+        };
+        let worker = Worker {
+            inlets: self.inlets(number),
+            crossings: std::mem::take(&mut rings.from[number]),
+            classifier: self.classifier(number, shift),
+            element: Element::new(Box::new(self.empty_plan()), self.ports.len()),
+            keeper: Keeper::new(self.blueprint.limits.kept_packets as usize),
+            departure,
+            counters: counters.clone(),
+            clock: self.clock.clone(),
+            commands: mailbox,
+            desk: Desk::new(self.pool),
+        };
+        let link = Link { commands, backlog: VecDeque::new(), reports, punts: taken, counters };
+        Ok((worker, link))
+    }
+
+    /// A plan that leads nowhere, until the first one is put in its place.
+    fn empty_plan(&self) -> Plan {
+        let rules = Arc::new(self.blueprint.rules.clone());
+        let program = Program { states: Vec::new(), entries: Vec::new(), chain_slot: None };
+        let forwarding = Forwarding::Compiled { program, classes: 0 };
+        Plan { rules, forwarding, functions: Vec::new() }
+    }
+
+    /// The receive queues that a worker polls.
+    fn inlets(&self, number: usize) -> Vec<Inlet> {
+        let count = self.blueprint.workers.count;
+        let addresses: Vec<_> =
+            self.blueprint.ports.iter().flat_map(|port| &port.addresses).map(|one| one.0).collect();
+        let mut inlets = Vec::new();
+        for (port, (open, plan)) in self.ports.iter().zip(&self.blueprint.ports).enumerate() {
+            let own = Own { mac: open.mac, addresses: addresses.clone() };
+            let own = (!plan.addresses.is_empty()).then_some(own);
+            for queue in 0..open.port.rx_queues() {
+                if (plan.worker + usize::from(queue)) % count == number
+                    && let Some(queue) = open.port.take_rx(queue)
+                {
+                    inlets.push(Inlet { port: port as u16, queue, own: own.clone() });
+                }
+            }
+        }
+        inlets
+    }
+
+    fn outlets(&self, number: usize, relays: Vec<Option<Producer>>) -> Vec<Outlet> {
+        let ports = self.ports.iter().zip(&self.blueprint.ports).zip(relays).enumerate();
+        ports
+            .filter_map(|(port, ((open, plan), relay))| {
+                let way = match relay {
+                    Some(ring) => Way::Worker(ring),
+                    None => Way::Queue(open.port.take_tx(number as u16)?),
+                };
+                Some(Outlet::new(port as u16, way, plan.mtu, self.routed(open, plan)))
+            })
+            .collect()
+    }
+
+    fn routed(&self, open: &OpenPort, plan: &PortPlan) -> Option<Routed> {
+        plan.is_routed().then(|| {
+            let mut routed = Routed::new(open.mac, self.blueprint.limits.neighbours as usize);
+            routed.next_hop = plan.next_hop_mac.map(MacAddress);
+            routed.subnets = plan.addresses.clone();
+            routed.gateways = plan.gateways.clone();
+            routed
+        })
+    }
+
+    fn classifier(&self, number: usize, shift: SlotShift) -> Classifier {
+        let ports = self
+            .blueprint
+            .ports
+            .iter()
+            .map(|port| PortClass { network: port.network, direction: port.direction })
+            .collect();
+        let capacity = Keys::of(self.blueprint).capacity(self.blueprint, self.room);
+        Classifier::new(capacity, ports, shift, number)
+    }
+}
+
+/// How many keys of each kind the users of a blueprint have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Keys {
+    narrow: usize,
+    ipv6: usize,
+    flows: usize,
+}
+
+impl Keys {
+    pub(crate) fn of(blueprint: &Blueprint) -> Keys {
+        let mut keys = Keys::default();
+        for plan in &blueprint.users {
+            let count = plan.count as usize;
+            for key in &plan.keys {
+                match key {
+                    UserKey::Ipv6 { .. } => keys.ipv6 += count,
+                    UserKey::Flow { .. } => keys.flows += count,
+                    _ => keys.narrow += count,
+                }
+            }
+        }
+        keys
+    }
+
+    /// Room for the users that are declared, and for all that may come later.
+    fn capacity(self, blueprint: &Blueprint, room: Room) -> Capacity {
+        let limit = blueprint.limits.users as usize;
+        // A kind of key that no user has yet gets room for a few.
+        let later = |now: usize| if now == 0 { limit.min(1024) } else { now.max(limit) };
+        Capacity {
+            users: room.users as usize,
+            narrow: self.narrow.max(limit),
+            ipv6: later(self.ipv6),
+            flows: later(self.flows),
+        }
+    }
+
+    /// Whether tables made for `self` have room for `new`.
+    pub(crate) fn has_room_for(self, new: Keys, blueprint: &Blueprint, room: Room) -> bool {
+        let capacity = self.capacity(blueprint, room);
+        new.narrow <= capacity.narrow && new.ipv6 <= capacity.ipv6 && new.flows <= capacity.flows
+    }
+}

@@ -1,0 +1,194 @@
+//! Changes of the configuration while traffic runs: checked first, then applied
+//! whole or not at all.
+//!
+//! Nothing is sent to a worker before everything that can fail has succeeded.
+//! Then each worker gets, in this order: the users that leave, rules and
+//! functions in one piece, and the users that come or change. Packets of one
+//! user are steered by the old or the new configuration, never by a mixture,
+//! since a worker applies commands between bursts.
+
+use std::sync::Arc;
+
+use crate::agent::{Agent, FunctionEntry};
+use crate::assemble::{BuildError, Keys};
+use crate::command::{Command, Part, Replacement, UserChange};
+use crate::config::{Blueprint, PortPlan};
+use crate::plan;
+use crate::users::Changes;
+
+/// What a change came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Functions that go on as they were.
+    pub functions_kept: usize,
+    /// Functions that are new, or have a new configuration.
+    pub functions_new: usize,
+    /// Users before.
+    pub users_before: usize,
+    /// Users now.
+    pub users_now: usize,
+}
+
+/// Why a change was refused; nothing has changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// A part of the configuration that stays as long as the node runs.
+    #[error("{0} cannot be changed while the node runs; restart it")]
+    Fixed(&'static str),
+    /// More keys of users than the tables were made for.
+    #[error("no room for so many addresses or flows; raise limits.users and restart")]
+    Keys,
+    /// What cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// An earlier change is still being applied.
+    #[error("an earlier change is still being applied; try again")]
+    Busy,
+}
+
+impl Agent {
+    /// Lets the node run by `new` from now on.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has changed then.
+    pub fn apply(&mut self, new: Blueprint) -> Result<Changed, Refused> {
+        if self.changing > 0 {
+            return Err(Refused::Busy);
+        }
+        self.check_fixed(&new)?;
+        let mut classes = crate::plan::Classes { tags: self.classes.tags.clone() };
+        let class_numbers = classes.adopt(&new, &self.blueprint).map_err(BuildError::from)?;
+        let mut profiles = self.profiles.clone();
+        let profile_numbers = plan::bearer_profiles(&mut profiles, &new);
+        let program = plan::compile(&new, &classes.tags).map_err(BuildError::from)?;
+        let rules = Arc::new(new.rules.clone());
+        let functions = self.function_entries(&new);
+        let mut replacements = Vec::new();
+        for worker in 0..self.links.len() {
+            replacements.push(Box::new(Replacement {
+                plan: Box::new(plan::plan(&new, &rules, &program, classes.tags.len())),
+                parts: self.parts(&new, &functions, worker)?,
+                classes: classes.tags.clone(),
+                profiles: profiles.clone(),
+            }));
+        }
+        let old_functions: Vec<_> =
+            self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
+        let users_before = self.users.count();
+        let changes = self
+            .users
+            .become_those_of(&new, &old_functions, &class_numbers, &profile_numbers)
+            .map_err(BuildError::from)?;
+        // From here on nothing fails.
+        self.configure_new(&mut replacements);
+        let kept = replacements[0].parts.iter().filter(|part| part.instance.is_none()).count();
+        self.send(replacements, changes);
+        let changed = Changed {
+            functions_kept: kept,
+            functions_new: new.functions.len() - kept,
+            users_before,
+            users_now: self.users.count(),
+        };
+        (self.classes, self.profiles, self.functions) = (classes, profiles, functions);
+        self.blueprint = new;
+        Ok(changed)
+    }
+
+    fn check_fixed(&self, new: &Blueprint) -> Result<(), Refused> {
+        let old = &self.blueprint;
+        let limits = |blueprint: &Blueprint| blueprint.limits.clone();
+        let fixed = [
+            ("the name of the node", old.name == new.name),
+            ("workers", old.workers == new.workers),
+            ("memory", old.memory == new.memory),
+            ("limits", limits(old) == limits(new)),
+            ("ports", same_ports(old, new)),
+        ];
+        if let Some((what, _)) = fixed.into_iter().find(|(_, same)| !same) {
+            return Err(Refused::Fixed(what));
+        }
+        if old.groups.is_empty() && !new.groups.is_empty() && self.links.len() > 1 {
+            return Err(Refused::Fixed("whether there are groups, with several workers,"));
+        }
+        if !self.keys.has_room_for(Keys::of(new), old, self.room) {
+            return Err(Refused::Keys);
+        }
+        Ok(())
+    }
+
+    /// Counters go on under a name as long as it is the same function.
+    fn function_entries(&self, new: &Blueprint) -> Vec<FunctionEntry> {
+        let entry = |plan: &crate::config::FunctionPlan| {
+            let old = self.functions.iter().zip(&self.blueprint.functions);
+            let mut same =
+                old.filter(|(_, old)| old.name == plan.name && old.kind.name == plan.kind.name);
+            match same.next() {
+                Some((entry, _)) => entry.clone(),
+                None => FunctionEntry::new(plan, self.links.len()),
+            }
+        };
+        new.functions.iter().map(entry).collect()
+    }
+
+    fn parts(
+        &self,
+        new: &Blueprint,
+        functions: &[FunctionEntry],
+        worker: usize,
+    ) -> Result<Vec<Part>, BuildError> {
+        let unchanged = plan::unchanged(&self.blueprint, new);
+        let mut parts = Vec::new();
+        for (plan, entry) in new.functions.iter().zip(functions) {
+            let contexts = self.room.contexts();
+            let instance = match unchanged.contains(&plan.name) {
+                true => None,
+                false => Some(plan::instance(plan, new, worker, contexts, self.shift).map_err(
+                    |error| BuildError::Function { function: plan.name.clone(), error },
+                )?),
+            };
+            let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
+            parts.push(Part { name, instance, counters });
+        }
+        Ok(parts)
+    }
+
+    /// Gives new instances the settings of users that were there before. An
+    /// instance that takes over contexts from one before it gets theirs.
+    fn configure_new(&self, replacements: &mut [Box<Replacement>]) {
+        for (worker, replacement) in replacements.iter_mut().enumerate() {
+            for (number, part) in replacement.parts.iter_mut().enumerate() {
+                let Some(instance) = &mut part.instance else { continue };
+                for one in self.users.settings_of(number) {
+                    if self.shift.worker(one.slot) == worker {
+                        instance.configure(one.slot, &one.settings, one.nth);
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, replacements: Vec<Box<Replacement>>, changes: Changes) {
+        for ((link, replacement), changes) in self.links.iter_mut().zip(replacements).zip(changes) {
+            let leaves = |change: &UserChange| {
+                matches!(change, UserChange::Unkey(_) | UserChange::Remove { .. })
+            };
+            let (leaving, coming): (Vec<_>, Vec<_>) = changes.into_iter().partition(leaves);
+            link.send(Command::Users(leaving.into_boxed_slice()));
+            link.send(Command::Replace(replacement));
+            link.send(Command::Users(coming.into_boxed_slice()));
+            self.changing += 2;
+        }
+    }
+}
+
+/// Whether the ports are the same but for what may change.
+fn same_ports(old: &Blueprint, new: &Blueprint) -> bool {
+    let network = |blueprint: &Blueprint, port: &PortPlan| {
+        blueprint.networks.get(port.network as usize).cloned()
+    };
+    old.ports.len() == new.ports.len()
+        && old.ports.iter().zip(&new.ports).all(|(a, b)| {
+            let same_network = network(old, a) == network(new, b) && a.network == b.network;
+            same_network && a == b
+        })
+}

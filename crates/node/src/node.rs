@@ -1,0 +1,218 @@
+//! A node as a library object: built, then started or driven step by step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use weft_dpdk::Eal;
+
+use crate::agent::{Agent, Handle};
+use crate::assemble::{Assembled, BuildError, assemble};
+use crate::config::{Blueprint, Polling};
+use crate::show::Snapshot;
+use crate::worker::Worker;
+
+/// Rounds without a packet before a worker that polls adaptively sleeps.
+const SPIN_ROUNDS: u32 = 512;
+
+/// Pause of the agent when there was nothing to do.
+const AGENT_PAUSE: Duration = Duration::from_micros(500);
+
+/// A node that does not run by itself: [`Node::step`] drives it.
+pub struct Node {
+    agent: Agent,
+    workers: Vec<Worker>,
+    handle: Handle,
+}
+
+impl Node {
+    /// Builds a node: opens its ports, makes its functions, adds its users.
+    ///
+    /// # Errors
+    /// [`BuildError`], when the machine does not have what it takes.
+    pub fn build(eal: &Eal, blueprint: Blueprint) -> Result<Node, BuildError> {
+        Node::build_with(eal, blueprint, None)
+    }
+
+    /// Builds a node whose clock shows what is stored in `time`, in
+    /// nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Node::build`].
+    pub fn build_timed(
+        eal: &Eal,
+        blueprint: Blueprint,
+        time: Arc<AtomicU64>,
+    ) -> Result<Node, BuildError> {
+        Node::build_with(eal, blueprint, Some(time))
+    }
+
+    fn build_with(
+        eal: &Eal,
+        blueprint: Blueprint,
+        time: Option<Arc<AtomicU64>>,
+    ) -> Result<Node, BuildError> {
+        let Assembled { agent, workers, handle } = assemble(eal, blueprint, time)?;
+        Ok(Node { agent, workers, handle })
+    }
+
+    /// One round of every worker and of the agent, in this thread. Returns
+    /// whether there was anything to do.
+    pub fn step(&mut self) -> bool {
+        let mut busy = false;
+        for worker in &mut self.workers {
+            busy |= worker.poll();
+        }
+        busy | self.agent.poll()
+    }
+
+    /// The agent, to be asked directly between steps.
+    pub fn agent(&mut self) -> &mut Agent {
+        &mut self.agent
+    }
+
+    /// The workers, for those who measure one alone.
+    pub fn workers(&mut self) -> &mut [Worker] {
+        &mut self.workers
+    }
+
+    /// A way to ask the agent from other threads.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Starts workers and agent in threads of their own.
+    pub fn start(self, eal: &'static Eal) -> Running {
+        let stop = Arc::new(AtomicBool::new(false));
+        let plan = self.agent.blueprint().workers.clone();
+        let workers = self
+            .workers
+            .into_iter()
+            .enumerate()
+            .map(|(number, worker)| {
+                let core = plan.cores.as_ref().and_then(|cores| cores.get(number).copied());
+                let pause = match plan.polling {
+                    Polling::Busy => None,
+                    Polling::Adaptive => Some(Duration::from_micros(plan.max_sleep_us.into())),
+                };
+                let stop = stop.clone();
+                thread::Builder::new()
+                    .name(format!("worker-{number}"))
+                    .spawn(move || run_worker(eal, worker, core, pause, &stop))
+            })
+            .collect::<Result<Vec<_>, _>>();
+        let workers = workers.unwrap_or_else(|error| {
+            tracing::error!(%error, "no thread for a worker");
+            Vec::new()
+        });
+        let agent_stop = Arc::new(AtomicBool::new(false));
+        let (agent, told) = (self.agent, agent_stop.clone());
+        let agent = thread::spawn(move || run_agent(eal, agent, &told));
+        Running { stop, agent_stop, workers, agent, handle: self.handle }
+    }
+
+    /// Stops: what is in flight leaves. Returns what was counted.
+    pub fn stop(mut self) -> Snapshot {
+        for worker in &mut self.workers {
+            worker.finish();
+        }
+        self.agent.poll();
+        self.agent.snapshot()
+    }
+}
+
+/// A node whose threads run.
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    agent_stop: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<Worker>>,
+    agent: JoinHandle<Agent>,
+    handle: Handle,
+}
+
+impl Running {
+    /// A way to ask the agent.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Stops: receives nothing any more, lets leave what is in flight, ends the
+    /// threads, closes the ports. Returns what was counted.
+    pub fn stop(self) -> Option<Snapshot> {
+        self.stop.store(true, Ordering::Release);
+        let workers: Vec<_> = self.workers.into_iter().map(JoinHandle::join).collect();
+        // Only now are all rings between workers at rest.
+        let mut workers: Vec<_> = workers.into_iter().filter_map(Result::ok).collect();
+        for worker in &mut workers {
+            worker.finish();
+        }
+        self.agent_stop.store(true, Ordering::Release);
+        let mut agent = self.agent.join().ok()?;
+        agent.poll();
+        Some(agent.snapshot())
+    }
+}
+
+fn run_worker(
+    eal: &'static Eal,
+    mut worker: Worker,
+    core: Option<usize>,
+    pause: Option<Duration>,
+    stop: &AtomicBool,
+) -> Worker {
+    let _registration = eal.register_thread();
+    if let Some(core) = core
+        && let Err(error) = weft_dpdk::pin_to_core(core)
+    {
+        tracing::warn!(core, %error, "the worker could not be pinned to its core");
+    }
+    let mut idle = Idle::new(pause);
+    while !stop.load(Ordering::Acquire) {
+        match worker.poll() {
+            true => idle.reset(),
+            false => idle.wait(),
+        }
+    }
+    worker
+}
+
+/// What a worker does between packets: spins, then sleeps, longer and longer.
+struct Idle {
+    rounds: u32,
+    sleep: Duration,
+    longest: Option<Duration>,
+}
+
+impl Idle {
+    const SHORTEST: Duration = Duration::from_micros(10);
+
+    fn new(longest: Option<Duration>) -> Idle {
+        Idle { rounds: 0, sleep: Idle::SHORTEST, longest }
+    }
+
+    fn reset(&mut self) {
+        self.rounds = 0;
+        self.sleep = Idle::SHORTEST;
+    }
+
+    fn wait(&mut self) {
+        let Some(longest) = self.longest else { return std::hint::spin_loop() };
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds < SPIN_ROUNDS {
+            return std::hint::spin_loop();
+        }
+        thread::sleep(self.sleep.min(longest));
+        self.sleep = (self.sleep * 2).min(longest);
+    }
+}
+
+fn run_agent(eal: &'static Eal, mut agent: Agent, stop: &AtomicBool) -> Agent {
+    let _registration = eal.register_thread();
+    while !stop.load(Ordering::Acquire) {
+        if !agent.poll() {
+            thread::sleep(AGENT_PAUSE);
+        }
+    }
+    agent
+}

@@ -1,0 +1,164 @@
+//! Compiles rules for a worker, and makes the functions they lead through.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use weft_compose::{Instance, SlotShift};
+use weft_dpdk::{TAG_SLOTS, tsc};
+use weft_function::{ConfigError, Setup, TagSlot};
+use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};
+
+use crate::config::{self, Blueprint, FunctionPlan};
+use crate::element::{Forwarding, Plan};
+
+/// Hops that the cache of the lookup baseline holds.
+const CACHED_HOPS: usize = 1 << 16;
+
+/// What users may be alike in: numbers given out once keep their meaning, so
+/// that users need not be touched when the configuration changes.
+#[derive(Debug, Default)]
+pub struct Classes {
+    /// Tags of each class.
+    pub tags: Vec<[u32; TAG_SLOTS]>,
+}
+
+/// More classes than users can be numbered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("users differ in more than {} ways; restart the node", u16::MAX)]
+pub struct TooManyClasses;
+
+impl Classes {
+    /// The numbers of a blueprint's classes. `old` is the configuration that
+    /// the classes until now were written in.
+    pub fn adopt(&mut self, new: &Blueprint, old: &Blueprint) -> Result<Vec<u16>, TooManyClasses> {
+        for tags in &mut self.tags {
+            *tags = translate(tags, old, new);
+        }
+        let number = |tags: &[u32; TAG_SLOTS]| {
+            let known = self.tags.iter().position(|known| known == tags);
+            let number = known.unwrap_or_else(|| {
+                self.tags.push(*tags);
+                self.tags.len() - 1
+            });
+            u16::try_from(number).ok().filter(|number| *number < u16::MAX).ok_or(TooManyClasses)
+        };
+        new.classes().iter().map(number).collect()
+    }
+}
+
+/// The same tag values in the numbers of another configuration. A tag or value
+/// that is gone becomes 0, which is what a packet has that nobody tagged.
+fn translate(tags: &[u32; TAG_SLOTS], old: &Blueprint, new: &Blueprint) -> [u32; TAG_SLOTS] {
+    use weft_function::TagValues;
+    let mut translated = [0; TAG_SLOTS];
+    for ((name, values), value) in old.tags.iter().zip(tags) {
+        let Some(slot) = new.tags.slot(name) else { continue };
+        let new_values = new.tags.iter().nth(slot.index()).map(|(_, values)| values);
+        translated[slot.index()] = match (values, new_values) {
+            (TagValues::Named(old), Some(TagValues::Named(new))) => {
+                let name = old.get(*value as usize);
+                let number = name.and_then(|name| new.iter().position(|one| one == name));
+                let none = if slot == TagSlot::CHAIN { weft_rules::NO_CHAIN } else { 0 };
+                number.map_or(none, |number| number as u32)
+            }
+            _ => *value,
+        };
+    }
+    translated
+}
+
+/// The entries of all ports and classes: that of a class at a port is number
+/// `port * classes + class`.
+pub fn entries(blueprint: &Blueprint, classes: &[[u32; TAG_SLOTS]]) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(blueprint.ports.len() * classes.len());
+    for (number, port) in blueprint.ports.iter().enumerate() {
+        for tags in classes {
+            let mut tags = tags.map(Known::Value);
+            tags[TagSlot::DIRECTION.index()] = Known::Value(port.direction as u32);
+            tags[TagSlot::NETWORK.index()] = Known::Value(port.network);
+            entries.push(Entry { port: PortIndex(number as u16), tags });
+        }
+    }
+    entries
+}
+
+/// Compiles the rules of a blueprint for these classes.
+///
+/// # Errors
+/// [`CompileError`] when there are too many ways.
+pub fn compile(
+    blueprint: &Blueprint,
+    classes: &[[u32; TAG_SLOTS]],
+) -> Result<Program, CompileError> {
+    blueprint.rules.compile(&entries(blueprint, classes))
+}
+
+/// A plan for one worker, with room for the functions that come with it.
+pub fn plan(
+    blueprint: &Blueprint,
+    rules: &Arc<RuleSet>,
+    program: &Program,
+    classes: usize,
+) -> Plan {
+    let forwarding = match blueprint.forwarding {
+        config::Forwarding::Compiled => Forwarding::Compiled { program: program.clone(), classes },
+        config::Forwarding::Lookup => {
+            Forwarding::Lookup(CachedRules::new(rules.clone(), CACHED_HOPS))
+        }
+    };
+    let functions = Vec::with_capacity(blueprint.functions.len());
+    Plan { rules: rules.clone(), forwarding, functions }
+}
+
+/// Makes an instance of a function for one worker.
+///
+/// # Errors
+/// [`ConfigError`] as the function says it.
+pub fn instance(
+    function: &FunctionPlan,
+    blueprint: &Blueprint,
+    worker: usize,
+    contexts: usize,
+    shift: SlotShift,
+) -> Result<Box<dyn Instance>, ConfigError> {
+    let setup = Setup {
+        instance: &function.name,
+        tags: &blueprint.tags,
+        contexts,
+        worker,
+        tsc_hz: tsc::hz(),
+    };
+    function.kind.make(&function.config, &setup, shift)
+}
+
+/// The node's numbers for the bearer profiles of a blueprint; profiles that
+/// tell packets apart alike have the same number. 0 is the profile of users
+/// without dedicated bearers.
+pub fn bearer_profiles(
+    known: &mut Vec<Vec<weft_rules::Condition>>,
+    blueprint: &Blueprint,
+) -> Vec<u16> {
+    let mut numbers = Vec::new();
+    for profile in &blueprint.bearer_profiles {
+        let conditions: Vec<_> = profile.iter().map(|bearer| bearer.when.clone()).collect();
+        let number = known.iter().position(|one| *one == conditions).filter(|number| *number > 0);
+        let number = number.unwrap_or_else(|| {
+            known.push(conditions);
+            known.len() - 1
+        });
+        numbers.push(number as u16);
+    }
+    numbers
+}
+
+/// Names of the functions of `new` that go on as they are in `old`.
+pub fn unchanged(old: &Blueprint, new: &Blueprint) -> HashSet<String> {
+    let same = |one: &FunctionPlan, other: &FunctionPlan| {
+        one.name == other.name && one.kind.name == other.kind.name && one.config == other.config
+    };
+    // An instance knows the slots of its tags, so they have to stay.
+    let same_tags = old.tags.iter().map(|(name, _)| name).eq(new.tags.iter().map(|(name, _)| name));
+    let known = |function: &&FunctionPlan| old.functions.iter().any(|one| same(one, function));
+    let functions = new.functions.iter().filter(|_| same_tags).filter(known);
+    functions.map(|function| function.name.clone()).collect()
+}

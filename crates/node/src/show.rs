@@ -1,0 +1,168 @@
+//! What a node shows of itself: values that can be printed, compared and sent,
+//! gathered from the counters of all workers.
+
+use serde::{Deserialize, Serialize};
+
+/// One look at everything that is counted. Counts are since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Name of the node.
+    pub node: String,
+    /// Nanoseconds since the start, on the node's clock.
+    pub uptime: u64,
+    /// Cycles per second of the time-stamp counter.
+    pub tsc_hz: u64,
+    /// Users there are.
+    pub users: usize,
+    /// Packet buffers in all, and those in nobody's hands.
+    pub buffers: Buffers,
+    /// The workers.
+    pub workers: Vec<WorkerView>,
+    /// The ports.
+    pub ports: Vec<PortView>,
+    /// The functions, in the order of the configuration.
+    pub functions: Vec<FunctionView>,
+    /// Everything that was dropped, by reason; reasons never met are left out.
+    pub drops: Vec<DropView>,
+    /// Packets given to the node itself.
+    pub local: u64,
+    /// Packets that the node itself sent.
+    pub originated: u64,
+    /// Packets that functions generated or copied.
+    pub emitted: u64,
+    /// Fragments made, beyond the packets they were made of.
+    pub fragments: u64,
+    /// Packets that functions keep at the moment.
+    pub panics: u64,
+}
+
+/// Packet buffers of the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buffers {
+    /// In all.
+    pub size: u32,
+    /// In nobody's hands.
+    pub available: u32,
+}
+
+/// One worker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerView {
+    /// Bursts that held a packet.
+    pub bursts: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Polls that found nothing.
+    pub empty_polls: u64,
+    /// Packets handed to another worker.
+    pub handed_over: u64,
+    /// Name and cycles per packet of each stage, from a sample of the bursts;
+    /// *forward* is without the functions.
+    pub stages: Vec<StageView>,
+}
+
+/// Time spent in one stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageView {
+    /// Name.
+    pub name: String,
+    /// Packets of the sample.
+    pub packets: u64,
+    /// Cycles they took.
+    pub cycles: u64,
+}
+
+/// One port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortView {
+    /// Name.
+    pub name: String,
+    /// Its device string.
+    pub device: String,
+    /// MAC address the port uses.
+    pub mac: String,
+    /// Whether packets can pass.
+    pub up: bool,
+    /// Packets and bytes received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Lost because the receive queue was full.
+    pub rx_missed: u64,
+    /// Received in error, or without a buffer.
+    pub rx_errors: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+}
+
+/// One function.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionView {
+    /// Name of the instance.
+    pub name: String,
+    /// What function it is.
+    pub kind: String,
+    /// Packets handled.
+    pub packets: u64,
+    /// Bytes handled.
+    pub bytes: u64,
+    /// Bursts of which a packet came here.
+    pub bursts: u64,
+    /// Packets of the sample whose time was taken.
+    pub sampled_packets: u64,
+    /// Cycles they took.
+    pub sampled_cycles: u64,
+    /// Packets dropped here.
+    pub drops: u64,
+}
+
+/// Packets dropped for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropView {
+    /// The reason.
+    pub reason: String,
+    /// What it means, for the node's own reasons.
+    pub meaning: String,
+    /// The function that dropped; none for the node itself.
+    pub function: Option<String>,
+    /// The port that the reason belongs to; only for `rx_missed`.
+    pub port: Option<String>,
+    /// How many.
+    pub packets: u64,
+}
+
+/// One user.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UserView {
+    /// Name.
+    pub name: String,
+    /// Slot.
+    pub slot: u32,
+    /// The worker that owns it.
+    pub worker: usize,
+    /// What it is found by.
+    pub keys: Vec<String>,
+    /// Its tags, by name.
+    pub tags: Vec<(String, String)>,
+    /// What its contexts hold, by function; only when asked for.
+    pub contexts: Vec<(String, Vec<(String, u64)>)>,
+}
+
+impl Snapshot {
+    /// Packets received at all ports.
+    pub fn received(&self) -> u64 {
+        self.ports.iter().map(|port| port.rx_packets).sum()
+    }
+
+    /// Packets sent at all ports.
+    pub fn sent(&self) -> u64 {
+        self.ports.iter().map(|port| port.tx_packets).sum()
+    }
+
+    /// Packets dropped for any reason after they were received.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().filter(|drop| drop.port.is_none()).map(|drop| drop.packets).sum()
+    }
+}
