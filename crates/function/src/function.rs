@@ -82,11 +82,17 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     fn export(&self, context: &Self::Context, out: &mut Vec<u8>);
 
     /// Makes a context from bytes that `export` wrote, perhaps of an earlier
-    /// version, perhaps on another node.
+    /// version, perhaps on another node. [`Fields`](crate::Fields) reads them.
     ///
     /// # Errors
     /// [`ContextError`]; bytes from outside are not to be trusted.
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Self::Context, ContextError>;
+
+    /// Moves the times in a context that was just imported on to the clock of
+    /// [`Emit::now`]: the exporting node's showed `then` as it exported, this
+    /// one's shows `now`, both in nanoseconds. Only a function that keeps times
+    /// has something to do here.
+    fn rebase(&self, _context: &mut Self::Context, _then: u64, _now: u64) {}
 
     /// Takes over what contexts refer to in `previous`, an instance of the same
     /// function under another configuration, whose contexts are this one's from

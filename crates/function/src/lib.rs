@@ -16,6 +16,7 @@
 
 mod emit;
 mod error;
+mod fields;
 mod function;
 mod headers;
 pub mod tag;
@@ -24,6 +25,7 @@ mod verdict;
 
 pub use emit::{Emission, Emissions, Emit, Position, What};
 pub use error::{ConfigError, ContextError};
+pub use fields::Fields;
 pub use function::{NoSettings, Scope, Setup, UserPlaneFunction};
 pub use headers::{FlowKey, Headers, IpMut, IpView};
 pub use tag::{Colour, Direction, Tag, TagError, TagSlot, TagTable, TagValues, Values};
