@@ -1,0 +1,100 @@
+//! `forward`: swaps or sets the MAC addresses, the least that a function can do
+//! to a packet and still be of use.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weft_function::{
+    ConfigError, ContextError, Emit, NoSettings, Packet, Setup, UserPlaneFunction, Verdict,
+};
+use weft_wire::MacAddress;
+
+use crate::pass::nothing;
+use crate::text;
+
+/// What becomes of the MAC addresses. Without anything they are swapped.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// What is done where no address is given.
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    /// Source MAC address that every packet gets. Without it the source stays.
+    #[serde(default, deserialize_with = "text::optional")]
+    #[schemars(with = "Option<String>", extend("examples" = ["02:00:00:00:00:01"]))]
+    pub source: Option<MacAddress>,
+    /// Destination MAC address that every packet gets. Without it the
+    /// destination stays.
+    #[serde(default, deserialize_with = "text::optional")]
+    #[schemars(with = "Option<String>", extend("examples" = ["02:00:00:00:00:02"]))]
+    pub destination: Option<MacAddress>,
+}
+
+/// What is done with MAC addresses that nobody gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// Source and destination change places.
+    Swap,
+}
+
+/// Swaps or sets the MAC addresses of every packet.
+#[derive(Debug)]
+pub struct Forward(Change);
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Swap,
+    Set { source: Option<MacAddress>, destination: Option<MacAddress> },
+}
+
+impl UserPlaneFunction for Forward {
+    const NAME: &'static str = "forward";
+    const SUMMARY: &'static str = "Swaps or sets the MAC addresses.";
+
+    type Config = Config;
+    type Settings = NoSettings;
+    type Context = ();
+
+    fn new(config: Config, _: &Setup<'_>) -> Result<Forward, ConfigError> {
+        let Config { mode, source, destination } = config;
+        match (mode, source.or(destination)) {
+            (_, None) => Ok(Forward(Change::Swap)),
+            (None, Some(_)) => Ok(Forward(Change::Set { source, destination })),
+            (Some(Mode::Swap), Some(_)) => Err(ConfigError::at(
+                "mode",
+                "addresses are either swapped or set: leave out mode, or source and destination",
+            )),
+        }
+    }
+
+    #[inline(always)]
+    fn process(&mut self, packet: &mut Packet, (): &mut (), _: &mut Emit<'_>) -> Verdict {
+        // Destination, then source (IEEE 802.3 §3.2).
+        if let Some(addresses) = packet.data_mut().first_chunk_mut::<12>() {
+            match &self.0 {
+                Change::Swap => *addresses = swapped(*addresses),
+                Change::Set { source, destination } => {
+                    if let Some(MacAddress(octets)) = destination {
+                        addresses[..6].copy_from_slice(octets);
+                    }
+                    if let Some(MacAddress(octets)) = source {
+                        addresses[6..].copy_from_slice(octets);
+                    }
+                }
+            }
+        }
+        Verdict::Forward
+    }
+
+    fn export(&self, (): &(), _: &mut Vec<u8>) {}
+
+    fn import(&mut self, version: u16, bytes: &[u8]) -> Result<(), ContextError> {
+        nothing(version, bytes)
+    }
+}
+
+/// Two addresses, in the other order.
+#[inline(always)]
+fn swapped([a, b, c, d, e, f, g, h, i, j, k, l]: [u8; 12]) -> [u8; 12] {
+    [g, h, i, j, k, l, a, b, c, d, e, f]
+}

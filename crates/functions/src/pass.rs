@@ -1,0 +1,49 @@
+//! `pass`: nothing, so that the cost of composing can be measured alone.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weft_function::{
+    ConfigError, ContextError, Emit, Fields, NoSettings, Packet, Setup, UserPlaneFunction, Verdict,
+};
+
+/// There is nothing to configure.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {}
+
+/// Lets every packet pass untouched.
+#[derive(Debug)]
+pub struct Pass;
+
+impl UserPlaneFunction for Pass {
+    const NAME: &'static str = "pass";
+    const SUMMARY: &'static str =
+        "Does nothing, so that the cost of composing can be measured alone.";
+
+    type Config = Config;
+    type Settings = NoSettings;
+    type Context = ();
+
+    fn new(_: Config, _: &Setup<'_>) -> Result<Pass, ConfigError> {
+        Ok(Pass)
+    }
+
+    #[inline(always)]
+    fn process(&mut self, _: &mut Packet, (): &mut (), _: &mut Emit<'_>) -> Verdict {
+        Verdict::Forward
+    }
+
+    fn export(&self, (): &(), _: &mut Vec<u8>) {}
+
+    fn import(&mut self, version: u16, bytes: &[u8]) -> Result<(), ContextError> {
+        nothing(version, bytes)
+    }
+}
+
+/// The context of a function that keeps none, from the bytes that it exports.
+pub(crate) fn nothing(version: u16, bytes: &[u8]) -> Result<(), ContextError> {
+    match version {
+        1 => Fields::new(bytes).end(),
+        _ => Err(ContextError::Version(version)),
+    }
+}
