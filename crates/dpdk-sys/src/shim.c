@@ -39,6 +39,27 @@ void weft_quiet_xdp(void)
 	}
 }
 
+/* DPDK would give a thread that it knows a second number and lose the first. */
+int weft_thread_register(void)
+{
+	if (rte_lcore_id() != LCORE_ID_ANY)
+		return -1;
+	return rte_thread_register();
+}
+
+static void flush_cache(struct rte_mempool *pool, void *unused)
+{
+	(void)unused;
+	rte_mempool_cache_flush(rte_mempool_default_cache(pool, rte_lcore_id()), pool);
+}
+
+/* DPDK would leave what the thread has cached to the next of its number. */
+void weft_thread_unregister(void)
+{
+	rte_mempool_walk(flush_cache, NULL);
+	rte_thread_unregister();
+}
+
 uint16_t weft_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count)
 {
 	return rte_eth_rx_burst(port, queue, packets, count);

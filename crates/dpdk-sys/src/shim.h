@@ -9,15 +9,19 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_eth_ring.h>
+#include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
+#include <rte_mempool.h>
 #include <rte_ring.h>
 #include <rte_version.h>
 
 int weft_errno(void);
 int weft_log_to(ssize_t (*write)(void *, const char *, size_t));
 void weft_quiet_xdp(void);
+int weft_thread_register(void);
+void weft_thread_unregister(void);
 uint16_t weft_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count);
 uint16_t weft_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count);
 struct rte_mbuf *weft_mbuf_alloc(struct rte_mempool *pool);

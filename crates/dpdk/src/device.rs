@@ -56,13 +56,14 @@ impl Device {
             return Device::named(VIRTUAL, name, Some(ring));
         }
         if is_pci_address(device) {
-            return Device::physical(device);
+            return Device::on_pci_bus(device);
         }
-        Device::virtual_one(DeviceString::parse(device)?)
+        Device::on_virtual_bus(DeviceString::parse(device)?)
     }
 
-    fn physical(address: &str) -> io::Result<Device> {
-        let name = CString::new(address)?;
+    fn on_pci_bus(address: &str) -> io::Result<Device> {
+        let domain = if address.matches(':').count() == 1 { "0000:" } else { "" };
+        let name = CString::new(format!("{domain}{}", address.to_lowercase()))?;
         match plug(PCI, &name, c"") {
             0 => Device::named(PCI, name, None),
             ALREADY => Err(invalid("open already")),
@@ -73,7 +74,7 @@ impl Device {
         }
     }
 
-    fn virtual_one(device: DeviceString) -> io::Result<Device> {
+    fn on_virtual_bus(device: DeviceString) -> io::Result<Device> {
         let DeviceString { name, arguments, driver, interface } = device;
         let find = || {
             interface.as_deref().map(Interface::find).transpose().map_err(|_| {

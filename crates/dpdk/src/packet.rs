@@ -101,8 +101,8 @@ impl Packet {
         usize::from(self.mbuf().data_len)
     }
 
-    /// Whether all bytes lie in this one buffer. Ports are set up so that they
-    /// do; a device that chains buffers all the same is found by this.
+    /// Whether all bytes lie in this one buffer, as they do in every packet that
+    /// a port or a pool hands out.
     #[inline(always)]
     pub fn is_linear(&self) -> bool {
         self.mbuf().nb_segs == 1
@@ -208,7 +208,8 @@ impl Packet {
         }
     }
 
-    /// A deep copy, bytes and annotations, or none when `pool` is exhausted.
+    /// A deep copy, bytes and annotations, with all of its headroom; none when
+    /// `pool` is exhausted or the bytes do not fit behind that headroom.
     pub fn duplicate(&self, pool: &Pool) -> Option<Packet> {
         let mut copy = pool.packet(self.data())?;
         *copy.annotations_mut() = *self.annotations();

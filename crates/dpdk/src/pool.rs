@@ -1,7 +1,7 @@
 //! Pools of packet buffers.
 
-use std::ffi::CString;
-use std::ptr::NonNull;
+use std::ffi::{CString, c_void};
+use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,7 +39,8 @@ impl Pool {
     pub const PACKET_BYTES: usize = 2048;
 
     /// Makes a pool of `size` buffers; 2ⁿ − 1 uses memory best. `name` need not
-    /// be unique.
+    /// be unique. The memory is touched here, so that no packet meets a page
+    /// fault.
     ///
     /// # Errors
     /// [`Error::Pool`] when there is not enough memory.
@@ -60,9 +61,12 @@ impl Pool {
                 sys::rte_socket_id() as i32,
             )
         };
-        NonNull::new(pool)
-            .map(|pool| Pool(Arc::new(Inner { pool, size })))
-            .ok_or_else(|| Error::Pool { packets: size, reason: error::last() })
+        let Some(pool) = NonNull::new(pool) else {
+            return Err(Error::Pool { packets: size, reason: error::last() });
+        };
+        // SAFETY: the pool is whole, and nobody else knows it yet.
+        unsafe { sys::rte_mempool_mem_iter(pool.as_ptr(), Some(touch), null_mut()) };
+        Ok(Pool(Arc::new(Inner { pool, size })))
     }
 
     /// An empty packet, or none when the pool is exhausted.
@@ -106,6 +110,24 @@ impl Pool {
 
     pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
         self.0.pool.as_ptr()
+    }
+}
+
+/// Writes every page of a chunk of a pool's memory, leaving it as it is.
+unsafe extern "C" fn touch(
+    _: *mut sys::rte_mempool,
+    _: *mut c_void,
+    chunk: *mut sys::rte_mempool_memhdr,
+    _: u32,
+) {
+    const PAGE_BYTES: usize = 4096;
+    // SAFETY: DPDK gives a chunk of the pool that [`Pool::new`] has to itself.
+    unsafe {
+        let first = (*chunk).addr.cast::<u8>();
+        for offset in (0..(*chunk).len).step_by(PAGE_BYTES) {
+            let byte = first.add(offset);
+            byte.write_volatile(byte.read_volatile());
+        }
     }
 }
 

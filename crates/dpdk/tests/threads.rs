@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::VecDeque;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -95,26 +96,33 @@ fn a_ring_keeps_order_between_threads() {
     assert_eq!(pool.available(), 1023, "no packet is lost between the caches of two threads");
 }
 
+/// All packets of `pool` that this thread can get.
+fn obtainable(pool: &Pool) -> u32 {
+    let all: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
+    all.len() as u32
+}
+
 #[test]
-fn threads_register_as_often_as_they_like() {
+fn a_registered_thread_caches_packets_until_it_is_forgotten() {
     let pool = pool(1023);
     // More threads, one after the other, than DPDK can know at a time.
-    for _ in 0..100 {
+    for _ in 0..200 {
+        let (cached, ask) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    let first = eal().register_thread();
-                    let second = eal().register_thread();
-                    drop(pool.allocate().expect("a packet"));
-                    drop(second);
-                    drop(pool.allocate().expect("a packet"));
-                    drop(first);
-                    drop(pool.allocate().expect("a packet"));
-                });
-            }
+            scope.spawn(|| {
+                let known = eal().register_thread();
+                drop(eal().register_thread());
+                drop(pool.allocate().expect("a packet"));
+                cached.wait();
+                ask.wait();
+                drop(known);
+            });
+            cached.wait();
+            assert!(obtainable(&pool) < 1023, "the other thread has packets in its cache");
+            ask.wait();
         });
+        assert_eq!(obtainable(&pool), 1023);
     }
-    assert_eq!(pool.available(), 1023);
 }
 
 /// Sends numbered packets around through a memory ring, without a break, while
