@@ -96,6 +96,7 @@ fn packet_too_big_says_the_mtu() {
     let error = report_to_vec(&packet, Problem::TooBig { mtu: 1300 }, OWN_V6.into()).unwrap();
     let view = ipv6::Packet::new_checked(&error[..]).unwrap();
     assert_eq!((view.source(), view.destination()), (OWN_V6, HOST_V6));
+    assert_eq!(view.hop_limit(), HOPS);
     let message = icmpv6::Message::new_checked(view.payload()).unwrap();
     assert_eq!(message.verify_checksum(&view.pseudo_header()), Ok(()));
     assert_eq!(icmpv6::Repr::parse(&message), icmpv6::Repr::PacketTooBig { mtu: 1300 });
@@ -244,8 +245,10 @@ fn echo_reply_over_ipv4() {
 #[test]
 fn echo_reply_over_ipv6() {
     let mut bytes = v6_ping(b"abc");
+    bytes[21] = 1;
     assert_eq!(answer_echo(&mut bytes, 14, is_own), Ok(()));
     let packet = ipv6::Packet::new_checked(&bytes[14..]).unwrap();
+    assert_eq!(packet.hop_limit(), HOPS);
     assert_eq!((packet.source(), packet.destination()), (OWN_V6, HOST_V6));
     let message = icmpv6::Message::new_checked(packet.payload()).unwrap();
     assert_eq!(message.verify_checksum(&packet.pseudo_header()), Ok(()));
@@ -284,6 +287,29 @@ fn requests_without_an_answer_stay_as_they_are() {
         (v4_ping(ipv4::Repr { more_fragments: true, ..v4() }, &[]), Silence::Fragment),
         (v4_ping(ipv4::Repr { options, ..v4() }, &[]), Silence::Options),
         (v4_ping(ipv4::Repr { source: [255; 4].into(), ..v4() }, &[]), Silence::SourceNotHost),
+    ];
+    for (bytes, silence) in cases {
+        let mut answered = bytes.clone();
+        assert_eq!(answer_echo(&mut answered, 14, is_own), Err(silence));
+        assert_eq!(answered, bytes);
+    }
+}
+
+#[test]
+fn requests_over_ipv6_without_an_answer_stay_as_they_are() {
+    let good = v6_ping(b"data");
+    let mut corrupt = good.clone();
+    corrupt[65] ^= 1;
+    // An extension header of 8 octets before the request.
+    let behind = |next_header, extension: [u8; 8]| {
+        let mut bytes = [&good[..54], &extension, &good[54..]].concat();
+        (bytes[19], bytes[20]) = (bytes[19] + 8, next_header);
+        bytes
+    };
+    let cases = [
+        (corrupt, Silence::Malformed(Error::BadChecksum)),
+        (behind(44, [58, 0, 0, 1, 0, 0, 0, 9]), Silence::Fragment),
+        (behind(60, [58, 0, 1, 4, 0, 0, 0, 0]), Silence::Options),
     ];
     for (bytes, silence) in cases {
         let mut answered = bytes.clone();
