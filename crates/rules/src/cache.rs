@@ -107,7 +107,7 @@ impl Key {
                 Some(FieldValue::V6(address)) => {
                     key.push(6);
                     for word in address.octets().chunks_exact(4) {
-                        key.push(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+                        key.push(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
                     }
                 }
             }
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
     use crate::vocabulary::{PortIndex, TagKind, TagSpec, Vocabulary};
 
-    /// A packet with one tag and a VLAN.
-    struct Packet(u32, Option<u32>);
+    /// A packet with one tag and some fields.
+    struct Packet(u32, Vec<(Field, FieldValue)>);
 
     impl Facts for Packet {
         fn tag(&self, slot: u8) -> u32 {
@@ -181,8 +181,16 @@ mod tests {
         }
 
         fn field(&self, field: Field) -> Option<FieldValue> {
-            (field == Field::Vlan).then_some(self.1).flatten().map(FieldValue::Number)
+            self.1.iter().find(|(name, _)| *name == field).map(|(_, value)| *value)
         }
+    }
+
+    fn tagged(tag: u32) -> Packet {
+        Packet(tag, Vec::new())
+    }
+
+    fn in_vlan(vlan: u32) -> Packet {
+        Packet(1, vec![(Field::Vlan, FieldValue::Number(vlan))])
     }
 
     const ENTRY: Place = Place::Port(PortIndex(0));
@@ -196,8 +204,7 @@ mod tests {
     #[test]
     fn hits_and_misses_are_counted() {
         let mut cached = cached("from p when vlan == 1 -> p", 8);
-        for vlan in [Some(1), None, Some(1), None, Some(2)] {
-            let packet = Packet(0, vlan);
+        for packet in [in_vlan(1), tagged(1), in_vlan(1), tagged(1), in_vlan(2)] {
             assert_eq!(cached.next(ENTRY, &packet), cached.rules().next(ENTRY, &packet));
         }
         assert_eq!(cached.counts(), CacheCounts { hits: 2, misses: 3, overflows: 0 });
@@ -207,7 +214,7 @@ mod tests {
     fn fields_that_no_rule_reads_make_no_difference() {
         let mut cached = cached("from p when t == 1 -> p", 8);
         for vlan in 0..100 {
-            cached.next(ENTRY, &Packet(1, Some(vlan)));
+            cached.next(ENTRY, &in_vlan(vlan));
         }
         assert_eq!(cached.counts(), CacheCounts { hits: 99, misses: 1, overflows: 0 });
     }
@@ -217,10 +224,31 @@ mod tests {
         let mut cached = cached("from p when t == 1 -> p", 4);
         let room = cached.hops.capacity();
         for tag in 0..10 {
-            cached.next(ENTRY, &Packet(tag, None));
+            cached.next(ENTRY, &tagged(tag));
         }
         assert_eq!(cached.counts(), CacheCounts { hits: 0, misses: 10, overflows: 2 });
         assert_eq!((cached.hops.len(), cached.hops.capacity()), (2, room));
+    }
+
+    /// Two pairs of addresses that are made of the same words when the families are left out.
+    #[test]
+    fn addresses_of_both_families_are_told_apart() {
+        let v6 = |words: [u32; 4]| {
+            let bits = words.iter().fold(0, |bits, &word| bits << 32 | u128::from(word));
+            FieldValue::V6(bits.into())
+        };
+        let v4 = |word: u32| FieldValue::V4(word.into());
+        let pair = |source, destination| {
+            Packet(0, vec![(Field::Source, source), (Field::Destination, destination)])
+        };
+        let text = "from p when source in ::/0 && destination in 0.0.0.0/0 -> p";
+        for family in [4, 6] {
+            let mut cached = cached(text, 8);
+            let packets = [pair(v4(1), v6([2, 3, family, 4])), pair(v6([1, family, 2, 3]), v4(4))];
+            for packet in packets {
+                assert_eq!(cached.next(ENTRY, &packet), cached.rules().next(ENTRY, &packet));
+            }
+        }
     }
 
     #[test]

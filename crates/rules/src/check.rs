@@ -179,11 +179,18 @@ fn not_entered(chain: &Chain, reached: &HashSet<Place>) -> Diagnostic {
     }
 }
 
+/// So many lines are named in a hint.
+const LINES_NAMED: usize = 5;
+
 fn see(lines: &BTreeSet<usize>) -> String {
-    let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
-    match lines.as_slice() {
-        [line] => format!("see line {line}"),
-        [rest @ .., last] => format!("see lines {} and {last}", rest.join(", ")),
-        [] => String::new(),
+    let mut named: Vec<String> = lines.iter().take(LINES_NAMED).map(usize::to_string).collect();
+    if lines.len() > LINES_NAMED {
+        named.push(format!("{} more", lines.len() - LINES_NAMED));
+    }
+    match named.as_slice() {
+        [rest @ .., last] if !rest.is_empty() => {
+            format!("see lines {} and {last}", rest.join(", "))
+        }
+        only => format!("see line {}", only.concat()),
     }
 }

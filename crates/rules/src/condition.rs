@@ -103,7 +103,11 @@ impl Condition {
     /// Whether the condition holds for a packet.
     #[inline]
     pub fn eval(&self, facts: &impl Facts) -> bool {
-        self.0.eval(facts)
+        match &self.0 {
+            // By far the most common condition, without a call.
+            Node::Test(test) => test.eval(facts),
+            node => node.eval(facts),
+        }
     }
 
     /// Holds where all of `parts` hold.
@@ -179,13 +183,6 @@ impl Node {
         }
     }
 
-    fn simplify(self) -> Self {
-        match self {
-            Node::Test(test) => test.simplify(),
-            other => other,
-        }
-    }
-
     fn given(&self, known: &Knowledge) -> Self {
         match self {
             Node::Constant(_) => self.clone(),
@@ -210,8 +207,10 @@ impl Node {
 }
 
 /// Joins parts by "all" or "any": flattens, merges tests of one variable, folds constants.
+/// Tests come first, since they are decided faster than nested parts.
 fn join(parts: impl Iterator<Item = Node>, all: bool) -> Node {
-    let mut joined = Vec::new();
+    let mut tests: Vec<(Variable, Vec<Test>)> = Vec::new();
+    let mut nested = Vec::new();
     let mut pending: Vec<Node> = parts.collect();
     pending.reverse();
     while let Some(part) = pending.pop() {
@@ -220,42 +219,40 @@ fn join(parts: impl Iterator<Item = Node>, all: bool) -> Node {
             Node::Constant(_) => return part,
             Node::All(inner) if all => pending.extend(inner.into_iter().rev()),
             Node::Any(inner) if !all => pending.extend(inner.into_iter().rev()),
-            Node::Test(test) => merge(&mut joined, test, all),
-            part if joined.contains(&part) => {}
-            part => joined.push(part),
+            Node::Test(test) => match tests.iter_mut().find(|(read, _)| *read == test.variable) {
+                Some((_, same)) => same.push(test),
+                None => tests.push((test.variable, vec![test])),
+            },
+            part => nested.push(part),
         }
     }
-    // Merged tests may have become constants.
-    let mut joined: Vec<Node> = joined.into_iter().map(Node::simplify).collect();
-    if joined.contains(&Node::Constant(!all)) {
+    let merge = |(_, tests)| in_pairs(tests, |a: &Test, b| a.merge(b, all)).map(Test::simplify);
+    let tests: Vec<Node> = tests.into_iter().filter_map(merge).collect();
+    if tests.contains(&Node::Constant(!all)) {
         return Node::Constant(!all);
     }
-    joined.retain(|part| *part != Node::Constant(all));
+    let sure = Node::Constant(all);
+    let mut joined: Vec<Node> = tests.into_iter().filter(|test| *test != sure).collect();
+    joined.extend(nested);
     match joined.len() {
-        0 => Node::Constant(all),
+        0 => sure,
         1 => joined.remove(0),
         _ if all => Node::All(joined.into()),
         _ => Node::Any(joined.into()),
     }
 }
 
-/// Adds a test to joined parts, into the test of the same variable if there is one.
-fn merge(joined: &mut Vec<Node>, test: Test, all: bool) {
-    let same = joined.iter_mut().find_map(|part| match part {
-        Node::Test(other) if other.variable == test.variable => Some(other),
-        _ => None,
-    });
-    match same {
-        Some(other) if all => {
-            other.values = other.values.intersection(&test.values);
-            other.absent &= test.absent;
-        }
-        Some(other) => {
-            other.values = other.values.union(&test.values);
-            other.absent |= test.absent;
-        }
-        None => joined.push(Node::Test(test)),
+/// Combines all items, neighbours first, so that sets grow evenly and large ones are copied
+/// seldom.
+pub(crate) fn in_pairs<T: Clone>(mut items: Vec<T>, combine: impl Fn(&T, &T) -> T) -> Option<T> {
+    while items.len() > 1 {
+        let pairs = items.chunks(2).map(|pair| match pair {
+            [a, b] => combine(a, b),
+            rest => rest[0].clone(),
+        });
+        items = pairs.collect();
     }
+    items.pop()
 }
 
 impl Test {
@@ -273,6 +270,16 @@ impl Test {
     fn not(self) -> Self {
         let absent = !self.absent && !self.variable.always_present();
         Self { values: self.values.complement(), absent, ..self }
+    }
+
+    /// Both tests, or either, as one test; they are of the same variable.
+    fn merge(&self, other: &Self, all: bool) -> Self {
+        let (values, absent) = if all {
+            (self.values.intersection(&other.values), self.absent && other.absent)
+        } else {
+            (self.values.union(&other.values), self.absent || other.absent)
+        };
+        Self { variable: self.variable, values, absent }
     }
 
     /// A constant if the test is one.

@@ -85,9 +85,12 @@ const LISTED_NAMES: usize = 12;
 
 /// The name nearest to `wrong`, if it is near enough to be a slip of the keyboard.
 fn closest<'n>(wrong: &str, known: &[&'n str]) -> Option<&'n str> {
-    let allowed = (wrong.chars().count() / 3).max(1);
+    let length = wrong.chars().count();
+    let allowed = (length / 3).max(1);
     known
         .iter()
+        // As many insertions or deletions are needed at least.
+        .filter(|name| name.chars().count().abs_diff(length) <= allowed)
         .map(|name| (edit_distance(wrong, name), *name))
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)

@@ -145,3 +145,68 @@ impl<T: Number> Intervals<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Numbers that matter: some neighbours at either end.
+    fn numbers() -> impl Iterator<Item = u32> + Clone {
+        (0..12).chain(u32::MAX - 12..=u32::MAX)
+    }
+
+    fn intervals() -> impl Strategy<Value = Intervals<u32>> {
+        let ends: Vec<u32> = numbers().collect();
+        let end = prop::sample::select(ends);
+        prop::collection::vec((end.clone(), end), 0..6).prop_map(|pairs| {
+            pairs.into_iter().fold(Intervals::empty(), |set, (a, b)| {
+                set.union(&Intervals::range(a.min(b), a.max(b)))
+            })
+        })
+    }
+
+    /// Sorted, and with a gap between each two.
+    fn is_canonical(set: &Intervals<u32>) -> bool {
+        let slice = set.as_slice();
+        slice.iter().all(|(low, high)| low <= high)
+            && slice.windows(2).all(|pair| pair[0].1.after().is_some_and(|next| next < pair[1].0))
+            && (slice.len() == 1) == matches!(set, Intervals::One(_))
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_what_they_are_called(a in intervals(), b in intervals()) {
+            let (union, common, rest) = (a.union(&b), a.intersection(&b), a.complement());
+            for set in [&union, &common, &rest] {
+                prop_assert!(is_canonical(set), "{set:?}");
+            }
+            for number in numbers() {
+                let (in_a, in_b) = (a.contains(number), b.contains(number));
+                prop_assert_eq!(union.contains(number), in_a || in_b);
+                prop_assert_eq!(common.contains(number), in_a && in_b);
+                prop_assert_eq!(rest.contains(number), !in_a);
+            }
+            prop_assert_eq!(rest.complement(), a);
+        }
+    }
+
+    #[test]
+    fn ends_of_the_numbers() {
+        assert!(Intervals::<u32>::empty().complement().is_full());
+        assert!(Intervals::<u128>::full().complement().is_empty());
+        assert_eq!(Intervals::range(3u32, 2), Intervals::empty());
+        assert_eq!(Intervals::range(7u32, 7).single(), Some(7));
+        assert_eq!(Intervals::range(7u32, 8).single(), None);
+    }
+
+    #[test]
+    fn prefixes_are_recognised() {
+        assert_eq!(0x0a00_0000u32.prefix_length(0x0aff_ffff), Some(8));
+        assert_eq!(0x0a00_0000u32.prefix_length(0x0aff_fffe), None);
+        assert_eq!(0x0a00_0001u32.prefix_length(0x0a00_0001), Some(32));
+        assert_eq!(0x0a00_0001u32.prefix_length(0x0a00_0002), None);
+        assert_eq!(0u128.prefix_length(u128::MAX), Some(0));
+    }
+}

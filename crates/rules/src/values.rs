@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::condition::{Addresses, Condition, Values, Variable};
+use crate::condition::{Addresses, Condition, Values, Variable, in_pairs};
 use crate::diagnostic::Diagnostic;
 use crate::field::{Field, FieldKind};
 use crate::interval::Intervals;
@@ -45,15 +45,18 @@ fn resolve(
         diagnostics.push(diagnostic);
         return None;
     }
-    let mut set: Option<Values> = None;
-    let before = diagnostics.len();
+    let mut sets = Vec::with_capacity(comparison.operands.len());
+    let mut wrong = 0;
     for operand in &comparison.operands {
         match subject.values(operand) {
-            Ok(values) => set = Some(set.map_or(values.clone(), |set| set.union(&values))),
-            Err(diagnostic) => diagnostics.push(diagnostic),
+            Ok(values) => sets.push(values),
+            Err(diagnostic) => {
+                diagnostics.push(diagnostic);
+                wrong += 1;
+            }
         }
     }
-    let set = set.filter(|_| diagnostics.len() == before)?;
+    let set = in_pairs(sets, Values::union).filter(|_| wrong == 0)?;
     Some(match (operator, &set) {
         (Operator::Equal | Operator::In, _) => Condition::test(subject.variable, set),
         (Operator::NotEqual, _) => Condition::test(subject.variable, set).not(),

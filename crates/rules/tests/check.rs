@@ -30,6 +30,15 @@ fn good_rules_pass() {
 }
 
 #[test]
+fn the_example_of_the_guide_passes() {
+    let guide = include_str!("../../../docs/rules.md");
+    let (_, example) = guide.split_once("rules: |\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    assert_eq!(RuleSet::chains(example), ["full", "voice"]);
+    nothing(example);
+}
+
+#[test]
 fn places_that_nothing_leads_to() {
     finding(
         "from count -> internet",
@@ -90,6 +99,38 @@ from access when dscp in 10..40 -> internet
 ",
         "3:1: error: this rule is never reached: earlier rules take all its packets \
          (see lines 1 and 2)",
+    );
+}
+
+#[test]
+fn only_the_first_of_many_lines_are_named() {
+    let mut text: String =
+        (0..7).map(|n| format!("from access when weight == {n} -> drop\n")).collect();
+    text.push_str("from access when weight < 7 -> internet");
+    finding(
+        &text,
+        "8:1: error: this rule is never reached: earlier rules take all its packets \
+         (see lines 1, 2, 3, 4, 5 and 2 more)",
+    );
+}
+
+#[test]
+fn the_rule_that_takes_a_packet_is_the_one_to_see() {
+    let covered = |line| {
+        format!(
+            "{line}:1: error: this rule is never reached: earlier rules take all its packets \
+             (see line 1)"
+        )
+    };
+    assert_eq!(
+        findings(
+            "\
+from access when dscp < 30 -> drop
+from access when dscp < 20 -> internet
+from access when dscp < 10 -> drop
+"
+        ),
+        [covered(2), covered(3)]
     );
 }
 

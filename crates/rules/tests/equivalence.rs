@@ -88,7 +88,12 @@ fn parse(world: &World, lines: &[String]) -> RuleSet {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        max_shrink_iters: 2000,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn all_ways_are_the_same((world, lines, travellers) in scene(true)) {

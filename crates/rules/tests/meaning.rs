@@ -245,6 +245,7 @@ fn conditions_fold() {
     assert!(!parse("vlan < 5 || vlan >= 5").is_always());
     assert!(parse("vlan < 5 || vlan >= 5 || vlan != 7").is_always());
     assert_eq!(parse("weight in {1, 2, 3}"), parse("weight in 1..3"));
+    assert_eq!(parse("weight != 0"), parse("weight > 0"));
     assert_eq!(parse("!(weight != 1 || dscp == 2)"), parse("weight == 1 && dscp != 2"));
 }
 

@@ -37,6 +37,22 @@ fn what_is_known_is_decided() {
 }
 
 #[test]
+fn what_is_known_is_decided_some_hops_later() {
+    paths(
+        "\
+from access -> count
+from count -> rewrite
+from rewrite -> forward
+from forward when direction == uplink -> internet
+",
+        &[entry(0, &[(DIRECTION, 0)]), entry(0, &[(DIRECTION, 1)])],
+        "access [direction=uplink] -> count -> rewrite -> forward -> internet
+access [direction=downlink] -> count -> rewrite -> forward -> no_rule
+",
+    );
+}
+
+#[test]
 fn what_is_not_known_is_left() {
     paths(
         GATEWAY,
@@ -246,6 +262,27 @@ from full -> internet
     assert_eq!([set(0), set(1), set(2)], [None, Some(0), Some(0)]);
     assert_eq!(program.chain_slot, Some(CHAIN));
     assert_eq!(program.states.len(), 1);
+}
+
+#[test]
+fn a_chain_is_set_where_no_rule_asks_for_it() {
+    let text = "\
+chain full = count
+chain voice = forward
+from access -> rewrite
+from rewrite -> voice
+from count -> internet
+from forward -> full
+";
+    // Only entering tells the chains apart here: no rule compares the tag.
+    paths(
+        text,
+        &[entry(0, &[(CHAIN, 0)]), entry(0, &[(CHAIN, 1)]), entry(0, &[])],
+        "access [chain=full] -> rewrite -> [chain=voice] forward -> [chain=full] count -> internet
+access [chain=voice] -> rewrite -> forward -> [chain=full] count -> internet
+access -> rewrite -> [chain=voice] forward -> [chain=full] count -> internet
+",
+    );
 }
 
 #[test]
