@@ -1,0 +1,131 @@
+//! Reads a packet that arrived.
+
+use std::net::IpAddr;
+
+use weft_wire::checksum::PseudoHeader;
+use weft_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, udp};
+
+use crate::stamp::Stamp;
+
+/// A packet with a stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    pub stamp: Stamp,
+    pub source: IpAddr,
+    pub destination: IpAddr,
+}
+
+/// Why a packet has no stamp that could be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// A checksum is wrong or missing.
+    Damaged,
+    /// It is no UDP datagram, or one too short for a stamp.
+    Foreign,
+}
+
+impl Arrived {
+    /// Reads a frame and verifies its checksums.
+    #[inline]
+    pub fn read(frame: &[u8]) -> Result<Arrived, Unreadable> {
+        let foreign = |_| Unreadable::Foreign;
+        let frame = ethernet::Frame::new_checked(frame).map_err(foreign)?;
+        match frame.ether_type() {
+            EtherType::IPV4 => {
+                let ip = ipv4::Packet::new_checked(frame.payload()).map_err(foreign)?;
+                ip.verify_checksum().map_err(|_| Unreadable::Damaged)?;
+                let stamp = stamp(ip.protocol(), ip.payload(), &ip.pseudo_header())?;
+                let (source, destination) = (ip.source().into(), ip.destination().into());
+                Ok(Arrived { stamp, source, destination })
+            }
+            EtherType::IPV6 => {
+                let ip = ipv6::Packet::new_checked(frame.payload()).map_err(foreign)?;
+                let stamp = stamp(ip.next_header(), ip.payload(), &ip.pseudo_header())?;
+                let (source, destination) = (ip.source().into(), ip.destination().into());
+                Ok(Arrived { stamp, source, destination })
+            }
+            _ => Err(Unreadable::Foreign),
+        }
+    }
+}
+
+/// The stamp that an IP payload carries.
+#[inline]
+fn stamp(protocol: Protocol, payload: &[u8], header: &PseudoHeader) -> Result<Stamp, Unreadable> {
+    if protocol != Protocol::UDP {
+        return Err(Unreadable::Foreign);
+    }
+    let datagram = udp::Datagram::new_checked(payload).map_err(|_| Unreadable::Foreign)?;
+    if datagram.checksum() == 0 || datagram.verify_checksum(header).is_err() {
+        return Err(Unreadable::Damaged);
+    }
+    Stamp::read(datagram.payload()).ok_or(Unreadable::Foreign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoints::{Direction, Endpoints};
+    use crate::template::{Prototype, Template};
+
+    const STAMP: Stamp = Stamp { stream: 1, user: 0, sequence: 2, sent: 3 };
+
+    fn frame(first_user: &str, peer: &str) -> Vec<u8> {
+        let (first_user, peer) = (first_user.parse().unwrap(), peer.parse().unwrap());
+        let endpoints = Endpoints { direction: Direction::Uplink, first_user, peer };
+        let prototype = Prototype::new(&Template::new(1, endpoints), 1).unwrap();
+        let mut frame = vec![0; prototype.len()];
+        prototype.write(&mut frame, &STAMP);
+        frame
+    }
+
+    fn frames() -> [Vec<u8>; 2] {
+        [frame("10.0.0.1", "192.0.2.1"), frame("2001:db8::1", "2001:db8::2")]
+    }
+
+    #[test]
+    fn what_a_source_writes_is_read() {
+        let [v4, v6] = frames().map(|frame| Arrived::read(&frame).unwrap());
+        assert_eq!((v4.stamp, v6.stamp), (STAMP, STAMP));
+        assert_eq!(v4.source, "10.0.0.1".parse::<IpAddr>().unwrap());
+        assert_eq!(v6.destination, "2001:db8::2".parse::<IpAddr>().unwrap());
+    }
+
+    #[test]
+    fn every_octet_that_a_checksum_covers_is_checked() {
+        for frame in frames() {
+            // Version and lengths make another packet of it, not a damaged one.
+            let protected = if frame[12] == 0x08 { 22..frame.len() } else { 22..54 };
+            for at in protected {
+                let mut broken = frame.clone();
+                broken[at] ^= 0x10;
+                assert!(Arrived::read(&broken).is_err(), "octet {at}");
+            }
+            let last = frame.len() - 1;
+            let mut broken = frame;
+            broken[last] ^= 1;
+            assert_eq!(Arrived::read(&broken), Err(Unreadable::Damaged));
+        }
+    }
+
+    #[test]
+    fn a_missing_checksum_is_damage() {
+        let [mut v4, mut v6] = frames();
+        v4[40..42].fill(0);
+        v6[60..62].fill(0);
+        assert_eq!(Arrived::read(&v4), Err(Unreadable::Damaged));
+        assert_eq!(Arrived::read(&v6), Err(Unreadable::Damaged));
+    }
+
+    #[test]
+    fn other_packets_are_foreign() {
+        let [v4, v6] = frames();
+        let mut arp = v4.clone();
+        arp[13] = 6;
+        let mut tcp = v6;
+        tcp[20] = 6;
+        for other in [&arp, &tcp, &v4[..40], &[][..]] {
+            assert_eq!(Arrived::read(other), Err(Unreadable::Foreign));
+        }
+    }
+}

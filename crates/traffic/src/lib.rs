@@ -1,0 +1,61 @@
+//! Traffic that can be accounted for: a generator and a receiver.
+//!
+//! A [`Source`] sends the packets of one stream: Ethernet, IP and UDP, one
+//! [`Template`] for all, from or to a number of users in turn. It is an open
+//! loop: when a packet is due follows from the rate and the time-stamp counter
+//! alone, never from what happened to the packets before.
+//!
+//! Every packet carries a [`Stamp`]: its stream, its user, its number among the
+//! user's packets and the time it was sent. So a [`Receiver`] can tell for each
+//! user what arrived, what arrived twice and what was overtaken (RFC 4737), and
+//! how long packets took (RFC 7679). What was lost is what a source sent and no
+//! receiver saw.
+//!
+//! Both are driven by their caller, a burst at a time, and allocate nothing
+//! while they run.
+//!
+//! ```no_run
+//! use weft_dpdk::{Eal, EalOptions, Pool, Port, PortOptions};
+//! use weft_traffic::{Direction, Endpoints, Expected, Receiver, Source, Template};
+//!
+//! let eal = Eal::start(&EalOptions::default())?;
+//! let pool = Pool::new(eal, "traffic", 8191)?;
+//! let open = || Port::open(eal, "ring:loop", &PortOptions::default(), &pool);
+//! let (near, far) = (open()?, open()?);
+//! let (mut tx, mut rx) = (near.take_tx(0).unwrap(), far.take_rx(0).unwrap());
+//!
+//! let endpoints = Endpoints {
+//!     direction: Direction::Uplink,
+//!     first_user: "10.0.0.1".parse()?,
+//!     peer: "192.0.2.1".parse()?,
+//! };
+//! let template = Template::new(1, endpoints);
+//! let mut source = Source::new(&template, &[1; 1000], 100_000)?;
+//! let mut receiver = Receiver::new([Expected { stream: 1, users: 1000, endpoints }]);
+//! while source.tally().sent < 1_000_000 {
+//!     source.send(&mut tx, &pool);
+//!     receiver.receive(&mut rx);
+//! }
+//! let arrived = &receiver.streams()[0];
+//! println!("p99 {} ns", arrived.delays.value_at_quantile(0.99));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod arrived;
+mod endpoints;
+mod flow;
+mod order;
+mod pace;
+mod receiver;
+mod source;
+mod stamp;
+mod template;
+
+pub use endpoints::{Direction, Endpoints};
+pub use flow::Flow;
+pub use receiver::{Expected, Receiver, Stream};
+pub use source::{Source, Tally};
+pub use stamp::Stamp;
+pub use template::{Template, TemplateError};
