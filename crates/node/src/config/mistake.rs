@@ -29,6 +29,8 @@ pub struct Mistake {
     pub hint: Option<String>,
 }
 
+/// Messages and hints are cut behind so many characters.
+const LINE: usize = 400;
 /// Hints list at most so many names.
 const LISTED_NAMES: usize = 12;
 
@@ -79,6 +81,22 @@ impl fmt::Display for Mistake {
     }
 }
 
+/// Shows what a file put into a message as part of one line, cut if it is long.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len().min(LINE));
+    for (count, character) in text.chars().enumerate() {
+        if count == LINE {
+            line.push('…');
+            break;
+        }
+        match character.is_control() {
+            true => line.extend(character.escape_default()),
+            false => line.push(character),
+        }
+    }
+    line
+}
+
 /// The mistakes of one file, in its order; displayed one a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mistakes(pub Vec<Mistake>);
@@ -88,6 +106,8 @@ impl Mistakes {
     pub(super) fn of(file: &str, mut mistakes: Vec<Mistake>) -> Mistakes {
         for mistake in &mut mistakes {
             file.clone_into(&mut mistake.file);
+            mistake.message = one_line(&mistake.message);
+            mistake.hint = mistake.hint.as_deref().map(one_line);
         }
         mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
         mistakes.dedup();

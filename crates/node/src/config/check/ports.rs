@@ -130,7 +130,7 @@ impl Check<'_, '_, '_> {
                 mistake.hint(format!("write {}/{length}", prefix.first()));
             }
         }
-        if !self.port.addresses.is_empty() || self.port.next_hop_mac.is_some() {
+        if !self.port.addresses.is_empty() {
             return;
         }
         for (key, given) in [
@@ -139,9 +139,8 @@ impl Check<'_, '_, '_> {
             ("proxy", !self.port.proxy.is_empty()),
         ] {
             if given {
-                let message = format!("a transparent port has no `{key}`");
-                let mistake = self.source.wrong_key(&self.path(key), message);
-                mistake.hint("`addresses` or `nextHopMac` make it routed");
+                let message = format!("a port without `addresses` has no `{key}`");
+                self.source.wrong_key(&self.path(key), message);
             }
         }
     }
