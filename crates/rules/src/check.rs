@@ -35,7 +35,7 @@ impl RuleSet {
             let rules = self.rules().iter().zip(&fates);
             rules.filter(|(_, fate)| **fate == Fate::Live).map(|(rule, _)| rule)
         };
-        let reached = reached(entries, || live());
+        let reached = reached(entries, live);
         let mut diagnostics = Vec::new();
         for (rule, fate) in self.rules().iter().zip(&fates) {
             diagnostics.extend(self.complain(rule, fate, &reached));
@@ -109,23 +109,24 @@ impl RuleSet {
                 format!("this step of the chain `{}`", self.chains[*chain].name)
             }
         };
-        match (fate, &rule.origin) {
-            (Fate::Never, _) => {
-                Some(Diagnostic::error(rule.when_at, "this condition can never hold"))
+        let unreached =
+            |why| Diagnostic::error(rule.at, format!("{subject} is never reached: {why}"));
+        match fate {
+            Fate::Never => Some(Diagnostic::error(rule.when_at, "this condition can never hold")),
+            Fate::Covered(lines) => {
+                Some(unreached("earlier rules take all its packets".to_owned()).hint(see(lines)))
             }
-            (Fate::Covered(lines), _) => {
-                let message =
-                    format!("{subject} is never reached: earlier rules take all its packets");
-                Some(Diagnostic::error(rule.at, message).hint(see(lines)))
-            }
-            (Fate::Live, Origin::Rule { from }) if !reached.contains(&rule.place) => {
-                let why = match rule.place {
-                    Place::Port(_) => format!("no packet comes in at `{from}`"),
-                    Place::Function(_) => format!("no rule leads to `{from}`"),
-                };
-                Some(Diagnostic::error(rule.at, format!("{subject} is never reached: {why}")))
-            }
-            (Fate::Live, _) => None,
+            Fate::Live if reached.contains(&rule.place) => None,
+            Fate::Live => match (&rule.origin, rule.place) {
+                (Origin::Rule { from }, Place::Port(_)) => {
+                    Some(unreached(format!("no packet comes in at `{from}`")))
+                }
+                (Origin::Rule { from }, Place::Function(_)) => {
+                    Some(unreached(format!("no rule leads to `{from}`")))
+                }
+                // That nothing leads to a chain is said once, not at each of its steps.
+                (Origin::Step { .. }, _) => None,
+            },
         }
     }
 }

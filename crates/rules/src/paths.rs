@@ -1,10 +1,10 @@
 //! Writes a program for a reader: the way of each entry.
 
 use std::collections::HashSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use crate::knowledge::{Entry, Known};
-use crate::program::{Next, Program, StateId, Target, To};
+use crate::program::{Arm, Next, Program, StateId, Target, To};
 use crate::vocabulary::{CHAIN_TAG, NO_CHAIN, TagKind, Vocabulary};
 
 /// The ways of a program's entries; made by [`Program::paths`].
@@ -28,20 +28,17 @@ impl Program {
 impl fmt::Display for Paths<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (entry, next) in self.entries.iter().zip(&self.program.entries) {
-            f.write_str(&self.entry(entry))?;
-            self.ways(f, next)?;
-            f.write_char('\n')?;
+            let mut way = Way {
+                paths: self,
+                text: self.entry(entry),
+                branched: HashSet::new(),
+                pending: Vec::new(),
+            };
+            way.write(next);
+            writeln!(f, "{}", way.text)?;
         }
         Ok(())
     }
-}
-
-/// A hop that is still to be written, on a line of its own.
-struct Pending {
-    depth: usize,
-    /// What stands before the hop: the condition of its arm.
-    label: String,
-    target: Target,
 }
 
 impl Paths<'_> {
@@ -63,82 +60,6 @@ impl Paths<'_> {
         if known.is_empty() { port.to_owned() } else { format!("{port} [{}]", known.join(" ")) }
     }
 
-    /// Writes all ways from a first hop on.
-    fn ways(&self, f: &mut fmt::Formatter<'_>, first: &Next) -> fmt::Result {
-        let mut branched = HashSet::new();
-        let mut pending = Vec::new();
-        self.run(f, first, 0, &mut branched, &mut pending)?;
-        while let Some(Pending { depth, label, target }) = pending.pop() {
-            write!(f, "\n{:indent$}{label}{}", "", self.hop(target), indent = 2 * depth)?;
-            if let To::State(id) = target.to {
-                self.follow(f, id, depth, &mut branched, &mut pending)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the way from a state on, unless it is a branch that was written before.
-    fn follow(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        id: StateId,
-        depth: usize,
-        branched: &mut HashSet<StateId>,
-        pending: &mut Vec<Pending>,
-    ) -> fmt::Result {
-        let next = &self.program.states[id.0 as usize].next;
-        if matches!(next, Next::Branch(..)) && !branched.insert(id) {
-            return f.write_str(" …");
-        }
-        self.run(f, next, depth, branched, pending)
-    }
-
-    /// Writes a straight run up to its end or to a branch, whose arms become pending.
-    fn run(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        first: &Next,
-        depth: usize,
-        branched: &mut HashSet<StateId>,
-        pending: &mut Vec<Pending>,
-    ) -> fmt::Result {
-        let mut next = first;
-        let mut visited = HashSet::new();
-        while let Next::Go(target) = next {
-            write!(f, " -> {}", self.hop(*target))?;
-            let To::State(id) = target.to else { return Ok(()) };
-            next = &self.program.states[id.0 as usize].next;
-            let seen = match next {
-                Next::Go(_) => !visited.insert(id),
-                Next::Branch(..) => !branched.insert(id),
-            };
-            if seen {
-                return f.write_str(" …");
-            }
-        }
-        let Next::Branch(arms, otherwise) = next else { return Ok(()) };
-        let inline = arms.len() == 1 && next.targets().all(|target| !leads_on(target));
-        let label =
-            |arm: &crate::program::Arm| format!("? {} -> ", arm.when.display(self.vocabulary));
-        if inline {
-            return write!(
-                f,
-                " {}{} : {}",
-                label(&arms[0]),
-                self.hop(arms[0].then),
-                self.hop(*otherwise)
-            );
-        }
-        let depth = depth + 1;
-        pending.push(Pending { depth, label: ": ".to_owned(), target: *otherwise });
-        pending.extend(arms.iter().rev().map(|arm| Pending {
-            depth,
-            label: label(arm),
-            target: arm.then,
-        }));
-        Ok(())
-    }
-
     /// The end of a hop, and the chain that is entered by it.
     fn hop(&self, target: Target) -> String {
         let place = match target.to {
@@ -156,6 +77,79 @@ impl Paths<'_> {
             Some(chain) => format!("[{CHAIN_TAG}={chain}] {place}"),
             None => place.to_owned(),
         }
+    }
+}
+
+/// The way of one entry while it is written.
+struct Way<'w> {
+    paths: &'w Paths<'w>,
+    text: String,
+    /// States with a branch that has been written out.
+    branched: HashSet<StateId>,
+    /// Arms that are still to be written, the next one last.
+    pending: Vec<Line>,
+}
+
+/// A line for one arm of a branch.
+struct Line {
+    depth: usize,
+    /// What stands before the hop: the condition of the arm.
+    label: String,
+    target: Target,
+}
+
+impl Way<'_> {
+    fn write(&mut self, first: &Next) {
+        self.run(first, 0);
+        while let Some(Line { depth, label, target }) = self.pending.pop() {
+            let indent = "  ".repeat(depth);
+            self.text.push_str(&format!("\n{indent}{label}{}", self.paths.hop(target)));
+            if let To::State(id) = target.to {
+                let next = &self.paths.program.states[id.0 as usize].next;
+                if matches!(next, Next::Branch(..)) && !self.branched.insert(id) {
+                    self.text.push_str(" …");
+                } else {
+                    self.run(next, depth);
+                }
+            }
+        }
+    }
+
+    /// Writes a straight run up to its end or to a branch, whose arms become pending.
+    fn run(&mut self, first: &Next, depth: usize) {
+        let mut next = first;
+        let mut visited = HashSet::new();
+        while let Next::Go(target) = next {
+            self.text.push_str(&format!(" -> {}", self.paths.hop(*target)));
+            let To::State(id) = target.to else { return };
+            next = &self.paths.program.states[id.0 as usize].next;
+            let new = match next {
+                Next::Go(_) => visited.insert(id),
+                Next::Branch(..) => self.branched.insert(id),
+            };
+            if !new {
+                return self.text.push_str(" …");
+            }
+        }
+        if let Next::Branch(arms, otherwise) = next {
+            self.branch(arms, *otherwise, depth + 1);
+        }
+    }
+
+    fn branch(&mut self, arms: &[Arm], otherwise: Target, depth: usize) {
+        let label = |arm: &Arm| format!("? {} -> ", arm.when.display(self.paths.vocabulary));
+        if let [arm] = arms
+            && !leads_on(arm.then)
+            && !leads_on(otherwise)
+        {
+            let (then, otherwise) = (self.paths.hop(arm.then), self.paths.hop(otherwise));
+            let text = format!(" {}{then} : {otherwise}", label(arm));
+            return self.text.push_str(&text);
+        }
+        self.pending.push(Line { depth, label: ": ".to_owned(), target: otherwise });
+        let lines =
+            arms.iter().rev().map(|arm| Line { depth, label: label(arm), target: arm.then });
+        self.pending.extend(lines);
     }
 }
 

@@ -14,12 +14,17 @@ pub(crate) fn resolve(
     vocabulary: &Vocabulary,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (Vec<Chain>, Vec<Rule>) {
-    let mut resolver = Resolver { vocabulary, diagnostics, names: Vec::new(), chains: Vec::new() };
     // Chains may be used before the line that declares them.
-    for item in items {
-        if let Item::Chain(chain) = item {
-            resolver.declare(chain);
-        }
+    let chains = || {
+        items.iter().filter_map(|item| match item {
+            Item::Chain(chain) => Some(chain),
+            Item::Rule(_) => None,
+        })
+    };
+    let names = chains().map(|chain| chain.name).collect();
+    let mut resolver = Resolver { vocabulary, diagnostics, names, chains: Vec::new() };
+    for chain in chains() {
+        resolver.declare(chain);
     }
     let mut rules = Vec::new();
     for item in items {
@@ -34,7 +39,7 @@ pub(crate) fn resolve(
 struct Resolver<'r, 't> {
     vocabulary: &'r Vocabulary,
     diagnostics: &'r mut Vec<Diagnostic>,
-    /// Names of all declared chains, those with mistakes included.
+    /// Names of all chains in the text, those with mistakes included.
     names: Vec<Name<'t>>,
     chains: Vec<Chain>,
 }
@@ -53,7 +58,8 @@ enum Meaning<'r> {
 impl<'r, 't> Resolver<'r, 't> {
     fn declare(&mut self, chain: &syntax::Chain<'t>) {
         let name = chain.name;
-        if let Some(first) = self.names.iter().find(|other| other.text == name.text) {
+        let first = self.names.iter().find(|other| other.text == name.text);
+        if let Some(first) = first.filter(|first| first.at != name.at) {
             let message = format!("the chain `{}` is declared twice", name.text);
             let hint = format!("first in line {}", first.at.line);
             return self.report(Diagnostic::error(name.at, message).hint(hint));
@@ -63,7 +69,6 @@ impl<'r, 't> Resolver<'r, 't> {
             let hint = "give the chain a name of its own";
             return self.report(Diagnostic::error(name.at, message).hint(hint));
         }
-        self.names.push(name);
         let functions = self.functions_of(chain);
         let value = self.value_of(name);
         if let (Some(value), Some(functions)) = (value, functions)

@@ -182,23 +182,18 @@ impl<'v> Subject<'v> {
             Domain::Number(field) => (Some(*field), field.maximum()),
             Domain::Address | Domain::Plain => (None, u32::MAX),
         };
-        if let Some(number) = field.and_then(|field| field.named_number(word.text)) {
-            return Ok(number);
-        }
-        if !word.text.starts_with(|first: char| first.is_ascii_digit()) {
+        let named = field.and_then(|field| field.named_number(word.text));
+        let number = named.or_else(|| parse_number(word.text).filter(|&number| number <= maximum));
+        number.ok_or_else(|| {
             let message = format!("`{}` is not a value of `{}`", word.text, self.name);
-            let names: Vec<(String, u32)> =
-                field.map(|field| field.number_names().collect()).unwrap_or_default();
-            let known = names.iter().map(|(name, _)| name.as_str());
-            let diagnostic = Diagnostic::error(word.at, message).suggest(word.text, known);
-            return Err(match diagnostic.hint {
-                None => diagnostic.hint(format!("a number from 0 to {maximum}")),
-                Some(_) => diagnostic,
-            });
-        }
-        parse_number(word.text).filter(|number| *number <= maximum).ok_or_else(|| {
-            let message = format!("`{}` is not a value of `{}`", word.text, self.name);
-            Diagnostic::error(word.at, message).hint(format!("a number from 0 to {maximum}"))
+            let mut wrong = Diagnostic::error(word.at, message);
+            if !word.text.starts_with(|first: char| first.is_ascii_digit()) {
+                let names = field.into_iter().flat_map(Field::number_names);
+                let names: Vec<String> = names.map(|(name, _)| name).collect();
+                wrong = wrong.suggest(word.text, names.iter().map(String::as_str));
+            }
+            wrong.hint.get_or_insert(format!("a number from 0 to {maximum}"));
+            wrong
         })
     }
 

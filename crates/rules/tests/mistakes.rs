@@ -325,8 +325,8 @@ fn chains() {
         "1:23: error: `drop` is a built-in target, a chain has only functions",
     );
     mistake(
-        "chain a = count\nchain full = a -> police",
-        "2:14: error: `a` is a chain, a chain has only functions",
+        "chain full = a -> police\nchain a = count",
+        "1:14: error: `a` is a chain, a chain has only functions",
     );
     mistake(
         "chain full = cuont",
