@@ -149,3 +149,120 @@ fn put(payload: &mut [u8], place: Payload, count: u64) -> Option<Change> {
 fn words(field: &Range<usize>, length: usize) -> Range<usize> {
     field.start & !1..(field.end.next_multiple_of(2)).min(length)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::kind;
+    use crate::testing::{Rig, Spec, specs};
+
+    fn counter(config: Value) -> Rig {
+        Rig::new(kind("counter").unwrap(), config).unwrap()
+    }
+
+    #[test]
+    fn each_user_is_counted_alone_in_ip_bytes() {
+        let mut rig = counter(Value::Null);
+        let spec = Spec::udp(&[0; 10]);
+        assert_eq!(rig.send(&spec).bytes, spec.frame());
+        rig.send_as(&spec, |annotations| annotations.user = 3);
+        // Ethernet's padding does not count.
+        let mut padded = spec.frame();
+        let annotations = crate::testing::annotations(&padded);
+        padded.resize(60, 0);
+        rig.send_bytes(&padded, annotations);
+        let shown = |name| [rig.shown(0, name), rig.shown(3, name), rig.shown(1, name)];
+        assert_eq!(shown("packets"), [2, 1, 0]);
+        assert_eq!(shown("bytes"), [76, 38, 0]);
+        assert_eq!(shown("unwritten"), [0, 0, 0]);
+    }
+
+    #[test]
+    fn the_count_is_written_big_endian() {
+        let mut rig = counter(json!({ "payload": { "offset": 1, "width": 8 } }));
+        for count in 1..=3 {
+            let seen = rig.send(&Spec::udp(b"abcdefghijk"));
+            let payload = [b"a", &[0; 7][..], &[count], b"jk"].concat();
+            assert_eq!(seen.bytes, Spec::udp(&payload).frame());
+        }
+        let mut rig = counter(json!({ "payload": { "offset": 0, "width": 4 } }));
+        let seen = rig.send(&Spec::tcp(b"abcd"));
+        assert_eq!(seen.bytes, Spec::tcp(&[0, 0, 0, 1]).frame());
+    }
+
+    #[test]
+    fn a_udp_checksum_of_zero_stays() {
+        let mut rig = counter(json!({ "payload": { "offset": 0, "width": 4 } }));
+        let without = |payload: &[u8]| Spec { checksum: false, ..Spec::udp(payload) };
+        let seen = rig.send(&without(b"abcd"));
+        assert_eq!(seen.bytes, without(&[0, 0, 0, 1]).frame());
+    }
+
+    #[test]
+    fn a_count_of_four_bytes_begins_again() {
+        let mut rig = counter(json!({ "payload": { "offset": 0, "width": 4 } }));
+        let before = Context { packets: 0xffff_ffff, ..Context::default() };
+        let mut bytes = [&1_u16.to_le_bytes()[..], &[0; 8]].concat();
+        Counter { payload: None }.export(&before, &mut bytes);
+        rig.instance.import(0, 0, &bytes).unwrap();
+        assert_eq!(rig.send(&Spec::udp(b"abcd")).bytes, Spec::udp(&[0; 4]).frame());
+        assert_eq!(rig.shown(0, "packets"), 1 << 32);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |config| Rig::new(kind("counter").unwrap(), config).err().unwrap();
+        assert_eq!(error(json!({ "payload": { "offset": 0, "width": 5 } })).path, "payload.width");
+        assert_eq!(
+            error(json!({ "payload": { "offset": -1, "width": 4 } })).path,
+            "payload.offset"
+        );
+        assert!(error(json!({ "payload": { "offset": 0 } })).message.contains("width"));
+    }
+
+    /// The same packet with the count in it, built from scratch; none when it
+    /// has no room.
+    fn written(spec: &Spec, place: Payload, count: u64) -> Option<Spec> {
+        let header = match spec.protocol {
+            Protocol::UDP => 8,
+            Protocol::TCP => 20,
+            _ => return None,
+        };
+        let visible = match &spec.fragment {
+            Some((part, _)) if part.start > 0 => return None,
+            Some((part, _)) => part.end.min(header + spec.payload.len()),
+            None => header + spec.payload.len(),
+        };
+        let (start, width) = (usize::from(place.offset), usize::from(place.width));
+        if header + start + width > visible {
+            return None;
+        }
+        let mut spec = spec.clone();
+        spec.payload[start..start + width].copy_from_slice(&count.to_be_bytes()[8 - width..]);
+        Some(spec)
+    }
+
+    proptest! {
+        #[test]
+        fn a_packet_is_as_if_built_with_the_count(
+            packets in prop::collection::vec(specs(), 1..8),
+            offset in 0_u16..64,
+            wide in any::<bool>(),
+        ) {
+            let place = Payload { offset, width: if wide { 8 } else { 4 } };
+            let mut rig = counter(json!({ "payload": { "offset": offset, "width": place.width } }));
+            let mut unwritten = 0;
+            for (spec, count) in packets.iter().zip(1..) {
+                let expected = written(spec, place, count);
+                unwritten += u64::from(expected.is_none());
+                let seen = rig.send(spec);
+                prop_assert_eq!(seen.bytes, expected.as_ref().unwrap_or(spec).frame());
+            }
+            prop_assert_eq!(rig.shown(0, "packets"), packets.len() as u64);
+            prop_assert_eq!(rig.shown(0, "unwritten"), unwritten);
+        }
+    }
+}

@@ -98,3 +98,52 @@ impl UserPlaneFunction for Forward {
 fn swapped([a, b, c, d, e, f, g, h, i, j, k, l]: [u8; 12]) -> [u8; 12] {
     [g, h, i, j, k, l, a, b, c, d, e, f]
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::kind;
+    use crate::testing::{Rig, Spec};
+    use weft_dpdk::Annotations;
+
+    const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 2];
+    const DESTINATION: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const OTHER: [u8; 6] = [2, 0, 0, 0, 0xab, 0xcd];
+
+    /// Destination and source address of a packet that was forwarded.
+    fn addresses(config: Value) -> [[u8; 6]; 2] {
+        let mut rig = Rig::new(kind("forward").unwrap(), config).unwrap();
+        let spec = Spec::udp(b"payload");
+        let seen = rig.send(&spec);
+        assert_eq!(seen.bytes[12..], spec.frame()[12..], "the rest stays");
+        [seen.bytes[..6].try_into().unwrap(), seen.bytes[6..12].try_into().unwrap()]
+    }
+
+    #[test]
+    fn addresses_are_swapped_or_set() {
+        assert_eq!(addresses(Value::Null), [SOURCE, DESTINATION]);
+        assert_eq!(addresses(json!({ "mode": "swap" })), [SOURCE, DESTINATION]);
+        let address = "02-00-00-00-AB-CD";
+        assert_eq!(addresses(json!({ "source": address })), [DESTINATION, OTHER]);
+        assert_eq!(addresses(json!({ "destination": address })), [OTHER, SOURCE]);
+        let both = json!({ "source": address, "destination": address });
+        assert_eq!(addresses(both), [OTHER, OTHER]);
+    }
+
+    #[test]
+    fn a_frame_without_addresses_passes() {
+        let mut rig = Rig::new(kind("forward").unwrap(), Value::Null).unwrap();
+        let seen = rig.send_bytes(&[1; 11], Annotations { user: 0, ..Default::default() });
+        assert_eq!((seen.bytes, seen.dropped), (vec![1; 11], None));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |config| Rig::new(kind("forward").unwrap(), config).err().unwrap();
+        let both = error(json!({ "mode": "swap", "source": "02:00:00:00:00:01" }));
+        assert_eq!(both.path, "mode");
+        assert_eq!(error(json!({ "source": "02:00:00:00:01" })).path, "source");
+        assert_eq!(error(json!({ "mode": "set" })).path, "mode");
+    }
+}

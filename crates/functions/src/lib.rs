@@ -16,6 +16,8 @@ pub mod pass;
 pub mod prefix;
 pub mod rewrite_address;
 pub mod synthetic;
+#[cfg(test)]
+mod testing;
 pub mod text;
 
 use weft_compose::Kind;

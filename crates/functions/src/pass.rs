@@ -47,3 +47,27 @@ pub(crate) fn nothing(version: u16, bytes: &[u8]) -> Result<(), ContextError> {
         _ => Err(ContextError::Version(version)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::kind;
+    use crate::testing::{Rig, Spec, annotations};
+
+    #[test]
+    fn every_packet_passes_as_it_is() {
+        let mut rig = Rig::new(kind("pass").unwrap(), Value::Null).unwrap();
+        let spec = Spec::udp(b"payload");
+        let seen = rig.send(&spec);
+        assert_eq!(seen.bytes, spec.frame());
+        assert_eq!(seen.annotations, annotations(&spec.frame()));
+        assert_eq!(seen.dropped, None);
+    }
+
+    #[test]
+    fn there_is_nothing_to_configure() {
+        let error = Rig::new(kind("pass").unwrap(), json!({ "speed": 1 })).err().unwrap();
+        assert!(error.message.contains("speed"), "{error}");
+    }
+}
