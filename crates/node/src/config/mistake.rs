@@ -29,6 +29,8 @@ pub struct Mistake {
     pub hint: Option<String>,
 }
 
+/// Whoever made more mistakes wants to see the first of them.
+pub(super) const MISTAKES: usize = 100;
 /// Messages and hints are cut behind so many characters.
 const LINE: usize = 400;
 /// Hints list at most so many names.
@@ -97,7 +99,8 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// The mistakes of one file, in its order; displayed one a line.
+/// The mistakes of one file, in its order, the first hundred of them; displayed
+/// one a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mistakes(pub Vec<Mistake>);
 
@@ -111,6 +114,7 @@ impl Mistakes {
         }
         mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
         mistakes.dedup();
+        mistakes.truncate(MISTAKES);
         Mistakes(mistakes)
     }
 }

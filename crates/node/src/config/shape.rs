@@ -7,11 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path, Segment};
 
 use super::locate::Source;
-use super::mistake::nearest;
+use super::mistake::{MISTAKES, nearest};
 use super::wording::Complaint;
-
-/// Who has made so many mistakes wants to see the first of them.
-const MISTAKES: usize = 100;
 
 /// The document as a `T`; `None` if there is a mistake in its shape.
 pub(super) fn read<T: DeserializeOwned>(source: &mut Source<'_>) -> Option<T> {

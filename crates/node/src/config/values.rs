@@ -105,8 +105,8 @@ macro_rules! written {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = String::deserialize(deserializer)?;
-                let wrong = || de::Error::custom(format!(concat!("`{}` is not ", $what, ", such as ", $example), text));
-                $name::parse(&text).ok_or_else(wrong)
+                let wrong = concat!(" is not ", $what, ", such as ", $example);
+                $name::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}`{wrong}")))
             }
         }
 
@@ -140,6 +140,15 @@ pub enum NameOrNumber {
     Name(String),
     /// A number.
     Number(u32),
+}
+
+impl fmt::Display for NameOrNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NameOrNumber::Name(name) => f.write_str(name),
+            NameOrNumber::Number(number) => number.fmt(f),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for NameOrNumber {

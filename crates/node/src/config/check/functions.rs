@@ -16,7 +16,9 @@ const TRIAL_HZ: u64 = 1_000_000_000;
 
 /// The functions of a file and the tags that they and the file declare.
 pub(super) struct Functions {
-    /// By position in the file; `None` where there is a mistake.
+    /// Names of the instances, in the order of the file.
+    names: Vec<String>,
+    /// The instances in the same order; `None` where there is a mistake.
     pub made: Vec<Option<Made>>,
     pub tags: TagTable,
     /// Whether all functions are known and all tags have a slot.
@@ -55,7 +57,8 @@ impl Functions {
                 make(name, function, kind.filter(|_| makeable)?, &tags, source)
             })
             .collect();
-        Functions { made, tags, complete }
+        let names = file.functions.names().map(str::to_owned).collect();
+        Functions { names, made, tags, complete }
     }
 
     /// Reads the settings that stand at `path` by the names of functions and
@@ -66,14 +69,14 @@ impl Functions {
         path: &str,
         whose: Whose,
         count: u32,
-        (file, source): (&NodeFile, &mut Source<'_>),
+        source: &mut Source<'_>,
     ) -> Vec<(usize, Settings)> {
         let mut all = Vec::with_capacity(entries.0.len());
         for (name, yaml::Settings(value)) in &entries.0 {
             let path = format!("{path}.{name}");
-            let Some(index) = file.functions.names().position(|function| function == name) else {
+            let Some(index) = self.names.iter().position(|function| function == name) else {
                 let mistake = source.wrong_key(&path, format!("there is no function `{name}`"));
-                mistake.suggest(name, file.functions.names());
+                mistake.suggest(name, self.names.iter().map(String::as_str));
                 continue;
             };
             let Some(Made { plan, instance }) = &self.made[index] else { continue };

@@ -69,7 +69,7 @@ impl Rules {
         let (errors, warnings): (Vec<_>, Vec<_>) =
             diagnostics.into_iter().partition(|one| one.severity == Severity::Error);
         report(&errors, RULES, source);
-        warnings.iter().map(|warning| mistake(warning, RULES, source)).collect()
+        mistakes(&warnings, RULES, source)
     }
 }
 
@@ -122,25 +122,25 @@ pub(super) fn compile(blueprint: &Blueprint, source: &mut Source<'_>) {
 
 fn entry(blueprint: &Blueprint, port: usize, tags: &[u32; TAG_SLOTS]) -> Entry {
     let mut tags = tags.map(Known::Value);
-    tags[TagSlot::DIRECTION.index()] = Known::Value(blueprint.ports[port].direction as u32);
+    let PortPlan { direction, network, .. } = blueprint.ports[port];
+    tags[TagSlot::DIRECTION.index()] = Known::Value(direction as u32);
+    tags[TagSlot::NETWORK.index()] = Known::Value(network);
     Entry { port: PortIndex(port as u16), tags }
 }
 
 fn report(diagnostics: &[Diagnostic], path: &str, source: &mut Source<'_>) {
-    for diagnostic in diagnostics {
-        let mistake = mistake(diagnostic, path, source);
-        source.mistakes.push(mistake);
-    }
+    let mistakes = mistakes(diagnostics, path, source);
+    source.mistakes.extend(mistakes);
 }
 
-/// A diagnostic of the text at `path`, which was read [in
+/// What was said of the text at `path`, which was read [in
 /// place](Source::in_place) if it could be.
-fn mistake(diagnostic: &Diagnostic, path: &str, source: &Source<'_>) -> Mistake {
-    let at = match source.in_place(path) {
-        Some(_) => Position { line: diagnostic.line, column: diagnostic.column },
-        None => source.value_at(path),
-    };
-    let mut mistake = Mistake::at(at, &diagnostic.message);
-    mistake.hint.clone_from(&diagnostic.hint);
-    mistake
+fn mistakes(diagnostics: &[Diagnostic], path: &str, source: &Source<'_>) -> Vec<Mistake> {
+    let elsewhere = source.in_place(path).is_none().then(|| source.value_at(path));
+    let mistakes = diagnostics.iter().map(|diagnostic| {
+        let Diagnostic { line, column, ref message, ref hint, .. } = *diagnostic;
+        let at = elsewhere.unwrap_or(Position { line, column });
+        Mistake { hint: hint.clone(), ..Mistake::at(at, message) }
+    });
+    mistakes.collect()
 }

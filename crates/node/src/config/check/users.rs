@@ -17,6 +17,9 @@ use super::keys::{self, Located};
 use super::names;
 use super::rules::Rules;
 
+/// Tags that are not the users': the first ones of every node.
+const OWN_TAGS: [TagSlot; 3] = [TagSlot::DIRECTION, TagSlot::CHAIN, TagSlot::NETWORK];
+
 /// What users refer to.
 pub(super) struct Scene<'a> {
     pub file: &'a NodeFile,
@@ -76,8 +79,7 @@ fn groups(scene: &Scene<'_>, source: &mut Source<'_>) -> Vec<GroupPlan> {
     let mut groups = Vec::with_capacity(scene.file.groups.0.len());
     for (name, group) in &scene.file.groups.0 {
         let path = format!("groups.{name}.functions");
-        let at = (scene.file, &mut *source);
-        let settings = scene.functions.settings(&group.functions, &path, Whose::Group, 1, at);
+        let settings = scene.functions.settings(&group.functions, &path, Whose::Group, 1, source);
         groups.push(GroupPlan { name: name.clone(), settings });
     }
     groups
@@ -124,19 +126,12 @@ impl Reader<'_, '_, '_> {
     fn tag(&mut self, name: &str, value: &NameOrNumber) -> Option<(TagSlot, u32)> {
         let path = self.path(&format!("tags.{name}"));
         let tags = &self.scene.functions.tags;
-        let built_in =
-            |slot: &TagSlot| [TagSlot::DIRECTION, TagSlot::CHAIN, TagSlot::NETWORK].contains(slot);
-        let settable = || {
-            let named =
-                tags.iter().filter(|(name, _)| !tags.slot(name).is_some_and(|s| built_in(&s)));
-            named.map(|(name, _)| name)
-        };
         let Some(slot) = tags.slot(name) else {
             let mistake = self.source.wrong_key(&path, format!("there is no tag `{name}`"));
-            mistake.suggest(name, settable());
+            mistake.suggest(name, tags.iter().map(|(known, _)| known).skip(OWN_TAGS.len()));
             return None;
         };
-        if built_in(&slot) {
+        if OWN_TAGS.contains(&slot) {
             let message = format!("the tag `{name}` is set by the node");
             self.source.wrong_key(&path, message);
             return None;
@@ -149,17 +144,14 @@ impl Reader<'_, '_, '_> {
                 None
             }
             (TagValues::Named(known), value) => {
-                let value = match value {
-                    NameOrNumber::Name(value) => value.clone(),
-                    NameOrNumber::Number(number) => number.to_string(),
-                };
+                let value = value.to_string();
                 let number = known.iter().position(|known| *known == value);
                 if number.is_none() {
                     let message = format!("`{value}` is not a value of `{name}`");
                     let mistake = self.source.wrong(&path, message);
                     mistake.suggest(&value, known.iter().map(String::as_str));
                 }
-                number.map(|number| (slot, number as u32))
+                Some((slot, number? as u32))
             }
         }
     }
@@ -180,9 +172,9 @@ impl Reader<'_, '_, '_> {
         if self.users.count == 0 {
             self.source.wrong(&self.path("count"), "there is at least one user");
         }
-        let (path, entries) = (self.path("functions"), &self.users.functions);
-        let at = (self.scene.file, &mut *self.source);
-        self.scene.functions.settings(entries, &path, Whose::User, self.users.count, at)
+        let Users { functions, count, .. } = self.users;
+        let path = self.path("functions");
+        self.scene.functions.settings(functions, &path, Whose::User, *count, self.source)
     }
 
     fn bearers(&mut self, profiles: &mut Vec<Vec<BearerPlan>>) -> Option<usize> {
@@ -195,10 +187,10 @@ impl Reader<'_, '_, '_> {
                 self.source.wrong(&format!("{path}.name"), message);
             }
             let when = self.rules.condition(&bearer.when, &format!("{path}.when"), self.source);
-            let at = (self.scene.file, &mut *self.source);
-            let (entries, path) = (&bearer.functions, format!("{path}.functions"));
-            let count = self.users.count;
-            let settings = self.scene.functions.settings(entries, &path, Whose::Bearer, count, at);
+            let path = format!("{path}.functions");
+            let (entries, count) = (&bearer.functions, self.users.count);
+            let functions = self.scene.functions;
+            let settings = functions.settings(entries, &path, Whose::Bearer, count, self.source);
             plans.extend(when.map(|when| BearerPlan { name: bearer.name.clone(), when, settings }));
         }
         if plans.is_empty() {
