@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
+use serde_path_to_error::Segment;
 use weft_function::{ConfigError, Reason, Setup, Tag, UserPlaneFunction};
 
 use crate::call::Called;
@@ -121,8 +122,11 @@ fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, ConfigError>
     let empty = Value::Object(serde_json::Map::new());
     let value = if value.is_null() { &empty } else { value };
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path.replace(['[', ']'], "") };
+        let segments = error.path().iter().map(|segment| match segment {
+            Segment::Seq { index } => index.to_string(),
+            segment => segment.to_string(),
+        });
+        let path = segments.collect::<Vec<_>>().join(".");
         ConfigError::at(path, error.into_inner().to_string())
     })
 }
