@@ -222,3 +222,183 @@ fn import_meter(fields: &mut Fields<'_>) -> Result<Option<Meter>, ContextError> 
         Err(_) => Err(ContextError::Damaged),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::kind;
+    use crate::testing::{Rig, Seen, Spec};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn marker(config: Value) -> Rig {
+        Rig::new(kind("marker").unwrap(), config).unwrap()
+    }
+
+    /// 1000 bytes per second, and as many at once; 128 bytes may be yellow.
+    fn meter() -> Value {
+        json!({ "singleRate": {
+            "committedRate": "8 kbit/s", "committedBurst": "1 kB", "excessBurst": 128
+        } })
+    }
+
+    /// An IP packet of that many bytes.
+    fn packet(bytes: usize) -> Spec {
+        Spec::udp(&vec![0; bytes - 28])
+    }
+
+    fn colour(rig: &Rig, seen: &Seen) -> Colour {
+        Colour::from_tag(rig.tag("colour", &seen.annotations))
+    }
+
+    #[test]
+    fn packets_are_tagged_and_otherwise_untouched() {
+        let mut rig = marker(json!({ "meter": meter() }));
+        let spec = packet(500);
+        for expected in [Colour::Green, Colour::Green, Colour::Red] {
+            let seen = rig.send(&spec);
+            assert_eq!(colour(&rig, &seen), expected);
+            assert_eq!((seen.bytes, seen.dropped), (spec.frame(), None));
+        }
+        let seen = rig.send(&packet(128));
+        assert_eq!(colour(&rig, &seen), Colour::Yellow);
+        rig.now = SECOND / 2;
+        let seen = rig.send(&spec);
+        assert_eq!(colour(&rig, &seen), Colour::Green);
+    }
+
+    #[test]
+    fn without_a_meter_packets_pass_untouched() {
+        let mut rig = marker(Value::Null);
+        for _ in 0..10 {
+            let seen = rig.send(&packet(1500));
+            assert_eq!((colour(&rig, &seen), seen.dropped), (Colour::Green, None));
+        }
+    }
+
+    #[test]
+    fn packets_above_the_rate_are_dropped_where_that_is_wanted() {
+        let dropped = |drop: &str| {
+            let mut rig = marker(json!({ "meter": meter(), "drop": drop }));
+            [1000, 128, 100].map(|bytes| rig.send(&packet(bytes)).dropped)
+        };
+        assert_eq!(dropped("none"), [None, None, None]);
+        assert_eq!(dropped("red"), [None, None, Some("marker_red")]);
+        assert_eq!(dropped("yellowAndRed"), [None, Some("marker_yellow"), Some("marker_red")]);
+    }
+
+    #[test]
+    fn a_colour_aware_meter_looks_at_the_colour() {
+        for (aware, expected) in [(true, Colour::Red), (false, Colour::Green)] {
+            let mut rig = marker(json!({ "meter": meter(), "colourAware": aware }));
+            let slot = rig.slot("colour");
+            let seen = rig.send_as(&packet(100), |annotations| {
+                slot.set(annotations, Colour::Red as u32);
+            });
+            assert_eq!(colour(&rig, &seen), expected);
+        }
+    }
+
+    #[test]
+    fn traffic_is_measured_together_by_scope() {
+        let colours = |scope: &str| {
+            let mut rig = marker(json!({ "meter": meter(), "scope": scope }));
+            // Two users of one group; the second one on two bearers.
+            [(1, 1, 5), (2, 2, 5), (2, 3, 5)].map(|(user, bearer, group)| {
+                let seen = rig.send_as(&packet(600), |annotations| {
+                    (annotations.user, annotations.bearer) = (user, bearer);
+                    annotations.group = group;
+                });
+                colour(&rig, &seen)
+            })
+        };
+        use Colour::{Green, Red};
+        assert_eq!(colours("bearer"), [Green, Green, Green]);
+        assert_eq!(colours("user"), [Green, Green, Red]);
+        assert_eq!(colours("group"), [Green, Red, Red]);
+    }
+
+    #[test]
+    fn a_user_without_a_group_passes() {
+        let mut rig = marker(json!({ "meter": meter(), "scope": "group", "drop": "red" }));
+        for _ in 0..10 {
+            let seen = rig.send_as(&packet(1000), |annotations| {
+                annotations.group = weft_function::Annotations::NONE;
+            });
+            assert_eq!(seen.dropped, None);
+        }
+    }
+
+    #[test]
+    fn settings_go_before_the_default() {
+        let mut rig = marker(json!({ "meter": meter() }));
+        let own = json!({ "meter": { "twoRate": {
+            "committedRate": "8 kbit/s", "committedBurst": 2000,
+            "peakRate": "16 kbit/s", "peakBurst": 3000
+        } } });
+        rig.configure(0, own, 0, 1).unwrap();
+        assert_eq!([rig.shown(0, "committed_bytes"), rig.shown(0, "peak_bytes")], [2000, 3000]);
+        assert_eq!([rig.shown(1, "committed_bytes"), rig.shown(1, "excess_bytes")], [1000, 128]);
+        let seen = rig.send(&packet(1500));
+        assert_eq!(colour(&rig, &seen), Colour::Green);
+        let seen = rig.send(&packet(1500));
+        assert_eq!(colour(&rig, &seen), Colour::Yellow);
+        let seen = rig.send_as(&packet(1500), |annotations| annotations.user = 1);
+        assert_eq!(colour(&rig, &seen), Colour::Red);
+    }
+
+    #[test]
+    fn a_changed_meter_does_not_give_back_what_was_used() {
+        let single = |burst: u64| {
+            json!({ "meter": { "singleRate": {
+                "committedRate": "8 kbit/s", "committedBurst": burst
+            } } })
+        };
+        let mut rig = marker(Value::Null);
+        rig.configure(0, single(1000), 0, 1).unwrap();
+        rig.send(&packet(1000));
+        rig.configure(0, single(1500), 0, 1).unwrap();
+        assert_eq!(rig.shown(0, "committed_bytes"), 500);
+        let two_rates = json!({ "meter": { "twoRate": {
+            "committedRate": "8 kbit/s", "committedBurst": 700,
+            "peakRate": "8 kbit/s", "peakBurst": 800
+        } } });
+        rig.configure(0, two_rates, 0, 1).unwrap();
+        assert_eq!([rig.shown(0, "committed_bytes"), rig.shown(0, "peak_bytes")], [700, 800]);
+    }
+
+    /// The clocks of two nodes have nothing to do with each other.
+    #[test]
+    fn a_moved_bucket_fills_as_if_it_had_stayed() {
+        let mut source = marker(json!({ "meter": meter() }));
+        source.now = 1_000_000 * SECOND;
+        source.send(&packet(1000));
+        source.now += SECOND / 4;
+        let mut target = marker(json!({ "meter": meter() }));
+        target.now = 5 * SECOND;
+        target.instance.import(0, target.now, &source.export(0)).unwrap();
+        assert_eq!(target.shown(0, "committed_bytes"), 250);
+        target.now += SECOND / 4;
+        let seen = target.send(&packet(501));
+        assert_eq!(colour(&target, &seen), Colour::Red);
+        let seen = target.send(&packet(500));
+        assert_eq!(colour(&target, &seen), Colour::Green);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |config| Rig::new(kind("marker").unwrap(), config).err().unwrap();
+        let slow = json!({ "meter": { "singleRate": {
+            "committedRate": "1 bit/s", "committedBurst": 1500
+        } } });
+        assert_eq!(error(slow.clone()).path, "meter.singleRate.committedRate");
+        assert_eq!(
+            marker(Value::Null).configure(0, slow, 0, 1).unwrap_err().path,
+            "meter.singleRate.committedRate"
+        );
+        assert_eq!(error(json!({ "drop": "green" })).path, "drop");
+        assert_eq!(error(json!({ "meter": { "threeRates": {} } })).path, "meter");
+    }
+}
