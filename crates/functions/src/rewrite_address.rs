@@ -287,3 +287,6 @@ fn replaced<B: Address>(
         false => (of_destination.back(source), of_source.back(destination)),
     }
 }
+
+#[cfg(test)]
+mod tests;
