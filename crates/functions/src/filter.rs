@@ -248,3 +248,217 @@ impl Rule {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use crate::kind;
+    use crate::testing::{Rig, Spec, specs};
+    use weft_wire::Protocol;
+
+    fn filter(config: Value) -> Rig {
+        Rig::new(kind("filter").unwrap(), config).unwrap()
+    }
+
+    fn dropped(rig: &mut Rig, spec: &Spec) -> Option<&'static str> {
+        let seen = rig.send(spec);
+        assert_eq!(seen.bytes, spec.frame(), "a filter changes nothing");
+        seen.dropped
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let mut rig = filter(json!({
+            "default": "deny",
+            "rules": [
+                { "action": "deny", "destination": "192.0.2.128/25" },
+                { "action": "allow", "source": "10.0.0.0/8", "destination": "192.0.2.0/24",
+                  "protocol": "udp", "sourcePorts": "1000-1999", "destinationPorts": 2000 },
+                { "action": "allow", "source": "2001:db8::/32" },
+                { "action": "allow", "protocol": 6 }
+            ]
+        }));
+        let udp = Spec::udp(b"x");
+        let mut verdict = |spec: Spec| dropped(&mut rig, &spec);
+        assert_eq!(verdict(udp.clone()), None);
+        assert_eq!(verdict(Spec { source_port: 999, ..udp.clone() }), Some("filter_denied"));
+        assert_eq!(verdict(Spec { source_port: 2000, ..udp.clone() }), Some("filter_denied"));
+        assert_eq!(verdict(Spec { destination_port: 2001, ..udp.clone() }), Some("filter_denied"));
+        assert_eq!(verdict(udp.clone().between("11.0.0.1", "192.0.2.1")), Some("filter_denied"));
+        assert_eq!(verdict(udp.between("10.0.0.1", "192.0.2.128")), Some("filter_denied"));
+        assert_eq!(verdict(Spec::tcp(b"x").between("1.1.1.1", "2.2.2.2")), None);
+        let tcp = Spec::tcp(b"x");
+        assert_eq!(verdict(tcp.between("1.1.1.1", "192.0.2.255")), Some("filter_denied"));
+        let v6 = Spec::udp(b"x").between("2001:db8::1", "2001:db9::1");
+        assert_eq!(verdict(v6), None);
+        let v6 = Spec::udp(b"x").between("2001:db9::1", "2001:db8::1");
+        assert_eq!(verdict(v6), Some("filter_denied"));
+    }
+
+    #[test]
+    fn without_rules_the_default_holds() {
+        assert_eq!(dropped(&mut filter(json!({ "default": "allow" })), &Spec::udp(b"x")), None);
+        let mut deny = filter(json!({ "default": "deny" }));
+        assert_eq!(dropped(&mut deny, &Spec::udp(b"x")), Some("filter_denied"));
+    }
+
+    #[test]
+    fn a_fragment_without_ports_matches_rules_without_ports_only() {
+        let mut rig = filter(json!({ "default": "deny", "rules": [
+            { "action": "allow", "protocol": "udp", "destinationPorts": "0-65535" },
+            { "action": "allow", "source": "10.9.0.0/16" }
+        ] }));
+        let payload = [0; 64];
+        for (source, family) in [("10.0.0.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::2")] {
+            let whole = Spec::udp(&payload).between(source, family);
+            let first = Spec { fragment: Some((0..16, true)), ..whole.clone() };
+            let last = Spec { fragment: Some((16..72, false)), ..whole.clone() };
+            assert_eq!(dropped(&mut rig, &first), None);
+            assert_eq!(dropped(&mut rig, &last), Some("filter_denied"));
+        }
+        let other = Spec::udp(&payload).between("10.9.0.1", "192.0.2.1");
+        let last = Spec { fragment: Some((16..72, false)), ..other };
+        assert_eq!(dropped(&mut rig, &last), None);
+    }
+
+    /// RFC 1858 §3: tiny and overlapping fragments.
+    #[test]
+    fn fragments_that_hide_a_header_are_dropped() {
+        let short = Some("filter_short_fragment");
+        let cases = [(0..16, short), (8..24, short), (0..24, None), (16..32, None), (24..32, None)];
+        let hosts = [("10.0.0.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::2")];
+        for ((part, expected), (source, destination)) in
+            cases.iter().flat_map(|case| hosts.map(|hosts| (case, hosts)))
+        {
+            let spec = Spec {
+                fragment: Some((part.clone(), true)),
+                ..Spec::tcp(&[0; 64]).between(source, destination)
+            };
+            let mut rig = filter(json!({ "default": "allow" }));
+            assert_eq!(dropped(&mut rig, &spec), *expected, "{spec:?}");
+            let mut rig = filter(json!({ "default": "allow", "denyShortFragments": false }));
+            assert_eq!(dropped(&mut rig, &spec), None);
+            // What begins 8 octets into a UDP datagram overwrites no header.
+            let udp = Spec { protocol: Protocol::UDP, ..spec };
+            assert_eq!(dropped(&mut filter(json!({ "default": "allow" })), &udp), None);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |config| Rig::new(kind("filter").unwrap(), config).err().unwrap();
+        let rule = |rule: Value| error(json!({ "default": "allow", "rules": [rule] }));
+        let families = json!({ "action": "deny", "source": "::/0", "destination": "0.0.0.0/0" });
+        assert_eq!(rule(families).path, "rules.0.destination");
+        let ports = json!({ "action": "deny", "protocol": "icmp", "sourcePorts": 1 });
+        assert_eq!(rule(ports).path, "rules.0.protocol");
+        let order = json!({ "action": "deny", "sourcePorts": "2-1" });
+        assert_eq!(rule(order).path, "rules.0.sourcePorts");
+        let many = vec![json!({ "action": "allow" }); 1001];
+        assert_eq!(error(json!({ "default": "allow", "rules": many })).path, "rules");
+        assert!(error(json!({})).message.contains("default"));
+    }
+
+    /// One condition of a rule: a key, its value, and whether a packet is so.
+    type Condition = (&'static str, Value, bool);
+
+    /// Conditions on a packet that are about as often right as wrong.
+    fn conditions(spec: Spec) -> impl Strategy<Value = (bool, Vec<Condition>)> {
+        let has_ports = [Protocol::UDP, Protocol::TCP].contains(&spec.protocol)
+            && spec.fragment.as_ref().is_none_or(|(part, _)| {
+                part.start == 0 && (spec.protocol == Protocol::UDP || part.end >= 20)
+            });
+        let bits: usize = if spec.source.is_ipv4() { 32 } else { 128 };
+        let prefix = |key: &'static str, is: std::net::IpAddr, other: std::net::IpAddr| {
+            (any::<bool>(), 0..=bits).prop_map(move |(same, length)| {
+                let of = if same { is } else { other };
+                (key, masked(of, length).into(), common_bits(is, of) >= length)
+            })
+        };
+        let ports = |key: &'static str, port: u16| {
+            any::<(u16, u16)>().prop_map(move |(a, b)| {
+                let (first, last) = (a.min(b), a.max(b));
+                let is = has_ports && first <= port && port <= last;
+                (key, format!("{first}-{last}").into(), is)
+            })
+        };
+        let protocol = any::<bool>().prop_map(move |same| {
+            let number = if same { spec.protocol.0 } else { Protocol::SCTP.0 };
+            ("protocol", number.into(), same)
+        });
+        let (source, destination) = (spec.source, spec.destination);
+        let conditions = (
+            option::of(prefix("source", source, destination)),
+            option::of(prefix("destination", destination, source)),
+            option::of(protocol),
+            option::of(ports("sourcePorts", spec.source_port)),
+            option::of(ports("destinationPorts", spec.destination_port)),
+        );
+        (any::<bool>(), conditions).prop_map(|(allow, (a, b, c, d, e))| {
+            (allow, [a, b, c, d, e].into_iter().flatten().collect())
+        })
+    }
+
+    fn octets(address: std::net::IpAddr) -> Vec<u8> {
+        match address {
+            std::net::IpAddr::V4(address) => address.octets().to_vec(),
+            std::net::IpAddr::V6(address) => address.octets().to_vec(),
+        }
+    }
+
+    fn common_bits(one: std::net::IpAddr, other: std::net::IpAddr) -> usize {
+        let bit = |octets: &[u8], bit: usize| octets[bit / 8] >> (7 - bit % 8) & 1;
+        let (one, other) = (octets(one), octets(other));
+        (0..one.len() * 8).take_while(|&at| bit(&one, at) == bit(&other, at)).count()
+    }
+
+    fn masked(address: std::net::IpAddr, length: usize) -> String {
+        let mut octets = octets(address);
+        for bit in length..octets.len() * 8 {
+            octets[bit / 8] &= !(1 << (7 - bit % 8));
+        }
+        let address: std::net::IpAddr = match <[u8; 4]>::try_from(&octets[..]) {
+            Ok(octets) => octets.into(),
+            Err(_) => <[u8; 16]>::try_from(&octets[..]).unwrap().into(),
+        };
+        format!("{address}/{length}")
+    }
+
+    fn packets_and_rules() -> impl Strategy<Value = (Spec, Vec<(bool, Vec<Condition>)>)> {
+        specs().prop_flat_map(|spec| (Just(spec.clone()), vec(conditions(spec), 0..6)))
+    }
+
+    proptest! {
+        #[test]
+        fn rules_mean_what_they_say((spec, rules) in packets_and_rules(), default in any::<bool>()) {
+            let action = |allow: bool| if allow { "allow" } else { "deny" };
+            let has_ports = |name: &str| name.ends_with("Ports");
+            let mut written = Vec::new();
+            let mut expected = None;
+            for (allow, conditions) in rules {
+                let names: Vec<_> = conditions.iter().map(|(name, ..)| *name).collect();
+                let portless = ![Protocol::UDP, Protocol::TCP].contains(&spec.protocol);
+                if portless && names.contains(&"protocol") && names.iter().any(|name| has_ports(name)) {
+                    continue;
+                }
+                let mut rule = json!({ "action": action(allow) });
+                for (name, value, _) in &conditions {
+                    rule[*name] = value.clone();
+                }
+                if expected.is_none() && conditions.iter().all(|(.., is)| *is) {
+                    expected = Some(allow);
+                }
+                written.push(rule);
+            }
+            let mut rig = filter(json!({
+                "default": action(default), "rules": written, "denyShortFragments": false
+            }));
+            let denied = !expected.unwrap_or(default);
+            prop_assert_eq!(dropped(&mut rig, &spec), denied.then_some("filter_denied"));
+        }
+    }
+}
