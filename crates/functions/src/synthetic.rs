@@ -169,3 +169,71 @@ fn steps(cycles: u32) -> u64 {
         .unwrap_or(CALIBRATION_STEPS);
     (u64::from(cycles) * CALIBRATION_STEPS / fastest.max(1)).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::kind;
+    use crate::testing::{Rig, Spec};
+
+    #[test]
+    fn packets_pass_as_they_are() {
+        for dependent in [false, true] {
+            let config = json!({
+                "cycles": 250, "accesses": 100, "workingSet": "64 KiB", "dependent": dependent
+            });
+            let mut rig = Rig::new(kind("synthetic").unwrap(), config).unwrap();
+            let spec = Spec::udp(b"payload");
+            let seen = rig.send(&spec);
+            assert_eq!((seen.bytes, seen.dropped), (spec.frame(), None));
+        }
+        assert!(Rig::new(kind("synthetic").unwrap(), Value::Null).is_ok());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |config| Rig::new(kind("synthetic").unwrap(), config).err().unwrap();
+        assert_eq!(error(json!({ "accesses": 1 })).path, "workingSet");
+        assert_eq!(error(json!({ "workingSet": "9 GiB" })).path, "workingSet");
+        assert_eq!(error(json!({ "cycles": -1 })).path, "cycles");
+    }
+
+    /// As many accesses as lines find nearly two thirds of them.
+    #[test]
+    fn accesses_go_everywhere() {
+        const LINES: usize = 1024;
+        for dependent in [false, true] {
+            let working_set: Vec<_> = (0..LINES as u64).map(|line| [line; 8]).collect();
+            let mut seen = [false; LINES];
+            let mut synthetic =
+                Synthetic { steps: 0, accesses: 1, dependent, working_set, state: 1 };
+            for _ in 0..LINES {
+                let before = synthetic.state;
+                synthetic.state =
+                    if dependent { synthetic.access_in_turn() } else { synthetic.access() };
+                assert_ne!(synthetic.state, before);
+                seen[synthetic.load(step(before)) as usize] = true;
+            }
+            let lines = seen.iter().filter(|seen| **seen).count();
+            assert!((LINES / 2..LINES).contains(&lines), "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_working_set_is_of_whole_lines_without_repetition() {
+        let lines = fill(ByteSize(1000)).unwrap();
+        assert_eq!(lines.len(), 15);
+        let mut words: Vec<_> = lines.concat();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), 15 * 8);
+    }
+
+    #[test]
+    fn more_cycles_are_more_steps() {
+        assert!(steps(1) >= 1);
+        assert!(steps(1_000_000) > steps(10_000));
+    }
+}
