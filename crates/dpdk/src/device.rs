@@ -226,8 +226,9 @@ fn unplug(bus: &CStr, name: &CStr) {
     open.remove(name);
 }
 
-/// `0000:03:00.0` or `03:00.0`.
-fn is_pci_address(device: &str) -> bool {
+/// Whether a device string is the address of a PCI device: `0000:03:00.0` or
+/// `03:00.0`.
+pub fn is_pci_address(device: &str) -> bool {
     let mut parts = device.split([':', '.']);
     device.contains(':')
         && device.contains('.')

@@ -44,6 +44,7 @@ mod table;
 pub mod tsc;
 
 pub use batch::Batch;
+pub use device::is_pci_address;
 pub use eal::{Eal, EalOptions, Memory, Registration, pin_to_core};
 pub use error::{Error, Result};
 pub use packet::{Annotations, Packet, TAG_SLOTS};
