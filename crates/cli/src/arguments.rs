@@ -1,0 +1,73 @@
+//! The command line as a whole, and what is said when it is wrong.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::{check, ctl, run, schema, show};
+
+/// An execution environment for the mobile user plane: ports, small functions,
+/// and the chains that each user's packets take.
+#[derive(Parser)]
+#[command(name = "weft", version, after_help = AFTER)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER: &str = "Exit codes: 0, success; 1, something failed on the way; \
+2, what was asked for cannot be done.\n\
+WEFT_LOG=error|warn|info|debug|trace chooses what is logged to standard error.";
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a node until SIGINT or SIGTERM
+    Run(run::Arguments),
+    /// Check a configuration and print the paths it is compiled to
+    Check(check::Arguments),
+    /// Show what a running node does
+    Show(show::Arguments),
+    /// Change a running node
+    Ctl(ctl::Arguments),
+    /// Print JSON schemas of configurations
+    Schema(schema::Arguments),
+}
+
+/// Reads the command line. What cannot be read, or is only a question for
+/// help, is answered here.
+pub fn parse() -> Result<Command, ExitCode> {
+    Arguments::try_parse().map(|arguments| arguments.command).map_err(|error| {
+        match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                // Nobody may be reading.
+                let _ = error.print();
+                ExitCode::SUCCESS
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                let _ = error.print();
+                ExitCode::from(2)
+            }
+            _ => {
+                eprintln!("weft: {}", one_line(&error.to_string()));
+                ExitCode::from(2)
+            }
+        }
+    })
+}
+
+/// What clap says, in one line: the mistake, and the tip if there is one.
+fn one_line(text: &str) -> String {
+    let paragraphs = text
+        .split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut line = String::new();
+    for paragraph in paragraphs {
+        if let Some(mistake) = paragraph.strip_prefix("error: ") {
+            line.push_str(mistake);
+        } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
+            line.push_str(&format!(" ({tip})"));
+        }
+    }
+    line
+}

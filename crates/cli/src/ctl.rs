@@ -1,0 +1,71 @@
+//! `weft ctl`: changes a running node.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use weft_control::api::{Applied, Mistake};
+
+use crate::failure::Failure;
+use crate::output;
+use crate::target::Target;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Let the node run by another configuration, without losing a packet
+    Apply {
+        #[command(flatten)]
+        target: Target,
+        /// The configuration, whole
+        #[arg(value_name = "NODE.yaml")]
+        file: PathBuf,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+/// The mistakes of the configuration, or why the node refuses it; then nothing
+/// has changed.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let What::Apply { target, file } = arguments.what;
+    let name = file.display().to_string();
+    let text = fs::read_to_string(&file)
+        .map_err(|error| Failure::Mistakes(format!("{name}:1:1: cannot read the file: {error}")))?;
+    let path = format!("/v1/configuration?file={}", escaped(&name));
+    let applied: Applied = target.client()?.post(&path, text)?;
+    if !applied.warnings.is_empty() {
+        eprintln!("{}", lines(&applied.warnings));
+    }
+    let settled = if applied.settled { "" } else { "; the workers are still at it" };
+    output::line(&format!(
+        "applied: {} functions kept, {} new; {} users before, {} now{settled}",
+        applied.functions_kept, applied.functions_new, applied.users_before, applied.users_now
+    ))
+}
+
+/// Mistakes, one a line.
+pub fn lines(mistakes: &[Mistake]) -> String {
+    let line = |mistake: &Mistake| {
+        let Mistake { file, line, column, message, hint } = mistake;
+        let hint = hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
+        format!("{file}:{line}:{column}: {message}{hint}")
+    };
+    mistakes.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Text as part of a URI's path or query (RFC 3986 section 2.1).
+pub fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escape = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}

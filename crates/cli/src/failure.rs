@@ -1,0 +1,93 @@
+//! Why a command does not succeed, and what becomes of it: a line on standard
+//! error and an exit code.
+
+use std::process::ExitCode;
+
+use weft_control::ControlError;
+use weft_control::client::ClientError;
+use weft_node::BuildError;
+use weft_node::config::Mistakes;
+
+/// Why a command does not succeed.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was asked for cannot be done: exit code 2.
+    Input(String),
+    /// Mistakes in a file, one a line as `FILE:LINE:COLUMN: …`: exit code 2.
+    Mistakes(String),
+    /// It was begun and failed: exit code 1.
+    Broken(String),
+    /// Whoever read the output has gone, which is no failure of ours.
+    Unread,
+}
+
+impl Failure {
+    /// Something wrong with what was asked for.
+    pub fn input(reason: impl ToString) -> Failure {
+        Failure::Input(reason.to_string())
+    }
+
+    /// Something that failed on the way.
+    pub fn broken(reason: impl ToString) -> Failure {
+        Failure::Broken(reason.to_string())
+    }
+
+    /// Says why, and returns the exit code.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Failure::Input(reason) => {
+                eprintln!("weft: {}", joined(&reason));
+                ExitCode::from(2)
+            }
+            Failure::Mistakes(lines) => {
+                eprintln!("{}", lines.trim_end());
+                ExitCode::from(2)
+            }
+            Failure::Broken(reason) => {
+                eprintln!("weft: {}", joined(&reason));
+                ExitCode::FAILURE
+            }
+            Failure::Unread => ExitCode::SUCCESS,
+        }
+    }
+}
+
+fn joined(text: &str) -> String {
+    text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+impl From<Mistakes> for Failure {
+    fn from(mistakes: Mistakes) -> Failure {
+        Failure::Mistakes(mistakes.to_string())
+    }
+}
+
+impl From<weft_dpdk::Error> for Failure {
+    fn from(error: weft_dpdk::Error) -> Failure {
+        Failure::input(error)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Failure {
+        Failure::input(error)
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Failure {
+        Failure::input(error)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            ClientError::Refused(problem) if !problem.mistakes.is_empty() => {
+                Failure::Mistakes(crate::ctl::lines(&problem.mistakes))
+            }
+            ClientError::Gone(_) | ClientError::Answer(_) => Failure::broken(error),
+            _ => Failure::input(error),
+        }
+    }
+}

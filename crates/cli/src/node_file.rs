@@ -1,0 +1,22 @@
+//! The configuration file of a node, read with all functions there are.
+
+use std::path::Path;
+
+use weft_node::config::{self, Blueprint, Mistakes};
+
+use crate::failure::Failure;
+
+/// Reads and checks the file.
+///
+/// # Errors
+/// Its mistakes.
+pub fn load(path: &Path) -> Result<Blueprint, Failure> {
+    Ok(config::load(path, weft_functions::KINDS)?)
+}
+
+/// Prints what is probably not meant to standard error.
+pub fn warn(warnings: &Mistakes) {
+    if !warnings.0.is_empty() {
+        eprintln!("{}", warnings.to_string().trim_end());
+    }
+}

@@ -1,0 +1,34 @@
+//! Standard output. Whoever reads it may stop reading at any time, as `head`
+//! does; that ends a command quietly.
+
+use std::io::{self, Write};
+
+use crate::failure::Failure;
+
+/// Writes `text` to standard output, at once.
+///
+/// # Errors
+/// [`Failure::Unread`] when nobody reads any more.
+pub fn print(text: &str) -> Result<(), Failure> {
+    write(text.as_bytes())
+}
+
+/// Writes a line to standard output, at once.
+///
+/// # Errors
+/// As [`print`].
+pub fn line(text: &str) -> Result<(), Failure> {
+    write(format!("{text}\n").as_bytes())
+}
+
+/// Writes bytes to standard output, at once.
+///
+/// # Errors
+/// As [`print`].
+pub fn write(bytes: &[u8]) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    output.write_all(bytes).and_then(|()| output.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::Unread,
+        _ => Failure::broken(format!("standard output: {error}")),
+    })
+}

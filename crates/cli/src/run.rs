@@ -1,0 +1,149 @@
+//! `weft run`: a node, until it is told to stop.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use weft_control::{Listening, Options, Serving, socket_path};
+use weft_dpdk::Eal;
+use weft_functions::KINDS;
+use weft_node::config::{Blueprint, Polling};
+use weft_node::{Node, Running};
+
+use crate::failure::Failure;
+use crate::signals::Termination;
+use crate::{environment, node_file, output, show};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Configuration of the node
+    #[arg(value_name = "NODE.yaml")]
+    file: PathBuf,
+    /// Serve Prometheus metrics at this address, such as 127.0.0.1:9470
+    #[arg(long, value_name = "ADDRESS", env = "WEFT_METRICS", value_parser = address)]
+    metrics: Option<SocketAddr>,
+    /// The node's socket, where not at its usual place
+    #[arg(long, value_name = "PATH", env = "WEFT_SOCKET")]
+    socket: Option<PathBuf>,
+    /// Processor core of each worker, such as 2,4-6
+    #[arg(long, value_name = "LIST", env = "WEFT_CORES", value_parser = cores)]
+    cores: Option<Cores>,
+    /// What workers do while there is nothing to do
+    #[arg(long, value_name = "HOW", env = "WEFT_POLLING")]
+    polling: Option<HowToPoll>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum HowToPoll {
+    /// Ask again at once: lowest delay, a whole core
+    Busy,
+    /// Sleep after a while
+    Adaptive,
+}
+
+#[derive(Clone)]
+struct Cores(Vec<usize>);
+
+/// Runs the node.
+///
+/// # Errors
+/// Whatever keeps it from starting.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut blueprint = node_file::load(&arguments.file)?;
+    arguments.overrule(&mut blueprint)?;
+    node_file::warn(&blueprint.warnings);
+    let mut termination = Termination::catch()?;
+    // Before ports are opened: a second node of this name must not touch them.
+    let listening = Listening::claim(&Options {
+        node: blueprint.name.clone(),
+        socket: arguments.socket.unwrap_or_else(|| socket_path(&blueprint.name)),
+        metrics: arguments.metrics,
+        kinds: KINDS,
+    })?;
+    let metrics = listening.metrics();
+    let eal = environment::start(&blueprint)?;
+    let ready = summary(&blueprint, eal);
+    let node = Node::build(eal, blueprint)?;
+    let serving = listening.serve(node.handle())?;
+    let running = node.start(eal);
+    let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
+    output::line(&format!("{ready}; socket {}{metrics}", serving.socket().display()))?;
+    let signal = termination.wait();
+    tracing::info!("stopping after {signal}");
+    stop(serving, running)
+}
+
+/// Stops the node and prints what was counted.
+fn stop(serving: Serving, running: Running) -> Result<(), Failure> {
+    serving.stop();
+    let snapshot = running.stop().ok_or_else(|| Failure::broken("the node did not stop whole"))?;
+    output::print(&show::statistics(&snapshot))
+}
+
+fn summary(blueprint: &Blueprint, eal: &Eal) -> String {
+    let users: u64 = blueprint.users.iter().map(|users| u64::from(users.count)).sum();
+    let pages = if eal.has_huge_pages() { "huge pages" } else { "no huge pages" };
+    format!(
+        "node {} is ready: {}, {}, {}, {pages}",
+        blueprint.name,
+        count(blueprint.ports.len() as u64, "port"),
+        count(users, "user"),
+        count(blueprint.workers.count as u64, "worker"),
+    )
+}
+
+fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+impl Arguments {
+    /// Flags and environment before the file.
+    fn overrule(&self, blueprint: &mut Blueprint) -> Result<(), Failure> {
+        match self.polling {
+            Some(HowToPoll::Busy) => blueprint.workers.polling = Polling::Busy,
+            Some(HowToPoll::Adaptive) => blueprint.workers.polling = Polling::Adaptive,
+            None => {}
+        }
+        let Some(Cores(cores)) = &self.cores else { return Ok(()) };
+        if cores.len() != blueprint.workers.count {
+            let workers = count(blueprint.workers.count as u64, "worker");
+            let cores = count(cores.len() as u64, "core");
+            return Err(Failure::input(format!("the node has {workers}, --cores names {cores}")));
+        }
+        blueprint.workers.cores = Some(cores.clone());
+        Ok(())
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    found.next().ok_or_else(|| "no such host".to_owned())
+}
+
+/// `2,4-6` is 2, 4, 5 and 6.
+fn cores(text: &str) -> Result<Cores, String> {
+    const MOST: usize = 1024;
+    let number = |text: &str| text.trim().parse::<usize>().ok().filter(|core| *core < MOST);
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => cores.extend(first..=last),
+            _ => return Err(format!("`{part}` is neither a core nor a range of cores")),
+        }
+    }
+    Ok(Cores(cores))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cores;
+
+    #[test]
+    fn cores_are_single_ones_and_ranges() {
+        assert_eq!(cores("2,4-6").unwrap().0, [2, 4, 5, 6]);
+        for wrong in ["", "2,", "6-4", "a", "1-", "99999"] {
+            assert!(cores(wrong).is_err(), "{wrong}");
+        }
+    }
+}

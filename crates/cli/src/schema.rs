@@ -1,0 +1,67 @@
+//! `weft schema`: what configurations may look like.
+
+use std::fmt::Write;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+use weft_functions::KINDS;
+
+use crate::failure::Failure;
+use crate::output;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// JSON schema of a node's configuration (the default)
+    Node,
+    /// JSON schemas of a function's configuration and settings
+    Function {
+        /// Name of the function, as `weft schema functions` lists it
+        name: String,
+    },
+    /// List the functions
+    Functions,
+}
+
+/// Prints what was asked for.
+///
+/// # Errors
+/// When there is no function of that name.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.what.unwrap_or(What::Node) {
+        What::Node => json(&weft_node::config::schema(KINDS)),
+        What::Function { name } => json(&function(&name)?),
+        What::Functions => output::print(&functions()),
+    }
+}
+
+fn json(value: &Value) -> Result<(), Failure> {
+    output::line(&format!("{value:#}"))
+}
+
+fn function(name: &str) -> Result<Value, Failure> {
+    let kind = weft_functions::kind(name).ok_or_else(|| {
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        Failure::input(format!("no function {name} (known are {})", known.join(", ")))
+    })?;
+    Ok(json!({
+        "function": kind.name,
+        "summary": kind.summary,
+        "config": kind.config_schema(),
+        "settings": kind.settings_schema(),
+    }))
+}
+
+fn functions() -> String {
+    let width = KINDS.iter().map(|kind| kind.name.len()).max().unwrap_or(0);
+    KINDS.iter().fold(String::new(), |mut list, kind| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(list, "{:width$}  {}", kind.name, kind.summary);
+        list
+    })
+}

@@ -1,0 +1,22 @@
+//! What was dropped, by reason.
+
+use weft_node::show::Snapshot;
+
+use crate::table::Table;
+
+pub fn text(snapshot: &Snapshot) -> String {
+    let mut table = Table::new(&["dropped by", "reason", "packets"], 2);
+    for drop in &snapshot.drops {
+        let (place, name) = match (&drop.function, &drop.port) {
+            (Some(function), _) => ("function ", function.as_str()),
+            (None, Some(port)) => ("port ", port.as_str()),
+            (None, None) => ("node", ""),
+        };
+        let reason = match drop.meaning.as_str() {
+            "" => drop.reason.clone(),
+            meaning => format!("{}: {meaning}", drop.reason),
+        };
+        table.row([format!("{place}{name}"), reason, drop.packets.to_string()]);
+    }
+    if table.is_empty() { "nothing was dropped\n".to_owned() } else { table.text() }
+}

@@ -1,0 +1,88 @@
+//! Packets, bursts and cycles. Cycles are measured on a sample of the bursts.
+
+use weft_node::show::{Snapshot, WorkerView};
+
+use super::ratio;
+use crate::table::Table;
+
+pub fn text(snapshot: &Snapshot) -> String {
+    let buffers = &snapshot.buffers;
+    let mut text = format!(
+        "node {}: up {} s, {} users, {} of {} buffers free, {:.2} GHz\n\n",
+        snapshot.node,
+        snapshot.uptime / 1_000_000_000,
+        snapshot.users,
+        buffers.available,
+        buffers.size,
+        snapshot.tsc_hz as f64 / 1e9,
+    );
+    text.push_str(&workers(snapshot));
+    if !snapshot.functions.is_empty() {
+        text.push('\n');
+        text.push_str(&functions(snapshot));
+    }
+    text.push_str(&format!(
+        "\nto the node itself {}, sent by it {}, emitted by functions {}, fragments {}, panics {}\n",
+        snapshot.local, snapshot.originated, snapshot.emitted, snapshot.fragments, snapshot.panics,
+    ));
+    text
+}
+
+/// Workers and the stages of their way.
+fn workers(snapshot: &Snapshot) -> String {
+    let head =
+        ["worker", "stage", "packets", "bursts", "packets/burst", "cycles/packet", "empty polls"];
+    let mut table = Table::new(&head, 2);
+    for (number, worker) in snapshot.workers.iter().enumerate() {
+        table.row([
+            number.to_string(),
+            "all".to_owned(),
+            worker.packets.to_string(),
+            worker.bursts.to_string(),
+            ratio(worker.packets, worker.bursts),
+            cycles(worker),
+            worker.empty_polls.to_string(),
+        ]);
+        for stage in &worker.stages {
+            let cycles = ratio(stage.cycles, stage.packets);
+            let blank = String::new;
+            table.row([blank(), stage.name.clone(), blank(), blank(), blank(), cycles]);
+        }
+    }
+    table.text()
+}
+
+/// Cycles per packet of all stages together.
+fn cycles(worker: &WorkerView) -> String {
+    let sampled = worker.stages.iter().filter(|stage| stage.packets > 0);
+    let sum: f64 = sampled.map(|stage| stage.cycles as f64 / stage.packets as f64).sum();
+    if sum > 0.0 { format!("{sum:.1}") } else { "-".to_owned() }
+}
+
+/// Functions.
+pub fn functions(snapshot: &Snapshot) -> String {
+    let head = [
+        "function",
+        "kind",
+        "packets",
+        "bytes",
+        "bursts",
+        "packets/burst",
+        "cycles/packet",
+        "drops",
+    ];
+    let mut table = Table::new(&head, 2);
+    for function in &snapshot.functions {
+        table.row([
+            function.name.clone(),
+            function.kind.clone(),
+            function.packets.to_string(),
+            function.bytes.to_string(),
+            function.bursts.to_string(),
+            ratio(function.packets, function.bursts),
+            ratio(function.sampled_cycles, function.sampled_packets),
+            function.drops.to_string(),
+        ]);
+    }
+    table.text()
+}

@@ -1,0 +1,49 @@
+//! Which running node a command speaks to.
+
+use std::path::PathBuf;
+
+use weft_control::client::Client;
+use weft_control::{nodes, socket_path};
+
+use crate::failure::Failure;
+
+#[derive(clap::Args)]
+pub struct Target {
+    /// Name of the node; needed when several run
+    #[arg(long, value_name = "NAME", env = "WEFT_NODE", conflicts_with = "socket")]
+    node: Option<String>,
+    /// Socket of the node, where it is not at its usual place
+    #[arg(long, value_name = "PATH", env = "WEFT_SOCKET")]
+    socket: Option<PathBuf>,
+}
+
+impl Target {
+    /// A client of that node, or of the only one that runs.
+    ///
+    /// # Errors
+    /// When there is none, or no telling which.
+    pub fn client(&self) -> Result<Client, Failure> {
+        Ok(Client::new(&self.path()?)?)
+    }
+
+    fn path(&self) -> Result<PathBuf, Failure> {
+        if let Some(socket) = &self.socket {
+            return Ok(socket.clone());
+        }
+        if let Some(node) = &self.node {
+            let known = nodes();
+            if !known.contains(node) && !socket_path(node).exists() {
+                return Err(Failure::input(format!("no node named {node} is running")));
+            }
+            return Ok(socket_path(node));
+        }
+        match nodes().as_slice() {
+            [] => Err(Failure::input("no node is running here")),
+            [node] => Ok(socket_path(node)),
+            several => {
+                let names = several.join(", ");
+                Err(Failure::input(format!("several nodes run here; choose by --node: {names}")))
+            }
+        }
+    }
+}

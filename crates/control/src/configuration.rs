@@ -1,0 +1,81 @@
+//! `POST /v1/configuration`: a node runs by another configuration from now on.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Query, State as Shared};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use weft_node::config::{self, Mistakes};
+
+use crate::answer::Failure;
+use crate::api::{Applied, Mistake};
+use crate::state::State;
+
+/// How long an answer waits for the workers to take a change over, and how
+/// often it looks.
+const SETTLING: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Named {
+    /// What mistakes call the file.
+    file: String,
+}
+
+impl Default for Named {
+    fn default() -> Named {
+        Named { file: "configuration".to_owned() }
+    }
+}
+
+pub(crate) async fn apply(
+    Shared(state): Shared<State>,
+    Query(named): Query<Named>,
+    text: String,
+) -> Result<Json<Applied>, Failure> {
+    let kinds = state.kinds;
+    let read = tokio::task::spawn_blocking(move || config::read(&text, &named.file, kinds));
+    let blueprint = read.await.map_err(|_| Failure::stopped())?.map_err(|mistakes| {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Failure::new(status, "the configuration has mistakes").with_mistakes(listed(mistakes))
+    })?;
+    let warnings = listed(blueprint.warnings.clone());
+    let changed = state
+        .ask(move |agent| agent.apply(blueprint))
+        .await?
+        .map_err(|refused| Failure::new(StatusCode::CONFLICT, refused))?;
+    Ok(Json(Applied {
+        functions_kept: changed.functions_kept,
+        functions_new: changed.functions_new,
+        users_before: changed.users_before,
+        users_now: changed.users_now,
+        settled: settle(&state).await?,
+        warnings,
+    }))
+}
+
+/// Waits until all workers run by the new configuration.
+async fn settle(state: &State) -> Result<bool, Failure> {
+    let mut waited = Duration::ZERO;
+    while waited < SETTLING {
+        if state.ask(|agent| agent.is_settled()).await? {
+            return Ok(true);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        waited += LOOK_EVERY;
+    }
+    Ok(false)
+}
+
+fn listed(mistakes: Mistakes) -> Vec<Mistake> {
+    let listed = mistakes.0.into_iter().map(|mistake| Mistake {
+        file: mistake.file,
+        line: mistake.line,
+        column: mistake.column,
+        message: mistake.message,
+        hint: mistake.hint,
+    });
+    listed.collect()
+}

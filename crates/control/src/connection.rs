@@ -1,0 +1,80 @@
+//! Connections: accepted a few at a time, and ended when they take too long.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+
+/// Connections at once; more of them wait.
+const CONNECTIONS: usize = 32;
+
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(5);
+
+/// Bytes of a request's head.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// How long a connection over TCP may last.
+const REMOTE: Duration = Duration::from_secs(10);
+
+/// Pause after a connection could not be accepted, for example because the
+/// process has too many files open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves on the node's socket.
+pub(crate) async fn serve_local(listener: UnixListener, app: Router) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Ok(place) = places.clone().acquire_owned().await {
+        let Some(stream) = accepted(listener.accept().await).await else { continue };
+        let connection = serve(stream, app.clone(), true);
+        tokio::spawn(async move {
+            connection.await;
+            drop(place);
+        });
+    }
+}
+
+/// Serves over TCP, one request a connection: anybody may be there, so nobody
+/// keeps a place.
+pub(crate) async fn serve_remote(listener: TcpListener, app: Router) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Ok(place) = places.clone().acquire_owned().await {
+        let Some(stream) = accepted(listener.accept().await).await else { continue };
+        let connection = tokio::time::timeout(REMOTE, serve(stream, app.clone(), false));
+        tokio::spawn(async move {
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+}
+
+async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {
+    match accepted {
+        Ok((stream, _)) => Some(stream),
+        Err(error) => {
+            tracing::debug!(%error, "a connection was not accepted");
+            tokio::time::sleep(PAUSE).await;
+            None
+        }
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, keep_alive: bool) {
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES)
+        .keep_alive(keep_alive)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

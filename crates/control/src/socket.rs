@@ -1,0 +1,117 @@
+//! The socket of a node: where it is, and that only one node has it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// Where the sockets of this user's nodes are.
+fn directory() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let user = rustix::process::geteuid();
+    match runtime.filter(|directory| directory.is_absolute()) {
+        Some(directory) => directory.join("weft"),
+        None if user.is_root() => PathBuf::from("/run/weft"),
+        None => PathBuf::from(format!("/tmp/weft-{}", user.as_raw())),
+    }
+}
+
+/// The socket of the node of that name, unless it was given another.
+pub fn socket_path(node: &str) -> PathBuf {
+    directory().join(format!("{node}.sock"))
+}
+
+/// Names of the nodes of this user that run now, in order.
+pub fn nodes() -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory()) else { return Vec::new() };
+    let name = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".sock")?.to_owned();
+        UnixStream::connect(&path).is_ok().then_some(name)
+    };
+    let mut names: Vec<_> = entries.flatten().filter_map(|entry| name(entry.path())).collect();
+    names.sort();
+    names
+}
+
+/// A socket that is ours: no other node can take it before this is dropped or
+/// its process has ended, however that ends.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Why a socket cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("in use")]
+    InUse,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl Claim {
+    /// Takes the socket at `path` and listens there. What a dead node left
+    /// behind is replaced.
+    pub(crate) fn take(path: &Path) -> Result<(Claim, UnixListener), Refused> {
+        make_directory(path)?;
+        let lock = lock(&path.with_extension("lock"))?;
+        match fs::symlink_metadata(path) {
+            Ok(known) if !known.file_type().is_socket() => {
+                let reason = "there is a file of that name, which is not a socket";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, reason).into());
+            }
+            Ok(_) if UnixStream::connect(path).is_ok() => return Err(Refused::InUse),
+            _ => {}
+        }
+        // Under another name until it is ours alone: nobody can connect before
+        // the mode is set, and the rename replaces a dead node's socket.
+        let new = path.with_extension("new");
+        let _ = fs::remove_file(&new);
+        let listener = UnixListener::bind(&new)?;
+        fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+        fs::rename(&new, path)?;
+        Ok((Claim { path: path.to_owned(), _lock: lock }, listener))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // The lock file stays: whoever removed it could let two nodes in.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn lock(path: &Path) -> Result<File, Refused> {
+    let file =
+        OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(Refused::InUse),
+        Err(error) => Err(Refused::Io(error.into())),
+    }
+}
+
+/// Makes the directory of a socket if it is our own one, and sees to it that
+/// nobody else has put one in its place.
+fn make_directory(path: &Path) -> io::Result<()> {
+    let own = directory();
+    if path.parent() != Some(&own) {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(&own)?;
+    let known = fs::symlink_metadata(&own)?;
+    if known.is_dir() && known.uid() == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let reason = format!("{} belongs to somebody else", own.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+}

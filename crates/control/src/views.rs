@@ -1,0 +1,51 @@
+//! `GET /v1/…`: what the node shows of itself.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State as Shared};
+use weft_node::show::{Snapshot, UserView};
+
+use crate::answer::Failure;
+use crate::api::Page;
+use crate::state::State;
+
+/// Longest wait for a worker to say what its contexts hold.
+const CONTEXTS: Duration = Duration::from_secs(2);
+
+pub(crate) async fn snapshot(Shared(state): Shared<State>) -> Result<Json<Snapshot>, Failure> {
+    Ok(Json(state.ask(|agent| agent.snapshot()).await?))
+}
+
+pub(crate) async fn paths(Shared(state): Shared<State>) -> Result<String, Failure> {
+    state.ask(|agent| agent.paths()).await
+}
+
+pub(crate) async fn users(
+    Shared(state): Shared<State>,
+    Query(page): Query<Page>,
+) -> Result<Json<Vec<UserView>>, Failure> {
+    let count = page.count.min(Page::MOST);
+    Ok(Json(state.ask(move |agent| agent.users(page.first, count)).await?))
+}
+
+/// One user, with what its contexts hold.
+pub(crate) async fn user(
+    Shared(state): Shared<State>,
+    Path(name): Path<String>,
+) -> Result<Json<UserView>, Failure> {
+    let unknown = Failure::unknown(format!("no user {name}"));
+    let asked = state.ask(move |agent| {
+        let (at, contexts) = agent.contexts_of(&name)?;
+        Some((agent.users(at, 1).pop()?, contexts))
+    });
+    let (mut view, contexts) = asked.await?.ok_or(unknown)?;
+    let waiting = tokio::task::spawn_blocking(move || contexts.recv_timeout(CONTEXTS));
+    let contexts = waiting.await.ok().and_then(Result::ok).ok_or(Failure::stopped())?;
+    let owned = |values: Vec<(&str, u64)>| {
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    };
+    view.contexts =
+        contexts.into_iter().map(|(function, values)| (function, owned(values))).collect();
+    Ok(Json(view))
+}
