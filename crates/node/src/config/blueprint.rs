@@ -72,7 +72,17 @@ pub struct Workers {
 }
 
 /// What a worker does while there is nothing to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Polling {
     /// It asks again at once: lowest delay, a whole core.
@@ -94,7 +104,17 @@ pub struct Memory {
 }
 
 /// How a packet finds its next hop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Forwarding {
     /// Rules are compiled to paths: what a user's tags decide is decided before

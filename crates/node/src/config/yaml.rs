@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use weft_dpdk::PortOptions;
 
 use super::blueprint::{Forwarding, Polling};
 use super::values::{Entries, Ip, Ipv4, Ipv6, Mac, NameOrNumber, Subnet};
@@ -15,6 +16,7 @@ pub const DEFAULT_NETWORK: &str = "default";
 /// packets between them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Node")]
 pub struct NodeFile {
     /// Version of this format.
     #[serde(rename = "apiVersion")]
@@ -144,7 +146,7 @@ pub struct Port {
     pub mac: Option<Mac>,
     /// Longest IP packet, in bytes.
     #[serde(default = "default_mtu")]
-    #[schemars(range(min = 68))]
+    #[schemars(range(min = 68, max = PortOptions::MAX_MTU))]
     pub mtu: u16,
     /// Own addresses with the prefix lengths of their subnets. They make the
     /// port routed.

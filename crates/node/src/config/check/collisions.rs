@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::super::blueprint::{PortPlan, UserKey};
-use super::super::locate::Source;
-use super::super::yaml::Users;
 use super::keys::Located;
+use crate::config::blueprint::{PortPlan, UserKey};
+use crate::config::locate::Source;
+use crate::config::yaml::Users;
 
 /// Where keys that can collide lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

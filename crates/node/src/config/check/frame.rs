@@ -1,9 +1,9 @@
 //! Workers, memory and limits.
 
-use super::super::blueprint::{Limits, Memory, PortPlan, Workers};
-use super::super::locate::Source;
-use super::super::yaml::{LimitsFile, MemoryFile, NodeFile, WorkersFile};
 use super::within;
+use crate::config::blueprint::{Limits, Memory, PortPlan, Workers};
+use crate::config::locate::Source;
+use crate::config::yaml::{LimitsFile, MemoryFile, NodeFile, WorkersFile};
 
 /// Most workers of a node.
 pub(super) const WORKERS: u32 = 64;
@@ -56,7 +56,7 @@ pub(super) fn memory(file: &MemoryFile, ports: &[PortPlan], source: &mut Source<
 
 pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {
     let bearers =
-        |user: &super::super::yaml::Users| u64::from(user.count) * user.bearers.len() as u64;
+        |user: &crate::config::yaml::Users| u64::from(user.count) * user.bearers.len() as u64;
     let users: u64 = file.users.iter().map(|user| u64::from(user.count)).sum();
     let bearers: u64 = file.users.iter().map(bearers).sum();
     let LimitsFile { kept_packets, neighbours, .. } = file.limits;

@@ -4,12 +4,12 @@ use weft_compose::{Instance, Kind, Settings, SlotShift};
 use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
 use weft_rules::RuleSet;
 
-use super::super::blueprint::FunctionPlan;
-use super::super::locate::Source;
-use super::super::values::Entries;
-use super::super::wording::Complaint;
-use super::super::yaml::{self, NodeFile};
 use super::names;
+use crate::config::blueprint::FunctionPlan;
+use crate::config::locate::Source;
+use crate::config::values::Entries;
+use crate::config::wording::Complaint;
+use crate::config::yaml::{self, NodeFile};
 
 /// Time-stamp counter of the instances on trial; none of them runs.
 const TRIAL_HZ: u64 = 1_000_000_000;

@@ -3,11 +3,11 @@
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::super::blueprint::UserKey;
-use super::super::locate::Source;
-use super::super::values::{Ip, Ipv4, Ipv6, NameOrNumber};
-use super::super::yaml::{DEFAULT_NETWORK, Flow, Match, Users};
 use super::users::Scene;
+use crate::config::blueprint::UserKey;
+use crate::config::locate::Source;
+use crate::config::values::{Ip, Ipv4, Ipv6, NameOrNumber};
+use crate::config::yaml::{DEFAULT_NETWORK, Flow, Match, Users};
 
 /// VLAN identifiers that name a VLAN (IEEE 802.1Q-2022 table 9-2).
 const VLANS: std::ops::RangeInclusive<u16> = 1..=4094;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::locate::Source;
-use super::super::yaml::NodeFile;
+use crate::config::locate::Source;
+use crate::config::yaml::NodeFile;
 
 /// Longest name.
 const LENGTH: usize = 63;

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use weft_dpdk::PortOptions;
 use weft_function::Direction;
 
-use super::super::blueprint::PortPlan;
-use super::super::locate::Source;
-use super::super::values::{Ip, Mac, Subnet};
-use super::super::yaml::{self, NodeFile, Port};
 use super::{names, within};
+use crate::config::blueprint::PortPlan;
+use crate::config::locate::Source;
+use crate::config::values::{Ip, Mac, Subnet};
+use crate::config::yaml::{self, NodeFile, Port};
 
 /// Least MTU of a link that carries IPv6 (RFC 8200 §5).
 const IPV6_MTU: u16 = 1280;

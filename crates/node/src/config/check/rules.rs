@@ -6,11 +6,11 @@ use weft_rules::{
     TAG_SLOTS, TagKind, TagSpec, Vocabulary,
 };
 
-use super::super::blueprint::{Blueprint, PortPlan};
-use super::super::locate::Source;
-use super::super::mistake::{Mistake, Position};
-use super::super::yaml::NodeFile;
 use super::functions::Functions;
+use crate::config::blueprint::{Blueprint, PortPlan};
+use crate::config::locate::Source;
+use crate::config::mistake::{Mistake, Position};
+use crate::config::yaml::NodeFile;
 
 /// Where the rules stand in the file.
 const RULES: &str = "rules";

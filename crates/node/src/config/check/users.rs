@@ -7,15 +7,15 @@ use weft_dpdk::TAG_SLOTS;
 use weft_function::{TagSlot, TagValues};
 use weft_rules::NO_CHAIN;
 
-use super::super::blueprint::{BearerPlan, GroupPlan, PortPlan, UserPlan};
-use super::super::locate::Source;
-use super::super::values::NameOrNumber;
-use super::super::yaml::{NodeFile, Users};
 use super::collisions::Collisions;
 use super::functions::{Functions, Whose};
 use super::keys::{self, Located};
 use super::names;
 use super::rules::Rules;
+use crate::config::blueprint::{BearerPlan, GroupPlan, PortPlan, UserPlan};
+use crate::config::locate::Source;
+use crate::config::values::NameOrNumber;
+use crate::config::yaml::{NodeFile, Users};
 
 /// Tags that are not the users': the first ones of every node.
 const OWN_TAGS: [TagSlot; 3] = [TagSlot::DIRECTION, TagSlot::CHAIN, TagSlot::NETWORK];

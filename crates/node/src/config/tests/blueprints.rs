@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_function::{Direction, TagSlot, TagValues};
 use weft_rules::NO_CHAIN;
 
-use super::super::{Forwarding, Limits, Memory, Polling, UserKey, Workers};
 use super::{NODE, edited, plan};
+use crate::config::{Forwarding, Limits, Memory, Polling, UserKey, Workers};
 
 #[test]
 fn what_is_left_out_has_its_default() {

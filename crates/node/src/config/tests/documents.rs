@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::super::{load, locate::Source};
 use super::{NODE, kinds, said};
+use crate::config::{load, locate::Source};
 
 /// What is said of a file of these bytes, with the name of the file cut off.
 fn loaded(bytes: &[u8]) -> String {

@@ -2,7 +2,7 @@
 
 use weft_functions::KINDS;
 
-use super::super::{Blueprint, read, schema};
+use crate::config::{Blueprint, read, schema};
 
 /// Names and texts of the examples.
 pub(super) const EXAMPLES: [(&str, &str); 3] = [

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::read;
 use super::examples::EXAMPLES;
 use super::{NODE, kinds};
+use crate::config::read;
 
 /// One change: at a place, so many bytes are replaced by others.
 fn edit() -> impl Strategy<Value = (prop::sample::Index, usize, String)> {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::schema;
 use super::kinds;
+use crate::config::schema;
 
 /// The paths of all keys that a schema knows; `*` stands for a name of the
 /// user's, or for an item of a list.
@@ -79,6 +79,8 @@ fn every_key_has_a_description_and_defaults_are_told() {
     }
     assert_eq!(schema["$defs"]["Port"]["properties"]["mtu"]["default"], 1500);
     assert_eq!(schema["$defs"]["Workers"]["properties"]["maxSleep"]["default"], 100);
+    assert_eq!(schema["$defs"]["Workers"]["properties"]["polling"]["default"], "adaptive");
+    assert_eq!(schema["properties"]["forwarding"]["default"], "compiled");
 }
 
 #[test]
