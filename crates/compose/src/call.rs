@@ -8,7 +8,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrayvec::ArrayVec;
-use weft_dpdk::{Annotations, Batch, Pool};
+use weft_dpdk::{Annotations, Batch, Packet, Pool};
 use weft_function::{
     ConfigError, ContextError, Emit, Reason, Scope, Setup, UserPlaneFunction, Verdict,
 };
@@ -47,6 +47,7 @@ impl<F: UserPlaneFunction> Called<F> {
         }
     }
 
+    #[inline]
     fn prefetch(&self, packets: &Batch, selected: Positions) {
         let bytes = self.contexts.capacity() * size_of::<F::Context>();
         if bytes >= PREFETCH_BYTES {
@@ -58,6 +59,7 @@ impl<F: UserPlaneFunction> Called<F> {
 
     /// Handles what is left in `remaining`, taking each packet out of it once
     /// it is done.
+    #[inline]
     fn process(
         &mut self,
         packets: &mut Batch,
@@ -65,21 +67,38 @@ impl<F: UserPlaneFunction> Called<F> {
         emit: &mut Emit<'_>,
         verdicts: &mut Verdicts<'_>,
     ) {
-        while let Some(position) = remaining.lowest() {
-            // A context of no size is the same for all: no need to find it.
-            let slot = match size_of::<F::Context>() {
-                0 => 0,
-                _ => self.slot(packets[position].annotations()),
-            };
-            if let Some(context) = self.contexts.get_mut(slot) {
-                emit.at(position);
-                match self.function.process(&mut packets[position], context, emit) {
-                    Verdict::Forward => {}
-                    Verdict::Drop(reason) => verdicts.drop(position, self.kind.drops, reason),
-                    Verdict::Keep => verdicts.keep(position, self.kind.drops, emit),
-                }
+        // Mostly all packets of a burst take the same way: a plain loop then.
+        if *remaining == Positions::first(packets.len()) {
+            for (position, packet) in packets.iter_mut().enumerate() {
+                self.handle(position, packet, emit, verdicts);
+                remaining.remove(position);
             }
+        }
+        while let Some(position) = remaining.lowest() {
+            self.handle(position, &mut packets[position], emit, verdicts);
             remaining.remove(position);
+        }
+    }
+
+    #[inline(always)]
+    fn handle(
+        &mut self,
+        position: usize,
+        packet: &mut Packet,
+        emit: &mut Emit<'_>,
+        verdicts: &mut Verdicts<'_>,
+    ) {
+        // A context of no size is the same for all: no need to find it.
+        let slot = match size_of::<F::Context>() {
+            0 => 0,
+            _ => self.slot(packet.annotations()),
+        };
+        let Some(context) = self.contexts.get_mut(slot) else { return };
+        emit.at(position);
+        match self.function.process(packet, context, emit) {
+            Verdict::Forward => {}
+            Verdict::Drop(reason) => verdicts.drop(position, self.kind.drops, reason),
+            Verdict::Keep => verdicts.keep(position, self.kind.drops, emit),
         }
     }
 }

@@ -101,6 +101,9 @@ pub struct Element {
     /// The order in which packets leave; empty when it is that of positions.
     order: ArrayVec<u8, { Batch::CAPACITY }>,
     outcome: Outcome,
+    /// Lengths of the packets as they entered the element, and their sum.
+    lengths: [u16; Batch::CAPACITY],
+    total: u64,
     way: Way,
 }
 
@@ -114,6 +117,8 @@ impl Element {
             ports_used: ArrayVec::new(),
             order: ArrayVec::new(),
             outcome: Outcome::default(),
+            lengths: [0; Batch::CAPACITY],
+            total: 0,
             way: Way::Interpreted,
         }
     }
@@ -248,12 +253,26 @@ impl Element {
         self.pending.clear();
     }
 
+    /// Notes how long the packets are. Functions count bytes as they came in.
+    #[inline]
+    fn weigh(&mut self, burst: &Burst) {
+        self.total = 0;
+        for (length, packet) in self.lengths.iter_mut().zip(burst.packets.iter()) {
+            *length = packet.len() as u16;
+            self.total += u64::from(*length);
+        }
+    }
+
     /// Visits functions until no packet waits for one.
     fn walk(&mut self, burst: &mut Burst, around: &mut Surroundings<'_>) {
         let states = match &self.plan.forwarding {
             Forwarding::Compiled { program, .. } => program.states.len(),
             Forwarding::Lookup(_) => self.plan.functions.len(),
         };
+        if self.pending.is_empty() {
+            return;
+        }
+        self.weigh(burst);
         let mut visits_left = states + LOOP_VISITS;
         while let Some((state, positions)) = self.pending.pop() {
             if visits_left == 0 {
@@ -304,7 +323,10 @@ impl Element {
         around: &mut Surroundings<'_>,
     ) {
         let at = &mut self.plan.functions[usize::from(function)];
-        let bytes = selected.map(|position| burst.packets[position].len() as u64).sum();
+        let bytes = match selected == Positions::first(burst.packets.len()) {
+            true => self.total,
+            false => selected.map(|position| u64::from(self.lengths[position])).sum(),
+        };
         if let Some(taps) = around.taps {
             taps.at(Point::Before(function), selected, burst);
         }
@@ -554,11 +576,13 @@ impl Element {
         order: Option<usize>,
         around: &mut Surroundings<'_>,
     ) -> Positions {
-        let position = burst.packets.len();
+        let (position, length) = (burst.packets.len(), packet.len() as u16);
         if burst.packets.push(packet).is_err() {
             around.counters.dropped(DropReason::BurstFull, 1);
             return Positions::NONE;
         }
+        self.lengths[position] = length;
+        self.total += u64::from(length);
         around.counters.emitted.add(1);
         if let Some(order) = order {
             self.order.insert(order, position as u8);

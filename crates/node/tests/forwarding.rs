@@ -68,8 +68,8 @@ fn rules_see_what_functions_write() {
 #[test]
 fn downlink_packets_find_their_user_by_destination() {
     let mut rig = Rig::new(TWO_CHAINS);
-    rig.send(1, &[udp([198, 51, 100, 1], [10, 0, 0, 3], b"down")]);
-    assert_eq!(payloads(&rig.receive(0)), ["down"]);
+    rig.send(1, &[udp([198, 51, 100, 1], [10, 0, 0, 3], b".0down")]);
+    assert_eq!(payloads(&rig.receive(0)), [".0down"]);
     assert_eq!(rig.tally("full-2"), 103);
 }
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weft_compose::Kind;
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue};
-use weft_function::{
-    ConfigError, ContextError, Emit, Headers, NoSettings, Packet, Position, Reason, Setup,
-    Tag, TagSlot, UserPlaneFunction, Verdict,
-};
 use weft_function::tag::COLOUR;
+use weft_function::{
+    ConfigError, ContextError, Emit, Headers, NoSettings, Packet, Position, Reason, Setup, Tag,
+    TagSlot, UserPlaneFunction, Verdict,
+};
 use weft_node::Node;
 use weft_node::config::{self, Blueprint};
 use weft_wire::{MacAddress, Protocol, ethernet, ipv4, udp};
@@ -240,8 +240,11 @@ pub fn udp_to(
         ..Default::default()
     };
     ip.emit(&mut frame[14..]).unwrap();
-    let header =
-        udp::Repr { source_port: 1000, destination_port: 2000, payload_length: payload.len() as u16 };
+    let header = udp::Repr {
+        source_port: 1000,
+        destination_port: 2000,
+        payload_length: payload.len() as u16,
+    };
     header.emit(&mut frame[34..]).unwrap();
     frame[42..].copy_from_slice(payload);
     let pseudo = ipv4::Packet::new_checked(&frame[14..]).unwrap().pseudo_header();
