@@ -122,9 +122,10 @@ fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, ConfigError>
     let empty = Value::Object(serde_json::Map::new());
     let value = if value.is_null() { &empty } else { value };
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let segments = error.path().iter().map(|segment| match segment {
-            Segment::Seq { index } => index.to_string(),
-            segment => segment.to_string(),
+        let segments = error.path().iter().filter_map(|segment| match segment {
+            Segment::Seq { index } => Some(index.to_string()),
+            Segment::Map { key } | Segment::Enum { variant: key } => Some(key.clone()),
+            Segment::Unknown => None,
         });
         let path = segments.collect::<Vec<_>>().join(".");
         ConfigError::at(path, error.into_inner().to_string())
