@@ -398,6 +398,10 @@ mod tests {
             marker(Value::Null).configure(0, slow, 0, 1).unwrap_err().path,
             "meter.singleRate.committedRate"
         );
+        let word = json!({ "meter": { "singleRate": {
+            "committedRate": "fast", "committedBurst": 1500
+        } } });
+        assert_eq!(error(word).path, "meter.singleRate.committedRate");
         assert_eq!(error(json!({ "drop": "green" })).path, "drop");
         assert_eq!(error(json!({ "meter": { "threeRates": {} } })).path, "meter");
     }

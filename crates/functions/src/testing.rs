@@ -361,6 +361,7 @@ impl Rig {
         burst.packets.push(packet).expect("there is room");
         let mut outcome = Outcome::default();
         self.instance.visit(&mut burst, Positions::first(1), &mut outcome);
+        assert!(outcome.resets.is_empty(), "{} panicked", self.kind.name);
         let reason = self.kind.drops.get(usize::from(outcome.reasons[0])).unwrap_or(&PANIC);
         Seen {
             bytes: burst.packets[0].data().to_vec(),
