@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::{check, ctl, run, schema, show};
+use crate::{check, ctl, replay, run, schema, show};
 
 /// An execution environment for the mobile user plane: ports, small functions,
 /// and the chains that each user's packets take.
@@ -26,6 +26,8 @@ pub enum Command {
     Run(run::Arguments),
     /// Check a configuration and print the paths it is compiled to
     Check(check::Arguments),
+    /// Send captures through the data path of a node
+    Replay(replay::Arguments),
     /// Show what a running node does
     Show(show::Arguments),
     /// Change a running node

@@ -9,18 +9,20 @@ use crate::failure::Failure;
 /// DPDK's own fields, its place in the pool.
 const BUFFER_OVERHEAD: u64 = 640;
 /// Megabytes for what is not packets: DPDK itself, and rings.
-const BASE_MEGABYTES: u64 = 48;
+const BASE_MEGABYTES: u32 = 48;
 /// Megabytes for the queues of a port, and for the rings of a worker.
-const PORT_MEGABYTES: u64 = 2;
+const PORT_MEGABYTES: u32 = 2;
 
-/// Starts the environment for `blueprint`.
+/// Starts the environment for `blueprint`, with room for so many packets of our
+/// own beside those of the node.
 ///
 /// # Errors
 /// When the machine does not have what it takes.
-pub fn start(blueprint: &Blueprint) -> Result<&'static Eal, Failure> {
+pub fn start(blueprint: &Blueprint, packets: u32) -> Result<&'static Eal, Failure> {
     let devices = blueprint.ports.iter().map(|port| &port.device);
+    let own = megabytes(packets);
     let options = EalOptions {
-        memory_megabytes: blueprint.memory.megabytes.unwrap_or_else(|| estimate(blueprint)),
+        memory_megabytes: blueprint.memory.megabytes.unwrap_or_else(|| estimate(blueprint)) + own,
         pci: devices.filter(|device| is_pci_address(device)).cloned().collect(),
         huge_pages: blueprint.memory.huge_pages,
     };
@@ -30,9 +32,12 @@ pub fn start(blueprint: &Blueprint) -> Result<&'static Eal, Failure> {
 /// Megabytes that DPDK needs for a node. Users and contexts do not count: they
 /// lie in the memory of the process.
 fn estimate(blueprint: &Blueprint) -> u32 {
+    let ends = (blueprint.ports.len() + blueprint.workers.count) as u32;
+    BASE_MEGABYTES + megabytes(blueprint.memory.packets) + ends * PORT_MEGABYTES
+}
+
+fn megabytes(packets: u32) -> u32 {
     let buffer = Pool::PACKET_BYTES as u64 + BUFFER_OVERHEAD;
-    let packets = (u64::from(blueprint.memory.packets) * buffer) >> 20;
-    let ends = blueprint.ports.len() + blueprint.workers.count;
-    let megabytes = BASE_MEGABYTES + packets + ends as u64 * PORT_MEGABYTES;
-    u32::try_from(megabytes).unwrap_or(u32::MAX)
+    // The number is below 2^32 megabytes by far.
+    (u64::from(packets) * buffer >> 20) as u32
 }

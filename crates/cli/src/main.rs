@@ -15,6 +15,7 @@ mod failure;
 mod log;
 mod node_file;
 mod output;
+mod replay;
 mod run;
 mod schema;
 mod show;
@@ -43,6 +44,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Ctl(arguments) => ctl::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),

@@ -61,7 +61,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         kinds: KINDS,
     })?;
     let metrics = listening.metrics();
-    let eal = environment::start(&blueprint)?;
+    let eal = environment::start(&blueprint, 0)?;
     let ready = summary(&blueprint, eal);
     let node = Node::build(eal, blueprint)?;
     let serving = listening.serve(node.handle())?;

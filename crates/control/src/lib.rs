@@ -19,6 +19,7 @@ pub mod api;
 pub mod client;
 mod configuration;
 mod connection;
+pub mod pcapng;
 mod server;
 mod socket;
 mod state;
