@@ -20,6 +20,10 @@ use crate::tap::{Point, Sighting, Tap, Watch};
 /// Sightings that wait for whoever watches.
 const SIGHTINGS: usize = 4096;
 
+/// Bits that number the packets of one worker in a tap; those above are the
+/// worker's.
+const PACKETS_BITS: u32 = 48;
+
 /// A tap at work.
 #[derive(Debug)]
 pub struct Watching {
@@ -148,29 +152,31 @@ impl Agent {
         views
     }
 
-    /// Up to `count` users from the `first` on, or the one of that name with
-    /// what its contexts hold; see [`Agent::contexts_of`].
+    /// Up to `count` users from the `first` on, without what their contexts
+    /// hold; see [`Agent::contexts_of`].
     pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
         let users = self.users.iter().skip(first).take(count);
         users
-            .map(|(name, slot, plan)| {
-                let nth = name.strip_prefix(&format!("{}-", plan.name));
-                let nth = nth.and_then(|nth| nth.parse().ok()).unwrap_or(0);
-                let keys = plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect();
-                let worker = self.users.worker_of(slot);
-                UserView { name, slot, worker, keys, tags: self.tag_texts(plan), contexts: vec![] }
+            .map(|(plan, nth, slot)| UserView {
+                name: plan.name_of(nth),
+                slot,
+                worker: self.users.worker_of(slot),
+                keys: plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect(),
+                tags: self.tag_texts(plan),
+                contexts: Vec::new(),
             })
             .collect()
     }
 
     /// Asks the user's worker what the contexts of the user hold. The answer
-    /// comes once the worker has read the question.
+    /// comes once the worker has read the question; the number is the user's
+    /// place in [`Agent::users`].
     pub fn contexts_of(
         &mut self,
         name: &str,
     ) -> Option<(usize, Receiver<Vec<(String, Vec<(&'static str, u64)>)>>)> {
-        let at = self.users.iter().position(|(one, _, _)| one == name)?;
         let user = self.users.slot(name)?;
+        let at = self.users.iter().position(|(_, _, slot)| slot == user)?;
         let (answer, wait) = channel();
         let worker = self.shift.worker(user);
         self.links[worker].send(Command::Show { user, answer });
@@ -234,8 +240,9 @@ impl Agent {
         let (out, sightings) = sync_channel(SIGHTINGS);
         let missed = Arc::new(AtomicU64::new(0));
         self.next_tap += 1;
-        for link in &mut self.links {
-            let tap = Tap::new(watch.clone(), out.clone(), missed.clone());
+        for (worker, link) in self.links.iter_mut().enumerate() {
+            let first = (worker as u64) << PACKETS_BITS;
+            let tap = Tap::new(watch.clone(), first, out.clone(), missed.clone());
             link.send(Command::Tap(self.next_tap, Box::new(tap)));
         }
         Watching { number: self.next_tap, sightings, missed }
@@ -255,8 +262,8 @@ impl Agent {
 
     /// Name of the user at a slot; the slot's number where there is none.
     pub fn user_name(&self, slot: u32) -> String {
-        let named = self.users.iter().find(|(_, one, _)| *one == slot);
-        named.map_or_else(|| format!("#{slot}"), |(name, _, _)| name)
+        let user = self.users.iter().find(|(_, _, one)| *one == slot);
+        user.map_or_else(|| format!("#{slot}"), |(plan, nth, _)| plan.name_of(nth))
     }
 
     /// What a point is called: `access`, `police`, a reason.

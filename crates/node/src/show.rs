@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub emitted: u64,
     /// Fragments made, beyond the packets they were made of.
     pub fragments: u64,
-    /// Packets that functions keep at the moment.
+    /// Panics caught in functions.
     pub panics: u64,
 }
 

@@ -37,7 +37,7 @@ pub enum Point {
 /// What a tap sees of a packet.
 #[derive(Clone, Debug)]
 pub struct Sighting {
-    /// Same for all sightings of one packet by one tap.
+    /// Same for all sightings of one packet by the taps of one [`Agent::watch`](crate::Agent::watch).
     pub packet: u64,
     /// Where it was seen.
     pub point: Point,
@@ -81,10 +81,10 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// A tap that sends what it sees to `out`, and counts in `missed` what does
-    /// not fit there.
-    pub fn new(watch: Watch, out: SyncSender<Sighting>, missed: Arc<AtomicU64>) -> Tap {
-        Tap { watch, out, missed, watched: Positions::NONE, first: 0 }
+    /// A tap that numbers packets from `first` on, sends what it sees to `out`,
+    /// and counts in `missed` what does not fit there.
+    pub fn new(watch: Watch, first: u64, out: SyncSender<Sighting>, missed: Arc<AtomicU64>) -> Tap {
+        Tap { watch, out, missed, watched: Positions::NONE, first }
     }
 
     /// Chooses from the packets at `candidates`, of which it is known how they

@@ -157,11 +157,12 @@ impl Users {
         self.ranges.iter().map(|range| range.slots.len()).sum()
     }
 
-    /// Names, slots and plans of the users, in the order of the configuration.
-    pub fn iter(&self) -> impl Iterator<Item = (String, u32, &UserPlan)> + '_ {
+    /// Plan, number among the users of the plan, and slot of each user, in the
+    /// order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = (&UserPlan, u32, u32)> + '_ {
         self.ranges.iter().flat_map(|range| {
             let slots = range.slots.iter().enumerate();
-            slots.map(|(nth, slot)| (range.plan.name_of(nth as u32), *slot, &range.plan))
+            slots.map(|(nth, slot)| (&range.plan, nth as u32, *slot))
         })
     }
 
