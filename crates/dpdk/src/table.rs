@@ -164,13 +164,14 @@ impl<K: Key> Table<K> {
     pub fn lookup_bulk(&self, keys: &[K], values: &mut [u32]) {
         assert_eq!(keys.len(), values.len(), "one value for each key");
         for (keys, values) in keys.chunks(BURST).zip(values.chunks_mut(BURST)) {
-            let mut homes = [0; BURST];
-            for (home, key) in homes.iter_mut().zip(keys) {
-                *home = self.home(key);
-                prefetch(&self.entries, *home);
+            // The homes wait where the values will be.
+            for (home, key) in values.iter_mut().zip(keys) {
+                let index = self.home(key);
+                *home = index as u32;
+                prefetch(&self.entries, index);
             }
-            for ((value, key), &home) in values.iter_mut().zip(keys).zip(&homes) {
-                *value = self.entries[self.position(home, key)].value;
+            for (value, key) in values.iter_mut().zip(keys) {
+                *value = self.entries[self.position(*value as usize, key)].value;
             }
         }
     }

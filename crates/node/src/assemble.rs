@@ -109,7 +109,7 @@ pub fn assemble(
         let replacement = Replacement {
             plan: Box::new(plan::plan(&blueprint, &rules, &program, classes.tags.len())),
             parts: parts(&blueprint, &functions, number, room, shift)?,
-            classes: classes.tags.clone(),
+            tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
         };
         worker.start_with(Box::new(replacement), &changes);

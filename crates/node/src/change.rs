@@ -68,7 +68,7 @@ impl Agent {
             replacements.push(Box::new(Replacement {
                 plan: Box::new(plan::plan(&new, &rules, &program, classes.tags.len())),
                 parts: self.parts(&new, &functions, worker)?,
-                classes: classes.tags.clone(),
+                tags: plan::tags(&new, &classes.tags),
                 profiles: profiles.clone(),
             }));
         }

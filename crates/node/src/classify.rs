@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use arrayvec::ArrayVec;
 use weft_compose::{Burst, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch};
-use weft_function::{Direction, FlowKey, Headers, Packet, TagSlot};
+use weft_function::{Direction, FlowKey, Headers, Packet};
 use weft_rules::Condition;
 use weft_wire::Protocol;
 
@@ -106,13 +106,25 @@ pub struct Classifier {
     kinds: Kinds,
     /// By the index of the slot at this worker.
     records: Box<[UserRecord]>,
-    /// Tags of each class.
-    classes: Vec<[u32; TAG_SLOTS]>,
+    /// Tags of each class at each port: number `port * classes + class`.
+    tags: Vec<[u32; TAG_SLOTS]>,
+    classes: usize,
     /// Conditions of the dedicated bearers of each profile, from 1 on.
     profiles: Vec<Vec<Condition>>,
     ports: Vec<PortClass>,
     shift: SlotShift,
     worker: usize,
+    scratch: Box<Scratch>,
+}
+
+/// Room for the keys of a burst, made once: clearing it for each burst would
+/// cost as much as the lookup.
+#[derive(Debug)]
+struct Scratch {
+    slots: [u32; Batch::CAPACITY],
+    keys: [u64; Batch::CAPACITY],
+    places: [u8; Batch::CAPACITY],
+    found: [u32; Batch::CAPACITY],
 }
 
 /// How many users and keys a classifier has room for.
@@ -142,22 +154,31 @@ impl Classifier {
             flows: Table::with_capacity(capacity.flows),
             kinds: Kinds::default(),
             records: vec![UserRecord::VACANT; capacity.users].into_boxed_slice(),
-            classes: Vec::new(),
+            tags: Vec::new(),
+            classes: 0,
             profiles: vec![Vec::new()],
             ports,
             shift,
             worker,
+            scratch: Box::new(Scratch {
+                slots: [0; Batch::CAPACITY],
+                keys: [0; Batch::CAPACITY],
+                places: [0; Batch::CAPACITY],
+                found: [0; Batch::CAPACITY],
+            }),
         }
     }
 
-    /// Sets the tags of the classes and the conditions of the bearer profiles.
-    /// Numbers given out before mean the same as they did.
+    /// Sets the tags of the classes and the conditions of the bearer profiles;
+    /// gives back those until now. Numbers given out before mean the same as
+    /// they did.
     pub fn set_classes(
         &mut self,
-        classes: Vec<[u32; TAG_SLOTS]>,
+        tags: Vec<[u32; TAG_SLOTS]>,
         profiles: Vec<Vec<Condition>>,
     ) -> (Vec<[u32; TAG_SLOTS]>, Vec<Vec<Condition>>) {
-        let old = std::mem::replace(&mut self.classes, classes);
+        self.classes = tags.len() / self.ports.len().max(1);
+        let old = std::mem::replace(&mut self.tags, tags);
         (old, std::mem::replace(&mut self.profiles, profiles))
     }
 
@@ -202,25 +223,25 @@ impl Classifier {
     /// `port`, and tags the packets.
     #[inline]
     pub fn classify(
-        &self,
+        &mut self,
         burst: &mut Burst,
         selected: Positions,
         port: u16,
         out: &mut Classified,
     ) {
-        let mut slots = [Table::<u64>::MISS; Batch::CAPACITY];
+        self.scratch.slots[..burst.packets.len()].fill(Table::<u64>::MISS);
         if let Some(class) = self.ports.get(usize::from(port)) {
             let search = Search { port, network: class.network, direction: class.direction };
-            self.look_up(burst, selected, search, &mut slots);
+            self.look_up(burst, selected, search);
         }
         for position in selected {
-            prefetch(&self.records, self.shift.index(slots[position]));
+            prefetch(&self.records, self.shift.index(self.scratch.slots[position]));
         }
         out.elsewhere = Positions::NONE;
         out.unknown = Positions::NONE;
         let mut own = Positions::NONE;
         for position in selected {
-            let slot = slots[position];
+            let slot = self.scratch.slots[position];
             if slot == Table::<u64>::MISS {
                 out.unknown.insert(position);
                 continue;
@@ -246,15 +267,14 @@ impl Classifier {
             let slot = annotations.user;
             let record = self.records.get(self.shift.index(slot)).filter(|record| record.present);
             let port = annotations.port;
-            let (Some(record), Some(class)) = (record, self.ports.get(usize::from(port))) else {
+            let Some(record) = record else {
                 out.unknown.insert(position);
                 continue;
             };
-            if let Some(tags) = self.classes.get(usize::from(record.class)) {
+            let class = usize::from(port) * self.classes + usize::from(record.class);
+            if let Some(tags) = self.tags.get(class) {
                 annotations.tags = *tags;
             }
-            TagSlot::DIRECTION.set(annotations, class.direction as u32);
-            TagSlot::NETWORK.set(annotations, class.network);
             annotations.group = record.group;
             annotations.bearer = slot;
             if record.bearer_profile != 0 {
@@ -280,39 +300,26 @@ impl Classifier {
         }
     }
 
-    fn look_up(
-        &self,
-        burst: &Burst,
-        selected: Positions,
-        search: Search,
-        slots: &mut [u32; Batch::CAPACITY],
-    ) {
+    fn look_up(&mut self, burst: &Burst, selected: Positions, search: Search) {
         let mut rest = selected;
         if self.kinds.flow > 0 {
-            self.look_up_flows(burst, &mut rest, search, slots);
+            self.look_up_flows(burst, &mut rest, search);
         }
-        self.look_up_ipv4(burst, &mut rest, search, slots);
+        self.look_up_ipv4(burst, &mut rest, search);
         if rest.is_empty() {
             return;
         }
         if self.kinds.ipv6_address + self.kinds.ipv6_prefix > 0 {
-            self.look_up_ipv6(burst, &mut rest, search, slots);
+            self.look_up_ipv6(burst, &mut rest, search);
         }
         if self.kinds.vlan + self.kinds.port > 0 {
-            self.look_up_entry(burst, &mut rest, search, slots);
+            self.look_up_entry(burst, &mut rest, search);
         }
     }
 
     #[inline]
-    fn look_up_ipv4(
-        &self,
-        burst: &Burst,
-        rest: &mut Positions,
-        search: Search,
-        slots: &mut [u32; Batch::CAPACITY],
-    ) {
-        let mut keys = [0; Batch::CAPACITY];
-        let mut places = [0u8; Batch::CAPACITY];
+    fn look_up_ipv4(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
+        let Scratch { slots, keys, places, found } = &mut *self.scratch;
         let mut count = 0;
         for position in *rest {
             if let Some(address) = user_ipv4(&burst.packets[position], search.direction) {
@@ -321,9 +328,8 @@ impl Classifier {
                 count += 1;
             }
         }
-        let mut found = [0; Batch::CAPACITY];
         self.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
-        for (slot, place) in found[..count].iter().zip(&places) {
+        for (slot, place) in found[..count].iter().zip(&*places) {
             slots[usize::from(*place)] = *slot;
             if *slot != Table::<u64>::MISS {
                 rest.remove(usize::from(*place));
@@ -331,13 +337,7 @@ impl Classifier {
         }
     }
 
-    fn look_up_ipv6(
-        &self,
-        burst: &Burst,
-        rest: &mut Positions,
-        search: Search,
-        slots: &mut [u32; Batch::CAPACITY],
-    ) {
+    fn look_up_ipv6(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
         let lengths = [(self.kinds.ipv6_address, 128), (self.kinds.ipv6_prefix, 64)];
         for (_, length) in lengths.into_iter().filter(|(users, _)| *users > 0) {
             let mut keys = [[0; 3]; Batch::CAPACITY];
@@ -354,20 +354,14 @@ impl Classifier {
             self.ipv6.lookup_bulk(&keys[..count], &mut found[..count]);
             for (slot, place) in found[..count].iter().zip(&places) {
                 if *slot != Table::<u64>::MISS {
-                    slots[usize::from(*place)] = *slot;
+                    self.scratch.slots[usize::from(*place)] = *slot;
                     rest.remove(usize::from(*place));
                 }
             }
         }
     }
 
-    fn look_up_flows(
-        &self,
-        burst: &Burst,
-        rest: &mut Positions,
-        search: Search,
-        slots: &mut [u32; Batch::CAPACITY],
-    ) {
+    fn look_up_flows(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
         for position in *rest {
             let Some(flow) = burst.packets[position].flow() else { continue };
             let uplink = match search.direction {
@@ -375,25 +369,19 @@ impl Classifier {
                 Direction::Downlink => flow.reversed(),
             };
             if let Some(slot) = self.flows.get(&flow_key(search.network, &uplink)) {
-                slots[position] = slot;
+                self.scratch.slots[position] = slot;
                 rest.remove(position);
             }
         }
     }
 
-    fn look_up_entry(
-        &self,
-        burst: &Burst,
-        rest: &mut Positions,
-        search: Search,
-        slots: &mut [u32; Batch::CAPACITY],
-    ) {
+    fn look_up_entry(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
         for position in *rest {
             let vlan = burst.packets[position].annotations().vlan;
             let by_vlan = || self.narrow.get(&vlan_key(search.port, vlan));
             let slot = by_vlan().or_else(|| self.narrow.get(&port_key(search.port)));
             if let Some(slot) = slot {
-                slots[position] = slot;
+                self.scratch.slots[position] = slot;
                 rest.remove(position);
             }
         }

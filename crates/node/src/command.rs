@@ -70,8 +70,9 @@ pub struct Replacement {
     pub plan: Box<Plan>,
     /// The functions of the plan, in order. The plan has room for them.
     pub parts: Vec<Part>,
-    /// Tags of all classes; numbers given out before keep their meaning.
-    pub classes: Vec<[u32; TAG_SLOTS]>,
+    /// Tags of all classes at all ports, as [`crate::plan::tags`] orders them;
+    /// numbers of classes given out before keep their meaning.
+    pub tags: Vec<[u32; TAG_SLOTS]>,
     /// Conditions of the bearer profiles; numbers keep their meaning.
     pub profiles: Vec<Vec<Condition>>,
 }

@@ -123,9 +123,9 @@ impl Worker {
         });
         self.counters.dropped(DropReason::UserRemoved, lost);
         new.plan = self.element.replace(new.plan, &mut new.parts);
-        (new.classes, new.profiles) = self
+        (new.tags, new.profiles) = self
             .classifier
-            .set_classes(std::mem::take(&mut new.classes), std::mem::take(&mut new.profiles));
+            .set_classes(std::mem::take(&mut new.tags), std::mem::take(&mut new.profiles));
         self.departure.report(Report::Replaced(new));
     }
 

@@ -18,31 +18,44 @@ pub enum Parsed {
     Malformed(DropReason),
 }
 
-/// Parses all packets of a burst that came in at `port`. Returns the IP
-/// packets; `other` is called for each of the rest.
+/// How the packets of a burst divide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sorted {
+    /// IP packets.
+    pub ip: Positions,
+    /// ARP.
+    pub arp: Positions,
+    /// Not to be carried; see [`reason_of`].
+    pub malformed: Positions,
+}
+
+/// Parses all packets of a burst that came in at `port`.
 #[inline]
-pub fn parse_burst(
-    burst: &mut Burst,
-    port: u16,
-    mut other: impl FnMut(usize, Parsed),
-) -> Positions {
-    let count = burst.packets.len();
-    let mut good = Positions::NONE;
-    for position in 0..count {
-        match parse(&mut burst.packets[position], port) {
-            Parsed::Ip => good.insert(position),
-            what => other(position, what),
+pub fn parse_burst(burst: &mut Burst, port: u16) -> Sorted {
+    let mut sorted = Sorted::default();
+    for (position, packet) in burst.packets.iter_mut().enumerate() {
+        match parse(packet, port) {
+            Parsed::Ip => sorted.ip.insert(position),
+            Parsed::Arp => sorted.arp.insert(position),
+            Parsed::Malformed(reason) => {
+                sorted.malformed.insert(position);
+                packet.annotations_mut().state = reason as u32;
+            }
         }
     }
-    good
+    sorted
+}
+
+/// What is wrong with a malformed packet of a burst that was parsed.
+pub fn reason_of(packet: &Packet) -> DropReason {
+    let known = DropReason::ALL.get(packet.annotations().state as usize);
+    known.map_or(DropReason::Segmented, |(reason, ..)| *reason)
 }
 
 /// Parses one packet. All annotations are written, whatever it is.
 #[inline]
 pub fn parse(packet: &mut Packet, port: u16) -> Parsed {
-    if !packet.is_linear() {
-        return Parsed::Malformed(DropReason::Segmented);
-    }
+    let linear = packet.is_linear();
     let (bytes, annotations) = packet.parts_mut();
     *annotations = Annotations {
         user: Annotations::NONE,
@@ -52,6 +65,9 @@ pub fn parse(packet: &mut Packet, port: u16) -> Parsed {
         port,
         ..Annotations::default()
     };
+    if !linear {
+        return Parsed::Malformed(DropReason::Segmented);
+    }
     let Ok(frame) = ethernet::Frame::new_checked(&*bytes) else {
         return Parsed::Malformed(DropReason::EthernetMalformed);
     };

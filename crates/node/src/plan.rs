@@ -8,7 +8,7 @@ use weft_dpdk::{TAG_SLOTS, tsc};
 use weft_function::{ConfigError, Setup, TagSlot};
 use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};
 
-use crate::config::{self, Blueprint, FunctionPlan};
+use crate::config::{self, Blueprint, FunctionPlan, PortPlan};
 use crate::element::{Forwarding, Plan};
 
 /// Hops that the cache of the lookup baseline holds.
@@ -67,19 +67,28 @@ fn translate(tags: &[u32; TAG_SLOTS], old: &Blueprint, new: &Blueprint) -> [u32;
     translated
 }
 
-/// The entries of all ports and classes: that of a class at a port is number
-/// `port * classes + class`.
+/// What packets of each class are tagged with at each port: those of a class at
+/// a port have number `port * classes + class`.
+pub fn tags(blueprint: &Blueprint, classes: &[[u32; TAG_SLOTS]]) -> Vec<[u32; TAG_SLOTS]> {
+    let at_port = |port: &PortPlan| {
+        let (direction, network) = (port.direction as u32, port.network);
+        classes.iter().map(move |class| {
+            let mut tags = *class;
+            tags[TagSlot::DIRECTION.index()] = direction;
+            tags[TagSlot::NETWORK.index()] = network;
+            tags
+        })
+    };
+    blueprint.ports.iter().flat_map(at_port).collect()
+}
+
+/// The entries of all ports and classes, in the order of [`tags`].
 pub fn entries(blueprint: &Blueprint, classes: &[[u32; TAG_SLOTS]]) -> Vec<Entry> {
-    let mut entries = Vec::with_capacity(blueprint.ports.len() * classes.len());
-    for (number, port) in blueprint.ports.iter().enumerate() {
-        for tags in classes {
-            let mut tags = tags.map(Known::Value);
-            tags[TagSlot::DIRECTION.index()] = Known::Value(port.direction as u32);
-            tags[TagSlot::NETWORK.index()] = Known::Value(port.network);
-            entries.push(Entry { port: PortIndex(number as u16), tags });
-        }
-    }
-    entries
+    let known = |(number, tags): (usize, [u32; TAG_SLOTS])| Entry {
+        port: PortIndex((number / classes.len()) as u16),
+        tags: tags.map(Known::Value),
+    };
+    tags(blueprint, classes).into_iter().enumerate().map(known).collect()
 }
 
 /// Compiles the rules of a blueprint for these classes.

@@ -18,7 +18,7 @@ use crate::departure::{Departure, LeftOver};
 use crate::element::{Element, Surroundings};
 use crate::keeper::Keeper;
 use crate::local::Own;
-use crate::parse::{Parsed, parse_burst};
+use crate::parse::{Sorted, parse_burst, reason_of};
 use crate::tap::{Point, Taps};
 
 /// Packets that are received at once. More gains nothing, and a burst has room
@@ -151,22 +151,13 @@ impl Worker {
         let Desk { burst, watch, taps, .. } = &mut self.desk;
         let counters = &*self.counters;
         let count = burst.packets.len();
-        let (mut arp, mut malformed) = (Positions::NONE, [None; Batch::CAPACITY]);
-        let mut bad = Positions::NONE;
-        let mut transit = parse_burst(burst, *port, |position, parsed| match parsed {
-            Parsed::Malformed(reason) => {
-                bad.insert(position);
-                malformed[position] = Some(reason);
-            }
-            _ => arp.insert(position),
-        });
-        for position in bad {
-            if let Some(reason) = malformed[position] {
-                counters.dropped(reason, 1);
-                if let Some(taps) = taps {
-                    taps.admit(one(position), burst);
-                    taps.at(Point::Dropped(reason), one(position), burst);
-                }
+        let Sorted { ip: mut transit, arp, malformed } = parse_burst(burst, *port);
+        for position in malformed {
+            let reason = reason_of(&burst.packets[position]);
+            counters.dropped(reason, 1);
+            if let Some(taps) = taps {
+                taps.admit(one(position), burst);
+                taps.at(Point::Dropped(reason), one(position), burst);
             }
         }
         let (mut local, mut foreign) = (arp, Positions::NONE);

@@ -18,9 +18,23 @@ pub fn sum(bytes: &[u8]) -> u16 {
     for word in words {
         total = add64(total, u64::from_ne_bytes(*word));
     }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    u16::from_be(fold(add64(total, u64::from_ne_bytes(last))))
+    let (pairs, last) = rest.as_chunks::<2>();
+    for pair in pairs {
+        total = add64(total, u64::from(u16::from_ne_bytes(*pair)));
+    }
+    if let [last] = last {
+        total = add64(total, u64::from(u16::from_ne_bytes([*last, 0])));
+    }
+    u16::from_be(fold(total))
+}
+
+/// The [`sum`] of an IPv4 header without options: on the way of every packet,
+/// so without a loop.
+#[inline(always)]
+pub fn sum20(header: &[u8; 20]) -> u16 {
+    let (words, _) = header.as_chunks::<4>();
+    let total: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    u16::from_be(fold(total))
 }
 
 #[inline]

@@ -222,6 +222,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
     #[inline]
     fn header_checksum(&self) -> u16 {
+        if self.header_length() == MIN_HEADER_LENGTH
+            && let Some(header) = self.bytes.as_ref().first_chunk()
+        {
+            return !checksum::sum20(header);
+        }
         checksum::of(self.bytes.as_ref().get(..self.header_length()).unwrap_or_default())
     }
 }
