@@ -1,0 +1,57 @@
+# Two commands: `make demo` shows Weft at work, `make test` runs every check.
+
+# Two jobs, as builds keep to two cores.
+CARGO := cargo
+WEFT := target/release/weft
+
+.PHONY: help demo build test fmt lint unit end-to-end bench-quick fuzz soak clean
+
+help:
+	@echo "make demo         build, then run a node with 1,000 users for some seconds"
+	@echo "make test         every check: format, lint, unit, property, golden, end-to-end"
+	@echo "make bench-quick  what a packet costs, as ratios within one run"
+	@echo "make fuzz         fuzz every parser for a minute each (FUZZ_SECONDS=60)"
+	@echo "make soak         ten minutes of mixed traffic: memory stays flat"
+	@echo "make fmt          format the source"
+
+demo: build
+	$(WEFT) demo
+
+build:
+	@scripts/prepare build
+	$(CARGO) build --release --locked -p weft-cli
+
+test: lint unit end-to-end
+
+lint:
+	@scripts/prepare test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+unit:
+	@scripts/prepare test
+	$(CARGO) test --workspace --locked
+
+end-to-end: build
+	@scripts/prepare test
+	WEFT=$(WEFT) tests/run
+
+bench-quick:
+	@scripts/prepare bench
+	$(CARGO) run --release --locked -p weft-bench --bin bench-quick
+
+FUZZ_SECONDS := 60
+fuzz:
+	@scripts/prepare build
+	scripts/fuzz $(FUZZ_SECONDS)
+
+soak: build
+	@scripts/prepare test
+	WEFT=$(WEFT) SECONDS_LONG=600 tests/end-to-end/memory.sh
+
+fmt:
+	$(CARGO) fmt --all
+
+clean:
+	$(CARGO) clean
