@@ -5,7 +5,7 @@
 pub mod meter;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use weft_function::tag::COLOUR;
 use weft_function::{
     ByteSize, Colour, ConfigError, ContextError, Emit, Fields, Headers, Packet, Rate, Reason,
@@ -38,7 +38,7 @@ pub struct Config {
 }
 
 /// Which packets are dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Dropped {
     /// None: rules may steer by the colour.
