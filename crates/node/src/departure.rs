@@ -73,15 +73,21 @@ impl Departure {
         taps: &mut Option<Box<Taps>>,
         now: u64,
     ) {
-        if let Some(taps) = taps {
-            taps.leaving(port, position, &packet, now);
-        }
         let outlet = &mut self.outlets[usize::from(port)];
+        let before = outlet.batch_mut().len();
         let reports = &mut self.reports;
         // A question that finds no room is asked again by the agent's timers.
         let ask = |address| drop(reports.push(Report::Resolve { port, address }));
         match outlet.send(packet, &self.pool, &self.counters, ask) {
-            Fate::Sent | Fate::Waits => {}
+            Fate::Sent => {
+                if let Some(taps) = taps {
+                    let sent = outlet.batch_mut();
+                    // A burst that was full has left, and another has begun.
+                    let first = if sent.len() > before { before } else { 0 };
+                    sent[first..].iter().for_each(|one| taps.leaving(port, position, one, now));
+                }
+            }
+            Fate::Waits => {}
             Fate::Dropped(reason, owed) => self.refuse(port, reason, owed, |packet, reason| {
                 if let Some(taps) = taps {
                     taps.dropped(reason, position, packet, now);
