@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::{check, ctl, replay, run, schema, show};
+use crate::{capture, check, ctl, replay, run, schema, show, trace};
 
 /// An execution environment for the mobile user plane: ports, small functions,
 /// and the chains that each user's packets take.
@@ -30,6 +30,10 @@ pub enum Command {
     Replay(replay::Arguments),
     /// Show what a running node does
     Show(show::Arguments),
+    /// Follow packets through a running node, step by step
+    Trace(trace::Arguments),
+    /// Capture packets at any place of a running node
+    Capture(capture::Arguments),
     /// Change a running node
     Ctl(ctl::Arguments),
     /// Print JSON schemas of configurations

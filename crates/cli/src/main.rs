@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod capture;
 mod check;
 mod ctl;
 mod environment;
@@ -22,6 +23,8 @@ mod show;
 mod signals;
 mod table;
 mod target;
+mod trace;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -46,6 +49,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Check(arguments) => check::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Show(arguments) => show::run(arguments),
+        Command::Trace(arguments) => trace::run(arguments),
+        Command::Capture(arguments) => capture::run(arguments),
         Command::Ctl(arguments) => ctl::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
     }

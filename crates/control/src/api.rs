@@ -66,3 +66,62 @@ pub struct Applied {
     /// What is probably not meant.
     pub warnings: Vec<Mistake>,
 }
+
+/// Which packets a trace or a capture is of. All that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Question {
+    /// Packets of this user.
+    pub user: Option<String>,
+    /// Packets that came in at this port.
+    pub port: Option<String>,
+    /// Packets for which this condition holds, as rules write it.
+    pub when: Option<String>,
+    /// Only at this place: `port NAME rx`, `port NAME tx`, `before FUNCTION` or
+    /// `after FUNCTION`; everywhere where none is given.
+    pub at: Option<String>,
+    /// So many packets; without an end where none is given.
+    pub count: Option<u64>,
+    /// Most bytes of each packet that are wanted.
+    pub bytes: Option<usize>,
+}
+
+/// One line of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Line {
+    /// A packet at one place.
+    Step(Step),
+    /// The last line.
+    End(End),
+}
+
+/// A packet at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Same for all steps of one packet.
+    pub packet: u64,
+    /// Nanoseconds since the node started.
+    pub time: u64,
+    /// The place.
+    pub place: String,
+    /// Whether the way of the packet ends here.
+    pub last: bool,
+    /// The packet's user, once it is known.
+    pub user: Option<String>,
+    /// The packet's tags, by name.
+    pub tags: Vec<(String, String)>,
+    /// Bytes of the packet.
+    pub length: usize,
+    /// The bytes, or the first of them, in hexadecimal digits.
+    pub bytes: String,
+}
+
+/// How a trace ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Packets that were seen.
+    pub packets: u64,
+    /// Steps that are missing, because they came faster than they were read.
+    pub missed: u64,
+}

@@ -16,14 +16,19 @@
 
 mod answer;
 pub mod api;
+mod capture;
 pub mod client;
 mod configuration;
 mod connection;
+mod metrics;
 pub mod pcapng;
+mod question;
 mod server;
 mod socket;
 mod state;
+mod trace;
 mod views;
+mod watch;
 
 pub use server::{ControlError, Listening, Options, Serving};
 pub use socket::{nodes, socket_path};

@@ -22,7 +22,7 @@ use weft_node::Handle;
 use crate::answer::Failure;
 use crate::socket::{Claim, Refused};
 use crate::state::State;
-use crate::{configuration, connection, views};
+use crate::{capture, configuration, connection, metrics, trace, views};
 
 /// Longest body of a request: that of a configuration file.
 const BODY_BYTES: usize = 4 << 20;
@@ -186,7 +186,9 @@ fn whole_api(state: State) -> Router {
         .route("/v1/paths", get(views::paths))
         .route("/v1/users", get(views::users))
         .route("/v1/users/{name}", get(views::user))
-        .route("/v1/configuration", post(configuration::apply));
+        .route("/v1/configuration", post(configuration::apply))
+        .route("/v1/trace", post(trace::trace))
+        .route("/v1/capture", post(capture::capture));
     bounded(api, state)
 }
 
@@ -195,7 +197,8 @@ fn metrics_only(state: State) -> Router {
 }
 
 fn bounded(api: Router<State>, state: State) -> Router {
-    api.fallback(async || Failure::unknown("there is nothing here; see docs/api.md"))
+    api.route("/metrics", get(metrics::metrics))
+        .fallback(async || Failure::unknown("there is nothing here; see docs/api.md"))
         .layer(from_fn(in_time))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(state)

@@ -1,0 +1,141 @@
+//! `weft trace`: the way of chosen packets through a running node, step by
+//! step.
+
+mod summary;
+
+use std::collections::BTreeMap;
+
+use weft_control::api::{End, Line, Step};
+
+use crate::failure::Failure;
+use crate::output;
+use crate::target::Target;
+use crate::watch::Choice;
+
+/// Ways that are kept until they come to their end; more of them, and the
+/// oldest is printed as it is.
+const KEPT: usize = 1024;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    choice: Choice,
+    /// End after so many packets
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    count: u64,
+    /// Print JSON lines, for programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Prints the ways of packets until enough were seen.
+///
+/// # Errors
+/// When no node answers.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let client = arguments.target.client()?;
+    let question = arguments.choice.question(Some(arguments.count));
+    let mut lines = Lines::default();
+    let mut ways = Ways::default();
+    let mut printed = Ok(());
+    client.stream("/v1/trace", &question, |piece| {
+        printed = match arguments.json {
+            true => output::write(piece),
+            false => lines.take(piece).try_for_each(|line| ways.line(&line)),
+        };
+        printed.is_ok()
+    })?;
+    printed
+}
+
+/// Puts lines together from pieces.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// The lines that are whole with this piece.
+    fn take(&mut self, piece: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+        self.rest.extend_from_slice(piece);
+        let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let whole: Vec<u8> = self.rest.drain(..end).collect();
+        let lines: Vec<_> = whole.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+        lines.into_iter().filter(|line| !line.is_empty())
+    }
+}
+
+/// The ways of packets that have not come to their end. Packets of one burst
+/// pass each place together; here they are told one by one.
+#[derive(Default)]
+struct Ways {
+    ways: BTreeMap<u64, Vec<Step>>,
+    /// Ways that were printed.
+    printed: u64,
+    /// Time of the first step of all.
+    first: Option<u64>,
+}
+
+impl Ways {
+    fn line(&mut self, line: &[u8]) -> Result<(), Failure> {
+        match serde_json::from_slice(line).map_err(Failure::broken)? {
+            Line::Step(step) => self.step(step),
+            Line::End(end) => self.end(end),
+        }
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), Failure> {
+        let (packet, last) = (step.packet, step.last);
+        self.first.get_or_insert(step.time);
+        self.ways.entry(packet).or_default().push(step);
+        if last {
+            return self.print(packet);
+        }
+        match self.ways.first_key_value() {
+            Some((&oldest, _)) if self.ways.len() > KEPT => self.print(oldest),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self, end: End) -> Result<(), Failure> {
+        for packet in self.ways.keys().copied().collect::<Vec<_>>() {
+            self.print(packet)?;
+        }
+        if end.missed > 0 {
+            eprintln!("weft: {} steps are missing: they came too fast", end.missed);
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, packet: u64) -> Result<(), Failure> {
+        let Some(steps) = self.ways.remove(&packet) else { return Ok(()) };
+        self.printed += 1;
+        let since = steps[0].time.saturating_sub(self.first.unwrap_or(0));
+        output::print(&way(self.printed, since, &steps))
+    }
+}
+
+/// A way as text: each step with what has changed since the one before.
+fn way(number: u64, since: u64, steps: &[Step]) -> String {
+    let user = steps.iter().find_map(|step| step.user.as_deref()).unwrap_or("nobody");
+    let seconds = since as f64 / 1e9;
+    let mut text = format!("packet {number} of {user} at {seconds:.6} s\n");
+    let width = steps.iter().map(|step| step.place.len()).max().unwrap_or(0);
+    let mut before: Option<&Step> = None;
+    for step in steps {
+        let later = step.time.saturating_sub(steps[0].time) as f64 / 1e3;
+        let mut changes = Vec::new();
+        let tags = step.tags.iter().filter(|tag| before.is_none_or(|one| !one.tags.contains(tag)));
+        changes.extend(tags.map(|(name, value)| format!("{name}={value}")));
+        if before.is_none_or(|before| before.bytes != step.bytes) {
+            changes.push(format!("{} bytes: {}", step.length, summary::of_hex(&step.bytes)));
+        }
+        let line = format!("  +{later:.1} µs  {:width$}  {}", step.place, changes.join(" "));
+        text.push_str(line.trim_end());
+        text.push('\n');
+        before = Some(step);
+    }
+    text
+}

@@ -1,0 +1,60 @@
+//! `POST /v1/capture`: packets as a pcapng file, with an interface for each
+//! place at which they were seen.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State as Shared;
+use weft_node::Agent;
+use weft_node::tap::Sighting;
+
+use crate::answer::Failure;
+use crate::api::Question;
+use crate::pcapng::Pcapng;
+use crate::state::State;
+use crate::watch::{Record, follow};
+
+pub(crate) async fn capture(
+    Shared(state): Shared<State>,
+    Json(question): Json<Question>,
+) -> Result<Body, Failure> {
+    let uptime = state.ask(|agent| agent.snapshot().uptime).await?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let start = (now.as_nanos() as u64).saturating_sub(uptime);
+    // Writing to memory cannot fail.
+    let file = Pcapng::new(Vec::new()).map_err(Failure::bad)?;
+    follow(state, question, Capture { start, file }).await
+}
+
+struct Capture {
+    /// When the node started, in nanoseconds since the beginning of 1970.
+    start: u64,
+    file: Pcapng<Vec<u8>>,
+}
+
+impl Record for Capture {
+    type Words = String;
+
+    fn words(agent: &Agent, sighting: &Sighting) -> String {
+        agent.point_text(sighting.point)
+    }
+
+    fn begin(&mut self) -> Vec<u8> {
+        std::mem::take(self.file.output())
+    }
+
+    fn write(&mut self, sighting: &Sighting, place: String, piece: &mut Vec<u8>) {
+        let time = self.start + sighting.time;
+        // Writing to memory cannot fail.
+        let _ = self.file.packet(&place, time, sighting.length, &sighting.bytes);
+        piece.append(self.file.output());
+    }
+
+    fn end(&mut self, packets: u64, missed: u64) -> Vec<u8> {
+        if missed > 0 {
+            tracing::warn!(packets, missed, "a capture was read too slowly");
+        }
+        Vec::new()
+    }
+}
