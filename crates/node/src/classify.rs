@@ -95,6 +95,35 @@ pub struct Classified {
     pub unknown: Positions,
 }
 
+impl Entry {
+    const NONE: Entry = Entry { port: 0, class: 0, positions: Positions::NONE };
+}
+
+impl Classified {
+    /// Makes it ready for the next burst.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.elsewhere = Positions::NONE;
+        self.unknown = Positions::NONE;
+    }
+
+    /// Adds a run of packets of one port and class.
+    #[inline]
+    fn add(&mut self, run: Entry) {
+        if run.positions.is_empty() {
+            return;
+        }
+        let same = |entry: &&mut Entry| (entry.port, entry.class) == (run.port, run.class);
+        match self.entries.iter_mut().find(same) {
+            Some(entry) => entry.positions = entry.positions.or(run.positions),
+            None => self.entries.push(run),
+        }
+    }
+}
+
+/// Records of fewer bytes than this stay in the nearest cache by themselves.
+const PREFETCH_BYTES: usize = 24 << 10;
+
 /// The tables of one worker.
 #[derive(Debug)]
 pub struct Classifier {
@@ -234,59 +263,71 @@ impl Classifier {
             let search = Search { port, network: class.network, direction: class.direction };
             self.look_up(burst, selected, search);
         }
-        for position in selected {
-            prefetch(&self.records, self.shift.index(self.scratch.slots[position]));
+        if size_of_val(&*self.records) >= PREFETCH_BYTES {
+            for position in selected {
+                prefetch(&self.records, self.shift.index(self.scratch.slots[position]));
+            }
         }
-        out.elsewhere = Positions::NONE;
-        out.unknown = Positions::NONE;
-        let mut own = Positions::NONE;
+        out.clear();
+        let mut run = Entry::NONE;
         for position in selected {
             let slot = self.scratch.slots[position];
             if slot == Table::<u64>::MISS {
                 out.unknown.insert(position);
                 continue;
             }
-            burst.packets[position].annotations_mut().user = slot;
+            let packet = &mut burst.packets[position];
+            packet.annotations_mut().user = slot;
             match self.shift.worker(slot) == self.worker {
-                true => own.insert(position),
+                true => self.admit_one(packet, position, &mut run, out),
                 false => out.elsewhere.insert(position),
             }
         }
-        self.admit(burst, own, out);
+        out.add(run);
     }
 
-    /// Tags packets whose annotations name a user of this worker, and sorts
-    /// them by port and class. A user that is gone makes its packets unknown.
-    #[inline]
-    pub fn admit(&self, burst: &mut Burst, selected: Positions, out: &mut Classified) {
-        out.entries.clear();
-        let mut run = Entry { port: 0, class: 0, positions: Positions::NONE };
-        for position in selected {
-            let packet = &mut burst.packets[position];
-            let annotations = packet.annotations_mut();
-            let slot = annotations.user;
-            let record = self.records.get(self.shift.index(slot)).filter(|record| record.present);
-            let port = annotations.port;
-            let Some(record) = record else {
-                out.unknown.insert(position);
-                continue;
-            };
-            let class = usize::from(port) * self.classes + usize::from(record.class);
-            if let Some(tags) = self.tags.get(class) {
-                annotations.tags = *tags;
-            }
-            annotations.group = record.group;
-            annotations.bearer = slot;
-            if record.bearer_profile != 0 {
-                self.choose_bearer(packet, record);
-            }
-            if (port, record.class) != (run.port, run.class) {
-                add(&mut out.entries, run);
-                run = Entry { port, class: record.class, positions: Positions::NONE };
-            }
-            run.positions.insert(position);
+    /// Tags the packets of a burst, whose annotations name users of this
+    /// worker, and sorts them by port and class. A user that is gone makes its
+    /// packets unknown.
+    pub fn admit(&self, burst: &mut Burst, out: &mut Classified) {
+        out.clear();
+        let mut run = Entry::NONE;
+        for (position, packet) in burst.packets.iter_mut().enumerate() {
+            self.admit_one(packet, position, &mut run, out);
         }
-        add(&mut out.entries, run);
+        out.add(run);
+    }
+
+    /// Tags one packet, and adds it to `run` or begins another.
+    #[inline(always)]
+    fn admit_one(
+        &self,
+        packet: &mut Packet,
+        position: usize,
+        run: &mut Entry,
+        out: &mut Classified,
+    ) {
+        let annotations = packet.annotations_mut();
+        let (slot, port) = (annotations.user, annotations.port);
+        let record = self.records.get(self.shift.index(slot)).filter(|record| record.present);
+        let Some(record) = record else {
+            out.unknown.insert(position);
+            return;
+        };
+        let class = usize::from(port) * self.classes + usize::from(record.class);
+        if let Some(tags) = self.tags.get(class) {
+            annotations.tags = *tags;
+        }
+        annotations.group = record.group;
+        annotations.bearer = slot;
+        if record.bearer_profile != 0 {
+            self.choose_bearer(packet, record);
+        }
+        if (port, record.class) != (run.port, run.class) {
+            out.add(*run);
+            *run = Entry { port, class: record.class, positions: Positions::NONE };
+        }
+        run.positions.insert(position);
     }
 
     #[cold]
@@ -327,6 +368,16 @@ impl Classifier {
                 places[count] = position as u8;
                 count += 1;
             }
+        }
+        if count == burst.packets.len() {
+            // All of the burst, so the places are the positions.
+            self.narrow.lookup_bulk(&keys[..count], &mut slots[..count]);
+            for (position, slot) in slots[..count].iter().enumerate() {
+                if *slot != Table::<u64>::MISS {
+                    rest.remove(position);
+                }
+            }
+            return;
         }
         self.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
         for (slot, place) in found[..count].iter().zip(&*places) {
@@ -385,19 +436,6 @@ impl Classifier {
                 rest.remove(position);
             }
         }
-    }
-}
-
-/// Adds a run of one port and class to the entries.
-#[inline]
-fn add(entries: &mut ArrayVec<Entry, { Batch::CAPACITY }>, run: Entry) {
-    if run.positions.is_empty() {
-        return;
-    }
-    let same = |entry: &&mut Entry| (entry.port, entry.class) == (run.port, run.class);
-    match entries.iter_mut().find(same) {
-        Some(entry) => entry.positions = entry.positions.or(run.positions),
-        None => entries.push(run),
     }
 }
 

@@ -96,6 +96,13 @@ impl Departure {
         }
     }
 
+    /// Sends a whole burst out of `port`, if there is nothing to do to its
+    /// packets. False when there is; nothing has happened then.
+    #[inline]
+    pub fn send_whole(&mut self, port: u16, packets: &mut Batch) -> bool {
+        self.outlets[usize::from(port)].send_whole(packets, &self.counters)
+    }
+
     /// Counts a packet that cannot leave, and gives the agent the one whose
     /// sender is owed an answer.
     #[cold]

@@ -6,12 +6,11 @@ use std::net::IpAddr;
 
 use weft_dpdk::{Batch, Packet, Pool, Producer, Table, TxQueue};
 use weft_function::{Headers, IpMut};
-use weft_wire::ethernet;
-use weft_wire::{EtherType, MacAddress};
+use weft_wire::{EtherType, MacAddress, ethernet, ipv4};
 
 use crate::command::Punt;
 use crate::counters::{DropReason, WorkerCounters};
-use crate::fragment::fragments;
+use crate::fragment::{Fragments, fragments};
 
 /// Packets that wait at one port for the MAC addresses of their next hops.
 const WAITING: usize = 256;
@@ -250,7 +249,7 @@ impl Outlet {
         let data = packet.data();
         let end = (ethernet::HEADER_LENGTH + packet.ip_length()).min(data.len());
         let (link, network) = data[..end].split_at(ethernet::HEADER_LENGTH);
-        let Ok(fragments) = fragments(network, self.mtu) else {
+        let Some(fragments) = pieces(network, self.mtu) else {
             return Fate::Dropped(DropReason::PacketTooBig, Some((packet, Punt::TooBig)));
         };
         for (number, fragment) in fragments.enumerate() {
@@ -294,24 +293,23 @@ impl Outlet {
         let _ = self.batch.push(packet);
     }
 
+    /// Sends a whole burst as it is, at a transparent port, if no packet is
+    /// longer than the MTU. False, and nothing happens, otherwise.
+    #[inline]
+    pub fn send_whole(&mut self, packets: &mut Batch, counters: &WorkerCounters) -> bool {
+        let fits = |packet: &Packet| packet.ip_length() <= usize::from(self.mtu);
+        let whole = self.routed.is_none() && self.batch.is_empty() && packets.iter().all(fits);
+        if whole {
+            hand_to_device(&mut self.way, self.port, packets, counters);
+        }
+        whole
+    }
+
     /// Hands the burst to the device. What it does not take is dropped.
     #[inline]
     pub fn flush(&mut self, counters: &WorkerCounters) {
-        if self.batch.is_empty() {
-            return;
-        }
-        let (offered, bytes) = (self.batch.len(), total_bytes(&self.batch));
-        let (taken, reason) = match &mut self.way {
-            Way::Queue(queue) => (queue.transmit(&mut self.batch), DropReason::PortFull),
-            Way::Worker(ring) => (ring.send(&mut self.batch), DropReason::WorkerRingFull),
-        };
-        let lost = total_bytes(&self.batch);
-        if matches!(self.way, Way::Queue(_)) {
-            counters.ports[usize::from(self.port)].transmitted.add(taken, bytes - lost);
-        }
-        if taken < offered {
-            counters.dropped(reason, offered - taken);
-            self.batch.clear();
+        if !self.batch.is_empty() {
+            hand_to_device(&mut self.way, self.port, &mut self.batch, counters);
         }
     }
 
@@ -375,8 +373,32 @@ impl Routed {
 }
 
 #[inline]
+fn hand_to_device(way: &mut Way, port: u16, batch: &mut Batch, counters: &WorkerCounters) {
+    let (offered, bytes) = (batch.len(), total_bytes(batch));
+    let (taken, reason) = match way {
+        Way::Queue(queue) => (queue.transmit(batch), DropReason::PortFull),
+        Way::Worker(ring) => (ring.send(batch), DropReason::WorkerRingFull),
+    };
+    if matches!(way, Way::Queue(_)) {
+        let sent = bytes - total_bytes(batch);
+        counters.ports[usize::from(port)].transmitted.add(taken, sent);
+    }
+    if taken < offered {
+        counters.dropped(reason, offered - taken);
+        batch.clear();
+    }
+}
+
+#[inline]
 fn total_bytes(batch: &Batch) -> u64 {
     batch.iter().map(|packet| packet.len() as u64).sum()
+}
+
+/// Fragments of an IP packet, unless its sender forbids them (RFC 791 §3.2) or
+/// is the only one who may make them (RFC 8200 §4.5).
+fn pieces(packet: &[u8], mtu: u16) -> Option<Fragments> {
+    let ip = ipv4::Packet::new_checked(packet).ok()?;
+    if ip.dont_fragment() { None } else { fragments(packet, mtu).ok() }
 }
 
 /// False when the packet has no hop left.

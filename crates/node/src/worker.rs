@@ -244,6 +244,13 @@ impl Worker {
             // Nearly always: one port, arrival order.
             (&[port], None) => {
                 let leaving = self.element.leaving(port);
+                if leaving == Positions::first(count)
+                    && taps.is_none()
+                    && self.departure.send_whole(port, &mut burst.packets)
+                {
+                    watch.lap(&self.counters.stages[Stage::Transmit as usize], count);
+                    return;
+                }
                 for (position, packet) in burst.packets.drain().enumerate() {
                     if leaving.contains(position) {
                         self.departure.send(port, position, packet, taps, burst.now);
@@ -295,9 +302,7 @@ impl Worker {
             if let Some(taps) = taps {
                 taps.begin();
             }
-            classified.unknown = Positions::NONE;
-            classified.elsewhere = Positions::NONE;
-            self.classifier.admit(burst, all, classified);
+            self.classifier.admit(burst, classified);
             watch.lap(&self.counters.stages[Stage::Classify as usize], count);
             if taps.is_some() || !classified.unknown.is_empty() {
                 self.after_classification(all);
