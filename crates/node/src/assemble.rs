@@ -1,6 +1,7 @@
 //! Puts a node together from its blueprint: ports, rings, workers, agent.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
@@ -117,10 +118,11 @@ pub fn assemble(
         links.push(link);
     }
     let neighbours = blueprint.limits.neighbours as usize;
+    let own: Arc<[_]> = own_addresses(&blueprint).collect();
     let stations = ports.into_iter().zip(&blueprint.ports).enumerate();
     let stations = stations
         .map(|(number, (open, plan))| {
-            Station::new(number as u16, plan, open.mac, open.port, neighbours)
+            Station::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
         })
         .collect();
     let (ask, requests) = channel();
@@ -171,6 +173,11 @@ fn open_ports(eal: &Eal, blueprint: &Blueprint, pool: &Pool) -> Result<Vec<OpenP
         Ok(OpenPort { port, mac })
     };
     blueprint.ports.iter().enumerate().map(open).collect()
+}
+
+/// Addresses of the node, at any port.
+fn own_addresses(blueprint: &Blueprint) -> impl Iterator<Item = IpAddr> {
+    blueprint.ports.iter().flat_map(|port| &port.addresses).map(|(address, _)| *address)
 }
 
 fn function_entries(blueprint: &Blueprint) -> Vec<FunctionEntry> {
@@ -307,8 +314,7 @@ impl Shared<'_> {
     /// The receive queues that a worker polls.
     fn inlets(&self, number: usize) -> Vec<Inlet> {
         let count = self.blueprint.workers.count;
-        let addresses: Vec<_> =
-            self.blueprint.ports.iter().flat_map(|port| &port.addresses).map(|one| one.0).collect();
+        let addresses: Vec<_> = own_addresses(self.blueprint).collect();
         let mut inlets = Vec::new();
         for (port, (open, plan)) in self.ports.iter().zip(&self.blueprint.ports).enumerate() {
             let own = Own { mac: open.mac, addresses: addresses.clone() };

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use weft_dpdk::{Annotations, Packet, Pool, Port, PortStatistics};
 use weft_function::Headers;
@@ -25,6 +26,8 @@ pub struct Station {
     port: Port,
     mac: MacAddress,
     mtu: u16,
+    /// Addresses of the node, at any port.
+    own: Arc<[IpAddr]>,
     /// None at a port without addresses.
     neighbours: Option<Neighbours>,
     errors: RateLimit,
@@ -43,12 +46,14 @@ enum Outgoing {
 }
 
 impl Station {
-    /// The station of an open port with this MAC address.
+    /// The station of an open port with this MAC address, at a node with these
+    /// addresses.
     pub fn new(
         number: u16,
         plan: &PortPlan,
         mac: MacAddress,
         port: Port,
+        own: Arc<[IpAddr]>,
         capacity: usize,
     ) -> Station {
         let permanent: Vec<_> =
@@ -65,6 +70,7 @@ impl Station {
             port,
             mac,
             mtu: plan.mtu,
+            own,
             neighbours,
             errors: RateLimit::new(rate(ERRORS.0), rate(ERRORS.1)),
             events: Vec::new(),
@@ -147,8 +153,9 @@ impl Station {
         {
             return;
         }
-        let link = neighbours.link();
-        let answered = answer_echo(packet.data_mut(), network, |address| link.is_own(address));
+        let (link, own) = (neighbours.link(), &self.own);
+        let is_own = |address| link.is_own(address) || own.contains(&address);
+        let answered = answer_echo(packet.data_mut(), network, is_own);
         if answered.is_ok() {
             self.outgoing.push(Outgoing::Frame(packet.data().to_vec()));
         }
