@@ -6,7 +6,7 @@ mod common;
 mod dscp_remark;
 
 use common::testing::{NETWORK, Rig, Spec};
-use common::{blocks, page};
+use common::{Example, blocks, headings, page};
 use serde_json::{Value, json};
 use weft_compose::Kind;
 use weft_wire::{Dscp, ipv4, ipv6};
@@ -45,6 +45,19 @@ fn the_guide_knows_the_registry() {
         rest = &rest[at + line.len()..];
     }
     assert_eq!(diff.lines().filter(|line| line.starts_with('+')).count(), 2);
+}
+
+#[test]
+fn the_page_in_the_guide_is_like_the_others() {
+    let guide = page("writing-a-function.md");
+    let (_, rest) = guide.split_once("````markdown\n").expect("a page");
+    let (shown, _) = rest.split_once("````").expect("its end");
+    assert_eq!(headings(shown), headings(&page("functions/pass.md")));
+    let mut rig = Example::on(shown, &Kind::of::<dscp_remark::DscpRemark>()).rig();
+    rig.send(&Spec::udp(b"payload"));
+    for (name, _) in rig.instance.show(0) {
+        assert!(shown.contains(&format!("| `{name}` |")), "{name}");
+    }
 }
 
 fn remark(config: Value) -> Rig {

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Example, page};
+use common::{Example, headings, page};
 use serde_json::Value;
 use weft_compose::Kind;
 use weft_functions::KINDS;
@@ -66,6 +66,18 @@ fn mappings<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
 
 fn schemas(kind: &Kind) -> [Value; 2] {
     [kind.config_schema().to_value(), kind.settings_schema().to_value()]
+}
+
+#[test]
+fn all_pages_have_the_same_headings() {
+    for kind in KINDS {
+        let page = page(&format!("functions/{}.md", kind.name));
+        assert!(page.starts_with(&format!("# `{}`\n\n", kind.name)), "{}", kind.name);
+        let wanted = ["Configuration", "Settings", "Tags", "Drop reasons", "Context", "Example"];
+        let mut found = headings(&page).into_iter();
+        let all = wanted.iter().all(|wanted| found.any(|heading| &heading[3..] == *wanted));
+        assert!(all, "{}: {wanted:?}", kind.name);
+    }
 }
 
 #[test]

@@ -32,6 +32,11 @@ pub fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
+/// The headings of a function's page.
+pub fn headings(page: &str) -> Vec<&str> {
+    page.lines().filter(|line| line.starts_with("## ")).collect()
+}
+
 /// How the page of a function shows it in use.
 #[derive(Clone, Debug)]
 pub struct Example {
@@ -44,8 +49,12 @@ pub struct Example {
 impl Example {
     /// Of a function.
     pub fn of(kind: &Kind) -> Example {
-        let page = page(&format!("functions/{}.md", kind.name));
-        let blocks = blocks(&page, "yaml");
+        Example::on(&page(&format!("functions/{}.md", kind.name)), kind)
+    }
+
+    /// On a page of a function.
+    pub fn on(page: &str, kind: &Kind) -> Example {
+        let blocks = blocks(page, "yaml");
         let [block] = &blocks[..] else { panic!("{}: one example is wanted", kind.name) };
         let node: Value = serde_yaml_ng::from_str(block).expect("the example is YAML");
         let functions = node["functions"].as_object().expect("functions by name");
