@@ -8,7 +8,7 @@ use weft_dpdk::tsc;
 use weft_function::{TagSlot, TagValues};
 
 use crate::agent::Agent;
-use crate::command::Command;
+use crate::command::{Command, Shown};
 use crate::config::UserKey;
 use crate::counters::{Counter, DropReason, Stage};
 use crate::plan;
@@ -171,10 +171,7 @@ impl Agent {
     /// Asks the user's worker what the contexts of the user hold. The answer
     /// comes once the worker has read the question; the number is the user's
     /// place in [`Agent::users`].
-    pub fn contexts_of(
-        &mut self,
-        name: &str,
-    ) -> Option<(usize, Receiver<Vec<(String, Vec<(&'static str, u64)>)>>)> {
+    pub fn contexts_of(&mut self, name: &str) -> Option<(usize, Receiver<Shown>)> {
         let user = self.users.slot(name)?;
         let at = self.users.iter().position(|(_, _, slot)| slot == user)?;
         let (answer, wait) = channel();

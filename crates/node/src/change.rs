@@ -65,12 +65,12 @@ impl Agent {
         let functions = self.function_entries(&new);
         let mut replacements = Vec::new();
         for worker in 0..self.links.len() {
-            replacements.push(Box::new(Replacement {
+            replacements.push(Replacement {
                 plan: Box::new(plan::plan(&new, &rules, &program, classes.tags.len())),
                 parts: self.parts(&new, &functions, worker)?,
                 tags: plan::tags(&new, &classes.tags),
                 profiles: profiles.clone(),
-            }));
+            });
         }
         let old_functions: Vec<_> =
             self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
@@ -154,7 +154,7 @@ impl Agent {
 
     /// Gives new instances the settings of users that were there before. An
     /// instance that takes over contexts from one before it gets theirs.
-    fn configure_new(&self, replacements: &mut [Box<Replacement>]) {
+    fn configure_new(&self, replacements: &mut [Replacement]) {
         for (worker, replacement) in replacements.iter_mut().enumerate() {
             for (number, part) in replacement.parts.iter_mut().enumerate() {
                 let Some(instance) = &mut part.instance else { continue };
@@ -167,14 +167,14 @@ impl Agent {
         }
     }
 
-    fn send(&mut self, replacements: Vec<Box<Replacement>>, changes: Changes) {
+    fn send(&mut self, replacements: Vec<Replacement>, changes: Changes) {
         for ((link, replacement), changes) in self.links.iter_mut().zip(replacements).zip(changes) {
             let leaves = |change: &UserChange| {
                 matches!(change, UserChange::Unkey(_) | UserChange::Remove { .. })
             };
             let (leaving, coming): (Vec<_>, Vec<_>) = changes.into_iter().partition(leaves);
             link.send(Command::Users(leaving.into_boxed_slice()));
-            link.send(Command::Replace(replacement));
+            link.send(Command::Replace(Box::new(replacement)));
             link.send(Command::Users(coming.into_boxed_slice()));
             self.changing += 2;
         }

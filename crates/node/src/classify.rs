@@ -9,15 +9,17 @@
 //! Every worker holds the whole table, so that it can tell whose packet it has
 //! received; what hangs on a user beyond the slot lies at the user's own worker.
 
+mod key;
+
 use std::net::{IpAddr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
 use weft_compose::{Burst, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch};
-use weft_function::{Direction, FlowKey, Headers, Packet};
+use weft_function::{Direction, Headers, Packet};
 use weft_rules::Condition;
-use weft_wire::Protocol;
 
+use self::key::{Encoded, Kinds, encode, flow_key, ipv4_key, ipv6_key, port_key, vlan_key};
 use crate::config::UserKey;
 use crate::facts::PacketFacts;
 
@@ -44,16 +46,6 @@ impl UserRecord {
         bearer_profile: 0,
         present: false,
     };
-}
-
-/// Which kinds of keys some user has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kinds {
-    flow: usize,
-    ipv6_address: usize,
-    ipv6_prefix: usize,
-    vlan: usize,
-    port: usize,
 }
 
 /// What the classifier knows of a port.
@@ -457,78 +449,4 @@ fn user_ipv6(packet: &Packet, direction: Direction) -> Option<Ipv6Addr> {
         IpAddr::V6(address) => Some(address),
         IpAddr::V4(_) => None,
     }
-}
-
-/// A key as the tables hold it.
-enum Encoded {
-    Narrow(u64),
-    Ipv6([u64; 3]),
-    Flow([u64; 5]),
-}
-
-fn encode(key: &UserKey) -> Encoded {
-    match *key {
-        UserKey::Ipv4 { network, first } => Encoded::Narrow(ipv4_key(network, first.to_bits())),
-        UserKey::Ipv6 { network, first, prefix_len } => {
-            Encoded::Ipv6(ipv6_key(network, first, prefix_len))
-        }
-        UserKey::Vlan { port, first } => Encoded::Narrow(vlan_key(port as u16, first)),
-        UserKey::Port { port } => Encoded::Narrow(port_key(port as u16)),
-        UserKey::Flow { network, protocol, source, source_port, destination, destination_port } => {
-            let protocol = Protocol(protocol);
-            let flow = FlowKey { source, destination, protocol, source_port, destination_port };
-            Encoded::Flow(flow_key(network, &flow))
-        }
-    }
-}
-
-impl Kinds {
-    fn of(&mut self, key: &UserKey) -> Option<&mut usize> {
-        match key {
-            UserKey::Ipv4 { .. } => None,
-            UserKey::Ipv6 { prefix_len: 64, .. } => Some(&mut self.ipv6_prefix),
-            UserKey::Ipv6 { .. } => Some(&mut self.ipv6_address),
-            UserKey::Vlan { .. } => Some(&mut self.vlan),
-            UserKey::Port { .. } => Some(&mut self.port),
-            UserKey::Flow { .. } => Some(&mut self.flow),
-        }
-    }
-}
-
-/// The highest bits of a narrow key say what it is.
-const VLAN: u64 = 1 << 62;
-const PORT: u64 = 2 << 62;
-
-#[inline(always)]
-fn ipv4_key(network: u32, address: u32) -> u64 {
-    u64::from(network) << 32 | u64::from(address)
-}
-
-fn vlan_key(port: u16, vlan: u16) -> u64 {
-    VLAN | u64::from(port) << 16 | u64::from(vlan)
-}
-
-fn port_key(port: u16) -> u64 {
-    PORT | u64::from(port)
-}
-
-/// Of an address, or of its /64 prefix.
-fn ipv6_key(network: u32, address: Ipv6Addr, prefix_len: u8) -> [u64; 3] {
-    let bits = address.to_bits();
-    let (high, low) = ((bits >> 64) as u64, bits as u64);
-    let low = if prefix_len == 64 { 0 } else { low };
-    [high, low, u64::from(network) << 8 | u64::from(prefix_len)]
-}
-
-fn flow_key(network: u32, flow: &FlowKey) -> [u64; 5] {
-    let words = |address: IpAddr| {
-        let bits = match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(address) => address.to_bits(),
-        };
-        [(bits >> 64) as u64, bits as u64]
-    };
-    let ([a, b], [c, d]) = (words(flow.source), words(flow.destination));
-    let ports = u64::from(flow.source_port) << 16 | u64::from(flow.destination_port);
-    [a, b, c, d, u64::from(network & 0xffff) << 40 | u64::from(flow.protocol.0) << 32 | ports]
 }

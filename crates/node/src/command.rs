@@ -60,7 +60,7 @@ pub enum Command {
         /// Slot of the user.
         user: u32,
         /// Where the answer goes: function, and what it shows.
-        answer: Sender<Vec<(String, Vec<(&'static str, u64)>)>>,
+        answer: Sender<Shown>,
     },
 }
 
@@ -113,6 +113,9 @@ pub enum UserChange {
         slot: u32,
     },
 }
+
+/// What the contexts of a user hold, by function.
+pub type Shown = Vec<(String, Vec<(&'static str, u64)>)>;
 
 /// Settings for one context.
 pub struct Configure {

@@ -157,13 +157,13 @@ impl Keeper {
     }
 
     /// Packets kept in all.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.queues.values().map(VecDeque::len).sum()
     }
 
     /// Drops all that is kept, as the node stops; returns how many packets.
     pub fn clear(&mut self) -> usize {
-        let count = self.len();
+        let count = self.waiting();
         self.queues.clear();
         self.timers.clear();
         count

@@ -1,0 +1,149 @@
+//! What functions ask for beyond a verdict: packets that they send, keep and
+//! release, and timers.
+
+use weft_compose::{Burst, Positions};
+use weft_dpdk::{Batch, Packet};
+use weft_function::{Emission, Position, Scope, What};
+
+use super::{Element, Group, Surroundings, one};
+use crate::counters::DropReason;
+
+impl Element {
+    /// Calls the timer of a function's context; what it emits is put into
+    /// `burst`, to be resumed behind that function.
+    pub fn timer(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        slot: u32,
+        around: &mut Surroundings<'_>,
+    ) {
+        self.clear();
+        let Some(at) = self.plan.functions.get_mut(usize::from(function)) else { return };
+        self.outcome.clear();
+        at.instance.timer(slot, burst.now, &burst.pool, &mut self.outcome);
+        self.note_failures(function, around);
+        for emission in std::mem::take(&mut self.outcome.emissions) {
+            match emission.what {
+                What::Send(packet, _) => {
+                    self.append(burst, packet, None, around);
+                }
+                What::Release(count) => {
+                    let mut left = count;
+                    while left > 0
+                        && let Some(packet) = around.keeper.take(function, slot)
+                    {
+                        self.append(burst, packet, None, around);
+                        left -= 1;
+                    }
+                }
+                What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
+                What::Keep => {}
+            }
+        }
+    }
+
+    /// Does what a function asked for during a visit, in the order it asked.
+    /// Packets that it emitted or released join the group of their parent.
+    #[cold]
+    pub(super) fn emit(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        group: &mut Group,
+        around: &mut Surroundings<'_>,
+    ) {
+        let mut sent_after = [0; Batch::CAPACITY];
+        for Emission { parent, what } in std::mem::take(&mut self.outcome.emissions) {
+            let slot = self.slot(function, &burst.packets[parent]);
+            let mut joining = Positions::NONE;
+            match what {
+                What::Keep => {
+                    if !around.keeper.keep(function, slot, parent) {
+                        self.outcome.kept.remove(parent);
+                        self.outcome.dropped.insert(parent);
+                        self.drop(burst, one(parent), DropReason::KeptFull, around);
+                    }
+                }
+                What::Send(packet, Position::Before) => {
+                    let at = self.order_of(burst, parent);
+                    joining = self.append(burst, packet, Some(at), around);
+                }
+                What::Send(packet, Position::After) => {
+                    sent_after[parent] += 1;
+                    let at = self.order_of(burst, parent) + sent_after[parent];
+                    joining = self.append(burst, packet, Some(at), around);
+                }
+                What::Release(count) => {
+                    let mut left = count;
+                    while left > 0
+                        && let Some(packet) = around.keeper.take(function, slot)
+                    {
+                        let at = self.order_of(burst, parent);
+                        joining = joining.or(self.append(burst, packet, Some(at), around));
+                        left -= 1;
+                    }
+                    while left > 0
+                        && let Some(position) = around.keeper.take_from_burst(function, slot)
+                    {
+                        self.outcome.kept.remove(position);
+                        joining.insert(position);
+                        left -= 1;
+                    }
+                }
+                What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
+            }
+            join(group, parent, joining);
+        }
+    }
+
+    /// Where the packet at `position` stands in the order of leaving.
+    fn order_of(&mut self, burst: &Burst, position: usize) -> usize {
+        if self.order.is_empty() {
+            self.order.extend((0..burst.packets.len()).map(|position| position as u8));
+        }
+        let same = |&one: &u8| usize::from(one) == position;
+        self.order.iter().position(same).unwrap_or(self.order.len())
+    }
+
+    /// Whose context `function` keeps for a packet.
+    fn slot(&self, function: u16, packet: &Packet) -> u32 {
+        let annotations = packet.annotations();
+        match self.plan.functions[usize::from(function)].instance.scope() {
+            Scope::Bearer => annotations.bearer,
+            Scope::User => annotations.user,
+            Scope::Group => annotations.group,
+        }
+    }
+
+    /// Adds a packet to the burst, to leave at that place of the order.
+    fn append(
+        &mut self,
+        burst: &mut Burst,
+        packet: Packet,
+        order: Option<usize>,
+        around: &mut Surroundings<'_>,
+    ) -> Positions {
+        let (position, length) = (burst.packets.len(), packet.len() as u16);
+        if burst.packets.push(packet).is_err() {
+            around.counters.dropped(DropReason::BurstFull, 1);
+            return Positions::NONE;
+        }
+        self.lengths[position] = length;
+        self.total += u64::from(length);
+        around.counters.emitted.add(1);
+        if let Some(order) = order {
+            self.order.insert(order, position as u8);
+        }
+        one(position)
+    }
+}
+
+/// Lets `joining` go on with the packet at `parent`, but for those that go on
+/// by themselves.
+fn join(group: &mut Group, parent: usize, joining: Positions) {
+    let there = group.iter().fold(Positions::NONE, |all, (_, positions)| all.or(*positions));
+    if let Some((_, positions)) = group.iter_mut().find(|(_, set)| set.contains(parent)) {
+        *positions = positions.or(joining.without(there));
+    }
+}
