@@ -26,6 +26,7 @@ test: lint unit end-to-end
 lint:
 	@scripts/prepare test
 	$(CARGO) fmt --all --check
+	rustfmt --check --edition 2024 crates/functions/src/*.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
@@ -50,8 +51,10 @@ soak: build
 	@scripts/prepare test
 	WEFT=$(WEFT) SECONDS_LONG=600 tests/end-to-end/memory.sh
 
+# Modules that the registry of functions declares are named to rustfmt.
 fmt:
 	$(CARGO) fmt --all
+	rustfmt --edition 2024 crates/functions/src/*.rs
 
 clean:
 	$(CARGO) clean

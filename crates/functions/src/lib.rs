@@ -8,30 +8,33 @@
 
 #![forbid(unsafe_code)]
 
-pub mod counter;
-pub mod filter;
-pub mod forward;
-pub mod marker;
-pub mod pass;
+use weft_compose::Kind;
+
 pub mod prefix;
-pub mod rewrite_address;
-pub mod synthetic;
 #[cfg(test)]
 mod testing;
 pub mod text;
 
-use weft_compose::Kind;
+/// Declares the module of each function and lists its kind, so that a function
+/// is one line.
+macro_rules! registry {
+    ($($module:ident::$function:ident),* $(,)?) => {
+        $(pub mod $module;)*
 
-/// All functions, by name. A new one is one more line here.
-pub const KINDS: &[Kind] = &[
-    Kind::of::<counter::Counter>(),
-    Kind::of::<filter::Filter>(),
-    Kind::of::<forward::Forward>(),
-    Kind::of::<marker::Marker>(),
-    Kind::of::<pass::Pass>(),
-    Kind::of::<rewrite_address::RewriteAddress>(),
-    Kind::of::<synthetic::Synthetic>(),
-];
+        /// All functions, by name.
+        pub const KINDS: &[Kind] = &[$(Kind::of::<$module::$function>()),*];
+    };
+}
+
+registry! {
+    counter::Counter,
+    filter::Filter,
+    forward::Forward,
+    marker::Marker,
+    pass::Pass,
+    rewrite_address::RewriteAddress,
+    synthetic::Synthetic,
+}
 
 /// The function of that name.
 pub fn kind(name: &str) -> Option<&'static Kind> {

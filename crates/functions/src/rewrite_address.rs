@@ -15,7 +15,7 @@ use weft_function::{
     TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_wire::checksum::Change;
-use weft_wire::{Protocol, icmpv6, ipv4, ipv6, tcp, udp};
+use weft_wire::{Protocol, icmpv6, ipv4, ipv6, options, tcp, udp};
 
 use crate::prefix::{Address, Masked, Prefix};
 
@@ -135,7 +135,10 @@ impl RewriteAddress {
         let before = (ip.source().to_bits(), ip.destination().to_bits());
         let source = Side { own: context.source_v4(), table: &self.source.v4 };
         let destination = Side { own: context.destination_v4(), table: &self.destination.v4 };
-        let after = replaced(before, &source, &destination, uplink);
+        let mut after = replaced(before, &source, &destination, uplink);
+        if after.1 != before.1 && has_stops_left_v4(&ip) {
+            after.1 = before.1;
+        }
         if after == before {
             return None;
         }
@@ -158,7 +161,7 @@ impl RewriteAddress {
         let source = Side { own: context.source_v6(), table: &self.source.v6 };
         let destination = Side { own: context.destination_v6(), table: &self.destination.v6 };
         let mut after = replaced(before, &source, &destination, uplink);
-        if after.1 != before.1 && has_stops_left(&ip) {
+        if after.1 != before.1 && has_stops_left_v6(&ip) {
             after.1 = before.1;
         }
         if after == before {
@@ -199,9 +202,21 @@ fn repair_transport(packet: &mut Packet, change: Change) {
     }
 }
 
-/// Whether the destination address is only the next stop of a source route
-/// (RFC 8200 §4.4). No checksum covers it then, and it is not translated.
-fn has_stops_left(ip: &ipv6::Packet<&mut [u8]>) -> bool {
+/// Whether the destination address is only the next stop of a source route (RFC
+/// 791 §3.1). No checksum covers it then, and it is not translated.
+#[inline]
+fn has_stops_left_v4(ip: &ipv4::Packet<&mut [u8]>) -> bool {
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    // The pointer counts from the option's first octet, from 1.
+    options::walk(ip.options()).flatten().any(|option| {
+        matches!(option.kind, LOOSE | STRICT)
+            && option.data.first().is_some_and(|at| usize::from(*at) <= option.data.len() + 2)
+    })
+}
+
+/// The same in IPv6 (RFC 8200 §4.4).
+fn has_stops_left_v6(ip: &ipv6::Packet<&mut [u8]>) -> bool {
     let (mut next, mut rest) = (ip.next_header(), ip.payload());
     loop {
         let Some(&[after, length, _, segments_left, ..]) = rest.first_chunk::<8>() else {
