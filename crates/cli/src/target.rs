@@ -10,10 +10,11 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 pub struct Target {
     /// Name of the node; needed when several run
-    #[arg(long, value_name = "NAME", env = "WEFT_NODE", conflicts_with = "socket")]
+    #[arg(long, global = true, value_name = "NAME", env = "WEFT_NODE")]
     node: Option<String>,
-    /// Socket of the node, where it is not at its usual place
-    #[arg(long, value_name = "PATH", env = "WEFT_SOCKET")]
+    /// Socket of the node, where it is not at its usual place; comes before the
+    /// name
+    #[arg(long, global = true, value_name = "PATH", env = "WEFT_SOCKET")]
     socket: Option<PathBuf>,
 }
 

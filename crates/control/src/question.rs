@@ -33,13 +33,15 @@ pub(crate) fn watch(question: &Question, agent: &Agent) -> Result<Watch, String>
     if question.count == Some(0) {
         return Err("no packet is asked for".to_owned());
     }
+    let point = question.at.as_deref().map(|text| point(vocabulary, text)).transpose()?;
     Ok(Watch {
         condition: condition.transpose()?,
         user: user.transpose()?,
         port: port.transpose()?,
-        point: question.at.as_deref().map(|text| point(vocabulary, text)).transpose()?,
+        point,
         bytes: question.bytes.map_or(BYTES, |bytes| bytes.min(BYTES)),
-        packets: question.count.unwrap_or(u64::MAX),
+        // Packets are chosen as they come in, and not all get to every place.
+        packets: question.count.filter(|_| point.is_none()).unwrap_or(u64::MAX),
     })
 }
 

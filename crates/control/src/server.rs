@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_LENGTH;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -199,12 +200,19 @@ fn metrics_only(state: State) -> Router {
 fn bounded(api: Router<State>, state: State) -> Router {
     api.route("/metrics", get(metrics::metrics))
         .fallback(async || Failure::unknown("there is nothing here; see docs/api.md"))
-        .layer(from_fn(in_time))
+        .layer(from_fn(in_bounds))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(state)
 }
 
-async fn in_time(request: Request, next: Next) -> Response {
+/// Refuses a request that says itself that it is too long, and gives up one
+/// that takes too long.
+async fn in_bounds(request: Request, next: Next) -> Response {
+    let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if length.and_then(|length| length.parse().ok()).unwrap_or(0) > BODY_BYTES {
+        let reason = format!("more than {BODY_BYTES} bytes");
+        return Failure::new(StatusCode::PAYLOAD_TOO_LARGE, reason).into_response();
+    }
     match tokio::time::timeout(ANSWER, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Failure::new(StatusCode::REQUEST_TIMEOUT, "took too long").into_response(),

@@ -108,7 +108,11 @@ impl<R: Record> Follow<R> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let missed = self.watching.missed.load(Ordering::Relaxed);
+        // What was missed behind the last that was wanted, nobody misses.
+        let missed = match wanted.is_complete() {
+            true => 0,
+            false => self.watching.missed.load(Ordering::Relaxed),
+        };
         self.out.send(self.record.end(wanted.seen, missed))
     }
 

@@ -1,0 +1,114 @@
+//! `weft trace` and `weft capture` on a running node.
+
+mod common;
+
+use std::process::Stdio;
+
+use common::frames::{FIRST, read_pcapng, uplink, write_pcap};
+use common::{Place, Running, busy_node, wait_until};
+
+/// A node that handles packets of two users all the time, one of which it
+/// drops.
+fn busy(place: &Place) -> Running {
+    let frames = [(FIRST, uplink(1, 5000, &[1; 30])), (FIRST, uplink(2, 9, &[2; 30]))];
+    write_pcap(&place.path("in.pcap"), &frames);
+    place.write("node.yaml", busy_node("busy", &place.path("in.pcap")));
+    place.start(&["node.yaml"])
+}
+
+#[test]
+fn a_trace_tells_the_way_of_each_packet() {
+    let place = Place::new();
+    let running = busy(&place);
+    let trace = place.run(&["trace", "--user", "ue-0", "--count", "3"]).succeeded();
+    let heads = trace.lines().filter(|line| line.starts_with("packet ")).collect::<Vec<_>>();
+    assert_eq!(heads.len(), 3, "{trace}");
+    assert!(heads.iter().all(|head| head.contains("of ue-0")), "{trace}");
+    let mut rest = &*trace;
+    let steps = ["received at access", "to count", "from count", "to guard", "leaving at core"];
+    for words in steps.into_iter().cycle().take(15) {
+        let at = rest.find(words).unwrap_or_else(|| panic!("no {words} in {rest}"));
+        rest = &rest[at..];
+    }
+    // As it comes and as it leaves.
+    assert!(trace.contains("10.0.0.1 > 198.51.100.1 udp ttl 64"), "{trace}");
+    assert!(trace.contains("10.0.0.1 > 198.51.100.1 udp ttl 63"), "{trace}");
+    assert!(trace.contains("chain=full") && trace.contains("1000 > 5000"), "{trace}");
+
+    let trace = place.run(&["trace", "--when", "destination-port == 9", "--count", "1"]);
+    let trace = trace.succeeded();
+    assert!(trace.contains("of ue-1") && trace.contains("dropped by guard"), "{trace}");
+
+    let json = place.run(&["trace", "--port", "access", "--count", "2", "--json"]).succeeded();
+    let lines: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let end = lines.last().expect("there are lines");
+    assert_eq!(end["end"]["packets"], 2);
+    running.stop().succeeded();
+}
+
+#[test]
+fn a_capture_holds_packets_as_they_are_at_a_place() {
+    let place = Place::new();
+    let running = busy(&place);
+    let capture = |at: &[&str], file: &str| {
+        let arguments = [&["capture", "--count", "10", "-w", file, "--at"], at].concat();
+        place.run(&arguments).succeeded();
+        read_pcapng(&place.path(file))
+    };
+    let received = capture(&["port", "access", "rx"], "rx.pcapng");
+    let sent = capture(&["port", "core", "tx"], "tx.pcapng");
+    let before = capture(&["before", "guard"], "before.pcapng");
+    let after = capture(&["after", "guard"], "after.pcapng");
+    for frames in [&received, &sent, &before, &after] {
+        assert_eq!(frames.len(), 10);
+        assert!(frames.windows(2).all(|pair| pair[0].0 == pair[1].0));
+    }
+    let (first, second) = (uplink(1, 5000, &[1; 30]), uplink(2, 9, &[2; 30]));
+    for frames in [&received, &before] {
+        assert!(frames.iter().all(|(_, (_, frame))| *frame == first || *frame == second));
+        assert!(frames.iter().any(|(_, (_, frame))| *frame == second));
+    }
+    // The filter drops the second.
+    assert!(after.iter().all(|(_, (_, frame))| *frame == first));
+    // A router gives a packet new addresses and takes a hop.
+    for (_, (_, frame)) in &sent {
+        assert_eq!(frame[..12], [2, 0, 0, 0, 2, 1, 2, 0, 0, 0, 0, 2]);
+        assert_eq!(frame[22], 63);
+    }
+    running.stop().succeeded();
+}
+
+#[test]
+fn a_capture_is_whole_whenever_it_is_ended() {
+    let place = Place::new();
+    let running = busy(&place);
+    let mut capture = place.weft(&["capture", "-w", "-"]);
+    let file = std::fs::File::create(place.path("out.pcapng")).expect("the folder is ours");
+    let mut capture = capture.stdout(file).stdin(Stdio::null()).spawn().expect("it runs");
+    let size = || std::fs::metadata(place.path("out.pcapng")).map_or(0, |file| file.len());
+    wait_until("packets are captured", || size() > 100_000);
+    capture.kill().expect("it is ours");
+    capture.wait().expect("it is ours");
+    assert!(read_pcapng(&place.path("out.pcapng")).len() > 100);
+    // The node is none the worse for a client that went.
+    place.run(&["trace", "--count", "1"]).succeeded();
+    running.stop().succeeded();
+}
+
+#[test]
+fn what_cannot_be_watched_is_told_in_one_line() {
+    let place = Place::new();
+    let running = busy(&place);
+    let trace = |arguments: &[&str]| place.run(&[&["trace"], arguments].concat());
+    trace(&["--user", "nobody"]).refused(&["weft: no user nobody"]);
+    trace(&["--port", "acess"]).refused(&["weft: no port acess", "access, core"]);
+    trace(&["--when", "protcol == udp"]).refused(&["weft: ", "protcol", "protocol"]);
+    trace(&["--at", "at", "guard"]).refused(&["weft: `at guard` is no place", "before FUNCTION"]);
+    trace(&["--count", "0"]).refused(&["weft: no packet"]);
+    place.run(&["capture", "--user", "x", "-w", "x.pcapng"]).refused(&["weft: no user x"]);
+    assert!(!place.path("x.pcapng").exists());
+    let capture = place.run(&["capture", "--count", "1", "-w", "no/x.pcapng"]);
+    capture.refused(&["weft: no/x.pcapng"]);
+    running.stop().succeeded();
+}
