@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use tracing::Level;
 
-use crate::{capture, check, ctl, replay, run, schema, show, trace};
+use crate::{capture, check, ctl, demo, replay, run, schema, show, trace};
 
 /// An execution environment for the mobile user plane: ports, small functions,
 /// and the chains that each user's packets take.
@@ -22,6 +23,8 @@ WEFT_LOG=error|warn|info|debug|trace chooses what is logged to standard error.";
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Show a node at work, and account for every packet
+    Demo(demo::Arguments),
     /// Run a node until SIGINT or SIGTERM
     Run(run::Arguments),
     /// Check a configuration and print the paths it is compiled to
@@ -38,6 +41,17 @@ pub enum Command {
     Ctl(ctl::Arguments),
     /// Print JSON schemas of configurations
     Schema(schema::Arguments),
+}
+
+impl Command {
+    /// What is logged unless `WEFT_LOG` says otherwise. The demo has a report
+    /// of its own.
+    pub fn log_level(&self) -> Level {
+        match self {
+            Command::Demo(_) => Level::WARN,
+            _ => Level::INFO,
+        }
+    }
 }
 
 /// Reads the command line. What cannot be read, or is only a question for

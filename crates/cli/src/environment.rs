@@ -1,13 +1,13 @@
 //! DPDK's environment for one node.
 
-use weft_dpdk::{Eal, EalOptions, Pool, is_pci_address};
+use weft_dpdk::{Eal, EalOptions, is_pci_address};
 use weft_node::config::Blueprint;
 
 use crate::failure::Failure;
 
-/// Bytes that a packet buffer takes beside the packet: headroom, annotations,
-/// DPDK's own fields, its place in the pool.
-const BUFFER_OVERHEAD: u64 = 640;
+/// Bytes that a packet buffer takes: without huge pages DPDK gives each a page of
+/// its own, and each has a place in the pool's ring.
+const BUFFER_BYTES: u64 = 4096 + 64;
 /// Megabytes for what is not packets: DPDK itself, and rings.
 const BASE_MEGABYTES: u32 = 48;
 /// Megabytes for the queues of a port, and for the rings of a worker.
@@ -37,7 +37,6 @@ fn estimate(blueprint: &Blueprint) -> u32 {
 }
 
 fn megabytes(packets: u32) -> u32 {
-    let buffer = Pool::PACKET_BYTES as u64 + BUFFER_OVERHEAD;
     // The number is below 2^32 megabytes by far.
-    (u64::from(packets) * buffer >> 20) as u32
+    (u64::from(packets) * BUFFER_BYTES >> 20) as u32
 }

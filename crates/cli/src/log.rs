@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-/// Starts logging at the level that `WEFT_LOG` names.
-pub fn start() {
+/// Starts logging at the level that `WEFT_LOG` names, or else at `usual`.
+pub fn start(usual: Level) {
     let level = std::env::var("WEFT_LOG").ok().and_then(|level| level.parse().ok());
     tracing_subscriber::fmt()
-        .with_max_level(level.unwrap_or(Level::INFO))
+        .with_max_level(level.unwrap_or(usual))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)

@@ -11,6 +11,7 @@ mod arguments;
 mod capture;
 mod check;
 mod ctl;
+mod demo;
 mod environment;
 mod failure;
 mod log;
@@ -26,6 +27,7 @@ mod target;
 mod trace;
 mod watch;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use arguments::Command;
@@ -36,10 +38,12 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(code) => return code,
     };
-    log::start();
-    match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+    log::start(command.log_level());
+    // A panic was logged in one line already, by the hook of the log.
+    match panic::catch_unwind(AssertUnwindSafe(|| run(command))) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => failure.report(),
+        Err(_) => ExitCode::FAILURE,
     }
 }
 
@@ -47,6 +51,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),

@@ -1,0 +1,93 @@
+//! `weft demo` as a newcomer runs it: every check passes, on any machine and
+//! under any load.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+use std::{env, fs, process};
+
+use serde_json::Value;
+
+/// One demo at a time: there are few cores.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Runs `weft demo` with these words behind it and `launcher` in front.
+fn demo(launcher: &[&str], words: &[&str]) -> Output {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = launcher.to_vec();
+    command.extend([env!("CARGO_BIN_EXE_weft"), "demo"]);
+    command.extend(words);
+    Command::new(command[0]).args(&command[1..]).output().expect("the program starts")
+}
+
+/// Runs `weft demo` for a second, expects that all its checks pass, and returns
+/// what it wrote as JSON.
+fn passing(name: &str, launcher: &[&str], words: &[&str]) -> Value {
+    let file = scratch(name);
+    let path = file.to_str().expect("a path in UTF-8");
+    let output = demo(launcher, &[&["--seconds", "1", "--json", path], words].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    let verdicts = text.lines().filter(|line| line.starts_with("ok ")).count();
+    let report: Value = serde_json::from_slice(&fs::read(&file).expect("a report")).expect("JSON");
+    fs::remove_file(&file).expect("the report is ours");
+    let checks = report["checks"].as_array().expect("checks");
+    assert_eq!((verdicts, report["passed"].as_bool()), (checks.len(), Some(true)), "{text}");
+    assert!(checks.len() >= 7 && checks.iter().all(|check| check["passed"] == true), "{text}");
+    report
+}
+
+fn scratch(name: &str) -> PathBuf {
+    env::temp_dir().join(format!("weft-demo-{}-{name}.json", process::id()))
+}
+
+/// The sum of a field over a list.
+fn sum(list: &Value, field: &str) -> u64 {
+    list.as_array().into_iter().flatten().filter_map(|item| item[field].as_u64()).sum()
+}
+
+#[test]
+fn its_report_adds_up() {
+    let report = passing("whole", &[], &[]);
+    let (streams, drops) = (&report["streams"], &report["drops"]);
+    let sent = sum(streams, "sent");
+    assert!(sent > 1000);
+    assert_eq!(sent, sum(streams, "delivered") + sum(drops, "packets"));
+    assert_eq!(report["throughput"]["sent"], sent);
+    assert_eq!((sum(streams, "users"), &report["setup"]["users"]), (2000, &1000.into()));
+    let reasons: Vec<_> =
+        drops.as_array().into_iter().flatten().map(|one| &one["reason"]).collect();
+    assert!(reasons.contains(&&"marker_red".into()), "{reasons:?}");
+    let costs = [&report["cost"]["stages"], &report["cost"]["functions"]];
+    for part in costs.into_iter().flat_map(|parts| parts.as_array().expect("parts")) {
+        assert!(part["cycles_per_packet"].as_f64() > Some(0.0), "{part}");
+    }
+}
+
+#[test]
+fn one_core_is_enough() {
+    let status = fs::read_to_string("/proc/self/status").expect("a process has a status");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let core = list.and_then(|list| list.trim().split(['-', ',']).next()).expect("a core");
+    let report = passing("one-core", &["taskset", "-c", core], &["--users", "50"]);
+    assert_eq!(report["setup"]["threads"], false);
+}
+
+#[test]
+fn an_overload_is_accounted_for_as_well() {
+    let report = passing("overload", &[], &["--rate", "100000000", "--users", "100"]);
+    let missed = report["drops"].as_array().expect("drops").iter();
+    let missed = missed.filter(|drop| drop["reason"] == "rx_missed").count() as u64;
+    let unsent = report["throughput"]["unsent"].as_u64().expect("a number");
+    assert!(missed + unsent > 0, "{report}");
+}
+
+#[test]
+fn what_cannot_be_done_is_one_line_and_exit_code_2() {
+    for words in [&["--users", "0"][..], &["--seconds", "x"], &["--rate"]] {
+        let output = demo(&[], words);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), errors.lines().count()), (Some(2), 1), "{errors}");
+    }
+}
