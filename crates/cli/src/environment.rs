@@ -38,5 +38,5 @@ fn estimate(blueprint: &Blueprint) -> u32 {
 
 fn megabytes(packets: u32) -> u32 {
     // The number is below 2^32 megabytes by far.
-    (u64::from(packets) * BUFFER_BYTES >> 20) as u32
+    ((u64::from(packets) * BUFFER_BYTES) >> 20) as u32
 }
