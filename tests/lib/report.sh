@@ -2,6 +2,7 @@
 # One line per check and a closing line that counts them. To be sourced.
 
 passed=0 failed=0 skipped=0
+exec {report_out}>&1 # past the check that a note is written in
 
 # pass NAME
 pass() {
@@ -30,6 +31,11 @@ check() {
     else
         fail "$name" "$(tail -n 20 <<<"${output:-"'$*' failed"}")"
     fi
+}
+
+# note TEXT: a figure that was measured; goes out whether its check passes or not.
+note() {
+    printf '     %s\n' "$1" >&"$report_out"
 }
 
 # The closing line; fails when a check did.
