@@ -16,7 +16,7 @@ pub fn start(usual: Level) {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
-    panic::set_hook(Box::new(|panic| log_panic(panic)));
+    panic::set_hook(Box::new(log_panic));
 }
 
 /// Least time between two panics that are logged. A function that panics may do

@@ -1,6 +1,8 @@
 //! What goes over the socket beside what the node itself shows
 //! ([`weft_node::show`]): questions and answers, as JSON.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What went wrong with a request.
@@ -110,7 +112,7 @@ pub struct Step {
     /// The packet's user, once it is known.
     pub user: Option<String>,
     /// The packet's tags, by name.
-    pub tags: Vec<(String, String)>,
+    pub tags: BTreeMap<String, String>,
     /// Bytes of the packet.
     pub length: usize,
     /// The bytes, or the first of them, in hexadecimal digits.

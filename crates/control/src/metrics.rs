@@ -4,11 +4,12 @@
 //! else that is shown; docs/metrics.md describes them.
 
 use std::fmt::Write;
+use std::iter;
 
 use axum::extract::State as Shared;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use weft_node::show::{FunctionView, PortView, Snapshot};
+use weft_node::show::{FunctionView, PortView, Snapshot, StageView, WorkerView};
 
 use crate::answer::Failure;
 use crate::state::State;
@@ -26,164 +27,224 @@ pub(crate) fn exposition(snapshot: &Snapshot) -> String {
     let mut text = Exposition { node: &snapshot.node, text: String::new() };
     traffic(&mut text, snapshot);
     drops(&mut text, snapshot);
-    ports(&mut text, snapshot);
-    cycles(&mut text, snapshot);
+    let ports = snapshot.ports.iter();
+    let up = ports.map(|port| (vec![("port", port.name.as_str())], u64::from(port.up)));
+    text.gauge("weft_port_up", "Whether packets can pass the port.", up);
+    stages(&mut text, snapshot);
+    functions(&mut text, snapshot);
+    workers(&mut text, snapshot);
     node(&mut text, snapshot);
     text.text
 }
 
 fn traffic(text: &mut Exposition<'_>, snapshot: &Snapshot) {
-    let mut family = |name, help, port: fn(&PortView) -> [u64; 2], of: fn(&FunctionView) -> u64| {
-        text.family(name, "counter", help);
-        for view in &snapshot.ports {
-            for (direction, value) in ["rx", "tx"].into_iter().zip(port(view)) {
-                text.sample(name, &[("port", &view.name), ("direction", direction)], value);
-            }
-        }
-        for view in &snapshot.functions {
-            let labels = [("function", view.name.as_str()), ("kind", &view.kind)];
-            text.sample(name, &labels, of(view));
-        }
+    let samples = |port: fn(&PortView) -> [u64; 2], function: fn(&FunctionView) -> u64| {
+        let directions = move |view| ["rx", "tx"].into_iter().zip(port(view));
+        let ports = snapshot.ports.iter().flat_map(move |view| {
+            let labels = |direction| vec![("port", view.name.as_str()), ("direction", direction)];
+            directions(view).map(move |(direction, value)| (labels(direction), value))
+        });
+        let functions = snapshot.functions.iter().map(move |view| {
+            (vec![("function", view.name.as_str()), ("kind", &view.kind)], function(view))
+        });
+        ports.chain(functions)
     };
-    family(
+    text.counter(
         "weft_packets_total",
         "Packets received and sent by ports, and handled by functions.",
-        |port| [port.rx_packets, port.tx_packets],
-        |function| function.packets,
+        samples(|port| [port.rx_packets, port.tx_packets], |function| function.packets),
     );
-    family(
+    text.counter(
         "weft_bytes_total",
         "Bytes of these packets, from the Ethernet header on.",
-        |port| [port.rx_bytes, port.tx_bytes],
-        |function| function.bytes,
+        samples(|port| [port.rx_bytes, port.tx_bytes], |function| function.bytes),
     );
 }
 
 fn drops(text: &mut Exposition<'_>, snapshot: &Snapshot) {
-    let name = "weft_drops_total";
-    text.family(name, "counter", "Packets dropped, by reason, and by function or port.");
-    for drop in &snapshot.drops {
+    let samples = snapshot.drops.iter().map(|drop| {
         let mut labels = vec![("reason", drop.reason.as_str())];
         labels.extend(drop.function.as_ref().map(|function| ("function", function.as_str())));
         labels.extend(drop.port.as_ref().map(|port| ("port", port.as_str())));
-        text.sample(name, &labels, drop.packets);
-    }
-}
-
-fn ports(text: &mut Exposition<'_>, snapshot: &Snapshot) {
-    text.family("weft_port_up", "gauge", "Whether packets can pass the port.");
-    for port in &snapshot.ports {
-        text.sample("weft_port_up", &[("port", &port.name)], u64::from(port.up));
-    }
+        (labels, drop.packets)
+    });
+    let help = "Packets dropped, by reason, and by function or port.";
+    text.counter("weft_drops_total", help, samples);
 }
 
 /// Cycles are measured on a sample of the bursts, so they are told beside the
-/// packets of the sample.
-fn cycles(text: &mut Exposition<'_>, snapshot: &Snapshot) {
-    let workers = || snapshot.workers.iter().enumerate();
-    let stages = || {
-        workers()
-            .flat_map(|(number, worker)| worker.stages.iter().map(move |stage| (number, stage)))
+/// packets of the sample; for functions, too.
+fn stages(text: &mut Exposition<'_>, snapshot: &Snapshot) {
+    let numbers = worker_numbers(snapshot);
+    let samples = |value: fn(&StageView) -> u64| {
+        let workers = snapshot.workers.iter().zip(&numbers);
+        workers.flat_map(move |(worker, number)| {
+            worker.stages.iter().map(move |stage| {
+                (vec![("worker", number.as_str()), ("stage", &stage.name)], value(stage))
+            })
+        })
     };
-    let name = "weft_stage_cycles_total";
-    text.family(name, "counter", "Cycles that the sampled packets took in a stage.");
-    for (worker, stage) in stages() {
-        text.sample(name, &[("worker", &worker.to_string()), ("stage", &stage.name)], stage.cycles);
-    }
-    let name = "weft_stage_sampled_packets_total";
-    text.family(name, "counter", "Packets whose time in a stage was measured.");
-    for (worker, stage) in stages() {
-        text.sample(
-            name,
-            &[("worker", &worker.to_string()), ("stage", &stage.name)],
-            stage.packets,
-        );
-    }
-    let name = "weft_function_cycles_total";
-    text.family(name, "counter", "Cycles that the sampled packets took in a function.");
-    for function in &snapshot.functions {
-        text.sample(name, &[("function", &function.name)], function.sampled_cycles);
-    }
-    let name = "weft_function_sampled_packets_total";
-    text.family(name, "counter", "Packets whose time in a function was measured.");
-    for function in &snapshot.functions {
-        text.sample(name, &[("function", &function.name)], function.sampled_packets);
-    }
-    let name = "weft_bursts_total";
-    text.family(name, "counter", "Bursts that held a packet.");
-    for (number, worker) in workers() {
-        text.sample(name, &[("worker", &number.to_string())], worker.bursts);
-    }
-    let name = "weft_empty_polls_total";
-    text.family(name, "counter", "Polls that found nothing.");
-    for (number, worker) in workers() {
-        text.sample(name, &[("worker", &number.to_string())], worker.empty_polls);
-    }
+    text.counter(
+        "weft_stage_cycles_total",
+        "Cycles that the sampled packets took in a stage.",
+        samples(|stage| stage.cycles),
+    );
+    text.counter(
+        "weft_stage_sampled_packets_total",
+        "Packets whose time in a stage was measured.",
+        samples(|stage| stage.packets),
+    );
+}
+
+fn functions(text: &mut Exposition<'_>, snapshot: &Snapshot) {
+    let samples = |value: fn(&FunctionView) -> u64| {
+        let functions = snapshot.functions.iter();
+        functions.map(move |view| (vec![("function", view.name.as_str())], value(view)))
+    };
+    text.counter(
+        "weft_function_cycles_total",
+        "Cycles that the sampled packets took in a function.",
+        samples(|function| function.sampled_cycles),
+    );
+    text.counter(
+        "weft_function_sampled_packets_total",
+        "Packets whose time in a function was measured.",
+        samples(|function| function.sampled_packets),
+    );
+}
+
+fn workers(text: &mut Exposition<'_>, snapshot: &Snapshot) {
+    let numbers = worker_numbers(snapshot);
+    let samples = |value: fn(&WorkerView) -> u64| {
+        let workers = snapshot.workers.iter().zip(&numbers);
+        workers.map(move |(worker, number)| (vec![("worker", number.as_str())], value(worker)))
+    };
+    let help = "Bursts that held a packet.";
+    text.counter("weft_bursts_total", help, samples(|worker| worker.bursts));
+    let help = "Polls that found nothing.";
+    text.counter("weft_empty_polls_total", help, samples(|worker| worker.empty_polls));
+    let help = "Packets handed to another worker.";
+    text.counter("weft_handed_over_total", help, samples(|worker| worker.handed_over));
 }
 
 fn node(text: &mut Exposition<'_>, snapshot: &Snapshot) {
-    for (name, kind, help, value) in [
-        ("weft_users", "gauge", "Users there are.", snapshot.users as u64),
-        ("weft_buffers", "gauge", "Packet buffers.", snapshot.buffers.size.into()),
+    for (name, help, value) in [
+        ("weft_users", "Users there are.", snapshot.users as u64),
+        ("weft_buffers", "Packet buffers.", snapshot.buffers.size.into()),
         (
             "weft_buffers_available",
-            "gauge",
             "Packet buffers in nobody's hands.",
             snapshot.buffers.available.into(),
         ),
-        ("weft_tsc_hertz", "gauge", "Cycles per second.", snapshot.tsc_hz),
-        (
-            "weft_local_packets_total",
-            "counter",
-            "Packets given to the node itself.",
-            snapshot.local,
-        ),
+        ("weft_uptime_seconds", "Time since the node started.", snapshot.uptime / 1_000_000_000),
+        ("weft_tsc_hertz", "Cycles per second.", snapshot.tsc_hz),
+    ] {
+        text.gauge(name, help, iter::once((vec![], value)));
+    }
+    for (name, help, value) in [
+        ("weft_local_packets_total", "Packets given to the node itself.", snapshot.local),
         (
             "weft_originated_packets_total",
-            "counter",
             "Packets that the node itself sent.",
             snapshot.originated,
         ),
         (
             "weft_emitted_packets_total",
-            "counter",
             "Packets that functions generated or copied.",
             snapshot.emitted,
         ),
         (
             "weft_fragments_total",
-            "counter",
             "Fragments made, beyond the packets they were made of.",
             snapshot.fragments,
         ),
-        ("weft_panics_total", "counter", "Panics caught in functions.", snapshot.panics),
+        ("weft_panics_total", "Panics caught in functions.", snapshot.panics),
     ] {
-        text.family(name, kind, help);
-        text.sample(name, &[], value);
+        text.counter(name, help, iter::once((vec![], value)));
     }
-    let name = "weft_uptime_seconds";
-    text.family(name, "gauge", "Time since the node started.");
-    text.sample(name, &[], format_args!("{:.3}", snapshot.uptime as f64 / 1e9));
 }
+
+fn worker_numbers(snapshot: &Snapshot) -> Vec<String> {
+    (0..snapshot.workers.len()).map(|number| number.to_string()).collect()
+}
+
+/// Labels, with the value that they are those of.
+type Sample<'s> = (Vec<(&'static str, &'s str)>, u64);
 
 /// The text format. Names of ports, functions and reasons are made of letters,
 /// digits, `_` and `-`, so no label needs escaping.
-struct Exposition<'a> {
-    node: &'a str,
+struct Exposition<'n> {
+    node: &'n str,
     text: String,
 }
 
 impl Exposition<'_> {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string cannot fail, here and below.
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    fn counter<'s>(&mut self, name: &str, help: &str, samples: impl Iterator<Item = Sample<'s>>) {
+        self.family("counter", name, help, samples);
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        let _ = write!(self.text, "{name}{{node=\"{}\"", self.node);
-        for (label, value) in labels {
-            let _ = write!(self.text, ",{label}=\"{value}\"");
+    fn gauge<'s>(&mut self, name: &str, help: &str, samples: impl Iterator<Item = Sample<'s>>) {
+        self.family("gauge", name, help, samples);
+    }
+
+    fn family<'s>(
+        &mut self,
+        kind: &str,
+        name: &str,
+        help: &str,
+        samples: impl Iterator<Item = Sample<'s>>,
+    ) {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let _ = write!(self.text, "{name}{{node=\"{}\"", self.node);
+            for (label, text) in labels {
+                let _ = write!(self.text, ",{label}=\"{text}\"");
+            }
+            let _ = writeln!(self.text, "}} {value}");
         }
-        let _ = writeln!(self.text, "}} {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_node::show::DropView;
+
+    use super::*;
+
+    #[test]
+    fn a_drop_is_told_with_its_reason_and_where_it_happened() {
+        let drop = |function: Option<&str>, port: Option<&str>| DropView {
+            reason: "why".to_owned(),
+            function: function.map(str::to_owned),
+            port: port.map(str::to_owned),
+            packets: 3,
+            ..DropView::default()
+        };
+        let drops = vec![drop(None, None), drop(Some("f"), None), drop(None, Some("p"))];
+        let text = exposition(&Snapshot { node: "n".to_owned(), drops, ..Snapshot::default() });
+        let lines: Vec<_> =
+            text.lines().filter(|line| line.starts_with("weft_drops_total")).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"weft_drops_total{node="n",reason="why"} 3"#,
+                r#"weft_drops_total{node="n",reason="why",function="f"} 3"#,
+                r#"weft_drops_total{node="n",reason="why",port="p"} 3"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn every_family_is_described_once_and_before_its_samples() {
+        let text = exposition(&Snapshot::default());
+        let mut described = std::collections::HashSet::new();
+        for line in text.lines() {
+            match line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) {
+                Some((name, _)) => assert!(described.insert(name), "{name}"),
+                None if line.starts_with('#') => {}
+                None => assert!(described.contains(line.split('{').next().unwrap()), "{line}"),
+            }
+        }
     }
 }

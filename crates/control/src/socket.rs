@@ -115,3 +115,40 @@ fn make_directory(path: &Path) -> io::Result<()> {
     let reason = format!("{} belongs to somebody else", own.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_has_one_owner_and_is_free_again_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let (claim, listener) = Claim::take(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(matches!(Claim::take(&path), Err(Refused::InUse)));
+        // The listener's end alone gives nothing away.
+        drop(listener);
+        assert!(matches!(Claim::take(&path), Err(Refused::InUse)));
+        drop(claim);
+        assert!(!path.exists());
+        Claim::take(&path).unwrap();
+    }
+
+    #[test]
+    fn what_a_dead_node_left_is_replaced_and_what_others_made_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        drop(Claim::take(&path).unwrap());
+
+        let foreign = UnixListener::bind(&path).unwrap();
+        assert!(matches!(Claim::take(&path), Err(Refused::InUse)));
+        drop(foreign);
+
+        let file = folder.path().join("file");
+        fs::write(&file, "precious").unwrap();
+        assert!(matches!(Claim::take(&file), Err(Refused::Io(_))));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    }
+}

@@ -1,5 +1,7 @@
 //! `POST /v1/trace`: the way of packets, as lines of JSON.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
@@ -63,7 +65,7 @@ fn push(line: &Line, piece: &mut Vec<u8>) {
 
 /// The tags that say something: names that have a value, and numbers that are
 /// not 0.
-fn tags(agent: &Agent, annotations: &Annotations) -> Vec<(String, String)> {
+fn tags(agent: &Agent, annotations: &Annotations) -> BTreeMap<String, String> {
     let tags = agent.blueprint().tags.iter().zip(annotations.tags);
     tags.filter_map(|((name, values), value)| {
         let text = match values {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Query, State as Shared};
-use weft_node::show::{Snapshot, UserView};
+use weft_node::show::{ContextView, Snapshot, UserView};
 
 use crate::answer::Failure;
 use crate::api::Page;
@@ -42,10 +42,10 @@ pub(crate) async fn user(
     let (mut view, contexts) = asked.await?.ok_or(unknown)?;
     let waiting = tokio::task::spawn_blocking(move || contexts.recv_timeout(CONTEXTS));
     let contexts = waiting.await.ok().and_then(Result::ok).ok_or(Failure::stopped())?;
-    let owned = |values: Vec<(&str, u64)>| {
-        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let context = |(function, values): (String, Vec<(&str, u64)>)| {
+        let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        ContextView { function, values }
     };
-    view.contexts =
-        contexts.into_iter().map(|(function, values)| (function, owned(values))).collect();
+    view.contexts = contexts.into_iter().map(context).collect();
     Ok(Json(view))
 }

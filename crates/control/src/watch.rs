@@ -216,3 +216,56 @@ impl hyper::body::Body for Pieces {
         self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_dpdk::Annotations;
+
+    use super::*;
+
+    fn sighting(packet: u64, point: Point) -> Sighting {
+        let (annotations, bytes) = (Annotations::default(), Vec::new());
+        Sighting { packet, point, time: 0, annotations, length: 0, bytes }
+    }
+
+    fn wanted(count: Option<u64>, point: Option<Point>) -> Wanted {
+        Wanted { count, point, ways: HashMap::new(), seen: 0 }
+    }
+
+    #[test]
+    fn a_trace_is_complete_when_all_its_packets_have_come_to_their_end() {
+        let mut wanted = wanted(Some(2), None);
+        for packet in [1, 2] {
+            assert!(!wanted.has_begun_all());
+            assert!(wanted.wants(&sighting(packet, Point::Received(0))));
+        }
+        assert!(wanted.has_begun_all() && !wanted.is_complete());
+        // That of another worker's tap, which does not know of ours.
+        assert!(!wanted.wants(&sighting(1 << 48, Point::Received(0))));
+        assert!(wanted.wants(&sighting(2, Point::Leaving(1))));
+        assert!(wanted.wants(&sighting(1, Point::Before(0))));
+        assert!(!wanted.is_complete());
+        assert!(wanted.wants(&sighting(1, Point::DroppedBy(0))));
+        assert!(wanted.is_complete());
+        assert_eq!(wanted.seen, 2);
+    }
+
+    #[test]
+    fn at_one_place_each_packet_is_seen_once() {
+        let place = Point::Before(3);
+        let mut wanted = wanted(Some(2), Some(place));
+        assert!(wanted.wants(&sighting(7, place)) && !wanted.is_complete());
+        assert!(wanted.wants(&sighting(9, place)) && wanted.is_complete());
+    }
+
+    #[test]
+    fn without_a_number_there_is_no_end_and_nothing_is_remembered() {
+        let mut wanted = wanted(None, None);
+        for packet in 0..10 {
+            assert!(wanted.wants(&sighting(packet, Point::Received(0))));
+            assert!(wanted.wants(&sighting(packet, Point::Leaving(0))));
+        }
+        assert!(!wanted.is_complete() && wanted.ways.is_empty());
+        assert_eq!(wanted.seen, 10);
+    }
+}

@@ -1,5 +1,6 @@
 //! What the agent answers: views of the node, and traces.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -208,7 +209,7 @@ impl Agent {
         }
     }
 
-    fn tag_texts(&self, plan: &crate::config::UserPlan) -> Vec<(String, String)> {
+    fn tag_texts(&self, plan: &crate::config::UserPlan) -> BTreeMap<String, String> {
         let tags = self.blueprint.tags.iter().zip(plan.tags).enumerate();
         tags.filter(|(slot, ((_, values), value))| {
             let unset = match values {

@@ -1,6 +1,8 @@
 //! What a node shows of itself: values that can be printed, compared and sent,
 //! gathered from the counters of all workers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// One look at everything that is counted. Counts are since the start.
@@ -145,9 +147,18 @@ pub struct UserView {
     /// What it is found by.
     pub keys: Vec<String>,
     /// Its tags, by name.
-    pub tags: Vec<(String, String)>,
-    /// What its contexts hold, by function; only when asked for.
-    pub contexts: Vec<(String, Vec<(String, u64)>)>,
+    pub tags: BTreeMap<String, String>,
+    /// Its contexts; only when they are asked for.
+    pub contexts: Vec<ContextView>,
+}
+
+/// What a context of a user holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextView {
+    /// The function it belongs to.
+    pub function: String,
+    /// Its values, by name.
+    pub values: BTreeMap<String, u64>,
 }
 
 impl Snapshot {

@@ -1,7 +1,7 @@
 //! Users, or one user with what its contexts hold.
 
 use weft_control::client::Client;
-use weft_node::show::UserView;
+use weft_node::show::{ContextView, UserView};
 
 use super::as_json;
 use crate::ctl::escaped;
@@ -52,12 +52,13 @@ fn one(user: &UserView) -> String {
     text.push_str(&format!("found by  {}\n", user.keys.join(", ")));
     text.push_str(&format!("tags      {}\n", tags(user)));
     if !user.contexts.is_empty() {
-        let mut table = Table::new(&["\nfunction", "value", "now"], 2);
-        for (function, values) in &user.contexts {
+        let mut table = Table::new(&["function", "value", "now"], 2);
+        for ContextView { function, values } in &user.contexts {
             for (value, now) in values {
-                table.row([function.clone(), (*value).clone(), now.to_string()]);
+                table.row([function.clone(), value.clone(), now.to_string()]);
             }
         }
+        text.push('\n');
         text.push_str(&table.text());
     }
     text

@@ -58,7 +58,7 @@ struct Lines {
 
 impl Lines {
     /// The lines that are whole with this piece.
-    fn take(&mut self, piece: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    fn take(&mut self, piece: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<> {
         self.rest.extend_from_slice(piece);
         let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let whole: Vec<u8> = self.rest.drain(..end).collect();
@@ -127,7 +127,10 @@ fn way(number: u64, since: u64, steps: &[Step]) -> String {
     for step in steps {
         let later = step.time.saturating_sub(steps[0].time) as f64 / 1e3;
         let mut changes = Vec::new();
-        let tags = step.tags.iter().filter(|tag| before.is_none_or(|one| !one.tags.contains(tag)));
+        let tags = step.tags.iter();
+        let tags = tags.filter(|(name, value)| {
+            before.is_none_or(|before| before.tags.get(*name) != Some(value))
+        });
         changes.extend(tags.map(|(name, value)| format!("{name}={value}")));
         if before.is_none_or(|before| before.bytes != step.bytes) {
             changes.push(format!("{} bytes: {}", step.length, summary::of_hex(&step.bytes)));
@@ -138,4 +141,50 @@ fn way(number: u64, since: u64, steps: &[Step]) -> String {
         before = Some(step);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(place: &str, colour: &str, bytes: &str) -> Step {
+        Step {
+            packet: 1,
+            time: 2_500,
+            place: place.to_owned(),
+            last: false,
+            user: Some("ue-1".to_owned()),
+            tags: [("colour".to_owned(), colour.to_owned())].into(),
+            length: bytes.len() / 2,
+            bytes: bytes.to_owned(),
+        }
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_come() {
+        let text = b"one\ntwo\nthree\n";
+        for size in 1..text.len() {
+            let mut lines = Lines::default();
+            let taken: Vec<_> = text.chunks(size).flat_map(|piece| lines.take(piece)).collect();
+            assert_eq!(taken, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
+        }
+    }
+
+    #[test]
+    fn a_step_tells_what_has_changed() {
+        let frame = "0200000001010200000000010806";
+        let steps = [
+            step("in", "green", frame),
+            step("to f", "green", frame),
+            step("from f", "red", frame),
+        ];
+        assert_eq!(
+            way(4, 1_500_000, &steps),
+            "packet 4 of ue-1 at 0.001500 s\n  \
+               +0.0 µs  in      colour=green 14 bytes: \
+             ethernet 02:00:00:00:00:01 > 02:00:00:00:01:01 arp | malformed: the packet ends inside a header\n  \
+               +0.0 µs  to f\n  \
+               +0.0 µs  from f  colour=red\n"
+        );
+    }
 }
