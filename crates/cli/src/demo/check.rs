@@ -151,8 +151,9 @@ fn over_rate(held: &Held) -> Check {
         (least..=most).contains(&got(user))
     };
     let right = over.iter().filter(held_to).count();
-    let full = held.allowance.rate.0 as f64 * held.sending;
-    let shares = || over.iter().map(|user| got(user) / full);
+    let burst = held.allowance.burst.0 as f64 * 8.0;
+    let allowed = held.allowance.rate.0 as f64 * held.sending + burst;
+    let shares = || over.iter().map(|user| got(user) / allowed);
     let (low, high) = (shares().fold(f64::INFINITY, f64::min), shares().fold(0.0, f64::max));
     let sent: f64 = over.iter().map(|user| user.sent as f64).sum();
     let offered = sent * held.packet_bits / (held.sending * over.len().max(1) as f64);
@@ -160,7 +161,7 @@ fn over_rate(held: &Held) -> Check {
         name: "users over their rate were held to it",
         passed: !over.is_empty() && right == over.len(),
         numbers: format!(
-            "{right} of {} users, who sent {} and got {} to {} of {}",
+            "{right} of {} users, who sent {} and got {} to {} of {} and one burst",
             over.len(),
             rate(offered as u64),
             percent(low),
@@ -232,7 +233,7 @@ mod tests {
         let check = held(&[user(true, 2000, Some(2000), 1008), user(true, 2000, Some(2000), 990)]);
         assert_eq!(
             check.numbers,
-            "2 of 2 users, who sent 200 kbit/s and got 99.0 % to 100.8 % of 100 kbit/s"
+            "2 of 2 users, who sent 200 kbit/s and got 98.2 % to 100.0 % of 100 kbit/s and one burst"
         );
         assert!(!held(&[user(false, 2000, None, 2000)]).passed, "nobody to tell it of");
     }
