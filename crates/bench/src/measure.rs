@@ -71,7 +71,7 @@ impl Lab {
         routed: bool,
         length: Duration,
     ) -> Result<f64, Failure> {
-        let mut node = self.node(chain, routed, &[self.capture.clone()])?;
+        let mut node = self.node(chain, routed, std::slice::from_ref(&self.capture))?;
         let (core, eal) = (self.core(), self.eal);
         let mut work = || -> Result<(u64, Duration), Failure> {
             let _registration = eal.register_thread();
