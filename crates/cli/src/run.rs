@@ -67,7 +67,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let serving = listening.serve(node.handle())?;
     let running = node.start(eal);
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
-    output::line(&format!("{ready}; socket {}{metrics}", serving.socket().display()))?;
+    let ready = format!("{ready}; socket {}{metrics}", serving.socket().display());
+    // Nobody may be reading; the node runs all the same.
+    let _ = output::line(&ready);
     let signal = termination.wait();
     tracing::info!("stopping after {signal}");
     stop(serving, running)

@@ -69,6 +69,12 @@ fn a_capture_holds_packets_as_they_are_at_a_place() {
         assert!(frames.iter().all(|(_, (_, frame))| *frame == first || *frame == second));
         assert!(frames.iter().any(|(_, (_, frame))| *frame == second));
     }
+    // A condition holds of packets as they are at the place.
+    let file = ["-w", "chosen.pcapng", "--when", "destination-port == 9"];
+    let arguments = ["capture", "--count", "3", "--at", "before", "guard"];
+    place.run(&[&arguments[..], &file].concat()).succeeded();
+    let chosen = read_pcapng(&place.path("chosen.pcapng"));
+    assert!(chosen.len() == 3 && chosen.iter().all(|(_, (_, frame))| *frame == second));
     // The filter drops the second.
     assert!(after.iter().all(|(_, (_, frame))| *frame == first));
     // A router gives a packet new addresses and takes a hop.

@@ -54,7 +54,8 @@ pub struct Sighting {
 /// Which packets a tap watches, and where.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Only packets for which this holds, as they are after parsing.
+    /// Only packets for which this holds, as they are at the `point`, or else
+    /// once they are classified.
     pub condition: Option<Condition>,
     /// Only packets of the user at this slot.
     pub user: Option<u32>,
@@ -66,6 +67,12 @@ pub struct Watch {
     pub bytes: usize,
     /// Packets to watch before it stops watching.
     pub packets: u64,
+}
+
+impl Watch {
+    fn holds_for(&self, packet: &Packet) -> bool {
+        self.condition.as_ref().is_none_or(|when| when.eval(&PacketFacts(packet)))
+    }
 }
 
 /// One watcher at one worker.
@@ -98,9 +105,9 @@ impl Tap {
             let annotations = packet.annotations();
             let watch = &self.watch;
             let wanted = watch.port.is_none_or(|port| port == annotations.port)
-                && watch.user.is_none_or(|user| user == annotations.user)
-                && watch.condition.as_ref().is_none_or(|when| when.eval(&PacketFacts(packet)));
-            if wanted {
+                && watch.user.is_none_or(|user| user == annotations.user);
+            // At one point, the condition is that of the packet there.
+            if wanted && (watch.point.is_some() || watch.holds_for(packet)) {
                 self.watched.insert(position);
                 self.watch.packets -= 1;
             }
@@ -108,7 +115,9 @@ impl Tap {
     }
 
     fn see(&mut self, point: Point, position: usize, packet: &Packet, now: u64) {
-        if self.watch.point.is_some_and(|only| only != point) {
+        if let Some(only) = self.watch.point
+            && (only != point || !self.watch.holds_for(packet))
+        {
             return;
         }
         let sighting = Sighting {

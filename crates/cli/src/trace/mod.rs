@@ -125,17 +125,7 @@ fn way(number: u64, since: u64, steps: &[Step]) -> String {
     let width = steps.iter().map(|step| step.place.len()).max().unwrap_or(0);
     let mut before: Option<&Step> = None;
     for step in steps {
-        let later = step.time.saturating_sub(steps[0].time) as f64 / 1e3;
-        let mut changes = Vec::new();
-        let tags = step.tags.iter();
-        let tags = tags.filter(|(name, value)| {
-            before.is_none_or(|before| before.tags.get(*name) != Some(value))
-        });
-        changes.extend(tags.map(|(name, value)| format!("{name}={value}")));
-        if before.is_none_or(|before| before.bytes != step.bytes) {
-            changes.push(format!("{} bytes: {}", step.length, summary::of_hex(&step.bytes)));
-        }
-        let line = format!("  +{later:.1} µs  {:width$}  {}", step.place, changes.join(" "));
+        let line = format!("  {:width$}  {}", step.place, changes(before, step).join(" "));
         text.push_str(line.trim_end());
         text.push('\n');
         before = Some(step);
@@ -143,14 +133,33 @@ fn way(number: u64, since: u64, steps: &[Step]) -> String {
     text
 }
 
+/// What has changed with a step: the time, which is one for all steps of a
+/// burst, tags, and the packet itself.
+fn changes(before: Option<&Step>, step: &Step) -> Vec<String> {
+    let mut changes = Vec::new();
+    let passed = before.map_or(0, |before| step.time.saturating_sub(before.time));
+    if passed > 0 {
+        changes.push(format!("+{:.1} µs", passed as f64 / 1e3));
+    }
+    let tags = step
+        .tags
+        .iter()
+        .filter(|(name, value)| before.is_none_or(|before| before.tags.get(*name) != Some(value)));
+    changes.extend(tags.map(|(name, value)| format!("{name}={value}")));
+    if before.is_none_or(|before| before.bytes != step.bytes) {
+        changes.push(format!("{} bytes: {}", step.length, summary::of_hex(&step.bytes)));
+    }
+    changes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn step(place: &str, colour: &str, bytes: &str) -> Step {
+    fn step(time: u64, place: &str, colour: &str, bytes: &str) -> Step {
         Step {
             packet: 1,
-            time: 2_500,
+            time,
             place: place.to_owned(),
             last: false,
             user: Some("ue-1".to_owned()),
@@ -174,17 +183,17 @@ mod tests {
     fn a_step_tells_what_has_changed() {
         let frame = "0200000001010200000000010806";
         let steps = [
-            step("in", "green", frame),
-            step("to f", "green", frame),
-            step("from f", "red", frame),
+            step(0, "in", "green", frame),
+            step(0, "to f", "green", frame),
+            step(2_500, "from f", "red", frame),
         ];
         assert_eq!(
             way(4, 1_500_000, &steps),
             "packet 4 of ue-1 at 0.001500 s\n  \
-               +0.0 µs  in      colour=green 14 bytes: \
-             ethernet 02:00:00:00:00:01 > 02:00:00:00:01:01 arp | malformed: the packet ends inside a header\n  \
-               +0.0 µs  to f\n  \
-               +0.0 µs  from f  colour=red\n"
+               in      colour=green 14 bytes: ethernet 02:00:00:00:00:01 > 02:00:00:00:01:01 arp \
+             | malformed: the packet ends inside a header\n  \
+               to f\n  \
+               from f  +2.5 µs colour=red\n"
         );
     }
 }
