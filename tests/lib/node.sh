@@ -182,3 +182,20 @@ equal() {
     echo "$1: $2 and $3"
     return 1
 }
+
+# --- what is looked at ----------------------------------------------------------
+
+# says PATTERN COMMAND...: it does, whatever its exit code; shows what it said if not.
+says() {
+    local pattern=$1 output
+    shift
+    output=$("$@" 2>&1)
+    grep -q "$pattern" <<<"$output" || { echo "$output" && return 1; }
+}
+
+# lossless SIDE ARGUMENTS-OF-PING...
+lossless() {
+    local side=$1
+    shift
+    says ' 0% packet loss' in_ns "$side" ping -q -c 20 -i 0.02 -W 5 "$@"
+}

@@ -46,22 +46,7 @@ counters_of_a_run() {
     check "$title: every packet is accounted for" all_accounted
 }
 
-# says PATTERN COMMAND...: it does, whatever its exit code; shows what it said if not.
-says() {
-    local pattern=$1 output
-    shift
-    output=$("$@" 2>&1)
-    grep -q "$pattern" <<<"$output" || { echo "$output" && return 1; }
-}
-
 # --- echoes and errors ----------------------------------------------------------
-
-# lossless SIDE ARGUMENTS-OF-PING...
-lossless() {
-    local side=$1
-    shift
-    says ' 0% packet loss' in_ns "$side" ping -q -c 20 -i 0.02 -W 5 "$@"
-}
 
 echoes() {
     lossless a "$ADDRESS_B4" && lossless a "$ADDRESS_B6" &&
