@@ -16,7 +16,7 @@ pub struct Choice {
     when: Option<String>,
     /// Only where packets are at this place: port NAME rx, port NAME tx,
     /// before FUNCTION, after FUNCTION
-    #[arg(long, value_name = "PLACE", num_args = 2..=3)]
+    #[arg(long, value_name = "PLACE", num_args = 1..=3)]
     at: Option<Vec<String>>,
 }
 

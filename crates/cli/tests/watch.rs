@@ -59,7 +59,7 @@ fn a_capture_holds_packets_as_they_are_at_a_place() {
     let received = capture(&["port", "access", "rx"], "rx.pcapng");
     let sent = capture(&["port", "core", "tx"], "tx.pcapng");
     let before = capture(&["before", "guard"], "before.pcapng");
-    let after = capture(&["after", "guard"], "after.pcapng");
+    let after = capture(&["after guard"], "after.pcapng");
     for frames in [&received, &sent, &before, &after] {
         assert_eq!(frames.len(), 10);
         assert!(frames.windows(2).all(|pair| pair[0].0 == pair[1].0));

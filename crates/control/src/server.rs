@@ -199,7 +199,7 @@ fn metrics_only(state: State) -> Router {
 
 fn bounded(api: Router<State>, state: State) -> Router {
     api.route("/metrics", get(metrics::metrics))
-        .fallback(async || Failure::unknown("there is nothing here; see docs/api.md"))
+        .fallback(async || Failure::unknown("there is nothing here"))
         .layer(from_fn(in_bounds))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(state)
