@@ -60,6 +60,8 @@ impl Annotations {
     pub const NO_VLAN: u16 = u16::MAX;
     /// In `flags`: the packet is a fragment of a larger one.
     pub const FRAGMENT: u8 = 1;
+    /// In `flags`: the packet may be refused as it leaves, and its sender told.
+    pub const DOUBTFUL: u8 = 2;
 }
 
 /// One packet: an owned, linear DPDK mbuf. Dropping it gives the buffer back to

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
+use arrayvec::ArrayVec;
 use weft_compose::SlotShift;
 use weft_dpdk::{Batch, Consumer, Eal, Pool, Port, PortOptions, Producer, Ring};
 use weft_rules::Program;
@@ -21,7 +22,7 @@ use crate::departure::{Departure, Peer, Relay};
 use crate::egress::{Outlet, Routed, Way};
 use crate::element::{Element, Forwarding, Plan};
 use crate::keeper::Keeper;
-use crate::local::Own;
+use crate::local::{Own, broadcast_of};
 use crate::plan::{self, Classes};
 use crate::station::Station;
 use crate::users::{Room, Users};
@@ -282,6 +283,7 @@ impl Shared<'_> {
             relays: std::mem::take(&mut rings.relays[number]),
             punts,
             punting: Batch::new(),
+            originals: ArrayVec::new(),
             reports: outbox,
             pool: self.pool.clone(),
             counters: counters.clone(),
@@ -315,10 +317,19 @@ impl Shared<'_> {
     fn inlets(&self, number: usize) -> Vec<Inlet> {
         let count = self.blueprint.workers.count;
         let addresses: Vec<_> = own_addresses(self.blueprint).collect();
+        let subnets = self.blueprint.ports.iter().flat_map(|port| &port.addresses);
+        let broadcasts = subnets.filter_map(|(address, length)| broadcast_of(*address, *length));
+        let broadcasts: Vec<_> = broadcasts.collect();
+        let routed = self.blueprint.ports.iter().filter(|plan| plan.is_routed());
+        let least_mtu = routed.map(|plan| plan.mtu).min().unwrap_or(u16::MAX);
         let mut inlets = Vec::new();
         for (port, (open, plan)) in self.ports.iter().zip(&self.blueprint.ports).enumerate() {
-            let own = Own { mac: open.mac, addresses: addresses.clone() };
-            let own = (!plan.addresses.is_empty()).then_some(own);
+            let own = (!plan.addresses.is_empty()).then(|| Own {
+                mac: open.mac,
+                addresses: addresses.clone(),
+                broadcasts: broadcasts.clone(),
+                least_mtu,
+            });
             for queue in 0..open.port.rx_queues() {
                 if (plan.worker + usize::from(queue)) % count == number
                     && let Some(queue) = open.port.take_rx(queue)

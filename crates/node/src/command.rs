@@ -168,6 +168,9 @@ pub enum Punt {
     TooBig = 2,
     /// Its sender is owed a *host unreachable* (RFC 1812 §4.3.3.1).
     Unreachable = 3,
+    /// Its sender is owed a *network unreachable* or *no route* (RFC 1812
+    /// §4.3.3.1, RFC 4443 §3.1).
+    NoRoute = 4,
 }
 
 impl Punt {
@@ -183,7 +186,8 @@ impl Punt {
             0 => Punt::Local,
             1 => Punt::TimeExceeded,
             2 => Punt::TooBig,
-            _ => Punt::Unreachable,
+            3 => Punt::Unreachable,
+            _ => Punt::NoRoute,
         };
         (punt, (state >> 16) as u16)
     }

@@ -37,6 +37,7 @@ pub enum DropReason {
     Ipv6Malformed,
     TransportMalformed,
     NotForUs,
+    Martian,
     UnknownUser,
     NoRule,
     Rule,
@@ -48,6 +49,7 @@ pub enum DropReason {
     PacketTooBig,
     PortGone,
     PortFull,
+    NoRoute,
     NeighbourPending,
     NeighbourUnreachable,
     WorkerRingFull,
@@ -64,13 +66,14 @@ impl DropReason {
         &[
             (Segmented, Reason("segmented"), "longer than one buffer"),
             (EthernetMalformed, Reason("ethernet_malformed"), "shorter than an Ethernet header"),
-            (VlanMalformed, Reason("vlan_malformed"), "VLAN tag cut off, or more than two"),
+            (VlanMalformed, Reason("vlan_malformed"), "VLAN tag cut off, reserved, or a third"),
             (EtherTypeUnknown, Reason("ethertype_unknown"), "neither IPv4 nor IPv6"),
             (Ipv4Malformed, Reason("ipv4_malformed"), "impossible lengths in the IPv4 header"),
             (Ipv4Checksum, Reason("ipv4_checksum"), "wrong IPv4 header checksum"),
             (Ipv6Malformed, Reason("ipv6_malformed"), "impossible lengths or extension headers"),
             (TransportMalformed, Reason("transport_malformed"), "impossible UDP or TCP header"),
             (NotForUs, Reason("not_for_us"), "addressed to another station of the link"),
+            (Martian, Reason("martian"), "an address that no router forwards"),
             (UnknownUser, Reason("unknown_user"), "no user has this address, VLAN, flow or port"),
             (NoRule, Reason("no_rule"), "no rule says where the packet goes"),
             (Rule, Reason("rule"), "a rule sends the packet to drop"),
@@ -82,6 +85,7 @@ impl DropReason {
             (PacketTooBig, Reason("packet_too_big"), "longer than the MTU and not to be cut"),
             (PortGone, Reason("port_gone"), "the port's device has disappeared"),
             (PortFull, Reason("port_full"), "the port's transmit queue was full"),
+            (NoRoute, Reason("no_route"), "no subnet or gateway of the port leads there"),
             (NeighbourPending, Reason("neighbour_pending"), "too many wait for one address"),
             (NeighbourUnreachable, Reason("neighbour_unreachable"), "next hop does not answer"),
             (WorkerRingFull, Reason("worker_ring_full"), "the ring to another worker was full"),
@@ -253,8 +257,8 @@ pub struct WorkerCounters {
     pub emitted: Counter,
     /// Fragments made of packets longer than the MTU, less those packets.
     pub fragments: Counter,
-    /// Packets given to the node itself: ARP, neighbour discovery, echo, and
-    /// those that ICMP errors are owed for.
+    /// Packets given to the node itself: ARP, neighbour discovery, and what is
+    /// sent to one of its addresses.
     pub local: Counter,
     /// Packets that the node itself sent: answers, requests and ICMP errors.
     pub originated: Counter,

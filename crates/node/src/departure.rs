@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use rtrb::Producer as Outbox;
-use weft_compose::{Positions, SlotShift};
+use weft_compose::{Burst, Positions, SlotShift};
 use weft_dpdk::{Batch, Consumer, Packet, Pool, Producer};
 use weft_wire::MacAddress;
 
@@ -52,6 +53,8 @@ pub struct Departure {
     pub punts: Producer,
     /// A packet on its way to the agent.
     pub punting: Batch,
+    /// Packets of the burst at hand that may be refused, as they came in.
+    pub originals: ArrayVec<(usize, Packet), { Batch::CAPACITY }>,
     /// Reports to the agent.
     pub reports: Outbox<Report>,
     /// Where fragments come from.
@@ -88,12 +91,36 @@ impl Departure {
                 }
             }
             Fate::Waits => {}
-            Fate::Dropped(reason, owed) => self.refuse(port, reason, owed, |packet, reason| {
-                if let Some(taps) = taps {
-                    taps.dropped(reason, position, packet, now);
-                }
-            }),
+            Fate::Dropped(reason, owed) => {
+                let owed = owed.map(|(packet, cause)| (self.original(position, packet), cause));
+                self.refuse(port, reason, owed, |packet, reason| {
+                    if let Some(taps) = taps {
+                        taps.dropped(reason, position, packet, now);
+                    }
+                });
+            }
         }
+    }
+
+    /// Keeps copies of the packets at `positions`: a sender is shown a packet as
+    /// it was sent (RFC 792), not as functions left it.
+    #[cold]
+    pub fn keep_originals(&mut self, burst: &Burst, positions: Positions) {
+        let copy =
+            |position: usize| Some((position, burst.packets[position].duplicate(&burst.pool)?));
+        self.originals = positions.filter_map(copy).collect();
+    }
+
+    /// Frees the copies.
+    #[inline]
+    pub fn forget_originals(&mut self) {
+        self.originals.clear();
+    }
+
+    /// The packet at `position` as it came in; `packet` where no copy was kept.
+    fn original(&mut self, position: usize, packet: Packet) -> Packet {
+        let at = self.originals.iter().position(|(kept, _)| *kept == position);
+        at.map_or(packet, |at| self.originals.swap_remove(at).1)
     }
 
     /// Sends a whole burst out of `port`, if there is nothing to do to its
@@ -117,6 +144,7 @@ impl Departure {
         if let Some((mut packet, cause)) = owed {
             show(&packet, reason);
             cause.mark(&mut packet, self.outlets[usize::from(port)].mtu());
+            // Counted as a drop already; an answer is not owed at any price.
             self.punt(packet);
         }
     }
@@ -154,17 +182,13 @@ impl Departure {
         }
     }
 
-    /// Gives a packet to the agent. Nobody waits for the agent: what does not
-    /// fit the ring is dropped.
-    pub fn punt(&mut self, packet: Packet) {
-        // A packet whose sender is owed an answer was counted as a drop already.
-        let counted = Punt::of(&packet).0 != Punt::Local;
+    /// Gives a packet to the agent. Nobody waits for the agent: false when the
+    /// ring was full, and the packet is gone.
+    pub fn punt(&mut self, packet: Packet) -> bool {
         drop(self.punting.push(packet));
-        self.punts.send(&mut self.punting);
-        if !counted {
-            self.counters.dropped(DropReason::LocalFull, self.punting.len());
-        }
+        let taken = self.punts.send(&mut self.punting) == 1;
         self.punting.clear();
+        taken
     }
 
     /// Hands the burst of `port` to its device.

@@ -188,8 +188,13 @@ impl Outlet {
             self.push(packet, counters);
             return Fate::Sent;
         }
-        if !decrement_ttl(&mut packet) {
-            return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
+        match decrement_ttl(&mut packet) {
+            Some(true) => {}
+            Some(false) => {
+                return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
+            }
+            // ARP from the end of a wire: nothing that a router forwards.
+            None => return Fate::Dropped(DropReason::EtherTypeUnknown, None),
         }
         self.send_own(packet, pool, counters, ask)
     }
@@ -213,8 +218,7 @@ impl Outlet {
             None => {
                 let to = packet.addresses().and_then(|(_, to)| routed.next_hop_of(to));
                 let Some(next_hop) = to else {
-                    let reason = DropReason::NeighbourUnreachable;
-                    return Fate::Dropped(reason, Some((packet, Punt::Unreachable)));
+                    return Fate::Dropped(DropReason::NoRoute, Some((packet, Punt::NoRoute)));
                 };
                 match routed.neighbours.get(next_hop) {
                     Some(mac) => mac,
@@ -253,6 +257,7 @@ impl Outlet {
             return Fate::Dropped(DropReason::PacketTooBig, Some((packet, Punt::TooBig)));
         };
         for (number, fragment) in fragments.enumerate() {
+            counters.fragments.add(u64::from(number > 0));
             let Some(mut piece) = pool.allocate() else {
                 counters.dropped(DropReason::PoolExhausted, 1);
                 continue;
@@ -267,7 +272,6 @@ impl Outlet {
             }
             *piece.annotations_mut() = *packet.annotations();
             piece.annotations_mut().network_length = (length - ethernet::HEADER_LENGTH) as u16;
-            counters.fragments.add(u64::from(number > 0));
             self.push(piece, counters);
         }
         Fate::Sent
@@ -401,14 +405,13 @@ fn pieces(packet: &[u8], mtu: u16) -> Option<Fragments> {
     if ip.dont_fragment() { None } else { fragments(packet, mtu).ok() }
 }
 
-/// False when the packet has no hop left.
+/// False when the packet has no hop left; none when it is no IP packet.
 #[inline]
-fn decrement_ttl(packet: &mut Packet) -> bool {
-    match packet.ip_mut() {
-        Some(IpMut::V4(mut ip)) => ip.time_to_live() > 1 && ip.decrement_time_to_live(),
-        Some(IpMut::V6(mut ip)) => ip.hop_limit() > 1 && ip.decrement_hop_limit(),
-        None => true,
-    }
+fn decrement_ttl(packet: &mut Packet) -> Option<bool> {
+    Some(match packet.ip_mut()? {
+        IpMut::V4(mut ip) => ip.decrement_time_to_live(),
+        IpMut::V6(mut ip) => ip.decrement_hop_limit(),
+    })
 }
 
 /// Gives the packet a fresh Ethernet header right before the IP header; VLAN

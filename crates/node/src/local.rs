@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weft_compose::{Burst, Positions};
-use weft_function::{Headers, Packet};
+use weft_function::{Headers, IpView, Packet};
 use weft_wire::{MacAddress, Protocol};
 
 /// What a router looks at before it forwards. A transparent port has none.
@@ -13,6 +13,10 @@ pub struct Own {
     pub mac: MacAddress,
     /// IP addresses of the node, at any port.
     pub addresses: Vec<IpAddr>,
+    /// Broadcast addresses of the subnets of all ports.
+    pub broadcasts: Vec<Ipv4Addr>,
+    /// The least MTU of all ports that route, in bytes.
+    pub least_mtu: u16,
 }
 
 /// How the packets of a burst divide.
@@ -24,32 +28,70 @@ pub struct Divided {
     pub local: Positions,
     /// For another station of the link, or for all of them.
     pub foreign: Positions,
+    /// With an address that no router forwards.
+    pub martian: Positions,
+    /// Of those to be carried, what may be refused as it leaves: on its last
+    /// hop, or longer than some port takes.
+    pub doubtful: Positions,
+}
+
+impl Divided {
+    /// Those that go no further.
+    #[inline]
+    pub fn ending(&self) -> Positions {
+        self.local.or(self.foreign).or(self.martian)
+    }
 }
 
 impl Own {
     /// Divides the IP packets of a burst.
     #[inline]
     pub fn divide(&self, burst: &Burst, packets: Positions) -> Divided {
-        let mut divided = Divided { transit: packets, ..Divided::default() };
+        let mut divided = Divided::default();
         for position in packets {
             let packet = &burst.packets[position];
-            let to = station(packet);
-            if self.is_local(packet) {
+            let Some((from, to)) = packet.addresses() else { continue };
+            if self.addresses.contains(&to) || is_link_scoped(to) && is_discovery(packet) {
                 divided.local.insert(position);
-                divided.transit.remove(position);
-            } else if to != self.mac {
+            } else if station(packet) != self.mac {
                 divided.foreign.insert(position);
-                divided.transit.remove(position);
+            } else if self.is_martian(from, to) {
+                divided.martian.insert(position);
+            } else if is_on_last_hop(packet) || packet.ip_length() > usize::from(self.least_mtu) {
+                divided.doubtful.insert(position);
             }
         }
+        divided.transit = packets.without(divided.ending());
         divided
     }
 
+    /// Whether a router must not forward between these addresses: one of them
+    /// names no host beyond a link (RFC 1812 §5.3.7, RFC 4291 §2, RFC 6890
+    /// §2.2), or all hosts of a subnet (RFC 2644).
     #[inline]
-    fn is_local(&self, packet: &Packet) -> bool {
-        let Some((_, to)) = packet.addresses() else { return false };
-        self.addresses.contains(&to) || is_link_scoped(to) && is_discovery(packet)
+    fn is_martian(&self, from: IpAddr, to: IpAddr) -> bool {
+        match (from, to) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let is_no_host = |address: Ipv4Addr| matches!(address.octets()[0], 0 | 127 | 240..);
+                is_no_host(from)
+                    || is_no_host(to)
+                    || from.is_multicast()
+                    || from.is_link_local()
+                    || is_link_scoped(to.into())
+                    || self.broadcasts.contains(&to)
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => is_martian_v6(from, to),
+            _ => true,
+        }
     }
+}
+
+/// The address of all hosts of a subnet; subnets of two addresses have none
+/// (RFC 3021).
+pub fn broadcast_of(address: IpAddr, prefix_length: u8) -> Option<Ipv4Addr> {
+    let IpAddr::V4(address) = address else { return None };
+    let hosts = u32::MAX.checked_shr(prefix_length.into()).unwrap_or(0);
+    (hosts > 1).then(|| Ipv4Addr::from_bits(address.to_bits() | hosts))
 }
 
 #[inline]
@@ -72,6 +114,29 @@ pub fn is_link_scoped(address: IpAddr) -> bool {
 fn is_link_scoped_v6(address: Ipv6Addr) -> bool {
     let first = address.segments()[0];
     first & 0xffc0 == 0xfe80 || first & 0xff0f == 0xff02
+}
+
+fn is_martian_v6(from: Ipv6Addr, to: Ipv6Addr) -> bool {
+    let is_no_host = |address: Ipv6Addr| {
+        address.is_unspecified() || address.is_loopback() || address.to_ipv4_mapped().is_some()
+    };
+    is_no_host(from)
+        || is_no_host(to)
+        || from.is_multicast()
+        // Groups of the reserved scope, and of one interface.
+        || to.is_multicast() && to.segments()[0] & 0x000f < 2
+        || is_link_scoped_v6(from)
+        || is_link_scoped_v6(to)
+}
+
+/// Whether no router may forward the packet any more.
+#[inline]
+fn is_on_last_hop(packet: &Packet) -> bool {
+    match packet.ip() {
+        Some(IpView::V4(ip)) => ip.time_to_live() <= 1,
+        Some(IpView::V6(ip)) => ip.hop_limit() <= 1,
+        None => false,
+    }
 }
 
 /// Neighbour discovery (RFC 4861 §4): ICMPv6 types 133 to 137.

@@ -3,16 +3,20 @@
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Packet};
-use weft_wire::{EtherType, Fragment, Protocol, ethernet, ipv4, ipv6, tcp, udp, vlan};
+use weft_wire::vlan::VlanId;
+use weft_wire::{EtherType, Fragment, Protocol, ethernet, ipv4, ipv6, options, tcp, udp, vlan};
 
 use crate::counters::DropReason;
+
+/// The identifier that no tag may carry (IEEE 802.1Q §9.6).
+const RESERVED_VLAN: Option<VlanId> = VlanId::new(0xfff);
 
 /// What the parser found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// An IP packet.
     Ip,
-    /// ARP: for the node, not for a user.
+    /// ARP: at a routed port for the node, not for a user.
     Arp,
     /// Not to be carried.
     Malformed(DropReason),
@@ -74,9 +78,14 @@ pub fn parse(packet: &mut Packet, port: u16) -> Parsed {
     let Ok(stack) = vlan::walk(frame.ether_type(), frame.payload()) else {
         return Parsed::Malformed(DropReason::VlanMalformed);
     };
-    // A priority tag (identifier 0, IEEE 802.1Q §9.6) names no VLAN.
-    if let Some(vlan) = stack.outer().filter(|vlan| vlan.value() != 0) {
-        annotations.vlan = vlan.value();
+    if let Some(outer) = stack.outer() {
+        if stack.vlan_ids.contains(&RESERVED_VLAN) {
+            return Parsed::Malformed(DropReason::VlanMalformed);
+        }
+        // A priority tag (identifier 0, IEEE 802.1Q §9.6) names no VLAN.
+        if outer != VlanId::PRIORITY_ONLY {
+            annotations.vlan = outer.value();
+        }
     }
     let (offset, ether_type) = (ethernet::HEADER_LENGTH + stack.length, stack.ether_type);
     annotations.ether_type = ether_type.0;
@@ -98,9 +107,18 @@ fn parse_ipv4(network: &[u8], annotations: &mut Annotations) -> Parsed {
     if packet.verify_checksum().is_err() {
         return Parsed::Malformed(DropReason::Ipv4Checksum);
     }
+    if packet.header_length() > ipv4::MIN_HEADER_LENGTH && !has_sound_options(&packet) {
+        return Parsed::Malformed(DropReason::Ipv4Malformed);
+    }
     annotations.network_length = packet.total_length();
     annotations.protocol = packet.protocol().0;
     finish(annotations, packet.header_length(), packet.fragment(), packet.payload())
+}
+
+/// Apart from the way of most packets: few have options.
+#[cold]
+fn has_sound_options(packet: &ipv4::Packet<&[u8]>) -> bool {
+    options::walk(packet.options()).all(|option| option.is_ok())
 }
 
 fn parse_ipv6(network: &[u8], annotations: &mut Annotations) -> Parsed {

@@ -125,6 +125,7 @@ impl Station {
             Punt::TimeExceeded => Problem::TimeExceeded,
             Punt::TooBig => Problem::TooBig { mtu },
             Punt::Unreachable => Problem::HostUnreachable,
+            Punt::NoRoute => Problem::NoRoute,
         };
         let network = usize::from(packet.annotations().network_offset);
         let (Some(own), Some(bytes)) = (self.own_address(&packet), packet.data().get(network..))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Batch, Consumer, Pool, RxQueue};
+use weft_dpdk::{Annotations, Batch, Consumer, Pool, RxQueue};
 
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
@@ -17,7 +17,7 @@ use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
 use crate::departure::{Departure, LeftOver};
 use crate::element::{Element, Surroundings};
 use crate::keeper::Keeper;
-use crate::local::Own;
+use crate::local::{Divided, Own};
 use crate::parse::{Sorted, parse_burst, reason_of};
 use crate::tap::{Point, Taps};
 
@@ -65,6 +65,8 @@ pub struct Desk {
     pub(crate) classified: Classified,
     pub(crate) watch: Stopwatch,
     pub(crate) taps: Option<Box<Taps>>,
+    /// Packets of the burst that may be refused as they leave.
+    doubtful: Positions,
     /// A list of changes that is not worked off yet, and how far it is.
     pub(crate) changing: Option<(Box<[UserChange]>, usize)>,
 }
@@ -77,6 +79,7 @@ impl Desk {
             classified: Classified::default(),
             watch: Stopwatch::default(),
             taps: None,
+            doubtful: Positions::NONE,
             changing: None,
         }
     }
@@ -148,10 +151,10 @@ impl Worker {
     #[inline]
     fn parse(&mut self, inlet: usize) -> Positions {
         let Inlet { port, own, .. } = &self.inlets[inlet];
-        let Desk { burst, watch, taps, .. } = &mut self.desk;
+        let Desk { burst, watch, taps, doubtful, .. } = &mut self.desk;
         let counters = &*self.counters;
         let count = burst.packets.len();
-        let Sorted { ip: mut transit, arp, malformed } = parse_burst(burst, *port);
+        let Sorted { ip, arp, malformed } = parse_burst(burst, *port);
         for position in malformed {
             let reason = reason_of(&burst.packets[position]);
             counters.dropped(reason, 1);
@@ -160,43 +163,50 @@ impl Worker {
                 taps.at(Point::Dropped(reason), one(position), burst);
             }
         }
-        let (mut local, mut foreign) = (arp, Positions::NONE);
-        match own {
-            Some(own) => {
-                let divided = own.divide(burst, transit);
-                transit = divided.transit;
-                local = local.or(divided.local);
-                foreign = divided.foreign;
-            }
-            // A wire has no station of its own that could answer ARP.
-            None => std::mem::swap(&mut local, &mut foreign),
+        let mut divided = match own {
+            Some(own) => own.divide(burst, ip),
+            // A wire carries what the stations at its ends ask each other.
+            None => Divided { transit: ip.or(arp), ..Divided::default() },
+        };
+        divided.local = divided.local.or(arp.without(divided.transit));
+        *doubtful = divided.doubtful;
+        for position in divided.doubtful {
+            burst.packets[position].annotations_mut().flags |= Annotations::DOUBTFUL;
         }
         watch.lap(&counters.stages[Stage::Parse as usize], count);
-        if !local.is_empty() || !foreign.is_empty() {
-            self.not_for_users(local, foreign);
+        if !divided.ending().is_empty() {
+            self.not_for_users(&divided);
         }
-        transit
+        divided.transit
     }
 
     /// Gives the agent what is for the node, and drops what is for others.
     #[cold]
-    fn not_for_users(&mut self, local: Positions, foreign: Positions) {
+    fn not_for_users(&mut self, divided: &Divided) {
         let Desk { burst, taps, .. } = &mut self.desk;
-        for position in local {
+        for position in divided.local {
             // The agent gets a copy: the burst keeps its packet to the end.
             match burst.packets[position].duplicate(&burst.pool) {
                 Some(mut copy) => {
-                    self.counters.local.add(1);
                     Punt::Local.mark(&mut copy, 0);
-                    self.departure.punt(copy);
+                    match self.departure.punt(copy) {
+                        true => self.counters.local.add(1),
+                        false => self.counters.dropped(DropReason::LocalFull, 1),
+                    }
                 }
                 None => self.counters.dropped(DropReason::PoolExhausted, 1),
             }
         }
-        self.counters.dropped(DropReason::NotForUs, foreign.len());
         if let Some(taps) = taps {
-            taps.admit(local.or(foreign), burst);
-            taps.at(Point::Dropped(DropReason::NotForUs), foreign, burst);
+            taps.admit(divided.ending(), burst);
+        }
+        let reasons =
+            [(DropReason::NotForUs, divided.foreign), (DropReason::Martian, divided.martian)];
+        for (reason, positions) in reasons {
+            self.counters.dropped(reason, positions.len());
+            if let Some(taps) = taps {
+                taps.at(Point::Dropped(reason), positions, burst);
+            }
         }
     }
 
@@ -226,8 +236,11 @@ impl Worker {
 
     #[inline]
     fn forward(&mut self) {
-        let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+        let Desk { burst, classified, watch, taps, doubtful, .. } = &mut self.desk;
         let count = burst.packets.len();
+        if !doubtful.is_empty() {
+            self.departure.keep_originals(burst, *doubtful);
+        }
         let mut around =
             Surroundings { counters: &self.counters, keeper: &mut self.keeper, watch, taps };
         self.element.forward(burst, &classified.entries, &mut around);
@@ -236,6 +249,12 @@ impl Worker {
 
     #[inline]
     fn transmit(&mut self) {
+        self.send_burst();
+        self.departure.forget_originals();
+    }
+
+    #[inline]
+    fn send_burst(&mut self) {
         let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
         let count = burst.packets.len();
         let ports = self.element.ports_used();
@@ -290,7 +309,7 @@ impl Worker {
     fn take_over(&mut self) -> bool {
         let mut busy = false;
         for number in 0..self.crossings.len() {
-            let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+            let Desk { burst, classified, watch, taps, doubtful, .. } = &mut self.desk;
             watch.start();
             let count = self.crossings[number].receive(&mut burst.packets, BURST);
             if count == 0 {
@@ -303,6 +322,11 @@ impl Worker {
                 taps.begin();
             }
             self.classifier.admit(burst, classified);
+            let is_doubtful = |position: &usize| {
+                burst.packets[*position].annotations().flags & Annotations::DOUBTFUL != 0
+            };
+            *doubtful = Positions::NONE;
+            all.filter(is_doubtful).for_each(|position| doubtful.insert(position));
             watch.lap(&self.counters.stages[Stage::Classify as usize], count);
             if taps.is_some() || !classified.unknown.is_empty() {
                 self.after_classification(all);

@@ -153,3 +153,26 @@ fn every_packet_is_accounted_for() {
     drop(rig);
     assert!(available > 0);
 }
+
+#[test]
+fn a_wire_carries_what_its_ends_ask_each_other() {
+    let mut rig = Rig::new(
+        "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: wire}
+ports:
+  left: {device: 'ring:left', direction: uplink}
+  right: {device: 'ring:right', direction: downlink}
+users:
+  - {name: all, match: {port: left}}
+rules: |
+  from left -> right
+",
+    );
+    const ARP: [u8; 2] = [0x08, 0x06];
+    let mut question = udp([10, 0, 0, 1], [10, 0, 0, 2], b"");
+    question[12..14].copy_from_slice(&ARP);
+    rig.send(0, &[question.clone()]);
+    assert_eq!(rig.receive(1), [question]);
+}

@@ -81,3 +81,30 @@ fn the_node_answers_at_any_port_for_the_addresses_of_all() {
     let answers: Vec<_> = rig.receive(0).iter().map(|frame| icmp(frame)).collect();
     assert_eq!(answers, own.map(|address| (address, 0, 0)));
 }
+
+#[test]
+fn martians_and_directed_broadcasts_end_here() {
+    let mut rig = Rig::new(ROUTER);
+    let nowhere = [
+        [0, 0, 0, 1],
+        [127, 0, 0, 1],
+        [169, 254, 1, 1],
+        [224, 0, 0, 5],
+        [240, 0, 0, 1],
+        [255, 255, 255, 255],
+        [198, 51, 100, 255],
+    ];
+    rig.send(0, &nowhere.map(|to| udp_to(ACCESS, USER, to, 64, b"")));
+    assert_eq!(rig.drops("martian"), nowhere.len() as u64);
+    assert!(rig.receive(1).is_empty() && rig.receive(0).is_empty());
+}
+
+#[test]
+fn a_sender_learns_that_there_is_no_route() {
+    let mut rig = Rig::new(ROUTER);
+    rig.send(0, &[udp_to(ACCESS, USER, [203, 0, 113, 1], 64, b"")]);
+    assert_eq!(rig.drops("no_route"), 1);
+    // Network unreachable (RFC 792).
+    let answers: Vec<_> = rig.receive(0).iter().map(|frame| icmp(frame)).collect();
+    assert_eq!(answers, [([10, 0, 0, 254], 3, 0)]);
+}

@@ -66,7 +66,8 @@ impl Problem {
 /// # Errors
 /// [`Silence`] where nothing may be sent (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7,
 /// RFC 4443 §2.4 e); `out` is then of no use. Fragments other than the first
-/// have their silence in IPv6 too: the first one tells as much.
+/// have their silence in IPv6 too, as the first one tells as much; only that
+/// they are too big is always said (RFC 4443 §3.2).
 pub fn report(
     packet: &[u8],
     problem: Problem,
@@ -157,9 +158,6 @@ fn may_report_v6(packet: &ipv6::Packet<&[u8]>, problem: Problem) -> Result<(), S
     /// Not an error by its number, but treated as one (RFC 4443 §2.4 e.2).
     const REDIRECT: icmpv6::Type = icmpv6::Type(137);
     let upper = packet.upper_layer()?;
-    if !upper.has_header() {
-        return Err(Silence::Fragment);
-    }
     if !is_host(packet.source().into()) {
         return Err(Silence::SourceNotHost);
     }
@@ -167,6 +165,10 @@ fn may_report_v6(packet: &ipv6::Packet<&[u8]>, problem: Problem) -> Result<(), S
     let is_too_big = matches!(problem, Problem::TooBig { .. });
     if packet.destination().is_multicast() && !is_too_big {
         return Err(Silence::ForGroup);
+    }
+    if !upper.has_header() {
+        // An error would be no fragment: it is never longer than 1280 octets.
+        return if is_too_big { Ok(()) } else { Err(Silence::Fragment) };
     }
     if upper.protocol == Protocol::ICMPV6 {
         let message_type = packet.as_bytes().get(upper.offset).copied();
