@@ -177,6 +177,37 @@ def counter_differences(old, new, path: str = "") -> list[str]:
     return [f"  {path}: expected {json.dumps(old)}, got {json.dumps(new)}"]
 
 
+# --- accounts -----------------------------------------------------------------
+
+
+def unaccounted(counters: dict) -> list[str]:
+    """Every packet that came in or was made was sent, dropped, or is the node's own."""
+    ports = counters["ports"].values()
+    functions = counters["functions"].values()
+    came = {
+        "received": sum(port["rx_packets"] for port in ports),
+        "originated": counters["originated"],
+        "emitted": counters["emitted"],
+        "fragments": counters["fragments"],
+    }
+    went = {
+        "sent": sum(port["tx_packets"] for port in ports),
+        "dropped": sum(counters["drops"].values()),
+        "dropped by functions": sum(sum(one["drops"].values()) for one in functions),
+        "local": counters["local"],
+    }
+    problems = []
+    if sum(came.values()) != sum(went.values()):
+        sides = [
+            " + ".join(f"{count} {what}" for what, count in side.items()) for side in (came, went)
+        ]
+        problems.append(f"packets are unaccounted for: {sides[0]} are not {sides[1]}")
+    for name, port in counters["ports"].items():
+        lost = port["rx_missed"] + port["rx_errors"]
+        problems += [f"port {name} lost {lost} packets"] if lost else []
+    return problems
+
+
 # --- a case -------------------------------------------------------------------
 
 
@@ -234,8 +265,21 @@ class Case:
             problems += [difference] if difference else []
         return problems
 
+    def check(self, output: Path) -> list[str]:
+        """What the case's own check finds; it is given the folder of the outputs."""
+        if not (self.folder / "check").exists():
+            return []
+        environment = {**os.environ, "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [str((self.folder / "check").absolute()), str(output)]
+        run = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True
+        )
+        return [] if run.returncode == 0 else ["its check finds fault\n" + run.stdout + run.stderr]
+
     def bless(self, output: Path) -> None:
         """What came is from now on what is expected; lists of bad frames stay."""
+        if self.expected.is_symlink():
+            raise CaseError("what it expects is another case's: bless that one")
         self.expected.mkdir(exist_ok=True)
         for stale in self.expected.iterdir():
             if stale.suffix != ".bad":
@@ -283,7 +327,8 @@ def run_case(folder: Path, weft: Path, bless: bool) -> str:
         output = Path(name)
         case.replay(weft, output)
         problems = [] if bless else case.compare(output)
-        problems += case.tshark(output)
+        problems += unaccounted(read_json(output / "counters.json"))
+        problems += case.check(output) + case.tshark(output)
         if problems:
             raise CaseError("\n".join(problem.rstrip() for problem in problems))
         if bless:

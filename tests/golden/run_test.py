@@ -23,7 +23,10 @@ STAND_IN = """\
     files = {{"--in": [], "--out": [], "--counters": []}}
     for flag, value in zip(words[2::2], words[3::2]):
         files[flag].append(value.partition("=")[2] or value)
-    counters = {{"drops": {{"ttl_exceeded": 3}}, "ports": [{{"name": "access", "packets": 1}}]}}
+    port = {{"rx_packets": 0, "tx_packets": 0, "rx_missed": 0, "rx_errors": 0}}
+    ports = {{"access": {{**port, "rx_packets": 252}}, "core": {{**port, "tx_packets": 249}}}}
+    own = {{"local": 0, "originated": 0, "emitted": 0, "fragments": 0}}
+    counters = {{"ports": ports, "functions": {{}}, "drops": {{"ttl_exceeded": 3}}, **own}}
     for source, target in zip(files["--in"], files["--out"]):
         data = bytearray(pathlib.Path(source).read_bytes())
         exec(spoil)
@@ -110,13 +113,49 @@ class GoldenRun(unittest.TestCase):
 
     def test_changed_counter(self):
         self.bless()
-        self.spoil("counters['drops']['ttl_exceeded'] = 4; counters['ports'][0]['packets'] = 1.0")
-        self.fails("drops.ttl_exceeded: expected 3, got 4", "ports[0].packets: expected 1, got 1.0")
+        self.spoil("counters['drops']['ttl_exceeded'] = 4; counters['emitted'] = 1.0")
+        self.fails("drops.ttl_exceeded: expected 3, got 4", "emitted: expected 0, got 1.0")
 
     def test_new_counter(self):
         self.bless()
         self.spoil("counters['drops']['no_rule'] = 0")
         self.fails("drops.no_rule: expected null, got 0")
+
+    def refuses_to_bless(self, *words: str) -> None:
+        """It said each of `words` and left nothing behind."""
+        run = self.run_py("--bless")
+        self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+        for word in words:
+            self.assertIn(word, run.stdout)
+        self.assertFalse((self.case / "expected").exists())
+
+    def test_packets_must_be_accounted_for(self):
+        self.spoil("counters['local'] = 1")
+        self.refuses_to_bless("unaccounted for: 252 received", "249 sent + 3 dropped", "1 local")
+        self.spoil("counters['originated'] = 1; counters['functions']['a'] = {'drops': {'b': 1}}")
+        self.bless()
+
+    def test_no_port_may_lose_packets(self):
+        self.spoil("counters['ports']['core']['rx_missed'] = 2")
+        self.refuses_to_bless("port core lost 2 packets")
+
+    def test_check_of_the_case(self):
+        check = self.case / "check"
+        check.write_text("#!/bin/sh\ntest -s $1/core.pcap && echo red is green && exit 1\n")
+        check.chmod(0o755)
+        self.refuses_to_bless("its check finds fault", "red is green")
+        check.write_text("#!/bin/sh\ntest -s $1/core.pcap\n")
+        self.bless()
+
+    def test_expected_of_another_case(self):
+        self.bless()
+        expected, other = self.case / "expected", self.root / "other"
+        expected.rename(other)
+        expected.symlink_to(other)
+        self.assertEqual(self.run_py().returncode, 0)
+        run = self.run_py("--bless")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("another case's", run.stdout)
 
     def test_expected_capture_without_output(self):
         self.bless()
@@ -130,10 +169,7 @@ class GoldenRun(unittest.TestCase):
 
     def test_bad_checksum_is_not_blessed(self):
         self.spoil("data[24 + 16 + 24] ^= 1")
-        run = self.run_py("--bless")
-        self.assertEqual(run.returncode, 1)
-        self.assertIn("core.pcap: frame 1: ", run.stdout)
-        self.assertFalse((self.case / "expected").exists())
+        self.refuses_to_bless("core.pcap: frame 1: ")
 
     def test_listed_bad_checksum(self):
         self.spoil("data[24 + 16 + 24] ^= 1")
@@ -178,5 +214,13 @@ class GoldenRun(unittest.TestCase):
         return out
 
 
+def main() -> int:
+    """Runs the tests and closes with the line that all tests close with."""
+    result = unittest.main(exit=False).result
+    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
+    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
 if __name__ == "__main__":
-    unittest.main()
+    sys.exit(main())

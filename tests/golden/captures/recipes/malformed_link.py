@@ -112,10 +112,10 @@ def length_fields(capture: Capture) -> None:
 
 def tags(capture: Capture) -> None:
     """VLAN tags cut, reserved, and stacked too deep."""
-    frame = bytes(access() / Dot1Q(vlan=100) / datagram())
+    frame = bytes(access() / Dot1Q(vlan=100, type=0x0800) / datagram())
     for size in (1, 2, 3, 4):
         capture.add(frame[: 14 + size], f"VLAN tag: frame ends {octets(size)} into it")
-    capture.add(access() / Dot1Q(vlan=4095) / datagram(), "VLAN id 4095 is reserved")
+    capture.add(access() / Dot1Q(vlan=4095, type=0x0800) / datagram(), "VLAN id 4095 is reserved")
     for depth in (3, 8, 40):
         stack = bytes(Dot1Q(vlan=100, type=0x8100)) * (depth - 1) + bytes(
             Dot1Q(vlan=100, type=0x0800)
