@@ -45,7 +45,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let settled = if applied.settled { "" } else { "; the workers are still at it" };
     output::line(&format!(
-        "applied: {} functions kept, {} new; {} users before, {} now{settled}",
+        "applied: functions kept {}, new {}; users before {}, now {}{settled}",
         applied.functions_kept, applied.functions_new, applied.users_before, applied.users_now
     ))
 }

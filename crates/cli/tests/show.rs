@@ -78,7 +78,7 @@ fn a_configuration_is_applied_whole_while_traffic_runs() {
         .replace("count: 4, match", "count: 3, match");
     place.write("new.yaml", &new);
     let applied = place.run(&["ctl", "apply", "new.yaml"]).succeeded();
-    assert_eq!(applied, "applied: 2 functions kept, 1 new; 4 users before, 3 now\n");
+    assert_eq!(applied, "applied: functions kept 2, new 1; users before 4, now 3\n");
     wait_until("the new function gets packets", || {
         let functions = shown(&place, &["runtime"])["functions"].clone();
         functions[0]["name"] == "idle" && functions[0]["packets"].as_u64() > Some(0)
