@@ -44,7 +44,7 @@ if ! command -v tshark >/dev/null; then
     close_report
     exit
 fi
-for name in ipv4-mix ipv6-mix vlan downlink-mix bursts kernel kernel-uplink kernel-downlink; do
+for name in ipv4-mix ipv6-mix vlan downlink-mix bursts neighbours kernel kernel-uplink kernel-downlink; do
     check "captures: $name is clean" "$clean" "$name.pcap"
 done
 check "captures: fragments is clean but for its list" "$clean" --except fragments.bad fragments.pcap

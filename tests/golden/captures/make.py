@@ -12,7 +12,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from recipes import bursts, downlink_mix, fragments, ipv4_mix, ipv6_mix, malformed, vlan
+from recipes import (
+    bursts,
+    downlink_mix,
+    fragments,
+    ipv4_mix,
+    ipv6_mix,
+    malformed,
+    neighbours,
+    vlan,
+)
 
 HERE = Path(__file__).resolve().parent
 RECIPES = {
@@ -23,6 +32,7 @@ RECIPES = {
     "malformed": malformed,
     "downlink-mix": downlink_mix,
     "bursts": bursts,
+    "neighbours": neighbours,
 }
 
 
