@@ -99,7 +99,7 @@ fragments() {
 # user_octets: packets and bytes of the user at host a, as the node counts them.
 user_octets() {
     "$WEFT" show users free --json |
-        jq -r '.contexts[] | select(.[0] == "count") | .[1] | map({(.[0]): .[1]}) | add
+        jq -r '.contexts[] | select(.function == "count") | .values
             | "\(.packets) \(.bytes)"'
 }
 
