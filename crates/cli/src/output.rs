@@ -16,7 +16,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Writes a line to standard output, at once.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn line(text: &str) -> Result<(), Failure> {
     write(format!("{text}\n").as_bytes())
 }
@@ -24,7 +24,7 @@ pub fn line(text: &str) -> Result<(), Failure> {
 /// Writes bytes to standard output, at once.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     output.write_all(bytes).and_then(|()| output.flush()).map_err(|error| match error.kind() {
