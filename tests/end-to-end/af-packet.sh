@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/traffic.sh
 
 gain_privileges "$@"
+need_locked_memory
 start_namespaces
 # The kernel puts fragments together again before DPDK's driver sees them (it
 # asks for PACKET_FANOUT_FLAG_DEFRAG), and the driver takes 2 KiB at most.

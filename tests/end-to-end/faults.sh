@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/node.sh
 
 gain_privileges "$@"
+need_locked_memory
 
 # --- a node that cannot start -----------------------------------------------------
 

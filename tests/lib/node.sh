@@ -56,6 +56,16 @@ can_use_xdp() {
     return 1
 }
 
+# need_locked_memory: skips the script where the rings of three AF_PACKET ports, of
+# 16 MiB each, cannot be locked. In a user namespace the limit holds for all.
+need_locked_memory() {
+    local limit
+    limit=$(ulimit -l)
+    if [ "$WEFT_PRIVILEGE" = user ] && [ "$limit" != unlimited ] && [ "$limit" -lt 49152 ]; then
+        skip_script "AF_PACKET needs 48 MiB of locked memory (ulimit -l)"
+    fi
+}
+
 # start_server SIDE PORT COMMAND...: returns when something listens at the port.
 start_server() {
     local side=$1 port=$2

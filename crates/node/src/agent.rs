@@ -6,6 +6,7 @@
 //! the ports.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -20,6 +21,7 @@ use crate::command::{Command, Configure, Report};
 use crate::config::{Blueprint, FunctionPlan};
 use crate::counters::{FunctionCounters, WorkerCounters};
 use crate::plan::Classes;
+use crate::rate_limit::RateLimit;
 use crate::station::Station;
 use crate::users::{Room, Users};
 
@@ -107,7 +109,12 @@ pub struct Agent {
     /// Changes of users that some worker has not finished.
     pub(crate) changing: usize,
     pub(crate) last_look: u64,
+    /// Says when a panic may be logged: a function may panic for every packet.
+    pub(crate) panic_warnings: RateLimit,
 }
+
+/// One panic a second is logged.
+pub(crate) const PANIC_WARNINGS: RateLimit = RateLimit::new(NonZeroU32::MIN, NonZeroU32::MIN);
 
 /// How often ports and neighbours are looked after, in nanoseconds.
 const LOOK_EVERY: u64 = 100_000_000;
@@ -163,8 +170,14 @@ impl Agent {
 
     /// Gives a context that was reset after a panic its settings again.
     fn configure_again(&mut self, function: u16, slot: u32) {
-        let name = self.functions.get(usize::from(function)).map_or("?", |one| &one.name);
-        tracing::warn!(function = name, slot, "function panicked; the user's context was reset");
+        if self.panic_warnings.take(self.clock.now()) {
+            let name = self.functions.get(usize::from(function)).map_or("?", |one| &one.name);
+            tracing::warn!(
+                function = name,
+                slot,
+                "function panicked; the user's context was reset"
+            );
+        }
         let settings: Vec<_> = self
             .users
             .settings_of(usize::from(function))

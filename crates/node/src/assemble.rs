@@ -12,7 +12,7 @@ use weft_dpdk::{Batch, Consumer, Eal, Pool, Port, PortOptions, Producer, Ring};
 use weft_rules::Program;
 use weft_wire::MacAddress;
 
-use crate::agent::{Agent, FunctionEntry, Handle, Link};
+use crate::agent::{Agent, FunctionEntry, Handle, Link, PANIC_WARNINGS};
 use crate::classify::{Capacity, Classifier, PortClass};
 use crate::clock::Clock;
 use crate::command::{PUNT_RING, Part, Replacement};
@@ -145,6 +145,7 @@ pub fn assemble(
         next_tap: 0,
         changing: 0,
         last_look: 0,
+        panic_warnings: PANIC_WARNINGS,
     };
     Ok(Assembled { agent, workers, handle: Handle::new(ask) })
 }

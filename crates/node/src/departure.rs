@@ -79,8 +79,8 @@ impl Departure {
         let outlet = &mut self.outlets[usize::from(port)];
         let before = outlet.batch_mut().len();
         let reports = &mut self.reports;
-        // A question that finds no room is asked again by the agent's timers.
-        let ask = |address| drop(reports.push(Report::Resolve { port, address }));
+        // A question that finds no room is asked again with the next packet.
+        let ask = |address| reports.push(Report::Resolve { port, address }).is_ok();
         match outlet.send(packet, &self.pool, &self.counters, ask) {
             Fate::Sent => {
                 if let Some(taps) = taps {
@@ -211,7 +211,7 @@ impl Departure {
         let Some(outlet) = self.outlets.get_mut(usize::from(port)) else { return };
         self.counters.originated.add(1);
         let reports = &mut self.reports;
-        let ask = |address| drop(reports.push(Report::Resolve { port, address }));
+        let ask = |address| reports.push(Report::Resolve { port, address }).is_ok();
         let fate = outlet.send_own(packet, &self.pool, &self.counters, ask);
         if let Fate::Dropped(reason, _) = fate {
             // Nobody is owed an answer about the node's own packets.

@@ -172,14 +172,15 @@ impl Outlet {
     }
 
     /// Sends a packet as a router or as a wire, as the port is set up. `ask` is
-    /// called with a next hop whose MAC address is not known yet.
+    /// called with a next hop whose MAC address is not known yet, and says whether
+    /// the question found its way.
     #[inline]
     pub fn send(
         &mut self,
         mut packet: Packet,
         pool: &Pool,
         counters: &WorkerCounters,
-        ask: impl FnMut(IpAddr),
+        ask: impl FnMut(IpAddr) -> bool,
     ) -> Fate {
         if self.routed.is_none() {
             if packet.ip_length() > usize::from(self.mtu) {
@@ -207,7 +208,7 @@ impl Outlet {
         packet: Packet,
         pool: &Pool,
         counters: &WorkerCounters,
-        ask: impl FnMut(IpAddr),
+        ask: impl FnMut(IpAddr) -> bool,
     ) -> Fate {
         let Some(routed) = &mut self.routed else {
             self.push(packet, counters);
@@ -363,13 +364,12 @@ impl Outlet {
 
 impl Routed {
     #[cold]
-    fn wait(&mut self, hop: IpAddr, packet: Packet, mut ask: impl FnMut(IpAddr)) -> Fate {
+    fn wait(&mut self, hop: IpAddr, packet: Packet, mut ask: impl FnMut(IpAddr) -> bool) -> Fate {
         if self.waiting.len() == WAITING {
             return Fate::Dropped(DropReason::NeighbourPending, None);
         }
-        if !self.asked.contains(&hop) {
+        if !self.asked.contains(&hop) && ask(hop) {
             self.asked.push(hop);
-            ask(hop);
         }
         self.waiting.push_back((hop, packet));
         Fate::Waits
@@ -415,7 +415,7 @@ fn decrement_ttl(packet: &mut Packet) -> Option<bool> {
 }
 
 /// Gives the packet a fresh Ethernet header right before the IP header; VLAN
-/// tags end at a router.
+/// tags and padding end at a router.
 #[inline]
 fn write_ethernet(packet: &mut Packet, destination: MacAddress, source: MacAddress) {
     let network = usize::from(packet.annotations().network_offset);
@@ -432,4 +432,5 @@ fn write_ethernet(packet: &mut Packet, destination: MacAddress, source: MacAddre
         frame.set_source(source);
         frame.set_ether_type(ether_type);
     }
+    packet.truncate(ethernet::HEADER_LENGTH + packet.ip_length());
 }

@@ -134,7 +134,7 @@ impl Station {
         };
         let mut error = Vec::new();
         // An error that may not be sent was a drop with a name already.
-        if report(bytes, problem, own, &mut error).is_ok() && self.errors.take(now) {
+        if report(bytes, problem, own, self.mtu, &mut error).is_ok() && self.errors.take(now) {
             self.outgoing.push(Outgoing::Ip(error));
         }
     }
@@ -219,7 +219,7 @@ impl Station {
                 *packet.annotations_mut() = Annotations {
                     ether_type: ether_type.0,
                     network_offset: ethernet::HEADER_LENGTH as u16,
-                    network_length: (bytes.len() as u16).min(self.mtu),
+                    network_length: bytes.len() as u16,
                     port,
                     ..Annotations::default()
                 };

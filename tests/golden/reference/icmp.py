@@ -42,10 +42,11 @@ def is_host(address) -> bool:
     return not (address.is_unspecified or address.is_loopback or address.is_multicast)
 
 
-def error(packet: bytes, problem: str, own: bytes, mtu: int = 0) -> bytes:
-    """An IP packet from the address `own` to the sender of `packet`."""
+def error(packet: bytes, problem: str, own: bytes, mtu: int, longest: int) -> bytes:
+    """An IP packet from `own` to the sender of `packet`, `longest` octets at most."""
     if packet[0] >> 4 == 4:
-        message = struct.pack("!BBHI", *CODES_V4[problem], 0, mtu) + packet[: 576 - 28]
+        quoted = packet[: min(576, longest) - 28]
+        message = struct.pack("!BBHI", *CODES_V4[problem], 0, mtu) + quoted
         fixed = struct.pack("!BBHHHBBH", 0x45, CS6, 20 + len(message), 0, 0x4000, HOPS, ICMP, 0)
         return with_header_checksum(fixed + own + packet[12:16]) + summed(message, b"")
     message = struct.pack("!BBHI", *CODES_V6[problem], 0, mtu) + packet[: 1280 - 48]

@@ -159,7 +159,7 @@ class Node:
         return "local"
 
     def send(self, port: Port, came: Port, frame: Frame, packet: bytes, time_ns: int) -> str:
-        """As a router, or as a wire."""
+        """As a wire, or as a router, where tags and padding end."""
         if not port.is_routed():
             if len(packet) > port.mtu:
                 return self.drop("packet_too_big")
@@ -172,7 +172,7 @@ class Node:
         packet = one_hop_less(packet)
         ethernet = port.ethernet(frame.version)
         if len(packet) <= port.mtu:
-            self.leave(port, ethernet + packet + frame.padding, time_ns)
+            self.leave(port, ethernet + packet, time_ns)
             return port.name
         pieces = fragments(packet, port.mtu)
         self.fragments += len(pieces) - 1
@@ -187,7 +187,7 @@ class Node:
         own = came.own(frame.version)
         if own is not None and is_owed(frame, problem):
             self.originated += 1
-            answer = error(frame.ip, problem, own, mtu)
+            answer = error(frame.ip, problem, own, mtu, longest=came.mtu)
             self.leave(came, came.ethernet(frame.version) + answer, time_ns)
         return self.drop(reason)
 

@@ -59,8 +59,8 @@ impl Problem {
 
 /// Replaces the contents of `out` by an IP packet that tells the sender of
 /// `packet` what is wrong with it. `source` is an address of the node, of the
-/// packet's family. The bytes begin with the packet's IP header and may go on
-/// behind the packet. Packets that came as a link's broadcast or multicast are
+/// packet's family; what is told fits `mtu`, in octets, at least 68. The bytes
+/// begin with the packet's IP header and may go on behind the packet. Packets that came as a link's broadcast or multicast are
 /// for the caller to keep away: the IP header does not tell.
 ///
 /// # Errors
@@ -72,10 +72,12 @@ pub fn report(
     packet: &[u8],
     problem: Problem,
     source: IpAddr,
+    mtu: u16,
     out: &mut Vec<u8>,
 ) -> Result<(), Silence> {
     match source {
-        IpAddr::V4(source) => report_v4(packet, problem, source, out),
+        IpAddr::V4(source) => report_v4(packet, problem, source, mtu, out),
+        // All links take as long a packet as an error may be (RFC 8200 §5).
         IpAddr::V6(source) => report_v6(packet, problem, source, out),
     }
 }
@@ -84,12 +86,13 @@ fn report_v4(
     packet: &[u8],
     problem: Problem,
     source: Ipv4Addr,
+    mtu: u16,
     out: &mut Vec<u8>,
 ) -> Result<(), Silence> {
     const HEADERS: usize = ipv4::MIN_HEADER_LENGTH + icmpv4::HEADER_LENGTH;
     let packet = ipv4::Packet::new_checked(packet)?;
     may_report_v4(&packet)?;
-    lay_out(out, HEADERS, packet.as_bytes(), MAX_LENGTH_V4);
+    lay_out(out, HEADERS, packet.as_bytes(), MAX_LENGTH_V4.min(mtu.into()));
     let header = ipv4::Repr {
         source,
         destination: packet.source(),
@@ -184,5 +187,5 @@ fn may_report_v6(packet: &ipv6::Packet<&[u8]>, problem: Problem) -> Result<(), S
 fn lay_out(out: &mut Vec<u8>, headers: usize, packet: &[u8], max_length: usize) {
     out.clear();
     out.resize(headers, 0);
-    out.extend(packet.iter().take(max_length - headers));
+    out.extend(packet.iter().take(max_length.saturating_sub(headers)));
 }

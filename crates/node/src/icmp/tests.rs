@@ -43,7 +43,7 @@ fn v6_packet(header: ipv6::Repr, payload: &[u8]) -> Vec<u8> {
 
 fn report_to_vec(packet: &[u8], problem: Problem, source: IpAddr) -> Result<Vec<u8>, Silence> {
     let mut out = vec![0xaa; 7];
-    report(packet, problem, source, &mut out).map(|()| out)
+    report(packet, problem, source, 1500, &mut out).map(|()| out)
 }
 
 /// What is reported about an IPv4 packet that ran out of time.
@@ -133,6 +133,14 @@ fn silence_about_an_error_behind_extension_headers() {
     assert_eq!(with(&[1, 0, 0, 0, 0, 0, 0, 0]), Some(Silence::AboutError));
     assert_eq!(with(&[128, 0, 0, 0, 0, 0, 0, 0]), None);
     assert_eq!(with(&[]), Some(Silence::Malformed(Error::Truncated)));
+}
+
+#[test]
+fn an_error_fits_the_link_it_leaves_on() {
+    let packet = v4_packet(v4(), &[7; 100]);
+    let mut out = Vec::new();
+    assert_eq!(report(&packet, Problem::TimeExceeded, OWN_V4.into(), 68, &mut out), Ok(()));
+    assert_eq!((out.len(), &out[28..]), (68, &packet[..40]));
 }
 
 #[test]
