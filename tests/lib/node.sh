@@ -14,6 +14,8 @@
 # $WEFT is the program, by default that of `cargo build --release`.
 
 WEFT=${WEFT:-$(cd ../.. && pwd)/target/release/weft}
+[[ $WEFT == /* ]] || WEFT=$OLDPWD/$WEFT # the script has gone to its own folder
+export WEFT
 SERVICE_A4=203.0.113.10 SERVICE_A6=2001:db8:5e::10 # what host a calls them
 SERVICE_B4=198.51.100.10 SERVICE_B6=2001:db8:ffff::10
 POLICED_A4=10.0.0.2 # the user at host a with a rate
