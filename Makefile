@@ -2,7 +2,7 @@
 
 # Two jobs, as builds keep to two cores.
 CARGO := cargo
-WEFT := target/release/weft
+WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
 .PHONY: help demo build test fmt lint unit end-to-end bench-quick fuzz soak clean
 
