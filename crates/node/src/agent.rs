@@ -155,7 +155,7 @@ impl Agent {
                 }
                 Report::Configured(Configure { .. }) => {}
                 Report::TapRemoved(tap) => drop(tap),
-                Report::ContextReset { function, slot } => self.configure_again(function, slot),
+                Report::ContextReset { function, slot } => self.configure_again(&function, slot),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();
                     if let Some(station) = self.stations.get_mut(usize::from(port)) {
@@ -169,20 +169,15 @@ impl Agent {
     }
 
     /// Gives a context that was reset after a panic its settings again.
-    fn configure_again(&mut self, function: u16, slot: u32) {
+    fn configure_again(&mut self, function: &str, slot: u32) {
         if self.panic_warnings.take(self.clock.now()) {
-            let name = self.functions.get(usize::from(function)).map_or("?", |one| &one.name);
-            tracing::warn!(
-                function = name,
-                slot,
-                "function panicked; the user's context was reset"
-            );
+            tracing::warn!(function, slot, "function panicked; the user's context was reset");
         }
-        let settings: Vec<_> = self
-            .users
-            .settings_of(usize::from(function))
-            .filter(|configure| configure.slot == slot)
-            .collect();
+        let Some(number) = self.functions.iter().position(|one| *one.name == *function) else {
+            return;
+        };
+        let settings: Vec<_> =
+            self.users.settings_of(number).filter(|configure| configure.slot == slot).collect();
         let worker = self.shift.worker(slot);
         for configure in settings {
             self.links[worker].send(Command::Configure(configure));

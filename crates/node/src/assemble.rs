@@ -31,6 +31,9 @@ use crate::worker::{Desk, Inlet, Worker};
 /// Commands and reports that wait between agent and worker.
 const COMMAND_RING: usize = 1024;
 
+/// Packets that one worker keeps for all of its users together, at most.
+const KEPT_PACKETS: usize = 1 << 16;
+
 /// Packets that wait between two workers.
 const CROSSING_RING: u32 = 1024;
 
@@ -295,7 +298,7 @@ impl Shared<'_> {
             crossings: std::mem::take(&mut rings.from[number]),
             classifier: self.classifier(number, shift),
             element: Element::new(Box::new(self.empty_plan()), self.ports.len()),
-            keeper: Keeper::new(self.blueprint.limits.kept_packets as usize),
+            keeper: self.keeper(),
             departure,
             counters: counters.clone(),
             clock: self.clock.clone(),
@@ -340,6 +343,11 @@ impl Shared<'_> {
             }
         }
         inlets
+    }
+
+    fn keeper(&self) -> Keeper {
+        let room = (self.pool.size() as usize).min(KEPT_PACKETS);
+        Keeper::new(self.blueprint.limits.kept_packets as usize, room)
     }
 
     fn outlets(&self, number: usize, relays: Vec<Option<Producer>>) -> Vec<Outlet> {

@@ -170,7 +170,12 @@ impl Agent {
     fn send(&mut self, replacements: Vec<Replacement>, changes: Changes) {
         for ((link, replacement), changes) in self.links.iter_mut().zip(replacements).zip(changes) {
             let leaves = |change: &UserChange| {
-                matches!(change, UserChange::Unkey(_) | UserChange::Remove { .. })
+                matches!(
+                    change,
+                    UserChange::Unkey(_)
+                        | UserChange::Remove { .. }
+                        | UserChange::RemoveGroup { .. }
+                )
             };
             let (leaving, coming): (Vec<_>, Vec<_>) = changes.into_iter().partition(leaves);
             link.send(Command::Users(leaving.into_boxed_slice()));

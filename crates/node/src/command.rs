@@ -17,7 +17,7 @@ use weft_rules::Condition;
 use crate::classify::UserRecord;
 use crate::config::UserKey;
 use crate::counters::FunctionCounters;
-use crate::element::Plan;
+use crate::element::{Function, Plan};
 use crate::tap::Tap;
 
 /// A change at one worker.
@@ -87,6 +87,17 @@ pub struct Part {
     pub counters: Arc<FunctionCounters>,
 }
 
+impl Part {
+    /// Whether it goes on with the contexts of `old`, and with what is kept for
+    /// them.
+    pub fn follows(&self, old: &Function) -> bool {
+        let is_alike = |new: &dyn Instance| {
+            new.kind().name == old.instance.kind().name && new.scope() == old.instance.scope()
+        };
+        self.name == old.name && self.instance.as_deref().is_none_or(is_alike)
+    }
+}
+
 /// A change of one user at one worker.
 pub enum UserChange {
     /// Packets with this key belong to the user at this slot from now on.
@@ -102,6 +113,11 @@ pub enum UserChange {
         user: u32,
         /// Slots of its bearers; the default bearer has the user's own.
         contexts: Vec<u32>,
+    },
+    /// The group is gone, with its contexts.
+    RemoveGroup {
+        /// Slot of the group.
+        slot: u32,
     },
     /// Settings of one function for a slot.
     Configure(Configure),
@@ -141,8 +157,8 @@ pub enum Report {
     TapRemoved(Box<Tap>),
     /// A context was reset after a panic and has no settings now.
     ContextReset {
-        /// Number of the function.
-        function: u16,
+        /// Name of the function: it may have another number by now.
+        function: Arc<str>,
         /// Slot of the context.
         slot: u32,
     },

@@ -160,7 +160,9 @@ impl Departure {
         keeper: &mut Keeper,
     ) {
         if left_over.kept.contains(position) {
-            keeper.store(position, packet);
+            if !keeper.store(position, packet) {
+                self.counters.dropped(DropReason::KeptFull, 1);
+            }
         } else if left_over.elsewhere.contains(position) {
             let worker = self.shift.worker(packet.annotations().user);
             if let Some(Some(peer)) = self.peers.get_mut(worker) {
@@ -244,10 +246,9 @@ impl Departure {
         busy
     }
 
-    /// The agent empties its ring many times faster than reports come; when it
-    /// does not, what was replaced is freed here.
-    pub fn report(&mut self, report: Report) {
-        drop(self.reports.push(report));
+    /// Reports to the agent. A report that finds no room comes back.
+    pub fn report(&mut self, report: Report) -> Result<(), Report> {
+        self.reports.push(report).map_err(|rtrb::PushError::Full(report)| report)
     }
 
     /// What is in flight leaves; what waits for a next hop is counted.

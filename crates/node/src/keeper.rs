@@ -1,43 +1,75 @@
 //! What waits at a worker on behalf of functions: kept packets and timers.
 //!
 //! Both belong to the node, not to the function, so that they are bounded in
-//! one place and can move with their user.
+//! one place and can move with their user. All room is made beforehand: keeping
+//! a packet and asking for a timer allocate nothing.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use arrayvec::ArrayVec;
 use weft_compose::Positions;
 use weft_dpdk::{Batch, Packet};
 
 /// Whose packets: a function (its index) and the slot of its context.
-type Owner = (u16, u32);
+pub type Owner = (u16, u32);
 
 /// Kept packets and timers of one worker.
 #[derive(Debug)]
 pub struct Keeper {
-    queues: HashMap<Owner, VecDeque<Packet>>,
+    queues: HashMap<Owner, Queue>,
+    /// The packets of all queues.
+    places: Vec<Place>,
+    /// The first place without a packet; [`NOWHERE`] when there is none.
+    vacant: u32,
     /// Packets that each queue may hold.
     limit: usize,
     /// Packets of the burst at hand that are kept, oldest first.
     in_burst: ArrayVec<(Owner, usize), { Batch::CAPACITY }>,
     timers: BinaryHeap<Reverse<(u64, u16, u32)>>,
     /// Contexts that were reset after a panic and want their settings again.
-    resets: Vec<Owner>,
+    resets: BTreeSet<Owner>,
 }
+
+/// The packets kept for one context, oldest first.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    first: u32,
+    last: u32,
+    length: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    packet: Option<Packet>,
+    /// The place behind this one, in its queue or among the vacant ones.
+    next: u32,
+}
+
+const NOWHERE: u32 = u32::MAX;
 
 /// Timers that may run at one worker; further ones run out at once.
 const TIMERS: usize = 1 << 16;
 
 impl Keeper {
-    /// Keeps up to `limit` packets for each function and context.
-    pub fn new(limit: usize) -> Keeper {
+    /// Keeps up to `limit` packets for each function and context, and up to
+    /// `room` in all.
+    pub fn new(limit: usize, room: usize) -> Keeper {
+        let place = |number: usize| Place { packet: None, next: number as u32 + 1 };
+        let mut places: Vec<_> = (0..room).map(place).collect();
+        if let Some(last) = places.last_mut() {
+            last.next = NOWHERE;
+        }
         Keeper {
-            queues: HashMap::new(),
+            // A queue holds a packet or is none. With room for twice as many,
+            // the map never grows to get rid of those that were removed.
+            queues: HashMap::with_capacity(2 * room),
+            vacant: if places.is_empty() { NOWHERE } else { 0 },
+            places,
             limit,
             in_burst: ArrayVec::new(),
-            timers: BinaryHeap::new(),
-            resets: Vec::new(),
+            timers: BinaryHeap::with_capacity(TIMERS),
+            resets: BTreeSet::new(),
         }
     }
 
@@ -45,7 +77,7 @@ impl Keeper {
     /// queue is full.
     pub fn keep(&mut self, function: u16, slot: u32, position: usize) -> bool {
         let owner = (function, slot);
-        let waiting = self.queues.get(&owner).map_or(0, VecDeque::len);
+        let waiting = self.queues.get(&owner).map_or(0, |queue| queue.length);
         let here = self.in_burst.iter().filter(|(one, _)| *one == owner).count();
         waiting + here < self.limit && self.in_burst.try_push((owner, position)).is_ok()
     }
@@ -54,8 +86,13 @@ impl Keeper {
     pub fn take(&mut self, function: u16, slot: u32) -> Option<Packet> {
         let owner = (function, slot);
         let queue = self.queues.get_mut(&owner)?;
-        let packet = queue.pop_front();
-        if queue.is_empty() {
+        let at = queue.first;
+        let place = &mut self.places[at as usize];
+        let packet = place.packet.take();
+        queue.first = std::mem::replace(&mut place.next, self.vacant);
+        queue.length -= 1;
+        self.vacant = at;
+        if queue.length == 0 {
             self.queues.remove(&owner);
         }
         packet
@@ -77,11 +114,24 @@ impl Keeper {
         kept
     }
 
-    /// Moves a packet that stays kept from the burst into its queue.
-    pub fn store(&mut self, position: usize, packet: Packet) {
-        if let Some((owner, _)) = self.in_burst.iter().find(|(_, kept)| *kept == position) {
-            self.queues.entry(*owner).or_default().push_back(packet);
+    /// Moves a packet that stays kept from the burst into its queue. False, and
+    /// the packet is gone, when there is no room for it.
+    pub fn store(&mut self, position: usize, packet: Packet) -> bool {
+        let owner = self.in_burst.iter().find(|(_, kept)| *kept == position);
+        let (Some((owner, _)), Some(place)) = (owner, self.places.get_mut(self.vacant as usize))
+        else {
+            return false;
+        };
+        let at = self.vacant;
+        place.packet = Some(packet);
+        self.vacant = std::mem::replace(&mut place.next, NOWHERE);
+        let queue = self.queues.entry(*owner).or_insert(Queue { first: at, last: at, length: 0 });
+        if queue.length > 0 {
+            self.places[queue.last as usize].next = at;
+            queue.last = at;
         }
+        queue.length += 1;
+        true
     }
 
     /// Forgets the burst.
@@ -104,7 +154,7 @@ impl Keeper {
 
     /// The next timer that has run out by `now`.
     #[inline]
-    pub fn due(&mut self, now: u64) -> Option<(u16, u32)> {
+    pub fn due(&mut self, now: u64) -> Option<Owner> {
         let Reverse((time, function, slot)) = *self.timers.peek()?;
         if time > now {
             return None;
@@ -115,7 +165,7 @@ impl Keeper {
 
     /// Notes that a context was reset.
     pub fn note_reset(&mut self, function: u16, slot: u32) {
-        self.resets.push((function, slot));
+        self.resets.insert((function, slot));
     }
 
     /// Whether any context was reset.
@@ -124,48 +174,50 @@ impl Keeper {
         !self.resets.is_empty()
     }
 
-    /// Takes the contexts that were reset.
-    pub fn take_resets(&mut self) -> std::vec::Drain<'_, Owner> {
-        self.resets.drain(..)
+    /// Takes one of the contexts that were reset.
+    pub fn take_reset(&mut self) -> Option<Owner> {
+        self.resets.pop_first()
     }
 
     /// Drops what is kept for one context; returns how many packets that were.
     pub fn forget(&mut self, function: u16, slot: u32) -> usize {
-        self.timers.retain(|Reverse((_, f, s))| (*f, *s) != (function, slot));
-        self.queues.remove(&(function, slot)).map_or(0, |queue| queue.len())
+        let owner = (function, slot);
+        self.timers.retain(|Reverse((_, function, slot))| (*function, *slot) != owner);
+        self.resets.remove(&owner);
+        std::iter::from_fn(|| self.take(function, slot)).count()
     }
 
     /// Functions get new numbers: `renumber` gives the new one, or none for a
     /// function that is gone. Returns how many packets went with those.
     pub fn renumber(&mut self, renumber: impl Fn(u16) -> Option<u16>) -> usize {
-        let mut lost = 0;
-        for ((function, slot), queue) in std::mem::take(&mut self.queues) {
-            match renumber(function) {
-                Some(function) => {
-                    self.queues.insert((function, slot), queue);
-                }
-                None => lost += queue.len(),
-            }
-        }
-        let timers = std::mem::take(&mut self.timers).into_iter();
-        self.timers = timers
-            .filter_map(|Reverse((time, function, slot))| {
-                Some(Reverse((time, renumber(function)?, slot)))
-            })
-            .collect();
+        let gone = |(function, _): &&Owner| renumber(*function).is_none();
+        let gone: Vec<_> = self.queues.keys().filter(gone).copied().collect();
+        let lost = gone.into_iter().map(|(function, slot)| self.forget(function, slot)).sum();
+        let moved = |(function, slot): Owner| Some((renumber(function)?, slot));
+        let queues: Vec<_> = self.queues.drain().collect();
+        self.queues
+            .extend(queues.into_iter().filter_map(|(owner, queue)| Some((moved(owner)?, queue))));
+        self.resets = std::mem::take(&mut self.resets).into_iter().filter_map(moved).collect();
+        let mut timers = std::mem::take(&mut self.timers).into_vec();
+        timers.retain_mut(|Reverse((_, function, _))| {
+            let new = renumber(*function);
+            *function = new.unwrap_or(*function);
+            new.is_some()
+        });
+        self.timers = timers.into();
         lost
-    }
-
-    /// Packets kept in all.
-    pub fn waiting(&self) -> usize {
-        self.queues.values().map(VecDeque::len).sum()
     }
 
     /// Drops all that is kept, as the node stops; returns how many packets.
     pub fn clear(&mut self) -> usize {
-        let count = self.waiting();
-        self.queues.clear();
         self.timers.clear();
-        count
+        self.resets.clear();
+        let owners: Vec<_> = self.queues.keys().copied().collect();
+        owners.into_iter().map(|(function, slot)| self.forget(function, slot)).sum()
+    }
+
+    /// Packets kept in all.
+    pub fn waiting(&self) -> usize {
+        self.queues.values().map(|queue| queue.length).sum()
     }
 }

@@ -1,9 +1,11 @@
 //! How a worker applies commands, between bursts and within a budget.
 
+use weft_function::Scope;
 use weft_wire::MacAddress;
 
 use crate::command::{Command, Configure, Replacement, Report, UserChange};
 use crate::counters::DropReason;
+use crate::element::Function;
 use crate::tap::{Tap, Taps};
 use crate::worker::Worker;
 
@@ -65,10 +67,15 @@ impl Worker {
             self.change(&changes[next]);
             next += 1;
         }
-        match next == changes.len() {
-            true => self.departure.report(Report::UsersDone(changes)),
-            false => self.desk.changing = Some((changes, next)),
-        }
+        // The agent counts the lists that are done: one that finds no room among
+        // the reports is reported again.
+        self.desk.changing = match next == changes.len() {
+            true => match self.departure.report(Report::UsersDone(changes)) {
+                Err(Report::UsersDone(changes)) => Some((changes, next)),
+                _ => None,
+            },
+            false => Some((changes, next)),
+        };
     }
 
     fn change(&mut self, change: &UserChange) {
@@ -78,10 +85,9 @@ impl Worker {
             UserChange::Record(slot, record) => self.classifier.set_record(*slot, *record),
             UserChange::Remove { user, contexts } => {
                 self.classifier.remove_record(*user);
-                for slot in contexts {
-                    self.release(*slot);
-                }
+                contexts.iter().for_each(|slot| self.release(*slot, |scope| scope != Scope::Group));
             }
+            UserChange::RemoveGroup { slot } => self.release(*slot, |scope| scope == Scope::Group),
             UserChange::Configure(configure) => self.configure_one(configure),
             UserChange::Reset { function, slot } => {
                 let functions = self.element.functions_mut();
@@ -92,10 +98,11 @@ impl Worker {
         }
     }
 
-    /// Gives back all contexts at `slot`, and drops what is kept for them.
-    fn release(&mut self, slot: u32) {
+    /// Gives back the contexts at `slot` of functions with such a scope, and
+    /// drops what is kept for them.
+    fn release(&mut self, slot: u32, concerns: impl Fn(Scope) -> bool) {
         for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
-            if function.instance.scope() != weft_function::Scope::Group {
+            if concerns(function.instance.scope()) {
                 function.instance.release(slot);
                 let lost = self.keeper.forget(number as u16, slot);
                 self.counters.dropped(DropReason::UserRemoved, lost);
@@ -105,7 +112,7 @@ impl Worker {
 
     fn configure(&mut self, configure: Configure) {
         self.configure_one(&configure);
-        self.departure.report(Report::Configured(configure));
+        self.give_back(Report::Configured(configure));
     }
 
     fn configure_one(&mut self, Configure { function, slot, settings, nth }: &Configure) {
@@ -115,9 +122,8 @@ impl Worker {
     }
 
     fn replace(&mut self, mut new: Box<Replacement>) {
-        let number = |name| new.parts.iter().position(|part| part.name == name);
-        let old = self.element.plan().functions.iter();
-        let numbers: Vec<_> = old.map(|function| number(function.name.clone())).collect();
+        let number = |old: &Function| new.parts.iter().position(|part| part.follows(old));
+        let numbers: Vec<_> = self.element.plan().functions.iter().map(number).collect();
         let lost = self.keeper.renumber(|function| {
             numbers.get(usize::from(function)).copied().flatten().map(|number| number as u16)
         });
@@ -126,7 +132,7 @@ impl Worker {
         (new.tags, new.profiles) = self
             .classifier
             .set_classes(std::mem::take(&mut new.tags), std::mem::take(&mut new.profiles));
-        self.departure.report(Report::Replaced(new));
+        self.give_back(Report::Replaced(new));
     }
 
     fn tap(&mut self, number: u64, tap: Box<Tap>) {
@@ -140,14 +146,26 @@ impl Worker {
             self.desk.taps = None;
         }
         if let Some(tap) = removed {
-            self.departure.report(Report::TapRemoved(tap));
+            self.give_back(Report::TapRemoved(tap));
         }
     }
 
-    /// Asks for the settings of contexts that were reset.
+    /// Gives the agent what is no longer used. The agent empties its ring many
+    /// times faster than reports come; when it does not, it is freed here.
+    fn give_back(&mut self, report: Report) {
+        drop(self.departure.report(report));
+    }
+
+    /// Asks for the settings of contexts that were reset. Questions that find no
+    /// room are asked again.
     pub(crate) fn report_resets(&mut self) {
-        for (function, slot) in self.keeper.take_resets() {
-            self.departure.report(Report::ContextReset { function, slot });
+        while let Some((number, slot)) = self.keeper.take_reset() {
+            let functions = &self.element.plan().functions;
+            let Some(function) = functions.get(usize::from(number)) else { continue };
+            let report = Report::ContextReset { function: function.name.clone(), slot };
+            if self.departure.report(report).is_err() {
+                return self.keeper.note_reset(number, slot);
+            }
         }
     }
 }

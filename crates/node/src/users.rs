@@ -4,69 +4,21 @@
 //! Users of one group get slots of one worker, since a group's context is
 //! shared by its users and workers share nothing.
 
+mod settings;
+mod slots;
+
 use weft_compose::{Settings, SlotShift};
 use weft_dpdk::Annotations;
+
+use self::settings::{Delta, configure};
+use self::slots::Slots;
 
 use crate::classify::UserRecord;
 use crate::command::{Configure, UserChange};
 use crate::config::{BearerPlan, Blueprint, Limits, UserPlan};
 
-/// Slots of one kind, dealt out to workers.
-#[derive(Debug)]
-struct Slots {
-    /// For each worker: indexes that are free again, and the next fresh one.
-    workers: Vec<(Vec<u32>, u32)>,
-    /// Indexes that each worker has.
-    capacity: u32,
-    first: u32,
-}
-
-impl Slots {
-    fn new(workers: usize, first: u32, capacity: u32) -> Slots {
-        Slots { workers: vec![(Vec::new(), first); workers], capacity, first }
-    }
-
-    fn free(&self, worker: usize) -> usize {
-        let (returned, next) = &self.workers[worker];
-        returned.len() + (self.first + self.capacity - next) as usize
-    }
-
-    fn take(&mut self, worker: usize) -> Option<u32> {
-        let end = self.first + self.capacity;
-        let (returned, next) = &mut self.workers[worker];
-        returned.pop().or_else(|| {
-            let fresh = *next;
-            (fresh < end).then(|| {
-                *next += 1;
-                fresh
-            })
-        })
-    }
-
-    /// `count` indexes in a row: those of a run that was given back, or fresh
-    /// ones. Runs given back are known by their length.
-    fn take_run(&mut self, worker: usize, count: u32) -> Option<u32> {
-        let end = self.first + self.capacity;
-        let (returned, next) = &mut self.workers[worker];
-        let run = |first: u32| (first..first + count).all(|index| returned.contains(&index));
-        if let Some(first) = returned.iter().copied().find(|first| run(*first)) {
-            returned.retain(|index| !(first..first + count).contains(index));
-            return Some(first);
-        }
-        let first = *next;
-        (first + count <= end).then(|| {
-            *next += count;
-            first
-        })
-    }
-
-    fn give_back(&mut self, worker: usize, index: u32) {
-        self.workers[worker].0.push(index);
-    }
-}
-
 /// Users of one plan and their slots.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Range {
     plan: UserPlan,
     bearer_plans: Vec<BearerPlan>,
@@ -77,6 +29,14 @@ struct Range {
     slots: Vec<u32>,
     /// First dedicated bearer of each user; empty without bearers.
     bearers: Vec<u32>,
+}
+
+/// A group and its slot.
+#[derive(Clone, Debug)]
+struct Group {
+    name: String,
+    slot: u32,
+    settings: Vec<(usize, Settings)>,
 }
 
 /// A limit of the configuration that a change would exceed.
@@ -126,11 +86,11 @@ impl Room {
 pub type Changes = Vec<Vec<UserChange>>;
 
 /// All users of a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Users {
     shift: SlotShift,
     ranges: Vec<Range>,
-    groups: Vec<(String, u32)>,
+    groups: Vec<Group>,
     user_slots: Slots,
     bearer_slots: Slots,
     group_slots: Slots,
@@ -195,8 +155,22 @@ impl Users {
         profiles: &[u16],
     ) -> Result<Changes, NoRoom> {
         self.check_room(new)?;
-        let mut changes: Changes = self.user_slots.workers.iter().map(|_| Vec::new()).collect();
-        self.regroup(new, &mut changes);
+        // Whether there is room at each worker shows as slots are dealt out.
+        let mut next = self.clone();
+        let changes = next.turn_into(new, old_functions, classes, profiles)?;
+        *self = next;
+        Ok(changes)
+    }
+
+    fn turn_into(
+        &mut self,
+        new: &Blueprint,
+        old_functions: &[String],
+        classes: &[u16],
+        profiles: &[u16],
+    ) -> Result<Changes, NoRoom> {
+        let mut changes: Changes = (0..self.user_slots.workers()).map(|_| Vec::new()).collect();
+        let gone = self.regroup(new, old_functions, &mut changes);
         let mut old = std::mem::take(&mut self.ranges);
         let mut next = Vec::new();
         for plan in &new.users {
@@ -207,7 +181,7 @@ impl Users {
                 bearer_plans,
                 class: classes[plan.class],
                 profile: plan.bearers.map_or(0, |profile| profiles[profile]),
-                group: plan.group.map_or(Annotations::NONE, |group| self.groups[group].1),
+                group: plan.group.map_or(Annotations::NONE, |group| self.groups[group].slot),
                 slots: Vec::new(),
                 bearers: Vec::new(),
             };
@@ -217,6 +191,9 @@ impl Users {
         // First those that leave, so that their slots and keys are free.
         for range in old {
             self.remove(range, 0, &mut changes);
+        }
+        for group in gone {
+            self.remove_group(group.slot, &mut changes);
         }
         for (mut wanted, known) in next {
             if let Some(known) = known {
@@ -231,13 +208,13 @@ impl Users {
     /// Settings of all contexts for the function of that number, with the slot
     /// and the number of the user among those they were written for.
     pub fn settings_of(&self, function: usize) -> impl Iterator<Item = Configure> + '_ {
-        self.ranges.iter().flat_map(move |range| {
-            (0..range.slots.len()).flat_map(move |nth| {
-                range
-                    .settings(self.shift, nth)
-                    .filter(move |one| usize::from(one.function) == function)
-            })
-        })
+        let of_function = move |one: &Configure| usize::from(one.function) == function;
+        let groups = self.groups.iter();
+        let of_groups = groups.flat_map(|group| configure(&group.settings, group.slot, 0));
+        let of_users = self.ranges.iter().flat_map(move |range| {
+            (0..range.slots.len()).flat_map(move |nth| range.settings(self.shift, nth))
+        });
+        of_groups.chain(of_users).filter(of_function)
     }
 
     /// The worker that owns `slot`.
@@ -251,7 +228,7 @@ impl Users {
         if users > u64::from(new.limits.users) {
             return Err(NoRoom::Users);
         }
-        if new.groups.len() > self.group_slots.capacity as usize {
+        if new.groups.len() > self.group_slots.capacity() {
             return Err(NoRoom::Groups);
         }
         let bearers_of =
@@ -262,25 +239,36 @@ impl Users {
     }
 
     /// Gives groups their slots and settings; the order is that of `new`.
-    fn regroup(&mut self, new: &Blueprint, changes: &mut Changes) {
+    /// Returns the groups that are gone, whose users are still there.
+    fn regroup(
+        &mut self,
+        new: &Blueprint,
+        old_functions: &[String],
+        changes: &mut Changes,
+    ) -> Vec<Group> {
         let workers = changes.len();
-        let old = std::mem::take(&mut self.groups);
+        let mut old = std::mem::take(&mut self.groups);
         for (number, plan) in new.groups.iter().enumerate() {
-            let known = old.iter().find(|(name, _)| *name == plan.name);
-            let slot = known.map(|(_, slot)| *slot).or_else(|| {
+            let known = old.iter().position(|group| group.name == plan.name);
+            let known = known.map(|at| old.swap_remove(at));
+            let slot = known.as_ref().map(|group| group.slot).or_else(|| {
                 let index = self.group_slots.take(number % workers)?;
                 Some(self.shift.slot(number % workers, index as usize))
             });
             let slot = slot.unwrap_or(Annotations::NONE);
-            let changes = &mut changes[self.shift.worker(slot) % workers];
-            changes.extend(configure(&plan.settings, slot, 0).map(UserChange::Configure));
-            self.groups.push((plan.name.clone(), slot));
+            let settings = known.map_or(Vec::new(), |group| group.settings);
+            let delta = Delta::between(&settings, old_functions, &plan.settings, new);
+            changes[self.shift.worker(slot) % workers].extend(delta.changes(slot, 0));
+            let (name, settings) = (plan.name.clone(), plan.settings.clone());
+            self.groups.push(Group { name, slot, settings });
         }
-        let groups = &self.groups;
-        for (_, slot) in old.iter().filter(|(name, _)| groups.iter().all(|(one, _)| one != name)) {
-            let index = self.shift.index(*slot) as u32;
-            self.group_slots.give_back(self.shift.worker(*slot), index);
-        }
+        old
+    }
+
+    fn remove_group(&mut self, slot: u32, changes: &mut Changes) {
+        let worker = self.shift.worker(slot);
+        self.group_slots.give_back(worker, self.shift.index(slot) as u32);
+        changes[worker].push(UserChange::RemoveGroup { slot });
     }
 
     /// Takes over the users of `known`; those beyond the wanted number leave.
@@ -310,17 +298,22 @@ impl Users {
         wanted.slots = std::mem::take(&mut known.slots);
         wanted.bearers = std::mem::take(&mut known.bearers);
         let moved = (known.class, known.profile) != (wanted.class, wanted.profile);
-        let lost = lost_settings(&known.plan.settings, old_functions, &wanted.plan.settings, new);
-        let changed = changed_settings(&known.plan, old_functions, &wanted.plan, new);
+        let own = Delta::between(&known.plan.settings, old_functions, &wanted.plan.settings, new);
+        let plans = known.bearer_plans.iter().zip(&wanted.bearer_plans);
+        let of_bearers: Vec<_> = plans
+            .map(|(old, wanted)| {
+                Delta::between(&old.settings, old_functions, &wanted.settings, new)
+            })
+            .collect();
         for nth in 0..wanted.slots.len() {
             let slot = wanted.slots[nth];
             let changes = &mut changes[self.shift.worker(slot)];
             if moved {
                 changes.push(UserChange::Record(slot, wanted.record(nth)));
             }
-            changes.extend(lost.iter().map(|&function| UserChange::Reset { function, slot }));
-            if changed {
-                changes.extend(wanted.settings(self.shift, nth).map(UserChange::Configure));
+            changes.extend(own.changes(slot, nth as u32));
+            for (slot, delta) in wanted.bearer_slots(self.shift, nth).zip(&of_bearers) {
+                changes.extend(delta.changes(slot, nth as u32));
             }
         }
     }
@@ -328,7 +321,7 @@ impl Users {
     /// Adds users until there are as many as wanted.
     fn fill(&mut self, range: &mut Range, changes: &mut Changes) -> Result<(), NoRoom> {
         for nth in range.slots.len()..range.plan.count as usize {
-            let worker = self.worker_for(range.group)?;
+            let worker = self.worker_for(range)?;
             let index = self.user_slots.take(worker).ok_or(NoRoom::Users)?;
             let slot = self.shift.slot(worker, index as usize);
             range.slots.push(slot);
@@ -370,17 +363,21 @@ impl Users {
     }
 
     /// The worker for a new user: that of its group, or the next with room.
-    fn worker_for(&mut self, group: u32) -> Result<usize, NoRoom> {
-        if group != Annotations::NONE {
-            return Ok(self.shift.worker(group));
+    fn worker_for(&mut self, range: &Range) -> Result<usize, NoRoom> {
+        if range.group != Annotations::NONE {
+            return Ok(self.shift.worker(range.group));
         }
-        let workers = self.user_slots.workers.len();
-        let with_room = (self.next_worker..self.next_worker + workers)
+        let bearers = range.bearer_plans.len();
+        let workers = self.user_slots.workers();
+        let mut with_room = (self.next_worker..self.next_worker + workers)
             .map(|number| number % workers)
-            .find(|worker| self.user_slots.free(*worker) > 0)
-            .ok_or(NoRoom::Users)?;
-        self.next_worker = with_room + 1;
-        Ok(with_room)
+            .filter(|worker| self.user_slots.free(*worker) > 0)
+            .peekable();
+        with_room.peek().ok_or(NoRoom::Users)?;
+        let chosen = with_room.find(|worker| self.bearer_slots.free(*worker) >= bearers);
+        let chosen = chosen.ok_or(NoRoom::Bearers)?;
+        self.next_worker = chosen + 1;
+        Ok(chosen)
     }
 }
 
@@ -406,54 +403,21 @@ impl Range {
         }
     }
 
+    /// Slots of the dedicated bearers of the `nth` user.
+    fn bearer_slots(&self, shift: SlotShift, nth: usize) -> impl Iterator<Item = u32> + use<> {
+        let first = self.bearers.get(nth).copied();
+        let count = self.bearer_plans.len();
+        first.into_iter().flat_map(move |first| {
+            (0..count).map(move |at| shift.slot(shift.worker(first), shift.index(first) + at))
+        })
+    }
+
     /// Settings of all contexts of the `nth` user.
     fn settings(&self, shift: SlotShift, nth: usize) -> impl Iterator<Item = Configure> + '_ {
         let own = configure(&self.plan.settings, self.slots[nth], nth as u32);
-        let first = self.bearers.get(nth).copied();
-        let bearers = first.into_iter().flat_map(move |first| {
-            self.bearer_plans.iter().enumerate().flat_map(move |(at, bearer)| {
-                let slot = shift.slot(shift.worker(first), shift.index(first) + at);
-                configure(&bearer.settings, slot, nth as u32)
-            })
-        });
-        own.chain(bearers)
+        let bearers = self.bearer_slots(shift, nth).zip(&self.bearer_plans);
+        let of_bearers =
+            bearers.flat_map(move |(slot, bearer)| configure(&bearer.settings, slot, nth as u32));
+        own.chain(of_bearers)
     }
-}
-
-fn configure(
-    settings: &[(usize, Settings)],
-    slot: u32,
-    nth: u32,
-) -> impl Iterator<Item = Configure> + '_ {
-    settings.iter().map(move |(function, settings)| Configure {
-        function: *function as u16,
-        slot,
-        settings: settings.clone(),
-        nth,
-    })
-}
-
-/// Functions, by their new numbers, that had settings and have none any more.
-fn lost_settings(
-    old: &[(usize, Settings)],
-    old_functions: &[String],
-    new: &[(usize, Settings)],
-    blueprint: &Blueprint,
-) -> Vec<u16> {
-    let names = old.iter().filter_map(|(function, _)| old_functions.get(*function));
-    let number = |name: &String| blueprint.functions.iter().position(|one| one.name == *name);
-    let gone = names.filter_map(number).filter(|n| new.iter().all(|(other, _)| other != n));
-    gone.map(|number| number as u16).collect()
-}
-
-fn changed_settings(
-    old: &UserPlan,
-    old_functions: &[String],
-    new: &UserPlan,
-    blueprint: &Blueprint,
-) -> bool {
-    let old_names = old.settings.iter().map(|(at, settings)| (old_functions.get(*at), settings));
-    let new_name = |at: usize| blueprint.functions.get(at).map(|one| &one.name);
-    let new_names = new.settings.iter().map(|(at, settings)| (new_name(*at), settings));
-    !old_names.eq(new_names)
 }

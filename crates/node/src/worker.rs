@@ -25,6 +25,9 @@ use crate::tap::{Point, Taps};
 /// left for what functions add to it.
 pub const BURST: usize = 32;
 
+/// Timers that are called between two bursts.
+const TIMERS_AT_ONCE: usize = 64;
+
 /// One receive queue that this worker polls.
 pub struct Inlet {
     /// Number of the port.
@@ -344,7 +347,9 @@ impl Worker {
         }
         let now = self.clock.now();
         let mut busy = false;
-        while let Some((function, slot)) = self.keeper.due(now) {
+        // A timer that asks for itself again must not hold up the packets.
+        for _ in 0..TIMERS_AT_ONCE {
+            let Some((function, slot)) = self.keeper.due(now) else { break };
             busy = true;
             let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
             classified.elsewhere = Positions::NONE;

@@ -2,8 +2,8 @@
 //! into it.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use weft_compose::Kind;
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue};
@@ -118,7 +118,11 @@ impl UserPlaneFunction for Mischief {
     }
 }
 
-pub const KINDS: &[Kind] = &[Kind::of::<Tally>(), Kind::of::<Mischief>()];
+/// The functions of this file, and all of the registry.
+pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let own = [Kind::of::<Tally>(), Kind::of::<Mischief>()];
+    own.iter().chain(weft_functions::KINDS).copied().collect()
+});
 
 pub fn eal() -> &'static Eal {
     let options = EalOptions { memory_megabytes: 192, huge_pages: false, ..Default::default() };
@@ -209,7 +213,7 @@ pub fn blueprint(yaml: &str) -> Blueprint {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let yaml = yaml.replace("ring:", &format!("ring:t{serial}-"));
-    config::read(&yaml, "test.yaml", KINDS).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    config::read(&yaml, "test.yaml", &KINDS).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
 /// A UDP packet in an Ethernet frame.
