@@ -56,6 +56,40 @@ pub enum Error {
     /// A neighbour message about a multicast address (RFC 4861 §7.1).
     #[error("a neighbour message asks about a multicast address")]
     MulticastTarget,
+    /// Not GTP version 1, or GTP' (TS 29.281 §5.1).
+    #[error("the message is not of GTP version 1")]
+    UnsupportedGtp,
+    /// GTP-U length beyond the datagram, or below the optional fields.
+    #[error("the GTP-U length is beyond the datagram or below its own fields")]
+    BadGtpLength,
+    /// A GTP-U extension header of length 0, or one that goes on beyond the
+    /// message (TS 29.281 §5.2.1).
+    #[error("a GTP-U extension header has length 0 or goes on beyond the message")]
+    BadGtpExtension,
+    /// More than [`gtpu::MAX_EXTENSION_HEADERS`](crate::gtpu::MAX_EXTENSION_HEADERS).
+    #[error("the message has more GTP-U extension headers than are read")]
+    TooManyGtpExtensions,
+    /// Content of a GTP-U extension header that its type does not allow
+    /// (TS 29.281 §5.2.2, TS 38.415 §5.5.2).
+    #[error("a GTP-U extension header does not hold what its type says")]
+    BadGtpExtensionContent,
+    /// An information element that is unknown, cut off, or missing where it is
+    /// mandatory (TS 29.281 §8).
+    #[error("a GTP-U information element is unknown, cut off or missing")]
+    BadInformationElement,
+    /// A GTP-U message of another kind than the ones that are read.
+    #[error("the GTP-U message is of no known type")]
+    UnknownGtpMessage,
+    /// NSH of another version or metadata type, or its length beyond the bytes
+    /// or against its metadata type (RFC 8300 §2.2).
+    #[error("the NSH version, length or metadata type is impossible")]
+    BadNsh,
+    /// An NSH context header that goes on beyond the NSH (RFC 8300 §2.5.1).
+    #[error("an NSH context header goes on beyond the NSH")]
+    BadContextHeader,
+    /// VXLAN-GPE of another version.
+    #[error("the VXLAN-GPE version is not 0")]
+    UnsupportedVxlan,
     /// The checksum does not fit the bytes.
     #[error("the checksum is wrong")]
     BadChecksum,
@@ -91,6 +125,16 @@ impl Error {
             Self::BadDatagramLength => "bad_datagram_length",
             Self::BadOption => "bad_option",
             Self::MulticastTarget => "multicast_target",
+            Self::UnsupportedGtp => "unsupported_gtp",
+            Self::BadGtpLength => "bad_gtp_length",
+            Self::BadGtpExtension => "bad_gtp_extension",
+            Self::TooManyGtpExtensions => "too_many_gtp_extensions",
+            Self::BadGtpExtensionContent => "bad_gtp_extension_content",
+            Self::BadInformationElement => "bad_information_element",
+            Self::UnknownGtpMessage => "unknown_gtp_message",
+            Self::BadNsh => "bad_nsh",
+            Self::BadContextHeader => "bad_context_header",
+            Self::UnsupportedVxlan => "unsupported_vxlan",
             Self::BadChecksum => "bad_checksum",
             Self::ZeroChecksum => "zero_checksum",
             Self::BufferTooShort => "buffer_too_short",
