@@ -66,16 +66,17 @@ fn stamp(protocol: Protocol, payload: &[u8], header: &PseudoHeader) -> Result<St
 mod tests {
     use super::*;
     use crate::endpoints::{Direction, Endpoints};
-    use crate::template::{Prototype, Template};
+    use crate::prototype::Prototype;
+    use crate::template::Template;
 
-    const STAMP: Stamp = Stamp { stream: 1, user: 0, sequence: 2, sent: 3 };
+    const STAMP: Stamp = Stamp { stream: 1, flow: 0, sequence: 2, sent: 3 };
 
     fn frame(first_user: &str, peer: &str) -> Vec<u8> {
         let (first_user, peer) = (first_user.parse().unwrap(), peer.parse().unwrap());
         let endpoints = Endpoints { direction: Direction::Uplink, first_user, peer };
-        let prototype = Prototype::new(&Template::new(1, endpoints), 1).unwrap();
-        let mut frame = vec![0; prototype.len()];
-        prototype.write(&mut frame, &STAMP);
+        let prototype = Prototype::new(&Template::new(1, endpoints)).unwrap();
+        let mut frame = vec![0; prototype.lengths.all[0]];
+        prototype.write(&mut frame, 0, &STAMP);
         frame
     }
 

@@ -1,13 +1,15 @@
 //! Traffic that can be accounted for: a generator and a receiver.
 //!
-//! A [`Source`] sends the packets of one stream: Ethernet, IP and UDP, one
-//! [`Template`] for all, from or to a number of users in turn. It is an open
-//! loop: when a packet is due follows from the rate and the time-stamp counter
-//! alone, never from what happened to the packets before.
+//! A [`Source`] sends what a [`Load`] describes: streams of Ethernet, IP and UDP
+//! packets in a set ratio, each with a [`Template`] for all its packets, from or
+//! to a number of users. It is an open loop: when a packet is due follows from
+//! the rate and the time-stamp counter alone, never from what happened to the
+//! packets before. What was due and did not leave is told apart from what was
+//! lost, and how well the set gaps were kept is measured ([`Pacing`]).
 //!
-//! Every packet carries a [`Stamp`]: its stream, its user, its number among the
-//! user's packets and the time it was sent. So a [`Receiver`] can tell for each
-//! user what arrived, what arrived twice and what was overtaken (RFC 4737), and
+//! Every packet carries a [`Stamp`]: its stream, its flow, its number among the
+//! flow's packets and the time it was sent. So a [`Receiver`] can tell for each
+//! flow what arrived, what arrived twice and what was overtaken (RFC 4737), and
 //! how long packets took (RFC 7679). What was lost is what a source sent and no
 //! receiver saw.
 //!
@@ -31,7 +33,7 @@
 //! };
 //! let template = Template::new(1, endpoints);
 //! let mut source = Source::new(&template, &[1; 1000], 100_000)?;
-//! let mut receiver = Receiver::new([Expected { stream: 1, users: 1000, endpoints }]);
+//! let mut receiver = Receiver::new([Expected::of(&template, 1000)]);
 //! while source.tally().sent < 1_000_000 {
 //!     source.send(&mut tx, &pool);
 //!     receiver.receive(&mut rx);
@@ -46,16 +48,25 @@
 mod arrived;
 mod endpoints;
 mod flow;
-mod order;
+mod load;
 mod pace;
+mod pacing;
+mod prototype;
+mod random;
 mod receiver;
+mod selection;
+mod sizes;
 mod source;
 mod stamp;
 mod template;
 
 pub use endpoints::{Direction, Endpoints};
 pub use flow::Flow;
+pub use load::{Arrivals, Load, Rate, Share, link_bits};
+pub use pacing::Pacing;
 pub use receiver::{Expected, Receiver, Stream};
-pub use source::{Source, Tally};
+pub use selection::Selection;
+pub use sizes::Sizes;
+pub use source::{Sending, Source, Tally};
 pub use stamp::Stamp;
 pub use template::{Template, TemplateError};

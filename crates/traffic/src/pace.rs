@@ -1,67 +1,136 @@
 //! When packets are due.
 
+use crate::load::{Arrivals, Rate, link_bits};
+use crate::random::Random;
+
 /// So late a packet is still sent, in seconds. What a source that was held up
 /// for longer has missed it does not send: it would come as a burst that the
 /// rate does not have.
 const PATIENCE: f64 = 0.02;
+/// So many packets may always wait, however slow the pace is.
+const MAY_WAIT: f64 = 32.0;
 
-/// A steady rate, against the time-stamp counter.
+/// The moments at which packets are due, against the time-stamp counter.
+/// Moments are counted in cycles since the first call.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    packets_per_cycle: f64,
-    /// Packets that may wait.
-    most_waiting: u64,
-    /// When it began.
+    cycles: Cycles,
+    /// Mean gap behind a packet.
+    mean_gap: f64,
+    arrivals: Arrivals,
+    /// How late a packet may be.
+    patience: f64,
     start: Option<u64>,
-    /// Packets that were due so far, sent or not.
-    passed: u64,
+    /// When the next packet is due.
+    due: f64,
+    /// Packets of the present burst that were sent, and the gap behind them.
+    burst: (u32, f64),
+    random: Random,
 }
 
-/// What is due at some moment; packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Due {
-    /// To be sent now.
-    pub now: u64,
-    /// Too late to be sent.
-    pub too_late: u64,
+/// Of what the gap behind a packet follows.
+#[derive(Clone, Copy, Debug)]
+enum Cycles {
+    PerPacket(f64),
+    PerBit(f64),
 }
 
 impl Pace {
-    /// `rate` packets per second of `hz` cycles.
-    pub fn new(rate: u64, hz: u64) -> Pace {
-        let rate = rate as f64;
-        Pace {
-            packets_per_cycle: rate / hz as f64,
-            most_waiting: (rate * PATIENCE).ceil() as u64,
+    /// A pace of `rate`, on a clock of `hz` cycles per second, for packets that
+    /// take `mean_bits` of a link.
+    pub fn new(rate: Rate, arrivals: Arrivals, mean_bits: f64, hz: u64, random: Random) -> Pace {
+        let hz = hz as f64;
+        let cycles = match rate {
+            Rate::Packets(rate) => Cycles::PerPacket(hz / rate.max(0.0)),
+            Rate::Link { bits, share } => Cycles::PerBit(hz / (bits as f64 * share.max(0.0))),
+            Rate::Unlimited => Cycles::PerPacket(0.0),
+        };
+        let mean_gap = match cycles {
+            Cycles::PerPacket(cycles) => cycles,
+            Cycles::PerBit(cycles) => cycles * mean_bits,
+        };
+        let patience = (hz * PATIENCE).max(MAY_WAIT * mean_gap);
+        let mut pace = Pace {
+            cycles,
+            mean_gap,
+            arrivals,
+            patience,
             start: None,
-            passed: 0,
-        }
+            due: 0.0,
+            burst: (0, 0.0),
+            random,
+        };
+        // As the first packet of a burst or of all, a packet has its gap before it.
+        pace.due = mean_gap;
+        pace
     }
 
-    /// What is due at cycle `now` and was not due before; at most `most` packets
-    /// to be sent, others wait. The first call starts the clock.
+    /// Whether there is a set gap between packets.
+    pub fn is_limited(&self) -> bool {
+        self.mean_gap > 0.0
+    }
+
+    /// The moment of cycle `now`. The first call starts the clock.
     #[inline]
-    pub fn due(&mut self, now: u64, most: u64) -> Due {
-        let waiting = self.waiting(now);
-        let too_late = waiting.saturating_sub(self.most_waiting.max(most));
-        let due = Due { now: (waiting - too_late).min(most), too_late };
-        self.passed += due.now + due.too_late;
+    pub fn moment(&mut self, now: u64) -> f64 {
+        let start = *self.start.get_or_insert(now);
+        now.saturating_sub(start) as f64
+    }
+
+    /// Whether a packet is due at `moment`.
+    #[inline]
+    pub fn is_due(&self, moment: f64) -> bool {
+        self.due <= moment
+    }
+
+    /// Goes on behind a packet of `bytes`; returns when that was due.
+    #[inline]
+    pub fn pass(&mut self, bytes: usize) -> f64 {
+        let due = self.due;
+        let gap = match self.cycles {
+            Cycles::PerPacket(cycles) => cycles,
+            Cycles::PerBit(cycles) => cycles * link_bits(bytes) as f64,
+        };
+        match self.arrivals {
+            Arrivals::Constant => self.due += gap,
+            Arrivals::Poisson => self.due += gap * self.random.exponential(),
+            Arrivals::Burst(count) => {
+                self.burst = (self.burst.0 + 1, self.burst.1 + gap);
+                if self.burst.0 >= count {
+                    self.due += self.burst.1;
+                    self.burst = (0, 0.0);
+                }
+            }
+        }
         due
     }
 
-    /// Ends the pace: returns what waits at cycle `now`; nothing more is due.
-    pub fn stop(&mut self, now: u64) -> u64 {
-        let waiting = self.waiting(now);
-        self.packets_per_cycle = 0.0;
+    /// Gives up what is too late at `moment`; returns how many packets that are,
+    /// at the mean gap.
+    #[inline]
+    pub fn give_up(&mut self, moment: f64) -> u64 {
+        let beyond = moment - self.due - self.patience;
+        if beyond < self.mean_gap || !self.is_limited() { 0 } else { self.skip(beyond) }
+    }
+
+    /// Ends the pace: returns how many packets wait at `moment`; nothing more is
+    /// due.
+    pub fn stop(&mut self, moment: f64) -> u64 {
+        let waiting = if self.is_due(moment) && self.is_limited() {
+            self.skip(moment - self.due) + 1
+        } else {
+            0
+        };
+        self.due = f64::INFINITY;
         waiting
     }
 
-    /// Packets due by cycle `now` that were not given out yet.
-    #[inline]
-    fn waiting(&mut self, now: u64) -> u64 {
-        let start = *self.start.get_or_insert(now);
-        let all = (now.saturating_sub(start) as f64 * self.packets_per_cycle) as u64;
-        all.saturating_sub(self.passed)
+    /// Leaves out the packets of so many cycles.
+    #[cold]
+    fn skip(&mut self, cycles: f64) -> u64 {
+        let count = (cycles / self.mean_gap).floor();
+        self.due += count * self.mean_gap;
+        count as u64
     }
 }
 
@@ -71,51 +140,101 @@ mod tests {
 
     const HZ: u64 = 2_000_000_000;
 
-    fn seconds(seconds: f64) -> u64 {
-        5_000 + (seconds * HZ as f64) as u64
+    fn seconds(seconds: f64) -> f64 {
+        seconds * HZ as f64
     }
 
-    /// A pace that began at `seconds(0)`.
-    fn pace(rate: u64) -> Pace {
-        let mut pace = Pace::new(rate, HZ);
-        assert_eq!(pace.due(seconds(0.0), 32), Due::default());
-        pace
+    fn pace(rate: Rate, arrivals: Arrivals) -> Pace {
+        Pace::new(rate, arrivals, link_bits(60) as f64, HZ, Random::new(1))
+    }
+
+    fn constant(rate: f64) -> Pace {
+        pace(Rate::Packets(rate), Arrivals::Constant)
+    }
+
+    /// How many packets of `bytes` are due at `moment`.
+    fn due(pace: &mut Pace, moment: f64, bytes: usize) -> u64 {
+        let mut count = 0;
+        while pace.is_due(moment) {
+            pace.pass(bytes);
+            count += 1;
+        }
+        count
     }
 
     #[test]
     fn packets_are_due_at_the_rate() {
-        let mut pace = pace(1_000_000);
-        let due = (1..=1_000_000).map(|step| pace.due(5_000 + step * 2_000, 32));
-        let due: Vec<u64> = due.map(|due| due.now).collect();
-        assert_eq!(due.iter().sum::<u64>(), 1_000_000);
-        assert!(due.iter().all(|due| (0..=2).contains(due)));
+        let mut pace = constant(1_000_000.0);
+        let counts: Vec<u64> =
+            (1..=1_000_000).map(|step| due(&mut pace, f64::from(step) * 2_000.0, 60)).collect();
+        assert_eq!(counts.iter().sum::<u64>(), 1_000_000);
+        assert!(counts.iter().all(|count| *count == 1));
     }
 
     #[test]
-    fn what_is_late_is_made_up_for_in_bursts() {
-        let mut pace = pace(10_000);
-        let late = seconds(0.008_001);
-        assert_eq!(pace.due(late, 32), Due { now: 32, too_late: 0 });
-        assert_eq!(pace.due(late, 64), Due { now: 48, too_late: 0 });
-        assert_eq!(pace.due(late, 32), Due::default());
+    fn a_link_is_shared_by_bits() {
+        let half = Rate::Link { bits: 1_000_000_000, share: 0.5 };
+        // 64 bytes with the check sequence: 84 on the link.
+        assert_eq!(due(&mut pace(half, Arrivals::Constant), seconds(1.0), 60), 744_047);
+        let mut long = pace(half, Arrivals::Constant);
+        // 1538 on the link, but for the gap before the first.
+        assert_eq!(due(&mut long, seconds(1.0), 1514), 40_638);
+    }
+
+    #[test]
+    fn random_gaps_keep_the_rate_and_spread() {
+        let mut pace = pace(Rate::Packets(1e6), Arrivals::Poisson);
+        let mut before = 0.0;
+        let gaps: Vec<f64> = (0..100_000)
+            .map(|_| {
+                let at = pace.pass(60);
+                at - std::mem::replace(&mut before, at)
+            })
+            .collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 2_000.0 - 1.0).abs() < 0.02, "{mean}");
+        let longer = gaps.iter().filter(|gap| **gap > 2_000.0).count() as f64 / gaps.len() as f64;
+        assert!((longer - (-1.0_f64).exp()).abs() < 0.01, "{longer}");
+    }
+
+    #[test]
+    fn a_burst_comes_at_once() {
+        let mut pace = pace(Rate::Packets(1e6), Arrivals::Burst(4));
+        assert_eq!(due(&mut pace, 1_999.0, 60), 0);
+        assert_eq!(due(&mut pace, 2_000.0, 60), 4);
+        assert_eq!(due(&mut pace, 9_999.0, 60), 0);
+        assert_eq!(due(&mut pace, 10_000.0, 60), 4);
     }
 
     #[test]
     fn what_is_too_late_is_given_up() {
-        let mut pace = pace(10_000);
-        assert_eq!(pace.due(seconds(1.000_01), 32), Due { now: 32, too_late: 9_800 });
-        assert_eq!(pace.due(seconds(0.5), 32), Due::default(), "time does not go back");
-        assert_eq!(pace.stop(seconds(1.000_01)), 168);
-        assert_eq!(pace.due(seconds(2.0), 32), Due::default());
-        assert_eq!(pace.stop(seconds(2.0)), 0);
+        let mut pace = constant(10_000.0);
+        assert_eq!(pace.give_up(seconds(0.02)), 0);
+        assert_eq!(pace.give_up(seconds(1.000_01)), 9_799);
+        assert_eq!(pace.give_up(seconds(1.000_01)), 0);
+        assert_eq!(pace.stop(seconds(1.000_01)), 201);
+        assert_eq!(due(&mut pace, seconds(1e6), 60), 0);
+        assert_eq!(pace.stop(seconds(1e6)), 0);
     }
 
     #[test]
-    fn a_slow_pace_still_sends_whole_bursts() {
-        let mut pace = pace(1);
-        assert_eq!(pace.due(seconds(0.9), 32), Due::default());
-        assert_eq!(pace.due(seconds(5.5), 32), Due { now: 5, too_late: 0 });
-        let mut never = Pace::new(0, HZ);
-        assert_eq!(never.stop(0) + never.stop(seconds(1e6)), 0);
+    fn a_slow_pace_does_not_give_up_single_packets() {
+        let mut pace = constant(1.0);
+        assert_eq!(due(&mut pace, seconds(0.9), 60), 0);
+        assert_eq!(pace.give_up(seconds(5.5)), 0);
+        assert_eq!(due(&mut pace, seconds(5.5), 60), 5);
+    }
+
+    #[test]
+    fn the_ends_of_the_scale() {
+        let mut never = constant(0.0);
+        assert_eq!(due(&mut never, seconds(1e6), 60), 0);
+        assert_eq!((never.give_up(seconds(1e6)), never.stop(seconds(1e6))), (0, 0));
+        let mut always = pace(Rate::Unlimited, Arrivals::Constant);
+        assert!(always.is_due(0.0) && !always.is_limited());
+        always.pass(60);
+        assert!(always.is_due(0.0));
+        assert_eq!((always.give_up(seconds(9.0)), always.stop(seconds(9.0))), (0, 0));
+        assert!(!always.is_due(seconds(9.0)));
     }
 }

@@ -7,6 +7,7 @@ use crate::arrived::{Arrived, Unreadable};
 use crate::endpoints::Endpoints;
 use crate::flow::{Arrival, Flow};
 use crate::stamp::Stamp;
+use crate::template::Template;
 
 /// Packets that are received at once.
 const BURST: usize = 32;
@@ -22,8 +23,22 @@ pub struct Expected {
     pub stream: u16,
     /// How many users it has.
     pub users: u32,
+    /// Bearers of each user, at least 1: as many flows does a user have.
+    pub bearers: u16,
     /// The addresses with which its packets arrive.
     pub endpoints: Endpoints,
+}
+
+impl Expected {
+    /// The packets of `users` users as `template` makes them.
+    pub fn of(template: &Template, users: u32) -> Expected {
+        let Template { stream, bearers, endpoints, .. } = *template;
+        Expected { stream, users, bearers, endpoints }
+    }
+
+    fn flows(&self) -> u32 {
+        self.users.saturating_mul(self.bearers.into())
+    }
 }
 
 /// What arrived of one stream.
@@ -44,7 +59,7 @@ pub struct Stream {
     /// Delays from sender to receiver in nanoseconds (RFC 7679), without
     /// duplicates.
     pub delays: Histogram<u64>,
-    /// What arrived of each user.
+    /// What arrived of each flow.
     pub flows: Vec<Flow>,
 }
 
@@ -124,20 +139,20 @@ impl Stream {
             reordered: 0,
             misaddressed: 0,
             delays: delays.expect("these bounds are valid"),
-            flows: vec![Flow::default(); expected.users as usize],
+            flows: vec![Flow::default(); expected.flows() as usize],
         }
     }
 
     #[inline]
     fn has(&self, arrived: &Arrived) -> bool {
-        arrived.stamp.stream == self.expected.stream && arrived.stamp.user < self.expected.users
+        arrived.stamp.stream == self.expected.stream && arrived.stamp.flow < self.expected.flows()
     }
 
     /// Notes a packet of `bytes` that took `delay` nanoseconds.
     #[inline]
     fn arrive(&mut self, arrived: &Arrived, bytes: usize, delay: u64) {
-        let Stamp { user, sequence, .. } = arrived.stamp;
-        match self.flows[user as usize].arrive(sequence) {
+        let Stamp { flow, sequence, .. } = arrived.stamp;
+        match self.flows[flow as usize].arrive(sequence) {
             Arrival::Duplicated => {
                 self.duplicated += 1;
                 return;
@@ -148,7 +163,9 @@ impl Stream {
         self.received += 1;
         self.bytes += bytes as u64;
         self.delays.saturating_record(delay);
-        if (arrived.source, arrived.destination) != self.expected.endpoints.of(user) {
+        if (arrived.source, arrived.destination)
+            != self.expected.endpoints.of(flow / u32::from(self.expected.bearers))
+        {
             self.misaddressed += 1;
         }
     }

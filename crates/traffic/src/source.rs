@@ -1,11 +1,15 @@
-//! Sends the packets of one stream.
+//! Sends what a load describes.
 
 use weft_dpdk::{Batch, Pool, TxQueue, tsc};
 
-use crate::order::Order;
+use crate::load::{Load, Rate, Share, link_bits};
 use crate::pace::Pace;
+use crate::pacing::Pacing;
+use crate::prototype::Prototype;
+use crate::random::Random;
+use crate::selection::{Choice, Selection};
 use crate::stamp::Stamp;
-use crate::template::{Prototype, Template, TemplateError};
+use crate::template::{Template, TemplateError};
 
 /// Packets that are sent at once.
 const BURST: usize = 32;
@@ -15,44 +19,97 @@ const BURST: usize = 32;
 pub struct Tally {
     /// The port took them.
     pub sent: u64,
-    /// They never left: the port did not take them, the pool was exhausted, or
-    /// the source was held up until it was too late for them.
-    pub unsent: u64,
+    /// The port did not take them.
+    pub refused: u64,
+    /// The pool had no buffers for them.
+    pub no_buffer: u64,
+    /// The source was held up until it was too late for them, or ended before it
+    /// had sent them.
+    pub late: u64,
 }
 
-/// Sends the packets of one stream at a steady rate, in an open loop: what
-/// cannot leave when it is due does not wait for better times.
+impl Tally {
+    /// Packets that were due and never left.
+    pub fn unsent(&self) -> u64 {
+        self.refused + self.no_buffer + self.late
+    }
+
+    /// Packets that were due.
+    pub fn offered(&self) -> u64 {
+        self.sent + self.unsent()
+    }
+}
+
+/// What was sent of one stream.
+#[derive(Debug)]
+pub struct Sending {
+    /// Number of the stream.
+    pub stream: u16,
+    /// Packets sent so far.
+    pub sent: u64,
+    /// Packets sent so far, by flow: of these follows the next sequence number.
+    pub flows: Vec<u64>,
+    prototype: Prototype,
+    choice: Choice,
+}
+
+/// Sends packets in an open loop: what cannot leave when it is due does not wait
+/// for better times.
 #[derive(Debug)]
 pub struct Source {
-    stream: u16,
-    prototype: Prototype,
-    order: Order,
+    streams: Vec<Sending>,
+    /// Which stream the next packet is of.
+    shares: Choice,
     pace: Pace,
-    /// By user: packets sent, of which follows the next sequence number.
-    sent: Vec<u64>,
+    pacing: Pacing,
+    random: Random,
     tally: Tally,
     batch: Batch,
 }
 
+/// A packet that is due.
+#[derive(Clone, Copy, Default)]
+struct Draw {
+    stream: u32,
+    length: u16,
+    due: f64,
+}
+
 impl Source {
-    /// A source of `rate` packets per second for as many users as there are
-    /// weights. Of the packets a user sends a share that is proportional to its
-    /// weight, evenly spread. The environment must have been started.
+    /// A source of one stream with `rate` packets per second, a constant gap
+    /// between them, for as many flows as there are weights. Of the packets a
+    /// flow has a share that is proportional to its weight, evenly spread. The
+    /// environment must have been started.
     ///
     /// # Errors
     /// What is wrong with the template or the weights.
     pub fn new(template: &Template, weights: &[u32], rate: u64) -> Result<Source, TemplateError> {
-        let prototype = Prototype::new(template, weights.len())?;
-        let order = Order::new(weights);
-        if order.is_empty() {
-            return Err(TemplateError::Silent);
-        }
+        let users = weights.len() as u32 / u32::from(template.bearers.max(1));
+        let mut load = Load::constant(template.clone(), users, Rate::Packets(rate as f64));
+        load.shares[0].selection = Selection::Weighted(weights.to_vec());
+        Source::of(&load)
+    }
+
+    /// A source of a load. The environment must have been started.
+    ///
+    /// # Errors
+    /// What is wrong with the templates, the selections or the weights.
+    pub fn of(load: &Load) -> Result<Source, TemplateError> {
+        let mut random = Random::new(load.seed);
+        let streams = load.shares.iter().map(|share| Sending::new(share, &mut random));
+        let streams: Vec<Sending> = streams.collect::<Result<_, _>>()?;
+        let weights: Vec<u32> = load.shares.iter().map(|share| share.weight).collect();
+        let shares = Selection::Weighted(weights.clone());
+        let shares = Choice::new(&shares, streams.len() as u32, &mut random);
+        let shares = shares.ok_or(TemplateError::Silent)?;
+        let gaps = Random::new(load.seed.wrapping_add(1));
+        let bits = mean_bits(&streams, &weights);
         Ok(Source {
-            stream: template.stream,
-            prototype,
-            order,
-            pace: Pace::new(rate, tsc::hz()),
-            sent: vec![0; weights.len()],
+            streams,
+            shares,
+            pace: Pace::new(load.rate, load.arrivals, bits, tsc::hz(), gaps),
+            pacing: Pacing::new(tsc::hz()),
+            random,
             tally: Tally::default(),
             batch: Batch::new(),
         })
@@ -60,28 +117,40 @@ impl Source {
 
     /// Sends what is due, at most one burst; returns how many packets left. The
     /// clock starts with the first call.
+    #[inline]
     pub fn send(&mut self, tx: &mut TxQueue, pool: &Pool) -> usize {
         let now = tsc::now();
-        let due = self.pace.due(now, BURST as u64);
-        self.tally.unsent += due.too_late;
-        if due.now == 0 {
+        let moment = self.pace.moment(now);
+        if !self.pace.is_due(moment) {
             return 0;
         }
-        if !pool.allocate_bulk(&mut self.batch, due.now as usize) {
-            self.tally.unsent += due.now;
+        let late = self.pace.give_up(moment);
+        if late > 0 {
+            self.tally.late += late;
+            self.pacing.interrupt();
+        }
+        let mut draws = [Draw::default(); BURST];
+        let count = self.draw(moment, &mut draws);
+        if !pool.allocate_bulk(&mut self.batch, count) {
+            self.tally.no_buffer += count as u64;
+            self.pacing.interrupt();
             return 0;
         }
-        self.write(now);
+        self.write(now, &draws);
         let sent = tx.transmit(&mut self.batch);
         self.tally.sent += sent as u64;
-        self.take_back();
+        self.note(moment, &draws[..sent]);
+        if sent < count {
+            self.take_back(&draws[sent..count]);
+        }
         sent
     }
 
     /// Ends the sending for good: what is due by now and was not sent counts as
-    /// unsent.
+    /// late.
     pub fn finish(&mut self) {
-        self.tally.unsent += self.pace.stop(tsc::now());
+        let moment = self.pace.moment(tsc::now());
+        self.tally.late += self.pace.stop(moment);
     }
 
     /// What became of the packets so far.
@@ -89,40 +158,92 @@ impl Source {
         self.tally
     }
 
-    /// Packets sent so far, by user.
-    pub fn sent(&self) -> &[u64] {
-        &self.sent
+    /// The streams, in the order of the load.
+    pub fn streams(&self) -> &[Sending] {
+        &self.streams
+    }
+
+    /// How well the set gaps were kept. There are none where the rate is
+    /// unlimited.
+    pub fn pacing(&self) -> &Pacing {
+        &self.pacing
+    }
+
+    /// Draws the packets that are due; returns how many there are.
+    #[inline]
+    fn draw(&mut self, moment: f64, draws: &mut [Draw; BURST]) -> usize {
+        let mut count = 0;
+        for draw in draws {
+            if !self.pace.is_due(moment) {
+                break;
+            }
+            draw.stream = self.shares.turn(&mut self.random);
+            let lengths = &mut self.streams[draw.stream as usize].prototype.lengths;
+            draw.length = lengths.turn(&mut self.random);
+            draw.due = self.pace.pass(lengths.all[usize::from(draw.length)]);
+            count += 1;
+        }
+        count
     }
 
     /// Writes the packets of the batch, which are empty.
     #[inline]
-    fn write(&mut self, now: u64) {
-        for packet in self.batch.iter_mut() {
-            let user = self.order.turn();
-            let sent = &mut self.sent[user as usize];
-            let sequence = *sent as u32;
+    fn write(&mut self, now: u64, draws: &[Draw; BURST]) {
+        for (packet, draw) in self.batch.iter_mut().zip(draws) {
+            let stream = &mut self.streams[draw.stream as usize];
+            let flow = stream.choice.turn(&mut self.random);
+            let sent = &mut stream.flows[flow as usize];
+            let stamp = Stamp { stream: stream.stream, flow, sequence: *sent as u32, sent: now };
             *sent += 1;
-            let stamp = Stamp { stream: self.stream, user, sequence, sent: now };
+            stream.sent += 1;
             // A buffer of a pool has room for every prototype.
-            if let Some(frame) = packet.append(self.prototype.len()) {
-                self.prototype.write(frame, &stamp);
+            let length = stream.prototype.lengths.all[usize::from(draw.length)];
+            if let Some(frame) = packet.append(length) {
+                stream.prototype.write(frame, draw.length, &stamp);
             }
+        }
+    }
+
+    /// Notes the gaps before packets that left.
+    #[inline]
+    fn note(&mut self, moment: f64, sent: &[Draw]) {
+        if self.pace.is_limited() {
+            sent.iter().for_each(|draw| self.pacing.note(moment, draw.due));
         }
     }
 
     /// Drops what the port did not take. A sequence number that was not sent is
     /// free again, so that a gap at the receiver is always a loss.
-    #[inline]
-    fn take_back(&mut self) {
-        if self.batch.is_empty() {
-            return;
-        }
-        self.tally.unsent += self.batch.len() as u64;
-        for packet in self.batch.iter() {
-            if let Some(stamp) = self.prototype.stamp_of(packet.data()) {
-                self.sent[stamp.user as usize] -= 1;
+    #[cold]
+    fn take_back(&mut self, refused: &[Draw]) {
+        self.tally.refused += refused.len() as u64;
+        self.pacing.interrupt();
+        for (packet, draw) in self.batch.iter().zip(refused) {
+            let stream = &mut self.streams[draw.stream as usize];
+            if let Some(stamp) = stream.prototype.stamp_of(packet.data()) {
+                stream.flows[stamp.flow as usize] -= 1;
+                stream.sent -= 1;
             }
         }
         self.batch.clear();
     }
+}
+
+impl Sending {
+    fn new(share: &Share, random: &mut Random) -> Result<Sending, TemplateError> {
+        let flows = share.template.flows(share.users)?;
+        let prototype = Prototype::new(&share.template)?;
+        let choice = Choice::new(&share.selection, flows, random).ok_or(TemplateError::Silent)?;
+        let stream = share.template.stream;
+        Ok(Sending { stream, sent: 0, flows: vec![0; flows as usize], prototype, choice })
+    }
+}
+
+/// Bits that a packet takes on a link, the mean of all streams.
+fn mean_bits(streams: &[Sending], weights: &[u32]) -> f64 {
+    let weighted = streams
+        .iter()
+        .zip(weights)
+        .map(|(stream, weight)| stream.prototype.lengths.mean(link_bits) * f64::from(*weight));
+    weighted.sum::<f64>() / weights.iter().map(|weight| f64::from(*weight)).sum::<f64>()
 }

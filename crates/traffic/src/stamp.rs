@@ -5,9 +5,10 @@
 pub struct Stamp {
     /// Number of its stream.
     pub stream: u16,
-    /// Number of its user within the stream, from 0.
-    pub user: u32,
-    /// How many packets of the user went before it.
+    /// Number of its flow within the stream, from 0: a user's bearers follow each
+    /// other, then come those of the next user.
+    pub flow: u32,
+    /// How many packets of the flow went before it.
     pub sequence: u32,
     /// When it was sent, in cycles of the time-stamp counter.
     pub sent: u64,
@@ -23,7 +24,7 @@ impl Stamp {
     pub fn octets(&self) -> [u8; Self::LENGTH] {
         let mut octets = [0; Self::LENGTH];
         octets[..2].copy_from_slice(&self.stream.to_be_bytes());
-        octets[2..6].copy_from_slice(&self.user.to_be_bytes());
+        octets[2..6].copy_from_slice(&self.flow.to_be_bytes());
         octets[6..10].copy_from_slice(&self.sequence.to_be_bytes());
         octets[10..].copy_from_slice(&self.sent.to_be_bytes());
         octets
@@ -34,11 +35,11 @@ impl Stamp {
     #[inline]
     pub fn read(payload: &[u8]) -> Option<Stamp> {
         let (stream, rest) = payload.split_first_chunk()?;
-        let (user, rest) = rest.split_first_chunk()?;
+        let (flow, rest) = rest.split_first_chunk()?;
         let (sequence, rest) = rest.split_first_chunk()?;
         Some(Stamp {
             stream: u16::from_be_bytes(*stream),
-            user: u32::from_be_bytes(*user),
+            flow: u32::from_be_bytes(*flow),
             sequence: u32::from_be_bytes(*sequence),
             sent: u64::from_be_bytes(*rest.first_chunk()?),
         })
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_stamp_is_read_as_it_was_written() {
-        let stamp = Stamp { stream: 0x0102, user: 0x0304_0506, sequence: 7, sent: u64::MAX - 8 };
+        let stamp = Stamp { stream: 0x0102, flow: 0x0304_0506, sequence: 7, sent: u64::MAX - 8 };
         let octets = stamp.octets();
         assert_eq!(octets[..6], [1, 2, 3, 4, 5, 6]);
         assert_eq!(Stamp::read(&octets), Some(stamp));

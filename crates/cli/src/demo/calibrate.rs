@@ -37,7 +37,7 @@ fn loopback(eal: &Eal) -> Result<u64, Failure> {
     };
     let (template, weights) = (Template::new(1, endpoints), vec![1; users as usize]);
     let mut source = Source::new(&template, &weights, UNLIMITED).map_err(Failure::broken)?;
-    let mut receiver = Receiver::new([Expected { stream: 1, users, endpoints }]);
+    let mut receiver = Receiver::new([Expected::of(&template, users)]);
     let start = Instant::now();
     while start.elapsed() < TRIAL {
         source.send(&mut tx, &pool);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::number::{count, percent, rate};
 use super::run::{Account, Outcome};
-use super::scene::{Allowance, Scene};
+use super::scene::{Allowance, IP_BYTES, Scene};
 
 /// How far a user over its rate may be from it.
 const TOLERANCE: f64 = 0.05;
@@ -31,7 +31,7 @@ pub fn checks(scene: &Scene, outcome: &Outcome) -> Vec<Check> {
         delivered: received + outcome.damaged,
         dropped: outcome.node.drops.iter().map(|drop| drop.packets).sum::<u64>() + outcome.missed,
     };
-    let bytes = scene.ip_bytes();
+    let bytes = IP_BYTES as u64;
     vec![
         books.check(),
         none(

@@ -34,9 +34,8 @@ impl End {
         let sources = sent.map(|plan| Source::new(&plan.template, &plan.weights, plan.rate));
         let received = plans.iter().filter(|plan| plan.direction != direction);
         let receiver = Receiver::new(received.map(|plan| Expected {
-            stream: plan.template.stream,
-            users: plan.weights.len() as u32,
             endpoints: plan.arriving,
+            ..Expected::of(&plan.template, plan.weights.len() as u32)
         }));
         let sources = sources.collect::<Result<_, _>>().map_err(Failure::broken)?;
         Ok(End { port, rx, tx, sources, receiver })

@@ -7,7 +7,7 @@ use weft_traffic::{Direction, Stream, Tally};
 
 use super::check::{Check, checks};
 use super::run::{Course, Outcome};
-use super::scene::{OVER, Plan, Scene, is_over};
+use super::scene::{FRAME_BYTES, OVER, Plan, Scene, is_over};
 
 /// The report; its JSON is what `--json` writes.
 #[derive(Clone, Debug, Serialize)]
@@ -115,7 +115,6 @@ impl Report {
         let checks = checks(scene, outcome);
         let seconds = outcome.sending.as_secs_f64();
         let streams = scene.plans.iter().zip(&outcome.streams);
-        let frame_bytes = scene.plans[0].template.frame_bytes;
         Report {
             schema: "weft/demo/v1",
             setup: Setup {
@@ -127,7 +126,7 @@ impl Report {
                 users_over: (0..scene.metered()).filter(|user| is_over(*user as u32)).count(),
                 user_rate: scene.allowance.rate.0,
                 over: OVER,
-                frame_bytes,
+                frame_bytes: FRAME_BYTES,
                 rate: scene.rate,
                 seconds,
             },
@@ -157,7 +156,7 @@ impl Throughput {
         let delivered = streams.iter().map(|(_, stream)| stream.received).sum();
         Throughput {
             sent,
-            unsent: streams.iter().map(|(tally, _)| tally.unsent).sum(),
+            unsent: streams.iter().map(|(tally, _)| tally.unsent()).sum(),
             delivered,
             sent_per_second: sent as f64 / seconds,
             delivered_per_second: delivered as f64 / seconds,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::json;
 use weft_function::{ByteSize, Rate};
 use weft_node::config::{self, Blueprint, Mistakes};
-use weft_traffic::{Direction, Endpoints, Template};
+use weft_traffic::{Direction, Endpoints, Sizes, Template};
 
 /// The node's configuration.
 const EXAMPLE: &str = include_str!("../../../../examples/demo.yaml");
@@ -17,6 +17,11 @@ const NEARBY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 /// Addresses of the first users in the chain and without one.
 const FIRST_METERED: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const FIRST_PLAIN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
+
+/// Bytes of every packet, without Ethernet's check sequence.
+pub const FRAME_BYTES: usize = 128;
+/// Bytes of the IP packet in it, which is what meters count.
+pub const IP_BYTES: usize = FRAME_BYTES - weft_wire::ethernet::HEADER_LENGTH;
 
 /// One in so many users in the chain sends more than its rate, ...
 const ONE_IN: u32 = 20;
@@ -105,7 +110,10 @@ impl Scene {
                 plans.push(Plan {
                     chain,
                     direction,
-                    template: Template::new(plans.len() as u16 + 1, sent),
+                    template: Template {
+                        sizes: Sizes::Fixed(FRAME_BYTES),
+                        ..Template::new(plans.len() as u16 + 1, sent)
+                    },
                     arriving,
                     weights: weights(chain),
                     rate: (rate as f64 / 2.0 * f64::from(sum(chain)) / f64::from(all)) as u64,
@@ -113,7 +121,7 @@ impl Scene {
             }
         }
         let packets_per_user = rate as f64 / f64::from(all);
-        let allowance = Allowance::of(packets_per_user, plans[0].template.ip_bytes());
+        let allowance = Allowance::of(packets_per_user, IP_BYTES);
         let blueprint = fitted(example, [metered, users - metered], allowance);
         Scene { blueprint, plans, allowance, users, rate }
     }
@@ -121,11 +129,6 @@ impl Scene {
     /// Users in the chain.
     pub fn metered(&self) -> usize {
         self.plans[0].weights.len()
-    }
-
-    /// Bytes of every IP packet, which is what meters count.
-    pub fn ip_bytes(&self) -> u64 {
-        self.plans[0].template.ip_bytes() as u64
     }
 }
 
@@ -231,7 +234,7 @@ mod tests {
         let all: u32 = scene.plans[..2].iter().flat_map(|plan| &plan.weights).sum();
         let bits_of = |user: usize| {
             let packets = 1e6 * f64::from(uplink.weights[user]) / f64::from(all);
-            packets * scene.ip_bytes() as f64 * 8.0
+            packets * IP_BYTES as f64 * 8.0
         };
         let rate = scene.allowance.rate.0 as f64;
         assert!((0.49..=0.51).contains(&(bits_of(1) / rate)), "{}", bits_of(1));
