@@ -58,15 +58,17 @@ mod selection;
 mod sizes;
 mod source;
 mod stamp;
+mod stream;
 mod template;
 
 pub use endpoints::{Direction, Endpoints};
 pub use flow::Flow;
 pub use load::{Arrivals, Load, Rate, Share, link_bits};
 pub use pacing::Pacing;
-pub use receiver::{Expected, Receiver, Stream};
+pub use receiver::Receiver;
 pub use selection::Selection;
 pub use sizes::Sizes;
 pub use source::{Sending, Source, Tally};
 pub use stamp::Stamp;
+pub use stream::{Expected, Seen, Stream, Timeline};
 pub use template::{Template, TemplateError};

@@ -181,7 +181,7 @@ impl<'a> Rig<'a> {
         let [access, core] = &self.ends;
         // The first stream of each direction is that of the chain.
         let sent = [access, core].map(|end| &end.sources[0].streams()[0].flows);
-        let flows = [&core.receiver.streams()[0].flows, &access.receiver.streams()[0].flows];
+        let flows = [core.receiver.streams()[0].flows(), access.receiver.streams()[0].flows()];
         let account = |user: usize| Account {
             over: is_over(user as u32),
             sent: sent.iter().map(|sent| sent[user]).sum(),
