@@ -25,7 +25,7 @@ const ROUNDS: usize = 7;
 const LENGTH: Duration = Duration::from_millis(400);
 
 /// Functions in the long chain whose cost is divided among them.
-const CHAIN: usize = 8;
+const CHAIN: usize = 16;
 
 fn main() -> ExitCode {
     let directory = std::env::temp_dir().join(format!("weft-bench-{}", std::process::id()));

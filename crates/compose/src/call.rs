@@ -1,8 +1,9 @@
 //! *Call*: the function runs in the worker's thread.
 //!
 //! The loop over the burst is here, once, with `process` inlined into it. A
-//! panic is caught around the loop, not around each packet: the set of packets
-//! still to do lies outside, so its lowest position names the one at fault.
+//! panic is caught around the loop, not around each packet: the position of the
+//! packet in hand lies outside, so it names the one at fault, and the loop goes
+//! on behind it.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,26 +58,24 @@ impl<F: UserPlaneFunction> Called<F> {
         }
     }
 
-    /// Handles what is left in `remaining`, taking each packet out of it once
-    /// it is done.
+    /// Handles the packets at `selected`.
     #[inline]
     fn process(
         &mut self,
         packets: &mut Batch,
-        remaining: &mut Positions,
+        selected: Positions,
         emit: &mut Emit<'_>,
         verdicts: &mut Verdicts<'_>,
     ) {
         // Mostly all packets of a burst take the same way: a plain loop then.
-        if *remaining == Positions::first(packets.len()) {
+        if selected == Positions::first(packets.len()) {
             for (position, packet) in packets.iter_mut().enumerate() {
                 self.handle(position, packet, emit, verdicts);
-                remaining.remove(position);
             }
+            return;
         }
-        while let Some(position) = remaining.lowest() {
+        for position in selected {
             self.handle(position, &mut packets[position], emit, verdicts);
-            remaining.remove(position);
         }
     }
 
@@ -149,11 +148,12 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             // The function and its contexts are whole after a panic: the
             // context in hand is replaced below, and a function that breaks
             // itself only harms its own packets.
-            let run = AssertUnwindSafe(|| self.process(packets, &mut remaining, emit, verdicts));
+            let run = AssertUnwindSafe(|| self.process(packets, remaining, emit, verdicts));
             if catch_unwind(run).is_ok() {
                 break;
             }
-            let Some(position) = remaining.next() else { break };
+            let position = emit.position();
+            remaining = remaining.behind(position);
             verdicts.dropped.insert(position);
             verdicts.reasons[position] = self.kind.drops.len() as u8;
             let slot = self.slot(burst.packets[position].annotations());

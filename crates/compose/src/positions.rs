@@ -50,6 +50,12 @@ impl Positions {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
+    /// Those behind `position`.
+    #[inline]
+    pub fn behind(self, position: usize) -> Positions {
+        self.without(Positions::first(position + 1))
+    }
+
     /// Those of `self` that are not in `other`.
     #[inline(always)]
     pub fn without(self, other: Positions) -> Positions {

@@ -68,6 +68,12 @@ impl<'a> Emit<'a> {
         self.parent = position;
     }
 
+    /// For whoever runs functions: the position of the packet in hand.
+    #[inline]
+    pub fn position(&self) -> usize {
+        self.parent
+    }
+
     /// For whoever runs functions: notes that the packet in hand is kept. False
     /// when there is no room to note it.
     pub fn keep(&mut self) -> bool {

@@ -77,6 +77,8 @@ pub trait Headers {
     fn flow(&self) -> Option<FlowKey>;
     /// Differentiated services code point.
     fn dscp(&self) -> Option<Dscp>;
+    /// Time to live (IPv4) or hop limit (IPv6).
+    fn hop_limit(&self) -> Option<u8>;
     /// From the transport header to the end of the IP packet.
     fn transport(&self) -> Option<&[u8]>;
     /// From the transport header to the end of the IP packet, to change it.
@@ -127,6 +129,7 @@ impl Headers for Packet {
         }
     }
 
+    #[inline]
     fn ip_mut(&mut self) -> Option<IpMut<'_>> {
         let (bytes, annotations) = self.parts_mut();
         let bytes = bytes.get_mut(usize::from(annotations.network_offset)..)?;
@@ -190,6 +193,14 @@ impl Headers for Packet {
             return Some(Dscp::of_traffic_class(second));
         }
         is_ipv6(self).then(|| Dscp::of_traffic_class(first << 4 | second >> 4))
+    }
+
+    #[inline]
+    fn hop_limit(&self) -> Option<u8> {
+        if is_ipv4(self) {
+            return network_bytes(self, 8).map(|[hops]| hops);
+        }
+        if is_ipv6(self) { network_bytes(self, 7).map(|[hops]| hops) } else { None }
     }
 
     #[inline]

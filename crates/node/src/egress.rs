@@ -298,16 +298,28 @@ impl Outlet {
         let _ = self.batch.push(packet);
     }
 
-    /// Sends a whole burst as it is, at a transparent port, if no packet is
-    /// longer than the MTU. False, and nothing happens, otherwise.
+    /// Sends a whole burst, if nothing but the ordinary happens to its packets:
+    /// none is longer than the MTU or on its last hop, and one next hop takes
+    /// them all. False, and nothing happens, otherwise.
     #[inline]
     pub fn send_whole(&mut self, packets: &mut Batch, counters: &WorkerCounters) -> bool {
-        let fits = |packet: &Packet| packet.ip_length() <= usize::from(self.mtu);
-        let whole = self.routed.is_none() && self.batch.is_empty() && packets.iter().all(fits);
-        if whole {
-            hand_to_device(&mut self.way, self.port, packets, counters);
+        let mtu = usize::from(self.mtu);
+        if !self.batch.is_empty() || !packets.iter().all(|packet| packet.ip_length() <= mtu) {
+            return false;
         }
-        whole
+        if let Some(routed) = &self.routed {
+            let Some(mac) = routed.next_hop else { return false };
+            let goes_on = |packet: &Packet| packet.hop_limit().is_some_and(|hops| hops > 1);
+            if !packets.iter().all(goes_on) {
+                return false;
+            }
+            for packet in packets.iter_mut() {
+                decrement_ttl(packet);
+                write_ethernet(packet, mac, routed.mac);
+            }
+        }
+        hand_to_device(&mut self.way, self.port, packets, counters);
+        true
     }
 
     /// Hands the burst to the device. What it does not take is dropped.

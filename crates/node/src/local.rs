@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weft_compose::{Burst, Positions};
-use weft_function::{Headers, IpView, Packet};
+use weft_function::{Headers, Packet};
 use weft_wire::{MacAddress, Protocol};
 
 /// What a router looks at before it forwards. A transparent port has none.
@@ -132,11 +132,7 @@ fn is_martian_v6(from: Ipv6Addr, to: Ipv6Addr) -> bool {
 /// Whether no router may forward the packet any more.
 #[inline]
 fn is_on_last_hop(packet: &Packet) -> bool {
-    match packet.ip() {
-        Some(IpView::V4(ip)) => ip.time_to_live() <= 1,
-        Some(IpView::V6(ip)) => ip.hop_limit() <= 1,
-        None => false,
-    }
+    packet.hop_limit().is_some_and(|hops| hops <= 1)
 }
 
 /// Neighbour discovery (RFC 4861 §4): ICMPv6 types 133 to 137.
