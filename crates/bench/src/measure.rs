@@ -46,14 +46,17 @@ impl Lab {
         Ok(Lab { eal, capture, halves })
     }
 
+    /// Cycles per second of the time-stamp counter.
     pub fn hz(&self) -> u64 {
         tsc::hz()
     }
 
+    /// Whether packets lie in huge pages.
     pub fn has_huge_pages(&self) -> bool {
         self.eal.has_huge_pages()
     }
 
+    /// The capture with all users.
     pub fn capture(&self) -> &Path {
         &self.capture
     }
@@ -196,11 +199,13 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// Their median, least and most; all NaN of no values.
     pub fn of(values: &[f64]) -> Cost {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
-        Cost { median: at(sorted.len() / 2), least: at(0), most: at(sorted.len() - 1) }
+        let last = sorted.len().saturating_sub(1);
+        Cost { median: at(sorted.len() / 2), least: at(0), most: at(last) }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::measure::{Lab, MEGABYTES, PACKETS, on_processor};
 /// Time for the program to start forwarding.
 const START: Duration = Duration::from_millis(1500);
 
+/// Whether it can be started.
 pub fn is_installed() -> bool {
     Command::new("dpdk-testpmd")
         .arg("--version")

@@ -8,15 +8,12 @@
 
 #![forbid(unsafe_code)]
 
-mod capture;
-mod measure;
-mod testpmd;
-
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use measure::{Cost, Lab};
+use weft_bench::measure::{self, Cost, Lab};
+use weft_bench::{Failure, testpmd};
 
 /// Rounds of each comparison.
 const ROUNDS: usize = 7;
@@ -41,8 +38,6 @@ fn main() -> ExitCode {
         }
     }
 }
-
-type Failure = Box<dyn std::error::Error>;
 
 fn run(directory: &Path) -> Result<(), Failure> {
     let mut lab = Lab::start(directory)?;

@@ -1,0 +1,24 @@
+//! The bench: the instrument that says what Weft costs.
+//!
+//! An experiment offers load to a system under test, again and again, and keeps
+//! every repetition. [`statistics`] turns repetitions into means with intervals;
+//! [`search`] finds the highest load a system carries without loss, or with a
+//! stated share of it; [`results`] is the file that an experiment leaves behind,
+//! and [`machine`] says where it was made. Whatever is read by people is computed
+//! from that file alone, so it can be drawn again or compared years later.
+//!
+//! Nothing here knows a particular experiment, and nothing but the rig touches a
+//! packet.
+
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod machine;
+pub mod measure;
+pub mod results;
+pub mod search;
+pub mod statistics;
+pub mod testpmd;
+
+/// Whatever kept a measurement from being made, in one line.
+pub type Failure = Box<dyn std::error::Error>;

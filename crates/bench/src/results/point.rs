@@ -1,0 +1,148 @@
+//! One place of a series, with all its repetitions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::statistics::{self, CONFIDENCE};
+
+/// A point: repetitions of one measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// Where on the x axis.
+    pub x: Abscissa,
+    /// The mean of the repetitions.
+    pub mean: f64,
+    /// The 95 % confidence interval of the mean (Student's t); null for a single
+    /// repetition, which has none.
+    pub ci95: Option<[f64; 2]>,
+    /// How many repetitions.
+    pub n: usize,
+    /// The repetitions, in the order in which they were made.
+    pub raw: Vec<f64>,
+    /// Percentiles of what was measured *within* the repetitions (delays of
+    /// packets, say), by name: `p50`, `p99.9`, `max`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub percentiles: BTreeMap<String, f64>,
+}
+
+/// Where a point stands on the x axis: at a number, or at a name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Abscissa {
+    /// A number, in the unit of the series' `x`.
+    Number(f64),
+    /// A name, of a bar.
+    Name(String),
+}
+
+/// Repetitions that are no measurement.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum PointError {
+    /// None at all.
+    #[error("no repetition at {0}")]
+    Empty(Abscissa),
+    /// One that is infinite or not a number.
+    #[error("repetition {number} at {x} is {value}, which is no measurement")]
+    NotFinite {
+        /// Where on the x axis.
+        x: Abscissa,
+        /// Which repetition, from 1.
+        number: usize,
+        /// What it is.
+        value: f64,
+    },
+}
+
+impl Point {
+    /// The point that repetitions `raw` at `x` make.
+    ///
+    /// # Errors
+    /// Without repetitions, or where one is not a finite number.
+    pub fn of(x: impl Into<Abscissa>, raw: Vec<f64>) -> Result<Point, PointError> {
+        let x = x.into();
+        if let Some(index) = raw.iter().position(|value| !value.is_finite()) {
+            return Err(PointError::NotFinite { x, number: index + 1, value: raw[index] });
+        }
+        let Some(mean) = statistics::mean(&raw) else {
+            return Err(PointError::Empty(x));
+        };
+        let ci95 = statistics::interval(&raw, CONFIDENCE);
+        Ok(Point { x, mean, ci95, n: raw.len(), raw, percentiles: BTreeMap::new() })
+    }
+
+    /// The same, with percentiles of what was measured within the repetitions.
+    pub fn with_percentiles<N: Into<String>>(
+        mut self,
+        percentiles: impl IntoIterator<Item = (N, f64)>,
+    ) -> Point {
+        self.percentiles = percentiles.into_iter().map(|(name, at)| (name.into(), at)).collect();
+        self
+    }
+
+    /// The interval, or the mean itself where there is none.
+    pub fn bounds(&self) -> [f64; 2] {
+        self.ci95.unwrap_or([self.mean; 2])
+    }
+}
+
+impl From<f64> for Abscissa {
+    fn from(number: f64) -> Abscissa {
+        Abscissa::Number(number)
+    }
+}
+
+impl From<u32> for Abscissa {
+    fn from(number: u32) -> Abscissa {
+        Abscissa::Number(f64::from(number))
+    }
+}
+
+impl From<i32> for Abscissa {
+    fn from(number: i32) -> Abscissa {
+        Abscissa::Number(f64::from(number))
+    }
+}
+
+impl From<&str> for Abscissa {
+    fn from(name: &str) -> Abscissa {
+        Abscissa::Name(name.to_owned())
+    }
+}
+
+impl From<String> for Abscissa {
+    fn from(name: String) -> Abscissa {
+        Abscissa::Name(name)
+    }
+}
+
+impl fmt::Display for Abscissa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Abscissa::Number(number) => write!(f, "{number}"),
+            Abscissa::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_repetition_has_no_interval() {
+        let point = Point::of("kernel", vec![7.0]).unwrap();
+        assert_eq!((point.mean, point.ci95, point.n), (7.0, None, 1));
+        assert_eq!(point.bounds(), [7.0, 7.0]);
+    }
+
+    #[test]
+    fn what_is_no_measurement_is_refused() {
+        assert_eq!(Point::of(3, vec![]), Err(PointError::Empty(3.into())));
+        let error = Point::of(3, vec![1.0, f64::NAN]).unwrap_err();
+        assert_eq!(error.to_string(), "repetition 2 at 3 is NaN, which is no measurement");
+    }
+}
