@@ -4,7 +4,15 @@
 //! lost. It knows nothing of packets, so it is itself tested on simulated systems
 //! whose limits are known.
 
+mod binary;
+mod multiple;
+mod record;
+pub mod simulated;
+
 use std::time::Duration;
+
+pub use binary::{BinarySearch, Bracket};
+pub use multiple::{Found, Goal, MultipleLossRatioSearch, Outcome};
 
 /// Something that load can be offered to.
 pub trait SystemUnderTest {
