@@ -13,8 +13,11 @@
 //! how long packets took (RFC 7679). What was lost is what a source sent and no
 //! receiver saw.
 //!
-//! Both are driven by their caller, a burst at a time, and allocate nothing
-//! while they run.
+//! A [`Wire`] between the two loses, damages, copies, delays and overtakes packets
+//! on purpose, and counts what it does: what the receiver finds must be that.
+//!
+//! All are driven by their caller, a burst at a time; source and receiver
+//! allocate nothing while they run.
 //!
 //! ```no_run
 //! use weft_dpdk::{Eal, EalOptions, Pool, Port, PortOptions};
@@ -60,6 +63,7 @@ mod source;
 mod stamp;
 mod stream;
 mod template;
+mod wire;
 
 pub use endpoints::{Direction, Endpoints};
 pub use flow::Flow;
@@ -72,3 +76,4 @@ pub use source::{Sending, Source, Tally};
 pub use stamp::Stamp;
 pub use stream::{Expected, Seen, Stream, Timeline};
 pub use template::{Template, TemplateError};
+pub use wire::{Done, Harm, Wire};

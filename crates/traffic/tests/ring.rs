@@ -1,61 +1,14 @@
-//! Source and receiver over a pair of memory rings, with a wire between them
-//! that does known harm.
+//! Source and receiver over a pair of memory rings.
 
-use std::net::IpAddr;
+mod common;
 
-use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue};
-use weft_traffic::{Direction, Endpoints, Expected, Receiver, Source, Template};
+use common::*;
+use weft_traffic::{
+    Arrivals, Endpoints, Expected, Load, Rate, Receiver, Selection, Share, Sizes, Source, Template,
+};
 
-const STREAM: u16 = 7;
 /// Packets per second; what is due is given up while a test is held up.
 const RATE: u64 = 200_000;
-
-fn eal() -> &'static Eal {
-    let options = EalOptions { memory_megabytes: 160, huge_pages: false, ..Default::default() };
-    Eal::start(&options).expect("the environment starts")
-}
-
-/// A pool and both ends of the memory ring `name`.
-fn ends(name: &str, descriptors: u16) -> (Pool, Port, Port) {
-    let pool = Pool::new(eal(), "traffic", 4095).expect("there is memory for the pool");
-    let options = PortOptions { descriptors, ..Default::default() };
-    let device = format!("ring:{name}");
-    let open = || Port::open(eal(), &device, &options, &pool).expect("an end is free");
-    let (near, far) = (open(), open());
-    (pool, near, far)
-}
-
-fn tx(port: &Port) -> TxQueue {
-    port.take_tx(0).expect("a transmit queue")
-}
-
-fn rx(port: &Port) -> RxQueue {
-    port.take_rx(0).expect("a receive queue")
-}
-
-fn address(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-fn endpoints() -> Endpoints {
-    Endpoints {
-        direction: Direction::Downlink,
-        first_user: address("10.0.0.1"),
-        peer: address("192.0.2.1"),
-    }
-}
-
-fn receiver(users: u32) -> Receiver {
-    Receiver::new([Expected::of(&Template::new(STREAM, endpoints()), users)])
-}
-
-/// Sends at least `count` packets; `between` runs between bursts.
-fn send(source: &mut Source, tx: &mut TxQueue, pool: &Pool, count: u64, mut between: impl FnMut()) {
-    while source.tally().sent < count {
-        source.send(tx, pool);
-        between();
-    }
-}
 
 #[test]
 fn what_is_sent_arrives_once_and_in_order() {
@@ -81,89 +34,6 @@ fn what_is_sent_arrives_once_and_in_order() {
         assert!(flow.received.abs_diff(sent * u64::from(weight) / 8) <= 4, "{flow:?}");
     }
     assert_eq!(pool.available(), pool.size());
-}
-
-#[test]
-fn harm_on_the_way_is_found_exactly() {
-    let (pool, near, middle) = ends("before", 1024);
-    let (_, after, far) = ends("behind", 1024);
-    let (mut near_tx, mut middle_rx) = (tx(&near), rx(&middle));
-    let (mut after_tx, mut far_rx) = (tx(&after), rx(&far));
-    let mut source = Source::new(&Template::new(STREAM, endpoints()), &[1; 10], RATE).unwrap();
-    let mut receiver = receiver(10);
-    let mut wire = Wire::default();
-    send(&mut source, &mut near_tx, &pool, 20_000, || {
-        let mut batch = Batch::new();
-        middle_rx.receive(&mut batch, 32);
-        wire.pass(&mut batch, &pool, &mut after_tx);
-        while receiver.receive(&mut far_rx) > 0 {}
-    });
-    let mut rest = Batch::new();
-    while middle_rx.receive(&mut rest, 32) > 0 {
-        wire.pass(&mut rest, &pool, &mut after_tx);
-        while receiver.receive(&mut far_rx) > 0 {}
-    }
-
-    let stream = &receiver.streams()[0];
-    assert!(wire.lost > 0 && wire.copied > 0 && wire.swapped > 0 && wire.damaged > 0, "{wire:?}");
-    assert_eq!(source.tally().sent, stream.received + wire.lost + wire.damaged);
-    assert_eq!(stream.duplicated, wire.copied);
-    assert_eq!(stream.reordered, wire.swapped);
-    assert_eq!(receiver.damaged(), wire.damaged);
-    assert_eq!(stream.misaddressed, 0);
-    let flows = stream.flows();
-    assert_eq!(flows.iter().map(|flow| flow.reordered).sum::<u64>(), wire.swapped);
-    assert_eq!(flows.iter().map(|flow| flow.duplicated).sum::<u64>(), wire.copied);
-}
-
-/// A wire that counts the harm it does.
-#[derive(Debug, Default)]
-struct Wire {
-    packets: u64,
-    lost: u64,
-    copied: u64,
-    swapped: u64,
-    damaged: u64,
-    /// A packet held back until the next of its user has passed.
-    held: Option<weft_dpdk::Packet>,
-}
-
-impl Wire {
-    /// Of every hundred packets one is lost, one copied, one damaged, and one
-    /// waits for its user's next, which is ten packets on.
-    fn pass(&mut self, batch: &mut Batch, pool: &Pool, tx: &mut TxQueue) {
-        let mut out = Batch::new();
-        for mut packet in batch.drain() {
-            self.packets += 1;
-            match self.packets % 100 {
-                10 => {
-                    self.lost += 1;
-                    continue;
-                }
-                20 => {
-                    self.copied += 1;
-                    out.push(packet.duplicate(pool).expect("a packet is free")).unwrap();
-                }
-                31 => {
-                    self.damaged += 1;
-                    packet.data_mut()[100] ^= 1;
-                }
-                40 => {
-                    self.held = Some(packet);
-                    continue;
-                }
-                _ => {}
-            }
-            out.push(packet).unwrap();
-            if self.packets % 100 == 50
-                && let Some(held) = self.held.take()
-            {
-                self.swapped += 1;
-                out.push(held).unwrap();
-            }
-        }
-        tx.transmit(&mut out);
-    }
 }
 
 #[test]
@@ -220,16 +90,99 @@ fn packets_of_no_expected_stream_are_foreign() {
 }
 
 #[test]
+fn streams_share_a_source_in_their_ratio() {
+    let (pool, near, far) = ends("shares", 1024);
+    let (mut tx, mut rx) = (tx(&near), rx(&far));
+    let template = |stream| Template { bearers: 2, ..Template::new(stream, endpoints()) };
+    let share = |stream, weight| Share {
+        template: template(stream),
+        users: 10,
+        selection: Selection::Zipf(1.0),
+        weight,
+    };
+    let load = Load { shares: vec![share(1, 1), share(2, 3)], ..load(Rate::Unlimited) };
+    let mut source = Source::of(&load).unwrap();
+    let mut receiver = Receiver::new([1, 2].map(|stream| Expected::of(&template(stream), 10)));
+    send(&mut source, &mut tx, &pool, 8000, || {
+        receiver.receive(&mut rx);
+    });
+    for (sent, arrived) in source.streams().iter().zip(receiver.streams()) {
+        let flows: Vec<u64> = arrived.flows().iter().map(|flow| flow.received).collect();
+        assert_eq!((flows.len(), &flows), (20, &sent.flows));
+        assert_eq!((arrived.misaddressed, arrived.lost(sent.sent)), (0, 0));
+    }
+    let [first, second] = [0, 1].map(|nth| receiver.streams()[nth].received);
+    assert_eq!((first * 3, first + second), (second, source.tally().sent));
+}
+
+#[test]
+fn a_seed_gives_the_same_packets() {
+    let run = |name, seed| {
+        let (pool, near, far) = ends(name, 1024);
+        let (mut tx, mut rx) = (tx(&near), rx(&far));
+        let mut load = Load { seed, ..load(Rate::Unlimited) };
+        load.shares[0].selection = Selection::Random;
+        load.shares[0].template.sizes = Sizes::Imix;
+        let mut source = Source::of(&load).unwrap();
+        let mut seen = Vec::new();
+        let mut receiver = receiver(100);
+        send(&mut source, &mut tx, &pool, 1000, || {
+            receiver.receive_and(&mut rx, |_, frame| seen.push((frame.len(), frame[33])));
+        });
+        seen
+    };
+    assert_eq!(run("seed-a", 5), run("seed-b", 5));
+    assert_ne!(run("seed-c", 5), run("seed-d", 6));
+}
+
+#[test]
+fn arrivals_of_a_flow_are_kept_as_they_came() {
+    let (pool, near, far) = ends("line", 1024);
+    let (mut tx, mut rx) = (tx(&near), rx(&far));
+    let mut source = Source::of(&load(Rate::Unlimited)).unwrap();
+    let mut receiver = receiver(100);
+    receiver.watch(0, 7, 5);
+    send(&mut source, &mut tx, &pool, 1000, || {
+        receiver.receive(&mut rx);
+    });
+    let timeline = &receiver.streams()[0].timelines[0];
+    let sequences: Vec<u32> = timeline.seen.iter().map(|seen| seen.sequence).collect();
+    assert_eq!(sequences, [0, 1, 2, 3, 4]);
+    assert_eq!(timeline.unseen, source.streams()[0].flows[7] - 5);
+    assert!(timeline.seen.iter().all(|seen| seen.arrived >= seen.sent));
+    assert!(timeline.seen.is_sorted_by_key(|seen| seen.arrived));
+}
+
+#[test]
 fn nothing_is_allocated_while_it_runs() {
     let (pool, near, far) = ends("frugal", 1024);
     let (mut tx, mut rx) = (tx(&near), rx(&far));
-    let mut source = Source::new(&Template::new(STREAM, endpoints()), &[1; 100], RATE).unwrap();
-    let mut receiver = receiver(100);
-    let run = || {
-        send(&mut source, &mut tx, &pool, 5000, || {
-            receiver.receive(&mut rx);
-        });
-    };
-    assert_eq!(allocation_counter::measure(run).count_total, 0);
-    assert!(receiver.streams()[0].received > 0);
+    let selections = [
+        Selection::RoundRobin,
+        Selection::Random,
+        Selection::Zipf(1.0),
+        Selection::Weighted(vec![1; 100]),
+    ];
+    for selection in selections {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson, Arrivals::Burst(8)] {
+            let mut load = Load { arrivals, ..load(Rate::Link { bits: 1 << 33, share: 0.1 }) };
+            load.shares[0].selection = selection.clone();
+            load.shares[0].template.sizes = Sizes::Imix;
+            let mut source = Source::of(&load).unwrap();
+            let mut receiver = receiver(100);
+            receiver.watch(0, 1, 10);
+            let run = || {
+                send(&mut source, &mut tx, &pool, 500, || {
+                    receiver.receive(&mut rx);
+                });
+            };
+            assert_eq!(allocation_counter::measure(run).count_total, 0);
+            assert!(receiver.streams()[0].received > 0);
+        }
+    }
+}
+
+/// One stream of 100 users.
+fn load(rate: Rate) -> Load {
+    Load::constant(Template::new(STREAM, endpoints()), 100, rate)
 }
