@@ -173,7 +173,7 @@ fn pool() -> Pool {
 fn try_make(kind: &Kind, config: serde_json::Value) -> Result<Box<dyn Instance>, ConfigError> {
     let tags = TagTable::default();
     let (contexts, tsc_hz) = (CONTEXTS, tsc::hz());
-    let setup = Setup { instance: "test", tags: &tags, contexts, worker: 0, tsc_hz };
+    let setup = Setup { instance: "test", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
     kind.make(&config, &setup, SlotShift(0))
 }
 

@@ -151,6 +151,10 @@ pub struct Setup<'a> {
     pub worker: usize,
     /// Cycles per second of the time-stamp counter.
     pub tsc_hz: u64,
+    /// Whether the instance is made to see whether it can be: it checks its
+    /// configuration and settings, and never meets a packet. One that needs
+    /// much memory or time does without.
+    pub trial: bool,
 }
 
 impl Setup<'_> {

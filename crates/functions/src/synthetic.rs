@@ -63,7 +63,7 @@ impl UserPlaneFunction for Synthetic {
     type Settings = NoSettings;
     type Context = ();
 
-    fn new(config: Config, _: &Setup<'_>) -> Result<Synthetic, ConfigError> {
+    fn new(config: Config, setup: &Setup<'_>) -> Result<Synthetic, ConfigError> {
         let Config { cycles, accesses, dependent, working_set } = config;
         if accesses > 0 && working_set.0 < LINE_BYTES {
             let message = format!("accesses need at least one cache line, {LINE_BYTES} B");
@@ -73,8 +73,11 @@ impl UserPlaneFunction for Synthetic {
             let message = format!("{working_set} is more than {MAX_WORKING_SET}");
             return Err(ConfigError::at("workingSet", message));
         }
-        let steps = if cycles == 0 { 0 } else { steps(cycles) };
-        Ok(Synthetic { steps, accesses, dependent, working_set: fill(working_set)?, state: 1 })
+        let (steps, working_set) = match setup.trial {
+            true => (0, Vec::new()),
+            false => (if cycles == 0 { 0 } else { steps(cycles) }, fill(working_set)?),
+        };
+        Ok(Synthetic { steps, accesses, dependent, working_set, state: 1 })
     }
 
     #[inline]
@@ -198,6 +201,18 @@ mod tests {
         assert_eq!(error(json!({ "accesses": 1 })).path, "workingSet");
         assert_eq!(error(json!({ "workingSet": "9 GiB" })).path, "workingSet");
         assert_eq!(error(json!({ "cycles": -1 })).path, "cycles");
+    }
+
+    #[test]
+    fn a_trial_takes_no_memory() {
+        let tags = weft_function::TagTable::default();
+        let setup =
+            Setup { instance: "test", tags: &tags, contexts: 1, worker: 0, tsc_hz: 1, trial: true };
+        let config = Config { cycles: 250, working_set: MAX_WORKING_SET, ..Config::default() };
+        let synthetic = Synthetic::new(config, &setup).unwrap();
+        assert_eq!(synthetic.working_set.capacity(), 0);
+        let config = Config { accesses: 1, ..Config::default() };
+        assert_eq!(Synthetic::new(config, &setup).unwrap_err().path, "workingSet");
     }
 
     /// As many accesses as lines find nearly two thirds of them.

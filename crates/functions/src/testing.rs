@@ -311,6 +311,7 @@ impl Rig {
             contexts: CONTEXTS,
             worker: 0,
             tsc_hz: tsc::hz(),
+            trial: false,
         };
         let instance = kind.make(&config, &setup, SlotShift(0))?;
         Ok(Rig { instance, tags, kind: *kind, pool, now: 0 })

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use rtrb::{Consumer as Inbox, Producer as Outbox};
-use weft_compose::SlotShift;
+use weft_compose::{Kind, SlotShift};
 use weft_dpdk::{Batch, Consumer, Pool};
 use weft_rules::Condition;
 
@@ -74,6 +74,8 @@ impl Link {
 pub struct FunctionEntry {
     /// Name of the instance.
     pub name: Arc<str>,
+    /// What function it is.
+    pub kind: Kind,
     /// What is counted for it, by worker.
     pub counters: Vec<Arc<FunctionCounters>>,
 }
@@ -84,8 +86,14 @@ impl FunctionEntry {
         let fresh = || Arc::new(FunctionCounters::new(plan.kind.drops.len()));
         FunctionEntry {
             name: plan.name.as_str().into(),
+            kind: plan.kind,
             counters: (0..workers).map(|_| fresh()).collect(),
         }
+    }
+
+    /// Whether what this one has counted is counted on for `plan`.
+    pub fn is_for(&self, plan: &FunctionPlan) -> bool {
+        *self.name == *plan.name && self.kind.name == plan.kind.name
     }
 }
 
@@ -100,6 +108,8 @@ pub struct Agent {
     pub(crate) keys: Keys,
     pub(crate) shift: SlotShift,
     pub(crate) functions: Vec<FunctionEntry>,
+    /// Functions that are gone: what they dropped stays counted.
+    pub(crate) retired: Vec<FunctionEntry>,
     pub(crate) links: Vec<Link>,
     pub(crate) stations: Vec<Station>,
     pub(crate) pool: Pool,

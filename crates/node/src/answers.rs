@@ -98,12 +98,12 @@ impl Agent {
     }
 
     fn function_views(&self) -> Vec<FunctionView> {
-        let functions = self.functions.iter().zip(&self.blueprint.functions);
-        functions
-            .map(|(entry, plan)| {
+        self.functions
+            .iter()
+            .map(|entry| {
                 let mut view = FunctionView {
                     name: entry.name.to_string(),
-                    kind: plan.kind.name.to_owned(),
+                    kind: entry.kind.name.to_owned(),
                     ..FunctionView::default()
                 };
                 for counters in &entry.counters {
@@ -127,8 +127,8 @@ impl Agent {
             let (reason, meaning) = (reason.0.to_owned(), (*meaning).to_owned());
             views.push(DropView { reason, meaning, packets, ..DropView::default() });
         }
-        for (entry, plan) in self.functions.iter().zip(&self.blueprint.functions) {
-            let names = plan.kind.drops.iter().chain([&weft_compose::PANIC]);
+        for entry in self.functions.iter().chain(&self.retired) {
+            let names = entry.kind.drops.iter().chain([&weft_compose::PANIC]);
             for (number, reason) in names.enumerate() {
                 let packets = entry.counters.iter().map(|one| one.drops[number].get()).sum();
                 let function = Some(entry.name.to_string());

@@ -140,6 +140,7 @@ pub fn assemble(
         keys,
         shift,
         functions,
+        retired: Vec::new(),
         links,
         stations,
         pool,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::agent::{Agent, FunctionEntry};
 use crate::assemble::{BuildError, Keys};
 use crate::command::{Command, Part, Replacement, UserChange};
-use crate::config::{Blueprint, PortPlan};
+use crate::config::{Blueprint, FunctionPlan, PortPlan};
 use crate::plan;
 use crate::users::Changes;
 
@@ -89,6 +89,8 @@ impl Agent {
             users_before,
             users_now: self.users.count(),
         };
+        self.retired.append(&mut self.functions);
+        self.retired.retain(|entry| new.functions.iter().all(|plan| !entry.is_for(plan)));
         (self.classes, self.profiles, self.functions) = (classes, profiles, functions);
         self.blueprint = new;
         Ok(changed)
@@ -118,14 +120,10 @@ impl Agent {
 
     /// Counters go on under a name as long as it is the same function.
     fn function_entries(&self, new: &Blueprint) -> Vec<FunctionEntry> {
-        let entry = |plan: &crate::config::FunctionPlan| {
-            let old = self.functions.iter().zip(&self.blueprint.functions);
-            let mut same =
-                old.filter(|(_, old)| old.name == plan.name && old.kind.name == plan.kind.name);
-            match same.next() {
-                Some((entry, _)) => entry.clone(),
-                None => FunctionEntry::new(plan, self.links.len()),
-            }
+        let entry = |plan: &FunctionPlan| {
+            let mut known = self.functions.iter().chain(&self.retired);
+            let known = known.find(|entry| entry.is_for(plan)).cloned();
+            known.unwrap_or_else(|| FunctionEntry::new(plan, self.links.len()))
         };
         new.functions.iter().map(entry).collect()
     }

@@ -240,6 +240,12 @@ impl Classifier {
         self.set_record(slot, UserRecord::VACANT);
     }
 
+    /// Slot of the group of one of this worker's users; [`Annotations::NONE`]
+    /// without one.
+    pub fn group_of(&self, slot: u32) -> u32 {
+        self.records.get(self.shift.index(slot)).map_or(Annotations::NONE, |record| record.group)
+    }
+
     /// Finds the users of the packets at `selected`, all of which came in at
     /// `port`, and tags the packets.
     #[inline]

@@ -78,7 +78,7 @@ impl DropReason {
             (NoRule, Reason("no_rule"), "no rule says where the packet goes"),
             (Rule, Reason("rule"), "a rule sends the packet to drop"),
             (Loop, Reason("loop"), "went round in the rules too often"),
-            (BurstFull, Reason("burst_full"), "a function emitted more than fits a burst"),
+            (BurstFull, Reason("burst_full"), "a function emitted more than there was room for"),
             (KeptFull, Reason("kept_full"), "more packets kept than the user's queue holds"),
             (UserRemoved, Reason("user_removed"), "kept for a user that was removed"),
             (TtlExceeded, Reason("ttl_exceeded"), "TTL or hop limit used up"),

@@ -328,6 +328,7 @@ impl Element {
         for slot in self.outcome.resets.drain(..) {
             around.keeper.note_reset(function, slot);
         }
+        around.counters.emitted.add(self.outcome.refused);
         around.counters.dropped(DropReason::BurstFull, self.outcome.refused as usize);
     }
 

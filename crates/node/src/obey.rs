@@ -43,9 +43,14 @@ impl Worker {
             Command::Tap(number, tap) => self.tap(number, tap),
             Command::Untap(number) => self.untap(number),
             Command::Show { user, answer } => {
+                let group = self.classifier.group_of(user);
+                let slot = |scope| if scope == Scope::Group { group } else { user };
                 let functions = self.element.plan().functions.iter();
                 let shown = functions
-                    .map(|one| (one.name.to_string(), one.instance.show(user)))
+                    .map(|one| {
+                        let slot = slot(one.instance.scope());
+                        (one.name.to_string(), one.instance.show(slot))
+                    })
                     .filter(|(_, values)| !values.is_empty());
                 // Whoever asked may have gone.
                 let _ = answer.send(shown.collect());

@@ -136,6 +136,7 @@ pub fn instance(
         contexts,
         worker,
         tsc_hz: tsc::hz(),
+        trial: false,
     };
     function.kind.make(&function.config, &setup, shift)
 }

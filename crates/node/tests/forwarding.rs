@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rig, payloads, udp};
+use common::{Rig, panic_quietly, payloads, udp};
 
 const TWO_CHAINS: &str = "
 apiVersion: weft/v1
@@ -129,7 +129,7 @@ fn a_queue_of_kept_packets_is_bounded() {
 #[test]
 fn a_panic_costs_one_packet_and_one_context() {
     let mut rig = Rig::new(TWO_CHAINS);
-    std::panic::set_hook(Box::new(|_| {}));
+    panic_quietly();
     rig.send(0, &[up(1, ".0a"), up(2, "p0b"), up(3, ".0c")]);
     assert_eq!(payloads(&rig.receive(1)), [".0a", ".0c"]);
     assert_eq!(rig.drops("function_panic"), 1);
@@ -137,21 +137,48 @@ fn a_panic_costs_one_packet_and_one_context() {
 }
 
 #[test]
-fn every_packet_is_accounted_for() {
+fn a_context_has_its_settings_again_after_a_panic() {
     let mut rig = Rig::new(TWO_CHAINS);
-    let available = rig.node.agent().snapshot().buffers.available;
-    let orders = [".0", ".2", "d0", "k0", "r0", "c0"];
-    let frames: Vec<_> =
-        (0..600usize).map(|n| up((n % 12) as u8, orders[n * 7 % orders.len()])).collect();
-    rig.send(0, &frames);
-    let out = rig.receive(1).len() as u64;
-    let view = rig.node.agent().snapshot();
-    let kept = 600 + view.emitted - out - view.dropped();
-    assert_eq!(view.sent(), out);
-    // Kept packets are the only ones still there; released ones count as emitted.
-    assert!(kept <= 10 * 64, "{kept}");
-    drop(rig);
-    assert!(available > 0);
+    panic_quietly();
+    rig.send(0, &[up(1, ".0a"), up(2, ".0b"), up(2, "P0c"), up(2, ".0d"), up(1, ".0e")]);
+    assert_eq!(payloads(&rig.receive(1)), [".0a", ".0b", ".0d", ".0e"]);
+    assert_eq!((rig.tally("full-0"), rig.tally("full-1")), (102, 101));
+}
+
+#[test]
+fn a_group_has_its_settings_again_after_a_panic() {
+    let of_group = TWO_CHAINS
+        .replace("{function: tally}", "{function: tally, config: {scope: group}}\ngroups:\n  all: {functions: {count: {start: 50}}}")
+        .replace("chain: full, functions: {count: {start: 100}}", "chain: full, group: all")
+        .replace("  play: {function: mischief}\n", "")
+        .replace("functions:\n", "functions:\n  play: {function: mischief}\n");
+    let mut rig = Rig::new(&of_group);
+    panic_quietly();
+    rig.send(0, &[up(1, ".0a"), up(2, ".0b")]);
+    assert_eq!(rig.tally("full-0"), 52);
+    rig.send(0, &[up(2, "P0c"), up(1, ".0d")]);
+    assert_eq!(payloads(&rig.receive(1)), [".0a", ".0b", ".0d"]);
+    // It may be configured before or after the next packet of its users.
+    rig.send(0, &[up(1, ".0e")]);
+    assert_eq!(rig.tally("full-0"), 51);
+}
+
+/// More panics at once than there is room for reports.
+#[test]
+fn no_context_stays_without_its_settings() {
+    let mut rig = Rig::new(&TWO_CHAINS.replace("count: 10", "count: 250"));
+    panic_quietly();
+    let all: Vec<_> = (1..=250).map(|user| up(user, "P0")).collect();
+    for _ in 0..10 {
+        for frames in all.chunks(32) {
+            rig.offer(0, frames);
+            rig.node.workers()[0].poll();
+        }
+    }
+    rig.settle();
+    for user in [0, 1, 100, 249] {
+        assert_eq!(rig.tally(&format!("full-{user}")), 100 + user);
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ impl Element {
         for emission in std::mem::take(&mut self.outcome.emissions) {
             match emission.what {
                 What::Send(packet, _) => {
+                    around.counters.emitted.add(1);
                     self.append(burst, packet, None, around);
                 }
                 What::Release(count) => {
@@ -66,10 +67,12 @@ impl Element {
                     }
                 }
                 What::Send(packet, Position::Before) => {
+                    around.counters.emitted.add(1);
                     let at = self.order_of(burst, parent);
                     joining = self.append(burst, packet, Some(at), around);
                 }
                 What::Send(packet, Position::After) => {
+                    around.counters.emitted.add(1);
                     sent_after[parent] += 1;
                     let at = self.order_of(burst, parent) + sent_after[parent];
                     joining = self.append(burst, packet, Some(at), around);
@@ -131,7 +134,6 @@ impl Element {
         }
         self.lengths[position] = length;
         self.total += u64::from(length);
-        around.counters.emitted.add(1);
         if let Some(order) = order {
             self.order.insert(order, position as u8);
         }

@@ -2,53 +2,102 @@
 //! into it.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub mod scenario;
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use weft_compose::Kind;
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue};
 use weft_function::tag::COLOUR;
 use weft_function::{
-    ConfigError, ContextError, Emit, Headers, NoSettings, Packet, Position, Reason, Setup, Tag,
-    TagSlot, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Headers, NoSettings, Packet, Position, Reason, Scope, Setup,
+    Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_node::Node;
 use weft_node::config::{self, Blueprint};
 use weft_wire::{MacAddress, Protocol, ethernet, ipv4, udp};
 
-/// Counts packets per user.
-pub struct Tally;
+/// Counts packets per user, or whose context its configuration says. A payload
+/// that begins with `P` makes it panic.
+pub struct Tally {
+    scope: Scope,
+}
+
+/// What a tally holds; how many of them there are is counted.
+#[derive(Default)]
+pub struct Count {
+    packets: u64,
+    held: Option<Held>,
+}
+
+/// Something that a context must give back.
+struct Held;
+
+/// Contexts that hold something, of all tallies of the process.
+pub static HELD: AtomicUsize = AtomicUsize::new(0);
+
+impl Held {
+    fn new() -> Held {
+        HELD.fetch_add(1, Ordering::Relaxed);
+        Held
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whose packets a tally counts.
+#[derive(Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TallyConfig {
+    scope: Scope,
+    /// Only there to be another configuration.
+    serial: u32,
+}
 
 impl UserPlaneFunction for Tally {
     const NAME: &'static str = "tally";
     const SUMMARY: &'static str = "Counts.";
-    type Config = NoSettings;
+    type Config = TallyConfig;
     type Settings = Start;
-    type Context = u64;
+    type Context = Count;
 
-    fn new(_: NoSettings, _: &Setup<'_>) -> Result<Self, ConfigError> {
-        Ok(Tally)
+    fn new(config: TallyConfig, _: &Setup<'_>) -> Result<Self, ConfigError> {
+        Ok(Tally { scope: config.scope })
     }
 
-    fn process(&mut self, _: &mut Packet, context: &mut u64, _: &mut Emit<'_>) -> Verdict {
-        *context += 1;
+    fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    fn process(&mut self, packet: &mut Packet, context: &mut Count, _: &mut Emit<'_>) -> Verdict {
+        context.held.get_or_insert_with(Held::new);
+        context.packets += 1;
+        if packet.transport().is_some_and(|udp| udp.get(8) == Some(&b'P')) {
+            panic!("as the packet said");
+        }
         Verdict::Forward
     }
 
-    fn configure(&mut self, context: &mut u64, settings: &Start, nth: u32) {
-        *context = settings.start + u64::from(nth);
+    fn configure(&mut self, context: &mut Count, settings: &Start, nth: u32) {
+        context.packets = settings.start + u64::from(nth);
     }
 
-    fn export(&self, context: &u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(&context.to_le_bytes());
+    fn export(&self, context: &Count, out: &mut Vec<u8>) {
+        out.extend_from_slice(&context.packets.to_le_bytes());
     }
 
-    fn import(&mut self, _: u16, bytes: &[u8]) -> Result<u64, ContextError> {
-        bytes.try_into().map(u64::from_le_bytes).map_err(|_| ContextError::Damaged)
+    fn import(&mut self, _: u16, bytes: &[u8]) -> Result<Count, ContextError> {
+        let packets = bytes.try_into().map(u64::from_le_bytes);
+        Ok(Count { packets: packets.map_err(|_| ContextError::Damaged)?, held: None })
     }
 
-    fn show(&self, context: &u64) -> Vec<(&'static str, u64)> {
-        vec![("packets", *context)]
+    fn show(&self, context: &Count) -> Vec<(&'static str, u64)> {
+        vec![("packets", context.packets)]
     }
 }
 
@@ -57,6 +106,34 @@ impl UserPlaneFunction for Tally {
 #[serde(deny_unknown_fields)]
 pub struct Start {
     start: u64,
+}
+
+/// Can be made on trial, but not for a node.
+pub struct Unbuildable;
+
+impl UserPlaneFunction for Unbuildable {
+    const NAME: &'static str = "unbuildable";
+    const SUMMARY: &'static str = "Fails when a worker wants it.";
+    type Config = NoSettings;
+    type Settings = NoSettings;
+    type Context = ();
+
+    fn new(_: NoSettings, setup: &Setup<'_>) -> Result<Self, ConfigError> {
+        match setup.trial {
+            true => Ok(Unbuildable),
+            false => Err(ConfigError::at("", "the machine has none")),
+        }
+    }
+
+    fn process(&mut self, _: &mut Packet, (): &mut (), _: &mut Emit<'_>) -> Verdict {
+        Verdict::Forward
+    }
+
+    fn export(&self, (): &(), _: &mut Vec<u8>) {}
+
+    fn import(&mut self, _: u16, _: &[u8]) -> Result<(), ContextError> {
+        Ok(())
+    }
 }
 
 const MISCHIEF_DROP: Reason = Reason("mischief");
@@ -120,7 +197,7 @@ impl UserPlaneFunction for Mischief {
 
 /// The functions of this file, and all of the registry.
 pub static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
-    let own = [Kind::of::<Tally>(), Kind::of::<Mischief>()];
+    let own = [Kind::of::<Tally>(), Kind::of::<Mischief>(), Kind::of::<Unbuildable>()];
     own.iter().chain(weft_functions::KINDS).copied().collect()
 });
 
@@ -167,13 +244,18 @@ impl Rig {
     /// Sends frames into a port and lets the node work until it rests.
     pub fn send(&mut self, port: usize, frames: &[Vec<u8>]) {
         for frames in frames.chunks(32) {
-            let mut batch = Batch::new();
-            for frame in frames {
-                batch.push(self.pool.packet(frame).unwrap()).unwrap();
-            }
-            self.far[port].tx.transmit(&mut batch);
+            self.offer(port, frames);
             self.settle();
         }
+    }
+
+    /// Sends up to a burst of frames into a port.
+    pub fn offer(&mut self, port: usize, frames: &[Vec<u8>]) {
+        let mut batch = Batch::new();
+        for frame in frames {
+            batch.push(self.pool.packet(frame).unwrap()).unwrap();
+        }
+        self.far[port].tx.transmit(&mut batch);
     }
 
     pub fn settle(&mut self) {
@@ -254,6 +336,15 @@ pub fn udp_to(
     let pseudo = ipv4::Packet::new_checked(&frame[14..]).unwrap().pseudo_header();
     udp::Datagram::new_checked(&mut frame[34..]).unwrap().fill_checksum(&pseudo);
     frame
+}
+
+/// Lets functions panic as packets ask them to, without a word.
+pub fn panic_quietly() {
+    std::panic::set_hook(Box::new(|info| {
+        if info.payload().downcast_ref() != Some(&"as the packet said") {
+            eprintln!("{info}");
+        }
+    }));
 }
 
 /// The UDP payloads of frames.

@@ -206,7 +206,8 @@ fn make(
     tags: &TagTable,
     source: &mut Source<'_>,
 ) -> Option<Made> {
-    let setup = Setup { instance: name, tags, contexts: 1, worker: 0, tsc_hz: TRIAL_HZ };
+    let setup =
+        Setup { instance: name, tags, contexts: 1, worker: 0, tsc_hz: TRIAL_HZ, trial: true };
     match kind.make(&function.config, &setup, SlotShift::default()) {
         Ok(instance) => {
             let (name, config) = (name.to_owned(), function.config.clone());
