@@ -4,8 +4,10 @@ use std::fmt;
 
 /// A place in a file: line and column count characters from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
+pub struct Position {
+    /// Line, from 1.
     pub line: usize,
+    /// Column, from 1.
     pub column: usize,
 }
 
@@ -30,7 +32,7 @@ pub struct Mistake {
 }
 
 /// Whoever made more mistakes wants to see the first of them.
-pub(super) const MISTAKES: usize = 100;
+pub const MISTAKES: usize = 100;
 /// Messages and hints are cut behind so many characters.
 const LINE: usize = 400;
 /// Hints list at most so many names.
@@ -38,18 +40,19 @@ const LISTED_NAMES: usize = 12;
 
 impl Mistake {
     /// A mistake at a place of a file that is named later, by [`Mistakes::of`].
-    pub(super) fn at(at: Position, message: impl Into<String>) -> Mistake {
+    pub fn at(at: Position, message: impl Into<String>) -> Mistake {
         let (line, column) = (at.line, at.column);
         Mistake { file: String::new(), line, column, message: message.into(), hint: None }
     }
 
-    pub(super) fn hint(&mut self, hint: impl Into<String>) {
+    /// Says what to do about it.
+    pub fn hint(&mut self, hint: impl Into<String>) {
         self.hint = Some(hint.into());
     }
 
     /// Hints at the one of the `known` names that is nearest to `wrong`; if none
     /// is near, lists them, unless they are many.
-    pub(super) fn suggest<'n>(&mut self, wrong: &str, known: impl IntoIterator<Item = &'n str>) {
+    pub fn suggest<'n>(&mut self, wrong: &str, known: impl IntoIterator<Item = &'n str>) {
         let known: Vec<&str> = known.into_iter().collect();
         match nearest(wrong, known.iter().copied()) {
             Some(name) => self.hint(format!("did you mean `{name}`?")),
@@ -62,10 +65,7 @@ impl Mistake {
 }
 
 /// The one of the `known` names that is a slip of the keyboard away from `wrong`.
-pub(super) fn nearest<'n>(
-    wrong: &str,
-    known: impl IntoIterator<Item = &'n str>,
-) -> Option<&'n str> {
+pub fn nearest<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     // A third of the letters may be wrong: further off, it is another word.
     let allowed = (wrong.chars().count() / 3).max(1);
     let distances = known.into_iter().map(|name| (strsim::osa_distance(wrong, name), name));
@@ -106,7 +106,7 @@ pub struct Mistakes(pub Vec<Mistake>);
 
 impl Mistakes {
     /// The mistakes of `file`, put in order.
-    pub(super) fn of(file: &str, mut mistakes: Vec<Mistake>) -> Mistakes {
+    pub fn of(file: &str, mut mistakes: Vec<Mistake>) -> Mistakes {
         for mistake in &mut mistakes {
             file.clone_into(&mut mistake.file);
             mistake.message = one_line(&mistake.message);

@@ -1,11 +1,11 @@
 //! What serde says of a value, in the words of someone who writes a
 //! configuration.
 
-use super::mistake::Mistake;
+use crate::mistake::Mistake;
 
 /// What serde found wrong.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Complaint {
+pub enum Complaint {
     /// A key that is not known, and those that are.
     UnknownKey(String, Vec<String>),
     /// A key that must be given.

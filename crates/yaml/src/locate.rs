@@ -1,13 +1,15 @@
 //! From a path (`ports.access.gateways.0`) to the place in the file.
 
-use super::document::{Content, Key, Node, Style};
-use super::mistake::{Mistake, Position};
+use crate::document::{Content, Key, Node, Style};
+use crate::mistake::{Mistake, Position};
 
 /// A configuration as it was written, with the mistakes that were found in it.
 #[derive(Debug)]
-pub(super) struct Source<'t> {
+pub struct Source<'t> {
     lines: Vec<&'t str>,
+    /// The document.
     pub root: Node,
+    /// What was found wrong so far.
     pub mistakes: Vec<Mistake>,
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 
-use super::mistake::{Mistake, Position};
+use crate::mistake::{Mistake, Position};
 
 /// Lists and mappings may be nested so deep.
 const NESTING: usize = 64;
@@ -17,27 +17,37 @@ const NODES: usize = 2_000_000;
 
 /// A value and where it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub struct Node {
+    /// Where it begins.
     pub at: Position,
+    /// What it is.
     pub content: Content,
 }
 
 /// What a value is.
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub enum Content {
+    /// Nothing.
     Null,
+    /// True or false.
     Bool(bool),
+    /// A whole number from 0.
     Unsigned(u64),
+    /// A whole number below 0.
     Signed(i64),
+    /// Any other finite number.
     Float(f64),
+    /// Text.
     Text(String, Style),
+    /// A list.
     List(Vec<Node>),
+    /// A mapping, in the order of the file.
     Map(Vec<(Key, Node)>),
 }
 
 /// How a text is written, as far as positions in it depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub enum Style {
     /// Plain or in quotes.
     Flow,
     /// A block in which line ends are kept: `|`.
@@ -48,8 +58,10 @@ pub(super) enum Style {
 
 /// A key of a mapping and where it stands.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
+pub struct Key {
+    /// The key.
     pub text: String,
+    /// Where it stands.
     pub at: Position,
 }
 

@@ -1,10 +1,10 @@
-//! Serde reads the types of [`yaml`](super::yaml) from a located document.
+//! Serde reads the types of a file from a located document.
 
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer, StrDeserializer};
 use serde::de::{self, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::document::{Content, Node};
+use crate::document::{Content, Node};
 
 impl Node {
     fn unexpected(&self) -> Unexpected<'_> {

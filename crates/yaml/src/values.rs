@@ -39,7 +39,8 @@ impl Mac {
 }
 
 impl Ip {
-    pub(super) fn parse(text: &str) -> Option<Ip> {
+    /// Reads an address.
+    pub fn parse(text: &str) -> Option<Ip> {
         text.parse().ok().map(Ip)
     }
 }
@@ -59,7 +60,7 @@ impl Subnet {
     }
 
     /// Whether `address` lies in the prefix.
-    pub(super) fn contains(self, address: IpAddr) -> bool {
+    pub fn contains(self, address: IpAddr) -> bool {
         let Subnet(prefix, length) = self;
         match (prefix, address) {
             (IpAddr::V4(prefix), IpAddr::V4(address)) => {
@@ -75,7 +76,7 @@ impl Subnet {
     }
 
     /// The first address of the prefix.
-    pub(super) fn first(self) -> IpAddr {
+    pub fn first(self) -> IpAddr {
         match self {
             Subnet(IpAddr::V4(address), length) => {
                 let host = u32::MAX.checked_shr(u32::from(length)).unwrap_or(0);
@@ -189,7 +190,7 @@ impl<T> Default for Entries<T> {
 
 impl<T> Entries<T> {
     /// The keys.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 }

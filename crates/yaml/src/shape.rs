@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path, Segment};
 
-use super::locate::Source;
-use super::mistake::{MISTAKES, nearest};
-use super::wording::Complaint;
+use crate::locate::Source;
+use crate::mistake::{MISTAKES, nearest};
+use crate::wording::Complaint;
 
 /// The document as a `T`; `None` if there is a mistake in its shape.
-pub(super) fn read<T: DeserializeOwned>(source: &mut Source<'_>) -> Option<T> {
+pub fn read<T: DeserializeOwned>(source: &mut Source<'_>) -> Option<T> {
     let mut removed: HashSet<String> = HashSet::new();
     while source.mistakes.len() < MISTAKES {
         let error = match serde_path_to_error::deserialize(&source.root) {
