@@ -4,8 +4,9 @@
 //! every repetition. [`statistics`] turns repetitions into means with intervals;
 //! [`search`] finds the highest load a system carries without loss, or with a
 //! stated share of it; [`results`] is the file that an experiment leaves behind,
-//! and [`machine`] says where it was made. Whatever is read by people is computed
-//! from that file alone, so it can be drawn again or compared years later.
+//! and [`machine`] says where it was made. What is read by people, the [`report`] and
+//! [`compare`], is computed from that file alone, so it can be drawn again or
+//! compared years later.
 //!
 //! Nothing here knows a particular experiment, and nothing but the rig touches a
 //! packet.
@@ -13,8 +14,10 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod compare;
 pub mod machine;
 pub mod measure;
+pub mod report;
 pub mod results;
 pub mod search;
 pub mod statistics;

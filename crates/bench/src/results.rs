@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::machine::Machine;
 
-pub use file::{ReadError, WriteError};
+pub use file::{ReadError, WriteError, write_whole};
 pub use point::{Abscissa, Point, PointError};
 
 /// What the field `schema` of a results file of this form says.

@@ -1,0 +1,166 @@
+//! Figures with bars.
+
+use plotters::style::RGBColor;
+
+use super::figure::{Area, DrawError, Room};
+use super::frame::{Entry, Frame, bar, legend, marker};
+use super::lines::{bounds_within, paper, shown};
+use super::palette::{self, Look};
+use super::scale::{Scale, stands_on};
+use crate::results::{Axis, Figure, FigureKind, PaperValue, Point, Results};
+
+/// Bars side by side at named places.
+struct Bars<'a> {
+    /// The names of the places.
+    places: Vec<String>,
+    /// The names and looks of what stands side by side.
+    colours: Vec<(String, Look)>,
+    /// The bars: place, colour, point.
+    bars: Vec<(usize, usize, &'a Point)>,
+}
+
+impl<'a> Bars<'a> {
+    fn of(results: &'a Results, figure: &Figure) -> Bars<'a> {
+        let mut bars = Bars { places: Vec::new(), colours: Vec::new(), bars: Vec::new() };
+        let grouped = figure.kind == FigureKind::Grouped;
+        for (series, look) in shown(results, figure) {
+            for point in &series.points {
+                let (name, x) = (series.name.clone(), point.x.to_string());
+                let (place, colour) = if grouped { (name, x) } else { (x, name) };
+                let look = if grouped {
+                    palette::look(bars.colours.len(), figure.baselines.contains(&colour))
+                } else {
+                    look
+                };
+                let place = index_of(&mut bars.places, |known| *known == place, place.clone());
+                let entry = (colour.clone(), look);
+                let colour = index_of(&mut bars.colours, |(known, _)| *known == colour, entry);
+                bars.bars.push((place, colour, point));
+            }
+        }
+        bars
+    }
+
+    /// The middle of a bar and its half width, in places.
+    fn span(&self, place: usize, colour: usize) -> (f64, f64) {
+        let count = self.colours.len().max(1) as f64;
+        let width = (0.84 / count).min(0.5);
+        (place as f64 + (colour as f64 - (count - 1.0) / 2.0) * width, width * 0.46)
+    }
+
+    fn colour_named(&self, name: &str) -> Option<(usize, RGBColor)> {
+        let index = self.colours.iter().position(|(known, _)| known == name)?;
+        Some((index, self.colours[index].1.colour))
+    }
+}
+
+/// Where `is` holds, or at the end, where `new` is put then.
+fn index_of<T>(list: &mut Vec<T>, is: impl FnMut(&T) -> bool, new: T) -> usize {
+    list.iter().position(is).unwrap_or_else(|| {
+        list.push(new);
+        list.len() - 1
+    })
+}
+
+/// Draws it.
+pub fn draw(area: &Area, results: &Results, figure: &Figure, room: Room) -> Result<(), DrawError> {
+    let bars = Bars::of(results, figure);
+    let paper = paper(results, figure);
+    let top = legend(area, room, &entries(&bars, !paper.is_empty()))?;
+    // The names are as wide as the places; a first guess at the axis will do.
+    let step = (room.size().0 as i32 - 70) / bars.places.len().max(1) as i32;
+    let names: Vec<_> = bars.places.iter().map(|name| wrap(name, step, room)).collect();
+    let lines = names.iter().map(Vec::len).max().unwrap_or(1);
+    let scales = (Scale::of_names(bars.places.len()), scale(&figure.y, &bars, &paper, room));
+    let frame = Frame::draw(area, room, top, scales, ("", &figure.y.text()), lines)?;
+    for (place, lines) in names.iter().enumerate() {
+        frame.name(place as f64, lines)?;
+    }
+    for &(place, colour, point) in &bars.bars {
+        if !stands_on(&figure.y, point.mean) {
+            continue;
+        }
+        let (middle, half) = bars.span(place, colour);
+        let corners = [frame.pixel(middle - half, point.mean), frame.foot(middle + half)];
+        bar(area, corners, &bars.colours[colour].1)?;
+        if point.ci95.is_some() {
+            let cap = ((half * f64::from(frame.step())) as i32 / 2).clamp(2, 6);
+            frame.whisker(frame.foot(middle).0, point.bounds(), cap)?;
+        }
+    }
+    for value in paper {
+        draw_paper(area, &frame, &bars, value)?;
+    }
+    Ok(())
+}
+
+fn entries(bars: &Bars, has_paper: bool) -> Vec<Entry> {
+    let mut entries: Vec<_> = bars
+        .colours
+        .iter()
+        .map(|(name, look)| Entry { name: name.clone(), look: *look, is_bar: true })
+        .collect();
+    if has_paper {
+        let look = palette::paper(None);
+        entries.push(Entry { name: "stated in the paper".to_owned(), look, is_bar: false });
+    }
+    entries
+}
+
+/// A cross at the place and, if it has the name of one, in the bar; a level line
+/// without a place.
+fn draw_paper(
+    area: &Area,
+    frame: &Frame,
+    bars: &Bars,
+    value: &PaperValue,
+) -> Result<(), DrawError> {
+    let Some(x) = value.x.as_ref().map(ToString::to_string) else {
+        return frame.level(value.value, &palette::paper(None));
+    };
+    let names = [x.as_str(), value.name.as_str()];
+    let Some(place) = bars.places.iter().position(|place| names.contains(&place.as_str())) else {
+        return Ok(());
+    };
+    let middle = match names.iter().find_map(|name| bars.colour_named(name)) {
+        Some((colour, _)) => bars.span(place, colour).0,
+        None => place as f64,
+    };
+    // In ink: it stands on its own colour otherwise.
+    marker(area, frame.pixel(middle, value.value), &palette::paper(None))
+}
+
+fn scale(axis: &Axis, bars: &Bars, paper: &[&PaperValue], room: Room) -> Scale {
+    let points = bars.bars.iter().map(|(_, _, point)| point);
+    let mut values: Vec<_> = paper.iter().map(|value| value.value).collect();
+    for point in points {
+        values.push(point.mean);
+        values.extend(bounds_within(point.mean, point.bounds()));
+    }
+    Scale::over(axis, &values, true, room.ticks(room.size().1 as i32))
+}
+
+/// A name in lines no wider than `width` pixels, as far as its words allow.
+fn wrap(name: &str, width: i32, room: Room) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in name.split_inclusive([' ', '-', '/']) {
+        match lines.last_mut() {
+            Some(line) if room.width_of(&format!("{line}{word}")) <= width => line.push_str(word),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_wrap_at_their_words() {
+        assert_eq!(wrap("kernel forwarding", 70, Room::Wide), ["kernel", "forwarding"]);
+        assert_eq!(wrap("af-packet", 900, Room::Wide), ["af-packet"]);
+        assert_eq!(wrap("af-packet", 1, Room::Wide), ["af-", "packet"]);
+        assert!(wrap("", 100, Room::Wide).is_empty());
+    }
+}

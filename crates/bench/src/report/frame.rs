@@ -1,0 +1,234 @@
+//! What stands around the curves and bars: legend, axes, grid; and the marks that
+//! both kinds of figure are made of.
+
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::figure::{Area, DrawError, Room};
+use super::palette::{INK, Look, Marker};
+use super::scale::Scale;
+
+/// One entry of a legend.
+pub struct Entry {
+    pub name: String,
+    pub look: Look,
+    /// Drawn as a patch, not as a line.
+    pub is_bar: bool,
+}
+
+/// The rectangle of the data, and the scales that fill it.
+pub struct Frame<'a, 'svg> {
+    area: &'a Area<'svg>,
+    room: Room,
+    left: i32,
+    right: i32,
+    top: i32,
+    bottom: i32,
+    x: Scale,
+    y: Scale,
+}
+
+const MARGIN: i32 = 12;
+
+/// Pixels from the centre of a marker to its edge.
+const MARKER: i32 = 4;
+
+/// The widths in which a legend and a frame are laid out.
+fn line_height(room: Room) -> i32 {
+    room.text() as i32 + 6
+}
+
+fn text(room: Room, horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
+    let font = ("sans-serif", room.text()).into_font().color(&INK);
+    font.pos(Pos::new(horizontal, vertical))
+}
+
+/// Draws the legend along the top; returns where it ends.
+pub fn legend(area: &Area, room: Room, entries: &[Entry]) -> Result<i32, DrawError> {
+    const SAMPLE: i32 = 30;
+    let width = room.size().0 as i32 - MARGIN;
+    let (mut x, mut y) = (MARGIN, MARGIN);
+    for entry in entries {
+        let needs = SAMPLE + 6 + room.width_of(&entry.name) + 16;
+        if x > MARGIN && x + needs > width {
+            (x, y) = (MARGIN, y + line_height(room));
+        }
+        let middle = y + line_height(room) / 2;
+        if entry.is_bar {
+            bar(area, [(x + 6, middle - 6), (x + SAMPLE - 6, middle + 6)], &entry.look)?;
+        } else {
+            if entry.look.marker != Marker::Cross {
+                curve(area, &[(x, middle), (x + SAMPLE, middle)], &entry.look)?;
+            }
+            marker(area, (x + SAMPLE / 2, middle), &entry.look)?;
+        }
+        let style = text(room, HPos::Left, VPos::Center);
+        area.draw(&Text::new(entry.name.clone(), (x + SAMPLE + 6, middle), style))?;
+        x += needs;
+    }
+    Ok(y + if entries.is_empty() { 0 } else { line_height(room) + 4 })
+}
+
+impl<'a, 'svg> Frame<'a, 'svg> {
+    /// Draws axes and grid below `top`, with the names of both axes. `lines` of
+    /// text are kept free below for the numbers or names of x.
+    pub fn draw(
+        area: &'a Area<'svg>,
+        room: Room,
+        top: i32,
+        (x, y): (Scale, Scale),
+        (x_name, y_name): (&str, &str),
+        lines: usize,
+    ) -> Result<Frame<'a, 'svg>, DrawError> {
+        let (width, height) = room.size();
+        let line = line_height(room);
+        let numbers = y.ticks.iter().map(|&tick| room.width_of(&y.label(tick))).max();
+        let named = i32::from(!x_name.is_empty());
+        let frame = Frame {
+            area,
+            room,
+            left: MARGIN + numbers.unwrap_or(0) + 8,
+            // The last number of x is centred on the right edge.
+            right: width as i32 - MARGIN - 14,
+            top: top + line + 4,
+            bottom: height as i32 - MARGIN - line * (lines as i32 + named),
+            x,
+            y,
+        };
+        let style = text(room, HPos::Left, VPos::Center);
+        area.draw(&Text::new(y_name.to_owned(), (MARGIN, top + line / 2), style))?;
+        frame.grid()?;
+        if named > 0 {
+            let style = text(room, HPos::Center, VPos::Bottom);
+            let place = ((frame.left + frame.right) / 2, height as i32 - MARGIN / 2);
+            area.draw(&Text::new(x_name.to_owned(), place, style))?;
+        }
+        Ok(frame)
+    }
+
+    fn grid(&self) -> Result<(), DrawError> {
+        let faint = INK.mix(0.14).stroke_width(1);
+        for &tick in &self.y.ticks {
+            let (_, y) = self.pixel_of_places(self.x.low, tick);
+            self.area.draw(&PathElement::new(vec![(self.left, y), (self.right, y)], faint))?;
+            let style = text(self.room, HPos::Right, VPos::Center);
+            self.area.draw(&Text::new(self.y.label(tick), (self.left - 7, y), style))?;
+        }
+        for &tick in &self.x.ticks {
+            let (x, _) = self.pixel_of_places(tick, self.y.low);
+            self.area.draw(&PathElement::new(vec![(x, self.top), (x, self.bottom)], faint))?;
+            let style = text(self.room, HPos::Center, VPos::Top);
+            self.area.draw(&Text::new(self.x.label(tick), (x, self.bottom + 6), style))?;
+        }
+        let axis = vec![(self.left, self.bottom), (self.right, self.bottom)];
+        self.area.draw(&PathElement::new(axis, INK.mix(0.7).stroke_width(1)))?;
+        Ok(())
+    }
+
+    /// The pixel of a pair of values.
+    pub fn pixel(&self, x: f64, y: f64) -> (i32, i32) {
+        self.pixel_of_places(self.x.place(x), self.y.place(y))
+    }
+
+    /// The pixel at the foot of the axis of y, or at its zero.
+    pub fn foot(&self, x: f64) -> (i32, i32) {
+        self.pixel(x, 0.0)
+    }
+
+    fn pixel_of_places(&self, x: f64, y: f64) -> (i32, i32) {
+        let share = |scale: &Scale, place: f64| (place - scale.low) / (scale.high - scale.low);
+        let along = f64::from(self.right - self.left) * share(&self.x, x);
+        let up = f64::from(self.bottom - self.top) * share(&self.y, y);
+        (self.left + along.round() as i32, self.bottom - up.round() as i32)
+    }
+
+    /// How wide one named place is.
+    pub fn step(&self) -> i32 {
+        (f64::from(self.right - self.left) / (self.x.high - self.x.low)) as i32
+    }
+
+    /// Writes the name of a place below the axis, in lines.
+    pub fn name(&self, x: f64, lines: &[String]) -> Result<(), DrawError> {
+        let (x, _) = self.pixel_of_places(x, self.y.low);
+        for (number, line) in (0..).zip(lines) {
+            let y = self.bottom + 6 + number * (line_height(self.room) - 3);
+            let style = text(self.room, HPos::Center, VPos::Top);
+            self.area.draw(&Text::new(line.clone(), (x, y), style))?;
+        }
+        Ok(())
+    }
+
+    /// A level line across the frame.
+    pub fn level(&self, y: f64, look: &Look) -> Result<(), DrawError> {
+        let (_, y) = self.pixel(self.x.low, y);
+        curve(self.area, &[(self.left, y), (self.right, y)], look)
+    }
+
+    /// A whisker from one value of y to another.
+    pub fn whisker(&self, pixel_x: i32, [low, high]: [f64; 2], cap: i32) -> Result<(), DrawError> {
+        let (_, low) = self.pixel(0.0, low);
+        let (_, high) = self.pixel(0.0, high);
+        let style = INK.mix(0.75).stroke_width(1);
+        let strokes = [
+            [(pixel_x, low), (pixel_x, high)],
+            [(pixel_x - cap, low), (pixel_x + cap, low)],
+            [(pixel_x - cap, high), (pixel_x + cap, high)],
+        ];
+        for stroke in strokes {
+            self.area.draw(&PathElement::new(stroke.to_vec(), style))?;
+        }
+        Ok(())
+    }
+}
+
+/// A curve through pixels, dashed as it looks.
+pub fn curve(area: &Area, pixels: &[(i32, i32)], look: &Look) -> Result<(), DrawError> {
+    let style = look.colour.stroke_width(2);
+    let points = pixels.iter().copied();
+    match look.dash {
+        (_, 0) => area.draw(&PathElement::new(points.collect::<Vec<_>>(), style))?,
+        (dash, gap) => area.draw(&DashedPathElement::new(points, dash, gap, style))?,
+    }
+    Ok(())
+}
+
+/// A bar between two corners.
+pub fn bar(area: &Area, corners: [(i32, i32); 2], look: &Look) -> Result<(), DrawError> {
+    let fill = look.colour.mix(if look.hollow { 0.25 } else { 0.9 }).filled();
+    area.draw(&Rectangle::new(corners, fill))?;
+    area.draw(&Rectangle::new(corners, look.colour.stroke_width(1)))?;
+    Ok(())
+}
+
+/// A marker around a pixel.
+pub fn marker(area: &Area, (x, y): (i32, i32), look: &Look) -> Result<(), DrawError> {
+    let (near, far) = (MARKER, MARKER + 1);
+    let outline = match look.marker {
+        Marker::Circle => {
+            let fill = ShapeStyle { filled: !look.hollow, ..look.colour.stroke_width(2) };
+            area.draw(&Circle::new((x, y), near, fill))?;
+            return Ok(());
+        }
+        Marker::Cross => {
+            let style = look.colour.stroke_width(2);
+            for slope in [-1, 1] {
+                let ends = vec![(x - far, y - slope * far), (x + far, y + slope * far)];
+                area.draw(&PathElement::new(ends, style))?;
+            }
+            return Ok(());
+        }
+        Marker::Square => vec![(-near, -near), (near, -near), (near, near), (-near, near)],
+        Marker::Triangle => vec![(0, -far), (far, near), (-far, near)],
+        Marker::Diamond => vec![(0, -far), (far, 0), (0, far), (-far, 0)],
+        Marker::Wedge => vec![(0, far), (far, -near), (-far, -near)],
+    };
+    let mut corners: Vec<_> = outline.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
+    if !look.hollow {
+        area.draw(&Polygon::new(corners, look.colour.filled()))?;
+        return Ok(());
+    }
+    corners.extend(corners.first().copied());
+    area.draw(&PathElement::new(corners, look.colour.stroke_width(2)))?;
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Figures with a curve for each series.
+
+use super::figure::{Area, DrawError, Room};
+use super::frame::{Entry, Frame, curve, legend, marker};
+use super::palette::{self, Look};
+use super::scale::{Scale, stands_on};
+use crate::results::{Abscissa, Figure, PaperValue, Results, Series};
+
+/// The series that a figure shows, with their looks.
+pub fn shown<'a>(results: &'a Results, figure: &Figure) -> Vec<(&'a Series, Look)> {
+    let series = figure.series.iter().filter_map(|name| results.series(name));
+    let looks = series.enumerate();
+    looks
+        .map(|(index, series)| {
+            (series, palette::look(index, figure.baselines.contains(&series.name)))
+        })
+        .collect()
+}
+
+/// The paper's values that a figure shows.
+pub fn paper<'a>(results: &'a Results, figure: &Figure) -> Vec<&'a PaperValue> {
+    results.paper.iter().filter(|value| figure.paper.contains(&value.name)).collect()
+}
+
+/// Draws it.
+pub fn draw(area: &Area, results: &Results, figure: &Figure, room: Room) -> Result<(), DrawError> {
+    let series = shown(results, figure);
+    let paper = paper(results, figure);
+    let mut entries: Vec<_> = series
+        .iter()
+        .map(|(series, look)| Entry { name: series.name.clone(), look: *look, is_bar: false })
+        .collect();
+    if !paper.is_empty() {
+        let look = palette::paper(None);
+        entries.push(Entry { name: "stated in the paper".to_owned(), look, is_bar: false });
+    }
+    let top = legend(area, room, &entries)?;
+    let scales = scales(figure, &series, &paper, room);
+    let (x, y) = (figure.x.text(), figure.y.text());
+    let frame = Frame::draw(area, room, top, scales, (&x, &y), 1)?;
+    for (series, look) in &series {
+        let points: Vec<_> = series
+            .points
+            .iter()
+            .filter_map(|point| number(&point.x).map(|x| (x, point)))
+            .filter(|(x, point)| stands_on(&figure.x, *x) && stands_on(&figure.y, point.mean))
+            .collect();
+        let pixels: Vec<_> = points.iter().map(|(x, point)| frame.pixel(*x, point.mean)).collect();
+        for (pixel, (_, point)) in pixels.iter().zip(&points) {
+            if point.ci95.is_some() {
+                frame.whisker(pixel.0, point.bounds(), 4)?;
+            }
+        }
+        curve(area, &pixels, look)?;
+        for &pixel in &pixels {
+            marker(area, pixel, look)?;
+        }
+    }
+    for value in paper {
+        let same = series.iter().find(|(series, _)| series.name == value.name);
+        let look = palette::paper(same.map(|(_, look)| look.colour));
+        match value.x.as_ref().map(number) {
+            Some(Some(x)) => marker(area, frame.pixel(x, value.value), &look)?,
+            Some(None) => {}
+            None => frame.level(value.value, &look)?,
+        }
+    }
+    Ok(())
+}
+
+fn scales(
+    figure: &Figure,
+    series: &[(&Series, Look)],
+    paper: &[&PaperValue],
+    room: Room,
+) -> (Scale, Scale) {
+    let points = || series.iter().flat_map(|(series, _)| &series.points);
+    let mut xs: Vec<_> = points().filter_map(|point| number(&point.x)).collect();
+    xs.extend(paper.iter().filter_map(|value| value.x.as_ref().and_then(number)));
+    let mut ys: Vec<_> = points().map(|point| point.mean).collect();
+    ys.extend(paper.iter().map(|value| value.value));
+    ys.extend(points().flat_map(|point| bounds_within(point.mean, point.bounds())));
+    let (width, height) = room.size();
+    (
+        Scale::over(&figure.x, &xs, false, room.ticks(width as i32 - 60)),
+        Scale::over(&figure.y, &ys, true, room.ticks(height as i32)),
+    )
+}
+
+/// The interval, as far as it is drawn: one of few repetitions may be so wide that
+/// nothing else could be seen, or reach below zero where nothing can be.
+pub fn bounds_within(mean: f64, [low, high]: [f64; 2]) -> [f64; 2] {
+    [low.max(mean.min(0.0)), high.min(mean + mean.abs())]
+}
+
+fn number(x: &Abscissa) -> Option<f64> {
+    match x {
+        Abscissa::Number(number) => Some(*number),
+        Abscissa::Name(_) => None,
+    }
+}
