@@ -28,6 +28,7 @@ lint:
 	$(CARGO) fmt --all --check
 	rustfmt --check --edition 2024 crates/functions/src/*.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 unit:
 	@scripts/prepare test

@@ -14,7 +14,7 @@ use weft_function::{
     ConfigError, ContextError, Emit, Reason, Scope, Setup, UserPlaneFunction, Verdict,
 };
 
-use crate::instance::{Burst, Instance, Outcome};
+use crate::instance::{Burst, Instance, KEEP_REFUSED, Outcome, PANIC, UNDECLARED};
 use crate::kind::{Kind, Settings};
 use crate::positions::Positions;
 use crate::slab::{Slab, SlotShift};
@@ -96,8 +96,8 @@ impl<F: UserPlaneFunction> Called<F> {
         emit.at(position);
         match self.function.process(packet, context, emit) {
             Verdict::Forward => {}
-            Verdict::Drop(reason) => verdicts.drop(position, self.kind.drops, reason),
-            Verdict::Keep => verdicts.keep(position, self.kind.drops, emit),
+            Verdict::Drop(reason) => verdicts.drop(position, self.kind, reason),
+            Verdict::Keep => verdicts.keep(position, self.kind, emit),
         }
     }
 }
@@ -111,18 +111,18 @@ struct Verdicts<'a> {
 
 impl Verdicts<'_> {
     #[cold]
-    fn drop(&mut self, position: usize, known: &[Reason], reason: Reason) {
+    fn drop(&mut self, position: usize, kind: &Kind, reason: Reason) {
         self.dropped.insert(position);
-        // A reason that was not declared counts as the last one.
-        let index = known.iter().position(|one| *one == reason).unwrap_or(known.len());
-        self.reasons[position] = index as u8;
+        let number = |reason: Reason| kind.reasons().position(|one| *one == reason);
+        let number = number(reason).or_else(|| number(UNDECLARED)).unwrap_or_default();
+        self.reasons[position] = number as u8;
     }
 
     #[cold]
-    fn keep(&mut self, position: usize, known: &[Reason], emit: &mut Emit<'_>) {
+    fn keep(&mut self, position: usize, kind: &Kind, emit: &mut Emit<'_>) {
         match emit.keep() {
             true => self.kept.insert(position),
-            false => self.drop(position, known, crate::PANIC),
+            false => self.drop(position, kind, KEEP_REFUSED),
         }
     }
 }
@@ -154,8 +154,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             }
             let position = emit.position();
             remaining = remaining.behind(position);
-            verdicts.dropped.insert(position);
-            verdicts.reasons[position] = self.kind.drops.len() as u8;
+            verdicts.drop(position, self.kind, PANIC);
             let slot = self.slot(burst.packets[position].annotations());
             self.reset(slot, resets);
         }

@@ -10,7 +10,20 @@ use crate::kind::{Kind, Settings};
 use crate::positions::Positions;
 
 /// Reason of the drop of a packet in whose handling a function panicked.
-pub const PANIC: Reason = Reason("function_panic");
+pub const PANIC: Reason = Reason::new("function_panic", "the function panicked over the packet");
+
+/// Reason of the drop of a packet that was to be kept, when the function has
+/// asked for more during the burst than can be noted.
+pub const KEEP_REFUSED: Reason =
+    Reason::new("keep_refused", "to be kept, but the burst has no room to note it");
+
+/// Reason of a drop for which the function gave a reason that it does not
+/// declare.
+pub const UNDECLARED: Reason =
+    Reason::new("reason_undeclared", "the function gave a reason that it does not declare");
+
+/// Reasons of whoever runs a function, which any function may meet.
+pub const REASONS: [Reason; 3] = [PANIC, KEEP_REFUSED, UNDECLARED];
 
 /// The packets of one burst and the time they are handled at.
 #[derive(Debug)]
@@ -29,8 +42,8 @@ pub struct Burst {
 pub struct Outcome {
     /// Positions that were dropped.
     pub dropped: Positions,
-    /// Why: for each dropped position an index into the function's reasons,
-    /// with [`PANIC`] behind the last.
+    /// Why: for each dropped position an index into
+    /// [`Kind::reasons`](crate::Kind::reasons).
     pub reasons: [u8; Batch::CAPACITY],
     /// Positions that are kept.
     pub kept: Positions,

@@ -9,7 +9,7 @@ use serde_path_to_error::Segment;
 use weft_function::{ConfigError, Reason, Setup, Tag, UserPlaneFunction};
 
 use crate::call::Called;
-use crate::instance::Instance;
+use crate::instance::{Instance, REASONS};
 use crate::slab::SlotShift;
 
 /// Settings of one function for some users, checked by their own kind. Two are
@@ -82,6 +82,12 @@ impl Kind {
                 Ok(Box::new(Called::new(function, setup, shift, const { &Kind::of::<F>() })))
             },
         }
+    }
+
+    /// All reasons for which packets are dropped at the function: its own, and
+    /// behind them [`REASONS`].
+    pub fn reasons(&self) -> impl Iterator<Item = &'static Reason> + use<> {
+        self.drops.iter().chain(&REASONS)
     }
 
     /// JSON schema of the configuration of an instance.

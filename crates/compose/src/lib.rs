@@ -16,7 +16,7 @@ mod kind;
 mod positions;
 mod slab;
 
-pub use instance::{Burst, Instance, Outcome, PANIC};
+pub use instance::{Burst, Instance, KEEP_REFUSED, Outcome, PANIC, REASONS, UNDECLARED};
 pub use kind::{Kind, Settings};
 pub use positions::Positions;
 pub use slab::{Slab, SlotShift};

@@ -3,14 +3,16 @@
 use std::sync::OnceLock;
 
 use serde_json::json;
-use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
+use weft_compose::{
+    Burst, Instance, KEEP_REFUSED, Kind, Outcome, PANIC, Positions, SlotShift, UNDECLARED,
+};
 use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
 use weft_function::{
     ConfigError, ContextError, Emission, Emit, Fields, Packet, Position, Reason, Scope, Setup,
     TagTable, UserPlaneFunction, Verdict, What,
 };
 
-const ASKED: Reason = Reason("asked_to_drop");
+const ASKED: Reason = Reason::new("asked_to_drop", "the packet asked for it");
 
 /// Does what the first byte of a packet says.
 struct Obedient {
@@ -42,7 +44,7 @@ struct Context {
 impl UserPlaneFunction for Obedient {
     const NAME: &'static str = "obedient";
     const SUMMARY: &'static str = "Does what the first byte of a packet says.";
-    const DROPS: &'static [Reason] = &[Reason("never"), ASKED];
+    const DROPS: &'static [Reason] = &[Reason::new("never", "happens to no packet"), ASKED];
 
     type Config = Config;
     type Settings = Settings;
@@ -69,7 +71,7 @@ impl UserPlaneFunction for Obedient {
         match packet.data()[0] {
             b'!' => panic!("as asked"),
             b'x' => return Verdict::Drop(ASKED),
-            b'?' => return Verdict::Drop(Reason("not_declared")),
+            b'?' => return Verdict::Drop(Reason::new("not_declared", "")),
             b'k' => return Verdict::Keep,
             b'r' => assert!(emit.release(2)),
             b'd' => {
@@ -227,8 +229,7 @@ fn fault_55_a_panic_drops_its_packet_and_resets_its_user() {
     let outcome = visit(&mut *instance, &mut burst);
     assert_eq!(first_bytes(&burst), "bbb!bbb!");
     assert_eq!(outcome.dropped, Positions(0b1000_1000));
-    // Behind the declared reasons stands the panic.
-    assert_eq!([3, 7].map(|position| outcome.reasons[position]), [2, 2]);
+    assert_eq!([3, 7].map(|position| reason(&outcome, position)), [PANIC, PANIC]);
     assert_eq!(outcome.resets[..], [1, 1]);
     assert_eq!([0, 1, 2].map(|slot| shown(&*instance, slot, "packets")), [2, 0, 2]);
     // A context that is half changed is not given to the function again.
@@ -244,14 +245,27 @@ fn fault_55_every_packet_of_a_full_burst_may_panic() {
     assert_eq!(outcome.resets.len(), Batch::CAPACITY);
 }
 
+/// Why the packet at `position` was dropped.
+fn reason(outcome: &Outcome, position: usize) -> Reason {
+    *OBEDIENT.reasons().nth(usize::from(outcome.reasons[position])).unwrap()
+}
+
 #[test]
 fn drops_have_their_reasons() {
     let mut instance = make(&OBEDIENT);
     let outcome = visit(&mut *instance, &mut burst("ax?", &[0]));
     assert_eq!(outcome.dropped, Positions(0b110));
-    let reason = |position| OBEDIENT.drops.get(usize::from(outcome.reasons[position]));
-    assert_eq!([reason(1), reason(2)], [Some(&ASKED), None]);
+    assert_eq!([1, 2].map(|position| reason(&outcome, position)), [ASKED, UNDECLARED]);
     assert!(outcome.resets.is_empty());
+}
+
+#[test]
+fn a_packet_that_cannot_be_kept_is_dropped_for_that() {
+    let mut instance = make(&OBEDIENT);
+    let mut outcome = visit(&mut *instance, &mut burst(&"r".repeat(Batch::CAPACITY), &[0]));
+    instance.visit(&mut burst("k", &[0]), Positions(1), &mut outcome);
+    assert_eq!((outcome.kept, outcome.dropped), (Positions::NONE, Positions(1)));
+    assert_eq!(reason(&outcome, 0), KEEP_REFUSED);
 }
 
 #[test]

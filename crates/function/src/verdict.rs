@@ -14,14 +14,25 @@ pub enum Verdict {
     Keep,
 }
 
-/// Why a packet was dropped: a name as it appears in `weft_drops_total{reason}`,
-/// worded for an operator. Functions list theirs in
+/// Why a packet was dropped. Functions list their reasons in
 /// [`UserPlaneFunction::DROPS`](crate::UserPlaneFunction::DROPS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Reason(pub &'static str);
+pub struct Reason {
+    /// The name that metrics carry: `weft_drops_total{reason}`.
+    pub name: &'static str,
+    /// What it tells an operator, in a few words.
+    pub meaning: &'static str,
+}
+
+impl Reason {
+    /// A reason of that name and meaning.
+    pub const fn new(name: &'static str, meaning: &'static str) -> Reason {
+        Reason { name, meaning }
+    }
+}
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        f.write_str(self.name)
     }
 }

@@ -15,8 +15,12 @@ use crate::pass::nothing;
 use crate::prefix::{Address, Masked, Prefix};
 use crate::text::{PortRange, ProtocolName};
 
-const DENIED: Reason = Reason("filter_denied");
-const SHORT_FRAGMENT: Reason = Reason("filter_short_fragment");
+const DENIED: Reason =
+    Reason::new("filter_denied", "denied by a rule of the filter, or by its default");
+const SHORT_FRAGMENT: Reason = Reason::new(
+    "filter_short_fragment",
+    "a fragment that could carry ports or TCP flags past the rules",
+);
 const MAX_RULES: usize = 1_000;
 /// Where the second fragment begins that could overwrite the flags of a TCP
 /// header, in octets (RFC 1858 §3.2).

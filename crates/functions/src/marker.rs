@@ -14,8 +14,8 @@ use weft_function::{
 
 use meter::{Buckets, Meter, SingleRate, TwoRate};
 
-const RED: Reason = Reason("marker_red");
-const YELLOW: Reason = Reason("marker_yellow");
+const RED: Reason = Reason::new("marker_red", "more than the meter lets through");
+const YELLOW: Reason = Reason::new("marker_yellow", "more than the committed rate and burst");
 
 /// Whose traffic is measured together, against what, and what follows.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
-use weft_compose::{Burst, Instance, Kind, Outcome, PANIC, Positions, SlotShift};
+use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
 use weft_function::{ConfigError, Setup, TagSlot, TagTable};
 use weft_wire::checksum::PseudoHeader;
@@ -363,11 +363,11 @@ impl Rig {
         let mut outcome = Outcome::default();
         self.instance.visit(&mut burst, Positions::first(1), &mut outcome);
         assert!(outcome.resets.is_empty(), "{} panicked", self.kind.name);
-        let reason = self.kind.drops.get(usize::from(outcome.reasons[0])).unwrap_or(&PANIC);
+        let reason = self.kind.reasons().nth(usize::from(outcome.reasons[0]));
         Seen {
             bytes: burst.packets[0].data().to_vec(),
             annotations: *burst.packets[0].annotations(),
-            dropped: outcome.dropped.contains(0).then_some(reason.0),
+            dropped: outcome.dropped.contains(0).then(|| reason.map_or("", |reason| reason.name)),
             kept: outcome.kept.contains(0),
         }
     }

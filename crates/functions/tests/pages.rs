@@ -105,8 +105,13 @@ fn every_page_names_tags_and_reasons_and_no_others() {
         let tags = kind.reads.iter().chain(kind.writes).map(|tag| tag.name).collect();
         let tags: BTreeSet<String> = names(tags);
         assert_eq!(rows(&section(kind, "Tags")), tags, "{}", kind.name);
-        let drops: BTreeSet<String> = names(kind.drops.iter().map(|reason| reason.0).collect());
-        assert_eq!(rows(&section(kind, "Drop reasons")), drops, "{}", kind.name);
+        let drops: BTreeSet<String> = names(kind.drops.iter().map(|reason| reason.name).collect());
+        let listed = section(kind, "Drop reasons");
+        assert_eq!(rows(&listed), drops, "{}", kind.name);
+        for reason in kind.drops {
+            let row = format!("| `{}` | {}", reason.name, reason.meaning);
+            assert!(listed.contains(&row), "{}: {row}", kind.name);
+        }
     }
 }
 

@@ -83,7 +83,7 @@ pub struct FunctionEntry {
 impl FunctionEntry {
     /// A function that has counted nothing yet.
     pub fn new(plan: &FunctionPlan, workers: usize) -> FunctionEntry {
-        let fresh = || Arc::new(FunctionCounters::new(plan.kind.drops.len()));
+        let fresh = || Arc::new(FunctionCounters::new(plan.kind.reasons().count()));
         FunctionEntry {
             name: plan.name.as_str().into(),
             kind: plan.kind,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use weft_dpdk::tsc;
-use weft_function::{TagSlot, TagValues};
+use weft_function::{Reason, TagSlot, TagValues};
 
 use crate::agent::Agent;
 use crate::command::{Command, Shown};
@@ -113,6 +113,7 @@ impl Agent {
                     view.bursts += counters.bursts.get();
                     view.sampled_cycles += cycles;
                     view.sampled_packets += packets;
+                    view.disturbed += counters.cycles.disturbed();
                     view.drops += counters.drops.iter().map(Counter::get).sum::<u64>();
                 }
                 view
@@ -122,18 +123,15 @@ impl Agent {
 
     fn drop_views(&self) -> Vec<DropView> {
         let mut views = Vec::new();
-        for (number, (_, reason, meaning)) in DropReason::ALL.iter().enumerate() {
+        for (number, (_, reason)) in DropReason::ALL.iter().enumerate() {
             let packets = self.links.iter().map(|link| link.counters.drops[number].get()).sum();
-            let (reason, meaning) = (reason.0.to_owned(), (*meaning).to_owned());
-            views.push(DropView { reason, meaning, packets, ..DropView::default() });
+            views.push(DropView { packets, ..drop_view(reason) });
         }
         for entry in self.functions.iter().chain(&self.retired) {
-            let names = entry.kind.drops.iter().chain([&weft_compose::PANIC]);
-            for (number, reason) in names.enumerate() {
+            for (number, reason) in entry.kind.reasons().enumerate() {
                 let packets = entry.counters.iter().map(|one| one.drops[number].get()).sum();
                 let function = Some(entry.name.to_string());
-                let reason = reason.0.to_owned();
-                views.push(DropView { reason, function, packets, ..DropView::default() });
+                views.push(DropView { function, packets, ..drop_view(reason) });
             }
         }
         for station in &self.stations {
@@ -293,10 +291,17 @@ pub fn paths(blueprint: &crate::config::Blueprint) -> String {
     }
 }
 
+fn drop_view(reason: &Reason) -> DropView {
+    let Reason { name, meaning } = *reason;
+    DropView { reason: name.to_owned(), meaning: meaning.to_owned(), ..DropView::default() }
+}
+
 fn worker_view(counters: &crate::counters::WorkerCounters) -> WorkerView {
     let stage = |stage: Stage| {
-        let (cycles, packets) = counters.stages[stage as usize].get();
-        StageView { name: stage.name().to_owned(), packets, cycles }
+        let sample = &counters.stages[stage as usize];
+        let (cycles, packets) = sample.get();
+        let disturbed = sample.disturbed();
+        StageView { name: stage.name().to_owned(), packets, cycles, disturbed }
     };
     WorkerView {
         bursts: counters.bursts.get(),

@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weft_dpdk::tsc;
 use weft_function::Reason;
+
+pub use crate::stopwatch::{Cycles, Stopwatch};
 
 /// A number that only one thread changes.
 #[derive(Debug, Default)]
@@ -15,6 +16,12 @@ impl Counter {
     #[inline(always)]
     pub fn add(&self, count: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    /// Sets it; for its own thread.
+    #[inline(always)]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     /// Its value at some recent moment.
@@ -59,43 +66,66 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// All reasons, in order of their numbers, with the name that metrics carry
-    /// and what it tells an operator.
-    pub const ALL: &'static [(DropReason, Reason, &'static str)] = {
+    /// All reasons, in order of their numbers.
+    pub const ALL: &'static [(DropReason, Reason)] = {
         use DropReason::*;
         &[
-            (Segmented, Reason("segmented"), "longer than one buffer"),
-            (EthernetMalformed, Reason("ethernet_malformed"), "shorter than an Ethernet header"),
-            (VlanMalformed, Reason("vlan_malformed"), "VLAN tag cut off, reserved, or a third"),
-            (EtherTypeUnknown, Reason("ethertype_unknown"), "neither IPv4 nor IPv6"),
-            (Ipv4Malformed, Reason("ipv4_malformed"), "impossible lengths in the IPv4 header"),
-            (Ipv4Checksum, Reason("ipv4_checksum"), "wrong IPv4 header checksum"),
-            (Ipv6Malformed, Reason("ipv6_malformed"), "impossible lengths or extension headers"),
-            (TransportMalformed, Reason("transport_malformed"), "impossible UDP or TCP header"),
-            (NotForUs, Reason("not_for_us"), "addressed to another station of the link"),
-            (Martian, Reason("martian"), "an address that no router forwards"),
-            (UnknownUser, Reason("unknown_user"), "no user has this address, VLAN, flow or port"),
-            (NoRule, Reason("no_rule"), "no rule says where the packet goes"),
-            (Rule, Reason("rule"), "a rule sends the packet to drop"),
-            (Loop, Reason("loop"), "went round in the rules too often"),
-            (BurstFull, Reason("burst_full"), "a function emitted more than there was room for"),
-            (KeptFull, Reason("kept_full"), "more packets kept than the user's queue holds"),
-            (UserRemoved, Reason("user_removed"), "kept for a user that was removed"),
-            (TtlExceeded, Reason("ttl_exceeded"), "TTL or hop limit used up"),
-            (PacketTooBig, Reason("packet_too_big"), "longer than the MTU and not to be cut"),
-            (PortGone, Reason("port_gone"), "the port's device has disappeared"),
-            (PortFull, Reason("port_full"), "the port's transmit queue was full"),
-            (NoRoute, Reason("no_route"), "no subnet or gateway of the port leads there"),
-            (NeighbourPending, Reason("neighbour_pending"), "too many wait for one address"),
-            (NeighbourUnreachable, Reason("neighbour_unreachable"), "next hop does not answer"),
-            (WorkerRingFull, Reason("worker_ring_full"), "the ring to another worker was full"),
-            (PoolExhausted, Reason("pool_exhausted"), "no buffer left for a new packet"),
-            (LocalFull, Reason("local_full"), "too many packets for the node itself at once"),
-            (Stopped, Reason("stopped"), "still waiting for something as the node stopped"),
+            (Segmented, Reason::new("segmented", "longer than one buffer")),
+            (
+                EthernetMalformed,
+                Reason::new("ethernet_malformed", "shorter than an Ethernet header"),
+            ),
+            (
+                VlanMalformed,
+                Reason::new("vlan_malformed", "VLAN tag cut off, reserved, or a third"),
+            ),
+            (EtherTypeUnknown, Reason::new("ethertype_unknown", "neither IPv4 nor IPv6")),
+            (Ipv4Malformed, Reason::new("ipv4_malformed", "impossible lengths in the IPv4 header")),
+            (Ipv4Checksum, Reason::new("ipv4_checksum", "wrong IPv4 header checksum")),
+            (
+                Ipv6Malformed,
+                Reason::new("ipv6_malformed", "impossible lengths or extension headers"),
+            ),
+            (
+                TransportMalformed,
+                Reason::new("transport_malformed", "impossible UDP or TCP header"),
+            ),
+            (NotForUs, Reason::new("not_for_us", "addressed to another station of the link")),
+            (Martian, Reason::new("martian", "an address that no router forwards")),
+            (
+                UnknownUser,
+                Reason::new("unknown_user", "no user has this address, VLAN, flow or port"),
+            ),
+            (NoRule, Reason::new("no_rule", "no rule says where the packet goes")),
+            (Rule, Reason::new("rule", "a rule sends the packet to drop")),
+            (Loop, Reason::new("loop", "went round in the rules too often")),
+            (
+                BurstFull,
+                Reason::new("burst_full", "a function emitted more than there was room for"),
+            ),
+            (KeptFull, Reason::new("kept_full", "more packets kept than the user's queue holds")),
+            (UserRemoved, Reason::new("user_removed", "kept for a user that was removed")),
+            (TtlExceeded, Reason::new("ttl_exceeded", "TTL or hop limit used up")),
+            (PacketTooBig, Reason::new("packet_too_big", "longer than the MTU and not to be cut")),
+            (PortGone, Reason::new("port_gone", "the port's device has disappeared")),
+            (PortFull, Reason::new("port_full", "the port's transmit queue was full")),
+            (NoRoute, Reason::new("no_route", "no subnet or gateway of the port leads there")),
+            (NeighbourPending, Reason::new("neighbour_pending", "too many wait for one address")),
+            (
+                NeighbourUnreachable,
+                Reason::new("neighbour_unreachable", "next hop does not answer"),
+            ),
+            (
+                WorkerRingFull,
+                Reason::new("worker_ring_full", "the ring to another worker was full"),
+            ),
+            (PoolExhausted, Reason::new("pool_exhausted", "no buffer left for a new packet")),
+            (LocalFull, Reason::new("local_full", "too many packets for the node itself at once")),
+            (Stopped, Reason::new("stopped", "still waiting for something as the node stopped")),
         ]
     };
 
-    /// The name that metrics carry.
+    /// Name and meaning.
     pub fn reason(self) -> Reason {
         Self::ALL[self as usize].1
     }
@@ -125,63 +155,6 @@ impl Stage {
             Stage::Classify => "classify",
             Stage::Forward => "forward",
             Stage::Transmit => "transmit",
-        }
-    }
-}
-
-/// Time spent on packets, measured on a sample of the bursts.
-#[derive(Debug, Default)]
-pub struct Cycles {
-    cycles: Counter,
-    packets: Counter,
-}
-
-impl Cycles {
-    /// Notes that `packets` took `cycles`.
-    pub fn note(&self, cycles: u64, packets: usize) {
-        self.cycles.add(cycles);
-        self.packets.add(packets as u64);
-    }
-
-    /// Cycles and packets of the sample so far.
-    pub fn get(&self) -> (u64, u64) {
-        (self.cycles.get(), self.packets.get())
-    }
-}
-
-/// One visit in this many is timed.
-const SAMPLE_EVERY: u32 = 16;
-
-/// Decides which bursts are timed and keeps the time of the one at hand.
-/// Reading the time-stamp counter costs about as much as a small function, so
-/// most bursts are left alone.
-#[derive(Debug, Default)]
-pub struct Stopwatch {
-    burst: u32,
-    last: u64,
-}
-
-impl Stopwatch {
-    /// A burst begins: starts the clock if this one is timed.
-    #[inline]
-    pub fn start(&mut self) {
-        self.burst = self.burst.wrapping_add(1);
-        self.last = if self.burst % SAMPLE_EVERY == 1 { tsc::now() } else { 0 };
-    }
-
-    /// Whether this burst is timed.
-    #[inline(always)]
-    pub fn is_running(&self) -> bool {
-        self.last != 0
-    }
-
-    /// Notes what has passed since the last lap under `cycles`.
-    #[inline]
-    pub fn lap(&mut self, cycles: &Cycles, packets: usize) {
-        if self.is_running() {
-            let now = tsc::now();
-            cycles.note(now.wrapping_sub(self.last), packets);
-            self.last = now;
         }
     }
 }
@@ -222,18 +195,19 @@ pub struct FunctionCounters {
     pub bursts: Counter,
     /// Time spent, sampled.
     pub cycles: Cycles,
-    /// Packets dropped, by the function's reasons; panics behind the last.
+    /// Packets dropped, by the function's reasons, and behind them by those of
+    /// whoever runs it ([`weft_compose::REASONS`]).
     pub drops: Box<[Counter]>,
 }
 
 impl FunctionCounters {
-    /// For a function with so many drop reasons of its own.
+    /// For a function with so many drop reasons.
     pub fn new(reasons: usize) -> FunctionCounters {
         FunctionCounters {
             handled: Traffic::default(),
             bursts: Counter::default(),
             cycles: Cycles::default(),
-            drops: (0..=reasons).map(|_| Counter::default()).collect(),
+            drops: (0..reasons).map(|_| Counter::default()).collect(),
         }
     }
 }
@@ -297,10 +271,10 @@ mod tests {
 
     #[test]
     fn every_reason_stands_at_its_number_and_names_are_unique() {
-        for (number, (reason, name, _)) in DropReason::ALL.iter().enumerate() {
-            assert_eq!(*reason as usize, number, "{name}");
-            let same = DropReason::ALL.iter().filter(|(_, other, _)| other == name);
-            assert_eq!(same.count(), 1, "{name}");
+        for (number, (reason, text)) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, number, "{text}");
+            let same = DropReason::ALL.iter().filter(|(_, other)| other.name == text.name);
+            assert_eq!(same.count(), 1, "{text}");
         }
     }
 }

@@ -38,6 +38,7 @@ mod plan;
 pub mod rate_limit;
 pub mod show;
 mod station;
+mod stopwatch;
 pub mod tap;
 pub mod users;
 pub mod worker;

@@ -72,6 +72,8 @@ pub struct StageView {
     pub packets: u64,
     /// Cycles they took.
     pub cycles: u64,
+    /// Times taken that are not in the sample: the kernel had the core.
+    pub disturbed: u64,
 }
 
 /// One port.
@@ -116,6 +118,8 @@ pub struct FunctionView {
     pub sampled_packets: u64,
     /// Cycles they took.
     pub sampled_cycles: u64,
+    /// Times taken that are not in the sample: the kernel had the core.
+    pub disturbed: u64,
     /// Packets dropped here.
     pub drops: u64,
 }
@@ -125,7 +129,7 @@ pub struct FunctionView {
 pub struct DropView {
     /// The reason.
     pub reason: String,
-    /// What it means, for the node's own reasons.
+    /// What it means.
     pub meaning: String,
     /// The function that dropped; none for the node itself.
     pub function: Option<String>,
@@ -170,6 +174,13 @@ impl Snapshot {
     /// Packets sent at all ports.
     pub fn sent(&self) -> u64 {
         self.ports.iter().map(|port| port.tx_packets).sum()
+    }
+
+    /// Times taken that are in no sample, because the kernel had the core.
+    pub fn disturbed(&self) -> u64 {
+        let stages = self.workers.iter().flat_map(|worker| &worker.stages);
+        let of_functions: u64 = self.functions.iter().map(|function| function.disturbed).sum();
+        stages.map(|stage| stage.disturbed).sum::<u64>() + of_functions
     }
 
     /// Packets dropped for any reason after they were received.

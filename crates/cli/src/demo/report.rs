@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weft_dpdk::Eal;
-use weft_node::show::{DropView, FunctionView, Snapshot, StageView};
+use weft_node::show::{FunctionView, Snapshot, StageView};
 use weft_traffic::{Direction, Stream, Tally};
 
 use super::check::{Check, checks};
@@ -223,7 +223,7 @@ fn drops(outcome: &Outcome) -> Vec<DropReport> {
     let of_node = outcome.node.drops.iter().map(|drop| DropReport {
         reason: drop.reason.clone(),
         at: drop.function.clone().or_else(|| drop.port.clone()),
-        meaning: meaning(drop),
+        meaning: drop.meaning.clone(),
         packets: drop.packets,
     });
     let behind = DropReport {
@@ -233,13 +233,4 @@ fn drops(outcome: &Outcome) -> Vec<DropReport> {
         packets: outcome.missed,
     };
     of_node.chain([behind]).filter(|drop| drop.packets > 0).collect()
-}
-
-/// What a reason means. Those of functions stand in the functions' pages.
-fn meaning(drop: &DropView) -> String {
-    match (&*drop.reason, &drop.function) {
-        ("marker_red", _) => "more than the user's rate lets through".to_owned(),
-        (_, Some(function)) if drop.meaning.is_empty() => format!("dropped by {function}"),
-        _ => drop.meaning.clone(),
-    }
 }

@@ -12,10 +12,7 @@ pub fn text(snapshot: &Snapshot) -> String {
             (None, Some(port)) => ("port ", port.as_str()),
             (None, None) => ("node", ""),
         };
-        let reason = match drop.meaning.as_str() {
-            "" => drop.reason.clone(),
-            meaning => format!("{}: {meaning}", drop.reason),
-        };
+        let reason = format!("{}: {}", drop.reason, drop.meaning);
         table.row([format!("{place}{name}"), reason, drop.packets.to_string()]);
     }
     if table.is_empty() { "nothing was dropped\n".to_owned() } else { table.text() }

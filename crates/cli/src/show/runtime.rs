@@ -25,6 +25,10 @@ pub fn text(snapshot: &Snapshot) -> String {
         "\nto the node itself {}, sent by it {}, emitted by functions {}, fragments {}, panics {}\n",
         snapshot.local, snapshot.originated, snapshot.emitted, snapshot.fragments, snapshot.panics,
     ));
+    text.push_str(&format!(
+        "cycles are of a sample; left out of it because the kernel had the core: {}\n",
+        snapshot.disturbed(),
+    ));
     text
 }
 

@@ -136,7 +136,7 @@ impl UserPlaneFunction for Unbuildable {
     }
 }
 
-const MISCHIEF_DROP: Reason = Reason("mischief");
+const MISCHIEF_DROP: Reason = Reason::new("mischief", "the packet asked for it");
 
 /// Does what the first byte of the UDP payload says, and colours packets by the
 /// second.
