@@ -1,8 +1,7 @@
 //! `weft`: runs nodes, checks their configurations, shows what they do.
 //!
 //! Each command is one module with its arguments and a `run` that returns a
-//! [`Failure`](failure::Failure) where it does not succeed. Exit codes: 0, all
-//! went well; 2, what was asked for cannot be done (usage, a configuration, a
+//! [`Failure`] where it does not succeed. Exit codes: 0, all went well; 2, what was asked for cannot be done (usage, a configuration, a
 //! device that is missing); 1, it was begun and failed.
 
 #![forbid(unsafe_code)]

@@ -161,11 +161,6 @@ impl Outlet {
         Outlet { port, way, routed, mtu, batch: Batch::new() }
     }
 
-    /// What it knows as a router.
-    pub fn routed_mut(&mut self) -> Option<&mut Routed> {
-        self.routed.as_mut()
-    }
-
     /// The MTU, as ICMP tells it.
     pub fn mtu(&self) -> u16 {
         self.mtu

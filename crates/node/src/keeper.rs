@@ -215,9 +215,4 @@ impl Keeper {
         let owners: Vec<_> = self.queues.keys().copied().collect();
         owners.into_iter().map(|(function, slot)| self.forget(function, slot)).sum()
     }
-
-    /// Packets kept in all.
-    pub fn waiting(&self) -> usize {
-        self.queues.values().map(|queue| queue.length).sum()
-    }
 }

@@ -1,11 +1,11 @@
 //! A node: ports, workers, a forwarding element and functions under one
 //! configuration.
 //!
-//! Two kinds of thread make a node. **Workers** carry packets: [`worker`] is
+//! Two kinds of thread make a node. **Workers** carry packets: `worker.rs` is
 //! their way from port to port, and the modules it calls are its stages:
-//! [`parse`], [`classify`], [`element`], [`egress`]. The **agent** does
-//! everything else: it builds workers from a [`config::Blueprint`], changes
-//! them by [`command`]s, answers ARP and neighbour discovery, sends ICMP errors,
+//! `parse`, `classify`, `element`, `egress`. The **agent** does everything
+//! else: it builds workers from a [`config::Blueprint`], changes them by
+//! commands, answers ARP and neighbour discovery, sends ICMP errors,
 //! and watches the ports. They share rings and counters and nothing more.
 //!
 //! A [`Node`] is a library object: a program may hold several, and may drive one
@@ -17,34 +17,35 @@ mod agent;
 mod answers;
 mod assemble;
 mod change;
-pub mod classify;
-pub mod clock;
-pub mod command;
+mod classify;
+mod clock;
+mod command;
 pub mod config;
 pub mod counters;
-pub mod departure;
-pub mod egress;
-pub mod element;
+mod departure;
+mod egress;
+mod element;
 mod facts;
-pub mod fragment;
-pub mod icmp;
-pub mod keeper;
-pub mod local;
-pub mod neighbour;
+mod fragment;
+mod icmp;
+mod keeper;
+mod local;
+mod neighbour;
 mod node;
 mod obey;
-pub mod parse;
+mod parse;
 mod plan;
-pub mod rate_limit;
+mod rate_limit;
 pub mod show;
 mod station;
 mod stopwatch;
 pub mod tap;
-pub mod users;
-pub mod worker;
+mod users;
+mod worker;
 
 pub use agent::{Agent, Handle, Stopped};
 pub use answers::{Watching, paths};
 pub use assemble::BuildError;
 pub use change::{Changed, Refused};
 pub use node::{Node, Running};
+pub use worker::Worker;

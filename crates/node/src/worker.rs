@@ -41,25 +41,25 @@ pub struct Inlet {
 /// All that a worker works with.
 pub struct Worker {
     /// Queues it receives from.
-    pub inlets: Vec<Inlet>,
+    pub(crate) inlets: Vec<Inlet>,
     /// Rings from the other workers: packets of this worker's users.
-    pub crossings: Vec<Consumer>,
+    pub(crate) crossings: Vec<Consumer>,
     /// Finds users.
-    pub classifier: Classifier,
+    pub(crate) classifier: Classifier,
     /// Steers packets through functions.
-    pub element: Element,
+    pub(crate) element: Element,
     /// Holds kept packets and timers.
-    pub keeper: Keeper,
+    pub(crate) keeper: Keeper,
     /// Takes packets away.
-    pub departure: Departure,
+    pub(crate) departure: Departure,
     /// What it counts.
     pub counters: Arc<WorkerCounters>,
     /// The time.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// Commands from the agent.
-    pub commands: Mailbox<Command>,
+    pub(crate) commands: Mailbox<Command>,
     /// What goes on at the moment.
-    pub desk: Desk,
+    pub(crate) desk: Desk,
 }
 
 /// What a worker has in hand.

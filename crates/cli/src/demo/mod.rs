@@ -6,9 +6,9 @@
 //!
 //! 1. [`calibrate`] finds a rate that this machine keeps, unless one is given;
 //! 2. [`scene`] fits users, rates and the node's configuration to each other;
-//! 3. [`run`] drives node and traffic, and gathers what was counted;
+//! 3. [`mod@run`] drives node and traffic, and gathers what was counted;
 //! 4. [`check`] compares what was sent with what arrived and what the node says;
-//! 5. [`report`] puts it into numbers, [`print`] into words.
+//! 5. [`mod@report`] puts it into numbers, [`mod@print`] into words.
 
 mod calibrate;
 mod check;

@@ -4,9 +4,9 @@
 //! its line and column:
 //! 1. [`weft_yaml::document`] parses YAML into a tree that knows where everything
 //!    stands;
-//! 2. [`shape`] reads the tree into the types of [`yaml`], whose comments are
+//! 2. `shape` reads the tree into the types of `yaml`, whose comments are
 //!    the published [`schema()`];
-//! 3. [`check`] resolves names and compares numbers with their bounds; it makes
+//! 3. `check` resolves names and compares numbers with their bounds; it makes
 //!    every function once, on trial, and parses the rules;
 //! 4. what comes out is a [`Blueprint`]: a node that is built from it can fail
 //!    only because of the machine.

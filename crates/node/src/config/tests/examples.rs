@@ -1,24 +1,35 @@
 //! The configurations that users start from.
 
+use std::path::Path;
+use std::sync::LazyLock;
+
 use weft_functions::KINDS;
 
 use crate::config::{Blueprint, read, schema};
 
-/// Names and texts of the examples.
-pub(super) const EXAMPLES: [(&str, &str); 3] = [
-    ("gateway.yaml", include_str!("../../../../../examples/gateway.yaml")),
-    ("two-networks.yaml", include_str!("../../../../../examples/two-networks.yaml")),
-    ("wire.yaml", include_str!("../../../../../examples/wire.yaml")),
-];
+/// Names and texts of the examples, by name.
+pub(super) static EXAMPLES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let files = directory.read_dir().unwrap().map(|file| file.unwrap().path());
+    let name = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
+    let mut examples: Vec<_> =
+        files.map(|file| (name(&file), std::fs::read_to_string(&file).unwrap())).collect();
+    examples.sort();
+    examples
+});
+
+fn text(name: &str) -> &'static str {
+    let (_, text) = EXAMPLES.iter().find(|(known, _)| known == name).unwrap();
+    text
+}
 
 fn plan(name: &str) -> Blueprint {
-    let (_, text) = EXAMPLES.iter().find(|(known, _)| *known == name).unwrap();
-    read(text, name, KINDS).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    read(text(name), name, KINDS).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
 #[test]
 fn there_is_nothing_wrong_with_them() {
-    for (name, _) in EXAMPLES {
+    for (name, _) in &*EXAMPLES {
         assert_eq!(plan(name).warnings.to_string(), "");
     }
 }
@@ -48,7 +59,7 @@ fn they_say_what_they_mean() {
 #[test]
 fn they_are_valid_by_the_schema() {
     let validator = jsonschema::validator_for(&schema(KINDS)).unwrap();
-    for (name, text) in EXAMPLES {
+    for (name, text) in &*EXAMPLES {
         let value = super::value(text);
         let errors: Vec<String> = validator
             .iter_errors(&value)
@@ -61,7 +72,7 @@ fn they_are_valid_by_the_schema() {
 #[test]
 fn the_schema_refuses_what_is_wrong() {
     let validator = jsonschema::validator_for(&schema(KINDS)).unwrap();
-    let (_, text) = EXAMPLES[0];
+    let text = text("gateway.yaml");
     for (from, to) in [
         ("kind: Node", "kind: Profile"),
         ("direction: uplink", "direction: up"),
