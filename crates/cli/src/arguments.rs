@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use tracing::Level;
 
-use crate::{capture, check, ctl, demo, replay, run, schema, show, trace};
+use crate::{capture, check, compare, ctl, demo, replay, run, schema, show, trace};
 
 /// An execution environment for the mobile user plane: ports, small functions,
 /// and the chains that each user's packets take.
@@ -31,6 +31,8 @@ pub enum Command {
     Check(check::Arguments),
     /// Send captures through the data path of a node
     Replay(replay::Arguments),
+    /// Compare two runs of the bench; exit code 1 on a regression
+    Compare(compare::Arguments),
     /// Show what a running node does
     Show(show::Arguments),
     /// Follow packets through a running node, step by step

@@ -9,6 +9,7 @@
 mod arguments;
 mod capture;
 mod check;
+mod compare;
 mod ctl;
 mod demo;
 mod environment;
@@ -51,6 +52,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Run(arguments) => run::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
+        Command::Compare(arguments) => compare::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),

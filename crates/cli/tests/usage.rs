@@ -17,7 +17,9 @@ fn a_wrong_command_line_is_told_in_one_line() {
 #[test]
 fn help_lists_the_commands() {
     let help = Place::new().run(&["--help"]).succeeded();
-    for command in ["run", "check", "replay", "show", "trace", "capture", "ctl", "schema"] {
+    for command in
+        ["run", "check", "replay", "show", "trace", "capture", "ctl", "compare", "schema"]
+    {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{help}");
     }
 }

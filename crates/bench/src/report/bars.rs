@@ -41,11 +41,17 @@ impl<'a> Bars<'a> {
         bars
     }
 
-    /// The middle of a bar and its half width, in places.
+    /// The middle of a bar and its half width, in places. Bars are equally wide
+    /// everywhere; those of a place stand in its middle, without gaps for what was
+    /// not measured there.
     fn span(&self, place: usize, colour: usize) -> (f64, f64) {
-        let count = self.colours.len().max(1) as f64;
-        let width = (0.84 / count).min(0.5);
-        (place as f64 + (colour as f64 - (count - 1.0) / 2.0) * width, width * 0.46)
+        let width = (0.84 / self.colours.len().max(1) as f64).min(0.5);
+        let mut here: Vec<_> =
+            self.bars.iter().filter(|bar| bar.0 == place).map(|bar| bar.1).collect();
+        here.sort_unstable();
+        let rank = here.iter().filter(|&&other| other < colour).count() as f64;
+        let middle = here.len().saturating_sub(1) as f64 / 2.0;
+        (place as f64 + (rank - middle) * width, width * 0.46)
     }
 
     fn colour_named(&self, name: &str) -> Option<(usize, RGBColor)> {

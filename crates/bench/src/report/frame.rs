@@ -91,7 +91,7 @@ impl<'a, 'svg> Frame<'a, 'svg> {
             left: MARGIN + numbers.unwrap_or(0) + 8,
             // The last number of x is centred on the right edge.
             right: width as i32 - MARGIN - 14,
-            top: top + line + 4,
+            top: top + line + 10,
             bottom: height as i32 - MARGIN - line * (lines as i32 + named),
             x,
             y,
