@@ -421,3 +421,73 @@ impl Range {
         own.chain(of_bearers)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_functions::KINDS;
+
+    use super::*;
+    use crate::config::read;
+
+    /// A node of two workers whose users have `bearers`, by range: users of a
+    /// range, and bearers of each.
+    fn blueprint(ranges: &[(usize, usize)]) -> Blueprint {
+        let mut text = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: users}
+workers: {count: 2}
+limits: {users: 8, bearers: 8}
+ports:
+  access: {device: 'ring:access', direction: uplink}
+  core: {device: 'ring:core', direction: downlink}
+rules: |
+  from access -> core
+  from core -> access
+users:
+"
+        .to_owned();
+        for (at, (count, bearers)) in ranges.iter().enumerate() {
+            let bearers: Vec<_> = (0..*bearers)
+                .map(|nth| format!("{{name: b{nth}, when: destination-port == {nth}}}"))
+                .collect();
+            let bearers = bearers.join(", ");
+            text.push_str(&format!(
+                "  - {{name: u{at}, count: {count}, match: {{ipv4: 10.0.{at}.1}}, bearers: [{bearers}]}}\n"
+            ));
+        }
+        read(&text, "users.yaml", KINDS).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    }
+
+    fn become_those_of(users: &mut Users, new: &Blueprint) -> Result<Changes, NoRoom> {
+        let classes = vec![0; new.users.len()];
+        users.become_those_of(new, &[], &classes, &vec![1; new.bearer_profiles.len()])
+    }
+
+    #[test]
+    fn a_user_goes_where_there_is_room_for_its_bearers() {
+        let start = blueprint(&[(1, 4), (1, 0), (1, 4)]);
+        let mut users = Users::new(Room::of(&start.limits, 2, false), 2);
+        become_those_of(&mut users, &start).unwrap();
+        let workers: Vec<_> = users.iter().map(|(_, _, slot)| users.worker_of(slot)).collect();
+        assert_eq!(workers, [0, 1, 1]);
+    }
+
+    #[test]
+    fn users_without_room_leave_the_book_as_it_was() {
+        // Five bearers fit the limit of eight, but neither worker's four.
+        let start = blueprint(&[(2, 2), (1, 0)]);
+        let mut users = Users::new(Room::of(&start.limits, 2, false), 2);
+        become_those_of(&mut users, &start).unwrap();
+        let look = |users: &Users| -> Vec<_> {
+            users.iter().map(|(plan, nth, slot)| (plan.name_of(nth), slot)).collect()
+        };
+        let before = look(&users);
+        let refused = become_those_of(&mut users, &blueprint(&[(1, 0), (3, 0), (1, 5)]));
+        assert_eq!(refused.err(), Some(NoRoom::Bearers));
+        assert_eq!(look(&users), before);
+        // And nothing is taken that is not in the book.
+        become_those_of(&mut users, &blueprint(&[(4, 2)])).unwrap();
+        assert_eq!(users.count(), 4);
+    }
+}

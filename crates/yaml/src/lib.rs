@@ -6,7 +6,7 @@
 //! 2. [`shape`] reads the tree into types with serde, goes on after a mistake,
 //!    and says what serde found in the words of [`wording`];
 //! 3. whoever knows what the values mean checks them, and notes what is wrong at
-//!    its path in the [`Source`](locate::Source).
+//!    its path in the [`Source`].
 //!
 //! [`values`] has the types of values that are written as one word.
 
