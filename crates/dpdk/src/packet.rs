@@ -49,8 +49,10 @@ pub struct Annotations {
     pub flags: u8,
     /// Bytes of the IP packet, from the IP header to its end.
     pub network_length: u16,
-    /// Not used yet; keeps the size at one cache line.
-    pub reserved: u16,
+    /// Offset of the IP header of the tunnel that the packet travels in; 0
+    /// outside tunnels. The offsets above are those of the packet inside, or
+    /// of the tunnel itself when nothing is inside.
+    pub outer_offset: u16,
 }
 
 impl Annotations {
@@ -62,6 +64,9 @@ impl Annotations {
     pub const FRAGMENT: u8 = 1;
     /// In `flags`: the packet may be refused as it leaves, and its sender told.
     pub const DOUBTFUL: u8 = 2;
+    /// In `flags`: the packet came in a tunnel, so its sender is not to be
+    /// answered outside of it.
+    pub const TUNNELLED: u8 = 4;
 }
 
 /// One packet: an owned, linear DPDK mbuf. Dropping it gives the buffer back to

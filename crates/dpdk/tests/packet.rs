@@ -130,7 +130,7 @@ fn bytes_and_annotations_are_apart() {
     let pool = pool(7);
     let mut packet = pool.packet(&[1; 60]).unwrap();
     let (bytes, annotations) = packet.parts_mut();
-    *annotations = Annotations { user: 1, reserved: u16::MAX, ..Default::default() };
+    *annotations = Annotations { user: 1, outer_offset: u16::MAX, ..Default::default() };
     bytes.fill(0xff);
     assert_eq!(packet.annotations().user, 1);
     assert!(packet.data().iter().all(|byte| *byte == 0xff));

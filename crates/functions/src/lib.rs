@@ -14,6 +14,7 @@ pub mod prefix;
 #[cfg(test)]
 mod testing;
 pub mod text;
+pub mod tunnel;
 
 /// Declares the module of each function and lists its kind, so that a function
 /// is one line.
@@ -30,6 +31,9 @@ registry! {
     counter::Counter,
     filter::Filter,
     forward::Forward,
+    gtpu_decapsulate::GtpuDecapsulate,
+    gtpu_encapsulate::GtpuEncapsulate,
+    gtpu_relay::GtpuRelay,
     marker::Marker,
     pass::Pass,
     rewrite_address::RewriteAddress,

@@ -147,7 +147,8 @@ impl<B: Address> Masked<B> {
         self.bits | address & !self.mask
     }
 
-    fn first(self) -> B {
+    /// The lowest of them.
+    pub fn first(self) -> B {
         self.bits & self.mask
     }
 

@@ -15,7 +15,8 @@ fn any_annotations() -> impl Strategy<Value = Annotations> {
     let ether_type = prop_oneof![Just(0x0800), Just(0x86dd), any::<u16>()];
     let protocol = prop_oneof![Just(6), Just(17), Just(58), any::<u8>()];
     let offset = || prop_oneof![0_u16..100, any::<u16>()];
-    let places = (offset(), offset(), offset());
+    let outer = prop_oneof![Just(0), offset()];
+    let places = (offset(), offset(), offset(), outer);
     (any::<[u32; 8]>(), 0..2 * CONTEXTS as u32, ether_type, protocol, places, any::<u8>()).prop_map(
         |(tags, slot, ether_type, protocol, places, flags)| Annotations {
             tags,
@@ -27,6 +28,7 @@ fn any_annotations() -> impl Strategy<Value = Annotations> {
             network_offset: places.0,
             transport_offset: places.1,
             network_length: places.2,
+            outer_offset: places.3,
             flags,
             ..Default::default()
         },

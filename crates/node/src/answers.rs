@@ -190,6 +190,7 @@ impl Agent {
             UserKey::Ipv6 { network: n, first, prefix_len } => {
                 format!("{first}/{prefix_len}{}", network(n))
             }
+            UserKey::Teid { network: n, first } => format!("teid {first:#010x}{}", network(n)),
             UserKey::Vlan { port: p, first } => format!("{} vlan {first}", port(p)),
             UserKey::Port { port: p } => format!("port {}", port(p)),
             UserKey::Flow {

@@ -24,6 +24,7 @@ use crate::element::{Element, Forwarding, Plan};
 use crate::keeper::Keeper;
 use crate::local::{Own, broadcast_of};
 use crate::plan::{self, Classes};
+use crate::rate_limit::RateLimit;
 use crate::station::Station;
 use crate::users::{Room, Users};
 use crate::worker::{Desk, Inlet, Worker};
@@ -304,6 +305,7 @@ impl Shared<'_> {
             counters: counters.clone(),
             clock: self.clock.clone(),
             commands: mailbox,
+            peer_errors: RateLimit::default(),
             desk: Desk::new(self.pool),
         };
         let link = Link { commands, backlog: VecDeque::new(), reports, punts: taken, counters };

@@ -1,6 +1,8 @@
 //! The classifier: finds the user of a packet, and with the user its class.
 //!
-//! A key is looked for in this order, the most telling first: the flow (both
+//! A packet in a tunnel is known by its TEID, and by nothing that its sender
+//! could put inside. Of other packets
+//! a key is looked for in this order, the most telling first: the flow (both
 //! addresses, protocol and ports), the user's address within the network
 //! instance of the port, the VLAN, the port. Kinds of keys that no user has are
 //! not looked for, so a node whose users are known by address does one bulk
@@ -19,7 +21,9 @@ use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch};
 use weft_function::{Direction, Headers, Packet};
 use weft_rules::Condition;
 
-use self::key::{Encoded, Kinds, encode, flow_key, ipv4_key, ipv6_key, port_key, vlan_key};
+use self::key::{
+    Encoded, Kinds, encode, flow_key, ipv4_key, ipv6_key, port_key, teid_key, vlan_key,
+};
 use crate::config::UserKey;
 use crate::facts::PacketFacts;
 
@@ -153,7 +157,7 @@ struct Scratch {
 pub struct Capacity {
     /// Users of this worker.
     pub users: usize,
-    /// IPv4 addresses, VLANs and ports of all users of the node.
+    /// IPv4 addresses, TEIDs, VLANs and ports of all users of the node.
     pub narrow: usize,
     /// IPv6 addresses and prefixes of all users of the node.
     pub ipv6: usize,
@@ -247,19 +251,24 @@ impl Classifier {
     }
 
     /// Finds the users of the packets at `selected`, all of which came in at
-    /// `port`, and tags the packets.
+    /// `port`, and tags the packets. Those at `tunnelled` carry their TEID in
+    /// [`Annotations::state`].
     #[inline]
     pub fn classify(
         &mut self,
         burst: &mut Burst,
         selected: Positions,
+        tunnelled: Positions,
         port: u16,
         out: &mut Classified,
     ) {
         self.scratch.slots[..burst.packets.len()].fill(Table::<u64>::MISS);
         if let Some(class) = self.ports.get(usize::from(port)) {
             let search = Search { port, network: class.network, direction: class.direction };
-            self.look_up(burst, selected, search);
+            if !tunnelled.is_empty() {
+                self.look_up_teids(burst, tunnelled, search);
+            }
+            self.look_up(burst, selected.without(tunnelled), search);
         }
         if size_of_val(&*self.records) >= PREFETCH_BYTES {
             for position in selected {
@@ -339,8 +348,25 @@ impl Classifier {
         }
     }
 
+    fn look_up_teids(&mut self, burst: &Burst, tunnelled: Positions, search: Search) {
+        let Scratch { slots, keys, places, found } = &mut *self.scratch;
+        let mut count = 0;
+        for position in tunnelled {
+            keys[count] = teid_key(search.network, burst.packets[position].annotations().state);
+            places[count] = position as u8;
+            count += 1;
+        }
+        self.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
+        for (slot, place) in found[..count].iter().zip(&*places) {
+            slots[usize::from(*place)] = *slot;
+        }
+    }
+
     fn look_up(&mut self, burst: &Burst, selected: Positions, search: Search) {
         let mut rest = selected;
+        if rest.is_empty() {
+            return;
+        }
         if self.kinds.flow > 0 {
             self.look_up_flows(burst, &mut rest, search);
         }

@@ -187,6 +187,11 @@ pub enum Punt {
     /// Its sender is owed a *network unreachable* or *no route* (RFC 1812
     /// §4.3.3.1, RFC 4443 §3.1).
     NoRoute = 4,
+    /// Its sender is owed an *Error Indication* (TS 29.281 §7.3.1).
+    UnknownTeid = 5,
+    /// Its sender is owed a *Supported Extension Headers Notification*
+    /// (TS 29.281 §7.2.3).
+    UnknownExtension = 6,
 }
 
 impl Punt {
@@ -203,6 +208,8 @@ impl Punt {
             1 => Punt::TimeExceeded,
             2 => Punt::TooBig,
             3 => Punt::Unreachable,
+            5 => Punt::UnknownTeid,
+            6 => Punt::UnknownExtension,
             _ => Punt::NoRoute,
         };
         (punt, (state >> 16) as u16)

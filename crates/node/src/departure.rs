@@ -7,7 +7,8 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use rtrb::Producer as Outbox;
 use weft_compose::{Burst, Positions, SlotShift};
-use weft_dpdk::{Batch, Consumer, Packet, Pool, Producer};
+use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, Producer};
+use weft_function::Tunnel;
 use weft_wire::MacAddress;
 
 use crate::command::{Punt, Report};
@@ -143,7 +144,17 @@ impl Departure {
         self.counters.dropped(reason, 1);
         if let Some((mut packet, cause)) = owed {
             show(&packet, reason);
-            cause.mark(&mut packet, self.outlets[usize::from(port)].mtu());
+            let Annotations { flags, network_offset, outer_offset, .. } = *packet.annotations();
+            // What came in a tunnel is not answered outside of it, nor is a
+            // tunnel of the node's own.
+            if flags & Annotations::TUNNELLED != 0 || packet.is_end_marker() {
+                return;
+            }
+            // A tunnel around the packet takes its part of the MTU.
+            let around =
+                if outer_offset == 0 { 0 } else { network_offset.saturating_sub(outer_offset) };
+            let mtu = self.outlets[usize::from(port)].mtu();
+            cause.mark(&mut packet, mtu.saturating_sub(around));
             // Counted as a drop already; an answer is not owed at any price.
             self.punt(packet);
         }
@@ -191,6 +202,15 @@ impl Departure {
         let taken = self.punts.send(&mut self.punting) == 1;
         self.punting.clear();
         taken
+    }
+
+    /// Gives the agent a copy of a packet of the burst that is dropped and whose
+    /// sender is owed an answer; not at any price.
+    pub fn owe(&mut self, packet: &Packet, cause: Punt) {
+        if let Some(mut copy) = packet.duplicate(&self.pool) {
+            cause.mark(&mut copy, 0);
+            self.punt(copy);
+        }
     }
 
     /// Hands the burst of `port` to its device.

@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use weft_dpdk::{Batch, Packet, Pool, Producer, Table, TxQueue};
-use weft_function::{Headers, IpMut};
+use weft_dpdk::{Annotations, Batch, Packet, Pool, Producer, Table, TxQueue};
+use weft_function::tunnel::surface;
+use weft_function::{Headers, IpMut, Tunnel};
 use weft_wire::{EtherType, MacAddress, ethernet, ipv4};
 
 use crate::command::Punt;
@@ -177,6 +178,9 @@ impl Outlet {
         counters: &WorkerCounters,
         ask: impl FnMut(IpAddr) -> bool,
     ) -> Fate {
+        if packet.is_tunnelled() {
+            return self.send_tunnelled(packet, pool, counters, ask);
+        }
         if self.routed.is_none() {
             if packet.ip_length() > usize::from(self.mtu) {
                 return Fate::Dropped(DropReason::PacketTooBig, None);
@@ -193,6 +197,36 @@ impl Outlet {
             None => return Fate::Dropped(DropReason::EtherTypeUnknown, None),
         }
         self.send_own(packet, pool, counters, ask)
+    }
+
+    /// Sends a packet with the tunnel around it, which begins here and has all
+    /// its hops before it.
+    fn send_tunnelled(
+        &mut self,
+        mut packet: Packet,
+        pool: &Pool,
+        counters: &WorkerCounters,
+        ask: impl FnMut(IpAddr) -> bool,
+    ) -> Fate {
+        // A router decrements the TTL of what it forwards into a tunnel, but not
+        // of what goes on from one to the next.
+        let from_tunnel = packet.annotations().flags & Annotations::TUNNELLED != 0;
+        if self.routed.is_some() && !from_tunnel && decrement_ttl(&mut packet) == Some(false) {
+            return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
+        }
+        let inside = *packet.annotations();
+        surface(&mut packet);
+        if self.routed.is_none() && packet.ip_length() > usize::from(self.mtu) {
+            return Fate::Dropped(DropReason::PacketTooBig, None);
+        }
+        match self.send_own(packet, pool, counters, ask) {
+            // Whoever is told why knows of the packet inside only.
+            Fate::Dropped(reason, Some((mut packet, punt))) => {
+                dive(&mut packet, &inside);
+                Fate::Dropped(reason, Some((packet, punt)))
+            }
+            fate => fate,
+        }
     }
 
     /// Sends an IP packet of the node's own: as a router, but the packet has
@@ -299,7 +333,8 @@ impl Outlet {
     #[inline]
     pub fn send_whole(&mut self, packets: &mut Batch, counters: &WorkerCounters) -> bool {
         let mtu = usize::from(self.mtu);
-        if !self.batch.is_empty() || !packets.iter().all(|packet| packet.ip_length() <= mtu) {
+        let fits = |packet: &Packet| packet.ip_length() <= mtu && !packet.is_tunnelled();
+        if !self.batch.is_empty() || !packets.iter().all(fits) {
             return false;
         }
         if let Some(routed) = &self.routed {
@@ -412,6 +447,23 @@ fn pieces(packet: &[u8], mtu: u16) -> Option<Fragments> {
     if ip.dont_fragment() { None } else { fragments(packet, mtu).ok() }
 }
 
+/// Undoes [`surface`], given the annotations before; the frame may have lost
+/// bytes in front since.
+#[cold]
+fn dive(packet: &mut Packet, inside: &Annotations) {
+    let annotations = packet.annotations_mut();
+    let moved = inside.outer_offset.wrapping_sub(annotations.network_offset);
+    *annotations = Annotations {
+        outer_offset: annotations.network_offset,
+        network_offset: inside.network_offset.wrapping_sub(moved),
+        transport_offset: match inside.transport_offset {
+            0 => 0,
+            offset => offset.wrapping_sub(moved),
+        },
+        ..*inside
+    };
+}
+
 /// False when the packet has no hop left; none when it is no IP packet.
 #[inline]
 fn decrement_ttl(packet: &mut Packet) -> Option<bool> {
@@ -432,6 +484,7 @@ fn write_ethernet(packet: &mut Packet, destination: MacAddress, source: MacAddre
         let annotations = packet.annotations_mut();
         annotations.network_offset -= extra as u16;
         annotations.transport_offset = annotations.transport_offset.saturating_sub(extra as u16);
+        annotations.outer_offset = annotations.outer_offset.saturating_sub(extra as u16);
     }
     let ether_type = EtherType(packet.annotations().ether_type);
     if let Ok(mut frame) = ethernet::Frame::new_checked(packet.data_mut()) {

@@ -27,6 +27,7 @@ mod egress;
 mod element;
 mod facts;
 mod fragment;
+mod gtpu;
 mod icmp;
 mod keeper;
 mod local;
@@ -40,6 +41,7 @@ pub mod show;
 mod station;
 mod stopwatch;
 pub mod tap;
+mod tunnel;
 mod users;
 mod worker;
 

@@ -33,20 +33,25 @@ pub struct Divided {
     /// Of those to be carried, what may be refused as it leaves: on its last
     /// hop, or longer than some port takes.
     pub doubtful: Positions,
+    /// Of those to be carried, what came in a tunnel that ends here.
+    pub tunnelled: Positions,
+    /// What came in a tunnel and is not to be carried; see
+    /// [`reason_of`](crate::parse::reason_of).
+    pub refused: Positions,
 }
 
 impl Divided {
     /// Those that go no further.
     #[inline]
     pub fn ending(&self) -> Positions {
-        self.local.or(self.foreign).or(self.martian)
+        self.local.or(self.foreign).or(self.martian).or(self.refused)
     }
 }
 
 impl Own {
     /// Divides the IP packets of a burst.
     #[inline]
-    pub fn divide(&self, burst: &Burst, packets: Positions) -> Divided {
+    pub fn divide(&self, burst: &mut Burst, packets: Positions) -> Divided {
         let mut divided = Divided::default();
         for position in packets {
             let packet = &burst.packets[position];
@@ -61,6 +66,9 @@ impl Own {
                 divided.doubtful.insert(position);
             }
         }
+        if !divided.local.is_empty() {
+            self.open_tunnels(burst, &mut divided);
+        }
         divided.transit = packets.without(divided.ending());
         divided
     }
@@ -69,7 +77,7 @@ impl Own {
     /// names no host beyond a link (RFC 1812 §5.3.7, RFC 4291 §2, RFC 6890
     /// §2.2), or all hosts of a subnet (RFC 2644).
     #[inline]
-    fn is_martian(&self, from: IpAddr, to: IpAddr) -> bool {
+    pub(crate) fn is_martian(&self, from: IpAddr, to: IpAddr) -> bool {
         match (from, to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 let is_no_host = |address: Ipv4Addr| matches!(address.octets()[0], 0 | 127 | 240..);

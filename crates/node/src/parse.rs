@@ -1,5 +1,6 @@
 //! The parser: looks at the outer headers of each packet once, and leaves what
-//! it found in the annotations.
+//! it found in the annotations. [`crate::tunnel`] goes on with what is inside a
+//! tunnel that ends here.
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Packet};
@@ -90,8 +91,14 @@ pub fn parse(packet: &mut Packet, port: u16) -> Parsed {
     let (offset, ether_type) = (ethernet::HEADER_LENGTH + stack.length, stack.ether_type);
     annotations.ether_type = ether_type.0;
     annotations.network_offset = offset as u16;
-    let network = &bytes[offset..];
-    match ether_type {
+    parse_network(&bytes[offset..], annotations)
+}
+
+/// Parses the IP packet that begins with `network`, where `annotations` say that
+/// it is of `ether_type` and where it begins.
+#[inline]
+pub fn parse_network(network: &[u8], annotations: &mut Annotations) -> Parsed {
+    match EtherType(annotations.ether_type) {
         EtherType::IPV4 => parse_ipv4(network, annotations),
         EtherType::IPV6 => parse_ipv6(network, annotations),
         EtherType::ARP => Parsed::Arp,

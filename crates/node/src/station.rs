@@ -11,6 +11,7 @@ use weft_wire::{EtherType, MacAddress, ethernet};
 
 use crate::command::{Command, Punt};
 use crate::config::PortPlan;
+use crate::gtpu;
 use crate::icmp::{Problem, answer_echo, report};
 use crate::neighbour::{Event, Link, Neighbours, Resolution};
 use crate::rate_limit::RateLimit;
@@ -126,6 +127,11 @@ impl Station {
             Punt::TooBig => Problem::TooBig { mtu },
             Punt::Unreachable => Problem::HostUnreachable,
             Punt::NoRoute => Problem::NoRoute,
+            Punt::UnknownTeid | Punt::UnknownExtension => {
+                // The worker has kept the rate already.
+                let complaint = gtpu::complaint(&packet, cause, &self.own);
+                return self.outgoing.extend(complaint.map(Outgoing::Ip));
+            }
         };
         let network = usize::from(packet.annotations().network_offset);
         let (Some(own), Some(bytes)) = (self.own_address(&packet), packet.data().get(network..))
@@ -152,6 +158,10 @@ impl Station {
         if ether_type == EtherType::IPV6
             && neighbours.receive_nd(packet.data(), now, &mut self.events).is_ok()
         {
+            return;
+        }
+        if let Some(response) = gtpu::answer(packet) {
+            self.outgoing.push(Outgoing::Ip(response));
             return;
         }
         let (link, own) = (neighbours.link(), &self.own);

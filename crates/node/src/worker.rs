@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Batch, Consumer, Pool, RxQueue};
+use weft_function::Tunnel;
 
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
@@ -19,6 +20,7 @@ use crate::element::{Element, Surroundings};
 use crate::keeper::Keeper;
 use crate::local::{Divided, Own};
 use crate::parse::{Sorted, parse_burst, reason_of};
+use crate::rate_limit::RateLimit;
 use crate::tap::{Point, Taps};
 
 /// Packets that are received at once. More gains nothing, and a burst has room
@@ -58,6 +60,8 @@ pub struct Worker {
     pub(crate) clock: Clock,
     /// Commands from the agent.
     pub(crate) commands: Mailbox<Command>,
+    /// Says how often a peer is told what is wrong with its tunnels.
+    pub(crate) peer_errors: RateLimit,
     /// What goes on at the moment.
     pub(crate) desk: Desk,
 }
@@ -117,9 +121,9 @@ impl Worker {
         }
         // 2. Parse: outer headers once, offsets into the annotations. What is
         //    malformed, or for the node itself, ends here.
-        let transit = self.parse(inlet);
+        let (transit, tunnelled) = self.parse(inlet);
         // 3. Classify: the one lookup per user; tags, group and bearer.
-        self.classify(inlet, transit);
+        self.classify(inlet, transit, tunnelled);
         // 4. Forward: through the functions, as the rules say.
         self.forward();
         // 5. Transmit: next hop, MTU, one burst per port.
@@ -152,19 +156,14 @@ impl Worker {
     }
 
     #[inline]
-    fn parse(&mut self, inlet: usize) -> Positions {
+    fn parse(&mut self, inlet: usize) -> (Positions, Positions) {
         let Inlet { port, own, .. } = &self.inlets[inlet];
         let Desk { burst, watch, taps, doubtful, .. } = &mut self.desk;
         let counters = &*self.counters;
         let count = burst.packets.len();
         let Sorted { ip, arp, malformed } = parse_burst(burst, *port);
         for position in malformed {
-            let reason = reason_of(&burst.packets[position]);
-            counters.dropped(reason, 1);
-            if let Some(taps) = taps {
-                taps.admit(one(position), burst);
-                taps.at(Point::Dropped(reason), one(position), burst);
-            }
+            drop_malformed(position, burst, counters, taps);
         }
         let mut divided = match own {
             Some(own) => own.divide(burst, ip),
@@ -180,10 +179,11 @@ impl Worker {
         if !divided.ending().is_empty() {
             self.not_for_users(&divided);
         }
-        divided.transit
+        (divided.transit, divided.tunnelled)
     }
 
-    /// Gives the agent what is for the node, and drops what is for others.
+    /// Gives the agent what is for the node, and drops what is for others or
+    /// came in a tunnel that it should not have come in.
     #[cold]
     fn not_for_users(&mut self, divided: &Divided) {
         let Desk { burst, taps, .. } = &mut self.desk;
@@ -200,8 +200,17 @@ impl Worker {
                 None => self.counters.dropped(DropReason::PoolExhausted, 1),
             }
         }
+        for position in divided.refused {
+            let packet = &burst.packets[position];
+            if reason_of(packet) == DropReason::GtpuExtensionUnknown
+                && self.peer_errors.take(burst.now)
+            {
+                self.departure.owe(packet, Punt::UnknownExtension);
+            }
+            drop_malformed(position, burst, &self.counters, taps);
+        }
         if let Some(taps) = taps {
-            taps.admit(divided.ending(), burst);
+            taps.admit(divided.ending().without(divided.refused), burst);
         }
         let reasons =
             [(DropReason::NotForUs, divided.foreign), (DropReason::Martian, divided.martian)];
@@ -214,10 +223,10 @@ impl Worker {
     }
 
     #[inline]
-    fn classify(&mut self, inlet: usize, transit: Positions) {
+    fn classify(&mut self, inlet: usize, transit: Positions, tunnelled: Positions) {
         let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
         let port = self.inlets[inlet].port;
-        self.classifier.classify(burst, transit, port, classified);
+        self.classifier.classify(burst, transit, tunnelled, port, classified);
         watch.lap(&self.counters.stages[Stage::Classify as usize], transit.len());
         if taps.is_some() || !classified.unknown.is_empty() {
             self.after_classification(transit);
@@ -229,10 +238,27 @@ impl Worker {
     fn after_classification(&mut self, transit: Positions) {
         let Desk { burst, classified, taps, .. } = &mut self.desk;
         let unknown = classified.unknown;
-        self.counters.dropped(DropReason::UnknownUser, unknown.len());
+        let mut tunnelled = Positions::NONE;
+        for position in unknown.filter(|position| burst.packets[*position].is_tunnelled()) {
+            tunnelled.insert(position);
+            // A flood is not copied: few are answered, and the others end here.
+            let packet = &burst.packets[position];
+            if !packet.is_end_marker() && self.peer_errors.take(burst.now) {
+                self.departure.owe(packet, Punt::UnknownTeid);
+            }
+        }
+        let reasons = [
+            (DropReason::UnknownUser, unknown.without(tunnelled)),
+            (DropReason::UnknownTeid, tunnelled),
+        ];
+        for (reason, positions) in reasons {
+            self.counters.dropped(reason, positions.len());
+        }
         if let Some(taps) = taps {
             taps.admit(transit.without(classified.elsewhere), burst);
-            taps.at(Point::Dropped(DropReason::UnknownUser), unknown, burst);
+            for (reason, positions) in reasons {
+                taps.at(Point::Dropped(reason), positions, burst);
+            }
             taps.at(Point::Classified, transit.without(unknown), burst);
         }
     }
@@ -369,6 +395,22 @@ impl Worker {
         while self.take_over() | self.departure.relay() {}
         self.departure.finish();
         self.counters.dropped(DropReason::Stopped, self.keeper.clear());
+    }
+}
+
+/// Counts a packet that the parser refused.
+#[cold]
+fn drop_malformed(
+    position: usize,
+    burst: &Burst,
+    counters: &WorkerCounters,
+    taps: &mut Option<Box<Taps>>,
+) {
+    let reason = reason_of(&burst.packets[position]);
+    counters.dropped(reason, 1);
+    if let Some(taps) = taps {
+        taps.admit(one(position), burst);
+        taps.at(Point::Dropped(reason), one(position), burst);
     }
 }
 

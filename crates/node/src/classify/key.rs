@@ -21,6 +21,7 @@ pub(super) fn encode(key: &UserKey) -> Encoded {
         UserKey::Ipv6 { network, first, prefix_len } => {
             Encoded::Ipv6(ipv6_key(network, first, prefix_len))
         }
+        UserKey::Teid { network, first } => Encoded::Narrow(teid_key(network, first)),
         UserKey::Vlan { port, first } => Encoded::Narrow(vlan_key(port as u16, first)),
         UserKey::Port { port } => Encoded::Narrow(port_key(port as u16)),
         UserKey::Flow { network, protocol, source, source_port, destination, destination_port } => {
@@ -42,11 +43,11 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// How many users have a key of this kind; not counted for IPv4 addresses,
-    /// which are always looked for.
+    /// How many users have a key of this kind; not counted for IPv4 addresses
+    /// and TEIDs, which are looked for in every packet that has them.
     pub(super) fn of(&mut self, key: &UserKey) -> Option<&mut usize> {
         match key {
-            UserKey::Ipv4 { .. } => None,
+            UserKey::Ipv4 { .. } | UserKey::Teid { .. } => None,
             UserKey::Ipv6 { prefix_len: 64, .. } => Some(&mut self.ipv6_prefix),
             UserKey::Ipv6 { .. } => Some(&mut self.ipv6_address),
             UserKey::Vlan { .. } => Some(&mut self.vlan),
@@ -59,10 +60,16 @@ impl Kinds {
 /// The highest bits of a narrow key say what it is.
 const VLAN: u64 = 1 << 62;
 const PORT: u64 = 2 << 62;
+const TEID: u64 = 3 << 62;
 
 #[inline(always)]
 pub(super) fn ipv4_key(network: u32, address: u32) -> u64 {
     u64::from(network) << 32 | u64::from(address)
+}
+
+#[inline(always)]
+pub(super) fn teid_key(network: u32, teid: u32) -> u64 {
+    TEID | u64::from(network) << 32 | u64::from(teid)
 }
 
 pub(super) fn vlan_key(port: u16, vlan: u16) -> u64 {

@@ -254,6 +254,14 @@ pub enum UserKey {
         /// A position in [`Blueprint::ports`].
         port: usize,
     },
+    /// The tunnel endpoint that packets are sent to in a network instance,
+    /// whatever is inside.
+    Teid {
+        /// Number of the network instance.
+        network: u32,
+        /// TEID of the first user.
+        first: u32,
+    },
     /// One flow, as seen uplink; source and destination change places downlink.
     Flow {
         /// Number of the network instance.
@@ -286,6 +294,9 @@ impl UserKey {
             }
             UserKey::Vlan { port, first } => {
                 UserKey::Vlan { port, first: first.wrapping_add(nth as u16) }
+            }
+            UserKey::Teid { network, first } => {
+                UserKey::Teid { network, first: first.wrapping_add(nth) }
             }
             UserKey::Port { .. } | UserKey::Flow { .. } => self,
         }

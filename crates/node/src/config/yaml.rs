@@ -298,6 +298,14 @@ pub struct Match {
     /// The user's /64 prefix or IPv6 address; the nth of several users has the
     /// nth prefix or address from it.
     pub ipv6: Option<Ipv6>,
+    /// The TEID (3GPP TS 29.281) that the node has given out for the user's
+    /// tunnel; the nth of several users has the nth from it. Packets in tunnels
+    /// are known by their TEID alone.
+    #[schemars(range(min = 1))]
+    pub teid: Option<u32>,
+    /// Network instance of the TEID; `network` by default.
+    #[serde(rename = "teidNetwork")]
+    pub teid_network: Option<String>,
     /// A VLAN at a port.
     pub vlan: Option<Vlan>,
     /// A port: whatever comes in there and belongs to no other user.

@@ -35,6 +35,23 @@ impl ExtensionType {
     /// PDCP PDU number.
     pub const PDCP_NUMBER: Self = Self(0xc0);
 
+    /// Whether this crate names it.
+    #[inline]
+    pub const fn is_known(self) -> bool {
+        matches!(
+            self,
+            Self::LONG_PDCP_NUMBER_OPTIONAL
+                | Self::SERVICE_CLASS
+                | Self::UDP_PORT
+                | Self::RAN_CONTAINER
+                | Self::LONG_PDCP_NUMBER
+                | Self::XW_RAN_CONTAINER
+                | Self::NR_RAN_CONTAINER
+                | Self::PDU_SESSION
+                | Self::PDCP_NUMBER
+        )
+    }
+
     /// Who must know it: its two highest bits say so.
     #[inline]
     pub const fn comprehension(self) -> Comprehension {

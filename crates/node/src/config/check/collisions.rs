@@ -14,6 +14,7 @@ use crate::config::yaml::Users;
 enum Space {
     Ipv4(u32),
     Ipv6(u32),
+    Teid(u32),
     Vlan(usize),
     Port(usize),
     Flow(u32, u8, IpAddr, u16, IpAddr, u16),
@@ -48,6 +49,7 @@ impl<'u> Collisions<'u> {
                 let step = if prefix_len == 64 { 1 << 64 } else { 1 };
                 (Space::Ipv6(network), numbers(first.to_bits(), step))
             }
+            UserKey::Teid { network, first } => (Space::Teid(network), numbers(first.into(), 1)),
             UserKey::Vlan { port, first } => (Space::Vlan(port), numbers(first.into(), 1)),
             UserKey::Port { port } => (Space::Port(port), (0, 0)),
             UserKey::Flow {
@@ -112,6 +114,7 @@ impl Space {
         match self {
             Space::Ipv4(_) => Ipv4Addr::from_bits(number as u32).to_string(),
             Space::Ipv6(_) => Ipv6Addr::from_bits(number).to_string(),
+            Space::Teid(_) => format!("TEID {number}"),
             Space::Vlan(_) => format!("VLAN {number}"),
             Space::Port(_) => "the port".to_owned(),
             Space::Flow(..) => "the flow".to_owned(),

@@ -39,11 +39,11 @@ pub(super) fn keys(
     scene: &Scene<'_>,
     source: &mut Source<'_>,
 ) -> (Vec<Located>, u32) {
-    let Match { ipv4, ipv6, vlan, port, flow, .. } = &users.r#match;
+    let Match { ipv4, ipv6, teid, vlan, port, flow, .. } = &users.r#match;
     let mut reader = Reader { users, path, scene, source, keys: Vec::new() };
-    if !users.r#match.is_addressed() && vlan.is_none() && port.is_none() {
+    if !users.r#match.is_addressed() && teid.is_none() && vlan.is_none() && port.is_none() {
         let mistake = reader.source.wrong(&format!("{path}.match"), "nothing can match this user");
-        mistake.hint("give one of ipv4, ipv6, vlan, port, flow");
+        mistake.hint("give one of ipv4, ipv6, teid, vlan, port, flow");
         return (reader.keys, 0);
     }
     let network = reader.network();
@@ -52,6 +52,9 @@ pub(super) fn keys(
     }
     if let Some(Ipv6(first, length)) = ipv6 {
         reader.ipv6(network, *first, *length);
+    }
+    if let Some(first) = teid {
+        reader.teid(network, *first);
     }
     if let Some(vlan) = vlan {
         reader.vlan(&vlan.port, vlan.id);
@@ -95,10 +98,14 @@ impl Reader<'_, '_, '_> {
         if let (None, false, Some(port)) = (network, addressed, port) {
             return self.scene.ports.iter().find(|one| one.name == *port).map(|port| port.network);
         }
-        let name = network.as_deref().unwrap_or(DEFAULT_NETWORK);
+        self.named_network(network.as_deref().unwrap_or(DEFAULT_NETWORK), "network")
+    }
+
+    /// The number of a network; `None` if there is none of the name.
+    fn named_network(&mut self, name: &str, key: &str) -> Option<u32> {
         let number = self.scene.networks.iter().position(|known| known == name);
         if number.is_none() {
-            let path = self.path("network");
+            let path = self.path(key);
             let mistake = self.source.wrong(&path, format!("no port is in the network `{name}`"));
             mistake.suggest(name, self.scene.networks.iter().map(String::as_str));
         }
@@ -160,6 +167,23 @@ impl Reader<'_, '_, '_> {
         }
         if let Some(network) = network {
             self.push(UserKey::Ipv6 { network, first, prefix_len }, "ipv6");
+        }
+    }
+
+    fn teid(&mut self, network: Option<u32>, first: u32) {
+        let path = self.path("teid");
+        if first == 0 {
+            let mistake = self.source.wrong(&path, "0 is not the TEID of a tunnel");
+            mistake.hint("TEIDs begin with 1 (TS 29.281 §5.1)");
+        } else if first.checked_add(self.users.count.max(1) - 1).is_none() {
+            self.overflow(&path, first, u32::MAX);
+        }
+        let network = match &self.users.r#match.teid_network {
+            Some(name) => self.named_network(name, "teidNetwork"),
+            None => network,
+        };
+        if let Some(network) = network {
+            self.push(UserKey::Teid { network, first }, "teid");
         }
     }
 

@@ -1,0 +1,155 @@
+//! The GTP-U tunnel that a packet travels in.
+//!
+//! The node reads a tunnel that ends at one of its addresses and leaves it in
+//! place: [`Headers`](crate::Headers) show the user's packet inside, this trait
+//! what is around it. A packet leaves with whatever tunnel is around it then.
+
+use std::net::IpAddr;
+
+use weft_dpdk::{Annotations, Packet};
+use weft_wire::{EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
+
+/// Access to the tunnel around a packet that was parsed.
+pub trait Tunnel {
+    /// Whether there is one.
+    fn is_tunnelled(&self) -> bool;
+    /// Whether nothing of a user is inside: an End Marker (TS 29.281 §7.3.2).
+    fn is_end_marker(&self) -> bool;
+    /// Source and destination address of the tunnel's packets.
+    fn outer_addresses(&self) -> Option<(IpAddr, IpAddr)>;
+    /// Where the GTP-U message begins in the frame.
+    fn message_offset(&self) -> Option<usize>;
+    /// The GTP-U message, and all that follows it in the frame.
+    fn message(&self) -> Option<gtpu::Message<&[u8]>>;
+    /// Replaces everything in front of the byte at `offset` by an Ethernet
+    /// header with the packet's MAC addresses and `length` bytes of 0 for the
+    /// tunnel's headers, whose IP version `ether_type` says, and notes the tunnel. The user's packet stays where it
+    /// is in memory. Returns the frame from those bytes on; none when the
+    /// headroom does not suffice, and then nothing has changed.
+    fn wrap(&mut self, offset: usize, length: usize, ether_type: EtherType) -> Option<&mut [u8]>;
+    /// Takes the tunnel off, so that the user's packet follows the Ethernet
+    /// header. False where nothing is inside.
+    fn unwrap_tunnel(&mut self) -> bool;
+}
+
+impl Tunnel for Packet {
+    #[inline(always)]
+    fn is_tunnelled(&self) -> bool {
+        self.annotations().outer_offset != 0
+    }
+
+    #[inline(always)]
+    fn is_end_marker(&self) -> bool {
+        let Annotations { outer_offset, network_offset, .. } = *self.annotations();
+        outer_offset != 0 && outer_offset == network_offset
+    }
+
+    fn outer_addresses(&self) -> Option<(IpAddr, IpAddr)> {
+        let outer = outer(self)?;
+        if outer.first()? >> 4 == 4 {
+            let ip = ipv4::Packet::new_checked(outer).ok()?;
+            return Some((ip.source().into(), ip.destination().into()));
+        }
+        let ip = ipv6::Packet::new_checked(outer).ok()?;
+        Some((ip.source().into(), ip.destination().into()))
+    }
+
+    #[inline]
+    fn message_offset(&self) -> Option<usize> {
+        let outer = outer(self)?;
+        let first = *outer.first()?;
+        let header = match first >> 4 {
+            4 => usize::from(first & 0x0f) * 4,
+            _ => ipv6::Packet::new_checked(outer).ok()?.upper_layer().ok()?.offset,
+        };
+        Some(usize::from(self.annotations().outer_offset) + header + udp::HEADER_LENGTH)
+    }
+
+    #[inline]
+    fn message(&self) -> Option<gtpu::Message<&[u8]>> {
+        gtpu::Message::new_checked(self.data().get(self.message_offset()?..)?).ok()
+    }
+
+    #[inline]
+    fn wrap(&mut self, offset: usize, length: usize, ether_type: EtherType) -> Option<&mut [u8]> {
+        let addresses: [u8; 12] = *self.data().first_chunk()?;
+        let front = ethernet::HEADER_LENGTH + length;
+        match front.checked_sub(offset) {
+            Some(missing) => drop(self.prepend(missing)?),
+            None => drop(self.trim_front(offset - front)),
+        }
+        let moved = |at: u16| match at {
+            0 => 0,
+            at => (usize::from(at) + front).saturating_sub(offset) as u16,
+        };
+        let (bytes, annotations) = self.parts_mut();
+        let alone =
+            annotations.outer_offset != 0 && annotations.outer_offset == annotations.network_offset;
+        annotations.network_offset = moved(annotations.network_offset);
+        annotations.transport_offset = moved(annotations.transport_offset);
+        annotations.outer_offset = ethernet::HEADER_LENGTH as u16;
+        if alone {
+            annotations.network_offset = annotations.outer_offset;
+        }
+        write_link(bytes, addresses, ether_type.0);
+        let rest = bytes.get_mut(ethernet::HEADER_LENGTH..)?;
+        rest.get_mut(..length)?.fill(0);
+        Some(rest)
+    }
+
+    #[inline]
+    fn unwrap_tunnel(&mut self) -> bool {
+        if !self.is_tunnelled() || self.is_end_marker() {
+            return false;
+        }
+        let Some(&addresses) = self.data().first_chunk::<12>() else { return false };
+        let Annotations { network_offset, network_length, .. } = *self.annotations();
+        let extra = network_offset.saturating_sub(ethernet::HEADER_LENGTH as u16);
+        self.trim_front(extra.into());
+        self.truncate(ethernet::HEADER_LENGTH + usize::from(network_length));
+        let (bytes, annotations) = self.parts_mut();
+        annotations.outer_offset = 0;
+        annotations.network_offset -= extra;
+        annotations.transport_offset = annotations.transport_offset.saturating_sub(extra);
+        write_link(bytes, addresses, annotations.ether_type);
+        true
+    }
+}
+
+#[inline]
+fn write_link(bytes: &mut [u8], addresses: [u8; 12], ether_type: u16) {
+    if let Some(link) = bytes.first_chunk_mut::<{ ethernet::HEADER_LENGTH }>() {
+        link[..12].copy_from_slice(&addresses);
+        link[12..].copy_from_slice(&ether_type.to_be_bytes());
+    }
+}
+
+/// The frame from the tunnel's IP header on.
+#[inline]
+fn outer(packet: &Packet) -> Option<&[u8]> {
+    let offset = usize::from(packet.annotations().outer_offset);
+    if offset == 0 { None } else { packet.data().get(offset..) }
+}
+
+/// Makes the tunnel's IP header the one that [`Headers`](crate::Headers) show:
+/// for whoever sends the packet. False where there is no tunnel.
+#[inline]
+pub fn surface(packet: &mut Packet) -> bool {
+    let (bytes, annotations) = packet.parts_mut();
+    let offset = usize::from(annotations.outer_offset);
+    let Some(outer) = bytes.get(offset..).filter(|_| offset != 0) else { return false };
+    let (ether_type, length) = match ipv4::Packet::new_checked(outer) {
+        Ok(ip) => (EtherType::IPV4, usize::from(ip.total_length())),
+        Err(_) => match ipv6::Packet::new_checked(outer) {
+            Ok(ip) => (EtherType::IPV6, ip.total_length()),
+            Err(_) => return false,
+        },
+    };
+    annotations.network_offset = annotations.outer_offset;
+    annotations.network_length = length as u16;
+    annotations.ether_type = ether_type.0;
+    annotations.transport_offset = 0;
+    annotations.protocol = Protocol::UDP.0;
+    annotations.flags &= !Annotations::FRAGMENT;
+    true
+}

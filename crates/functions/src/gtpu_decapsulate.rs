@@ -1,0 +1,201 @@
+//! `gtpu-decapsulate`: takes the GTP-U tunnel off a user's packet (TS 29.281),
+//! uplink at a UPF or PDN gateway, downlink at a base station.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weft_function::tag::DIRECTION;
+use weft_function::{
+    ConfigError, ContextError, Direction, Emit, Fields, Headers, NoSettings, Packet, Reason, Scope,
+    Setup, Tag, TagSlot, Tunnel, UserPlaneFunction, Verdict,
+};
+use weft_wire::gtpu::{Comprehension, Message, Qfi};
+
+use crate::prefix::Prefix;
+use crate::tunnel::{read_address, read_option, write_address, write_option};
+
+const NO_TUNNEL: Reason = Reason::new("no_tunnel", "the packet is in no tunnel");
+const END_MARKER: Reason = Reason::new("end_marker", "an End Marker, which ends with its tunnel");
+const WRONG_PEER: Reason = Reason::new("wrong_peer", "the tunnel's packet is not from the peer");
+const WRONG_QFI: Reason = Reason::new("wrong_qfi", "another QoS flow, or none");
+const UNKNOWN_EXTENSION: Reason = Reason::new("unknown_extension", "an extension header that an endpoint must know is not known");
+const SPOOFED: Reason = Reason::new("spoofed_address", "the address is not the user's");
+
+/// What a bearer's packets must be like.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// Address that the tunnel's packets come from. Without it, any.
+    #[serde(default)]
+    pub peer: Option<IpAddr>,
+    /// QoS flow identifier that packets carry. Without it, any or none.
+    #[serde(default)]
+    #[schemars(range(max = 63))]
+    pub qfi: Option<u8>,
+    /// IPv4 address of the user; of several, the nth from 0 has the one that is
+    /// higher by n.
+    #[serde(default)]
+    pub ipv4: Option<Ipv4Addr>,
+    /// IPv6 prefix or address of the user, in the same way. Without `ipv4` and
+    /// `ipv6` addresses are not checked.
+    #[serde(default)]
+    pub ipv6: Option<Prefix>,
+}
+
+/// What is set for a bearer: 64 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    peer: Option<IpAddr>,
+    qfi: Option<Qfi>,
+    ipv4: Option<u32>,
+    ipv6: Option<(u128, u8)>,
+}
+
+/// Takes packets out of tunnels.
+#[derive(Debug)]
+pub struct GtpuDecapsulate;
+
+impl UserPlaneFunction for GtpuDecapsulate {
+    const NAME: &'static str = "gtpu-decapsulate";
+    const SUMMARY: &'static str =
+        "Takes packets out of their GTP-U tunnel and refuses spoofed addresses.";
+    const READS: &'static [Tag] = &[DIRECTION];
+    const DROPS: &'static [Reason] =
+        &[NO_TUNNEL, END_MARKER, WRONG_PEER, WRONG_QFI, UNKNOWN_EXTENSION, SPOOFED];
+
+    type Config = NoSettings;
+    type Settings = Settings;
+    type Context = Context;
+
+    fn new(_: NoSettings, _: &Setup<'_>) -> Result<GtpuDecapsulate, ConfigError> {
+        Ok(GtpuDecapsulate)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Bearer
+    }
+
+    #[inline]
+    fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
+        if packet.is_end_marker() {
+            return Verdict::Drop(END_MARKER);
+        }
+        let Some(message) = packet.message() else { return Verdict::Drop(NO_TUNNEL) };
+        if let Some(reason) = context.refuses(&message) {
+            return Verdict::Drop(reason);
+        }
+        let from_peer = |peer| packet.outer_addresses().is_some_and(|(from, _)| from == peer);
+        if !context.peer.is_none_or(from_peer) {
+            return Verdict::Drop(WRONG_PEER);
+        }
+        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+        if context.has_addresses() {
+            let user =
+                packet.addresses().map(|(from, to)| if uplink { from } else { to });
+            if !user.is_some_and(|address| context.is_user(address)) {
+                return Verdict::Drop(SPOOFED);
+            }
+        }
+        if packet.unwrap_tunnel() { Verdict::Forward } else { Verdict::Drop(NO_TUNNEL) }
+    }
+
+    fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
+        let many = format!("{count} users are more than there are addresses from it");
+        if settings.qfi.is_some_and(|qfi| Qfi::new(qfi).is_none()) {
+            return Err(ConfigError::at("qfi", "a QFI is within 0..63"));
+        }
+        let last = count.max(1) - 1;
+        if settings.ipv4.is_some_and(|first| first.to_bits().checked_add(last).is_none()) {
+            return Err(ConfigError::at("ipv4", many));
+        }
+        let Some(prefix) = settings.ipv6 else { return Ok(()) };
+        if prefix.is_ipv4() || prefix.length() == 0 {
+            return Err(ConfigError::at("ipv6", "write an IPv6 prefix such as 2001:db8::/64"));
+        }
+        nth_prefix(prefix, last).map(|_| ()).ok_or_else(|| ConfigError::at("ipv6", many))
+    }
+
+    fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
+        *context = Context {
+            peer: settings.peer,
+            qfi: settings.qfi.and_then(Qfi::new),
+            ipv4: settings.ipv4.map(|first| first.to_bits().wrapping_add(nth)),
+            ipv6: settings.ipv6.and_then(|prefix| nth_prefix(prefix, nth)),
+        };
+    }
+
+    fn export(&self, context: &Context, out: &mut Vec<u8>) {
+        write_option(context.peer, out, write_address);
+        write_option(context.qfi, out, |qfi, out| out.push(qfi.value()));
+        write_option(context.ipv4, out, |bits, out| out.extend_from_slice(&bits.to_le_bytes()));
+        write_option(context.ipv6, out, |(bits, length), out| {
+            out.extend_from_slice(&bits.to_le_bytes());
+            out.push(length);
+        });
+    }
+
+    fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
+        if version != Self::CONTEXT_VERSION {
+            return Err(ContextError::Version(version));
+        }
+        let mut fields = Fields::new(bytes);
+        let context = Context {
+            peer: read_option(&mut fields, read_address)?,
+            qfi: read_option(&mut fields, |fields| {
+                Qfi::new(fields.u8()?).ok_or(ContextError::Damaged)
+            })?,
+            ipv4: read_option(&mut fields, |fields| fields.u32())?,
+            ipv6: read_option(&mut fields, |fields| {
+                let bits = u128::from_le_bytes(fields.array()?);
+                let length = fields.u8()?;
+                let sound = (1..=128).contains(&length);
+                if sound { Ok((bits, length)) } else { Err(ContextError::Damaged) }
+            })?,
+        };
+        fields.end()?;
+        Ok(context)
+    }
+}
+
+impl Context {
+    /// What is wrong with the message around a packet: an extension header that
+    /// an endpoint must know (TS 29.281 §5.2.1), or another QoS flow.
+    #[inline]
+    fn refuses(&self, message: &Message<&[u8]>) -> Option<Reason> {
+        let must_know = |kind: weft_wire::gtpu::ExtensionType| {
+            let class = kind.comprehension();
+            !kind.is_known() && matches!(class, Comprehension::ByEndpoint | Comprehension::ByAll)
+        };
+        if message.extensions().any(|extension| must_know(extension.kind)) {
+            return Some(UNKNOWN_EXTENSION);
+        }
+        let qfi = self.qfi?;
+        let carried = message.pdu_session().ok().flatten().map(|session| session.qfi());
+        (carried != Some(qfi)).then_some(WRONG_QFI)
+    }
+
+    #[inline]
+    fn has_addresses(&self) -> bool {
+        self.ipv4.is_some() || self.ipv6.is_some()
+    }
+
+    #[inline]
+    fn is_user(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => self.ipv4 == Some(address.to_bits()),
+            IpAddr::V6(address) => self.ipv6.is_some_and(|(bits, length)| {
+                (bits ^ address.to_bits()).leading_zeros() >= u32::from(length)
+            }),
+        }
+    }
+}
+
+/// The bits and the length of the `nth` prefix from `first`, of IPv6 and not
+/// of length 0.
+fn nth_prefix(first: Prefix, nth: u32) -> Option<(u128, u8)> {
+    let lowest = first.v6()?.first();
+    let step = 1_u128.checked_shl(128 - u32::from(first.length()))?;
+    let bits = lowest.checked_add(u128::from(nth).checked_mul(step)?)?;
+    Some((bits, first.length()))
+}

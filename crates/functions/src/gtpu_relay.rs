@@ -1,0 +1,129 @@
+//! `gtpu-relay`: moves a packet from one GTP-U tunnel to the next, as a serving
+//! gateway does (Pinczel et al. §III.B): a new TEID and new addresses, in place.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weft_function::tag::DIRECTION;
+use weft_function::{
+    ConfigError, ContextError, Direction, Emit, Fields, Packet, Reason, Scope, Setup, Tag, TagSlot,
+    Tunnel as _, UserPlaneFunction, Verdict,
+};
+use weft_wire::Dscp;
+use weft_wire::gtpu::{MIN_HEADER_LENGTH, Message};
+
+use crate::text;
+use crate::tunnel::{Tunnel, TunnelSettings, outer_dscp, read_option, write_option};
+
+const NO_TUNNEL: Reason = Reason::new("no_tunnel", "the bearer has no next tunnel in this direction");
+const NOT_TUNNELLED: Reason = Reason::new("not_tunnelled", "the packet is in no tunnel");
+const NO_HEADROOM: Reason = Reason::new("no_headroom", "no room for the tunnel's headers");
+
+/// How tunnels are written.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// DSCP of the tunnel's packets: a name or a number. Without it, that of the
+    /// tunnel that they came in.
+    #[serde(default, deserialize_with = "text::optional")]
+    #[schemars(with = "Option<String>", extend("examples" = ["ef", "af41"]))]
+    pub dscp: Option<Dscp>,
+    /// Over IPv6, no UDP checksum (RFC 6935). Over IPv4 there never is one.
+    #[serde(default)]
+    pub zero_checksum: bool,
+}
+
+/// The next tunnels of a bearer.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// Where uplink packets go on. Without it they are dropped.
+    #[serde(default)]
+    pub uplink: Option<TunnelSettings>,
+    /// Where downlink packets go on. Without it they are dropped.
+    #[serde(default)]
+    pub downlink: Option<TunnelSettings>,
+}
+
+/// What is set for a bearer: 80 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    uplink: Option<Tunnel>,
+    downlink: Option<Tunnel>,
+}
+
+/// Moves packets from tunnel to tunnel.
+#[derive(Debug)]
+pub struct GtpuRelay(Config);
+
+impl UserPlaneFunction for GtpuRelay {
+    const NAME: &'static str = "gtpu-relay";
+    const SUMMARY: &'static str = "Moves packets and End Markers to the next GTP-U tunnel.";
+    const READS: &'static [Tag] = &[DIRECTION];
+    const DROPS: &'static [Reason] = &[NO_TUNNEL, NOT_TUNNELLED, NO_HEADROOM];
+
+    type Config = Config;
+    type Settings = Settings;
+    type Context = Context;
+
+    fn new(config: Config, _: &Setup<'_>) -> Result<GtpuRelay, ConfigError> {
+        Ok(GtpuRelay(config))
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Bearer
+    }
+
+    #[inline]
+    fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
+        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+        let tunnel = if uplink { &mut context.uplink } else { &mut context.downlink };
+        let Some(tunnel) = tunnel else { return Verdict::Drop(NO_TUNNEL) };
+        let (Some(offset), Some(message)) = (packet.message_offset(), packet.message()) else {
+            return Verdict::Drop(NOT_TUNNELLED);
+        };
+        // What follows the message is no part of it.
+        let end = offset + MIN_HEADER_LENGTH + usize::from(message.length());
+        let dscp = self.0.dscp.unwrap_or_else(|| outer_dscp(packet));
+        packet.truncate(end);
+        let headers = tunnel.headers_length();
+        let Some(outer) = packet.wrap(offset, headers, tunnel.ether_type()) else {
+            return Verdict::Drop(NO_HEADROOM);
+        };
+        if let Ok(mut message) = Message::new_checked(&mut outer[headers..]) {
+            message.set_teid(tunnel.teid);
+        }
+        match tunnel.emit(outer, dscp, self.0.zero_checksum) {
+            true => Verdict::Forward,
+            false => Verdict::Drop(NO_HEADROOM),
+        }
+    }
+
+    fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
+        for (path, tunnel) in [("uplink", settings.uplink), ("downlink", settings.downlink)] {
+            tunnel.map_or(Ok(()), |tunnel| tunnel.check(path, count))?;
+        }
+        Ok(())
+    }
+
+    fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
+        let of = |tunnel: Option<TunnelSettings>| tunnel.map(|tunnel| tunnel.nth(nth));
+        *context = Context { uplink: of(settings.uplink), downlink: of(settings.downlink) };
+    }
+
+    fn export(&self, context: &Context, out: &mut Vec<u8>) {
+        for tunnel in [context.uplink, context.downlink] {
+            write_option(tunnel, out, |tunnel, out| tunnel.export(out));
+        }
+    }
+
+    fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
+        if version != Self::CONTEXT_VERSION {
+            return Err(ContextError::Version(version));
+        }
+        let mut fields = Fields::new(bytes);
+        let uplink = read_option(&mut fields, Tunnel::import)?;
+        let downlink = read_option(&mut fields, Tunnel::import)?;
+        fields.end()?;
+        Ok(Context { uplink, downlink })
+    }
+}

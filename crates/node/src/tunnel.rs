@@ -1,0 +1,130 @@
+//! Tunnels that end at the node: what is inside them (TS 29.281).
+//!
+//! The outer headers stay in front of the packet; functions that change or take
+//! off the tunnel find them there.
+
+use weft_compose::Burst;
+use weft_dpdk::{Annotations, Packet};
+use weft_function::Headers;
+use weft_wire::gtpu::{self, Comprehension, Message, MessageType};
+use weft_wire::{EtherType, Protocol, udp};
+
+use crate::counters::DropReason;
+use crate::local::{Divided, Own};
+use crate::parse::{Parsed, parse_network};
+
+/// What a packet to one of the node's addresses is.
+enum Opened {
+    /// Of a user, in a tunnel.
+    User,
+    /// An End Marker, which has a user but no packet inside.
+    EndMarker,
+    /// For the node itself.
+    Local,
+    /// Not to be carried.
+    Refused(DropReason),
+}
+
+impl Own {
+    /// Takes the packets of users out of those for the node.
+    pub(crate) fn open_tunnels(&self, burst: &mut Burst, divided: &mut Divided) {
+        for position in divided.local {
+            let packet = &mut burst.packets[position];
+            match self.open(packet) {
+                Opened::Local => continue,
+                Opened::User | Opened::EndMarker => divided.tunnelled.insert(position),
+                Opened::Refused(reason) => {
+                    divided.refused.insert(position);
+                    packet.annotations_mut().state = reason as u32;
+                }
+            }
+            divided.local.remove(position);
+        }
+    }
+
+    /// Opens the tunnel around a packet, if there is one, and checks that what
+    /// is inside may leave it.
+    #[inline]
+    fn open(&self, packet: &mut Packet) -> Opened {
+        let opened = open(packet);
+        if !matches!(opened, Opened::User) {
+            return opened;
+        }
+        match packet.addresses() {
+            Some((_, to)) if self.addresses.contains(&to) => {
+                Opened::Refused(DropReason::TunnelledToUs)
+            }
+            Some((from, to)) if self.is_martian(from, to) => Opened::Refused(DropReason::Martian),
+            _ => Opened::User,
+        }
+    }
+}
+
+/// Reads the GTP-U message to port 2152, and the packet inside. The TEID is left
+/// in the annotation `state` for the classifier. The UDP checksum is not looked
+/// at, as the packet's user has checksums of their own.
+#[inline]
+fn open(packet: &mut Packet) -> Opened {
+    if packet.protocol() != Some(Protocol::UDP) {
+        return Opened::Local;
+    }
+    let (bytes, annotations) = packet.parts_mut();
+    let start = usize::from(annotations.transport_offset);
+    let end = usize::from(annotations.network_offset + annotations.network_length);
+    let Some(Ok(datagram)) =
+        bytes.get(start..end).filter(|_| start != 0).map(udp::Datagram::new_checked_fragment)
+    else {
+        return Opened::Local;
+    };
+    if datagram.destination_port() != gtpu::PORT {
+        return Opened::Local;
+    }
+    let Ok(message) = Message::new_checked(datagram.payload()) else {
+        return Opened::Refused(DropReason::GtpuMalformed);
+    };
+    if let Some(reason) = check_extensions(&message) {
+        return Opened::Refused(reason);
+    }
+    let message_type = message.message_type();
+    if message_type != MessageType::G_PDU && message_type != MessageType::END_MARKER {
+        return Opened::Local;
+    }
+    annotations.outer_offset = annotations.network_offset;
+    annotations.flags |= Annotations::TUNNELLED;
+    annotations.state = message.teid().0;
+    if message_type == MessageType::END_MARKER {
+        return Opened::EndMarker;
+    }
+    let offset = start + udp::HEADER_LENGTH + message.header_length();
+    parse_inside(message.payload(), offset, annotations)
+}
+
+/// Parses the user's packet at `offset` of the frame.
+#[inline]
+fn parse_inside(inside: &[u8], offset: usize, annotations: &mut Annotations) -> Opened {
+    let ether_type = match inside.first().map(|first| first >> 4) {
+        Some(4) => EtherType::IPV4,
+        Some(6) => EtherType::IPV6,
+        _ => return Opened::Refused(DropReason::GtpuPayloadUnknown),
+    };
+    annotations.ether_type = ether_type.0;
+    annotations.network_offset = offset as u16;
+    annotations.transport_offset = 0;
+    match parse_network(inside, annotations) {
+        Parsed::Malformed(reason) => Opened::Refused(reason),
+        Parsed::Ip | Parsed::Arp => Opened::User,
+    }
+}
+
+/// What is wrong with the extension headers of a message. Those that only an
+/// endpoint must know are for the function that takes the tunnel off.
+#[inline]
+fn check_extensions(message: &Message<&[u8]>) -> Option<DropReason> {
+    for extension in message.extensions() {
+        let kind = extension.kind;
+        if !kind.is_known() && kind.comprehension() == Comprehension::ByAll {
+            return Some(DropReason::GtpuExtensionUnknown);
+        }
+    }
+    message.pdu_session().err().map(|_| DropReason::GtpuMalformed)
+}
