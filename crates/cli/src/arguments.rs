@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use tracing::Level;
 
-use crate::{capture, check, compare, ctl, demo, replay, run, schema, show, trace};
+use crate::{capture, check, compare, ctl, demo, generate, replay, run, schema, show, trace};
 
 /// An execution environment for the mobile user plane: ports, small functions,
 /// and the chains that each user's packets take.
@@ -33,6 +33,8 @@ pub enum Command {
     Replay(replay::Arguments),
     /// Compare two runs of the bench; exit code 1 on a regression
     Compare(compare::Arguments),
+    /// Send traffic at ports and account for what arrives
+    Generate(generate::Arguments),
     /// Show what a running node does
     Show(show::Arguments),
     /// Follow packets through a running node, step by step
@@ -46,11 +48,11 @@ pub enum Command {
 }
 
 impl Command {
-    /// What is logged unless `WEFT_LOG` says otherwise. The demo has a report
-    /// of its own.
+    /// What is logged unless `WEFT_LOG` says otherwise. The demo and the
+    /// generator have reports of their own.
     pub fn log_level(&self) -> Level {
         match self {
-            Command::Demo(_) => Level::WARN,
+            Command::Demo(_) | Command::Generate(_) => Level::WARN,
             _ => Level::INFO,
         }
     }

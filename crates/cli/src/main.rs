@@ -14,6 +14,7 @@ mod ctl;
 mod demo;
 mod environment;
 mod failure;
+mod generate;
 mod log;
 mod node_file;
 mod output;
@@ -54,6 +55,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),
         Command::Capture(arguments) => capture::run(arguments),

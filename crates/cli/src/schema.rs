@@ -19,6 +19,8 @@ pub struct Arguments {
 enum What {
     /// JSON schema of a node's configuration (the default)
     Node,
+    /// JSON schema of a profile of traffic
+    Profile,
     /// JSON schemas of a function's configuration and settings
     Function {
         /// Name of the function, as `weft schema functions` lists it
@@ -35,6 +37,7 @@ enum What {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.what.unwrap_or(What::Node) {
         What::Node => json(&weft_node::config::schema(KINDS)),
+        What::Profile => json(&weft_traffic::Profile::schema()),
         What::Function { name } => json(&function(&name)?),
         What::Functions => output::print(&functions()),
     }

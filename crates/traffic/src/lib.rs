@@ -16,6 +16,8 @@
 //! A [`Wire`] between the two loses, damages, copies, delays and overtakes packets
 //! on purpose, and counts what it does: what the receiver finds must be that.
 //!
+//! A [`Profile`] is a file that describes all of this.
+//!
 //! All are driven by their caller, a burst at a time; source and receiver
 //! allocate nothing while they run.
 //!
@@ -54,6 +56,7 @@ mod flow;
 mod load;
 mod pace;
 mod pacing;
+pub mod profile;
 mod prototype;
 mod random;
 mod receiver;
@@ -69,6 +72,7 @@ pub use endpoints::{Direction, Endpoints};
 pub use flow::Flow;
 pub use load::{Arrivals, Load, Rate, Share, link_bits};
 pub use pacing::Pacing;
+pub use profile::Profile;
 pub use receiver::Receiver;
 pub use selection::Selection;
 pub use sizes::Sizes;

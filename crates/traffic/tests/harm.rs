@@ -54,7 +54,7 @@ fn check(Outcome { source, done, receiver }: &Outcome) {
     for (extent, count) in done.extents.iter().enumerate() {
         assert_eq!(stream.extents.count_at(extent as u64), *count, "extent {extent}");
     }
-    let sum = |field: fn(&weft_traffic::Flow) -> u64| stream.flows().iter().map(field).sum();
+    let sum = |field: fn(&weft_traffic::Flow) -> u64| stream.flows().iter().map(field).sum::<u64>();
     assert_eq!(stream.received, sum(|flow| flow.received));
     assert_eq!(stream.duplicated, sum(|flow| flow.duplicated));
     assert_eq!(stream.reordered, sum(|flow| flow.reordered));

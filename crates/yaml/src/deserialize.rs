@@ -1,6 +1,8 @@
 //! Serde reads the types of a file from a located document.
 
-use serde::de::value::{Error, MapDeserializer, SeqDeserializer, StrDeserializer};
+use serde::de::value::{
+    Error, MapAccessDeserializer, MapDeserializer, SeqDeserializer, StrDeserializer,
+};
 use serde::de::{self, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
@@ -102,6 +104,11 @@ impl<'de> de::Deserializer<'de> for &'de Node {
     ) -> Result<V::Value, Error> {
         match &self.content {
             Content::Text(text, _) => visitor.visit_enum(StrDeserializer::new(text)),
+            // A word with a value: `burst: 32`.
+            Content::Map(entries) if entries.len() == 1 => {
+                let entries = entries.iter().map(|(key, node)| (key.text.as_str(), node));
+                visitor.visit_enum(MapAccessDeserializer::new(MapDeserializer::new(entries)))
+            }
             _ => Err(de::Error::invalid_type(self.unexpected(), &"a string")),
         }
     }

@@ -51,7 +51,8 @@ fn dotted(path: &Path) -> String {
     let segments = path.iter().filter_map(|segment| match segment {
         Segment::Seq { index } => Some(index.to_string()),
         Segment::Map { key } => Some(key.clone()),
-        Segment::Enum { .. } | Segment::Unknown => None,
+        Segment::Enum { variant } => Some(variant.clone()),
+        Segment::Unknown => None,
     });
     segments.collect::<Vec<_>>().join(".")
 }

@@ -1,0 +1,102 @@
+//! `weft generate` on memory rings: real runs, short ones.
+
+mod common;
+
+use common::Place;
+use serde_json::Value;
+
+const EXAMPLE: &str = include_str!("../../../examples/profile.yaml");
+
+/// Runs the example with some texts replaced; returns its summary.
+fn generate(place: &Place, edits: &[(&str, &str)], arguments: &[&str]) -> (String, Value) {
+    let text = edits.iter().fold(EXAMPLE.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    });
+    place.write("profile.yaml", text);
+    let common = ["generate", "profile.yaml", "--json", "out.json"];
+    let printed = place.run(&[&common[..], arguments].concat()).succeeded();
+    (printed, serde_json::from_str(&place.read("out.json")).expect("it is JSON"))
+}
+
+fn sum(summary: &Value, key: &str) -> u64 {
+    let streams = summary["sources"][0]["streams"].as_array().expect("there are streams");
+    streams.iter().map(|stream| stream["arrived"][key].as_u64().expect("it is a number")).sum()
+}
+
+#[test]
+fn what_the_wire_does_is_found() {
+    let place = Place::new();
+    for threads in [&[][..], &["--one-thread"]] {
+        let arguments = [&["--duration", "0.5", "--rate", "20000"], threads].concat();
+        let (printed, summary) = generate(&place, &[], &arguments);
+        let (source, wire) = (&summary["sources"][0], &summary["wires"][0]);
+        let missed = summary["missed"].as_array().expect("a list").len();
+        assert_eq!(missed, 0, "{printed}");
+        assert!(wire["lost"].as_u64() > Some(0), "{printed}");
+        assert_eq!(wire["carried"], source["sent"]);
+        for key in ["lost", "duplicated", "reordered"] {
+            assert_eq!(wire[key].as_u64(), Some(sum(&summary, key)), "{key}: {printed}");
+        }
+        let number = |key: &str| source[key].as_u64().expect("a number");
+        let unsent = number("refused") + number("no_buffer") + number("late");
+        assert_eq!(number("offered"), number("sent") + unsent);
+        let delay = &source["streams"][0]["arrived"]["delay"];
+        assert!(delay["min"].as_u64() >= Some(99_900), "{delay}");
+        assert!(summary["generator_limit"].as_f64() > Some(0.0));
+        assert!(printed.contains("pacing: ") && printed.contains("generator itself reaches"));
+    }
+}
+
+#[test]
+fn what_arrives_is_captured() {
+    let place = Place::new();
+    let arguments = ["--duration", "0.2", "--rate", "5000", "--capture", "out.pcap"];
+    let arguments = [&arguments[..], &["--capture-packets", "100"]].concat();
+    let (_, summary) = generate(&place, &[("imix", "{fixed: 100}")], &arguments);
+    assert!(sum(&summary, "received") > 100);
+    let bytes = std::fs::read(place.path("out.pcap")).expect("there is a capture");
+    assert_eq!(bytes[..4], 0xa1b2_3c4d_u32.to_be_bytes(), "pcap with nanoseconds");
+    let (mut at, mut packets) = (24, 0);
+    while at < bytes.len() {
+        let length = u32::from_be_bytes(bytes[at + 8..at + 12].try_into().unwrap());
+        at += 16 + length as usize;
+        packets += 1;
+    }
+    assert_eq!((at, packets), (bytes.len(), 100));
+}
+
+#[test]
+fn a_port_that_forgets_needs_no_receiver() {
+    let place = Place::new();
+    place.write(
+        "null.yaml",
+        "apiVersion: weft/v1\nkind: Profile\nmetadata: {name: forget}\n\
+         ports: {out: {device: net_null0}}\nsources:\n  - from: out\n    rate: unlimited\n\
+         \x20   streams: [{name: all, firstUser: 10.0.0.1, peer: 192.0.2.1, sizes: {fixed: 60}}]\n",
+    );
+    let printed = place.run(&["generate", "null.yaml", "--duration", "0.2"]).succeeded();
+    assert!(printed.contains("0 unsent") && !printed.contains("pacing"), "{printed}");
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let place = Place::new();
+    place.run(&["generate", "no.yaml"]).refused(&["no.yaml:1:1: "]);
+    place.write("bad.yaml", EXAMPLE.replace("to: receiver", "to: reciever"));
+    place.run(&["generate", "bad.yaml"]).refused(&["bad.yaml:", "did you mean `receiver`"]);
+    place.write("good.yaml", EXAMPLE);
+    place.run(&["generate", "good.yaml", "--rate=-1"]).refused(&["weft: ", "rate"]);
+    place.run(&["generate", "good.yaml", "--capture", "no/out.pcap"]).refused(&["no/out.pcap: "]);
+    place.write("core.yaml", EXAMPLE.replace("duration: 5", "duration: 5\ncores: {receiver: 999}"));
+    place.run(&["generate", "core.yaml"]).refused(&["weft: core 999: "]);
+    place.write("twice.yaml", EXAMPLE.replace("from: entry", "from: receiver"));
+    place.run(&["generate", "twice.yaml"]).refused(&["weft: the port receiver"]);
+}
+
+#[test]
+fn the_schema_is_that_of_profiles() {
+    let schema = Place::new().run(&["schema", "profile"]).succeeded();
+    let schema: Value = serde_json::from_str(&schema).expect("it is JSON");
+    assert_eq!(schema["title"], "Profile");
+}
