@@ -151,6 +151,8 @@ fn wrap(name: &str, width: i32, room: Room) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in name.split_inclusive([' ', '-', '/']) {
         match lines.last_mut() {
+            // A sign or an article does not stand alone.
+            Some(line) if line.trim_end().chars().count() == 1 => line.push_str(word),
             Some(line) if room.width_of(&format!("{line}{word}")) <= width => line.push_str(word),
             _ => lines.push(word.to_owned()),
         }

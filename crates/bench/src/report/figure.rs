@@ -52,17 +52,17 @@ impl Room {
         }
     }
 
-    /// The height of text in pixels.
+    /// The size of text; its letters are about three quarters as high in pixels.
     pub fn text(self) -> u32 {
         match self {
-            Room::Wide => 15,
-            Room::Narrow => 13,
+            Room::Wide => 17,
+            Room::Narrow => 16,
         }
     }
 
     /// About how wide a text is, in pixels: fonts differ.
     pub fn width_of(self, text: &str) -> i32 {
-        (text.chars().count() as f64 * f64::from(self.text()) * 0.56).ceil() as i32
+        (text.chars().count() as f64 * f64::from(self.text()) * 0.5).ceil() as i32
     }
 
     /// How many ticks an axis of this length in pixels has room for.
