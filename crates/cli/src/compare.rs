@@ -65,7 +65,7 @@ fn text(comparison: &Comparison) -> String {
     text.push_str(&match comparison.verdict() {
         Verdict::NoDifference => "no difference\n".to_owned(),
         _ => format!(
-            "{} regressions, {} improved, {} changed, {} without difference\n",
+            "regressions: {}, improved: {}, changed: {}, no difference: {}\n",
             comparison.count(Verdict::Regression),
             comparison.count(Verdict::Improved),
             comparison.count(Verdict::Changed),

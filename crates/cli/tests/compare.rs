@@ -45,7 +45,7 @@ fn a_regression_is_exit_code_1() {
     assert!(ended.out.contains("regression") && ended.out.contains("-10.0 %"), "{}", ended.out);
     assert_eq!(ended.err.trim(), "weft: 2 regressions");
     let text = place.run(&["compare", "b", "a"]).succeeded();
-    assert!(text.contains("0 regressions, 2 improved"), "{text}");
+    assert!(text.contains("regressions: 0, improved: 2"), "{text}");
     place.run(&["compare", "a", "b", "--relevant", "20"]).succeeded();
 }
 

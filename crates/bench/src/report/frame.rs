@@ -34,7 +34,7 @@ const MARGIN: i32 = 12;
 /// Pixels from the centre of a marker to its edge.
 const MARKER: i32 = 4;
 
-/// The widths in which a legend and a frame are laid out.
+/// From one line of text to the next, in pixels.
 fn line_height(room: Room) -> i32 {
     room.text() as i32 + 6
 }

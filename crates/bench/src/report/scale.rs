@@ -37,7 +37,8 @@ impl Scale {
 
     fn linear(low: f64, high: f64, count: usize) -> Scale {
         let span = if high > low { high - low } else { high.abs().max(1.0) };
-        let step = round_step(span / count.max(1) as f64);
+        // Less than this is lost in numbers without all their digits.
+        let step = round_step((span / count.max(1) as f64).max(1e-300));
         let first = (low / step).floor() as i64;
         let mut last = (high / step).ceil() as i64;
         if last == first {
@@ -106,6 +107,9 @@ pub fn digits(value: f64, significant: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
     }
+    if value.abs() < 1e-6 {
+        return format!("{value:.1e}");
+    }
     let decimals = (significant - 1 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
     let fixed = format!("{value:.decimals$}");
     let (whole, part) = fixed.split_once('.').unwrap_or((&fixed, ""));
@@ -157,7 +161,7 @@ mod tests {
     fn every_value_has_a_place_within_its_axis() {
         for log in [false, true] {
             let axis = Axis { log, ..Axis::default() };
-            for values in [&[1e-9, 3e9][..], &[5.0], &[1e300, 1.0], &[0.2, 0.3]] {
+            for values in [&[1e-9, 3e9][..], &[5.0], &[1e300, 1.0], &[0.2, 0.3], &[5e-324]] {
                 let scale = Scale::over(&axis, values, true, 6);
                 assert!(scale.low < scale.high && scale.ticks.len() >= 2, "{values:?} {scale:?}");
                 for &value in values {
@@ -169,7 +173,8 @@ mod tests {
 
     #[test]
     fn numbers_are_written_for_people() {
-        let texts = [0.0, 0.1234, 12.0, 1234.5, -1_234_567.0].map(|value| digits(value, 3));
-        assert_eq!(texts, ["0", "0.123", "12", "1234", "−1\u{2009}234\u{2009}567"]);
+        let texts = [0.0, 3e-9, 0.1234, 12.0, 1234.5].map(|value| digits(value, 3));
+        assert_eq!(texts, ["0", "3.0e-9", "0.123", "12", "1234"]);
+        assert_eq!(digits(-1_234_567.0, 3), "−1\u{2009}234\u{2009}567");
     }
 }
