@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, udp};
 
+use crate::encapsulation;
 use crate::stamp::Stamp;
 
 /// A packet with a stamp.
@@ -30,23 +31,55 @@ impl Arrived {
     pub fn read(frame: &[u8]) -> Result<Arrived, Unreadable> {
         let foreign = |_| Unreadable::Foreign;
         let frame = ethernet::Frame::new_checked(frame).map_err(foreign)?;
-        match frame.ether_type() {
-            EtherType::IPV4 => {
-                let ip = ipv4::Packet::new_checked(frame.payload()).map_err(foreign)?;
-                ip.verify_checksum().map_err(|_| Unreadable::Damaged)?;
-                let stamp = stamp(ip.protocol(), ip.payload(), &ip.pseudo_header())?;
-                let (source, destination) = (ip.source().into(), ip.destination().into());
-                Ok(Arrived { stamp, source, destination })
-            }
-            EtherType::IPV6 => {
-                let ip = ipv6::Packet::new_checked(frame.payload()).map_err(foreign)?;
-                let stamp = stamp(ip.next_header(), ip.payload(), &ip.pseudo_header())?;
-                let (source, destination) = (ip.source().into(), ip.destination().into());
-                Ok(Arrived { stamp, source, destination })
-            }
-            _ => Err(Unreadable::Foreign),
+        match encapsulation::frame_carries(frame.ether_type(), frame.payload()) {
+            Some((ether_type, packet)) => Arrived::read_ip(ether_type, packet, true),
+            None => Arrived::read_ip(frame.ether_type(), frame.payload(), false),
         }
     }
+
+    /// Reads an IP packet; one that `is_carried` carries no other.
+    #[inline]
+    fn read_ip(
+        ether_type: EtherType,
+        packet: &[u8],
+        is_carried: bool,
+    ) -> Result<Arrived, Unreadable> {
+        let foreign = |_| Unreadable::Foreign;
+        let (source, destination, stamp): (IpAddr, IpAddr, _) = match ether_type {
+            EtherType::IPV4 => {
+                let ip = ipv4::Packet::new_checked(packet).map_err(foreign)?;
+                ip.verify_checksum().map_err(|_| Unreadable::Damaged)?;
+                if let Some((ether_type, packet)) = carried(ip.protocol(), ip.payload(), is_carried)
+                {
+                    return Arrived::read_ip(ether_type, packet, true);
+                }
+                let stamp = stamp(ip.protocol(), ip.payload(), &ip.pseudo_header())?;
+                (ip.source().into(), ip.destination().into(), stamp)
+            }
+            EtherType::IPV6 => {
+                let ip = ipv6::Packet::new_checked(packet).map_err(foreign)?;
+                if let Some((ether_type, packet)) =
+                    carried(ip.next_header(), ip.payload(), is_carried)
+                {
+                    return Arrived::read_ip(ether_type, packet, true);
+                }
+                let stamp = stamp(ip.next_header(), ip.payload(), &ip.pseudo_header())?;
+                (ip.source().into(), ip.destination().into(), stamp)
+            }
+            _ => return Err(Unreadable::Foreign),
+        };
+        Ok(Arrived { stamp, source, destination })
+    }
+}
+
+/// The IP packet in a tunnel's datagram.
+#[inline]
+fn carried(protocol: Protocol, payload: &[u8], is_carried: bool) -> Option<(EtherType, &[u8])> {
+    let port = u16::from_be_bytes(*payload.get(2..)?.first_chunk()?);
+    if is_carried || protocol != Protocol::UDP {
+        return None;
+    }
+    encapsulation::datagram_carries(port, payload.get(udp::HEADER_LENGTH..)?)
 }
 
 /// The stamp that an IP payload carries.

@@ -51,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod arrived;
+mod encapsulation;
 mod endpoints;
 mod flow;
 mod load;
@@ -68,6 +69,7 @@ mod stream;
 mod template;
 mod wire;
 
+pub use encapsulation::Encapsulation;
 pub use endpoints::{Direction, Endpoints};
 pub use flow::Flow;
 pub use load::{Arrivals, Load, Rate, Share, link_bits};

@@ -19,6 +19,8 @@ pub(crate) struct Prototype {
     bearers: u32,
     user_port: u16,
     places: Places,
+    /// TEID of the first flow, and where TEIDs stand.
+    teid: Option<(u32, usize)>,
     /// Headers of one length behind those of the other; all have as many bytes.
     headers: Vec<u8>,
     /// By length.
@@ -29,6 +31,7 @@ pub(crate) struct Prototype {
 /// Where in a frame stands what differs between flows.
 #[derive(Clone, Copy, Debug)]
 struct Places {
+    ip: usize,
     ip_checksum: Option<usize>,
     user: usize,
     user_port: usize,
@@ -52,7 +55,8 @@ impl Prototype {
         let least = template.least_bytes();
         let wrong = TemplateError::FrameBytes { least };
         let lengths = Lengths::new(&template.sizes, least, Pool::PACKET_BYTES).ok_or(wrong)?;
-        let places = Places::of(&template.endpoints);
+        let ip = ethernet::HEADER_LENGTH + template.encapsulation.length();
+        let places = Places::of(&template.endpoints, ip);
         let (mut headers, mut sums) = (Vec::new(), Vec::new());
         for &length in &lengths.all {
             let (frame, sum) = blank(template, &places, length).map_err(|_| wrong)?;
@@ -64,6 +68,7 @@ impl Prototype {
             bearers: u32::from(template.bearers),
             user_port: template.user_port,
             places,
+            teid: template.encapsulation.teid(),
             headers,
             sums,
             lengths,
@@ -99,6 +104,9 @@ impl Prototype {
                 checksum::sum(&user.octets())
             }
         };
+        if let Some((first, place)) = self.teid {
+            put(frame, place, &first.wrapping_add(stamp.flow).to_be_bytes());
+        }
         let port = self.user_port.wrapping_add(bearer as u16);
         put(frame, places.user_port, &port.to_be_bytes());
         let Sums { ip, udp } = self.sums[length];
@@ -118,9 +126,8 @@ fn put<const N: usize>(frame: &mut [u8], at: usize, octets: &[u8; N]) {
 }
 
 impl Places {
-    /// Offsets of the fields (RFC 791, RFC 8200, RFC 768).
-    fn of(endpoints: &Endpoints) -> Places {
-        let ip = ethernet::HEADER_LENGTH;
+    /// Offsets of the fields behind an IP header at `ip` (RFC 791, RFC 8200, RFC 768).
+    fn of(endpoints: &Endpoints, ip: usize) -> Places {
         let (ip_checksum, source, destination, udp) = match endpoints.peer {
             IpAddr::V4(_) => (Some(ip + 10), ip + 12, ip + 16, ip + ipv4::MIN_HEADER_LENGTH),
             IpAddr::V6(_) => (None, ip + 8, ip + 24, ip + ipv6::HEADER_LENGTH),
@@ -130,7 +137,7 @@ impl Places {
             Direction::Downlink => (destination, udp + 2),
         };
         let (udp_checksum, stamp) = (udp + 6, udp + udp::HEADER_LENGTH);
-        Places { ip_checksum, user, user_port, udp_checksum, stamp }
+        Places { ip, ip_checksum, user, user_port, udp_checksum, stamp }
     }
 }
 
@@ -146,6 +153,7 @@ fn blank(template: &Template, places: &Places, length: usize) -> Result<(Vec<u8>
     let payload_length = (length - udp_at) as u16;
     let mut bytes = vec![0; length];
     let (link, network) = bytes.split_at_mut(ethernet::HEADER_LENGTH);
+    let (outer, network) = network.split_at_mut(places.ip - ethernet::HEADER_LENGTH);
     let (ether_type, user_bytes) = match template.endpoints.of(0) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
             let protocol = Protocol::UDP;
@@ -161,6 +169,8 @@ fn blank(template: &Template, places: &Places, length: usize) -> Result<(Vec<u8>
         }
         _ => return Err(Error::BadVersion),
     };
+    let (direction, inner_bytes) = (template.endpoints.direction, network.len());
+    let ether_type = template.encapsulation.emit(outer, ether_type, direction, inner_bytes)?;
     ethernet::Repr { source: source_mac, destination: destination_mac, ether_type }.emit(link)?;
     let payload_length = (length - places.stamp) as u16;
     udp::Repr { source_port, destination_port, payload_length }.emit(&mut bytes[udp_at..])?;
@@ -177,7 +187,7 @@ fn blank(template: &Template, places: &Places, length: usize) -> Result<(Vec<u8>
 /// The sums of a blank frame: of the IP header, and of the datagram with its
 /// pseudo-header, which is the two addresses, the protocol and the length.
 fn sums(blank: &[u8], places: &Places, udp_at: usize) -> Sums {
-    let ip = &blank[ethernet::HEADER_LENGTH..udp_at];
+    let ip = &blank[places.ip..udp_at];
     let datagram = &blank[udp_at..];
     let addresses = if places.ip_checksum.is_some() { &ip[12..] } else { &ip[8..] };
     let pseudo_header = [
@@ -192,6 +202,7 @@ fn sums(blank: &[u8], places: &Places, udp_at: usize) -> Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encapsulation::Encapsulation;
     use crate::sizes::Sizes;
 
     fn template(first_user: &str, peer: &str, direction: Direction) -> Template {
@@ -256,6 +267,55 @@ mod tests {
                 assert_eq!((arrived.stamp, arrived.source), (stamp, template.endpoints.user(5)));
                 let port_at = prototype.places.user_port;
                 assert_eq!(frame[port_at..][..2], 40_002_u16.to_be_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn packets_are_read_in_whatever_they_are_carried() {
+        use weft_wire::gtpu::{Message, Qfi, Teid};
+        use weft_wire::nsh::ServicePathId;
+        let outer = |v6: bool| -> (IpAddr, IpAddr) {
+            let pair =
+                if v6 { ["2001:db8:9::1", "2001:db8:9::2"] } else { ["192.0.2.8", "192.0.2.9"] };
+            (pair[0].parse().unwrap(), pair[1].parse().unwrap())
+        };
+        let mut kinds = vec![];
+        for ends in [outer(false), outer(true)] {
+            for qfi in [None, Qfi::new(9)] {
+                let (source, destination) = ends;
+                kinds.push(Encapsulation::Gtpu {
+                    source,
+                    destination,
+                    first_teid: Teid(1000),
+                    qfi,
+                });
+            }
+        }
+        let path = ServicePathId::new(77).unwrap();
+        for over in [None, Some(outer(false)), Some(outer(true))] {
+            kinds.push(Encapsulation::Nsh { path, index: 255, over });
+        }
+        for encapsulation in kinds {
+            for (first_user, peer) in [("10.0.0.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::2")] {
+                let mut template = template(first_user, peer, Direction::Downlink);
+                template.encapsulation = encapsulation;
+                template.sizes = Sizes::Fixed(200);
+                let stamp = Stamp { stream: 7, flow: 5, sequence: 1, sent: 77 };
+                let frame = packet(&template, &stamp);
+                let arrived = crate::arrived::Arrived::read(&frame).unwrap();
+                assert_eq!(
+                    (arrived.stamp, arrived.destination),
+                    (stamp, template.endpoints.user(5))
+                );
+                if let Some((_, place)) = encapsulation.teid() {
+                    let message = Message::new_checked(&frame[place - 4..]).unwrap();
+                    assert_eq!(message.teid(), Teid(1005));
+                    let session = message.pdu_session().unwrap().map(|session| session.qfi());
+                    assert!(
+                        matches!(encapsulation, Encapsulation::Gtpu { qfi, .. } if qfi == session)
+                    );
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use weft_dpdk::Pool;
 use weft_wire::{MacAddress, ethernet, ipv4, ipv6, udp};
 
+use crate::encapsulation::Encapsulation;
 use crate::endpoints::Endpoints;
 use crate::sizes::Sizes;
 use crate::stamp::Stamp;
@@ -29,6 +30,8 @@ pub struct Template {
     pub peer_port: u16,
     /// How long they are.
     pub sizes: Sizes,
+    /// What they are carried in.
+    pub encapsulation: Encapsulation,
 }
 
 /// A template that no packets can be made of.
@@ -73,6 +76,7 @@ impl Template {
             user_port: 40_000,
             peer_port: 50_000,
             sizes: Sizes::Fixed(128),
+            encapsulation: Encapsulation::None,
         }
     }
 
@@ -82,7 +86,8 @@ impl Template {
             IpAddr::V4(_) => ipv4::MIN_HEADER_LENGTH,
             IpAddr::V6(_) => ipv6::HEADER_LENGTH,
         };
-        ethernet::HEADER_LENGTH + ip_header + udp::HEADER_LENGTH + Stamp::LENGTH
+        let headers = ethernet::HEADER_LENGTH + self.encapsulation.length() + ip_header;
+        headers + udp::HEADER_LENGTH + Stamp::LENGTH
     }
 
     /// How many flows so many users have: one for each of their bearers.
