@@ -5,14 +5,17 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use weft_wire::MacAddress;
+use weft_wire::gtpu::{Qfi, Teid};
+use weft_wire::nsh::ServicePathId;
 use weft_yaml::locate::Source;
 use weft_yaml::values::{Ip, Mac};
 
 use super::yaml::{
-    ArrivalsFile, DirectionFile, ProfileFile, RateFile, SelectionFile, SizesFile, SourceFile,
-    StreamFile, WireFile,
+    ArrivalsFile, DirectionFile, EncapsulationFile, ProfileFile, RateFile, SelectionFile,
+    SizesFile, SourceFile, StreamFile, WireFile,
 };
 use super::{PortPlan, Profile, SourcePlan, StreamPlan, WirePlan, capture};
+use crate::encapsulation::Encapsulation;
 use crate::endpoints::{Direction, Endpoints};
 use crate::load::{Arrivals, Load, Rate, Share};
 use crate::prototype::Prototype;
@@ -156,6 +159,7 @@ fn stream_plan(
         user_port: file.user_port,
         peer_port: file.peer_port,
         sizes,
+        encapsulation: encapsulation(file, path, source)?,
         ..Template::new(number, endpoints)
     };
     if let Some(Mac(mac)) = file.source_mac {
@@ -180,6 +184,41 @@ fn stream_plan(
     let arriving = Expected { endpoints: arriving, ..Expected::of(&template, file.users) };
     let plan = StreamPlan { name: file.name.clone(), arriving, watch: file.watch.clone() };
     Some((Share { template, users: file.users, selection, weight: file.weight }, plan))
+}
+
+/// What the packets of a stream are carried in.
+fn encapsulation(file: &StreamFile, path: &str, source: &mut Source<'_>) -> Option<Encapsulation> {
+    let path = format!("{path}.encapsulation");
+    let ends = |source: &mut Source<'_>, kind: &str, near: Ip, far: Ip| {
+        if near.0.is_ipv4() != far.0.is_ipv4() {
+            let message = "the two ends of a tunnel are of one family";
+            source.wrong(&format!("{path}.{kind}.destination"), message);
+        }
+        (near.0, far.0)
+    };
+    Some(match file.encapsulation {
+        EncapsulationFile::None => Encapsulation::None,
+        EncapsulationFile::Gtpu(gtpu) => {
+            let (near, far) = ends(source, "gtpu", gtpu.source, gtpu.destination);
+            let flows = u64::from(file.users) * u64::from(file.bearers);
+            let last = (f64::from(u32::MAX) + 1.0 - flows as f64).max(1.0);
+            let first = f64::from(gtpu.first_teid);
+            within(source, &format!("{path}.gtpu.firstTeid"), first, 1.0..=last);
+            let qfi = gtpu.qfi.unwrap_or_default();
+            within(source, &format!("{path}.gtpu.qfi"), qfi.into(), 0.0..=63.0);
+            Encapsulation::Gtpu {
+                source: near,
+                destination: far,
+                first_teid: Teid(gtpu.first_teid),
+                qfi: gtpu.qfi.and_then(Qfi::new),
+            }
+        }
+        EncapsulationFile::Nsh(nsh) => {
+            let over = nsh.over.map(|over| ends(source, "nsh.over", over.source, over.destination));
+            within(source, &format!("{path}.nsh.path"), nsh.path.into(), 0.0..=16_777_215.0);
+            Encapsulation::Nsh { path: ServicePathId::new(nsh.path)?, index: nsh.index, over }
+        }
+    })
 }
 
 /// How many flows the stream has, if packets can be made for them.

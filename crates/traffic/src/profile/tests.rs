@@ -43,6 +43,34 @@ fn every_kind_of_value_is_read() {
 }
 
 #[test]
+fn tunnels_are_read_and_their_mistakes_told() {
+    use crate::encapsulation::Encapsulation;
+    let with = |text: &str| {
+        let line = format!("name: meters\n        encapsulation: {text}");
+        Profile::read(
+            &EXAMPLE.replace("name: meters", &line).replace("fixed: 60", "fixed: 200"),
+            "p",
+        )
+    };
+    let gtpu = "{gtpu: {source: 192.0.2.8, destination: 192.0.2.9, firstTeid: 1, qfi: 9}}";
+    for (text, is_gtpu) in [(gtpu, true), ("{nsh: {path: 7}}", false)] {
+        let profile = with(text).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let encapsulation = profile.sources[0].load.shares[1].template.encapsulation;
+        assert_eq!(matches!(encapsulation, Encapsulation::Gtpu { .. }), is_gtpu);
+        assert_eq!(matches!(encapsulation, Encapsulation::Nsh { .. }), !is_gtpu);
+    }
+    for (text, said) in [
+        (gtpu.replace("firstTeid: 1", "firstTeid: 0"), "from 1 to 4294967276 is expected, not 0"),
+        (gtpu.replace("qfi: 9", "qfi: 64"), "from 0 to 63 is expected, not 64"),
+        (gtpu.replace("192.0.2.9", "2001:db8::9"), "of one family"),
+        ("{nsh: {path: 16777216}}".to_owned(), "from 0 to 16777215"),
+    ] {
+        let wrong = with(&text).unwrap_err().to_string();
+        assert!(wrong.contains(said), "{wrong}");
+    }
+}
+
+#[test]
 fn mistakes_stand_at_their_place() {
     for (from, to, line) in [
         ("kind: Profile", "kind: Node", "the kind of a profile is `Profile`, not `Node`"),

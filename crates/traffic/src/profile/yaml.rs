@@ -198,6 +198,9 @@ pub struct StreamFile {
     /// How long packets are.
     #[serde(default)]
     pub sizes: SizesFile,
+    /// What packets are carried in; by default nothing.
+    #[serde(default)]
+    pub encapsulation: EncapsulationFile,
     /// How the flow of the next packet is chosen.
     #[serde(default)]
     pub selection: SelectionFile,
@@ -275,6 +278,66 @@ pub struct SweepFile {
 
 fn one_step() -> usize {
     1
+}
+
+/// What packets are carried in.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Encapsulation")]
+pub enum EncapsulationFile {
+    /// Nothing.
+    #[default]
+    None,
+    /// GTP-U (3GPP TS 29.281).
+    Gtpu(GtpuFile),
+    /// NSH (RFC 8300) with MD type 2.
+    Nsh(NshFile),
+}
+
+/// GTP-U tunnels, one for each flow.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Gtpu")]
+pub struct GtpuFile {
+    /// Where the tunnels begin.
+    pub source: Ip,
+    /// Where they end.
+    pub destination: Ip,
+    /// TEID of the first flow; each further flow has the next one.
+    pub first_teid: u32,
+    /// QoS flow identifier, with which packets have a PDU Session Container.
+    #[schemars(range(max = 63))]
+    pub qfi: Option<u8>,
+}
+
+/// A place on a service path.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Nsh")]
+pub struct NshFile {
+    /// Service path identifier.
+    #[schemars(range(max = 16_777_215))]
+    pub path: u32,
+    /// Service index.
+    #[serde(default = "first_index")]
+    pub index: u8,
+    /// The ends of a VXLAN-GPE tunnel; without it NSH follows Ethernet.
+    pub over: Option<EndsFile>,
+}
+
+/// The two ends of a tunnel.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Ends")]
+pub struct EndsFile {
+    /// Where it begins.
+    pub source: Ip,
+    /// Where it ends.
+    pub destination: Ip,
+}
+
+fn first_index() -> u8 {
+    255
 }
 
 /// How the flow of the next packet is chosen.
