@@ -13,15 +13,18 @@
 
 #![forbid(unsafe_code)]
 
-pub mod capture;
+pub mod baseline;
 pub mod compare;
+pub mod experiment;
+pub mod experiments;
+mod file;
 pub mod machine;
-pub mod measure;
 pub mod report;
 pub mod results;
+pub mod rig;
+pub mod run;
 pub mod search;
 pub mod statistics;
-pub mod testpmd;
 
 /// Whatever kept a measurement from being made, in one line.
 pub type Failure = Box<dyn std::error::Error>;

@@ -8,12 +8,17 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use weft_bench::measure::{self, Cost, Lab};
-use weft_bench::{Failure, testpmd};
+use serde_json::json;
+use weft_bench::Failure;
+use weft_bench::baseline::testpmd;
+use weft_bench::rig::capture::Content;
+use weft_bench::rig::{MEGABYTES, Rig, Setup, USERS};
+use weft_dpdk::tsc;
 
 /// Rounds of each comparison.
 const ROUNDS: usize = 7;
@@ -25,12 +30,7 @@ const LENGTH: Duration = Duration::from_millis(400);
 const CHAIN: usize = 16;
 
 fn main() -> ExitCode {
-    let directory = std::env::temp_dir().join(format!("weft-bench-{}", std::process::id()));
-    let result =
-        std::fs::create_dir_all(&directory).map_err(Into::into).and_then(|()| run(&directory));
-    // What is left behind in the temporary directory does no harm.
-    let _ = std::fs::remove_dir_all(&directory);
-    match result {
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench-quick: {error}");
@@ -39,81 +39,112 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(directory: &Path) -> Result<(), Failure> {
-    let mut lab = Lab::start(directory)?;
+fn run() -> Result<(), Failure> {
+    let rig = Rig::start(MEGABYTES)?;
     println!(
-        "{} cycles/s, {}, {} MB, packets of 64 bytes (60 without checksum), 1000 users",
-        lab.hz(),
-        if lab.has_huge_pages() { "huge pages" } else { "4 KB pages" },
-        measure::MEGABYTES,
+        "{} cycles/s, {}, {MEGABYTES} MB, packets of 64 bytes (60 without checksum), {USERS} users",
+        tsc::hz(),
+        if rig.eal.has_huge_pages() { "huge pages" } else { "4 KB pages" },
     );
-    forwarding(&mut lab)?;
-    chain(&mut lab, "pass", 3.0)?;
-    chain(&mut lab, "forward", 12.0)?;
-    workers(&mut lab)
+    let capture = rig.capture(Content::of(USERS, 64))?;
+    forwarding(&rig, &capture)?;
+    chain(&rig, &capture, "pass", 3.0)?;
+    chain(&rig, &capture, "forward", 12.0)?;
+    workers(&rig, &capture)
 }
 
 /// Receive, parse, classify, one rule, transmit; beside testpmd.
-fn forwarding(lab: &mut Lab) -> Result<(), Failure> {
+fn forwarding(rig: &Rig, capture: &Path) -> Result<(), Failure> {
     if !testpmd::is_installed() {
-        println!("dpdk-testpmd is not installed (apt install dpdk): not compared");
+        println!("{}", testpmd::MISSING);
         return Ok(());
     }
-    for (what, routed) in [("as a wire", false), ("as a router", true)] {
+    let wire = Setup::forwarding(USERS);
+    for (what, setup) in [("as a wire", wire.clone()), ("as a router", wire.routed())] {
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            let a = lab.cycles(&[], routed, LENGTH)?;
-            let b = testpmd::cycles(lab, Duration::from_secs(2))?;
+            let a = rig.cost(&setup, capture, LENGTH)?.0.cycles;
+            let mode = testpmd::Mode::MacSwap;
+            let (b, _) = testpmd::cycles(rig, mode, capture, Duration::from_secs(2))?;
             ratios.push(a / b);
             ours.push(a);
             theirs.push(b);
         }
         println!("\nreceive → parse → classify → one rule → transmit, {what}");
-        println!("  weft                   {} cycles/packet", Cost::of(&ours));
-        println!("  dpdk-testpmd macswap   {} cycles/packet", Cost::of(&theirs));
-        println!("  ratio                  {} (mark: 1.60)", Cost::of(&ratios));
+        println!("  weft                   {} cycles/packet", Spread::of(&ours));
+        println!("  dpdk-testpmd macswap   {} cycles/packet", Spread::of(&theirs));
+        println!("  ratio                  {} (mark: 1.60)", Spread::of(&ratios));
     }
     Ok(())
 }
 
 /// One more function in a chain.
-fn chain(lab: &mut Lab, function: &str, mark: f64) -> Result<(), Failure> {
-    let long = vec![function; 1 + CHAIN];
+fn chain(rig: &Rig, capture: &Path, function: &str, mark: f64) -> Result<(), Failure> {
+    let setup = |length: usize| {
+        let functions = (0..length).map(|n| (format!("f{n}"), json!({"function": function})));
+        Setup::chain(USERS, functions.collect())
+    };
+    let (short, long) = (setup(1), setup(1 + CHAIN));
     let (mut short_costs, mut added) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let a = lab.cycles(&long[..1], false, LENGTH)?;
-        let b = lab.cycles(&long, false, LENGTH)?;
+        let a = rig.cost(&short, capture, LENGTH)?.0.cycles;
+        let b = rig.cost(&long, capture, LENGTH)?.0.cycles;
         short_costs.push(a);
         added.push((b - a) / CHAIN as f64);
     }
     println!("\none more `{function}` in a chain ({} against 1)", 1 + CHAIN);
-    println!("  chain of one           {} cycles/packet", Cost::of(&short_costs));
-    println!("  each further           {} cycles/packet (mark: {mark:.0})", Cost::of(&added));
+    println!("  chain of one           {} cycles/packet", Spread::of(&short_costs));
+    println!("  each further           {} cycles/packet (mark: {mark:.0})", Spread::of(&added));
     Ok(())
 }
 
 /// Two workers with a source each, against one.
-fn workers(lab: &mut Lab) -> Result<(), Failure> {
-    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+fn workers(rig: &Rig, capture: &Path) -> Result<(), Failure> {
+    if rig.cores.traffic.is_none() {
         println!("\ntwo workers: not measured, this machine has one core");
         return Ok(());
     }
-    for (what, steered) in
-        [("each with its own users", true), ("half of the packets cross over", false)]
-    {
+    let half = |rest| rig.capture(Content { parts: 2, rest, ..Content::of(USERS, 64) });
+    let steered: [PathBuf; 2] = [half(0)?, half(1)?];
+    let crossing = [capture.to_owned(), capture.to_owned()];
+    for (what, captures, mark) in [
+        ("each with its own users", steered, " (mark: 1.80)"),
+        ("half of the packets cross over", crossing, ""),
+    ] {
         let (mut one, mut two, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            let a = lab.rate(1, steered, LENGTH)? / 1e6;
-            let b = lab.rate(2, steered, LENGTH)? / 1e6;
+            let a = rig.rate(&captures[..1], LENGTH)? / 1e6;
+            let b = rig.rate(&captures, LENGTH)? / 1e6;
             ratios.push(b / a);
             one.push(a);
             two.push(b);
         }
         println!("\ntwo workers on two cores, a source each, {what}");
-        println!("  one                    {} Mpps", Cost::of(&one));
-        println!("  two                    {} Mpps", Cost::of(&two));
-        let mark = if steered { " (mark: 1.80)" } else { "" };
-        println!("  ratio                  {}{mark}", Cost::of(&ratios));
+        println!("  one                    {} Mpps", Spread::of(&one));
+        println!("  two                    {} Mpps", Spread::of(&two));
+        println!("  ratio                  {}{mark}", Spread::of(&ratios));
     }
     Ok(())
+}
+
+/// Several measurements of one thing.
+struct Spread {
+    median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Spread {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+        Spread { median: at(sorted.len() / 2), least: at(0), most: at(sorted.len() - 1) }
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:7.2}  [{:.2} … {:.2}]", self.median, self.least, self.most)
+    }
 }

@@ -1,0 +1,168 @@
+//! What an experiment is, and how one is performed.
+//!
+//! A [`Study`] is written once, in one file under `experiments`: its parameters,
+//! what it measures, and what follows from that. Its parameters stand in a YAML
+//! file of the same name at the root of the repository, for each [`Effort`].
+//! Measuring and concluding are apart: an experiment that is interrupted is
+//! concluded from what there is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Failure;
+use crate::file::File;
+use crate::machine::Machine;
+use crate::results::Results;
+use crate::rig::Rig;
+use crate::run::{Interrupted, Run, Watch};
+
+/// One experiment, as its author writes it.
+pub trait Study {
+    /// Its name on the command line.
+    const NAME: &'static str;
+    /// A heading.
+    const TITLE: &'static str;
+    /// What varies.
+    const VARIES: &'static str;
+    /// The figure or table of a paper that it makes again.
+    const PAPER: &'static str;
+    /// Its file of parameters.
+    const FILE: &'static str;
+    /// What can be set.
+    type Parameters: Serialize + DeserializeOwned + JsonSchema;
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// When something cannot be measured, or the run was [`Interrupted`].
+    fn measure(parameters: &Self::Parameters, run: &mut Run<'_>) -> Result<(), Failure>;
+
+    /// Draws, derives and says what follows from the series that there are.
+    fn conclude(parameters: &Self::Parameters, results: &mut Results);
+}
+
+/// How much time is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// About a minute for an experiment.
+    Quick,
+    /// As many repetitions as it takes for narrow intervals.
+    Full,
+    /// The durations of the papers; many hours.
+    Papers,
+}
+
+impl Effort {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effort::Quick => "quick",
+            Effort::Full => "full",
+            Effort::Papers => "papers",
+        }
+    }
+}
+
+/// How an experiment is performed.
+pub struct Order<'a> {
+    /// How much time is spent.
+    pub effort: Effort,
+    /// Parameters other than those that are built in.
+    pub file: Option<&'a Path>,
+    /// The command that repeats it.
+    pub command: String,
+    /// Results of an interrupted run, which are gone on with.
+    pub former: Option<Results>,
+}
+
+/// Any experiment.
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What varies.
+    pub varies: &'static str,
+    /// The figure or table of a paper that it makes again.
+    pub paper: &'static str,
+    perform: fn(Order<'_>, &Rig, &dyn Watch) -> Performed,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+/// Results, however few, and what ended the experiment before its time.
+pub type Performed = Result<(Results, Option<Failure>), Failure>;
+
+impl Experiment {
+    /// That of a study.
+    pub const fn of<S: Study>() -> Experiment {
+        Experiment {
+            name: S::NAME,
+            varies: S::VARIES,
+            paper: S::PAPER,
+            perform: perform::<S>,
+            schema: |generator| generator.subschema_for::<File<S::Parameters>>(),
+        }
+    }
+
+    /// Performs it. What is measured is kept by the watch again and again.
+    ///
+    /// # Errors
+    /// When nothing could be begun: mistakes in the parameters, or former results
+    /// of others. What ends it later comes with the results.
+    pub fn perform(&self, order: Order<'_>, rig: &Rig, watch: &dyn Watch) -> Performed {
+        (self.perform)(order, rig, watch)
+    }
+
+    /// The schema of its file.
+    pub fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        (self.schema)(generator)
+    }
+}
+
+fn perform<S: Study>(order: Order<'_>, rig: &Rig, watch: &dyn Watch) -> Performed {
+    let Order { effort, file, command, former } = order;
+    let file = match file {
+        Some(path) => File::<S::Parameters>::load(path, S::NAME)?,
+        None => File::<S::Parameters>::read(S::FILE, &format!("{}.yaml", S::NAME), S::NAME)?,
+    };
+    let parameters = file.of(effort);
+    let mut results = Results::new(S::NAME, Machine::observe(rig.eal));
+    results.title = S::TITLE.to_owned();
+    results.command = command;
+    results.complete = false;
+    results.parameters = named(effort, parameters)?;
+    let former = former.map(|former| comparable(former, &results)).transpose()?;
+    let mut run = Run::new(rig, watch, results, former, |results| {
+        S::conclude(parameters, results);
+    });
+    let ended = run.keep().and_then(|()| S::measure(parameters, &mut run));
+    let results = run.finish(ended.is_ok());
+    match ended {
+        Ok(()) => Ok((results, None)),
+        Err(error) if error.is::<Interrupted>() => Ok((results, None)),
+        Err(error) => Ok((results, Some(error))),
+    }
+}
+
+/// Parameters by name, as results keep them.
+fn named(effort: Effort, parameters: &impl Serialize) -> Result<BTreeMap<String, Value>, Failure> {
+    let mut named: BTreeMap<String, Value> =
+        serde_json::from_value(serde_json::to_value(parameters)?)?;
+    named.insert("effort".to_owned(), serde_json::to_value(effort)?);
+    Ok(named)
+}
+
+/// Former results, if they can be gone on with.
+fn comparable(former: Results, now: &Results) -> Result<Results, Failure> {
+    let what = match () {
+        () if former.experiment != now.experiment => "another experiment",
+        () if former.parameters != now.parameters => "other parameters",
+        () if former.machine != now.machine => "another machine or build",
+        () => return Ok(former),
+    };
+    Err(format!("cannot resume {}: the results there are of {what}", now.experiment).into())
+}

@@ -1,0 +1,68 @@
+//! The experiments, one file each; their parameters stand in `experiments` at the
+//! root of the repository.
+//!
+//! Paper values are those that the papers' texts and tables state (Pinczel et al.,
+//! *Towards High Performance Packet Processing for 5G*; Hahn et al., *Compound
+//! Chained Network Functions*; and the measurement of service chains over SR-IOV).
+//! Their absolute figures come from their hardware; what must carry over is the
+//! shape.
+
+mod chain_mix;
+mod figure;
+mod function_overhead;
+mod users;
+
+use schemars::SchemaGenerator;
+use serde_json::{Value, json};
+
+use crate::experiment::Experiment;
+
+/// All of them, in the order in which they are listed.
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment::of::<function_overhead::FunctionOverhead>(),
+    Experiment::of::<users::Users>(),
+    Experiment::of::<chain_mix::ChainMix>(),
+];
+
+/// The experiment of that name.
+///
+/// # Errors
+/// When there is none: with the nearest name, or where to find them.
+pub fn experiment(name: &str) -> Result<&'static Experiment, String> {
+    EXPERIMENTS.iter().find(|experiment| experiment.name == name).ok_or_else(|| {
+        let alike = |experiment: &&Experiment| strsim::jaro_winkler(experiment.name, name);
+        let nearest = EXPERIMENTS.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
+        match nearest.filter(|nearest| alike(nearest) > 0.8) {
+            Some(nearest) => format!("no experiment {name} (did you mean {}?)", nearest.name),
+            None => format!("no experiment {name} (`weft bench list` shows them)"),
+        }
+    })
+}
+
+/// The JSON schema of files of parameters.
+pub fn schema() -> Value {
+    let mut generator = SchemaGenerator::default();
+    let files: Vec<_> =
+        EXPERIMENTS.iter().map(|experiment| experiment.schema(&mut generator)).collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Experiment",
+        "description": "Parameters of an experiment of `weft bench`.",
+        "oneOf": files,
+        "$defs": generator.take_definitions(true),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_experiment_is_told_with_a_hint() {
+        assert!(experiment("users").is_ok());
+        let near = experiment("user").err().unwrap();
+        assert_eq!(near, "no experiment user (did you mean users?)");
+        let far = experiment("zzz").err().unwrap();
+        assert_eq!(far, "no experiment zzz (`weft bench list` shows them)");
+    }
+}

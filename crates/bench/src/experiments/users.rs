@@ -1,0 +1,146 @@
+//! `users`: what more users cost.
+
+use std::fs;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weft_traffic::Rate;
+
+use super::figure::{figure, mpps};
+use crate::Failure;
+use crate::experiment::Study;
+use crate::results::{Axis, Better, FigureKind, Results};
+use crate::rig::{Devices, NOT_COUNTED, Rig, Setup, uplink};
+use crate::run::{Cell, Run, Values};
+
+const RATE: &str = "weft";
+const CYCLES: &str = "weft, cycles";
+const MISSES: &str = "weft, L3 load misses";
+const X: &str = "users";
+
+/// See [`Study::VARIES`].
+pub struct Users;
+
+/// Parameters of `users`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Repetitions with each number of users.
+    #[schemars(range(min = 1))]
+    repetitions: u32,
+    /// Seconds of each.
+    seconds: f64,
+    /// Bytes of a frame with its checksum.
+    #[schemars(range(min = 64, max = 1518))]
+    frame_bytes: usize,
+    /// Numbers of users.
+    #[schemars(inner(range(min = 1, max = 16_000_000)))]
+    users: Vec<u32>,
+}
+
+impl Study for Users {
+    const NAME: &'static str = "users";
+    const TITLE: &'static str = "What more users cost";
+    const VARIES: &'static str = "users, 1 to 1,000,000, in a chain of counter and marker";
+    const PAPER: &'static str = "Pinczel et al., fig. 5b";
+    const FILE: &'static str = include_str!("../../../../experiments/users.yaml");
+    type Parameters = Parameters;
+
+    fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
+        let length = Duration::from_secs_f64(parameters.seconds);
+        run.series(CYCLES, X, "cycles/packet", Some(Better::Lower));
+        run.series(RATE, X, "Mpps", Some(Better::Higher));
+        run.series(MISSES, X, "misses/packet", Some(Better::Lower));
+        if let Some(most) = parameters.users.iter().max()
+            && let Some(bytes) = bytes_per_user(run.rig, *most)?
+        {
+            run.derive("bytes_per_user", bytes);
+        }
+        let cells: Vec<_> =
+            parameters.users.iter().map(|users| Cell::new(CYCLES, *users, *users)).collect();
+        run.rounds(parameters.repetitions, &cells, |rig, users| {
+            let load = uplink(*users, parameters.frame_bytes, Rate::Unlimited);
+            let (cost, disturbance) = rig.cost_of_load(&setup(*users), &load, length)?;
+            let misses = cost.events.and_then(|events| events.misses);
+            let values = Values::of(cost.cycles).and(RATE, Some(mpps(cost.cycles)));
+            Ok((values.and(MISSES, misses), disturbance))
+        })
+    }
+
+    fn conclude(_: &Parameters, results: &mut Results) {
+        if results.series(CYCLES).is_some() && results.series(MISSES).is_none() {
+            results.notes.push(NOT_COUNTED.to_owned());
+        }
+        let at = |users: u32| results.series(RATE).and_then(|series| series.mean_at(users));
+        let (one, ten_thousand, million) = (at(1), at(10_000), at(1_000_000));
+        let over_one = |rate: Option<f64>| Some(rate? / one?);
+        if let Some(share) = over_one(ten_thousand) {
+            results.derive("rate_10k_over_1", share);
+        }
+        if let Some(share) = over_one(million) {
+            results.derive("rate_1m_over_1", share);
+        }
+        if let (Some(one), Some(million)) = (one, million) {
+            results.says = format!(
+                "One core forwards {one:.1} Mpps for one user and {million:.1} Mpps for a \
+                 million users in random order, {:.0} % of it.",
+                million / one * 100.0
+            );
+        }
+        let drawings = [
+            figure("rate", "Packet rate of one core", FigureKind::Lines, [RATE])
+                .caption(
+                    "As fig. 5b of Pinczel et al., which ends at 10,000 users. Packets are of all \
+                     users at random; the rate is that of the time-stamp counter divided by the \
+                     cycles of a packet.",
+                )
+                .axes(Axis::log("Users", ""), Axis::linear("Packet rate", "Mpps")),
+            figure(
+                "misses",
+                "Loads that miss the last level of cache",
+                FigureKind::Lines,
+                [MISSES],
+            )
+            .caption("As the right axis of fig. 5b.")
+            .axes(Axis::log("Users", ""), Axis::linear("Misses", "1/packet")),
+        ];
+        results.figures = drawings.into_iter().filter_map(|one| one.of(results)).collect();
+    }
+}
+
+/// A chain that keeps a context of each function for each user, and drops nothing.
+fn setup(users: u32) -> Setup {
+    let meter = json!({"singleRate": {"committedRate": "1 Gbit/s", "committedBurst": "1 MiB"}});
+    let count = json!({"function": "counter"});
+    let police = json!({"function": "marker", "config": {"meter": meter, "drop": "none"}});
+    Setup::chain(users, vec![("count".to_owned(), count), ("police".to_owned(), police)])
+}
+
+/// Bytes of memory that a user takes of a node with so many; none where that is
+/// too little to be seen.
+fn bytes_per_user(rig: &Rig, users: u32) -> Result<Option<f64>, Failure> {
+    let node = |users| {
+        let (access, core) = (rig.serial(), rig.serial());
+        let devices = Devices {
+            access: vec![format!("net_null{access},no-rx=1")],
+            core: format!("net_null{core},no-rx=1"),
+            descriptors: 1024,
+        };
+        setup(users).build(rig, &devices)
+    };
+    drop(node(1)?);
+    let before = resident()?;
+    let _node = node(users)?;
+    let bytes = resident()?.saturating_sub(before);
+    Ok((bytes > 0).then(|| bytes as f64 / f64::from(users)))
+}
+
+/// Bytes of this process that are in memory (`proc(5)`, `VmRSS`).
+fn resident() -> Result<u64, Failure> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    Ok(kilobytes.ok_or("/proc/self/status has no VmRSS")? * 1024)
+}

@@ -1,0 +1,128 @@
+//! Closed trials: a worker that always finds packets, and what one costs it.
+//!
+//! The packets come from a capture without end (`net_pcap` with `infinite_rx`) and
+//! end in `net_null`, so no poll is empty and no second core is needed. Cycles are
+//! the time that the worker's thread had the processor, times the rate of the
+//! time-stamp counter: the same measure that can be taken of another program.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weft_dpdk::{pin_to_core, tsc};
+use weft_node::worker::Worker;
+
+use super::disturbance::Look;
+use super::perf::{Events, PerPacket};
+use super::setup::{Devices, Setup};
+use super::{Burner, Rig};
+use crate::Failure;
+
+/// Rounds of a worker between two looks at the clock.
+const ROUNDS_AT_ONCE: usize = 1000;
+
+/// The part of a trial that goes before it, to fill caches.
+pub(super) const WARM_UP: f64 = 0.25;
+
+/// What a packet costs a worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Cycles of the time-stamp counter.
+    pub cycles: f64,
+    /// What the processor counted, where it does.
+    pub events: Option<PerPacket>,
+}
+
+impl Rig {
+    /// What a packet of `capture` costs the worker of a node; see
+    /// [`Spoilt`](super::Spoilt) for what comes with it.
+    ///
+    /// # Errors
+    /// When the node cannot be built, or forwards nothing.
+    pub fn cost(
+        &self,
+        setup: &Setup,
+        capture: &Path,
+        length: Duration,
+    ) -> Result<(Cost, f64), Failure> {
+        let mut node = setup.build(self, &self.endless(&[capture.to_owned()]))?;
+        let worker = &mut node.workers()[0];
+        self.on_core(self.cores.system, || self.cost_of(worker, length))
+    }
+
+    fn cost_of(&self, worker: &mut Worker, length: Duration) -> Result<(Cost, f64), Failure> {
+        let mut burner = Burner::new(self.slow_down);
+        spin(worker, &mut burner, length.mul_f64(WARM_UP));
+        let counters = worker.counters.clone();
+        let sent = || counters.ports[1].transmitted.packets.get();
+        let mut events = Events::new();
+        events.iter_mut().try_for_each(Events::resume)?;
+        let (before, look) = (sent(), Look::now(self.cores.system)?);
+        spin(worker, &mut burner, length);
+        let (between, packets) = (look.since()?, sent() - before);
+        if packets == 0 {
+            return Err("the node under test forwarded nothing".into());
+        }
+        let cycles = between.running.as_secs_f64() * tsc::hz() as f64 / packets as f64;
+        let events = events.and_then(|events| events.per_packet(packets));
+        Ok((Cost { cycles, events }, between.disturbance()))
+    }
+
+    /// Packets per second of a node with a worker for each capture, each in a
+    /// thread of its own.
+    ///
+    /// # Errors
+    /// As [`Rig::cost`].
+    pub fn rate(&self, captures: &[PathBuf], length: Duration) -> Result<f64, Failure> {
+        let setup = Setup::forwarding(super::USERS);
+        let running = setup.build(self, &self.endless(captures))?.start(self.eal);
+        let handle = running.handle();
+        thread::sleep(length.mul_f64(WARM_UP));
+        let sent = || handle.ask(|agent| (agent.snapshot().sent(), Instant::now()));
+        let (before, start) = sent()?;
+        thread::sleep(length);
+        let (after, end) = sent()?;
+        drop(handle);
+        running.stop();
+        Ok((after - before) as f64 / (end - start).as_secs_f64())
+    }
+
+    fn endless(&self, captures: &[PathBuf]) -> Devices {
+        let source = |capture: &PathBuf| {
+            format!("net_pcap{},rx_pcap={},infinite_rx=1", self.serial(), capture.display())
+        };
+        Devices {
+            access: captures.iter().map(source).collect(),
+            core: format!("net_null{},no-rx=1", self.serial()),
+            descriptors: 1024,
+        }
+    }
+
+    /// Runs `work` in a thread at `core`.
+    pub(super) fn on_core<T: Send>(
+        &self,
+        core: usize,
+        work: impl FnOnce() -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        thread::scope(|scope| {
+            let work = scope.spawn(|| {
+                let _registration = self.eal.register_thread();
+                pin_to_core(core).map_err(|error| format!("core {core}: {error}"))?;
+                work().map_err(|error| error.to_string())
+            });
+            let done = work.join().map_err(|_| "the measured thread panicked".to_owned());
+            Ok(done??)
+        })
+    }
+}
+
+/// Polls for so long.
+fn spin(worker: &mut Worker, burner: &mut Burner, length: Duration) {
+    let end = Instant::now() + length;
+    while Instant::now() < end {
+        for _ in 0..ROUNDS_AT_ONCE {
+            worker.poll();
+            burner.burn();
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The rig: trials of a node, and of what it is compared with.
+//!
+//! There are two kinds of trial. In a [closed](closed) one a worker always finds
+//! packets, and the question is what one costs; nothing else runs. In an
+//! [open](open) one a generator on a core of its own sends at a set rate whatever
+//! happens, and a receiver beside it says what came of every packet (000 in
+//! `docs/architecture.md` measures so, and RFC 2544 §26).
+//!
+//! A machine that is shared takes cores away; [`disturbance`] finds the trials
+//! that this spoilt.
+
+mod burner;
+pub mod capture;
+mod closed;
+mod cores;
+mod disturbance;
+mod open;
+mod perf;
+mod sections;
+pub mod setup;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weft_dpdk::{Eal, EalOptions};
+
+use crate::Failure;
+use burner::Burner;
+use capture::Content;
+
+pub use closed::Cost;
+pub use cores::{Cores, MissingCore};
+pub use disturbance::{Between, Look, Schedule, Spoilt};
+pub use open::{Arrivals, Ends, FarDevices, Offer, OpenLoop, Work, uplink};
+pub use perf::{NOT_COUNTED, PerPacket};
+pub use setup::{Block, Devices, Setup};
+
+/// Megabytes of packet memory on either side of a comparison.
+pub const MEGABYTES: u32 = 256;
+
+/// Users, where their number is not what varies.
+pub const USERS: u32 = 1000;
+
+/// All that trials have in common.
+#[derive(Debug)]
+pub struct Rig {
+    /// DPDK's environment.
+    pub eal: &'static Eal,
+    /// Where threads run.
+    pub cores: Cores,
+    /// Hundredths by which the node is slowed down on purpose; a test option.
+    pub slow_down: u32,
+    /// Captures, removed with the rig.
+    scratch: PathBuf,
+    /// Device names are used once, as some drivers forget slowly.
+    serial: AtomicU32,
+}
+
+impl Rig {
+    /// Starts the environment.
+    ///
+    /// # Errors
+    /// When the machine does not give memory, or has no room for captures.
+    pub fn start(megabytes: u32) -> Result<Rig, Failure> {
+        let options = EalOptions { memory_megabytes: megabytes, ..EalOptions::default() };
+        let eal = Eal::start(&options)?;
+        let scratch = std::env::temp_dir().join(format!("weft-bench-{}", std::process::id()));
+        fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+        Ok(Rig { eal, cores: Cores::choose(), slow_down: 0, scratch, serial: AtomicU32::new(0) })
+    }
+
+    /// The file of a capture, written when it is first asked for.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn capture(&self, content: Content) -> Result<PathBuf, Failure> {
+        let path = self.scratch.join(content.file_name());
+        if !path.exists() {
+            content.write(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(path)
+    }
+
+    /// A directory for files of this run alone.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// A number that was not used before.
+    pub fn serial(&self) -> u32 {
+        self.serial.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // What is left behind in the temporary directory does no harm.
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}

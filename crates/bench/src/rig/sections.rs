@@ -1,0 +1,147 @@
+//! Closed trials with a generator, for loads that no capture holds: those of a
+//! million users, say.
+//!
+//! Generator and worker take turns in one thread. A *section* begins with a full
+//! queue in front of the worker and ends when that is empty; only sections are
+//! timed, so what the generator does costs nothing, every burst is full, and no
+//! second core is needed. A section that took much longer than most was
+//! interrupted by the machine: it is left out.
+
+use std::time::{Duration, Instant};
+
+use weft_dpdk::{Pool, Port, PortOptions, TxQueue, tsc};
+use weft_node::worker::Worker;
+use weft_traffic::{Load, Rate, Source};
+
+use super::closed::{Cost, WARM_UP};
+use super::disturbance::Look;
+use super::perf::Events;
+use super::setup::{Devices, Setup};
+use super::{Burner, Rig};
+use crate::{Failure, statistics};
+
+/// Packets of a section, at most.
+const SECTION: u16 = 1024;
+/// Buffers of the generator.
+const PACKETS: u32 = 2047;
+/// Sections that take so many times the median were interrupted.
+const INTERRUPTED: f64 = 2.0;
+
+impl Rig {
+    /// What a packet of `load` costs the worker of a node; its rate does not
+    /// matter. Beside it stands the share of the time that was taken.
+    ///
+    /// # Errors
+    /// When the node cannot be built or forwards nothing, or no packets can be
+    /// made for the load.
+    pub fn cost_of_load(
+        &self,
+        setup: &Setup,
+        load: &Load,
+        length: Duration,
+    ) -> Result<(Cost, f64), Failure> {
+        let ring = format!("ring:bench{}", self.serial());
+        let core = format!("net_null{},no-rx=1", self.serial());
+        let devices = Devices { access: vec![ring.clone()], core, descriptors: SECTION };
+        let mut node = setup.build(self, &devices)?;
+        let worker = &mut node.workers()[0];
+        self.on_core(self.cores.system, || {
+            let mut sections = Sections::new(self, load, &ring)?;
+            sections.run(worker, length.mul_f64(WARM_UP))?;
+            sections.forget();
+            let look = Look::now(self.cores.system)?;
+            sections.run(worker, length)?;
+            Ok((sections.cost()?, look.since()?.disturbance()))
+        })
+    }
+}
+
+/// A generator, and the sections so far.
+struct Sections {
+    source: Source,
+    pool: Pool,
+    tx: TxQueue,
+    _port: Port,
+    burner: Burner,
+    events: Option<Events>,
+    /// Cycles and packets of each.
+    made: Vec<(u64, u64)>,
+}
+
+impl Sections {
+    fn new(rig: &Rig, load: &Load, ring: &str) -> Result<Sections, Failure> {
+        let pool = Pool::new(rig.eal, &format!("sections{}", rig.serial()), PACKETS)?;
+        let options = PortOptions { descriptors: SECTION, ..PortOptions::default() };
+        let port = Port::open(rig.eal, ring, &options, &pool)?;
+        let tx = port.take_tx(0).ok_or("a ring without queues")?;
+        let source = Source::of(&Load { rate: Rate::Unlimited, ..load.clone() })?;
+        let burner = Burner::new(rig.slow_down);
+        Ok(Sections { source, pool, tx, _port: port, burner, events: None, made: Vec::new() })
+    }
+
+    fn run(&mut self, worker: &mut Worker, length: Duration) -> Result<(), Failure> {
+        let counters = worker.counters.clone();
+        let sent = || counters.ports[1].transmitted.packets.get();
+        let end = Instant::now() + length;
+        while Instant::now() < end {
+            let mut filled = 0;
+            while filled + 32 < usize::from(SECTION) {
+                match self.source.send(&mut self.tx, &self.pool) {
+                    0 => break,
+                    count => filled += count,
+                }
+            }
+            let before = sent();
+            self.events.iter_mut().try_for_each(Events::resume)?;
+            self.burner.start();
+            let start = tsc::now();
+            while worker.poll() {
+                self.burner.burn();
+            }
+            let cycles = tsc::now().wrapping_sub(start);
+            self.events.iter_mut().try_for_each(Events::pause)?;
+            self.made.push((cycles, sent() - before));
+        }
+        Ok(())
+    }
+
+    /// Forgets the sections of the warm-up.
+    fn forget(&mut self) {
+        self.made.clear();
+        self.events = Events::new();
+    }
+
+    fn cost(self) -> Result<Cost, Failure> {
+        let (cycles, packets) = undisturbed(&self.made).ok_or(NOTHING)?;
+        let all = self.made.iter().map(|(_, packets)| packets).sum();
+        let events = self.events.and_then(|events| events.per_packet(all));
+        Ok(Cost { cycles: cycles as f64 / packets as f64, events })
+    }
+}
+
+const NOTHING: &str = "the node under test forwarded nothing";
+
+/// Cycles and packets of the sections that were not interrupted.
+fn undisturbed(sections: &[(u64, u64)]) -> Option<(u64, u64)> {
+    let per_packet = |&(cycles, packets): &(u64, u64)| cycles as f64 / packets.max(1) as f64;
+    let costs: Vec<f64> = sections.iter().map(per_packet).collect();
+    let bound = statistics::median(&costs)? * INTERRUPTED;
+    let kept = sections.iter().filter(|section| per_packet(section) <= bound);
+    let sum = kept.fold((0, 0), |sum, section| (sum.0 + section.0, sum.1 + section.1));
+    (sum.1 > 0).then_some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupted_sections_are_left_out() {
+        let quiet = [(1000, 10), (1100, 10), (900, 10)];
+        assert_eq!(undisturbed(&quiet), Some((3000, 30)));
+        let disturbed = [(1000, 10), (90_000, 10), (1100, 10), (900, 10)];
+        assert_eq!(undisturbed(&disturbed), Some((3000, 30)));
+        assert_eq!(undisturbed(&[]), None);
+        assert_eq!(undisturbed(&[(5, 0)]), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! The node of a trial: ports at an access and a core side, some functions, some
+//! users, the rules between them.
+
+use serde_json::{Map, Value, json};
+use weft_functions::KINDS;
+use weft_node::{Node, config};
+
+use super::Rig;
+use crate::Failure;
+
+/// Packets in the pool of a node.
+pub const PACKETS: u32 = 8191;
+
+/// What a node is made of, but for its ports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Function instances: name, and what stands under `functions` in a node's
+    /// configuration.
+    pub functions: Vec<(String, Value)>,
+    /// Chains: name, and the instances in order. Users of a chain without
+    /// instances go straight to the core.
+    pub chains: Vec<(String, Vec<String>)>,
+    /// Users from 10.0.0.0 on, block by block.
+    pub users: Vec<Block>,
+    /// Whether the core port rewrites Ethernet headers and TTLs as a router does.
+    pub routed: bool,
+}
+
+/// Users in a row that take the same chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// How many.
+    pub count: u32,
+    /// The name of their chain; none goes straight to the core.
+    pub chain: Option<String>,
+}
+
+/// The devices of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Devices {
+    /// One port at the access side for each worker.
+    pub access: Vec<String>,
+    /// The port at the core side, at the first worker.
+    pub core: String,
+    /// Packets that each queue holds.
+    pub descriptors: u16,
+}
+
+impl Setup {
+    /// A node that forwards the packets of so many users by one rule.
+    pub fn forwarding(users: u32) -> Setup {
+        let users = vec![Block { count: users, chain: None }];
+        Setup { functions: Vec::new(), chains: Vec::new(), users, routed: false }
+    }
+
+    /// A node in which the packets of so many users take all these functions.
+    pub fn chain(users: u32, functions: Vec<(String, Value)>) -> Setup {
+        if functions.is_empty() {
+            return Setup::forwarding(users);
+        }
+        let names = functions.iter().map(|(name, _)| name.clone()).collect();
+        Setup {
+            functions,
+            chains: vec![("all".to_owned(), names)],
+            users: vec![Block { count: users, chain: Some("all".to_owned()) }],
+            routed: false,
+        }
+    }
+
+    /// The same as a router.
+    pub fn routed(self) -> Setup {
+        Setup { routed: true, ..self }
+    }
+
+    /// Builds the node.
+    ///
+    /// # Errors
+    /// When the configuration is wrong, or the machine lacks something.
+    pub fn build(&self, rig: &Rig, devices: &Devices) -> Result<Node, Failure> {
+        // JSON is YAML.
+        let text = self.document(devices).to_string();
+        let blueprint = config::read(&text, "bench", KINDS).map_err(|error| error.to_string())?;
+        Ok(Node::build(rig.eal, blueprint)?)
+    }
+
+    fn document(&self, devices: &Devices) -> Value {
+        let Devices { access, core, descriptors } = devices;
+        let mut ports = Map::new();
+        for (worker, device) in access.iter().enumerate() {
+            let port = json!({
+                "device": device, "direction": "uplink", "worker": worker,
+                "descriptors": descriptors,
+            });
+            ports.insert(format!("access{worker}"), port);
+        }
+        let mut sink = json!({"device": core, "direction": "downlink", "descriptors": descriptors});
+        if self.routed {
+            sink["nextHopMac"] = json!("02:00:00:00:00:99");
+        }
+        ports.insert("core".to_owned(), sink);
+        json!({
+            "apiVersion": "weft/v1",
+            "kind": "Node",
+            "metadata": {"name": "bench"},
+            "workers": {"count": access.len(), "polling": "busy"},
+            "memory": {"packets": PACKETS},
+            "ports": ports,
+            "functions": self.functions.iter().cloned().collect::<Map<_, _>>(),
+            "users": self.user_blocks(),
+            "rules": self.rules(access.len()),
+        })
+    }
+
+    fn user_blocks(&self) -> Vec<Value> {
+        let mut first = u32::from_be_bytes([10, 0, 0, 0]);
+        let mut blocks = Vec::new();
+        for (number, Block { count, chain }) in self.users.iter().enumerate() {
+            if *count == 0 {
+                continue;
+            }
+            let address = std::net::Ipv4Addr::from_bits(first).to_string();
+            let mut block =
+                json!({"name": format!("ue{number}"), "count": count, "match": {"ipv4": address}});
+            if let Some(chain) = chain {
+                block["chain"] = json!(chain);
+            }
+            blocks.push(block);
+            first += count;
+        }
+        blocks
+    }
+
+    fn rules(&self, workers: usize) -> String {
+        let mut rules = String::new();
+        let chains = self.chains.iter().filter(|(_, functions)| !functions.is_empty());
+        for (name, functions) in chains.clone() {
+            rules += &format!("chain {name} = {}\n", functions.join(" -> "));
+        }
+        for worker in 0..workers {
+            for (name, _) in chains.clone() {
+                rules += &format!("from access{worker} when chain == {name} -> {name}\n");
+            }
+            rules += &format!("from access{worker} -> core\n");
+        }
+        for (name, _) in chains {
+            rules += &format!("from {name} -> core\n");
+        }
+        rules
+    }
+}

@@ -1,0 +1,210 @@
+//! An experiment under way: rounds of trials, and what they recorded.
+//!
+//! Every round makes each trial once, so that whatever changes on the machine in
+//! the meantime changes all points alike. After each round what there is is kept,
+//! and rounds that were kept are not made again when an experiment is resumed.
+
+use thiserror::Error;
+
+use crate::Failure;
+use crate::results::{Abscissa, Better, Point, Results, Series};
+use crate::rig::{Rig, Spoilt};
+
+/// Whoever watches an experiment.
+pub trait Watch {
+    /// Whether it is to end.
+    fn is_over(&self) -> bool;
+
+    /// So many trials of so many are made; `what` is the next.
+    fn progress(&self, made: usize, of: usize, what: &str);
+
+    /// Keeps what there is.
+    ///
+    /// # Errors
+    /// When it cannot be kept, which ends the experiment.
+    fn keep(&self, results: &Results) -> Result<(), Failure>;
+}
+
+/// The watch ended the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// One place of a series, and how to get there.
+#[derive(Clone, Debug)]
+pub struct Cell<T> {
+    /// The name of its series.
+    pub series: String,
+    /// Where in it.
+    pub x: Abscissa,
+    /// What is to be measured.
+    pub what: T,
+}
+
+impl<T> Cell<T> {
+    /// A place at `x`.
+    pub fn new(series: impl Into<String>, x: impl Into<Abscissa>, what: T) -> Cell<T> {
+        Cell { series: series.into(), x: x.into(), what }
+    }
+}
+
+/// An experiment under way.
+pub struct Run<'a> {
+    /// Where trials are made.
+    pub rig: &'a Rig,
+    watch: &'a dyn Watch,
+    results: Results,
+    curves: Vec<Curve>,
+    spoilt: Spoilt,
+    conclude: Box<dyn Fn(&mut Results) + 'a>,
+}
+
+/// A series in the making.
+struct Curve {
+    series: Series,
+    places: Vec<(Abscissa, Vec<f64>)>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        rig: &'a Rig,
+        watch: &'a dyn Watch,
+        results: Results,
+        former: Option<Results>,
+        conclude: impl Fn(&mut Results) + 'a,
+    ) -> Run<'a> {
+        let curves = former.into_iter().flat_map(|former| former.series).map(Curve::resumed);
+        let (curves, conclude) = (curves.collect(), Box::new(conclude));
+        Run { rig, watch, results, curves, spoilt: Spoilt::default(), conclude }
+    }
+
+    /// Begins a series, unless it was begun before.
+    pub fn series(&mut self, name: &str, x: &str, unit: &str, better: Option<Better>) {
+        if !self.curves.iter().any(|curve| curve.series.name == name) {
+            let series = Series { better, ..Series::new(name, x, unit) };
+            self.curves.push(Curve { series, places: Vec::new() });
+        }
+    }
+
+    /// Makes rounds until each cell has so many repetitions. `trial` returns the
+    /// value of the cell and how disturbed it was (0 to 1); it may record more
+    /// values by itself.
+    ///
+    /// # Errors
+    /// [`Interrupted`], those of the trials, or when results cannot be kept.
+    pub fn rounds<T>(
+        &mut self,
+        repetitions: u32,
+        cells: &[Cell<T>],
+        mut trial: impl FnMut(&Rig, &T) -> Result<(Values, f64), Failure>,
+    ) -> Result<(), Failure> {
+        let all = repetitions as usize * cells.len();
+        let mut made = 0;
+        for round in 0..repetitions as usize {
+            for cell in cells {
+                let what = format!("{} at {}", cell.series, cell.x);
+                self.watch.progress(made, all, &what);
+                made += 1;
+                if self.count(&cell.series, &cell.x) > round {
+                    continue;
+                }
+                if self.watch.is_over() {
+                    return Err(Interrupted.into());
+                }
+                let rig = self.rig;
+                let values = self.spoilt.make(|| trial(rig, &cell.what))?;
+                self.record(&cell.series, &cell.x, values.own);
+                for (series, value) in values.others {
+                    self.record(series, &cell.x, value);
+                }
+            }
+            self.keep()?;
+        }
+        Ok(())
+    }
+
+    /// Records a repetition of a series that was begun.
+    pub fn record(&mut self, series: &str, x: &Abscissa, value: f64) {
+        let Some(curve) = self.curves.iter_mut().find(|curve| curve.series.name == series) else {
+            return;
+        };
+        match curve.places.iter_mut().find(|(at, _)| at == x) {
+            Some((_, raw)) => raw.push(value),
+            None => curve.places.push((x.clone(), vec![value])),
+        }
+    }
+
+    /// Keeps a number that is not a series.
+    pub fn derive(&mut self, name: &str, value: f64) {
+        self.results.derive(name, value);
+    }
+
+    /// Notes something that a reader must know, once.
+    pub fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.results.notes.contains(&text) {
+            self.results.notes.push(text);
+        }
+    }
+
+    /// Repetitions there are.
+    fn count(&self, series: &str, x: &Abscissa) -> usize {
+        let curve = self.curves.iter().find(|curve| curve.series.name == series);
+        let place = curve.and_then(|curve| curve.places.iter().find(|(at, _)| at == x));
+        place.map_or(0, |(_, raw)| raw.len())
+    }
+
+    /// Keeps what there is.
+    pub(crate) fn keep(&self) -> Result<(), Failure> {
+        self.watch.keep(&self.so_far(false))
+    }
+
+    /// What there is, at the end.
+    pub(crate) fn finish(self, complete: bool) -> Results {
+        self.so_far(complete)
+    }
+
+    fn so_far(&self, complete: bool) -> Results {
+        let series = self.curves.iter().filter_map(Curve::measured).collect();
+        let mut results = Results { complete, series, ..self.results.clone() };
+        results.notes.extend(self.spoilt.note());
+        (self.conclude)(&mut results);
+        results
+    }
+}
+
+/// What a trial measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    own: f64,
+    others: Vec<(&'static str, f64)>,
+}
+
+impl Values {
+    /// The value of the cell.
+    pub fn of(own: f64) -> Values {
+        Values { own, others: Vec::new() }
+    }
+
+    /// And that of another series at the same place, if there is one.
+    pub fn and(mut self, series: &'static str, value: Option<f64>) -> Values {
+        self.others.extend(value.map(|value| (series, value)));
+        self
+    }
+}
+
+impl Curve {
+    fn resumed(series: Series) -> Curve {
+        let places = series.points.iter().map(|point| (point.x.clone(), point.raw.clone()));
+        let places = places.collect();
+        Curve { series: Series { points: Vec::new(), ..series }, places }
+    }
+
+    /// The series with the points that were measured; none without any.
+    fn measured(&self) -> Option<Series> {
+        let points =
+            self.places.iter().filter_map(|(x, raw)| Point::of(x.clone(), raw.clone()).ok());
+        let points: Vec<Point> = points.collect();
+        (!points.is_empty()).then(|| Series { points, ..self.series.clone() })
+    }
+}
