@@ -1,15 +1,16 @@
 //! The bench: the instrument that says what Weft costs.
 //!
-//! An experiment offers load to a system under test, again and again, and keeps
-//! every repetition. [`statistics`] turns repetitions into means with intervals;
-//! [`search`] finds the highest load a system carries without loss, or with a
-//! stated share of it; [`results`] is the file that an experiment leaves behind,
-//! and [`machine`] says where it was made. What is read by people, the [`report`] and
-//! [`compare`], is computed from that file alone, so it can be drawn again or
-//! compared years later.
+//! An experiment ([`experiments`] has one file for each) makes trials on the [`rig`],
+//! again and again, beside [`baseline`]s where these are installed, and keeps every
+//! repetition ([`run`]). [`statistics`] turns repetitions into means with
+//! intervals; [`search`] finds the highest load a system carries without loss, or
+//! with a stated share of it; [`results`] is the file that an experiment leaves
+//! behind, and [`machine`] says where it was made. What is read by people, the
+//! [`report`] and [`compare`], is computed from that file alone, so it can be drawn
+//! again or compared years later.
 //!
-//! Nothing here knows a particular experiment, and nothing but the rig touches a
-//! packet.
+//! Only [`experiments`] knows particular experiments, and only the rig and the
+//! baselines touch a packet.
 
 #![forbid(unsafe_code)]
 

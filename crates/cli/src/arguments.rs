@@ -6,7 +6,9 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use tracing::Level;
 
-use crate::{capture, check, compare, ctl, demo, generate, replay, run, schema, show, trace};
+use crate::{
+    bench, capture, check, compare, ctl, demo, generate, replay, run, schema, show, trace,
+};
 
 /// An execution environment for the mobile user plane: ports, small functions,
 /// and the chains that each user's packets take.
@@ -31,6 +33,8 @@ pub enum Command {
     Check(check::Arguments),
     /// Send captures through the data path of a node
     Replay(replay::Arguments),
+    /// Measure: experiments with results and a report
+    Bench(bench::Arguments),
     /// Compare two runs of the bench; exit code 1 on a regression
     Compare(compare::Arguments),
     /// Send traffic at ports and account for what arrives
@@ -48,11 +52,11 @@ pub enum Command {
 }
 
 impl Command {
-    /// What is logged unless `WEFT_LOG` says otherwise. The demo and the
-    /// generator have reports of their own.
+    /// What is logged unless `WEFT_LOG` says otherwise. Demo, generator and bench
+    /// have reports of their own.
     pub fn log_level(&self) -> Level {
         match self {
-            Command::Demo(_) | Command::Generate(_) => Level::WARN,
+            Command::Demo(_) | Command::Generate(_) | Command::Bench(_) => Level::WARN,
             _ => Level::INFO,
         }
     }

@@ -21,6 +21,8 @@ enum What {
     Node,
     /// JSON schema of a profile of traffic
     Profile,
+    /// JSON schema of an experiment's parameters
+    Experiment,
     /// JSON schemas of a function's configuration and settings
     Function {
         /// Name of the function, as `weft schema functions` lists it
@@ -38,6 +40,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.what.unwrap_or(What::Node) {
         What::Node => json(&weft_node::config::schema(KINDS)),
         What::Profile => json(&weft_traffic::Profile::schema()),
+        What::Experiment => json(&weft_bench::experiments::schema()),
         What::Function { name } => json(&function(&name)?),
         What::Functions => output::print(&functions()),
     }
