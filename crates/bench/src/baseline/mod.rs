@@ -4,4 +4,5 @@
 //! A baseline that is not installed, or needs rights that we do not have, is left
 //! out, and the results say so.
 
+pub mod kernel;
 pub mod testpmd;

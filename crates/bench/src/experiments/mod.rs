@@ -10,6 +10,7 @@
 mod chain_mix;
 mod figure;
 mod function_overhead;
+mod io_environments;
 mod users;
 
 use schemars::SchemaGenerator;
@@ -19,6 +20,7 @@ use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment::of::<io_environments::IoEnvironments>(),
     Experiment::of::<function_overhead::FunctionOverhead>(),
     Experiment::of::<users::Users>(),
     Experiment::of::<chain_mix::ChainMix>(),

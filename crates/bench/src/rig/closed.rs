@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_dpdk::{pin_to_core, tsc};
-use weft_node::worker::Worker;
+use weft_node::Worker;
 
 use super::disturbance::Look;
 use super::perf::{Events, PerPacket};

@@ -10,10 +10,12 @@
 //! that this spoilt.
 
 mod burner;
+mod cable;
 pub mod capture;
 mod closed;
 mod cores;
 mod disturbance;
+pub mod environments;
 mod open;
 mod perf;
 mod sections;

@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core, tsc};
-use weft_node::Node;
 use weft_node::show::Snapshot;
-use weft_node::worker::Worker;
+use weft_node::{Node, Worker};
 use weft_traffic::{
     Direction, Endpoints, Expected, Load, Rate, Receiver, Selection, Sizes, Source, Stream,
     Template,
@@ -220,6 +219,17 @@ impl Ends {
     }
 }
 
+impl Rig {
+    /// Sends an offer from one far end to the other.
+    ///
+    /// # Errors
+    /// When the machine has one core only, or no packets can be made.
+    pub fn offer(&self, ends: &mut Ends, offer: &Offer) -> Result<Arrivals, Failure> {
+        let core = self.cores.traffic()?;
+        self.on_core(core, || ends.run(offer, core))
+    }
+}
+
 impl<'r> OpenLoop<'r> {
     /// A node between two memory rings, with a generator and a receiver at their
     /// far ends.
@@ -270,8 +280,7 @@ impl<'r> OpenLoop<'r> {
                 round.run(worker, &done);
                 Ok::<_, std::io::Error>(())
             });
-            let traffic = cores.traffic().map_err(Failure::from);
-            let arrivals = traffic.and_then(|core| rig.on_core(core, || ends.run(offer, core)));
+            let arrivals = rig.offer(ends, offer);
             done.store(true, Ordering::Release);
             system.join().map_err(|_| "the measured thread panicked")??;
             arrivals

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use weft_dpdk::{Pool, Port, PortOptions, TxQueue, tsc};
-use weft_node::worker::Worker;
+use weft_node::Worker;
 use weft_traffic::{Load, Rate, Source};
 
 use super::closed::{Cost, WARM_UP};

@@ -1,0 +1,211 @@
+//! `io-environments`: a simple forwarder over each kind of I/O.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weft_traffic::Rate;
+
+use super::figure::{figure, mpps, paper};
+use crate::Failure;
+use crate::baseline::kernel::{self, Routers};
+use crate::baseline::testpmd;
+use crate::experiment::Study;
+use crate::results::{Axis, Better, FigureKind, Results};
+use crate::rig::capture::Content;
+use crate::rig::environments::{Environment, Opened};
+use crate::rig::{Ends, Offer, Rig, Setup, USERS, uplink};
+use crate::run::{Cell, Run, Values};
+
+const MEMORY: &str = "weft, memory";
+const TESTPMD: &str = "dpdk-testpmd macswap, memory";
+const KERNEL: &str = "Linux kernel, veth";
+const X: &str = "frame bytes";
+const PEAK: &str = "the prototype's peak";
+
+/// See [`Study::VARIES`].
+pub struct IoEnvironments;
+
+/// Parameters of `io-environments`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Repetitions of each size with each kind of I/O.
+    #[schemars(range(min = 1))]
+    repetitions: u32,
+    /// Seconds of each.
+    seconds: f64,
+    /// Bytes of frames with their checksum.
+    #[schemars(inner(range(min = 64, max = 1518)))]
+    frame_bytes: Vec<usize>,
+}
+
+/// What forwards.
+enum System<'r> {
+    /// A node on the capture without end.
+    Memory,
+    /// testpmd on the same.
+    Testpmd,
+    /// A node between interfaces of the kernel.
+    Weft(Opened<'r>),
+    /// The kernel.
+    Kernel { ends: Ends, _routers: Routers },
+}
+
+impl Study for IoEnvironments {
+    const NAME: &'static str = "io-environments";
+    const TITLE: &'static str = "A simple forwarder over each kind of I/O";
+    const VARIES: &'static str = "size of packets, over each kind of I/O";
+    const PAPER: &'static str = "Pinczel et al., fig. 2";
+    const FILE: &'static str = include_str!("../../../../experiments/io-environments.yaml");
+    type Parameters = Parameters;
+
+    fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
+        let length = Duration::from_secs_f64(parameters.seconds);
+        let mut systems = systems(run);
+        for (name, _) in &systems {
+            run.series(name, X, "Mpps", Some(Better::Higher));
+        }
+        let mut cells = Vec::new();
+        for &bytes in &parameters.frame_bytes {
+            let of = |(index, (name, _)): (usize, &(&str, System<'_>))| {
+                Cell::new(*name, bytes as f64, (index, bytes))
+            };
+            cells.extend(systems.iter().enumerate().map(of));
+        }
+        let mut limited = Vec::new();
+        run.rounds(parameters.repetitions, &cells, |rig, &(index, bytes)| {
+            let (name, system) = &mut systems[index];
+            let trial = Trial { rig, bytes, length };
+            let (mpps, disturbance, is_limited) = trial.make(system)?;
+            if is_limited && !limited.contains(name) {
+                limited.push(*name);
+            }
+            Ok((Values::of(mpps), disturbance))
+        })?;
+        for name in limited {
+            run.note(format!(
+                "{name}: limited by the generator at some sizes; the system can do more."
+            ));
+        }
+        Ok(())
+    }
+
+    fn conclude(_: &Parameters, results: &mut Results) {
+        let at_64 = |name: &str| results.series(name).and_then(|series| series.mean_at(64));
+        let mut known = vec![("memory", MEMORY), ("testpmd", TESTPMD), ("kernel", KERNEL)];
+        known.extend(Environment::ALL.map(|one| (one.key(), one.name())));
+        let found: Vec<_> =
+            known.iter().filter_map(|(key, name)| Some((*key, at_64(name)?))).collect();
+        let of = |key: &str| found.iter().find(|(known, _)| *known == key).map(|(_, mpps)| *mpps);
+        let (memory, peer) = (of("memory"), of("testpmd"));
+        for (key, mpps) in &found {
+            results.derive(format!("mpps_64_{key}"), *mpps);
+        }
+        if let (Some(memory), Some(peer)) = (memory, peer) {
+            results.derive("cycles_64_weft_over_testpmd", peer / memory);
+        }
+        if let Some(memory) = memory {
+            let beside = peer.map_or_else(String::new, |peer| {
+                format!(", {:.2} times the cycles of testpmd", peer / memory)
+            });
+            results.says = format!(
+                "With packets of 64 bytes in memory one core forwards {memory:.1} Mpps{beside}; \
+                 the paper's fastest prototype reached 10 Mpps."
+            );
+        }
+        let source = "Pinczel et al., §III: netmap, 64 B, up to 10 Mpps";
+        results.paper = vec![paper(PEAK, 10.0, source)];
+        let names: Vec<&str> = known.iter().map(|(_, name)| *name).collect();
+        let throughput =
+            figure("throughput", "Packet rate by kind of I/O", FigureKind::Lines, names)
+                .caption(
+                    "As fig. 2 of Pinczel et al.: a forwarder that rewrites Ethernet addresses. In \
+                 memory, the rate is that of the time-stamp counter divided by the cycles of a \
+                 packet; over interfaces of the kernel it is what arrives while as much is sent \
+                 as one core can.",
+                )
+                .axes(Axis::linear("Frame size", "B"), Axis::log("Packet rate", "Mpps"))
+                .baselines([TESTPMD, KERNEL])
+                .paper([PEAK]);
+        results.figures = throughput.of(results).into_iter().collect();
+    }
+}
+
+/// All that can be measured here; what cannot is noted.
+fn systems<'r>(run: &mut Run<'r>) -> Vec<(&'static str, System<'r>)> {
+    let rig = run.rig;
+    let mut systems = vec![(MEMORY, System::Memory)];
+    match testpmd::is_installed() {
+        true => systems.push((TESTPMD, System::Testpmd)),
+        false => run.note(testpmd::MISSING),
+    }
+    if let Err(missing) = rig.cores.traffic() {
+        run.note(format!("Interfaces of the kernel: not measured, {missing}."));
+        return systems;
+    }
+    if let Some(lacking) = kernel::lacking() {
+        run.note(lacking);
+        return systems;
+    }
+    for environment in Environment::ALL {
+        match environment.open(rig, &forwarder()) {
+            Ok(opened) => systems.push((environment.name(), System::Weft(opened))),
+            Err(error) => run.note(format!("{}: not measured: {error}", environment.name())),
+        }
+    }
+    match kernel_router(rig) {
+        Ok(system) => systems.push((KERNEL, system)),
+        Err(error) => run.note(format!("{KERNEL}: not measured: {error}")),
+    }
+    systems
+}
+
+fn forwarder() -> Setup {
+    Setup::forwarding(USERS).routed()
+}
+
+fn kernel_router<'r>(rig: &Rig) -> Result<System<'r>, Failure> {
+    let routers = Routers::new(1, rig.cores.system)?;
+    let ends = Ends::open(rig, &routers.ends(rig), 1024)?;
+    Ok(System::Kernel { ends, _routers: routers })
+}
+
+/// One measurement.
+struct Trial<'r> {
+    rig: &'r Rig,
+    bytes: usize,
+    length: Duration,
+}
+
+impl Trial<'_> {
+    /// Mpps, how disturbed it was, and whether the generator was the limit.
+    fn make(&self, system: &mut System<'_>) -> Result<(f64, f64, bool), Failure> {
+        let capture = || self.rig.capture(Content::of(USERS, self.bytes));
+        let load = uplink(USERS, self.bytes, Rate::Unlimited);
+        let mut offer = Offer { load, duration: self.length };
+        let (arrivals, disturbance) = match system {
+            System::Memory => {
+                let (cost, disturbance) = self.rig.cost(&forwarder(), &capture()?, self.length)?;
+                return Ok((mpps(cost.cycles), disturbance, false));
+            }
+            System::Testpmd => {
+                let mode = testpmd::Mode::MacSwap;
+                let (cycles, disturbance) =
+                    testpmd::cycles(self.rig, mode, &capture()?, self.length)?;
+                return Ok((mpps(cycles), disturbance, false));
+            }
+            System::Weft(opened) => {
+                let ((arrivals, _), disturbance) = opened.open_loop.offer(&offer)?;
+                (arrivals, disturbance)
+            }
+            System::Kernel { ends, .. } => {
+                Routers::address(&mut offer.load);
+                let arrivals = self.rig.offer(ends, &offer)?;
+                let disturbance = arrivals.disturbance;
+                (arrivals, disturbance)
+            }
+        };
+        Ok((arrivals.goodput() / 1e6, disturbance, arrivals.is_limited_by_generator()))
+    }
+}

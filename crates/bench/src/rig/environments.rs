@@ -1,0 +1,83 @@
+//! Nodes between interfaces of the kernel.
+
+use super::cable::Cable;
+use super::{Devices, FarDevices, OpenLoop, Rig, Setup};
+use crate::Failure;
+use crate::baseline::kernel::AF_PACKET_RING;
+
+/// How a node's ports reach the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Environment {
+    /// AF_PACKET sockets on veth interfaces.
+    AfPacket,
+    /// AF_XDP sockets on veth interfaces.
+    AfXdp,
+    /// TAP interfaces.
+    Tap,
+}
+
+/// A node and its interfaces, which go with it.
+pub struct Opened<'r> {
+    /// The node with its traffic.
+    pub open_loop: OpenLoop<'r>,
+    _cables: Vec<Cable>,
+}
+
+impl Environment {
+    /// All of them.
+    pub const ALL: [Environment; 3] = [Environment::AfPacket, Environment::AfXdp, Environment::Tap];
+
+    /// What a series of it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Environment::AfPacket => "weft, AF_PACKET on veth",
+            Environment::AfXdp => "weft, AF_XDP on veth",
+            Environment::Tap => "weft, TAP",
+        }
+    }
+
+    /// What derived numbers call it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Environment::AfPacket => "af_packet",
+            Environment::AfXdp => "af_xdp",
+            Environment::Tap => "tap",
+        }
+    }
+
+    /// A node with ports of this kind, and traffic on AF_PACKET at the other ends.
+    ///
+    /// # Errors
+    /// When the machine lacks something.
+    pub fn open<'r>(self, rig: &'r Rig, setup: &Setup) -> Result<Opened<'r>, Failure> {
+        let mut cables = Vec::new();
+        let (access_near, access_far) = self.port(rig, &mut cables)?;
+        let (core_near, core_far) = self.port(rig, &mut cables)?;
+        let near = Devices { access: vec![access_near], core: core_near, descriptors: 1024 };
+        let far = FarDevices { access: access_far, core: core_far };
+        let open_loop = OpenLoop::between(rig, setup, &near, &far)?;
+        Ok(Opened { open_loop, _cables: cables })
+    }
+
+    /// The devices at the node's and at the traffic's end of one port.
+    fn port(self, rig: &Rig, cables: &mut Vec<Cable>) -> Result<(String, String), Failure> {
+        let serial = rig.serial();
+        if self == Environment::Tap {
+            let interface = format!("wt{}-{serial}", std::process::id());
+            let near = format!("net_tap{serial},iface={interface}");
+            return Ok((near, af_packet(rig, &interface)));
+        }
+        let cable = Cable::lay(rig)?;
+        let near = match self {
+            Environment::AfXdp => format!("net_af_xdp{serial},iface={}", cable.near),
+            _ => af_packet(rig, &cable.near),
+        };
+        let far = af_packet(rig, &cable.far);
+        cables.push(cable);
+        Ok((near, far))
+    }
+}
+
+fn af_packet(rig: &Rig, interface: &str) -> String {
+    format!("net_af_packet{},iface={interface},{AF_PACKET_RING}", rig.serial())
+}
