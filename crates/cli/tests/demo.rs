@@ -23,15 +23,19 @@ fn demo(launcher: &[&str], words: &[&str]) -> Output {
 /// Runs `weft demo` for a second, expects that all its checks pass, and returns
 /// what it wrote as JSON.
 fn passing(name: &str, launcher: &[&str], words: &[&str]) -> Value {
-    let file = scratch(name);
-    let path = file.to_str().expect("a path in UTF-8");
-    let output = demo(launcher, &[&["--seconds", "1", "--json", path], words].concat());
+    let (file, page) = (scratch(name), scratch(&format!("{name}-page")));
+    let paths = [&file, &page].map(|path| path.to_str().expect("a path in UTF-8"));
+    let files = ["--seconds", "1", "--json", paths[0], "--html", paths[1]];
+    let output = demo(launcher, &[&files, words].concat());
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}\n{errors}");
     let verdicts = text.lines().filter(|line| line.starts_with("ok ")).count();
     let report: Value = serde_json::from_slice(&fs::read(&file).expect("a report")).expect("JSON");
-    fs::remove_file(&file).expect("the report is ours");
+    let html = fs::read_to_string(&page).expect("a page");
+    assert!(html.starts_with("<!DOCTYPE html>") && html.matches("<svg").count() >= 3);
+    assert!(text.trim_end().ends_with(&format!("report: {}", paths[1])), "{text}");
+    fs::remove_file(&file).and_then(|()| fs::remove_file(&page)).expect("the reports are ours");
     let checks = report["checks"].as_array().expect("checks");
     assert_eq!((verdicts, report["passed"].as_bool()), (checks.len(), Some(true)), "{text}");
     assert!(checks.len() >= 7 && checks.iter().all(|check| check["passed"] == true), "{text}");

@@ -3,15 +3,22 @@
 //!
 //! Paper values are those that the papers' texts and tables state (Pinczel et al.,
 //! *Towards High Performance Packet Processing for 5G*; Hahn et al., *Compound
-//! Chained Network Functions*; and the measurement of service chains over SR-IOV).
+//! Chained Network Functions*; Bauer et al., *Intra-node Resource Isolation for SFC with
+//! SR-IOV*).
 //! Their absolute figures come from their hardware; what must carry over is the
 //! shape.
 
 mod chain_mix;
+mod chain_throughput;
+mod chains;
 mod figure;
+mod function_mix;
 mod function_overhead;
 mod io_environments;
+mod overload;
+mod size_sweep;
 mod users;
+mod working_set;
 
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
@@ -24,6 +31,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<function_overhead::FunctionOverhead>(),
     Experiment::of::<users::Users>(),
     Experiment::of::<chain_mix::ChainMix>(),
+    Experiment::of::<chain_throughput::ChainThroughput>(),
+    Experiment::of::<overload::Overload>(),
+    Experiment::of::<working_set::WorkingSet>(),
+    Experiment::of::<function_mix::FunctionMix>(),
+    Experiment::of::<size_sweep::SizeSweep>(),
 ];
 
 /// The experiment of that name.

@@ -1,10 +1,9 @@
 //! The rig: trials of a node, and of what it is compared with.
 //!
-//! There are two kinds of trial. In a [closed](closed) one a worker always finds
+//! There are two kinds of trial. In a [closed] one a worker always finds
 //! packets, and the question is what one costs; nothing else runs. In an
-//! [open](open) one a generator on a core of its own sends at a set rate whatever
-//! happens, and a receiver beside it says what came of every packet (000 in
-//! `docs/architecture.md` measures so, and RFC 2544 §26).
+//! [open] one a generator on a core of its own sends at a set rate whatever
+//! happens, and a receiver beside it says what came of every packet (RFC 2544 §26).
 //!
 //! A machine that is shared takes cores away; [`disturbance`] finds the trials
 //! that this spoilt.

@@ -15,6 +15,7 @@ mod check;
 mod drive;
 mod end;
 mod number;
+mod page;
 mod print;
 mod progress;
 mod report;
@@ -25,6 +26,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::value_parser;
+use weft_bench::results::write_whole;
+use weft_dpdk::Eal;
 
 use crate::failure::Failure;
 use crate::{environment, output};
@@ -47,6 +50,9 @@ pub struct Arguments {
     /// Write the report to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the report to this file, as a page for a browser
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    html: PathBuf,
 }
 
 /// Runs the demo and prints its report.
@@ -57,8 +63,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let duration = Duration::from_secs(arguments.seconds);
     let course = Course { duration, threads: cores > 1 };
-    let report = report(arguments.users, arguments.rate, &course)?;
+    let (eal, report) = report(arguments.users, arguments.rate, &course)?;
     output::print(&print::text(&report))?;
+    let page = page::html(eal, &report).map_err(Failure::broken)?;
+    write_whole(&arguments.html, page.as_bytes()).map_err(Failure::broken)?;
+    output::line(&format!("\nreport: {}", arguments.html.display()))?;
     if let Some(path) = &arguments.json {
         let written = std::fs::write(path, report.json());
         written.map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
@@ -72,11 +81,15 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// Runs the demo with so many users and packets per second.
-fn report(users: u32, rate: Option<u64>, course: &Course) -> Result<Report, Failure> {
+fn report(
+    users: u32,
+    rate: Option<u64>,
+    course: &Course,
+) -> Result<(&'static Eal, Report), Failure> {
     let example = scene::example()?;
     let eal = environment::start(&example, run::PACKETS + calibrate::PACKETS)?;
     let rate = rate.map_or_else(|| calibrate::rate(eal, course.threads), Ok)?;
     let scene = Scene::new(example, users, rate);
     let outcome = run::run(eal, &scene, course)?;
-    Ok(Report::new(eal, &scene, course, &outcome))
+    Ok((eal, Report::new(eal, &scene, course, &outcome)))
 }

@@ -1,0 +1,182 @@
+//! `chain-throughput`: what longer chains carry.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weft_dpdk::tsc;
+use weft_traffic::Rate;
+
+use super::chains::synthetic_chain;
+use super::figure::figure;
+use crate::Failure;
+use crate::baseline::kernel::{self, Routers};
+use crate::experiment::Study;
+use crate::results::{Axis, Better, FigureKind, Results};
+use crate::rig::capture::Content;
+use crate::rig::{Ends, Offer, OpenLoop, Rig, USERS, uplink};
+use crate::run::{Cell, Run, Values};
+use crate::search::{Goal, MultipleLossRatioSearch};
+
+const X: &str = "functions";
+const NDR: &str = "weft call, no loss (NDR)";
+const PDR: &str = "weft call, 0.5 % loss (PDR)";
+const LINKS: &str = "Linux kernel, routers linked by veth";
+/// Packets that the queue at the entry holds.
+const DESCRIPTORS: u16 = 1024;
+/// Trials by which a rate is judged.
+const TRIALS: u32 = 5;
+
+/// See [`Study::VARIES`].
+pub struct ChainThroughput;
+
+/// Parameters of `chain-throughput`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Searches for each length.
+    #[schemars(range(min = 1))]
+    repetitions: u32,
+    /// Seconds of each trial of a search; five judge a rate.
+    seconds: f64,
+    /// Seconds after which a search ends.
+    search_seconds: f64,
+    /// Width at which a search ends, as a share of the rate.
+    width: f64,
+    /// Functions in a chain.
+    #[schemars(inner(range(min = 1, max = 16)))]
+    lengths: Vec<usize>,
+    /// Cycles that each function spends on a packet.
+    cycles: u32,
+}
+
+/// What is measured.
+enum System<'r> {
+    /// A chain in a node, and what it can carry by the cost of a packet.
+    Weft { chain: OpenLoop<'r>, limit: f64 },
+    /// Routers of the kernel.
+    Kernel { ends: Ends, _routers: Routers },
+}
+
+impl Study for ChainThroughput {
+    const NAME: &'static str = "chain-throughput";
+    const TITLE: &'static str = "What longer chains carry";
+    const VARIES: &'static str = "functions in a chain, 1 to 5";
+    const PAPER: &'static str = "Bauer et al., fig. 3a";
+    const FILE: &'static str = include_str!("../../../../experiments/chain-throughput.yaml");
+    type Parameters = Parameters;
+
+    fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
+        for name in [NDR, PDR, LINKS] {
+            run.series(name, X, "Mpps", Some(Better::Higher));
+        }
+        let cells = systems(parameters, run)?;
+        let limited = RefCell::new(false);
+        run.rounds(parameters.repetitions, &cells, |rig, system| {
+            match &mut *system.borrow_mut() {
+                System::Weft { chain, limit } => parameters.search(chain, *limit),
+                System::Kernel { ends, .. } => {
+                    let (mpps, disturbance, is_limited) = parameters.saturate(rig, ends)?;
+                    *limited.borrow_mut() |= is_limited;
+                    Ok((Values::of(mpps), disturbance))
+                }
+            }
+        })?;
+        if limited.into_inner() {
+            run.note(format!("{LINKS}: limited by the generator at some lengths."));
+        }
+        Ok(())
+    }
+
+    fn conclude(_: &Parameters, results: &mut Results) {
+        if let Some(series) = results.series(NDR)
+            && let [first, .., last] = &series.points[..]
+        {
+            results.says = format!(
+                "Without loss, a chain of {} carries {:.2} Mpps and one of {} {:.2} Mpps.",
+                first.x, first.mean, last.x, last.mean
+            );
+        }
+        let throughput = figure(
+            "throughput",
+            "Throughput by length of chain",
+            FigureKind::Lines,
+            [NDR, PDR, LINKS],
+        )
+        .caption(
+            "As fig. 3a of the paper: chains of synthetic functions. Searched for by \
+                     multiple loss ratio search (RFC 9971); the kernel's routers are given as \
+                     much as one core sends.",
+        )
+        .axes(Axis::linear("Functions", ""), Axis::log("Throughput", "Mpps"))
+        .baselines([LINKS]);
+        results.figures = throughput.of(results).into_iter().collect();
+    }
+}
+
+type Cells<'r> = Vec<Cell<RefCell<System<'r>>>>;
+
+fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, Failure> {
+    let rig = run.rig;
+    rig.cores.traffic()?;
+    let capture = rig.capture(Content::of(USERS, 64))?;
+    let lacking = kernel::lacking();
+    lacking.into_iter().for_each(|lacking| run.note(lacking));
+    let mut cells = Vec::new();
+    for &length in &parameters.lengths {
+        let setup = synthetic_chain(length, parameters.cycles);
+        let (cost, _) = rig.cost(&setup, &capture, Duration::from_millis(200))?;
+        let limit = tsc::hz() as f64 / cost.cycles;
+        let chain = OpenLoop::rings(rig, &setup, DESCRIPTORS)?;
+        cells.push(Cell::new(NDR, length as f64, RefCell::new(System::Weft { chain, limit })));
+        if lacking.is_some() {
+            continue;
+        }
+        match routers(rig, length) {
+            Ok(system) => cells.push(Cell::new(LINKS, length as f64, RefCell::new(system))),
+            Err(error) => run.note(format!("{LINKS}: not measured: {error}")),
+        }
+    }
+    Ok(cells)
+}
+
+fn routers<'r>(rig: &Rig, length: usize) -> Result<System<'r>, Failure> {
+    let routers = Routers::new(length, rig.cores.system)?;
+    let ends = Ends::open(rig, &routers.ends(rig), DESCRIPTORS)?;
+    Ok(System::Kernel { ends, _routers: routers })
+}
+
+impl Parameters {
+    /// The rates without loss and with half a percent.
+    fn search(&self, chain: &mut OpenLoop<'_>, limit: f64) -> Result<(Values, f64), Failure> {
+        let goal = |goal: Goal| Goal {
+            width: self.width,
+            sum: Duration::from_secs_f64(self.seconds) * TRIALS,
+            ..goal.scaled(self.seconds)
+        };
+        let search = MultipleLossRatioSearch {
+            least: limit * 0.1,
+            most: limit * 1.2,
+            goals: vec![goal(Goal::ndr()), goal(Goal::pdr())],
+            limit: Duration::from_secs_f64(self.search_seconds),
+        };
+        let outcome = search.run(chain)?;
+        let found = |index: usize| {
+            let found = outcome.found.get(index)?;
+            Some(found.conditional_throughput.or(found.lower)? / 1e6)
+        };
+        // A search verifies loss by itself: what disturbs a trial does not spoil it.
+        Ok((Values::of(found(0).unwrap_or(0.0)).and(PDR, found(1)), 0.0))
+    }
+
+    /// What comes through routers that are given all that one core sends.
+    fn saturate(&self, rig: &Rig, ends: &mut Ends) -> Result<(f64, f64, bool), Failure> {
+        let mut load = uplink(USERS, 64, Rate::Unlimited);
+        Routers::address(&mut load);
+        let duration = Duration::from_secs_f64(self.seconds) * TRIALS;
+        let arrivals = rig.offer(ends, &Offer { load, duration })?;
+        let limited = arrivals.is_limited_by_generator();
+        Ok((arrivals.goodput() / 1e6, arrivals.disturbance, limited))
+    }
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# `weft bench`: results that fit their schema, a report, what is left after Ctrl-C,
+# and one clear line for what cannot be done. Nothing here depends on speed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Parameters with which an experiment takes a second or two.
+cat >"$work/tiny.yaml" <<'YAML'
+apiVersion: weft/v1
+kind: Experiment
+metadata: {name: function-overhead}
+quick: &tiny
+  repetitions: 3
+  seconds: 0.02
+  users: 50
+  frameBytes: 128
+  components: [{name: counter, function: counter}]
+full: *tiny
+papers: *tiny
+YAML
+# With these it would take hours.
+sed 's/repetitions: 3/repetitions: 1000000/' "$work/tiny.yaml" >"$work/endless.yaml"
+
+# bench ARGUMENTS...
+bench() {
+    timeout 120 "$WEFT" bench "$@"
+}
+
+# one_line STATUS PATTERN ARGUMENTS...: that exit code, and one line on standard
+# error, which matches.
+one_line() {
+    local status=$1 pattern=$2 got
+    shift 2
+    timeout 60 "$@" >"$work/out" 2>"$work/err"
+    got=$?
+    cat "$work/err"
+    [ "$got" -eq "$status" ] && [ "$(wc -l <"$work/err")" -eq 1 ] && grep -qE "$pattern" "$work/err"
+}
+
+results_are_valid() {
+    bench function-overhead --file "$work/tiny.yaml" --out "$work/a" || return 1
+    python3 - "$work/a/function-overhead/results.json" <<'PY'
+import json, math, sys
+results = json.load(open(sys.argv[1]))
+assert results["schema"] == "weft/results/v1" and results["complete"], results["schema"]
+assert results["experiment"] == "function-overhead"
+assert results["parameters"]["users"] == 50 and results["machine"]["kernel"]
+for series in results["series"]:
+    for point in series["points"]:
+        raw = point["raw"]
+        assert point["n"] == len(raw) and raw, point
+        assert math.isclose(point["mean"], sum(raw) / len(raw)), point
+        low, high = point["ci95"] or [point["mean"]] * 2
+        assert low <= point["mean"] <= high, point
+cycles = next(series for series in results["series"] if series["name"] == "weft, cycles")
+assert [point["n"] for point in cycles["points"]] == [3, 3], cycles
+derived = results["derived"]
+assert {"cycles_base", "cycles_full", "cycles_per_component"} <= derived.keys(), derived
+assert derived["cycles_base"] == cycles["points"][0]["mean"], derived
+PY
+}
+
+report_is_there() {
+    local page=$work/a/report.html
+    [ "$(grep -c '<svg' "$page")" -ge 1 ] && ! grep -q 'src="http' "$page" &&
+        ls "$work"/a/function-overhead/{results.csv,rate.svg,cycles.svg} &&
+        [ "$(readlink "$work/a/results.json")" = function-overhead/results.json ]
+}
+
+# At Ctrl-C what was measured is kept, with a report, and can be gone on with.
+interrupted() {
+    local bench tries=0
+    "$WEFT" bench function-overhead --file "$work/endless.yaml" --out "$work/b" \
+        >"$work/out" 2>"$work/err" &
+    bench=$!
+    until grep -q '"mean"' "$work/b/function-overhead/results.json" 2>/dev/null; do
+        sleep 0.2
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || { kill "$bench"; echo "nothing was measured"; return 1; }
+    done
+    kill -INT "$bench"
+    wait "$bench" || { cat "$work/err"; return 1; }
+    grep -q 'interrupted' "$work/err" && [ -s "$work/b/report.html" ] &&
+        grep -q '"complete": false' "$work/b/function-overhead/results.json"
+}
+
+resumed() {
+    bench function-overhead --file "$work/tiny.yaml" --out "$work/a" --resume || return 1
+    python3 - "$work/a/function-overhead/results.json" <<'PY'
+import json, sys
+results = json.load(open(sys.argv[1]))
+assert results["complete"], "not complete"
+counts = {point["n"] for series in results["series"] for point in series["points"]}
+assert counts == {3}, f"repetitions were made again: {counts}"
+PY
+}
+
+# Where the disk is full, as `/dev/full` says of any file on it.
+full_disk() {
+    local disk=$work/disk status
+    mkdir -p "$disk"
+    mount -t tmpfs -o size=4k none "$disk" 2>/dev/null || return 77
+    dd if=/dev/zero of="$disk/filler" bs=4k count=4 2>/dev/null
+    one_line 1 'cannot write .*results.json' \
+        "$WEFT" bench function-overhead --file "$work/tiny.yaml" --out "$disk/results"
+    status=$?
+    umount "$disk"
+    return $status
+}
+
+# A build that takes twice the time on purpose is a regression, on any machine.
+slowed_down() {
+    sed 's/repetitions: 3/repetitions: 10/' "$work/tiny.yaml" >"$work/more.yaml"
+    bench function-overhead --file "$work/more.yaml" --out "$work/plain" &&
+        bench function-overhead --file "$work/more.yaml" --out "$work/slow" --slow-down 100 ||
+        return 1
+    "$WEFT" compare "$work/plain" "$work/slow" >"$work/out" 2>&1
+    [ $? -eq 1 ] && grep -q regression "$work/out"
+}
+
+check "function-overhead gives valid results" results_are_valid
+check "a report stands beside them" report_is_there
+check "a completed run is not made again" resumed
+check "what was measured until Ctrl-C is kept" interrupted
+check "a slower build is a regression" slowed_down
+check "the experiments are listed" grep -qE '^users +' <("$WEFT" bench list)
+check "an unknown experiment, with a hint" \
+    one_line 2 '^weft: no experiment user \(did you mean users\?\)$' "$WEFT" bench user
+sed 's/users: 50/user: 50/' "$work/tiny.yaml" >"$work/wrong.yaml"
+check "a mistake in a file, at its place" \
+    one_line 2 'wrong\.yaml:7:3: ' "$WEFT" bench function-overhead --file "$work/wrong.yaml" --out "$work/c"
+check "a file of another experiment" \
+    one_line 2 'tiny\.yaml:3:18: .*function-overhead' "$WEFT" bench users --file "$work/tiny.yaml" --out "$work/c"
+check "a missing core" \
+    one_line 1 'two processor cores are needed' taskset -c 0 "$WEFT" bench overload --out "$work/d"
+echo "not a result" >"$work/not-ours.json"
+check "a file that is not ours" \
+    one_line 2 'not-ours\.json is not a results file' "$WEFT" compare "$work/not-ours.json" "$work/a"
+full_disk >"$work/full" 2>&1
+case $? in
+0) pass "a full disk" ;;
+77) skip "a full disk" "no file system of our own without root" ;;
+*) fail "a full disk" "$(tail -n 5 "$work/full")" ;;
+esac
+close_report
