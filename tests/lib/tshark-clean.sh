@@ -14,10 +14,11 @@ usage() {
     exit 2
 }
 
-# The payload of TCP and UDP is ours, not DNS or TLS: no dissector may judge it.
+# The payload of TCP and UDP is ours, not DNS or TLS: no dissector may judge it
+# but that of GTP-U, which is the node's, from whatever dynamic port it comes.
 settings=(
     -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE
-    -d "udp.port==0-65535,data" -d "tcp.port==0-65535,data"
+    -d "udp.port==0-2151,data" -d "udp.port==2153-49151,data" -d "tcp.port==0-65535,data"
 )
 bad='_ws.malformed || _ws.expert.severity == "Error"
     || ip.checksum.status == "Bad" || icmp.checksum.status == "Bad" || icmpv6.checksum.status == "Bad"

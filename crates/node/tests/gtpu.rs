@@ -398,3 +398,30 @@ fn nothing_is_said_outside_of_the_tunnel() {
     assert_eq!(rig.drops("ttl_exceeded"), 1);
     assert!(rig.receive(0).is_empty() && rig.receive(1).is_empty());
 }
+
+/// Over IPv6 nobody cuts: the sender learns what is left of the MTU inside the
+/// tunnel.
+#[test]
+fn a_packet_too_long_for_its_tunnel_is_told_the_mtu_inside() {
+    let yaml = UPF
+        .replace("[10.0.0.254/24]", "[10.0.0.254/24, '2001:db8::fe/64']")
+        .replace("{10.0.0.1: 02:00:00:00:01:01}", "{'2001:db8::1': 02:00:00:00:01:01}")
+        .replace("peer: 10.0.0.1, local: 10.0.0.254", "peer: '2001:db8::1', local: '2001:db8::fe'");
+    let mut rig = Rig::new(&yaml);
+    let node = MacAddress([2, 0, 0, 0, 0, 2]);
+    rig.send(1, &[udp_to(node, HOST, [10, 45, 0, 1], 64, &[7; 1436 - 28])]);
+    assert_eq!(rig.receive(0).iter().map(Vec::len).collect::<Vec<_>>(), [1514]);
+    let mut frame = udp_to(node, HOST, [10, 45, 0, 1], 64, &[7; 1436 - 27]);
+    let mut ip = ipv4::Packet::new_checked(&mut frame[14..]).unwrap();
+    ip.set_dont_fragment(true);
+    ip.fill_checksum();
+    rig.send(1, &[frame]);
+    assert_eq!(rig.drops("packet_too_big"), 1);
+    let told = rig.receive(1);
+    let icmp = ipv4::Packet::new_checked(&told[0][14..]).unwrap();
+    // Fragmentation needed and DF set (RFC 792), with the MTU (RFC 1191 §4).
+    assert_eq!(icmp.payload()[..2], [3, 4]);
+    assert_eq!(icmp.payload()[6..8], 1436_u16.to_be_bytes());
+    // What it is about is the sender's packet.
+    assert_eq!(icmp.payload()[8 + 12..8 + 16], HOST);
+}

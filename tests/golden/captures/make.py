@@ -16,6 +16,7 @@ from recipes import (
     bursts,
     downlink_mix,
     fragments,
+    gtpu,
     ipv4_mix,
     ipv6_mix,
     malformed,
@@ -33,6 +34,7 @@ RECIPES = {
     "downlink-mix": downlink_mix,
     "bursts": bursts,
     "neighbours": neighbours,
+    "gtpu": gtpu,
 }
 
 

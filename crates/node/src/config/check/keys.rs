@@ -174,7 +174,7 @@ impl Reader<'_, '_, '_> {
         let path = self.path("teid");
         if first == 0 {
             let mistake = self.source.wrong(&path, "0 is not the TEID of a tunnel");
-            mistake.hint("TEIDs begin with 1 (TS 29.281 §5.1)");
+            mistake.hint("TS 29.281 §5.1; they begin with 1");
         } else if first.checked_add(self.users.count.max(1) - 1).is_none() {
             self.overflow(&path, first, u32::MAX);
         }

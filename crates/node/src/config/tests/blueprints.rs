@@ -115,6 +115,21 @@ fn flows_and_ports_are_keys() {
 }
 
 #[test]
+fn teids_are_keys_in_a_network_of_their_own() {
+    let text = edited(
+        "core: {device: ring:core, direction: downlink, network: internet, worker: 1}",
+        "core: {device: ring:core, direction: downlink, network: office, worker: 1}",
+    );
+    let teid = "network: office\n      ipv4: 10.0.0.1\n      teid: 0x1000\n      \
+                teidNetwork: internet";
+    let blueprint = plan(&text.replace("vlan: {port: access, id: 100}", teid));
+    let ipv4 = UserKey::Ipv4 { network: 1, first: Ipv4Addr::new(10, 0, 0, 1) };
+    let teid = UserKey::Teid { network: 0, first: 0x1000 };
+    assert_eq!(blueprint.users[1].keys, [ipv4, teid]);
+    assert_eq!(teid.nth(5), UserKey::Teid { network: 0, first: 0x1005 });
+}
+
+#[test]
 fn dedicated_bearers_keep_their_order_and_settings() {
     let text = edited("{scope: user}", "{scope: bearer}").replace(
         "    functions: {police: {rate: 20 Mbit/s}}",

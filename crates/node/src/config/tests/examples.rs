@@ -51,6 +51,11 @@ fn they_say_what_they_mean() {
     assert_eq!(gateway.classes().len(), 3);
     let wire = plan("wire.yaml");
     assert!(!wire.ports.iter().any(|port| port.is_routed()));
+    for (name, users) in [("upf.yaml", 1000), ("sgw.yaml", 1000)] {
+        let gateway = plan(name);
+        assert!(gateway.ports.iter().all(|port| port.is_routed()), "{name}");
+        assert_eq!(gateway.users.iter().map(|user| user.count).sum::<u32>(), users, "{name}");
+    }
     let networks = plan("two-networks.yaml");
     assert_eq!(networks.networks, ["internet", "office"]);
     assert_eq!(networks.bearer_profiles[0].len(), 1);

@@ -381,6 +381,19 @@ fn of_what_users_are_known_by() {
             ],
         ),
         (
+            "ipv4: 10.0.0.1, ipv6: 2001:db8::/64",
+            "ipv4: 10.0.0.1, teid: 0",
+            &["29:54: 0 is not the TEID of a tunnel (TS 29.281 §5.1; they begin with 1)"],
+        ),
+        (
+            "ipv4: 10.0.0.1, ipv6: 2001:db8::/64",
+            "teid: 4294966297, teidNetwork: other",
+            &[
+                "29:38: 1000 users from 4294966297 on reach beyond 4294967295",
+                "29:63: no port is in the network `other` (known here: internet)",
+            ],
+        ),
+        (
             "vlan: {port: access, id: 100}",
             "network: other\n      vlan: {port: access, id: 0}",
             &[
