@@ -7,13 +7,14 @@ use weft_functions::KINDS;
 
 use crate::config::{Blueprint, read, schema};
 
-/// Names and texts of the examples, by name.
+/// Names and texts of the examples of nodes, by name.
 pub(super) static EXAMPLES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let files = directory.read_dir().unwrap().map(|file| file.unwrap().path());
     let name = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
     let mut examples: Vec<_> =
         files.map(|file| (name(&file), std::fs::read_to_string(&file).unwrap())).collect();
+    examples.retain(|(_, text)| text.contains("\nkind: Node\n"));
     examples.sort();
     examples
 });
