@@ -19,7 +19,8 @@ const NO_TUNNEL: Reason = Reason::new("no_tunnel", "the packet is in no tunnel")
 const END_MARKER: Reason = Reason::new("end_marker", "an End Marker, which ends with its tunnel");
 const WRONG_PEER: Reason = Reason::new("wrong_peer", "the tunnel's packet is not from the peer");
 const WRONG_QFI: Reason = Reason::new("wrong_qfi", "another QoS flow, or none");
-const UNKNOWN_EXTENSION: Reason = Reason::new("unknown_extension", "an extension header that an endpoint must know is not known");
+const UNKNOWN_EXTENSION: Reason =
+    Reason::new("unknown_extension", "an extension header that an endpoint must know is not known");
 const SPOOFED: Reason = Reason::new("spoofed_address", "the address is not the user's");
 
 /// What a bearer's packets must be like.
@@ -91,8 +92,7 @@ impl UserPlaneFunction for GtpuDecapsulate {
         }
         let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
         if context.has_addresses() {
-            let user =
-                packet.addresses().map(|(from, to)| if uplink { from } else { to });
+            let user = packet.addresses().map(|(from, to)| if uplink { from } else { to });
             if !user.is_some_and(|address| context.is_user(address)) {
                 return Verdict::Drop(SPOOFED);
             }

@@ -9,9 +9,7 @@ use weft_function::{
     TagSlot, Tunnel as _, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
-use weft_wire::gtpu::{
-    ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr,
-};
+use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr};
 
 use crate::text;
 use crate::tunnel::{Tunnel, TunnelSettings, read_option, write_option};
@@ -131,9 +129,8 @@ impl UserPlaneFunction for GtpuEncapsulate {
         }
         let mut fields = Fields::new(bytes);
         let tunnel = read_option(&mut fields, Tunnel::import)?;
-        let qfi = read_option(&mut fields, |fields| {
-            Qfi::new(fields.u8()?).ok_or(ContextError::Damaged)
-        })?;
+        let qfi =
+            read_option(&mut fields, |fields| Qfi::new(fields.u8()?).ok_or(ContextError::Damaged))?;
         fields.end()?;
         Ok(Context { tunnel, qfi })
     }

@@ -14,7 +14,8 @@ use weft_wire::gtpu::{MIN_HEADER_LENGTH, Message};
 use crate::text;
 use crate::tunnel::{Tunnel, TunnelSettings, outer_dscp, read_option, write_option};
 
-const NO_TUNNEL: Reason = Reason::new("no_tunnel", "the bearer has no next tunnel in this direction");
+const NO_TUNNEL: Reason =
+    Reason::new("no_tunnel", "the bearer has no next tunnel in this direction");
 const NOT_TUNNELLED: Reason = Reason::new("not_tunnelled", "the packet is in no tunnel");
 const NO_HEADROOM: Reason = Reason::new("no_headroom", "no room for the tunnel's headers");
 
