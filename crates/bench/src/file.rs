@@ -54,6 +54,12 @@ pub struct Metadata {
     pub name: String,
 }
 
+/// What is looked at first.
+#[derive(Debug, Deserialize)]
+struct Header {
+    metadata: Metadata,
+}
+
 impl<P: DeserializeOwned> File<P> {
     /// Reads the file of the experiment `name`.
     ///
@@ -69,14 +75,15 @@ impl<P: DeserializeOwned> File<P> {
     /// As [`File::load`].
     pub fn read(text: &str, shown: &str, name: &str) -> Result<File<P>, Mistakes> {
         let mut source = weft_yaml::parse(text, shown, "Experiment")?;
-        let file: Option<File<P>> = shape::read(&mut source);
-        if let Some(File { metadata: Metadata { name: other }, .. }) = &file
+        // Of a file for something else, all other mistakes would come.
+        let header: Option<Header> = shape::read(&mut source);
+        if let Some(Header { metadata: Metadata { name: other } }) = header
             && other != name
         {
             source.wrong("metadata.name", format!("this is for {other}, not for {name}"));
+            return Err(Mistakes::of(shown, source.mistakes));
         }
-        file.filter(|_| source.mistakes.is_empty())
-            .ok_or_else(|| Mistakes::of(shown, source.mistakes))
+        shape::read(&mut source).ok_or_else(|| Mistakes::of(shown, source.mistakes))
     }
 
     /// The parameters for an effort.
@@ -117,7 +124,8 @@ mod tests {
     fn a_mistake_is_told_with_its_place() {
         let unknown = read(&TEXT.replace("full: {users", "full: {user")).unwrap_err();
         assert!(unknown.starts_with("f.yaml:5:8: ") && unknown.contains("user"), "{unknown}");
-        let other = read(&TEXT.replace("name: users", "name: other")).unwrap_err();
+        let other = TEXT.replace("name: users", "name: other").replace("users: 1", "size: 1");
+        let other = read(&other).unwrap_err();
         assert_eq!(other.trim_end(), "f.yaml:3:18: this is for other, not for users");
         assert!(read("").is_err());
     }

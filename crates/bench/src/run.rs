@@ -113,7 +113,9 @@ impl<'a> Run<'a> {
                 }
                 let rig = self.rig;
                 let values = self.spoilt.make(|| trial(rig, &cell.what))?;
-                self.record(&cell.series, &cell.x, values.own);
+                if let Some(own) = values.own {
+                    self.record(&cell.series, &cell.x, own);
+                }
                 for (series, value) in values.others {
                     self.record(series, &cell.x, value);
                 }
@@ -176,14 +178,19 @@ impl<'a> Run<'a> {
 /// What a trial measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
-    own: f64,
+    own: Option<f64>,
     others: Vec<(&'static str, f64)>,
 }
 
 impl Values {
     /// The value of the cell.
     pub fn of(own: f64) -> Values {
-        Values { own, others: Vec::new() }
+        Values { own: Some(own), others: Vec::new() }
+    }
+
+    /// None: a baseline that failed, say.
+    pub fn none() -> Values {
+        Values { own: None, others: Vec::new() }
     }
 
     /// And that of another series at the same place, if there is one.

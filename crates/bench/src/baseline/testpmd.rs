@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_dpdk::tsc;
 
@@ -13,8 +13,10 @@ use crate::Failure;
 use crate::rig::setup::PACKETS;
 use crate::rig::{MEGABYTES, Rig, Schedule};
 
-/// Time for the program to start forwarding.
-const START: Duration = Duration::from_millis(1500);
+/// How long the program may take to start forwarding.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Pause between two looks at whether it does.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Said where the program is not there.
 pub const MISSING: &str = "dpdk-testpmd is not installed (apt install dpdk): not compared.";
@@ -95,9 +97,8 @@ fn spawn(rig: &Rig, mode: Mode, capture: &Path) -> Result<Child, Failure> {
 /// Lets it run, with a look at its counters and its thread's time at either
 /// end.
 fn measure(child: &Child, length: Duration) -> Result<(Schedule, Schedule), Failure> {
-    thread::sleep(START);
     let mut input = child.stdin.as_ref().ok_or("no input for testpmd")?;
-    let thread_file = forwarding_thread(child.id())?;
+    let thread_file = await_forwarding(child.id())?;
     let before = Schedule::read(&thread_file)?;
     input.write_all(b"show port stats 1\n")?;
     thread::sleep(length);
@@ -106,16 +107,34 @@ fn measure(child: &Child, length: Duration) -> Result<(Schedule, Schedule), Fail
     Ok((before, after))
 }
 
-/// The thread of lcore 1.
-fn forwarding_thread(process: u32) -> Result<PathBuf, Failure> {
-    for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+/// Waits until the thread of lcore 1 works; returns its `schedstat` file. The
+/// thread is there long before there is work for it.
+fn await_forwarding(process: u32) -> Result<PathBuf, Failure> {
+    let start = Instant::now();
+    let mut last = None;
+    while start.elapsed() < PATIENCE {
+        thread::sleep(PAUSE);
+        let Some(file) = forwarding_thread(process)? else { continue };
+        let running = Schedule::read(&file)?.running;
+        if last.is_some_and(|last| running > last + PAUSE / 10) {
+            return Ok(file);
+        }
+        last = Some(running);
+    }
+    Err("dpdk-testpmd did not begin to forward".into())
+}
+
+/// The `schedstat` file of the thread of lcore 1, once it is there.
+fn forwarding_thread(process: u32) -> Result<Option<PathBuf>, Failure> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task"));
+    for entry in tasks.map_err(|_| "dpdk-testpmd ended by itself")? {
         let path = entry?.path();
-        let name = fs::read_to_string(path.join("comm"))?;
+        let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
         if name.trim().ends_with("worker-1") {
-            return Ok(path.join("schedstat"));
+            return Ok(Some(path.join("schedstat")));
         }
     }
-    Err("testpmd has no forwarding thread".into())
+    Ok(None)
 }
 
 /// Packets sent between the two looks at the counters.

@@ -87,6 +87,7 @@ impl Study for FunctionOverhead {
             true => cells.push(Cell::new(TESTPMD, BASE, None)),
             false => run.note(testpmd::MISSING),
         }
+        let mut failed = None;
         run.rounds(parameters.repetitions, &cells, |rig: &Rig, setup| match setup {
             Some(setup) => {
                 let (cost, disturbance) = rig.cost(setup, &capture, length)?;
@@ -98,10 +99,17 @@ impl Study for FunctionOverhead {
             }
             None => {
                 let mode = testpmd::Mode::MacSwap;
-                let (cycles, disturbance) = testpmd::cycles(rig, mode, &capture, length)?;
-                Ok((Values::of(mpps(cycles)), disturbance))
+                Ok(match testpmd::cycles(rig, mode, &capture, length) {
+                    Ok((cycles, disturbance)) => (Values::of(mpps(cycles)), disturbance),
+                    Err(error) => {
+                        failed = Some(format!("{TESTPMD}: not always measured: {error}."));
+                        (Values::none(), 0.0)
+                    }
+                })
             }
-        })
+        })?;
+        failed.into_iter().for_each(|failed| run.note(failed));
+        Ok(())
     }
 
     fn conclude(parameters: &Parameters, results: &mut Results) {

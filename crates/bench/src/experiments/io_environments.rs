@@ -73,16 +73,25 @@ impl Study for IoEnvironments {
             };
             cells.extend(systems.iter().enumerate().map(of));
         }
-        let mut limited = Vec::new();
+        let (mut limited, mut failed) = (Vec::new(), Vec::new());
         run.rounds(parameters.repetitions, &cells, |rig, &(index, bytes)| {
             let (name, system) = &mut systems[index];
             let trial = Trial { rig, bytes, length };
-            let (mpps, disturbance, is_limited) = trial.make(system)?;
+            let (mpps, disturbance, is_limited) = match trial.make(system) {
+                Ok(made) => made,
+                // A baseline that fails does not end the experiment.
+                Err(error) if matches!(system, System::Testpmd) => {
+                    failed.push(format!("{name}: not always measured: {error}."));
+                    return Ok((Values::none(), 0.0));
+                }
+                Err(error) => return Err(error),
+            };
             if is_limited && !limited.contains(name) {
                 limited.push(*name);
             }
             Ok((Values::of(mpps), disturbance))
         })?;
+        failed.into_iter().for_each(|failed| run.note(failed));
         for name in limited {
             run.note(format!(
                 "{name}: limited by the generator at some sizes; the system can do more."

@@ -70,6 +70,26 @@ pub fn schema() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Study;
+    use crate::file::File;
+
+    fn read<S: Study>() {
+        let file = File::<S::Parameters>::read(S::FILE, S::NAME, S::NAME);
+        assert!(file.is_ok(), "{}", file.err().unwrap());
+    }
+
+    #[test]
+    fn the_files_of_parameters_are_right() {
+        read::<chain_mix::ChainMix>();
+        read::<chain_throughput::ChainThroughput>();
+        read::<function_mix::FunctionMix>();
+        read::<function_overhead::FunctionOverhead>();
+        read::<io_environments::IoEnvironments>();
+        read::<overload::Overload>();
+        read::<size_sweep::SizeSweep>();
+        read::<users::Users>();
+        read::<working_set::WorkingSet>();
+    }
 
     #[test]
     fn an_unknown_experiment_is_told_with_a_hint() {

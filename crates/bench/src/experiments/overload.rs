@@ -123,7 +123,17 @@ impl Study for Overload {
                 Axis::linear("Offered load", "multiples of the limit"),
                 Axis::linear("Delivered", "Mpps"),
             );
-        results.figures = throughput.of(results).into_iter().collect();
+        let drops = figure("drops", "Where packets are dropped", FigureKind::Lines, [ENTRY, LATE])
+            .caption(
+                "Of all packets that are dropped: how many found the queue at the entry full, \
+                 and how many were dropped after work was spent on them.",
+            )
+            .axes(
+                Axis::linear("Offered load", "multiples of the limit"),
+                Axis::linear("Share of drops", ""),
+            );
+        results.figures =
+            [throughput, drops].into_iter().filter_map(|one| one.of(results)).collect();
     }
 }
 

@@ -55,13 +55,18 @@ impl Rig {
         spin(worker, &mut burner, length.mul_f64(WARM_UP));
         let counters = worker.counters.clone();
         let sent = || counters.ports[1].transmitted.packets.get();
+        let received = || counters.ports[0].received.packets.get();
         let mut events = Events::new();
         events.iter_mut().try_for_each(Events::resume)?;
-        let (before, look) = (sent(), Look::now(self.cores.system)?);
+        let (before, came) = (sent(), received());
+        let look = Look::now(self.cores.system)?;
         spin(worker, &mut burner, length);
         let (between, packets) = (look.since()?, sent() - before);
-        if packets == 0 {
-            return Err("the node under test forwarded nothing".into());
+        // A packet that is dropped costs less than one that is forwarded.
+        let dropped = (received() - came).saturating_sub(packets);
+        if packets == 0 || dropped > 0 {
+            let what = format!("forwarded {packets} packets and dropped {dropped}");
+            return Err(format!("the node under test {what}: nothing to measure").into());
         }
         let cycles = between.running.as_secs_f64() * tsc::hz() as f64 / packets as f64;
         let events = events.and_then(|events| events.per_packet(packets));

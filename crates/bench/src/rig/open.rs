@@ -26,7 +26,7 @@ use crate::Failure;
 use crate::search::{SystemUnderTest, Trial};
 
 /// Packets of the traffic's pool: as many as both queues hold, and some.
-const PACKETS: u32 = 16_383;
+const PACKETS: u32 = 4095;
 /// Turns between two looks at the clock.
 const TURNS: u32 = 64;
 /// Packets that do not arrive for so long do not arrive any more.
