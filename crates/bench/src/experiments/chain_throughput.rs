@@ -54,7 +54,7 @@ pub struct Parameters {
 /// What is measured.
 enum System<'r> {
     /// A chain in a node, and what it can carry by the cost of a packet.
-    Weft { chain: OpenLoop<'r>, limit: f64 },
+    Weft { chain: Box<OpenLoop<'r>>, limit: f64 },
     /// Routers of the kernel.
     Kernel { ends: Ends, _routers: Routers },
 }
@@ -128,7 +128,7 @@ fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, 
         let setup = synthetic_chain(length, parameters.cycles);
         let (cost, _) = rig.cost(&setup, &capture, Duration::from_millis(200))?;
         let limit = tsc::hz() as f64 / cost.cycles;
-        let chain = OpenLoop::rings(rig, &setup, DESCRIPTORS)?;
+        let chain = Box::new(OpenLoop::rings(rig, &setup, DESCRIPTORS)?);
         cells.push(Cell::new(NDR, length as f64, RefCell::new(System::Weft { chain, limit })));
         if lacking.is_some() {
             continue;

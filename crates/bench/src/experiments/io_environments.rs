@@ -47,7 +47,7 @@ enum System<'r> {
     /// testpmd on the same.
     Testpmd,
     /// A node between interfaces of the kernel.
-    Weft(Opened<'r>),
+    Weft(Box<Opened<'r>>),
     /// The kernel.
     Kernel { ends: Ends, _routers: Routers },
 }
@@ -159,7 +159,7 @@ fn systems<'r>(run: &mut Run<'r>) -> Vec<(&'static str, System<'r>)> {
     }
     for environment in Environment::ALL {
         match environment.open(rig, &forwarder()) {
-            Ok(opened) => systems.push((environment.name(), System::Weft(opened))),
+            Ok(opened) => systems.push((environment.name(), System::Weft(Box::new(opened)))),
             Err(error) => run.note(format!("{}: not measured: {error}", environment.name())),
         }
     }

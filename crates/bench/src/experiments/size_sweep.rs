@@ -106,8 +106,8 @@ impl Study for SizeSweep {
                 .axes(size(), Axis::linear("Data rate", "Gbit/s")),
             figure("bus", "Bytes moved over a NIC's bus per packet", FigureKind::Lines, [BUS])
                 .caption(
-                    "The sawtooth of fig. 4(b), computed: whole cache lines are moved, and a \
-                     descriptor for each packet.",
+                    "What makes the sawtooth of fig. 4(b), computed: whole cache lines are moved, \
+                     and a descriptor for each packet.",
                 )
                 .axes(size(), Axis::linear("Moved per packet", "B")),
         ];

@@ -89,11 +89,11 @@ impl Study for WorkingSet {
                 };
                 let cycles = (high - low) / f64::from(many - few);
                 results.derive(format!("cycles_per_access_{level}"), cycles);
-                said.push(format!("{cycles:.1} in {}", place(level)));
+                said.push(format!("{cycles:.1} cycles in {}", place(level)));
             }
         }
         if !said.is_empty() {
-            results.says = format!("A random access costs {} cycles.", said.join(", "));
+            results.says = format!("A random access costs {}.", said.join(", "));
         }
         let names: Vec<String> = parameters.accesses.iter().map(|count| name(*count)).collect();
         let names = names.iter().map(String::as_str);

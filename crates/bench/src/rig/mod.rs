@@ -1,11 +1,11 @@
 //! The rig: trials of a node, and of what it is compared with.
 //!
-//! There are two kinds of trial. In a [closed] one a worker always finds
+//! There are two kinds of trial. In a *closed* one a worker always finds
 //! packets, and the question is what one costs; nothing else runs. In an
-//! [open] one a generator on a core of its own sends at a set rate whatever
+//! *open* one a generator on a core of its own sends at a set rate whatever
 //! happens, and a receiver beside it says what came of every packet (RFC 2544 §26).
 //!
-//! A machine that is shared takes cores away; [`disturbance`] finds the trials
+//! A machine that is shared takes cores away; [`Spoilt`] counts the trials
 //! that this spoilt.
 
 mod burner;
