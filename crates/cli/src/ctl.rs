@@ -1,5 +1,7 @@
 //! `weft ctl`: changes a running node.
 
+mod bearer;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -26,6 +28,9 @@ enum What {
         #[arg(value_name = "NODE.yaml")]
         file: PathBuf,
     },
+    /// Add, change, remove and show bearers
+    #[command(subcommand)]
+    Bearer(bearer::What),
 }
 
 /// Does it.
@@ -34,7 +39,10 @@ enum What {
 /// The mistakes of the configuration, or why the node refuses it; then nothing
 /// has changed.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    let What::Apply { target, file } = arguments.what;
+    let (target, file) = match arguments.what {
+        What::Apply { target, file } => (target, file),
+        What::Bearer(what) => return bearer::run(what),
+    };
     let name = file.display().to_string();
     let text = fs::read_to_string(&file)
         .map_err(|error| Failure::Mistakes(format!("{name}:1:1: cannot read the file: {error}")))?;

@@ -7,7 +7,7 @@ use weft_control::{nodes, socket_path};
 
 use crate::failure::Failure;
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Target {
     /// Name of the node; needed when several run
     #[arg(long, global = true, value_name = "NAME", env = "WEFT_NODE")]

@@ -16,6 +16,7 @@
 
 mod answer;
 pub mod api;
+mod bearers;
 mod capture;
 pub mod client;
 mod configuration;

@@ -23,7 +23,7 @@ use weft_node::Handle;
 use crate::answer::Failure;
 use crate::socket::{Claim, Refused};
 use crate::state::State;
-use crate::{capture, configuration, connection, metrics, trace, views};
+use crate::{bearers, capture, configuration, connection, metrics, trace, views};
 
 /// Longest body of a request: that of a configuration file.
 const BODY_BYTES: usize = 4 << 20;
@@ -187,6 +187,9 @@ fn whole_api(state: State) -> Router {
         .route("/v1/paths", get(views::paths))
         .route("/v1/users", get(views::users))
         .route("/v1/users/{name}", get(views::user))
+        .route("/v1/bearers", get(bearers::list).post(bearers::change))
+        .route("/v1/bearers/{id}", get(bearers::one))
+        .route("/v1/events", post(bearers::events))
         .route("/v1/configuration", post(configuration::apply))
         .route("/v1/trace", post(trace::trace))
         .route("/v1/capture", post(capture::capture));

@@ -11,7 +11,7 @@ use crate::api::Page;
 use crate::state::State;
 
 /// Longest wait for a worker to say what its contexts hold.
-const CONTEXTS: Duration = Duration::from_secs(2);
+pub(crate) const CONTEXTS: Duration = Duration::from_secs(2);
 
 pub(crate) async fn snapshot(Shared(state): Shared<State>) -> Result<Json<Snapshot>, Failure> {
     Ok(Json(state.ask(|agent| agent.snapshot()).await?))
@@ -39,13 +39,18 @@ pub(crate) async fn user(
         let (at, contexts) = agent.contexts_of(&name)?;
         Some((agent.users(at, 1).pop()?, contexts))
     });
-    let (mut view, contexts) = asked.await?.ok_or(unknown)?;
-    let waiting = tokio::task::spawn_blocking(move || contexts.recv_timeout(CONTEXTS));
-    let contexts = waiting.await.ok().and_then(Result::ok).ok_or(Failure::stopped())?;
+    let (mut view, waiting) = asked.await?.ok_or(unknown)?;
+    let shown = tokio::task::spawn_blocking(move || waiting.recv_timeout(CONTEXTS));
+    let shown = shown.await.ok().and_then(Result::ok).ok_or(Failure::stopped())?;
+    view.contexts = contexts(shown);
+    Ok(Json(view))
+}
+
+/// What contexts hold, as it is sent.
+pub(crate) fn contexts(shown: Vec<(String, Vec<(&'static str, u64)>)>) -> Vec<ContextView> {
     let context = |(function, values): (String, Vec<(&str, u64)>)| {
         let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         ContextView { function, values }
     };
-    view.contexts = contexts.into_iter().map(context).collect();
-    Ok(Json(view))
+    shown.into_iter().map(context).collect()
 }

@@ -29,10 +29,10 @@ use crate::state::State;
 /// Sightings that are put into words at once.
 const BATCH: usize = 64;
 /// Pieces of the answer that wait for the connection.
-const PIECES: usize = 64;
+pub(crate) const PIECES: usize = 64;
 /// How often it is looked whether the client is still there; also how long
 /// packets have to come to the end of their way when no more are wanted.
-const QUIET: Duration = Duration::from_millis(200);
+pub(crate) const QUIET: Duration = Duration::from_millis(200);
 /// How long a client may take to read a piece.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -83,7 +83,7 @@ pub(crate) async fn follow<R: Record>(
 }
 
 /// It is over: the client has gone, or the node has stopped.
-struct Over;
+pub(crate) struct Over;
 
 struct Follow<R> {
     handle: Handle,
@@ -186,24 +186,24 @@ pub(crate) fn is_last(point: Point) -> bool {
 }
 
 /// The way to the connection.
-struct Out {
-    sender: Sender<Bytes>,
-    runtime: runtime::Handle,
+pub(crate) struct Out {
+    pub sender: Sender<Bytes>,
+    pub runtime: runtime::Handle,
 }
 
 impl Out {
-    fn send(&self, piece: Vec<u8>) -> Result<(), Over> {
+    pub fn send(&self, piece: Vec<u8>) -> Result<(), Over> {
         let sent = self.sender.send_timeout(piece.into(), PATIENCE);
         self.runtime.block_on(sent).map_err(|_| Over)
     }
 
-    fn check(&self) -> Result<(), Over> {
+    pub fn check(&self) -> Result<(), Over> {
         if self.sender.is_closed() { Err(Over) } else { Ok(()) }
     }
 }
 
 /// A body that comes in pieces.
-struct Pieces(Receiver<Bytes>);
+pub(crate) struct Pieces(pub Receiver<Bytes>);
 
 impl hyper::body::Body for Pieces {
     type Data = Bytes;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
 
 use rtrb::{Consumer as Inbox, Producer as Outbox};
 use weft_compose::{Kind, SlotShift};
@@ -16,11 +16,12 @@ use weft_dpdk::{Batch, Consumer, Pool};
 use weft_rules::Condition;
 
 use crate::assemble::Keys;
+use crate::bearer::{Bearers, Event};
 use crate::clock::Clock;
 use crate::command::{Command, Configure, Report};
 use crate::config::{Blueprint, FunctionPlan};
 use crate::counters::{FunctionCounters, WorkerCounters};
-use crate::plan::Classes;
+use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
 use crate::station::Station;
 use crate::users::{Room, Users};
@@ -103,6 +104,12 @@ pub struct Agent {
     pub(crate) classes: Classes,
     pub(crate) profiles: Vec<Vec<Condition>>,
     pub(crate) users: Users,
+    /// Bearers that commands have added.
+    pub(crate) bearers: Bearers,
+    /// Checks settings that commands give.
+    pub(crate) trials: Trials,
+    /// Whoever listens to what bearers tell.
+    pub(crate) listeners: Vec<SyncSender<Event>>,
     pub(crate) room: Room,
     /// Keys that the tables of the workers were made for.
     pub(crate) keys: Keys,
@@ -118,6 +125,8 @@ pub struct Agent {
     pub(crate) next_tap: u64,
     /// Changes of users that some worker has not finished.
     pub(crate) changing: usize,
+    /// How many changes those are.
+    pub(crate) waiting: usize,
     pub(crate) last_look: u64,
     /// Says when a panic may be logged: a function may panic for every packet.
     pub(crate) panic_warnings: RateLimit,
@@ -128,6 +137,9 @@ pub(crate) const PANIC_WARNINGS: RateLimit = RateLimit::new(NonZeroU32::MIN, Non
 
 /// How often ports and neighbours are looked after, in nanoseconds.
 const LOOK_EVERY: u64 = 100_000_000;
+
+/// Events that wait for a listener.
+const EVENTS: usize = 4096;
 
 /// Packets that are taken from one worker at once.
 const PUNTS: usize = 32;
@@ -161,11 +173,13 @@ impl Agent {
                 Report::Replaced(old) => drop(old),
                 Report::UsersDone(changes) => {
                     self.changing -= 1;
+                    self.waiting = self.waiting.saturating_sub(changes.len());
                     drop(changes);
                 }
                 Report::Configured(Configure { .. }) => {}
                 Report::TapRemoved(tap) => drop(tap),
                 Report::ContextReset { function, slot } => self.configure_again(&function, slot),
+                Report::DownlinkData(slot) => self.tell_downlink_data(slot),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();
                     if let Some(station) = self.stations.get_mut(usize::from(port)) {
@@ -178,6 +192,24 @@ impl Agent {
         busy
     }
 
+    /// What bearers tell from now on, until the receiver is dropped. One that does
+    /// not keep up misses events.
+    pub fn listen(&mut self) -> Receiver<Event> {
+        let (tell, events) = sync_channel(EVENTS);
+        self.listeners.push(tell);
+        events
+    }
+
+    fn tell_downlink_data(&mut self, slot: u32) {
+        // The bearer may have become active, or gone, in the meantime.
+        let Some(bearer) = self.bearers.told(slot) else { return };
+        let event = Event::DownlinkData { bearer, time: self.clock.now() };
+        let listens = |listener: &SyncSender<Event>| {
+            !matches!(listener.try_send(event), Err(TrySendError::Disconnected(_)))
+        };
+        self.listeners.retain(listens);
+    }
+
     /// Gives a context that was reset after a panic its settings again.
     fn configure_again(&mut self, function: &str, slot: u32) {
         if self.panic_warnings.take(self.clock.now()) {
@@ -187,11 +219,16 @@ impl Agent {
             return;
         };
         let settings: Vec<_> =
-            self.users.settings_of(number).filter(|configure| configure.slot == slot).collect();
+            self.settings_of(number).filter(|configure| configure.slot == slot).collect();
         let worker = self.shift.worker(slot);
         for configure in settings {
             self.links[worker].send(Command::Configure(configure));
         }
+    }
+
+    /// Settings of all contexts for the function of that number.
+    pub(crate) fn settings_of(&self, function: usize) -> impl Iterator<Item = Configure> + '_ {
+        self.users.settings_of(function).chain(self.bearers.settings_of(function))
     }
 
     fn take_packets(&mut self, worker: usize) -> bool {

@@ -179,7 +179,7 @@ impl Agent {
         Some((at, wait))
     }
 
-    fn key_text(&self, key: &UserKey) -> String {
+    pub(crate) fn key_text(&self, key: &UserKey) -> String {
         let network = |number: &u32| {
             let name = self.blueprint.networks.get(*number as usize);
             name.map_or(String::new(), |name| format!("%{name}"))

@@ -13,14 +13,16 @@ use weft_rules::Program;
 use weft_wire::MacAddress;
 
 use crate::agent::{Agent, FunctionEntry, Handle, Link, PANIC_WARNINGS};
-use crate::classify::{Capacity, Classifier, PortClass};
+use crate::bearer::Bearers;
+use crate::classify::{Capacity, Classifier, PortClass, Tables};
 use crate::clock::Clock;
-use crate::command::{PUNT_RING, Part, Replacement};
-use crate::config::{Blueprint, FunctionPlan, PortPlan, UserKey};
+use crate::command::{PUNT_RING, Part, Replacement, UserChange};
+use crate::config::{Blueprint, Classification, FunctionPlan, PortPlan, UserKey};
 use crate::counters::WorkerCounters;
 use crate::departure::{Departure, Peer, Relay};
 use crate::egress::{Outlet, Routed, Way};
 use crate::element::{Element, Forwarding, Plan};
+use crate::idle::{Bounds, Idle};
 use crate::keeper::Keeper;
 use crate::local::{Own, broadcast_of};
 use crate::plan::{self, Classes};
@@ -102,6 +104,14 @@ pub fn assemble(
     let mut users = Users::new(room, count);
     let changes = users.become_those_of(&blueprint, &[], &class_numbers, &profile_numbers)?;
 
+    let mut taken = Tables::new(&Keys::of(&blueprint).capacity(&blueprint, room));
+    for change in &changes[0] {
+        if let UserChange::Key(key, slot) = change {
+            // There is room for all users of the file.
+            let _ = taken.insert(key, *slot);
+        }
+    }
+
     let ports = open_ports(eal, &blueprint, &pool)?;
     let mut rings = Rings::new(eal, &blueprint, &ports)?;
     let functions = function_entries(&blueprint);
@@ -132,11 +142,16 @@ pub fn assemble(
         .collect();
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
+    let trials = plan::Trials::of(&blueprint)
+        .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
     let agent = Agent {
         blueprint,
         classes,
         profiles,
         users,
+        bearers: Bearers::new(taken),
+        trials,
+        listeners: Vec::new(),
         room,
         keys,
         shift,
@@ -149,6 +164,7 @@ pub fn assemble(
         requests,
         next_tap: 0,
         changing: 0,
+        waiting: 0,
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
     };
@@ -301,6 +317,7 @@ impl Shared<'_> {
             classifier: self.classifier(number, shift),
             element: Element::new(Box::new(self.empty_plan()), self.ports.len()),
             keeper: self.keeper(),
+            idle: self.idle(),
             departure,
             counters: counters.clone(),
             clock: self.clock.clone(),
@@ -353,6 +370,15 @@ impl Shared<'_> {
         Keeper::new(self.blueprint.limits.kept_packets as usize, room)
     }
 
+    fn idle(&self) -> Idle {
+        let limits = &self.blueprint.limits;
+        Idle::new(Bounds {
+            packets: limits.waiting_packets as usize,
+            bytes: limits.waiting_bytes as usize,
+            in_all: limits.waiting_in_all as usize / self.blueprint.workers.count,
+        })
+    }
+
     fn outlets(&self, number: usize, relays: Vec<Option<Producer>>) -> Vec<Outlet> {
         let ports = self.ports.iter().zip(&self.blueprint.ports).zip(relays).enumerate();
         ports
@@ -384,7 +410,11 @@ impl Shared<'_> {
             .map(|port| PortClass { network: port.network, direction: port.direction })
             .collect();
         let capacity = Keys::of(self.blueprint).capacity(self.blueprint, self.room);
-        Classifier::new(capacity, ports, shift, number)
+        let classifier = Classifier::new(capacity, ports, shift, number);
+        match self.blueprint.classification {
+            Classification::Table => classifier,
+            Classification::Linear => classifier.linear(),
+        }
     }
 }
 
@@ -419,7 +449,9 @@ impl Keys {
         let later = |now: usize| if now == 0 { limit.min(1024) } else { now.max(limit) };
         Capacity {
             users: room.users as usize,
-            narrow: self.narrow.max(limit),
+            bearers: room.bearers as usize,
+            // An address and a TEID for each user.
+            narrow: self.narrow.max(2 * limit),
             ipv6: later(self.ipv6),
             flows: later(self.flows),
         }

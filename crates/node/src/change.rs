@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use crate::agent::{Agent, FunctionEntry};
 use crate::assemble::{BuildError, Keys};
+use crate::bearer::BearerId;
 use crate::command::{Command, Part, Replacement, UserChange};
 use crate::config::{Blueprint, FunctionPlan, PortPlan};
-use crate::plan;
+use crate::plan::{self, Trials};
 use crate::users::Changes;
 
 /// What a change came to.
@@ -38,6 +39,11 @@ pub enum Refused {
     /// More keys of users than the tables were made for.
     #[error("no room for so many addresses or flows; raise limits.users and restart")]
     Keys,
+    /// A key of a user that a bearer has which a command added.
+    #[error(
+        "what a user is known by belongs to bearer {0}, which a command added; remove it first"
+    )]
+    Taken(BearerId),
     /// What cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -74,12 +80,21 @@ impl Agent {
         }
         let old_functions: Vec<_> =
             self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
+        let trials = Trials::of(&new)
+            .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
         let users_before = self.users.count();
-        let changes = self
-            .users
+        let mut users = self.users.clone();
+        let changes = users
             .become_those_of(&new, &old_functions, &class_numbers, &profile_numbers)
             .map_err(BuildError::from)?;
+        self.bearers.give_way_to(&changes[0])?;
         // From here on nothing fails.
+        (self.users, self.trials) = (users, trials);
+        self.bearers.renumber(|old| {
+            let name = old_functions.get(usize::from(old))?;
+            let number = new.functions.iter().position(|function| function.name == *name);
+            number.map(|number| number as u16)
+        });
         self.configure_new(&mut replacements);
         let kept = replacements[0].parts.iter().filter(|part| part.instance.is_none()).count();
         self.send(replacements, changes);
@@ -103,6 +118,7 @@ impl Agent {
             ("the name of the node", old.name == new.name),
             ("workers", old.workers == new.workers),
             ("memory", old.memory == new.memory),
+            ("classification", old.classification == new.classification),
             ("limits", limits(old) == limits(new)),
             ("ports", same_ports(old, new)),
         ];
@@ -156,7 +172,7 @@ impl Agent {
         for (worker, replacement) in replacements.iter_mut().enumerate() {
             for (number, part) in replacement.parts.iter_mut().enumerate() {
                 let Some(instance) = &mut part.instance else { continue };
-                for one in self.users.settings_of(number) {
+                for one in self.users.settings_of(number).chain(self.bearers.settings_of(number)) {
                     if self.shift.worker(one.slot) == worker {
                         instance.configure(one.slot, &one.settings, one.nth);
                     }
@@ -176,6 +192,7 @@ impl Agent {
                 )
             };
             let (leaving, coming): (Vec<_>, Vec<_>) = changes.into_iter().partition(leaves);
+            self.waiting += leaving.len() + coming.len();
             link.send(Command::Users(leaving.into_boxed_slice()));
             link.send(Command::Replace(Box::new(replacement)));
             link.send(Command::Users(coming.into_boxed_slice()));

@@ -12,6 +12,9 @@
 //! received; what hangs on a user beyond the slot lies at the user's own worker.
 
 mod key;
+mod linear;
+mod selectors;
+mod tables;
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -21,9 +24,11 @@ use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch};
 use weft_function::{Direction, Headers, Packet};
 use weft_rules::Condition;
 
-use self::key::{
-    Encoded, Kinds, encode, flow_key, ipv4_key, ipv6_key, port_key, teid_key, vlan_key,
-};
+use self::key::{flow_key, ipv4_key, ipv6_key, port_key, teid_key, vlan_key};
+use self::linear::Linear;
+use self::selectors::Selectors;
+pub use self::tables::Tables;
+use crate::bearer::{Action, Selector};
 use crate::config::UserKey;
 use crate::facts::PacketFacts;
 
@@ -40,17 +45,32 @@ pub struct UserRecord {
     pub bearer_profile: u16,
     /// Whether there is such a user.
     pub present: bool,
+    /// What becomes of its packets.
+    pub action: Action,
+    /// Whether packets may belong to dedicated bearers that selectors find.
+    pub selects: bool,
 }
 
 impl UserRecord {
-    const VACANT: UserRecord = UserRecord {
+    /// Nobody.
+    pub const VACANT: UserRecord = UserRecord {
         group: Annotations::NONE,
         bearers: Annotations::NONE,
         class: 0,
         bearer_profile: 0,
         present: false,
+        action: Action::Forward,
+        selects: false,
     };
+
+    /// Whether nothing is to be done for its packets but to forward them.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.bearer_profile == 0 && !self.selects && self.action == Action::Forward
+    }
 }
+
+const _: () = assert!(size_of::<UserRecord>() == 16);
 
 /// What the classifier knows of a port.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +109,9 @@ pub struct Classified {
     pub elsewhere: Positions,
     /// Packets of nobody.
     pub unknown: Positions,
+    /// Packets of this worker's users that are not to be forwarded now: their
+    /// annotation `state` has the [`Action`].
+    pub held: Positions,
 }
 
 impl Entry {
@@ -101,6 +124,13 @@ impl Classified {
         self.entries.clear();
         self.elsewhere = Positions::NONE;
         self.unknown = Positions::NONE;
+        self.held = Positions::NONE;
+    }
+
+    /// Whether every packet of this worker's users is to be forwarded.
+    #[inline]
+    pub fn is_usual(&self) -> bool {
+        self.unknown.is_empty() && self.held.is_empty()
     }
 
     /// Adds a run of packets of one port and class.
@@ -123,13 +153,12 @@ const PREFETCH_BYTES: usize = 24 << 10;
 /// The tables of one worker.
 #[derive(Debug)]
 pub struct Classifier {
-    /// IPv4 addresses, VLANs and ports.
-    narrow: Table<u64>,
-    /// IPv6 addresses and prefixes.
-    ipv6: Table<[u64; 3]>,
-    flows: Table<[u64; 5]>,
-    kinds: Kinds,
-    /// By the index of the slot at this worker.
+    tables: Tables,
+    /// In place of the tables, where the baseline is asked for.
+    linear: Option<Linear>,
+    selectors: Selectors,
+    /// By the index of the slot at this worker: users, then the dedicated
+    /// bearers that have an action of their own.
     records: Box<[UserRecord]>,
     /// Tags of each class at each port: number `port * classes + class`.
     tags: Vec<[u32; TAG_SLOTS]>,
@@ -157,6 +186,8 @@ struct Scratch {
 pub struct Capacity {
     /// Users of this worker.
     pub users: usize,
+    /// Dedicated bearers of this worker's users.
+    pub bearers: usize,
     /// IPv4 addresses, TEIDs, VLANs and ports of all users of the node.
     pub narrow: usize,
     /// IPv6 addresses and prefixes of all users of the node.
@@ -174,11 +205,10 @@ impl Classifier {
         worker: usize,
     ) -> Classifier {
         Classifier {
-            narrow: Table::with_capacity(capacity.narrow),
-            ipv6: Table::with_capacity(capacity.ipv6),
-            flows: Table::with_capacity(capacity.flows),
-            kinds: Kinds::default(),
-            records: vec![UserRecord::VACANT; capacity.users].into_boxed_slice(),
+            tables: Tables::new(&capacity),
+            linear: None,
+            selectors: Selectors::with_capacity(capacity.bearers),
+            records: vec![UserRecord::VACANT; capacity.users + capacity.bearers].into_boxed_slice(),
             tags: Vec::new(),
             classes: 0,
             profiles: vec![Vec::new()],
@@ -192,6 +222,11 @@ impl Classifier {
                 found: [0; Batch::CAPACITY],
             }),
         }
+    }
+
+    /// The same classifier, scanning masked entries in place of its tables.
+    pub fn linear(self) -> Classifier {
+        Classifier { linear: Some(Linear::default()), ..self }
     }
 
     /// Sets the tags of the classes and the conditions of the bearer profiles;
@@ -210,26 +245,29 @@ impl Classifier {
     /// Lets packets with `key` belong to the user at `slot`. Room was reserved
     /// when the command was checked; a key without room is not found.
     pub fn insert(&mut self, key: &UserKey, slot: u32) {
-        let new = match encode(key) {
-            Encoded::Narrow(key) => self.narrow.insert(key, slot).is_ok_and(|old| old.is_none()),
-            Encoded::Ipv6(key) => self.ipv6.insert(key, slot).is_ok_and(|old| old.is_none()),
-            Encoded::Flow(key) => self.flows.insert(key, slot).is_ok_and(|old| old.is_none()),
-        };
-        if new && let Some(count) = self.kinds.of(key) {
-            *count += 1;
+        match &mut self.linear {
+            Some(linear) => linear.insert(key, slot),
+            None => drop(self.tables.insert(key, slot)),
         }
     }
 
     /// Forgets `key`.
     pub fn remove(&mut self, key: &UserKey) {
-        let known = match encode(key) {
-            Encoded::Narrow(key) => self.narrow.remove(&key).is_some(),
-            Encoded::Ipv6(key) => self.ipv6.remove(&key).is_some(),
-            Encoded::Flow(key) => self.flows.remove(&key).is_some(),
-        };
-        if known && let Some(count) = self.kinds.of(key) {
-            *count -= 1;
+        match &mut self.linear {
+            Some(linear) => linear.remove(key),
+            None => drop(self.tables.remove(key)),
         }
+    }
+
+    /// Lets packets of a user of this worker that `selector` is of belong to
+    /// the dedicated bearer at `bearer`.
+    pub fn select(&mut self, user: u32, selector: &Selector, bearer: u32) {
+        self.selectors.insert(user, selector, bearer);
+    }
+
+    /// Forgets a selector.
+    pub fn unselect(&mut self, user: u32, selector: &Selector) {
+        self.selectors.remove(user, selector);
     }
 
     /// Sets the record of one of this worker's users.
@@ -265,10 +303,18 @@ impl Classifier {
         self.scratch.slots[..burst.packets.len()].fill(Table::<u64>::MISS);
         if let Some(class) = self.ports.get(usize::from(port)) {
             let search = Search { port, network: class.network, direction: class.direction };
-            if !tunnelled.is_empty() {
-                self.look_up_teids(burst, tunnelled, search);
+            if let Some(linear) = &self.linear {
+                for position in selected {
+                    let packet = &burst.packets[position];
+                    let slot = linear.find(packet, search.network, search.direction);
+                    self.scratch.slots[position] = slot.unwrap_or(Table::<u64>::MISS);
+                }
+            } else {
+                if !tunnelled.is_empty() {
+                    self.look_up_teids(burst, tunnelled, search);
+                }
+                self.look_up(burst, selected.without(tunnelled), search);
             }
-            self.look_up(burst, selected.without(tunnelled), search);
         }
         if size_of_val(&*self.records) >= PREFETCH_BYTES {
             for position in selected {
@@ -327,8 +373,9 @@ impl Classifier {
         }
         annotations.group = record.group;
         annotations.bearer = slot;
-        if record.bearer_profile != 0 {
-            self.choose_bearer(packet, record);
+        if !record.is_plain() && self.is_held(packet, *record) {
+            out.held.insert(position);
+            return;
         }
         if (port, record.class) != (run.port, run.class) {
             out.add(*run);
@@ -337,15 +384,36 @@ impl Classifier {
         run.positions.insert(position);
     }
 
+    /// Chooses the bearer of a packet; returns whether the packet is not to be
+    /// forwarded now.
     #[cold]
-    fn choose_bearer(&self, packet: &mut Packet, record: &UserRecord) {
-        let Some(profile) = self.profiles.get(usize::from(record.bearer_profile)) else { return };
-        let facts = PacketFacts(packet);
-        if let Some(nth) = profile.iter().position(|condition| condition.eval(&facts)) {
-            // A user's bearers are neighbours at its worker.
-            let index = self.shift.index(record.bearers) + nth;
-            packet.annotations_mut().bearer = self.shift.slot(self.worker, index);
+    fn is_held(&self, packet: &mut Packet, record: UserRecord) -> bool {
+        let direction = self.ports.get(usize::from(packet.annotations().port));
+        let direction = direction.map_or(Direction::Uplink, |port| port.direction);
+        let mut action = record.action;
+        if let Some(bearer) = self.dedicated(packet, &record, direction) {
+            packet.annotations_mut().bearer = bearer;
+            let own = self.records.get(self.shift.index(bearer)).filter(|own| own.present);
+            action = own.map_or(action, |own| own.action);
         }
+        packet.annotations_mut().state = action as u32;
+        match action {
+            Action::Forward => false,
+            Action::Drop => true,
+            Action::Buffer | Action::Notify => direction == Direction::Downlink,
+        }
+    }
+
+    /// The dedicated bearer that carries a packet, if one does.
+    fn dedicated(&self, packet: &Packet, record: &UserRecord, direction: Direction) -> Option<u32> {
+        if record.selects {
+            return self.selectors.choose(packet.annotations().user, packet, direction);
+        }
+        let profile = self.profiles.get(usize::from(record.bearer_profile))?;
+        let facts = PacketFacts(packet);
+        let nth = profile.iter().position(|condition| condition.eval(&facts))?;
+        // A user's bearers are neighbours at its worker.
+        Some(self.shift.slot(self.worker, self.shift.index(record.bearers) + nth))
     }
 
     fn look_up_teids(&mut self, burst: &Burst, tunnelled: Positions, search: Search) {
@@ -356,7 +424,7 @@ impl Classifier {
             places[count] = position as u8;
             count += 1;
         }
-        self.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
+        self.tables.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
         for (slot, place) in found[..count].iter().zip(&*places) {
             slots[usize::from(*place)] = *slot;
         }
@@ -367,17 +435,17 @@ impl Classifier {
         if rest.is_empty() {
             return;
         }
-        if self.kinds.flow > 0 {
+        if self.tables.kinds.flow > 0 {
             self.look_up_flows(burst, &mut rest, search);
         }
         self.look_up_ipv4(burst, &mut rest, search);
         if rest.is_empty() {
             return;
         }
-        if self.kinds.ipv6_address + self.kinds.ipv6_prefix > 0 {
+        if self.tables.kinds.ipv6_address + self.tables.kinds.ipv6_prefix > 0 {
             self.look_up_ipv6(burst, &mut rest, search);
         }
-        if self.kinds.vlan + self.kinds.port > 0 {
+        if self.tables.kinds.vlan + self.tables.kinds.port > 0 {
             self.look_up_entry(burst, &mut rest, search);
         }
     }
@@ -395,7 +463,7 @@ impl Classifier {
         }
         if count == burst.packets.len() {
             // All of the burst, so the places are the positions.
-            self.narrow.lookup_bulk(&keys[..count], &mut slots[..count]);
+            self.tables.narrow.lookup_bulk(&keys[..count], &mut slots[..count]);
             for (position, slot) in slots[..count].iter().enumerate() {
                 if *slot != Table::<u64>::MISS {
                     rest.remove(position);
@@ -403,7 +471,7 @@ impl Classifier {
             }
             return;
         }
-        self.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
+        self.tables.narrow.lookup_bulk(&keys[..count], &mut found[..count]);
         for (slot, place) in found[..count].iter().zip(&*places) {
             slots[usize::from(*place)] = *slot;
             if *slot != Table::<u64>::MISS {
@@ -413,7 +481,7 @@ impl Classifier {
     }
 
     fn look_up_ipv6(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
-        let lengths = [(self.kinds.ipv6_address, 128), (self.kinds.ipv6_prefix, 64)];
+        let lengths = [(self.tables.kinds.ipv6_address, 128), (self.tables.kinds.ipv6_prefix, 64)];
         for (_, length) in lengths.into_iter().filter(|(users, _)| *users > 0) {
             let mut keys = [[0; 3]; Batch::CAPACITY];
             let mut places = [0u8; Batch::CAPACITY];
@@ -426,7 +494,7 @@ impl Classifier {
                 }
             }
             let mut found = [0; Batch::CAPACITY];
-            self.ipv6.lookup_bulk(&keys[..count], &mut found[..count]);
+            self.tables.ipv6.lookup_bulk(&keys[..count], &mut found[..count]);
             for (slot, place) in found[..count].iter().zip(&places) {
                 if *slot != Table::<u64>::MISS {
                     self.scratch.slots[usize::from(*place)] = *slot;
@@ -443,7 +511,7 @@ impl Classifier {
                 Direction::Uplink => flow,
                 Direction::Downlink => flow.reversed(),
             };
-            if let Some(slot) = self.flows.get(&flow_key(search.network, &uplink)) {
+            if let Some(slot) = self.tables.flows.get(&flow_key(search.network, &uplink)) {
                 self.scratch.slots[position] = slot;
                 rest.remove(position);
             }
@@ -453,8 +521,8 @@ impl Classifier {
     fn look_up_entry(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
         for position in *rest {
             let vlan = burst.packets[position].annotations().vlan;
-            let by_vlan = || self.narrow.get(&vlan_key(search.port, vlan));
-            let slot = by_vlan().or_else(|| self.narrow.get(&port_key(search.port)));
+            let by_vlan = || self.tables.narrow.get(&vlan_key(search.port, vlan));
+            let slot = by_vlan().or_else(|| self.tables.narrow.get(&port_key(search.port)));
             if let Some(slot) = slot {
                 self.scratch.slots[position] = slot;
                 rest.remove(position);

@@ -14,6 +14,7 @@ use weft_compose::{Instance, Settings};
 use weft_dpdk::{Batch, Packet, TAG_SLOTS};
 use weft_rules::Condition;
 
+use crate::bearer::Selector;
 use crate::classify::UserRecord;
 use crate::config::UserKey;
 use crate::counters::FunctionCounters;
@@ -107,6 +108,22 @@ pub enum UserChange {
     /// The user at this slot is this worker's, with fresh contexts or with
     /// those it had.
     Record(u32, UserRecord),
+    /// The user's packets that this selector is of belong to this bearer.
+    Select {
+        /// Slot of the user.
+        user: u32,
+        /// Which packets.
+        selector: Selector,
+        /// Slot of the bearer.
+        bearer: u32,
+    },
+    /// They belong to another of the user's bearers again.
+    Unselect {
+        /// Slot of the user.
+        user: u32,
+        /// Which packets.
+        selector: Selector,
+    },
     /// The user is gone, with the contexts of its bearers.
     Remove {
         /// Slot of the user.
@@ -162,6 +179,8 @@ pub enum Report {
         /// Slot of the context.
         slot: u32,
     },
+    /// A packet waits for the bearer at this slot, the first one.
+    DownlinkData(u32),
     /// A next hop is needed.
     Resolve {
         /// The port it is reached through.

@@ -11,6 +11,8 @@ use arrayvec::ArrayVec;
 use weft_compose::Positions;
 use weft_dpdk::{Batch, Packet};
 
+use crate::idle::WAITING;
+
 /// Whose packets: a function (its index) and the slot of its context.
 pub type Owner = (u16, u32);
 
@@ -80,6 +82,12 @@ impl Keeper {
         let waiting = self.queues.get(&owner).map_or(0, |queue| queue.length);
         let here = self.in_burst.iter().filter(|(one, _)| *one == owner).count();
         waiting + here < self.limit && self.in_burst.try_push((owner, position)).is_ok()
+    }
+
+    /// Notes that the packet at `position` of the burst waits for its bearer,
+    /// which [`Idle`](crate::idle::Idle) has allowed.
+    pub fn keep_waiting(&mut self, slot: u32, position: usize) {
+        let _ = self.in_burst.try_push(((WAITING, slot), position));
     }
 
     /// The oldest packet kept from an earlier burst.

@@ -16,6 +16,7 @@
 mod agent;
 mod answers;
 mod assemble;
+pub mod bearer;
 mod change;
 mod classify;
 mod clock;
@@ -28,7 +29,9 @@ mod element;
 mod facts;
 mod fragment;
 mod gtpu;
+mod hold;
 mod icmp;
+mod idle;
 mod keeper;
 mod local;
 mod neighbour;

@@ -6,6 +6,7 @@ use weft_wire::MacAddress;
 use crate::command::{Command, Configure, Replacement, Report, UserChange};
 use crate::counters::DropReason;
 use crate::element::Function;
+use crate::idle::WAITING;
 use crate::tap::{Tap, Taps};
 use crate::worker::Worker;
 
@@ -87,10 +88,20 @@ impl Worker {
         match change {
             UserChange::Key(key, slot) => self.classifier.insert(key, *slot),
             UserChange::Unkey(key) => self.classifier.remove(key),
-            UserChange::Record(slot, record) => self.classifier.set_record(*slot, *record),
+            UserChange::Record(slot, record) => {
+                self.classifier.set_record(*slot, *record);
+                self.act(*slot, record.action);
+            }
+            UserChange::Select { user, selector, bearer } => {
+                self.classifier.select(*user, selector, *bearer);
+            }
+            UserChange::Unselect { user, selector } => self.classifier.unselect(*user, selector),
             UserChange::Remove { user, contexts } => {
                 self.classifier.remove_record(*user);
-                contexts.iter().for_each(|slot| self.release(*slot, |scope| scope != Scope::Group));
+                for slot in contexts {
+                    self.release(*slot, |scope| scope != Scope::Group);
+                    self.forget_waiting(*slot);
+                }
             }
             UserChange::RemoveGroup { slot } => self.release(*slot, |scope| scope == Scope::Group),
             UserChange::Configure(configure) => self.configure_one(configure),
@@ -130,6 +141,9 @@ impl Worker {
         let number = |old: &Function| new.parts.iter().position(|part| part.follows(old));
         let numbers: Vec<_> = self.element.plan().functions.iter().map(number).collect();
         let lost = self.keeper.renumber(|function| {
+            if function == WAITING {
+                return Some(WAITING);
+            }
             numbers.get(usize::from(function)).copied().flatten().map(|number| number as u16)
         });
         self.counters.dropped(DropReason::UserRemoved, lost);

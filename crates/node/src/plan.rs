@@ -119,6 +119,44 @@ pub fn plan(
     Plan { rules: rules.clone(), forwarding, functions }
 }
 
+/// Functions made on trial: they check settings and never meet a packet.
+pub struct Trials(Vec<(String, Box<dyn Instance>)>);
+
+impl Trials {
+    /// One instance of each function of a blueprint.
+    ///
+    /// # Errors
+    /// [`ConfigError`] as the function says it.
+    pub fn of(blueprint: &Blueprint) -> Result<Trials, ConfigError> {
+        let trial = |function: &FunctionPlan| {
+            let setup = setup(function, blueprint, (0, 1), true);
+            let instance = function.kind.make(&function.config, &setup, SlotShift::default())?;
+            Ok((function.name.clone(), instance))
+        };
+        blueprint.functions.iter().map(trial).collect::<Result<_, _>>().map(Trials)
+    }
+
+    /// The number of the function instance of that name.
+    pub fn number(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|(known, _)| known == name)
+    }
+
+    /// The instance of the function of that number.
+    pub fn instance(&self, number: usize) -> &dyn Instance {
+        &*self.0[number].1
+    }
+}
+
+fn setup<'a>(
+    function: &'a FunctionPlan,
+    blueprint: &'a Blueprint,
+    (worker, contexts): (usize, usize),
+    trial: bool,
+) -> Setup<'a> {
+    let (instance, tags) = (function.name.as_str(), &blueprint.tags);
+    Setup { instance, tags, contexts, worker, tsc_hz: tsc::hz(), trial }
+}
+
 /// Makes an instance of a function for one worker.
 ///
 /// # Errors
@@ -130,14 +168,7 @@ pub fn instance(
     contexts: usize,
     shift: SlotShift,
 ) -> Result<Box<dyn Instance>, ConfigError> {
-    let setup = Setup {
-        instance: &function.name,
-        tags: &blueprint.tags,
-        contexts,
-        worker,
-        tsc_hz: tsc::hz(),
-        trial: false,
-    };
+    let setup = setup(function, blueprint, (worker, contexts), false);
     function.kind.make(&function.config, &setup, shift)
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bearer::{Action, BearerId};
+
 /// One look at everything that is counted. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -153,6 +155,27 @@ pub struct UserView {
     /// Its tags, by name.
     pub tags: BTreeMap<String, String>,
     /// Its contexts; only when they are asked for.
+    pub contexts: Vec<ContextView>,
+}
+
+/// One bearer that a command has added.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BearerView {
+    /// Its number.
+    pub id: BearerId,
+    /// The default bearer of its user; none for a default bearer.
+    pub of: Option<BearerId>,
+    /// What it is found by.
+    pub found_by: Vec<String>,
+    /// What becomes of its packets.
+    pub action: Action,
+    /// Slot.
+    pub slot: u32,
+    /// The worker that owns it.
+    pub worker: usize,
+    /// Its contexts; only when they are asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contexts: Vec<ContextView>,
 }
 

@@ -13,6 +13,7 @@ use weft_dpdk::Annotations;
 use self::settings::{Delta, configure};
 use self::slots::Slots;
 
+use crate::bearer::Template;
 use crate::classify::UserRecord;
 use crate::command::{Configure, UserChange};
 use crate::config::{BearerPlan, Blueprint, Limits, UserPlan};
@@ -81,6 +82,8 @@ impl Room {
         (self.users + self.bearers).max(self.groups) as usize
     }
 }
+
+const VACANT: UserRecord = UserRecord::VACANT;
 
 /// What each worker has to change.
 pub type Changes = Vec<Vec<UserChange>>;
@@ -217,6 +220,55 @@ impl Users {
         of_groups.chain(of_users).filter(of_function)
     }
 
+    /// What users are like that are added by commands, like those of the plan of
+    /// that name.
+    pub fn template(&self, name: &str) -> Option<Template<'_>> {
+        let range = self.ranges.iter().find(|range| range.plan.name == name)?;
+        let record = UserRecord { group: range.group, class: range.class, present: true, ..VACANT };
+        let (settings, has_bearers) = (&*range.plan.settings, !range.bearer_plans.is_empty());
+        Some(Template { record, has_bearers, settings })
+    }
+
+    /// A slot for a user of `group`, or of none.
+    ///
+    /// # Errors
+    /// [`NoRoom::Users`].
+    pub fn take(&mut self, group: u32) -> Result<u32, NoRoom> {
+        let worker = self.worker_for(group, 0)?;
+        let index = self.user_slots.take(worker).ok_or(NoRoom::Users)?;
+        Ok(self.shift.slot(worker, index as usize))
+    }
+
+    /// A slot for a dedicated bearer of the user at `user`.
+    ///
+    /// # Errors
+    /// [`NoRoom::Bearers`].
+    pub fn take_bearer(&mut self, user: u32) -> Result<u32, NoRoom> {
+        let worker = self.shift.worker(user);
+        let index = self.bearer_slots.take(worker).ok_or(NoRoom::Bearers)?;
+        Ok(self.shift.slot(worker, index as usize))
+    }
+
+    /// Nobody has the slot of a user any more.
+    pub fn give_back(&mut self, slot: u32) {
+        self.user_slots.give_back(self.shift.worker(slot), self.shift.index(slot) as u32);
+    }
+
+    /// Nobody has the slot of a dedicated bearer any more.
+    pub fn give_back_bearer(&mut self, slot: u32) {
+        self.bearer_slots.give_back(self.shift.worker(slot), self.shift.index(slot) as u32);
+    }
+
+    /// The user has its slot, which was just given back, after all.
+    pub fn take_again(&mut self, slot: u32) {
+        self.user_slots.take_again(self.shift.worker(slot), self.shift.index(slot) as u32);
+    }
+
+    /// The dedicated bearer has its slot after all.
+    pub fn take_bearer_again(&mut self, slot: u32) {
+        self.bearer_slots.take_again(self.shift.worker(slot), self.shift.index(slot) as u32);
+    }
+
     /// The worker that owns `slot`.
     pub fn worker_of(&self, slot: u32) -> usize {
         self.shift.worker(slot)
@@ -321,7 +373,7 @@ impl Users {
     /// Adds users until there are as many as wanted.
     fn fill(&mut self, range: &mut Range, changes: &mut Changes) -> Result<(), NoRoom> {
         for nth in range.slots.len()..range.plan.count as usize {
-            let worker = self.worker_for(range)?;
+            let worker = self.worker_for(range.group, range.bearer_plans.len())?;
             let index = self.user_slots.take(worker).ok_or(NoRoom::Users)?;
             let slot = self.shift.slot(worker, index as usize);
             range.slots.push(slot);
@@ -362,12 +414,12 @@ impl Users {
         }
     }
 
-    /// The worker for a new user: that of its group, or the next with room.
-    fn worker_for(&mut self, range: &Range) -> Result<usize, NoRoom> {
-        if range.group != Annotations::NONE {
-            return Ok(self.shift.worker(range.group));
+    /// The worker for a new user with so many dedicated bearers: that of its
+    /// group, or the next with room.
+    fn worker_for(&mut self, group: u32, bearers: usize) -> Result<usize, NoRoom> {
+        if group != Annotations::NONE {
+            return Ok(self.shift.worker(group));
         }
-        let bearers = range.bearer_plans.len();
         let workers = self.user_slots.workers();
         let mut with_room = (self.next_worker..self.next_worker + workers)
             .map(|number| number % workers)
@@ -400,6 +452,7 @@ impl Range {
             class: self.class,
             bearer_profile: self.profile,
             present: true,
+            ..VACANT
         }
     }
 

@@ -17,6 +17,7 @@ use crate::command::{Command, Punt, UserChange};
 use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
 use crate::departure::{Departure, LeftOver};
 use crate::element::{Element, Surroundings};
+use crate::idle::Idle;
 use crate::keeper::Keeper;
 use crate::local::{Divided, Own};
 use crate::parse::{Sorted, parse_burst, reason_of};
@@ -52,6 +53,8 @@ pub struct Worker {
     pub(crate) element: Element,
     /// Holds kept packets and timers.
     pub(crate) keeper: Keeper,
+    /// Says what may wait for idle users.
+    pub(crate) idle: Idle,
     /// Takes packets away.
     pub(crate) departure: Departure,
     /// What it counts.
@@ -228,12 +231,13 @@ impl Worker {
         let port = self.inlets[inlet].port;
         self.classifier.classify(burst, transit, tunnelled, port, classified);
         watch.lap(&self.counters.stages[Stage::Classify as usize], transit.len());
-        if taps.is_some() || !classified.unknown.is_empty() {
+        if taps.is_some() || !classified.is_usual() {
             self.after_classification(transit);
         }
     }
 
-    /// What is rare after classification: taps, and packets of nobody.
+    /// What is rare after classification: taps, packets of nobody, and packets
+    /// of bearers that do not forward now.
     #[cold]
     fn after_classification(&mut self, transit: Positions) {
         let Desk { burst, classified, taps, .. } = &mut self.desk;
@@ -260,6 +264,9 @@ impl Worker {
                 taps.at(Point::Dropped(reason), positions, burst);
             }
             taps.at(Point::Classified, transit.without(unknown), burst);
+        }
+        if !self.desk.classified.held.is_empty() {
+            self.hold();
         }
     }
 
@@ -338,32 +345,37 @@ impl Worker {
     fn take_over(&mut self) -> bool {
         let mut busy = false;
         for number in 0..self.crossings.len() {
-            let Desk { burst, classified, watch, taps, doubtful, .. } = &mut self.desk;
+            let Desk { burst, watch, .. } = &mut self.desk;
             watch.start();
-            let count = self.crossings[number].receive(&mut burst.packets, BURST);
-            if count == 0 {
-                continue;
+            if self.crossings[number].receive(&mut burst.packets, BURST) > 0 {
+                busy = true;
+                self.carry_on();
             }
-            busy = true;
-            burst.now = self.clock.now();
-            let all = Positions::first(count);
-            if let Some(taps) = taps {
-                taps.begin();
-            }
-            self.classifier.admit(burst, classified);
-            let is_doubtful = |position: &usize| {
-                burst.packets[*position].annotations().flags & Annotations::DOUBTFUL != 0
-            };
-            *doubtful = Positions::NONE;
-            all.filter(is_doubtful).for_each(|position| doubtful.insert(position));
-            watch.lap(&self.counters.stages[Stage::Classify as usize], count);
-            if taps.is_some() || !classified.unknown.is_empty() {
-                self.after_classification(all);
-            }
-            self.forward();
-            self.transmit();
         }
         busy
+    }
+
+    /// Carries on packets in hand that were classified before: received by
+    /// another worker, or kept for an idle user.
+    pub(crate) fn carry_on(&mut self) {
+        let Desk { burst, classified, watch, taps, doubtful, .. } = &mut self.desk;
+        burst.now = self.clock.now();
+        let all = Positions::first(burst.packets.len());
+        if let Some(taps) = taps {
+            taps.begin();
+        }
+        self.classifier.admit(burst, classified);
+        let is_doubtful = |position: &usize| {
+            burst.packets[*position].annotations().flags & Annotations::DOUBTFUL != 0
+        };
+        *doubtful = Positions::NONE;
+        all.filter(is_doubtful).for_each(|position| doubtful.insert(position));
+        watch.lap(&self.counters.stages[Stage::Classify as usize], all.len());
+        if taps.is_some() || !classified.is_usual() {
+            self.after_classification(all);
+        }
+        self.forward();
+        self.transmit();
     }
 
     /// Calls the timers that have run out.

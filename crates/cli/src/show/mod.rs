@@ -6,6 +6,7 @@ mod runtime;
 mod users;
 
 use clap::Subcommand;
+use weft_control::client::Client;
 use weft_node::show::Snapshot;
 
 use crate::failure::Failure;
@@ -35,6 +36,8 @@ enum What {
     Drops,
     /// Ports, their links and counters
     Ports,
+    /// What bearers tell, as it happens: one JSON object on each line
+    Events,
 }
 
 /// Shows it.
@@ -56,8 +59,19 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             let paths = client.text("/v1/paths")?;
             if json { as_json(&paths) } else { output::print(&paths) }
         }
+        What::Events => events(&client),
         What::Users(arguments) => users::run(&arguments, &client, json),
     }
+}
+
+/// Prints what bearers tell until the node stops or nobody reads any more.
+fn events(client: &Client) -> Result<(), Failure> {
+    let mut unread = Ok(());
+    client.stream("/v1/events", &(), |piece| {
+        unread = output::write(piece);
+        unread.is_ok()
+    })?;
+    unread
 }
 
 fn as_json(value: &impl serde::Serialize) -> Result<(), Failure> {

@@ -89,6 +89,12 @@ pub(super) fn ipv6_key(network: u32, address: Ipv6Addr, prefix_len: u8) -> [u64;
 }
 
 pub(super) fn flow_key(network: u32, flow: &FlowKey) -> [u64; 5] {
+    let [a, b, c, d, rest] = flow_words(flow);
+    [a, b, c, d, u64::from(network & 0xffff) << 40 | rest]
+}
+
+/// Addresses, then protocol and ports.
+pub(super) fn flow_words(flow: &FlowKey) -> [u64; 5] {
     let words = |address: IpAddr| {
         let bits = match address {
             IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -98,5 +104,5 @@ pub(super) fn flow_key(network: u32, flow: &FlowKey) -> [u64; 5] {
     };
     let ([a, b], [c, d]) = (words(flow.source), words(flow.destination));
     let ports = u64::from(flow.source_port) << 16 | u64::from(flow.destination_port);
-    [a, b, c, d, u64::from(network & 0xffff) << 40 | u64::from(flow.protocol.0) << 32 | ports]
+    [a, b, c, d, u64::from(flow.protocol.0) << 32 | ports]
 }

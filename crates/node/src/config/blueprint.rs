@@ -22,6 +22,8 @@ pub struct Blueprint {
     pub memory: Memory,
     /// How a packet finds its next hop.
     pub forwarding: Forwarding,
+    /// How the user of a packet is found.
+    pub classification: Classification,
     /// Ports, in the order of the file: `PortIndex` of the rules.
     pub ports: Vec<PortPlan>,
     /// Names of the network instances (TS 29.244 §5.6), by number.
@@ -124,6 +126,18 @@ pub enum Forwarding {
     /// One rule lookup for each hop, behind an exact-match cache (Pinczel et
     /// al. §IV.A): the baseline that compiled paths are compared with.
     Lookup,
+}
+
+/// How the user of a packet is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Classification {
+    /// By tables.
+    #[default]
+    Table,
+    /// By a scan over all keys: the baseline that the tables are compared with.
+    Linear,
 }
 
 /// One port.
@@ -326,6 +340,12 @@ pub struct Limits {
     pub bearers: u32,
     /// Packets that functions may keep for one user.
     pub kept_packets: u32,
+    /// Packets that may wait for one idle bearer.
+    pub waiting_packets: u32,
+    /// Bytes that may wait for one idle bearer.
+    pub waiting_bytes: u32,
+    /// Packets that may wait for all idle bearers together.
+    pub waiting_in_all: u32,
     /// Neighbours (ARP and ND entries) of all ports together.
     pub neighbours: u32,
 }

@@ -25,11 +25,12 @@ use weft_compose::Kind;
 use weft_yaml::{locate, mistake, shape, values, wording};
 
 pub use blueprint::{
-    BearerPlan, Blueprint, Forwarding, FunctionPlan, GroupPlan, Limits, Memory, Polling, PortPlan,
-    UserKey, UserPlan, Workers,
+    BearerPlan, Blueprint, Classification, Forwarding, FunctionPlan, GroupPlan, Limits, Memory,
+    Polling, PortPlan, UserKey, UserPlan, Workers,
 };
 pub use mistake::{Mistake, Mistakes};
 pub use schema::schema;
+pub(crate) use yaml::DEFAULT_NETWORK;
 
 /// Reads a configuration from `path`; see [`read`].
 ///

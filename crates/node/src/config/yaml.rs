@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use weft_dpdk::PortOptions;
 
-use super::blueprint::{Forwarding, Polling};
+use super::blueprint::{Classification, Forwarding, Polling};
 use super::values::{Entries, Ip, Ipv4, Ipv6, Mac, NameOrNumber, Subnet};
 
 /// The name of the network instance of ports and users that name none.
@@ -36,6 +36,9 @@ pub struct NodeFile {
     /// rules, or by a rule lookup for each hop.
     #[serde(default)]
     pub forwarding: Forwarding,
+    /// How the user of a packet is found: by tables, or by a scan over all keys.
+    #[serde(default)]
+    pub classification: Classification,
     /// Ethernet ports by name.
     pub ports: Entries<Port>,
     /// Tags, by name, that users are given and rules look at.
@@ -373,6 +376,15 @@ pub struct LimitsFile {
     /// Packets that functions may keep for one user.
     #[schemars(range(max = 65_536))]
     pub kept_packets: u32,
+    /// Packets that may wait for one idle bearer.
+    #[schemars(range(max = 65_536))]
+    pub waiting_packets: u32,
+    /// Bytes that may wait for one idle bearer.
+    pub waiting_bytes: u32,
+    /// Packets that may wait for all idle bearers together; by default a quarter
+    /// of the packet buffers.
+    #[schemars(range(max = 16_777_215))]
+    pub waiting_in_all: Option<u32>,
     /// Neighbours (entries of ARP and ND) of all ports together.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub neighbours: u32,
@@ -380,6 +392,15 @@ pub struct LimitsFile {
 
 impl Default for LimitsFile {
     fn default() -> Self {
-        LimitsFile { users: None, groups: None, bearers: None, kept_packets: 64, neighbours: 1024 }
+        LimitsFile {
+            users: None,
+            groups: None,
+            bearers: None,
+            kept_packets: 64,
+            waiting_packets: 64,
+            waiting_bytes: 65_536,
+            waiting_in_all: None,
+            neighbours: 1024,
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! Slots that are free, and slots that are taken.
 
+use std::collections::VecDeque;
+
 /// Slots of one kind, dealt out to workers.
 #[derive(Clone, Debug)]
 pub struct Slots {
     /// For each worker: indexes that are free again, and the next fresh one.
-    workers: Vec<(Vec<u32>, u32)>,
+    workers: Vec<(VecDeque<u32>, u32)>,
     /// Indexes that each worker has.
     capacity: u32,
     first: u32,
@@ -13,7 +15,7 @@ pub struct Slots {
 impl Slots {
     /// As many slots as `capacity` for each worker, from `first` on.
     pub fn new(workers: usize, first: u32, capacity: u32) -> Slots {
-        Slots { workers: vec![(Vec::new(), first); workers], capacity, first }
+        Slots { workers: vec![(VecDeque::new(), first); workers], capacity, first }
     }
 
     /// Workers there are.
@@ -32,17 +34,24 @@ impl Slots {
         returned.len() + (self.first + self.capacity - next) as usize
     }
 
-    /// A free slot of a worker, by its index.
+    /// A free slot of a worker, by its index: one that has rested as long as can
+    /// be, as packets of its last user may still be on their way between workers.
     pub fn take(&mut self, worker: usize) -> Option<u32> {
         let end = self.first + self.capacity;
         let (returned, next) = &mut self.workers[worker];
-        returned.pop().or_else(|| {
-            let fresh = *next;
-            (fresh < end).then(|| {
-                *next += 1;
-                fresh
-            })
-        })
+        if *next < end {
+            *next += 1;
+            return Some(*next - 1);
+        }
+        returned.pop_front()
+    }
+
+    /// Takes a slot that was given back a short while ago.
+    pub fn take_again(&mut self, worker: usize, index: u32) {
+        let returned = &mut self.workers[worker].0;
+        if let Some(at) = returned.iter().rposition(|one| *one == index) {
+            returned.remove(at);
+        }
     }
 
     /// `count` indexes in a row: those of a run that was given back, or fresh
@@ -64,6 +73,6 @@ impl Slots {
 
     /// Nobody has the slot any more.
     pub fn give_back(&mut self, worker: usize, index: u32) {
-        self.workers[worker].0.push(index);
+        self.workers[worker].0.push_back(index);
     }
 }

@@ -59,7 +59,11 @@ pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {
         |user: &crate::config::yaml::Users| u64::from(user.count) * user.bearers.len() as u64;
     let users: u64 = file.users.iter().map(|user| u64::from(user.count)).sum();
     let bearers: u64 = file.users.iter().map(bearers).sum();
-    let LimitsFile { kept_packets, neighbours, .. } = file.limits;
+    let LimitsFile { kept_packets, waiting_packets, waiting_bytes, neighbours, .. } = file.limits;
+    let most = file.memory.packets;
+    let waiting_in_all = file.limits.waiting_in_all.unwrap_or(most / 4);
+    within(source, "limits.waitingInAll", waiting_in_all.into(), 0, most.into());
+    within(source, "limits.waitingPackets", waiting_packets.into(), 0, 1 << 16);
     within(source, "limits.keptPackets", kept_packets.into(), 0, 1 << 16);
     within(source, "limits.neighbours", neighbours.into(), 16, GROUPS.into());
     let limits = &file.limits;
@@ -68,6 +72,9 @@ pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {
         groups: room(source, "groups", file.groups.0.len() as u64, limits.groups, (16, GROUPS)),
         bearers: room(source, "bearers", bearers, limits.bearers, (0, USERS)),
         kept_packets,
+        waiting_packets,
+        waiting_bytes,
+        waiting_in_all,
         neighbours,
     }
 }

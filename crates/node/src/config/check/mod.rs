@@ -46,6 +46,7 @@ pub(super) fn blueprint(
         workers,
         memory,
         forwarding: file.forwarding,
+        classification: file.classification,
         ports,
         networks,
         groups: users.groups,

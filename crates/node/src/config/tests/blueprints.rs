@@ -18,7 +18,16 @@ fn what_is_left_out_has_its_default() {
     let memory = Memory { packets: 16_383, megabytes: None, huge_pages: true };
     assert_eq!(blueprint.memory, memory);
     assert_eq!(blueprint.forwarding, Forwarding::Compiled);
-    let limits = Limits { users: 1024, groups: 16, bearers: 0, kept_packets: 64, neighbours: 1024 };
+    let limits = Limits {
+        users: 1024,
+        groups: 16,
+        bearers: 0,
+        kept_packets: 64,
+        waiting_packets: 64,
+        waiting_bytes: 65_536,
+        waiting_in_all: 4095,
+        neighbours: 1024,
+    };
     assert_eq!(blueprint.limits, limits);
     assert_eq!(blueprint.networks, ["default"]);
     let port = &blueprint.ports[0];

@@ -1,0 +1,179 @@
+//! Bearers that come and go while traffic runs.
+//!
+//! Commands have the shape of the packet forwarding model of TS 29.244 §5.2.1,
+//! so that a session's rules become commands one by one:
+//!
+//! | TS 29.244 | here |
+//! |---|---|
+//! | packet detection: local F-TEID, UE IP address in a network instance | the keys of a user's default bearer |
+//! | packet detection: QFI, SDF filter | the [`Selector`] of a dedicated bearer |
+//! | forwarding action: FORW, DROP, BUFF, NOCP | [`Action`] |
+//! | outer header creation, QoS enforcement | settings of the functions that do it |
+//! | usage reporting | what contexts of counting functions show |
+//!
+//! A batch of commands is applied whole or not at all. Workers apply it between
+//! bursts, a few commands at a time, in the order that was given.
+
+mod book;
+mod change;
+mod view;
+mod written;
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use weft_compose::Settings;
+use weft_wire::gtpu::Qfi;
+
+use crate::config::UserKey;
+
+pub use self::change::{BearerError, BearersChanged, Wrong};
+pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
+
+pub(crate) use self::book::Bearers;
+pub(crate) use self::change::Template;
+
+/// Names a bearer; whoever adds it chooses the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BearerId(pub u64);
+
+impl fmt::Display for BearerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What becomes of a bearer's packets (TS 29.244 §8.2.26).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// They take their way through the rules.
+    #[default]
+    Forward,
+    /// They are dropped, in either direction.
+    Drop,
+    /// Those to the user wait, within bounds, until the action is another.
+    Buffer,
+    /// They wait, and the first of them is told ([`Event::DownlinkData`]).
+    Notify,
+}
+
+/// Which of a user's packets a dedicated bearer carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Selector {
+    /// Packets of this QoS flow: what the PDU session container of the tunnel
+    /// they come in says (TS 38.415).
+    Qfi(Qfi),
+    /// Packets of flows.
+    Filter(Filter),
+}
+
+/// A filter of service data flows: what is not given may be anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Filter {
+    /// IP protocol number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<u8>,
+    /// Address at the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<IpAddr>,
+    /// Port at the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_port: Option<u16>,
+    /// Port at the user's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_port: Option<u16>,
+}
+
+/// What packets of a bearer are known by.
+#[derive(Clone, Debug)]
+pub enum Detection {
+    /// The default bearer of a user, like those of the plan of that name:
+    /// of the same chain, tags and group, with the same settings.
+    User {
+        /// Name of the plan: of some `users` in the configuration.
+        like: String,
+        /// Which of the plan's users it is like, from 0, in its settings.
+        nth: u32,
+        /// At least one key that nobody else has.
+        keys: Vec<UserKey>,
+    },
+    /// A dedicated bearer of a user.
+    Dedicated {
+        /// The user's default bearer.
+        of: BearerId,
+        /// Which of the user's packets.
+        selector: Selector,
+    },
+}
+
+/// Settings of one function for one bearer; see
+/// [`Agent::settings`](crate::Agent::settings).
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Name of the function's instance.
+    pub function: String,
+    /// What is set.
+    pub settings: Settings,
+    /// Which of the users that the settings were written for this is, from 0.
+    pub nth: u32,
+}
+
+/// A change of the bearer table.
+#[derive(Clone, Debug)]
+pub enum BearerCommand {
+    /// A bearer comes.
+    Add {
+        /// Its name.
+        id: BearerId,
+        /// What its packets are known by.
+        detection: Detection,
+        /// What becomes of them.
+        action: Action,
+        /// Settings beyond those of the plan, or in their place.
+        settings: Vec<Given>,
+    },
+    /// A bearer changes; its contexts go on.
+    Change {
+        /// Its name.
+        id: BearerId,
+        /// What becomes of its packets from now on.
+        action: Option<Action>,
+        /// Settings that change.
+        settings: Vec<Given>,
+    },
+    /// A bearer goes, with its contexts and all that waits for it.
+    Remove {
+        /// Its name.
+        id: BearerId,
+    },
+}
+
+impl BearerCommand {
+    /// The bearer that it is about.
+    pub fn id(&self) -> BearerId {
+        match self {
+            BearerCommand::Add { id, .. }
+            | BearerCommand::Change { id, .. }
+            | BearerCommand::Remove { id } => *id,
+        }
+    }
+}
+
+/// What a node tells of its bearers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Event {
+    /// A packet waits for an idle user: the *Downlink Data Report* of TS 29.244
+    /// §7.5.8.2. Told once until the bearer's action changes.
+    #[serde(rename_all = "camelCase")]
+    DownlinkData {
+        /// The bearer.
+        bearer: BearerId,
+        /// Nanoseconds since the node started.
+        time: u64,
+    },
+}

@@ -1,0 +1,143 @@
+//! The agent's book of bearers that were added by commands.
+
+use std::collections::HashMap;
+
+use weft_compose::Settings;
+
+use super::{BearerId, Selector};
+use crate::change::Refused;
+use crate::classify::{Tables, UserRecord};
+use crate::command::{Configure, UserChange};
+use crate::config::UserKey;
+
+/// A bearer in the book.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub slot: u32,
+    pub record: UserRecord,
+    pub place: Place,
+    pub settings: Box<[Setting]>,
+}
+
+/// What a bearer is to its user.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Default {
+        keys: Box<[UserKey]>,
+        /// Dedicated bearers of the user.
+        dedicated: u32,
+    },
+    Dedicated {
+        of: BearerId,
+        selector: Selector,
+    },
+}
+
+/// Settings of the function of that number.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub function: u16,
+    pub settings: Settings,
+    pub nth: u32,
+}
+
+impl Setting {
+    pub fn configure(&self, slot: u32) -> Configure {
+        let Setting { function, settings, nth } = self;
+        Configure { function: *function, slot, settings: settings.clone(), nth: *nth }
+    }
+}
+
+/// All bearers that were added by commands, and the keys of all users.
+#[derive(Debug)]
+pub(crate) struct Bearers {
+    pub(super) entries: HashMap<BearerId, Entry>,
+    /// Keys that are taken, whoever has them.
+    pub(super) taken: Tables,
+    /// Selectors that are taken, by the slot of their user.
+    pub(super) selectors: HashMap<(u32, Selector), BearerId>,
+    /// Bearers, by slot, whose first waiting packet is to be told.
+    pub(super) told: HashMap<u32, BearerId>,
+}
+
+impl Bearers {
+    /// A book without bearers. `taken` has the keys of the users that are there.
+    pub fn new(taken: Tables) -> Bearers {
+        Bearers { entries: HashMap::new(), taken, selectors: HashMap::new(), told: HashMap::new() }
+    }
+
+    /// Bearers there are.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The bearer at `slot` whose first waiting packet is to be told.
+    pub fn told(&self, slot: u32) -> Option<BearerId> {
+        self.told.get(&slot).copied()
+    }
+
+    /// The bearer that has `key`.
+    pub fn with_key(&self, key: &UserKey) -> Option<BearerId> {
+        let has = |place: &Place| match place {
+            Place::Default { keys, .. } => keys.contains(key),
+            Place::Dedicated { .. } => false,
+        };
+        self.entries.iter().find(|(_, entry)| has(&entry.place)).map(|(id, _)| *id)
+    }
+
+    /// Settings of all bearers for the function of that number.
+    pub fn settings_of(&self, function: usize) -> impl Iterator<Item = Configure> + '_ {
+        self.entries.values().flat_map(move |entry| {
+            let settings = entry.settings.iter();
+            let of_function = settings.filter(move |one| usize::from(one.function) == function);
+            of_function.map(|one| one.configure(entry.slot))
+        })
+    }
+
+    /// Lets the keys of the users of the configuration change as `changes` say.
+    ///
+    /// # Errors
+    /// [`Refused::Taken`] when a bearer has one of them, [`Refused::Keys`]
+    /// without room; then nothing has changed.
+    pub fn give_way_to(&mut self, changes: &[UserChange]) -> Result<(), Refused> {
+        let keys = changes.iter().filter_map(|change| match change {
+            UserChange::Key(key, _) => Some(key),
+            _ => None,
+        });
+        if !self.entries.is_empty() {
+            let mut taken = keys.filter(|key| self.taken.get(key).is_some());
+            if let Some(id) = taken.find_map(|key| self.with_key(key)) {
+                return Err(Refused::Taken(id));
+            }
+        }
+        let leaving = changes.iter().filter_map(|change| match change {
+            UserChange::Unkey(key) => Some((*key, self.taken.remove(key)?)),
+            _ => None,
+        });
+        let left: Vec<_> = leaving.collect();
+        let coming = || {
+            changes.iter().filter_map(|change| match change {
+                UserChange::Key(key, slot) => Some((key, *slot)),
+                _ => None,
+            })
+        };
+        let has_room = self.taken.has_room_for(coming().map(|(key, _)| key));
+        let back = left.iter().map(|(key, slot)| (key, *slot)).filter(|_| !has_room);
+        for (key, slot) in back.chain(coming().filter(|_| has_room)) {
+            // There is room, or was.
+            let _ = self.taken.insert(key, slot);
+        }
+        if has_room { Ok(()) } else { Err(Refused::Keys) }
+    }
+
+    /// Functions have other numbers: `number` gives the new one, or none for a
+    /// function that is gone.
+    pub fn renumber(&mut self, number: impl Fn(u16) -> Option<u16>) {
+        for entry in self.entries.values_mut() {
+            let settings = std::mem::take(&mut entry.settings).into_vec().into_iter();
+            let moved =
+                |setting: Setting| Some(Setting { function: number(setting.function)?, ..setting });
+            entry.settings = settings.filter_map(moved).collect();
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Commands as they are written, one JSON object or YAML document each.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use weft_wire::gtpu::Qfi;
+
+use super::{
+    Action, BearerCommand, BearerError, BearerId, Detection, Filter, Given, Selector, Wrong,
+};
+use crate::agent::Agent;
+use crate::config::{DEFAULT_NETWORK, UserKey};
+
+/// A command as it is written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum WrittenCommand {
+    /// A bearer comes.
+    Add(WrittenBearer),
+    /// A bearer changes.
+    Change(WrittenChange),
+    /// A bearer goes.
+    Remove(BearerId),
+}
+
+/// A bearer that comes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WrittenBearer {
+    /// Its number.
+    pub id: BearerId,
+    /// For the default bearer of a user: the name of a plan to be like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
+    /// Which of the plan's users it is like in its settings, from 0.
+    #[serde(default)]
+    pub nth: u32,
+    /// For a dedicated bearer: the user's default bearer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<BearerId>,
+    /// What its packets are known by.
+    pub r#match: WrittenMatch,
+    /// What becomes of them.
+    #[serde(default)]
+    pub action: Action,
+    /// Settings, by function instance.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, Value>,
+}
+
+/// A bearer that changes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WrittenChange {
+    /// Its number.
+    pub id: BearerId,
+    /// What becomes of its packets from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
+    /// Settings that change, by function instance.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, Value>,
+}
+
+/// What packets are known by.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct WrittenMatch {
+    /// Network instance of the addresses; `default` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The user's IPv4 address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<Ipv4Addr>,
+    /// The user's /64 prefix or IPv6 address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<String>,
+    /// The TEID of the user's tunnel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teid: Option<u32>,
+    /// Network instance of the TEID; `network` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teid_network: Option<String>,
+    /// Of a dedicated bearer: the QoS flow identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qfi: Option<u8>,
+    /// Of a dedicated bearer: a filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Filter>,
+}
+
+impl Agent {
+    /// Applies commands as they were written; see [`Agent::change_bearers`].
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first command that is wrong; then none has been
+    /// applied.
+    pub fn change_written(
+        &mut self,
+        commands: &[WrittenCommand],
+    ) -> Result<super::BearersChanged, BearerError> {
+        let mut read = Vec::with_capacity(commands.len());
+        for (at, command) in commands.iter().enumerate() {
+            let one = self.read_command(command).map_err(|wrong| {
+                let id = command.id();
+                BearerError { number: at + 1, id, wrong }
+            })?;
+            read.push(one);
+        }
+        self.change_bearers(&read)
+    }
+
+    fn read_command(&self, command: &WrittenCommand) -> Result<BearerCommand, Wrong> {
+        Ok(match command {
+            WrittenCommand::Add(bearer) => BearerCommand::Add {
+                id: bearer.id,
+                detection: self.read_detection(bearer)?,
+                action: bearer.action,
+                settings: self.read_settings(&bearer.functions)?,
+            },
+            WrittenCommand::Change(WrittenChange { id, action, functions }) => {
+                let settings = self.read_settings(functions)?;
+                BearerCommand::Change { id: *id, action: *action, settings }
+            }
+            WrittenCommand::Remove(id) => BearerCommand::Remove { id: *id },
+        })
+    }
+
+    fn read_settings(&self, functions: &BTreeMap<String, Value>) -> Result<Vec<Given>, Wrong> {
+        let given = functions.iter().map(|(function, written)| {
+            let settings = self.settings(function, written)?;
+            Ok(Given { function: function.clone(), settings, nth: 0 })
+        });
+        given.collect()
+    }
+
+    fn read_detection(&self, bearer: &WrittenBearer) -> Result<Detection, Wrong> {
+        let WrittenMatch { ipv4, ipv6, teid, qfi, flow, .. } = &bearer.r#match;
+        let says_user = ipv4.is_some() || ipv6.is_some() || teid.is_some();
+        match (&bearer.like, bearer.of) {
+            (Some(_), None) if qfi.is_some() || flow.is_some() => {
+                wrong("qfi and flow are of dedicated bearers, which are `of` a user")
+            }
+            (Some(like), None) => {
+                let keys = self.read_keys(&bearer.r#match)?;
+                Ok(Detection::User { like: like.clone(), nth: bearer.nth, keys })
+            }
+            (None, Some(_)) if says_user => {
+                wrong("ipv4, ipv6 and teid are the user's; a dedicated bearer has qfi or flow")
+            }
+            (None, Some(of)) => {
+                let selector = match (qfi, flow) {
+                    (Some(qfi), None) => match Qfi::new(*qfi) {
+                        Some(qfi) => Selector::Qfi(qfi),
+                        None => return wrong("a QFI is within 0..63"),
+                    },
+                    (None, Some(filter)) => Selector::Filter(*filter),
+                    _ => return wrong("a dedicated bearer has either qfi or flow"),
+                };
+                Ok(Detection::Dedicated { of, selector })
+            }
+            _ => wrong("give either `like`, a plan of users, or `of`, a user's default bearer"),
+        }
+    }
+
+    fn read_keys(&self, written: &WrittenMatch) -> Result<Vec<UserKey>, Wrong> {
+        let name = written.network.as_deref().unwrap_or(DEFAULT_NETWORK);
+        let mut keys = Vec::new();
+        if let Some(first) = written.ipv4 {
+            if first.is_unspecified() || first.is_multicast() || first.is_broadcast() {
+                return wrong(&format!("{first} is not the address of one user"));
+            }
+            self.check_not_own(first.into())?;
+            keys.push(UserKey::Ipv4 { network: self.network(name)?, first });
+        }
+        if let Some(text) = &written.ipv6 {
+            let (first, prefix_len) = read_ipv6(text)?;
+            if prefix_len == 128 {
+                self.check_not_own(first.into())?;
+            }
+            keys.push(UserKey::Ipv6 { network: self.network(name)?, first, prefix_len });
+        }
+        match written.teid {
+            Some(0) => return wrong("0 is not the TEID of a tunnel"),
+            Some(first) => {
+                let network = written.teid_network.as_deref().unwrap_or(name);
+                keys.push(UserKey::Teid { network: self.network(network)?, first });
+            }
+            None => {}
+        }
+        Ok(keys)
+    }
+
+    fn network(&self, name: &str) -> Result<u32, Wrong> {
+        let number = self.blueprint.networks.iter().position(|known| known == name);
+        let number = number.map(|number| number as u32);
+        number.ok_or_else(|| Wrong::Written(format!("no port is in the network `{name}`")))
+    }
+
+    fn check_not_own(&self, address: IpAddr) -> Result<(), Wrong> {
+        let own = self.blueprint.ports.iter().flat_map(|port| &port.addresses);
+        match own.clone().any(|(own, _)| *own == address) {
+            true => wrong(&format!("{address} is an address of the node")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl WrittenCommand {
+    /// The bearer that it is about.
+    pub fn id(&self) -> BearerId {
+        match self {
+            WrittenCommand::Add(bearer) => bearer.id,
+            WrittenCommand::Change(change) => change.id,
+            WrittenCommand::Remove(id) => *id,
+        }
+    }
+}
+
+fn read_ipv6(text: &str) -> Result<(Ipv6Addr, u8), Wrong> {
+    let (address, length) = text.split_once('/').unwrap_or((text, "128"));
+    let read = (address.parse::<Ipv6Addr>(), length.parse::<u8>());
+    match read {
+        (Ok(first), Ok(length @ (64 | 128))) if length == 128 || first.to_bits() as u64 == 0 => {
+            if first.is_multicast() || first.is_unspecified() {
+                return wrong(&format!("{first} is not the address of one user"));
+            }
+            Ok((first, length))
+        }
+        _ => wrong(&format!(
+            "`{text}` is neither an IPv6 address nor a prefix such as 2001:db8::/64"
+        )),
+    }
+}
+
+fn wrong<T>(what: &str) -> Result<T, Wrong> {
+    Err(Wrong::Written(what.to_owned()))
+}
