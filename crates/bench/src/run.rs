@@ -4,6 +4,8 @@
 //! the meantime changes all points alike. After each round what there is is kept,
 //! and rounds that were kept are not made again when an experiment is resumed.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use crate::Failure;
@@ -117,7 +119,7 @@ impl<'a> Run<'a> {
                     self.record(&cell.series, &cell.x, own);
                 }
                 for (series, value) in values.others {
-                    self.record(series, &cell.x, value);
+                    self.record(&series, &cell.x, value);
                 }
             }
             self.keep()?;
@@ -179,7 +181,7 @@ impl<'a> Run<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
     own: Option<f64>,
-    others: Vec<(&'static str, f64)>,
+    others: Vec<(Cow<'static, str>, f64)>,
 }
 
 impl Values {
@@ -194,8 +196,8 @@ impl Values {
     }
 
     /// And that of another series at the same place, if there is one.
-    pub fn and(mut self, series: &'static str, value: Option<f64>) -> Values {
-        self.others.extend(value.map(|value| (series, value)));
+    pub fn and(mut self, series: impl Into<Cow<'static, str>>, value: Option<f64>) -> Values {
+        self.others.extend(value.map(|value| (series.into(), value)));
         self
     }
 }

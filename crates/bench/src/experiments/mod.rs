@@ -1,7 +1,8 @@
 //! The experiments, one file each; their parameters stand in `experiments` at the
 //! root of the repository.
 //!
-//! Paper values are those that the papers' texts and tables state (Pinczel et al.,
+//! Paper values are those that the papers' texts and tables state (Lange et al.,
+//! *Performance Benchmarking of a Software-Based LTE SGW*; Pinczel et al.,
 //! *Towards High Performance Packet Processing for 5G*; Hahn et al., *Compound
 //! Chained Network Functions*; Bauer et al., *Intra-node Resource Isolation for SFC with
 //! SR-IOV*).
@@ -14,8 +15,13 @@ mod chains;
 mod figure;
 mod function_mix;
 mod function_overhead;
+mod gateway;
 mod io_environments;
 mod overload;
+mod sgw_bearers;
+mod sgw_bearers_delay;
+mod sgw_delay;
+mod sgw_loss;
 mod size_sweep;
 mod users;
 mod working_set;
@@ -27,6 +33,11 @@ use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment::of::<sgw_loss::SgwLoss>(),
+    Experiment::of::<sgw_delay::SgwDelayKernel>(),
+    Experiment::of::<sgw_delay::SgwDelayPoll>(),
+    Experiment::of::<sgw_bearers::SgwBearers>(),
+    Experiment::of::<sgw_bearers_delay::SgwBearersDelay>(),
     Experiment::of::<io_environments::IoEnvironments>(),
     Experiment::of::<function_overhead::FunctionOverhead>(),
     Experiment::of::<users::Users>(),

@@ -138,7 +138,7 @@ fn bytes_per_user(rig: &Rig, users: u32) -> Result<Option<f64>, Failure> {
 }
 
 /// Bytes of this process that are in memory (`proc(5)`, `VmRSS`).
-fn resident() -> Result<u64, Failure> {
+pub(super) fn resident() -> Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());

@@ -1,7 +1,7 @@
 //! Nodes between interfaces of the kernel.
 
 use super::cable::Cable;
-use super::{Devices, FarDevices, OpenLoop, Rig, Setup};
+use super::{Devices, Ends, FarDevices, OpenLoop, Rig, Setup};
 use crate::Failure;
 use crate::baseline::kernel::AF_PACKET_RING;
 
@@ -21,6 +21,36 @@ pub struct Opened<'r> {
     /// The node with its traffic.
     pub open_loop: OpenLoop<'r>,
     _cables: Vec<Cable>,
+}
+
+/// Generator and receiver without a system between them.
+pub struct Loopback {
+    /// The traffic's ends.
+    pub ends: Ends,
+    _cable: Option<Cable>,
+}
+
+impl Loopback {
+    /// Ends that a ring in memory connects.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn ring(rig: &Rig) -> Result<Loopback, Failure> {
+        let ring = format!("ring:bench-loopback{}", rig.serial());
+        let devices = FarDevices { access: ring.clone(), core: ring };
+        Ok(Loopback { ends: Ends::open(rig, &devices, 1024)?, _cable: None })
+    }
+
+    /// AF_PACKET sockets at the ends of a cable in the kernel.
+    ///
+    /// # Errors
+    /// When the machine lacks something.
+    pub fn cable(rig: &Rig) -> Result<Loopback, Failure> {
+        let cable = Cable::lay(rig)?;
+        let devices =
+            FarDevices { access: af_packet(rig, &cable.near), core: af_packet(rig, &cable.far) };
+        Ok(Loopback { ends: Ends::open(rig, &devices, 1024)?, _cable: Some(cable) })
+    }
 }
 
 impl Environment {

@@ -7,10 +7,10 @@
 //! second core is needed. A section that took much longer than most was
 //! interrupted by the machine: it is left out.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use weft_dpdk::{Pool, Port, PortOptions, TxQueue, tsc};
-use weft_node::Worker;
+use weft_dpdk::{Batch, Pool, Port, PortOptions, TxQueue, tsc};
 use weft_traffic::{Load, Rate, Source};
 
 use super::closed::{Cost, WARM_UP};
@@ -46,13 +46,53 @@ impl Rig {
         let mut node = setup.build(self, &devices)?;
         let worker = &mut node.workers()[0];
         self.on_core(self.cores.system, || {
-            let mut sections = Sections::new(self, load, &ring)?;
-            sections.run(worker, length.mul_f64(WARM_UP))?;
-            sections.forget();
-            let look = Look::now(self.cores.system)?;
-            sections.run(worker, length)?;
-            Ok((sections.cost()?, look.since()?.disturbance()))
+            let counters = worker.counters.clone();
+            let sent = || counters.ports[1].transmitted.packets.get();
+            self.sections(load, &ring, length, || worker.poll(), sent)
         })
+    }
+
+    /// What it costs to receive a packet of `load` and to transmit it again on the
+    /// same devices, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Rig::cost_of_load`].
+    pub fn cost_of_devices(&self, load: &Load, length: Duration) -> Result<(Cost, f64), Failure> {
+        let ring = format!("ring:bench{}", self.serial());
+        let pool = Pool::new(self.eal, &format!("devices{}", self.serial()), PACKETS)?;
+        let options = PortOptions { descriptors: SECTION, ..PortOptions::default() };
+        let access = Port::open(self.eal, &ring, &options, &pool)?;
+        let sink = format!("net_null{},no-rx=1", self.serial());
+        let core = Port::open(self.eal, &sink, &options, &pool)?;
+        let (mut rx, mut tx) = access.take_rx(0).zip(core.take_tx(0)).ok_or(NO_QUEUES)?;
+        self.on_core(self.cores.system, || {
+            let (mut batch, forwarded) = (Batch::new(), Cell::new(0));
+            let poll = || {
+                let received = rx.receive(&mut batch, 32);
+                forwarded.set(forwarded.get() + received as u64);
+                tx.transmit(&mut batch);
+                received > 0
+            };
+            self.sections(load, &ring, length, poll, || forwarded.get())
+        })
+    }
+
+    /// Sections of what `poll` does, until it says that nothing was there; `sent`
+    /// counts what it let go.
+    fn sections(
+        &self,
+        load: &Load,
+        ring: &str,
+        length: Duration,
+        mut poll: impl FnMut() -> bool,
+        sent: impl Fn() -> u64,
+    ) -> Result<(Cost, f64), Failure> {
+        let mut sections = Sections::new(self, load, ring)?;
+        sections.run(&mut poll, &sent, length.mul_f64(WARM_UP))?;
+        sections.forget();
+        let look = Look::now(self.cores.system)?;
+        sections.run(&mut poll, &sent, length)?;
+        Ok((sections.cost()?, look.since()?.disturbance()))
     }
 }
 
@@ -73,15 +113,18 @@ impl Sections {
         let pool = Pool::new(rig.eal, &format!("sections{}", rig.serial()), PACKETS)?;
         let options = PortOptions { descriptors: SECTION, ..PortOptions::default() };
         let port = Port::open(rig.eal, ring, &options, &pool)?;
-        let tx = port.take_tx(0).ok_or("a ring without queues")?;
+        let tx = port.take_tx(0).ok_or(NO_QUEUES)?;
         let source = Source::of(&Load { rate: Rate::Unlimited, ..load.clone() })?;
         let burner = Burner::new(rig.slow_down);
         Ok(Sections { source, pool, tx, _port: port, burner, events: None, made: Vec::new() })
     }
 
-    fn run(&mut self, worker: &mut Worker, length: Duration) -> Result<(), Failure> {
-        let counters = worker.counters.clone();
-        let sent = || counters.ports[1].transmitted.packets.get();
+    fn run(
+        &mut self,
+        poll: &mut impl FnMut() -> bool,
+        sent: &impl Fn() -> u64,
+        length: Duration,
+    ) -> Result<(), Failure> {
         let end = Instant::now() + length;
         while Instant::now() < end {
             let mut filled = 0;
@@ -95,7 +138,7 @@ impl Sections {
             self.events.iter_mut().try_for_each(Events::resume)?;
             self.burner.start();
             let start = tsc::now();
-            while worker.poll() {
+            while poll() {
                 self.burner.burn();
             }
             let cycles = tsc::now().wrapping_sub(start);
@@ -119,6 +162,7 @@ impl Sections {
     }
 }
 
+const NO_QUEUES: &str = "a device without queues";
 const NOTHING: &str = "the node under test forwarded nothing";
 
 /// Cycles and packets of the sections that were not interrupted.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use weft_functions::KINDS;
 use weft_node::{Node, config};
 
-use super::Rig;
+use super::{Gateway, Rig};
 use crate::Failure;
 
 /// Packets in the pool of a node.
@@ -24,6 +24,9 @@ pub struct Setup {
     pub users: Vec<Block>,
     /// Whether the core port rewrites Ethernet headers and TTLs as a router does.
     pub routed: bool,
+    /// With it the node is a gateway of GTP-U tunnels: users are known by what it
+    /// needs, and its function is that instance of all chains.
+    pub gateway: Option<Gateway>,
 }
 
 /// Users in a row that take the same chain.
@@ -50,7 +53,7 @@ impl Setup {
     /// A node that forwards the packets of so many users by one rule.
     pub fn forwarding(users: u32) -> Setup {
         let users = vec![Block { count: users, chain: None }];
-        Setup { functions: Vec::new(), chains: Vec::new(), users, routed: false }
+        Setup { functions: Vec::new(), chains: Vec::new(), users, routed: false, gateway: None }
     }
 
     /// A node in which the packets of so many users take all these functions.
@@ -64,7 +67,15 @@ impl Setup {
             chains: vec![("all".to_owned(), names)],
             users: vec![Block { count: users, chain: Some("all".to_owned()) }],
             routed: false,
+            gateway: None,
         }
+    }
+
+    /// A gateway for so many bearers, with these functions behind its own.
+    pub fn gateway(gateway: Gateway, bearers: u32, behind: Vec<(String, Value)>) -> Setup {
+        let mut functions = vec![(Gateway::INSTANCE.to_owned(), gateway.function())];
+        functions.extend(behind);
+        Setup { gateway: Some(gateway), ..Setup::chain(bearers, functions) }.routed()
     }
 
     /// The same as a router.
@@ -86,16 +97,24 @@ impl Setup {
     fn document(&self, devices: &Devices) -> Value {
         let Devices { access, core, descriptors } = devices;
         let mut ports = Map::new();
+        let [near, far] = Gateway::addresses();
         for (worker, device) in access.iter().enumerate() {
-            let port = json!({
+            let mut port = json!({
                 "device": device, "direction": "uplink", "worker": worker,
                 "descriptors": descriptors,
             });
+            if self.gateway.is_some() {
+                port["addresses"] = json!([&near]);
+                port["mac"] = json!("02:00:00:00:00:02");
+            }
             ports.insert(format!("access{worker}"), port);
         }
         let mut sink = json!({"device": core, "direction": "downlink", "descriptors": descriptors});
         if self.routed {
             sink["nextHopMac"] = json!("02:00:00:00:00:99");
+        }
+        if self.gateway.is_some() {
+            sink["addresses"] = json!([far]);
         }
         ports.insert("core".to_owned(), sink);
         json!({
@@ -120,7 +139,11 @@ impl Setup {
             }
             let address = std::net::Ipv4Addr::from_bits(first).to_string();
             let mut block =
-                json!({"name": format!("ue{number}"), "count": count, "match": {"ipv4": address}});
+                json!({"name": format!("ue{number}"), "count": count, "match": {"ipv4": &address}});
+            if let Some(gateway) = self.gateway {
+                block["match"] = gateway.selector(&address);
+                block["functions"] = json!({Gateway::INSTANCE: gateway.settings(&address)});
+            }
             if let Some(chain) = chain {
                 block["chain"] = json!(chain);
             }
