@@ -121,6 +121,12 @@ impl Parameters {
             Block { count: full, chain: Some("full".to_owned()) },
             Block { count: self.users - full, chain: None },
         ];
-        Setup { functions, chains: vec![("full".to_owned(), names)], users, routed: true, gateway: None }
+        Setup {
+            functions,
+            chains: vec![("full".to_owned(), names)],
+            users,
+            routed: true,
+            gateway: None,
+        }
     }
 }

@@ -112,7 +112,8 @@ impl Study for SgwBearers {
             }
             Question::Work { chain, bearers } => {
                 let load = chain.gateway.load(*bearers, parameters.work_bytes, Rate::Unlimited);
-                let (cost, disturbance) = rig.cost_of_load(&chain.setup(*bearers), &load, length)?;
+                let (cost, disturbance) =
+                    rig.cost_of_load(&chain.setup(*bearers), &load, length)?;
                 let (devices, other) = rig.cost_of_devices(&load, length)?;
                 Ok((Values::of(cost.cycles - devices.cycles), disturbance.max(other)))
             }
@@ -191,12 +192,17 @@ impl Parameters {
                      through the kernel the highest that loses nothing.",
                 )
                 .axes(Axis::log("Bearers", ""), Axis::log("Packet rate", "Mpps")),
-            figure("work", "Work on a packet, without its devices", FigureKind::Lines, names(&works))
-                .caption(
-                    "What a packet costs, less what it costs to receive it and to transmit it on \
+            figure(
+                "work",
+                "Work on a packet, without its devices",
+                FigureKind::Lines,
+                names(&works),
+            )
+            .caption(
+                "What a packet costs, less what it costs to receive it and to transmit it on \
                      the same devices and do nothing else. Packets are of all bearers at random.",
-                )
-                .axes(Axis::log("Bearers", ""), Axis::linear("Cycles", "1/packet")),
+            )
+            .axes(Axis::log("Bearers", ""), Axis::linear("Cycles", "1/packet")),
         ];
         results.figures = drawings.into_iter().filter_map(|one| one.of(results)).collect();
     }

@@ -46,7 +46,8 @@ pub struct Parameters {
 impl Study for SgwBearersDelay {
     const NAME: &'static str = "sgw-bearers-delay";
     const TITLE: &'static str = "How long a packet is in a gateway that carries all it can";
-    const VARIES: &'static str = "bearers, each at its highest rate without loss; both kinds of I/O";
+    const VARIES: &'static str =
+        "bearers, each at its highest rate without loss; both kinds of I/O";
     const PAPER: &'static str = "Lange et al., fig. 7";
     const FILE: &'static str = include_str!("../../../../experiments/sgw-bearers-delay.yaml");
     type Parameters = Parameters;
@@ -72,8 +73,7 @@ impl Study for SgwBearersDelay {
             let offer = offer(bearers, bytes, Rate::Packets(pps), length);
             let loopback = loopbacks.iter_mut().find(|(of, _)| *of == io);
             let (_, loopback) = loopback.ok_or("a kind of I/O without a loopback")?;
-            let (time, disturbance) =
-                ProcessingTime::measure(rig, &mut system, loopback, &offer)?;
+            let (time, disturbance) = ProcessingTime::measure(rig, &mut system, loopback, &offer)?;
             let time = time.ok_or("nothing arrived, of the gateway or of the loopback")?;
             let values = Values::of(time.mean)
                 .and(p99(io, bytes), Some(time.p99))

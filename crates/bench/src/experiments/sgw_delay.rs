@@ -155,9 +155,8 @@ impl Plan<'_> {
         for &bytes in self.frame_bytes {
             run.series(&mean(self.io, bytes), self.x, "µs", Some(Better::Lower));
             run.series(&p99(self.io, bytes), self.x, "µs", Some(Better::Lower));
-            let cell = |(x, rate): &(f64, Rate)| {
-                Cell::new(mean(self.io, bytes), *x, (bytes, *rate))
-            };
+            let cell =
+                |(x, rate): &(f64, Rate)| Cell::new(mean(self.io, bytes), *x, (bytes, *rate));
             cells.extend(self.loads.iter().map(cell));
         }
         run.rounds(repetitions, &cells, |rig, &(bytes, rate)| {
@@ -188,14 +187,13 @@ impl Drawing<'_> {
             means.flat_map(|series| series.points.iter().map(|point| point.mean)).collect();
         let least = micros.iter().copied().reduce(f64::min);
         if let (Some(least), Some(most)) = (least, micros.iter().copied().reduce(f64::max)) {
-            let told = match self.io {
-                Io::Kernel => "40 to 230",
-                Io::Poll => "5 to 8",
+            let (how, told) = match self.io {
+                Io::Kernel => ("Through the kernel", "40 to 230"),
+                Io::Poll => ("In poll mode", "5 to 8"),
             };
             results.says = format!(
-                "Through {} a packet is in the gateway for {least:.1} to {most:.1} µs in the mean; \
-                 the paper's prototype took {told} µs.",
-                self.io.name()
+                "{how} a packet is in the gateway for {least:.1} to {most:.1} µs in the mean; the \
+                 paper's prototype took {told} µs."
             );
         }
         results.notes.push(
