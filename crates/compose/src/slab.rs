@@ -39,9 +39,7 @@ pub struct Slab<C> {
 impl<C: Default> Slab<C> {
     /// Room for `capacity` contexts, all fresh.
     pub fn new(capacity: usize, shift: SlotShift) -> Slab<C> {
-        let mut contexts = weft_dpdk::with_room(capacity);
-        contexts.resize_with(capacity, C::default);
-        Slab { contexts: contexts.into_boxed_slice(), shift }
+        Slab { contexts: (0..capacity).map(|_| C::default()).collect(), shift }
     }
 
     /// The context of `slot`, if the slot can have one.
@@ -56,15 +54,10 @@ impl<C: Default> Slab<C> {
         self.contexts.get(self.shift.index(slot))
     }
 
-    /// Asks the processor for the context of `slot` ahead of use: for the cache
-    /// lines of its first and its last byte.
+    /// Asks the processor for the context of `slot` ahead of use.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32) {
-        let index = self.shift.index(slot);
-        weft_dpdk::prefetch(&self.contexts, index);
-        if size_of::<C>() > align_of::<C>() {
-            weft_dpdk::prefetch_end(&self.contexts, index);
-        }
+        weft_dpdk::prefetch(&self.contexts, self.shift.index(slot));
     }
 
     /// Room for that many contexts.

@@ -40,7 +40,6 @@ mod privilege;
 mod queue;
 mod ring;
 mod ring_port;
-mod room;
 mod table;
 pub mod tsc;
 
@@ -53,8 +52,7 @@ pub use pool::Pool;
 pub use port::{Link, Port, PortOptions, PortStatistics};
 pub use queue::{RxQueue, TxQueue};
 pub use ring::{Consumer, Producer, Ring};
-pub use room::with_room;
-pub use table::{Full, Key, Table, prefetch, prefetch_end};
+pub use table::{Full, Key, Table, prefetch};
 
 /// Locks a mutex of this crate: what a panic may leave behind in one is valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -44,9 +44,8 @@ pub struct Settings {
     pub ipv6: Option<Prefix>,
 }
 
-/// What is set for a bearer: one cache line.
+/// What is set for a bearer: 64 bytes.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
 pub struct Context {
     peer: Option<IpAddr>,
     qfi: Option<Qfi>,

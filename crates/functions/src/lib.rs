@@ -10,6 +10,7 @@
 
 use weft_compose::Kind;
 
+mod iphc;
 pub mod prefix;
 #[cfg(test)]
 mod testing;
@@ -34,6 +35,8 @@ registry! {
     gtpu_decapsulate::GtpuDecapsulate,
     gtpu_encapsulate::GtpuEncapsulate,
     gtpu_relay::GtpuRelay,
+    ip_header_compressor::IpHeaderCompressor,
+    ip_header_decompressor::IpHeaderDecompressor,
     marker::Marker,
     pass::Pass,
     rewrite_address::RewriteAddress,

@@ -192,6 +192,7 @@ impl Agent {
             }
             UserKey::Teid { network: n, first } => format!("teid {first:#010x}{}", network(n)),
             UserKey::Vlan { port: p, first } => format!("{} vlan {first}", port(p)),
+            UserKey::Session { port: p, first } => format!("{} session {first}", port(p)),
             UserKey::Port { port: p } => format!("port {}", port(p)),
             UserKey::Flow {
                 network: n,

@@ -4,9 +4,9 @@
 //! could put inside. Of other packets
 //! a key is looked for in this order, the most telling first: the flow (both
 //! addresses, protocol and ports), the user's address within the network
-//! instance of the port, the VLAN, the port. Kinds of keys that no user has are
-//! not looked for, so a node whose users are known by address does one bulk
-//! lookup per burst and no more.
+//! instance of the port, the PPPoE session, the VLAN, the port. Kinds of keys
+//! that no user has are not looked for, so a node whose users are known by
+//! address does one bulk lookup per burst and no more.
 //!
 //! Every worker holds the whole table, so that it can tell whose packet it has
 //! received; what hangs on a user beyond the slot lies at the user's own worker.
@@ -20,11 +20,12 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
 use weft_compose::{Burst, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch, with_room};
+use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch};
 use weft_function::{Direction, Headers, Packet};
 use weft_rules::Condition;
+use weft_wire::{EtherType, pppoe};
 
-use self::key::{flow_key, ipv4_key, ipv6_key, port_key, teid_key, vlan_key};
+use self::key::{flow_key, ipv4_key, ipv6_key, port_key, session_key, teid_key, vlan_key};
 use self::linear::Linear;
 use self::selectors::Selectors;
 pub use self::tables::Tables;
@@ -204,14 +205,11 @@ impl Classifier {
         shift: SlotShift,
         worker: usize,
     ) -> Classifier {
-        let room = capacity.users + capacity.bearers;
-        let mut records = with_room(room);
-        records.resize(room, UserRecord::VACANT);
         Classifier {
             tables: Tables::new(&capacity),
             linear: None,
             selectors: Selectors::with_capacity(capacity.bearers),
-            records: records.into_boxed_slice(),
+            records: vec![UserRecord::VACANT; capacity.users + capacity.bearers].into_boxed_slice(),
             tags: Vec::new(),
             classes: 0,
             profiles: vec![Vec::new()],
@@ -448,7 +446,8 @@ impl Classifier {
         if self.tables.kinds.ipv6_address + self.tables.kinds.ipv6_prefix > 0 {
             self.look_up_ipv6(burst, &mut rest, search);
         }
-        if self.tables.kinds.vlan + self.tables.kinds.port > 0 {
+        let kinds = &self.tables.kinds;
+        if kinds.vlan + kinds.session + kinds.port > 0 {
             self.look_up_entry(burst, &mut rest, search);
         }
     }
@@ -523,9 +522,13 @@ impl Classifier {
 
     fn look_up_entry(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
         for position in *rest {
-            let vlan = burst.packets[position].annotations().vlan;
-            let by_vlan = || self.tables.narrow.get(&vlan_key(search.port, vlan));
-            let slot = by_vlan().or_else(|| self.tables.narrow.get(&port_key(search.port)));
+            let packet = &burst.packets[position];
+            let vlan = packet.annotations().vlan;
+            let narrow = &self.tables.narrow;
+            let by_session = || narrow.get(&session_key(search.port, session(packet)?));
+            let by_vlan = || narrow.get(&vlan_key(search.port, vlan));
+            let by_port = || narrow.get(&port_key(search.port));
+            let slot = by_session().or_else(by_vlan).or_else(by_port);
             if let Some(slot) = slot {
                 self.scratch.slots[position] = slot;
                 rest.remove(position);
@@ -540,6 +543,14 @@ fn user_ipv4(packet: &Packet, direction: Direction) -> Option<u32> {
         Direction::Uplink => packet.ipv4_source(),
         Direction::Downlink => packet.ipv4_destination(),
     }
+}
+
+/// The session of a PPPoE frame.
+fn session(packet: &Packet) -> Option<u16> {
+    let start = usize::from(packet.annotations().network_offset);
+    let is_session = packet.annotations().ether_type == EtherType::PPPOE_SESSION.0;
+    let frame = packet.data().get(start..).filter(|_| is_session)?;
+    pppoe::Frame::new_checked(frame).ok().map(|frame| frame.session())
 }
 
 fn user_ipv6(packet: &Packet, direction: Direction) -> Option<Ipv6Addr> {

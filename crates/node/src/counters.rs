@@ -39,6 +39,7 @@ pub enum DropReason {
     EthernetMalformed,
     VlanMalformed,
     EtherTypeUnknown,
+    PppoeMalformed,
     Ipv4Malformed,
     Ipv4Checksum,
     Ipv6Malformed,
@@ -88,6 +89,10 @@ impl DropReason {
                 Reason::new("vlan_malformed", "VLAN tag cut off, reserved, or a third"),
             ),
             (EtherTypeUnknown, Reason::new("ethertype_unknown", "neither IPv4 nor IPv6")),
+            (
+                PppoeMalformed,
+                Reason::new("pppoe_malformed", "PPPoE other than of a session, or cut off"),
+            ),
             (Ipv4Malformed, Reason::new("ipv4_malformed", "impossible lengths in the IPv4 header")),
             (Ipv4Checksum, Reason::new("ipv4_checksum", "wrong IPv4 header checksum")),
             (

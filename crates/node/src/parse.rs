@@ -5,7 +5,9 @@
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Packet};
 use weft_wire::vlan::VlanId;
-use weft_wire::{EtherType, Fragment, Protocol, ethernet, ipv4, ipv6, options, tcp, udp, vlan};
+use weft_wire::{
+    EtherType, Fragment, Protocol, ethernet, ipv4, ipv6, options, pppoe, tcp, udp, vlan,
+};
 
 use crate::counters::DropReason;
 
@@ -19,6 +21,9 @@ pub enum Parsed {
     Ip,
     /// ARP: at a routed port for the node, not for a user.
     Arp,
+    /// A frame of a PPPoE session, such as compressed headers travel in: for a
+    /// user who is told by session, VLAN or port, and not to be routed.
+    Session,
     /// Not to be carried.
     Malformed(DropReason),
 }
@@ -30,6 +35,8 @@ pub struct Sorted {
     pub ip: Positions,
     /// ARP.
     pub arp: Positions,
+    /// Frames of PPPoE sessions.
+    pub session: Positions,
     /// Not to be carried; see [`reason_of`].
     pub malformed: Positions,
 }
@@ -42,6 +49,7 @@ pub fn parse_burst(burst: &mut Burst, port: u16) -> Sorted {
         match parse(packet, port) {
             Parsed::Ip => sorted.ip.insert(position),
             Parsed::Arp => sorted.arp.insert(position),
+            Parsed::Session => sorted.session.insert(position),
             Parsed::Malformed(reason) => {
                 sorted.malformed.insert(position);
                 packet.annotations_mut().state = reason as u32;
@@ -102,6 +110,7 @@ pub fn parse_network(network: &[u8], annotations: &mut Annotations) -> Parsed {
         EtherType::IPV4 => parse_ipv4(network, annotations),
         EtherType::IPV6 => parse_ipv6(network, annotations),
         EtherType::ARP => Parsed::Arp,
+        EtherType::PPPOE_SESSION => parse_session(network, annotations),
         _ => Parsed::Malformed(DropReason::EtherTypeUnknown),
     }
 }
@@ -139,6 +148,18 @@ fn parse_ipv6(network: &[u8], annotations: &mut Annotations) -> Parsed {
     annotations.protocol = upper.protocol.0;
     let transport = &packet.as_bytes()[upper.offset..];
     finish(annotations, upper.offset, upper.fragment, transport)
+}
+
+#[cold]
+fn parse_session(network: &[u8], annotations: &mut Annotations) -> Parsed {
+    let length = pppoe::Frame::new_checked(network).map(|frame| frame.total_length());
+    match length.map(u16::try_from) {
+        Ok(Ok(length)) => {
+            annotations.network_length = length;
+            Parsed::Session
+        }
+        _ => Parsed::Malformed(DropReason::PppoeMalformed),
+    }
 }
 
 /// Notes the transport header that begins `offset` bytes behind the IP header.

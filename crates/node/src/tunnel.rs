@@ -112,7 +112,7 @@ fn parse_inside(inside: &[u8], offset: usize, annotations: &mut Annotations) -> 
     annotations.transport_offset = 0;
     match parse_network(inside, annotations) {
         Parsed::Malformed(reason) => Opened::Refused(reason),
-        Parsed::Ip | Parsed::Arp => Opened::User,
+        Parsed::Ip | Parsed::Arp | Parsed::Session => Opened::User,
     }
 }
 

@@ -164,15 +164,18 @@ impl Worker {
         let Desk { burst, watch, taps, doubtful, .. } = &mut self.desk;
         let counters = &*self.counters;
         let count = burst.packets.len();
-        let Sorted { ip, arp, malformed } = parse_burst(burst, *port);
+        let Sorted { ip, arp, session, malformed } = parse_burst(burst, *port);
         for position in malformed {
             drop_malformed(position, burst, counters, taps);
         }
         let mut divided = match own {
             Some(own) => own.divide(burst, ip),
             // A wire carries what the stations at its ends ask each other.
-            None => Divided { transit: ip.or(arp), ..Divided::default() },
+            None => Divided { transit: ip.or(arp).or(session), ..Divided::default() },
         };
+        if own.is_some() && !session.is_empty() {
+            refuse_sessions(burst, session, counters, taps);
+        }
         divided.local = divided.local.or(arp.without(divided.transit));
         *doubtful = divided.doubtful;
         for position in divided.doubtful {
@@ -423,6 +426,21 @@ fn drop_malformed(
     if let Some(taps) = taps {
         taps.admit(one(position), burst);
         taps.at(Point::Dropped(reason), one(position), burst);
+    }
+}
+
+/// Drops what a router has no way for.
+#[cold]
+fn refuse_sessions(
+    burst: &Burst,
+    session: Positions,
+    counters: &WorkerCounters,
+    taps: &mut Option<Box<Taps>>,
+) {
+    counters.dropped(DropReason::EtherTypeUnknown, session.len());
+    if let Some(taps) = taps {
+        taps.admit(session, burst);
+        taps.at(Point::Dropped(DropReason::EtherTypeUnknown), session, burst);
     }
 }
 

@@ -90,6 +90,13 @@ pub enum Error {
     /// VXLAN-GPE of another version.
     #[error("the VXLAN-GPE version is not 0")]
     UnsupportedVxlan,
+    /// PPPoE that is not of the session stage, of another version, or longer
+    /// than the frame (RFC 2516 §4).
+    #[error("the frame is no PPPoE session frame, or its length is beyond the frame")]
+    BadPppoe,
+    /// A compressed header that is cut off or of no known form (RFC 2507 §6).
+    #[error("the compressed header is cut off or of no known form")]
+    BadCompressedHeader,
     /// The checksum does not fit the bytes.
     #[error("the checksum is wrong")]
     BadChecksum,
@@ -135,6 +142,8 @@ impl Error {
             Self::BadNsh => "bad_nsh",
             Self::BadContextHeader => "bad_context_header",
             Self::UnsupportedVxlan => "unsupported_vxlan",
+            Self::BadPppoe => "bad_pppoe",
+            Self::BadCompressedHeader => "bad_compressed_header",
             Self::BadChecksum => "bad_checksum",
             Self::ZeroChecksum => "zero_checksum",
             Self::BufferTooShort => "buffer_too_short",

@@ -99,6 +99,8 @@ impl EtherType {
     pub const VLAN: Self = Self(0x8100);
     /// IPv6.
     pub const IPV6: Self = Self(0x86dd);
+    /// A session of PPP over Ethernet (RFC 2516).
+    pub const PPPOE_SESSION: Self = Self(0x8864);
     /// A VLAN tag of a service provider (802.1ad).
     pub const SERVICE_VLAN: Self = Self(0x88a8);
 
@@ -122,6 +124,7 @@ impl fmt::Display for EtherType {
             Self::ARP => f.pad("arp"),
             Self::VLAN => f.pad("vlan"),
             Self::IPV6 => f.pad("ipv6"),
+            Self::PPPOE_SESSION => f.pad("pppoe-session"),
             Self::SERVICE_VLAN => f.pad("service-vlan"),
             Self(value) => write!(f, "{value:#06x}"),
         }

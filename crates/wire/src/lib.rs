@@ -49,11 +49,13 @@ pub mod gtpu;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod ip;
+pub mod iphc;
 pub mod ipv4;
 pub mod ipv6;
 pub mod nsh;
 mod octets;
 pub mod options;
+pub mod pppoe;
 pub mod tcp;
 #[cfg(test)]
 mod testing;

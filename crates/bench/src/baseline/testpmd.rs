@@ -46,7 +46,7 @@ pub fn is_installed() -> bool {
 }
 
 /// Cycles per packet of testpmd's forwarding thread, from the capture without end
-/// into a null device, and how disturbed the trial was.
+/// into a null device, and the share of the time that was taken from it.
 ///
 /// # Errors
 /// When it does not start, or forwards nothing.
@@ -56,7 +56,6 @@ pub fn cycles(
     capture: &Path,
     length: Duration,
 ) -> Result<(f64, f64), Failure> {
-    let slow = rig.slowness()?;
     let mut child = spawn(rig, mode, capture)?;
     let measured = measure(&child, length);
     // `stop` and `quit` end it; statistics are printed on the way.
@@ -69,8 +68,7 @@ pub fn cycles(
     let running = (after.running - before.running).as_secs_f64();
     let waiting = (after.waiting - before.waiting).as_secs_f64();
     let cycles = running * tsc::hz() as f64 / packets as f64;
-    let slow = slow.max(rig.slowness()?);
-    Ok((cycles, (waiting / (running + waiting).max(1e-9)).max(slow)))
+    Ok((cycles, waiting / (running + waiting).max(1e-9)))
 }
 
 fn spawn(rig: &Rig, mode: Mode, capture: &Path) -> Result<Child, Failure> {

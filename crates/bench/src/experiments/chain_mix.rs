@@ -127,7 +127,6 @@ impl Parameters {
             users,
             routed: true,
             gateway: None,
-            linear: false,
         }
     }
 }

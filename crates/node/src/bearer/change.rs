@@ -482,6 +482,7 @@ fn text(key: &UserKey) -> String {
         UserKey::Ipv6 { first, prefix_len, .. } => format!("{first}/{prefix_len}"),
         UserKey::Teid { first, .. } => format!("TEID {first:#x}"),
         UserKey::Vlan { first, .. } => format!("VLAN {first}"),
+        UserKey::Session { first, .. } => format!("session {first}"),
         UserKey::Port { .. } => "the port".to_owned(),
         UserKey::Flow { source, destination, .. } => {
             format!("the flow from {source} to {destination}")

@@ -23,6 +23,7 @@ pub(super) fn encode(key: &UserKey) -> Encoded {
         }
         UserKey::Teid { network, first } => Encoded::Narrow(teid_key(network, first)),
         UserKey::Vlan { port, first } => Encoded::Narrow(vlan_key(port as u16, first)),
+        UserKey::Session { port, first } => Encoded::Narrow(session_key(port as u16, first)),
         UserKey::Port { port } => Encoded::Narrow(port_key(port as u16)),
         UserKey::Flow { network, protocol, source, source_port, destination, destination_port } => {
             let protocol = Protocol(protocol);
@@ -39,6 +40,7 @@ pub(super) struct Kinds {
     pub(super) ipv6_address: usize,
     pub(super) ipv6_prefix: usize,
     pub(super) vlan: usize,
+    pub(super) session: usize,
     pub(super) port: usize,
 }
 
@@ -51,6 +53,7 @@ impl Kinds {
             UserKey::Ipv6 { prefix_len: 64, .. } => Some(&mut self.ipv6_prefix),
             UserKey::Ipv6 { .. } => Some(&mut self.ipv6_address),
             UserKey::Vlan { .. } => Some(&mut self.vlan),
+            UserKey::Session { .. } => Some(&mut self.session),
             UserKey::Port { .. } => Some(&mut self.port),
             UserKey::Flow { .. } => Some(&mut self.flow),
         }
@@ -61,6 +64,8 @@ impl Kinds {
 const VLAN: u64 = 1 << 62;
 const PORT: u64 = 2 << 62;
 const TEID: u64 = 3 << 62;
+/// Beside VLANs, which take 28 bits.
+const SESSION: u64 = VLAN | 1 << 61;
 
 #[inline(always)]
 pub(super) fn ipv4_key(network: u32, address: u32) -> u64 {
@@ -74,6 +79,10 @@ pub(super) fn teid_key(network: u32, teid: u32) -> u64 {
 
 pub(super) fn vlan_key(port: u16, vlan: u16) -> u64 {
     VLAN | u64::from(port) << 16 | u64::from(vlan)
+}
+
+pub(super) fn session_key(port: u16, session: u16) -> u64 {
+    SESSION | u64::from(port) << 16 | u64::from(session)
 }
 
 pub(super) fn port_key(port: u16) -> u64 {

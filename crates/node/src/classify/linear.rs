@@ -1,6 +1,6 @@
 //! The classifier without a table, as a baseline: a scan over masked entries of
-//! many fields, as a flow table without a hash does it (Lange et al.,
-//! *Performance Benchmarking of a Software-Based LTE SGW*, §III.B).
+//! many fields, as a flow table without a hash does it (the SGW that the
+//! first measurements of bearers were made with, see docs/architecture.md).
 
 use std::net::IpAddr;
 
@@ -19,6 +19,8 @@ const TUNNELLED: u64 = 1 << 63;
 /// Bits of the first word: the IP version.
 const V4: u64 = 1 << 62;
 const V6: u64 = 1 << 61;
+/// Bit of the first word: the packet is of a PPPoE session.
+const SESSION: u64 = 1 << 60;
 
 /// An entry: fields that must be alike, where the mask has ones.
 #[derive(Debug)]
@@ -64,15 +66,16 @@ impl Linear {
     }
 }
 
-/// Flows first, then addresses, VLANs and ports; tunnels meet no others.
+/// Flows first, then addresses, sessions, VLANs and ports; tunnels meet no others.
 fn precedence(key: &UserKey) -> u8 {
     match key {
         UserKey::Flow { .. } | UserKey::Teid { .. } => 0,
         UserKey::Ipv4 { .. } => 1,
         UserKey::Ipv6 { prefix_len: 128, .. } => 2,
         UserKey::Ipv6 { .. } => 3,
-        UserKey::Vlan { .. } => 4,
-        UserKey::Port { .. } => 5,
+        UserKey::Session { .. } => 4,
+        UserKey::Vlan { .. } => 5,
+        UserKey::Port { .. } => 6,
     }
 }
 
@@ -104,6 +107,10 @@ fn entry(key: &UserKey) -> (Fields, Fields) {
         UserKey::Vlan { port, first } => {
             wants(1, u64::from(port as u16) << 48 | u64::from(first) << 32, u64::MAX << 32);
         }
+        UserKey::Session { port, first } => {
+            wants(0, SESSION, SESSION);
+            wants(1, u64::from(port as u16) << 48 | u64::from(first), 0xffff << 48 | low);
+        }
         UserKey::Port { port } => wants(1, u64::from(port as u16) << 48, u64::MAX << 48),
         UserKey::Flow { network, protocol, source, source_port, destination, destination_port } => {
             let protocol = Protocol(protocol);
@@ -131,6 +138,10 @@ fn fields(packet: &Packet, network: u32, direction: Direction) -> Fields {
         fields[0] |= TUNNELLED;
         fields[1] |= u64::from(annotations.state);
         return fields;
+    }
+    if let Some(session) = super::session(packet) {
+        fields[0] |= SESSION;
+        fields[1] |= u64::from(session);
     }
     if let Some((source, destination)) = packet.addresses() {
         let uplink = direction == Direction::Uplink;

@@ -263,6 +263,13 @@ pub enum UserKey {
         /// VLAN identifier of the first user.
         first: u16,
     },
+    /// The PPPoE session of packets that come in at a port.
+    Session {
+        /// A position in [`Blueprint::ports`].
+        port: usize,
+        /// Session identifier of the first user.
+        first: u16,
+    },
     /// Whatever else comes in at a port.
     Port {
         /// A position in [`Blueprint::ports`].
@@ -311,6 +318,9 @@ impl UserKey {
             }
             UserKey::Teid { network, first } => {
                 UserKey::Teid { network, first: first.wrapping_add(nth) }
+            }
+            UserKey::Session { port, first } => {
+                UserKey::Session { port, first: first.wrapping_add(nth as u16) }
             }
             UserKey::Port { .. } | UserKey::Flow { .. } => self,
         }

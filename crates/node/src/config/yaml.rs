@@ -311,6 +311,8 @@ pub struct Match {
     pub teid_network: Option<String>,
     /// A VLAN at a port.
     pub vlan: Option<Vlan>,
+    /// A PPPoE session at a port.
+    pub session: Option<Session>,
     /// A port: whatever comes in there and belongs to no other user.
     pub port: Option<String>,
     /// One flow.
@@ -325,6 +327,16 @@ pub struct Vlan {
     pub port: String,
     /// VLAN identifier; the nth of several users has the nth from it.
     #[schemars(range(min = 1, max = 4094))]
+    pub id: u16,
+}
+
+/// A PPPoE session at a port, such as compressed headers travel in.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    /// Name of the port.
+    pub port: String,
+    /// Session identifier; the nth of several users has the nth from it.
     pub id: u16,
 }
 

@@ -16,6 +16,7 @@ enum Space {
     Ipv6(u32),
     Teid(u32),
     Vlan(usize),
+    Session(usize),
     Port(usize),
     Flow(u32, u8, IpAddr, u16, IpAddr, u16),
 }
@@ -51,6 +52,7 @@ impl<'u> Collisions<'u> {
             }
             UserKey::Teid { network, first } => (Space::Teid(network), numbers(first.into(), 1)),
             UserKey::Vlan { port, first } => (Space::Vlan(port), numbers(first.into(), 1)),
+            UserKey::Session { port, first } => (Space::Session(port), numbers(first.into(), 1)),
             UserKey::Port { port } => (Space::Port(port), (0, 0)),
             UserKey::Flow {
                 network,
@@ -116,6 +118,7 @@ impl Space {
             Space::Ipv6(_) => Ipv6Addr::from_bits(number).to_string(),
             Space::Teid(_) => format!("TEID {number}"),
             Space::Vlan(_) => format!("VLAN {number}"),
+            Space::Session(_) => format!("session {number}"),
             Space::Port(_) => "the port".to_owned(),
             Space::Flow(..) => "the flow".to_owned(),
         }

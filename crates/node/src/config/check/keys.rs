@@ -39,11 +39,12 @@ pub(super) fn keys(
     scene: &Scene<'_>,
     source: &mut Source<'_>,
 ) -> (Vec<Located>, u32) {
-    let Match { ipv4, ipv6, teid, vlan, port, flow, .. } = &users.r#match;
+    let Match { ipv4, ipv6, teid, vlan, session, port, flow, .. } = &users.r#match;
     let mut reader = Reader { users, path, scene, source, keys: Vec::new() };
-    if !users.r#match.is_addressed() && teid.is_none() && vlan.is_none() && port.is_none() {
+    let at_port = vlan.is_some() || session.is_some() || port.is_some();
+    if !users.r#match.is_addressed() && teid.is_none() && !at_port {
         let mistake = reader.source.wrong(&format!("{path}.match"), "nothing can match this user");
-        mistake.hint("give one of ipv4, ipv6, teid, vlan, port, flow");
+        mistake.hint("give one of ipv4, ipv6, teid, vlan, session, port, flow");
         return (reader.keys, 0);
     }
     let network = reader.network();
@@ -58,6 +59,9 @@ pub(super) fn keys(
     }
     if let Some(vlan) = vlan {
         reader.vlan(&vlan.port, vlan.id);
+    }
+    if let Some(session) = session {
+        reader.session(&session.port, session.id);
     }
     if let Some(port) = port {
         reader.single("port");
@@ -197,6 +201,16 @@ impl Reader<'_, '_, '_> {
         }
         if let Some(port) = self.port(port, "vlan.port") {
             self.push(UserKey::Vlan { port, first }, "vlan");
+        }
+    }
+
+    fn session(&mut self, port: &str, first: u16) {
+        let path = self.path("session.id");
+        if self.users.count > u32::from(u16::MAX - first) + 1 {
+            self.overflow(&path, first, u16::MAX);
+        }
+        if let Some(port) = self.port(port, "session.port") {
+            self.push(UserKey::Session { port, first }, "session");
         }
     }
 

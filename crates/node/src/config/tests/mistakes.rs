@@ -347,7 +347,9 @@ fn of_what_users_are_known_by() {
         (
             "{network: internet, ipv4: 10.0.0.1, ipv6: 2001:db8::/64}",
             "{}",
-            &["29:5: nothing can match this user (give one of ipv4, ipv6, teid, vlan, port, flow)"],
+            &[
+                "29:5: nothing can match this user (give one of ipv4, ipv6, teid, vlan, session, port, flow)",
+            ],
         ),
         (
             "network: internet, ipv4: 10.0.0.1, ipv6: 2001:db8::/64",

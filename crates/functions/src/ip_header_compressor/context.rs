@@ -1,0 +1,114 @@
+//! What a compressor is told, and what it keeps for a user.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weft_function::{ContextError, Fields};
+
+use crate::iphc::flows::Holding;
+
+/// What an instance keeps to.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// TCP flows of one user that are compressed at a time, at most 256; 16
+    /// unless said otherwise.
+    #[serde(default)]
+    pub tcp_flows: Option<u32>,
+    /// Other flows of one user that are compressed at a time, at most 65536; 16
+    /// unless said otherwise. Identifiers of more than 256 take an octet more.
+    #[serde(default)]
+    pub non_tcp_flows: Option<u32>,
+    /// Flows of all users that there is room for, 256 bytes each; one for each
+    /// user that the node has room for, and at least 4096, unless said otherwise.
+    #[serde(default)]
+    pub flows: Option<u32>,
+    /// Compressed packets of a flow other than TCP between two full headers, at
+    /// most (F_MAX_PERIOD); 256 unless said otherwise.
+    #[serde(default)]
+    pub max_period: Option<u16>,
+    /// Seconds between two full headers of a flow other than TCP, at most
+    /// (F_MAX_TIME); 5 unless said otherwise.
+    #[serde(default)]
+    pub max_time: Option<u16>,
+    /// Octets that the link carries in one Ethernet frame; 1500 unless said
+    /// otherwise. A packet whose full header would not fit goes as it is.
+    #[serde(default)]
+    pub mtu: Option<u16>,
+    /// PPPoE session of users who have none of their own; 1 unless said
+    /// otherwise.
+    #[serde(default)]
+    pub session: Option<u16>,
+}
+
+/// What can be set for a user.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// PPPoE session of the user's packets on the link; the next users have the
+    /// next ones.
+    pub session: u16,
+}
+
+/// What is kept for a user.
+#[derive(Debug, Default)]
+pub struct Context {
+    pub(super) flows: Holding,
+    /// The user's own session.
+    pub(super) session: Option<u16>,
+    /// What the clock of the flows is ahead of that of the node, nanoseconds.
+    pub(super) offset: u64,
+    /// Packets that became shorter.
+    pub(super) compressed: u64,
+    /// Packets with full headers.
+    pub(super) full: u64,
+    /// Packets that went as they were.
+    pub(super) regular: u64,
+    /// Requests of the other end.
+    pub(super) requests: u64,
+    /// Octets of headers that came, but for packets that went as they were.
+    pub(super) before: u64,
+    /// Octets of headers that went instead, those of PPPoE included.
+    pub(super) after: u64,
+}
+
+impl Context {
+    pub(super) fn export(&self, out: &mut Vec<u8>) {
+        out.push(self.session.is_some().into());
+        out.extend(self.session.unwrap_or_default().to_le_bytes());
+        for (_, count) in &self.show()[1..] {
+            out.extend(count.to_le_bytes());
+        }
+    }
+
+    pub(super) fn import(fields: &mut Fields<'_>) -> Result<Context, ContextError> {
+        let own = fields.u8()?;
+        let session = fields.u16()?;
+        let session = match (own, session) {
+            (0, 0) => None,
+            (1, session) => Some(session),
+            _ => return Err(ContextError::Damaged),
+        };
+        Ok(Context {
+            session,
+            compressed: fields.u64()?,
+            full: fields.u64()?,
+            regular: fields.u64()?,
+            requests: fields.u64()?,
+            before: fields.u64()?,
+            after: fields.u64()?,
+            ..Context::default()
+        })
+    }
+
+    pub(super) fn show(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("flows", self.flows.count()),
+            ("compressed", self.compressed),
+            ("full", self.full),
+            ("regular", self.regular),
+            ("requests", self.requests),
+            ("headerOctetsBefore", self.before),
+            ("headerOctetsAfter", self.after),
+        ]
+    }
+}

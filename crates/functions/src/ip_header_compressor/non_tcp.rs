@@ -1,0 +1,84 @@
+//! Flows other than TCP: generations, slow start and refresh (RFC 2507 §3.3).
+
+use weft_wire::iphc::{Chain, Compressed, full, non_tcp};
+use weft_wire::pppoe::PppProtocol;
+
+use super::{Context, IpHeaderCompressor, Outcome};
+use crate::iphc::flows::{Flow, Space};
+
+/// Nanoseconds between two generations of a flow at least, so that the 64 of
+/// them last for MIN_WRAP, 3 seconds (RFC 2507 §14).
+const GENERATION_TIME: u64 = 3_000_000_000 / 64;
+
+impl IpHeaderCompressor {
+    /// Decides over a packet, and puts its compressed header together.
+    #[inline]
+    pub(super) fn non_tcp(
+        &mut self,
+        chain: &Chain,
+        bytes: &[u8],
+        context: &mut Context,
+        now: u64,
+        out: &mut Compressed,
+    ) -> Outcome {
+        let key = chain.flow(bytes) as u32;
+        let Some(index) = self.flows.find(&mut context.flows, Space::NonTcp, key) else {
+            return self.new_flow(chain, bytes, key, context, now);
+        };
+        let fits = self.fits(bytes.len()) && full::has_room(chain, self.limits.non_tcp);
+        let (max_period, max_time) = (self.max_period, self.max_time);
+        let flow = self.flows.get_mut(index);
+        if usize::from(flow.length) != chain.length() || !chain.unchanged(flow.headers(), bytes) {
+            if !fits || now.wrapping_sub(flow.changed) < GENERATION_TIME {
+                return Outcome::Regular;
+            }
+            return begin(flow, &bytes[..chain.length()], now);
+        }
+        let due = flow.sent >= flow.period || now.wrapping_sub(flow.refreshed) > max_time;
+        if due && fits {
+            if flow.sent >= flow.period {
+                flow.period = flow.period.saturating_mul(2).min(max_period);
+            }
+            (flow.sent, flow.refreshed) = (0, now);
+            return full_header(flow);
+        }
+        // A refresh that is due and does not fit waits for a shorter packet.
+        flow.sent = flow.sent.saturating_add(1);
+        let repr = non_tcp::Repr { id: flow.id, generation: flow.generation };
+        non_tcp::write(chain, bytes, repr, out);
+        Outcome::Compressed(PppProtocol::COMPRESSED_NON_TCP)
+    }
+
+    #[cold]
+    fn new_flow(
+        &mut self,
+        chain: &Chain,
+        bytes: &[u8],
+        key: u32,
+        context: &mut Context,
+        now: u64,
+    ) -> Outcome {
+        if !self.fits(bytes.len()) || !full::has_room(chain, self.limits.non_tcp) {
+            return Outcome::Regular;
+        }
+        let rested = |flow: &Flow| now.wrapping_sub(flow.changed) >= GENERATION_TIME;
+        let user = &mut context.flows;
+        match self.flows.claim(user, Space::NonTcp, key, self.limits, rested) {
+            Some(index) => begin(self.flows.get_mut(index), &bytes[..chain.length()], now),
+            None => Outcome::Regular,
+        }
+    }
+}
+
+/// Begins another generation with other headers.
+fn begin(flow: &mut Flow, headers: &[u8], now: u64) -> Outcome {
+    flow.set_headers(headers);
+    flow.generation = flow.generation.next();
+    (flow.sent, flow.period) = (0, 1);
+    (flow.refreshed, flow.changed) = (now, now);
+    full_header(flow)
+}
+
+fn full_header(flow: &Flow) -> Outcome {
+    Outcome::Full(full::Context { id: flow.id, generation: flow.generation })
+}

@@ -1,0 +1,480 @@
+//! The flows of all users: an arena of records of one size, made beforehand.
+//!
+//! A user's records hang in two lists, that of TCP and that of everything else
+//! (RFC 2507 §5.1 has a space of context identifiers for each), newest first.
+//! A record is found by its owner and a key, through buckets; who has no room
+//! for another flow gives up the one that was not used for longest.
+
+use std::collections::HashSet;
+
+use weft_function::{ContextError, Fields};
+use weft_wire::iphc::{Chain, ContextId, Generation, MAX_HEADER, Transport};
+
+/// No record.
+const NONE: u32 = u32::MAX;
+
+/// Index of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index(u32);
+
+/// One of the two spaces of context identifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    Tcp,
+    NonTcp,
+}
+
+impl Space {
+    /// That of a chain of headers.
+    #[inline]
+    pub fn of(chain: &Chain) -> Space {
+        match chain.transport() {
+            Transport::Tcp => Space::Tcp,
+            Transport::Udp | Transport::Other => Space::NonTcp,
+        }
+    }
+}
+
+/// What an end of the link knows of a flow.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Flow {
+    /// Octets of the headers.
+    pub length: u8,
+    pub generation: Generation,
+    /// What the next packet must do, or whether this end has lost the context.
+    pub repair: Repair,
+    space: Space,
+    pub id: ContextId,
+    /// Octets of data that the last segment carried.
+    pub data: u16,
+    /// Compressed headers since the last full one; for TCP, segments since the IP
+    /// headers last changed.
+    pub sent: u16,
+    /// Compressed headers until the next full one; for TCP, whether the last
+    /// segment followed the one before it.
+    pub period: u16,
+    key: u32,
+    owner: u32,
+    /// Towards the oldest, and towards the newest, of the user's list.
+    older: u32,
+    newer: u32,
+    /// The next record of the same bucket, or the next free one.
+    next: u32,
+    /// When the last full header was sent, or the last request, nanoseconds on
+    /// the clock of the user.
+    pub refreshed: u64,
+    /// When the generation last changed, on the same clock.
+    pub changed: u64,
+    /// The headers.
+    pub header: [u8; MAX_HEADER],
+}
+
+/// What is due for a flow before differences mean something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Repair {
+    None,
+    /// The whole TCP header.
+    Segment,
+    /// All headers.
+    Full,
+}
+
+impl Repair {
+    fn of(value: u8) -> Option<Repair> {
+        [Repair::None, Repair::Segment, Repair::Full].into_iter().find(|one| *one as u8 == value)
+    }
+}
+
+impl Flow {
+    const VACANT: Flow = Flow {
+        length: 0,
+        generation: Generation::new(0),
+        repair: Repair::None,
+        space: Space::NonTcp,
+        id: ContextId(0),
+        data: 0,
+        sent: 0,
+        period: 0,
+        key: 0,
+        owner: 0,
+        older: NONE,
+        newer: NONE,
+        next: NONE,
+        refreshed: 0,
+        changed: 0,
+        header: [0; MAX_HEADER],
+    };
+
+    /// The headers.
+    #[inline]
+    pub fn headers(&self) -> &[u8] {
+        &self.header[..usize::from(self.length).min(MAX_HEADER)]
+    }
+
+    /// Takes over headers of at most [`MAX_HEADER`] octets.
+    #[inline]
+    pub fn set_headers(&mut self, headers: &[u8]) {
+        let length = headers.len().min(MAX_HEADER);
+        self.header[..length].copy_from_slice(&headers[..length]);
+        self.length = length as u8;
+    }
+
+    fn export(&self, offset: u64, out: &mut Vec<u8>) {
+        out.extend([self.length, self.generation.value(), self.repair as u8]);
+        for value in [self.id.0, self.data, self.sent, self.period] {
+            out.extend(value.to_le_bytes());
+        }
+        out.extend(self.key.to_le_bytes());
+        for time in [self.refreshed, self.changed] {
+            out.extend(time.wrapping_sub(offset).to_le_bytes());
+        }
+        out.extend(self.headers());
+    }
+
+    fn import(space: Space, fields: &mut Fields<'_>) -> Result<Flow, ContextError> {
+        let [length, generation, repair] = fields.array()?;
+        let mut flow = Flow {
+            generation: Generation::new(generation),
+            repair: Repair::of(repair).ok_or(ContextError::Damaged)?,
+            space,
+            id: ContextId(fields.u16()?),
+            data: fields.u16()?,
+            sent: fields.u16()?,
+            period: fields.u16()?,
+            key: fields.u32()?,
+            refreshed: fields.u64()?,
+            changed: fields.u64()?,
+            ..Flow::VACANT
+        };
+        for place in flow.header.get_mut(..length.into()).ok_or(ContextError::Damaged)? {
+            *place = fields.u8()?;
+        }
+        flow.length = length;
+        let chain = Chain::walk(flow.headers()).ok_or(ContextError::Damaged)?;
+        match chain.length() == usize::from(flow.length) && Space::of(&chain) == space {
+            true => Ok(flow),
+            false => Err(ContextError::Damaged),
+        }
+    }
+}
+
+/// One list of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct List {
+    newest: u32,
+    oldest: u32,
+    count: u32,
+}
+
+impl Default for List {
+    fn default() -> List {
+        List { newest: NONE, oldest: NONE, count: 0 }
+    }
+}
+
+/// What a user has in the arena. Given back by [`Flows::release`].
+#[derive(Debug, Default)]
+pub struct Holding {
+    /// Whose records these are; 0 before the first.
+    owner: u32,
+    tcp: List,
+    non_tcp: List,
+}
+
+impl Holding {
+    fn list(&mut self, space: Space) -> &mut List {
+        match space {
+            Space::Tcp => &mut self.tcp,
+            Space::NonTcp => &mut self.non_tcp,
+        }
+    }
+
+    fn newest(&self, space: Space) -> u32 {
+        match space {
+            Space::Tcp => self.tcp.newest,
+            Space::NonTcp => self.non_tcp.newest,
+        }
+    }
+
+    /// Flows in both spaces.
+    pub fn count(&self) -> u64 {
+        u64::from(self.tcp.count) + u64::from(self.non_tcp.count)
+    }
+}
+
+/// Flows of one user at most, in each space.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub tcp: u32,
+    pub non_tcp: u32,
+}
+
+impl Limits {
+    /// Those of one space.
+    pub fn of(self, space: Space) -> u32 {
+        match space {
+            Space::Tcp => self.tcp,
+            Space::NonTcp => self.non_tcp,
+        }
+    }
+}
+
+/// The arena.
+#[derive(Debug)]
+pub struct Flows {
+    records: Vec<Flow>,
+    buckets: Vec<u32>,
+    free: u32,
+    /// Records that are free.
+    vacant: usize,
+    /// The owner that was named last.
+    named: u32,
+}
+
+impl Flows {
+    /// An arena for so many flows.
+    pub fn new(capacity: u32) -> Flows {
+        let mut flows =
+            Flows { records: Vec::new(), buckets: vec![NONE], free: NONE, vacant: 0, named: 0 };
+        flows.grow(capacity);
+        flows
+    }
+
+    /// Makes room for so many flows in all, if there is less.
+    pub fn grow(&mut self, capacity: u32) {
+        let first = self.records.len();
+        let capacity = (capacity as usize).min(NONE as usize);
+        if capacity <= first {
+            return;
+        }
+        self.records.resize(capacity, Flow::VACANT);
+        self.vacant += capacity - first;
+        for index in (first..capacity).rev() {
+            self.records[index].next = self.free;
+            self.free = index as u32;
+        }
+        self.buckets = vec![NONE; capacity.next_power_of_two()];
+        for index in 0..first as u32 {
+            if self.records[index as usize].owner != 0 {
+                self.enter(index);
+            }
+        }
+    }
+
+    #[inline]
+    fn bucket(&self, owner: u32, key: u32) -> usize {
+        let mixed = (u64::from(owner) << 32 | u64::from(key)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize & (self.buckets.len() - 1)
+    }
+
+    /// The user's flow of that key, which becomes its newest.
+    #[inline]
+    pub fn find(&mut self, user: &mut Holding, space: Space, key: u32) -> Option<Index> {
+        let newest = user.list(space).newest;
+        let is_it =
+            |flow: &Flow| flow.key == key && flow.owner == user.owner && flow.space == space;
+        if self.records.get(newest as usize).is_some_and(is_it) {
+            return Some(Index(newest));
+        }
+        let mut index = self.buckets[self.bucket(user.owner, key)];
+        while let Some(flow) = self.records.get(index as usize) {
+            if is_it(flow) {
+                self.unlink(user, index);
+                self.link(user, index);
+                return Some(Index(index));
+            }
+            index = flow.next;
+        }
+        None
+    }
+
+    /// A record for a new flow of that key: a free one, whose context
+    /// identifier is the next one of the space, or that of the user's flow in
+    /// the space which was not used for longest. What the record held stays, to
+    /// be looked at and overwritten. None when the user has no flow and the
+    /// arena is full. `may_replace` looks at the flow that would be given up.
+    pub fn claim(
+        &mut self,
+        user: &mut Holding,
+        space: Space,
+        key: u32,
+        limits: Limits,
+        may_replace: impl FnOnce(&Flow) -> bool,
+    ) -> Option<Index> {
+        let List { count, oldest, .. } = *user.list(space);
+        let index = match count < limits.of(space) && self.free != NONE {
+            true => self.take(user, space, count as u16),
+            false => {
+                let flow = self.records.get(oldest as usize)?;
+                if !may_replace(flow) {
+                    return None;
+                }
+                self.leave(oldest);
+                self.unlink(user, oldest);
+                oldest
+            }
+        };
+        self.records[index as usize].key = key;
+        self.enter(index);
+        self.link(user, index);
+        Some(Index(index))
+    }
+
+    /// Takes a free record, of which there is one.
+    fn take(&mut self, user: &mut Holding, space: Space, id: u16) -> u32 {
+        if user.owner == 0 {
+            // Behind 2^32 users an owner is named twice; 0 stays nobody's.
+            self.named = self.named.checked_add(1).unwrap_or(1);
+            user.owner = self.named;
+        }
+        let index = self.free;
+        let record = &mut self.records[index as usize];
+        self.free = record.next;
+        self.vacant -= 1;
+        *record = Flow { space, owner: user.owner, id: ContextId(id), ..Flow::VACANT };
+        index
+    }
+
+    /// Gives back all that a user has.
+    pub fn release(&mut self, mut user: Holding) {
+        for space in [Space::Tcp, Space::NonTcp] {
+            let mut index = user.list(space).newest;
+            while let Some(flow) = self.records.get(index as usize) {
+                let older = flow.older;
+                self.leave(index);
+                let record = &mut self.records[index as usize];
+                (record.owner, record.next) = (0, self.free);
+                self.free = index;
+                self.vacant += 1;
+                index = older;
+            }
+        }
+    }
+
+    /// A record.
+    #[inline]
+    pub fn get_mut(&mut self, index: Index) -> &mut Flow {
+        &mut self.records[index.0 as usize]
+    }
+
+    /// Looks at all of a user's flows in a space, newest first.
+    pub fn each(&mut self, user: &Holding, space: Space, mut look: impl FnMut(&mut Flow)) {
+        let mut index = user.newest(space);
+        while let Some(flow) = self.records.get_mut(index as usize) {
+            look(flow);
+            index = flow.older;
+        }
+    }
+
+    /// Enters a record into its bucket.
+    fn enter(&mut self, index: u32) {
+        let Flow { owner, key, .. } = self.records[index as usize];
+        let bucket = self.bucket(owner, key);
+        self.records[index as usize].next = self.buckets[bucket];
+        self.buckets[bucket] = index;
+    }
+
+    /// Takes a record out of its bucket.
+    fn leave(&mut self, index: u32) {
+        let Flow { owner, key, next, .. } = self.records[index as usize];
+        let bucket = self.bucket(owner, key);
+        let mut at = self.buckets[bucket];
+        if at == index {
+            self.buckets[bucket] = next;
+            return;
+        }
+        while let Some(flow) = self.records.get_mut(at as usize) {
+            at = flow.next;
+            if at == index {
+                flow.next = next;
+                return;
+            }
+        }
+    }
+
+    /// Makes a record the newest of its list.
+    fn link(&mut self, user: &mut Holding, index: u32) {
+        let space = self.records[index as usize].space;
+        let list = user.list(space);
+        let before = list.newest;
+        list.newest = index;
+        list.count += 1;
+        match self.records.get_mut(before as usize) {
+            Some(flow) => flow.newer = index,
+            None => list.oldest = index,
+        }
+        let record = &mut self.records[index as usize];
+        (record.older, record.newer) = (before, NONE);
+    }
+
+    /// Takes a record out of its list.
+    fn unlink(&mut self, user: &mut Holding, index: u32) {
+        let Flow { older, newer, space, .. } = self.records[index as usize];
+        let list = user.list(space);
+        list.count -= 1;
+        match self.records.get_mut(older as usize) {
+            Some(flow) => flow.newer = newer,
+            None => list.oldest = newer,
+        }
+        match self.records.get_mut(newer as usize) {
+            Some(flow) => flow.older = older,
+            None => list.newest = older,
+        }
+    }
+
+    /// Writes a user's flows, oldest first; times less `offset`.
+    pub fn export(&self, user: &Holding, offset: u64, out: &mut Vec<u8>) {
+        for list in [user.tcp, user.non_tcp] {
+            out.extend(list.count.to_le_bytes());
+            let mut index = list.oldest;
+            while let Some(flow) = self.records.get(index as usize) {
+                flow.export(offset, out);
+                index = flow.newer;
+            }
+        }
+    }
+
+    /// Reads what [`export`](Self::export) wrote, for [`keep`](Self::keep).
+    /// Context identifiers are below `bound`, of a space and the number of its
+    /// flows.
+    ///
+    /// # Errors
+    /// [`ContextError::Damaged`].
+    pub fn read(
+        fields: &mut Fields<'_>,
+        bound: impl Fn(Space, u32) -> u32,
+    ) -> Result<Vec<Flow>, ContextError> {
+        let mut read = Vec::new();
+        for space in [Space::Tcp, Space::NonTcp] {
+            let count = fields.u32()?;
+            let mut ids = HashSet::new();
+            for _ in 0..count {
+                let flow = Flow::import(space, fields)?;
+                if u32::from(flow.id.0) >= bound(space, count) || !ids.insert(flow.id) {
+                    return Err(ContextError::Damaged);
+                }
+                read.push(flow);
+            }
+        }
+        Ok(read)
+    }
+
+    /// Gives a new user these flows, oldest first in each space; none of them
+    /// when the arena has no room for all.
+    pub fn keep(&mut self, flows: Vec<Flow>) -> Holding {
+        let mut user = Holding::default();
+        if flows.len() > self.vacant {
+            return user;
+        }
+        for flow in flows {
+            let index = self.take(&mut user, flow.space, flow.id.0);
+            let owner = user.owner;
+            self.records[index as usize] = Flow { owner, ..flow };
+            self.enter(index);
+            self.link(&mut user, index);
+        }
+        user
+    }
+}

@@ -1,0 +1,435 @@
+//! Chains of headers, and what of them is compared, sent and inferred
+//! (RFC 2507 §7).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use arrayvec::ArrayVec;
+
+use super::delta::Reader;
+use super::{Compressed, MAX_HEADER, push};
+use crate::checksum::{PseudoHeader, add, sum, sum20};
+use crate::octets::{array, put_u16, u16_at};
+use crate::{Error, Protocol, ipv4, ipv6, tcp, udp};
+
+/// IP headers in a chain at most.
+const MAX_LAYERS: usize = 3;
+/// More fragments, or a fragment offset (RFC 791 §3.1).
+const FRAGMENT: u16 = 0x3fff;
+
+/// What a chain ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// A TCP header with its options.
+    Tcp,
+    /// A UDP header.
+    Udp,
+    /// The last IP header, or its extension headers.
+    Other,
+}
+
+/// One IP header of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layer {
+    offset: u8,
+    v6: bool,
+}
+
+/// Where the headers of a packet are that compression is about: a description,
+/// to be used with the octets it was made of, or others of the same form.
+/// Octets that are too short for it are never the same as others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    layers: ArrayVec<Layer, MAX_LAYERS>,
+    /// Octets that are sent or inferred, in order: first, and behind last.
+    volatile: ArrayVec<(u8, u8), { 2 * MAX_LAYERS + 1 }>,
+    transport: Transport,
+    transport_offset: u8,
+    length: u8,
+    /// Of the routing header behind the last IP header; 0 without one.
+    routing: u8,
+}
+
+impl Chain {
+    /// Follows the headers at the front of an IP packet. Length fields and
+    /// checksums are not looked at. None when the headers are not ones that can
+    /// be compressed: fragments, more than three IP headers, headers that are
+    /// cut off or take more than [`MAX_HEADER`] octets.
+    #[inline]
+    pub fn walk(bytes: &[u8]) -> Option<Chain> {
+        let mut chain = Chain {
+            layers: ArrayVec::new(),
+            volatile: ArrayVec::new(),
+            transport: Transport::Other,
+            transport_offset: 0,
+            length: 0,
+            routing: 0,
+        };
+        let mut next = match bytes.first()? >> 4 {
+            4 => Protocol::IPV4,
+            6 => Protocol::IPV6,
+            _ => return None,
+        };
+        let mut at = 0;
+        loop {
+            let rest = bytes.get(at..)?;
+            let (length, following) = match next {
+                Protocol::IPV4 => chain.ipv4(rest, at)?,
+                Protocol::IPV6 => chain.ipv6(rest, at)?,
+                Protocol::TCP => (tcp_length(rest)?, None),
+                Protocol::UDP => (udp::HEADER_LENGTH, None),
+                Protocol::FRAGMENT => return None,
+                _ => match chain.extension(next, rest, at)? {
+                    (0, _) => break,
+                    extension => extension,
+                },
+            };
+            if rest.len() < length || at + length > MAX_HEADER {
+                return None;
+            }
+            let Some(following) = following else {
+                chain.end(next, at);
+                at += length;
+                break;
+            };
+            (next, at) = (following, at + length);
+        }
+        chain.length = at as u8;
+        Some(chain)
+    }
+
+    #[inline]
+    fn ipv4(&mut self, rest: &[u8], at: usize) -> Option<(usize, Option<Protocol>)> {
+        let header: &[u8; ipv4::MIN_HEADER_LENGTH] = rest.first_chunk()?;
+        let length = usize::from(header[0] & 0xf) * 4;
+        let fragment = u16_at(header, 6..8) & FRAGMENT != 0;
+        if header[0] >> 4 != 4 || length < ipv4::MIN_HEADER_LENGTH || fragment {
+            return None;
+        }
+        let offset = at as u8;
+        self.layers.try_push(Layer { offset, v6: false }).ok()?;
+        self.volatile.push((offset + 2, offset + 6));
+        self.volatile.push((offset + 10, offset + 12));
+        self.routing = 0;
+        Some((length, Some(Protocol(header[9]))))
+    }
+
+    #[inline]
+    fn ipv6(&mut self, rest: &[u8], at: usize) -> Option<(usize, Option<Protocol>)> {
+        let header: &[u8; ipv6::HEADER_LENGTH] = rest.first_chunk()?;
+        if header[0] >> 4 != 6 {
+            return None;
+        }
+        let offset = at as u8;
+        self.layers.try_push(Layer { offset, v6: true }).ok()?;
+        self.volatile.push((offset + 4, offset + 6));
+        self.routing = 0;
+        Some((ipv6::HEADER_LENGTH, Some(Protocol(header[6]))))
+    }
+
+    /// An extension header of IPv6; length 0 where there is none.
+    #[cold]
+    fn extension(
+        &mut self,
+        next: Protocol,
+        rest: &[u8],
+        at: usize,
+    ) -> Option<(usize, Option<Protocol>)> {
+        let options = [Protocol::HOP_BY_HOP, Protocol::DESTINATION_OPTIONS, Protocol::ROUTING];
+        if !self.layers.last()?.v6 || !options.contains(&next) {
+            return Some((0, None));
+        }
+        let &[following, words] = rest.first_chunk()?;
+        if next == Protocol::ROUTING {
+            self.routing = at as u8;
+        }
+        Some(((usize::from(words) + 1) * 8, Some(Protocol(following))))
+    }
+
+    #[inline]
+    fn end(&mut self, protocol: Protocol, at: usize) {
+        self.transport_offset = at as u8;
+        self.transport = match protocol {
+            Protocol::TCP => Transport::Tcp,
+            _ => {
+                self.volatile.push((at as u8 + 4, at as u8 + 8));
+                Transport::Udp
+            }
+        };
+    }
+
+    /// Octets of all headers.
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.length.into()
+    }
+
+    /// What the chain ends with.
+    #[inline]
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Where the TCP or UDP header begins.
+    #[inline]
+    pub fn transport_offset(&self) -> usize {
+        self.transport_offset.into()
+    }
+
+    /// The length fields, outermost first (RFC 2507 §5.3.2).
+    pub(super) fn length_fields(&self) -> impl Iterator<Item = usize> {
+        let of_layer = |layer: &Layer| usize::from(layer.offset) + if layer.v6 { 4 } else { 2 };
+        let udp = (self.transport == Transport::Udp).then(|| self.transport_offset() + 4);
+        self.layers.iter().map(of_layer).chain(udp)
+    }
+
+    /// Where the identification of the last IPv4 header stands, if the IP
+    /// header in front of TCP is one: the one that is a DELTA field.
+    #[inline]
+    pub(super) fn identification(&self) -> Option<usize> {
+        let last =
+            self.layers.last().filter(|last| !last.v6 && self.transport == Transport::Tcp)?;
+        Some(usize::from(last.offset) + 4)
+    }
+
+    /// The octet with the two ECN bits of the last IP header, and their place.
+    #[inline]
+    pub(super) fn ecn(&self) -> (usize, u32) {
+        match self.layers.last() {
+            Some(Layer { offset, v6: true }) => (usize::from(*offset) + 1, 4),
+            Some(Layer { offset, v6: false }) => (usize::from(*offset) + 1, 0),
+            None => (0, 0),
+        }
+    }
+
+    /// Whether no NOCHANGE octet differs between `old`, a chain of this or
+    /// another form, and `new`, of which this chain was made. TCP is compared
+    /// up to its ports.
+    #[inline]
+    pub fn unchanged(&self, old: &[u8], new: &[u8]) -> bool {
+        let end = match self.transport {
+            Transport::Tcp => self.transport_offset() + 4,
+            _ => self.length(),
+        };
+        let mut start = 0;
+        for &(from, to) in &self.volatile {
+            if old.get(start..from.into()) != new.get(start..from.into()) {
+                return false;
+            }
+            start = to.into();
+        }
+        old.len() >= end && old.get(start..end) == new.get(start..end) && self.same_udp(old, new)
+    }
+
+    /// A flow has UDP checksums or has none (RFC 2507 §7.11).
+    #[inline]
+    fn same_udp(&self, old: &[u8], new: &[u8]) -> bool {
+        let Some(at) = self.udp_checksum() else { return true };
+        let zero = |header: &[u8]| header.get(at..at + 2) == Some(&[0, 0]);
+        zero(old) == zero(new)
+    }
+
+    #[inline]
+    fn udp_checksum(&self) -> Option<usize> {
+        (self.transport == Transport::Udp).then(|| self.transport_offset() + 6)
+    }
+
+    /// A number that is the same for all packets of a flow: of addresses,
+    /// protocols and ports (the DEF fields of RFC 2507 §7).
+    #[inline]
+    pub fn flow(&self, header: &[u8]) -> u64 {
+        let mut hash = u64::from(self.length == 0);
+        let mut mix = |value: u64| {
+            hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        };
+        for layer in &self.layers {
+            let rest = header.get(usize::from(layer.offset)..).unwrap_or_default();
+            let (addresses, protocol) = match layer.v6 {
+                true => (rest.get(8..40), rest.get(6)),
+                false => (rest.get(12..20), rest.get(9)),
+            };
+            let (words, _) = addresses.unwrap_or_default().as_chunks::<8>();
+            words.iter().for_each(|word| mix(u64::from_le_bytes(*word)));
+            mix(protocol.copied().unwrap_or_default().into());
+        }
+        if self.transport != Transport::Other
+            && let Some(ports) = header.get(self.transport_offset()..)
+            && let Some(ports) = ports.first_chunk()
+        {
+            mix(u32::from_le_bytes(*ports).into());
+        }
+        hash
+    }
+
+    /// Whether lengths and IPv4 checksums of a packet of `total` octets are
+    /// those that [`infer`](Self::infer) would write.
+    #[inline]
+    pub fn can_be_inferred(&self, header: &[u8], total: usize) -> bool {
+        self.layers.iter().all(|layer| layer.agrees(header, total))
+            && (self.transport != Transport::Udp
+                || self.transport_offset() + usize::from(udp_length(header, self)) == total)
+    }
+
+    /// Writes the INFERRED fields of a packet of `total` octets.
+    ///
+    /// # Errors
+    /// [`Error::PayloadTooLong`] above 65,535 octets.
+    #[inline]
+    pub fn infer(&self, header: &mut [u8], total: usize) -> Result<(), Error> {
+        if total > usize::from(u16::MAX) || header.len() < self.length() || total < self.length() {
+            return Err(Error::PayloadTooLong);
+        }
+        for layer in &self.layers {
+            layer.infer(header, total);
+        }
+        if self.transport == Transport::Udp {
+            let at = self.transport_offset();
+            put_u16(header, at + 4..at + 6, (total - at) as u16);
+        }
+        Ok(())
+    }
+
+    /// Places of the RANDOM fields, two octets each. With `all`, that of the
+    /// identification as well which is otherwise a DELTA field.
+    #[inline]
+    fn random(&self, header: &[u8], all: bool) -> ArrayVec<usize, { MAX_LAYERS + 1 }> {
+        let delta = self.identification().filter(|_| !all);
+        let identification = |layer: &Layer| (!layer.v6).then(|| usize::from(layer.offset) + 4);
+        let mut places: ArrayVec<_, { MAX_LAYERS + 1 }> =
+            self.layers.iter().filter_map(identification).filter(|at| Some(*at) != delta).collect();
+        let sent = |at: &usize| header.get(*at..at + 2).is_some_and(|checksum| checksum != [0, 0]);
+        places.extend(self.udp_checksum().filter(sent));
+        places
+    }
+
+    /// Appends the RANDOM fields.
+    #[inline]
+    pub(super) fn write_random(&self, header: &[u8], all: bool, out: &mut Compressed) {
+        for at in self.random(header, all) {
+            push(out, header.get(at..at + 2).unwrap_or_default());
+        }
+    }
+
+    /// Puts RANDOM fields in their places.
+    #[inline]
+    pub(super) fn read_random(
+        &self,
+        header: &mut [u8],
+        all: bool,
+        from: &mut Reader<'_>,
+    ) -> Result<(), Error> {
+        for at in self.random(header, all) {
+            let field = header.get_mut(at..at + 2).ok_or(Error::BadCompressedHeader)?;
+            field.copy_from_slice(from.take(2)?);
+        }
+        Ok(())
+    }
+
+    /// Whether two headers of this form have the same IPv4 checksums.
+    pub fn same_checksums(&self, one: &[u8], other: &[u8]) -> bool {
+        self.layers.iter().filter(|layer| !layer.v6).all(|layer| {
+            let at = usize::from(layer.offset) + 10;
+            one.get(at..at + 2) == other.get(at..at + 2)
+        })
+    }
+
+    /// Whether the TCP checksum is right; false for headers without TCP, and
+    /// behind a routing header of unknown type.
+    pub fn tcp_checksum_is_right(&self, header: &[u8], payload: &[u8]) -> bool {
+        let tcp = header.get(self.transport_offset()..self.length());
+        let (Some(tcp), Transport::Tcp) = (tcp, self.transport) else { return false };
+        let Some(pseudo_header) = self.pseudo_header(header) else { return false };
+        let length = tcp.len() + payload.len();
+        let total = add(pseudo_header.sum(Protocol::TCP, length), sum(tcp));
+        add(total, sum(payload)) == 0xffff
+    }
+
+    fn pseudo_header(&self, headers: &[u8]) -> Option<PseudoHeader> {
+        let layer = self.layers.last()?;
+        let header = headers.get(usize::from(layer.offset)..self.length())?;
+        if layer.v6 {
+            let source = Ipv6Addr::from(array::<16>(header, 8..24));
+            let destination = self.final_destination(headers, array(header, 24..40))?;
+            return Some(PseudoHeader::V6 { source, destination: destination.into() });
+        }
+        let source = Ipv4Addr::from(array::<4>(header, 12..16));
+        let destination = Ipv4Addr::from(array::<4>(header, 16..20));
+        Some(PseudoHeader::V4 { source, destination })
+    }
+
+    /// Where a packet goes in the end (RFC 8200 §8.1): the last address of a
+    /// routing header of type 0 or 2, the first of type 4 (RFC 8754 §2).
+    fn final_destination(&self, headers: &[u8], destination: [u8; 16]) -> Option<[u8; 16]> {
+        if self.routing == 0 {
+            return Some(destination);
+        }
+        let header = headers.get(self.routing.into()..self.length())?;
+        let &[_, words, kind, left] = header.first_chunk()?;
+        let header = header.get(..(usize::from(words) + 1) * 8)?;
+        match (left, kind) {
+            (0, _) => Some(destination),
+            (_, 0 | 2) => header.get(8..)?.last_chunk().copied(),
+            (_, 4) => header.get(8..)?.first_chunk().copied(),
+            _ => None,
+        }
+    }
+}
+
+impl Layer {
+    #[inline]
+    fn agrees(self, header: &[u8], total: usize) -> bool {
+        let at = usize::from(self.offset);
+        let Some(header) = header.get(at..) else { return false };
+        if self.v6 {
+            return header.len() >= ipv6::HEADER_LENGTH
+                && usize::from(u16_at(header, 4..6)) + ipv6::HEADER_LENGTH + at == total;
+        }
+        let length = header_length(header);
+        header.len() >= length
+            && length >= ipv4::MIN_HEADER_LENGTH
+            && usize::from(u16_at(header, 2..4)) + at == total
+            // All ones is no checksum that is ever computed.
+            && u16_at(header, 10..12) != 0xffff
+            && sum_of(&header[..length]) == 0xffff
+    }
+
+    /// The header is there: the chain is of these octets.
+    #[inline]
+    fn infer(self, header: &mut [u8], total: usize) {
+        let at = usize::from(self.offset);
+        let header = &mut header[at..];
+        if self.v6 {
+            put_u16(header, 4..6, (total - at - ipv6::HEADER_LENGTH) as u16);
+            return;
+        }
+        let length = header_length(header).min(header.len());
+        put_u16(header, 2..4, (total - at) as u16);
+        put_u16(header, 10..12, 0);
+        let checksum = !sum_of(&header[..length]);
+        put_u16(header, 10..12, checksum);
+    }
+}
+
+#[inline]
+fn header_length(header: &[u8]) -> usize {
+    header.first().map_or(0, |first| usize::from(first & 0xf) * 4)
+}
+
+#[inline]
+fn sum_of(header: &[u8]) -> u16 {
+    match header.try_into() {
+        Ok(header) => sum20(header),
+        Err(_) => sum(header),
+    }
+}
+
+#[inline]
+fn udp_length(header: &[u8], chain: &Chain) -> u16 {
+    let at = chain.transport_offset() + 4;
+    header.get(at..at + 2).map_or(0, |length| u16_at(length, 0..2))
+}
+
+#[inline]
+fn tcp_length(rest: &[u8]) -> Option<usize> {
+    let length = usize::from(rest.get(12)? >> 4) * 4;
+    (length >= tcp::MIN_HEADER_LENGTH).then_some(length)
+}
