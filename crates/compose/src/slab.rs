@@ -39,7 +39,9 @@ pub struct Slab<C> {
 impl<C: Default> Slab<C> {
     /// Room for `capacity` contexts, all fresh.
     pub fn new(capacity: usize, shift: SlotShift) -> Slab<C> {
-        Slab { contexts: (0..capacity).map(|_| C::default()).collect(), shift }
+        let mut contexts = weft_dpdk::with_room(capacity);
+        contexts.resize_with(capacity, C::default);
+        Slab { contexts: contexts.into_boxed_slice(), shift }
     }
 
     /// The context of `slot`, if the slot can have one.
@@ -54,10 +56,15 @@ impl<C: Default> Slab<C> {
         self.contexts.get(self.shift.index(slot))
     }
 
-    /// Asks the processor for the context of `slot` ahead of use.
+    /// Asks the processor for the context of `slot` ahead of use: for the cache
+    /// lines of its first and its last byte.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32) {
-        weft_dpdk::prefetch(&self.contexts, self.shift.index(slot));
+        let index = self.shift.index(slot);
+        weft_dpdk::prefetch(&self.contexts, index);
+        if size_of::<C>() > align_of::<C>() {
+            weft_dpdk::prefetch_end(&self.contexts, index);
+        }
     }
 
     /// Room for that many contexts.

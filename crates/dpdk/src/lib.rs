@@ -40,6 +40,7 @@ mod privilege;
 mod queue;
 mod ring;
 mod ring_port;
+mod room;
 mod table;
 pub mod tsc;
 
@@ -52,7 +53,8 @@ pub use pool::Pool;
 pub use port::{Link, Port, PortOptions, PortStatistics};
 pub use queue::{RxQueue, TxQueue};
 pub use ring::{Consumer, Producer, Ring};
-pub use table::{Full, Key, Table, prefetch};
+pub use room::with_room;
+pub use table::{Full, Key, Table, prefetch, prefetch_end};
 
 /// Locks a mutex of this crate: what a panic may leave behind in one is valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

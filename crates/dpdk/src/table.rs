@@ -8,6 +8,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use crate::batch::Batch;
+use crate::room::with_room;
 
 /// Keys whose lines are asked for before the first of them is looked at.
 const BURST: usize = Batch::CAPACITY;
@@ -89,8 +90,10 @@ impl<K: Key> Table<K> {
     /// no lookup meets a page fault.
     pub fn with_capacity(capacity: usize) -> Table<K> {
         let size = (capacity.max(1) * 2).next_power_of_two();
+        let mut entries = with_room(size);
+        entries.resize(size, Entry::empty());
         Table {
-            entries: vec![Entry::empty(); size].into_boxed_slice(),
+            entries: entries.into_boxed_slice(),
             shift: u64::BITS - size.ilog2(),
             seed: RandomState::new().hash_one(size),
             capacity,
@@ -238,4 +241,14 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch reads nothing, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().wrapping_add(index).cast()) };
+}
+
+/// Asks the processor for the cache line of the last byte of element `index` of
+/// `slice` ahead of its use. An index behind the end does nothing.
+#[inline(always)]
+pub fn prefetch_end<T>(slice: &[T], index: usize) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    let end = slice.as_ptr().wrapping_add(index).wrapping_add(1).cast::<i8>();
+    // SAFETY: a prefetch reads nothing, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(end.wrapping_sub(1)) };
 }

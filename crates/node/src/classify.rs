@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
 use weft_compose::{Burst, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch};
+use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch, with_room};
 use weft_function::{Direction, Headers, Packet};
 use weft_rules::Condition;
 use weft_wire::{EtherType, pppoe};
@@ -205,11 +205,14 @@ impl Classifier {
         shift: SlotShift,
         worker: usize,
     ) -> Classifier {
+        let room = capacity.users + capacity.bearers;
+        let mut records = with_room(room);
+        records.resize(room, UserRecord::VACANT);
         Classifier {
             tables: Tables::new(&capacity),
             linear: None,
             selectors: Selectors::with_capacity(capacity.bearers),
-            records: vec![UserRecord::VACANT; capacity.users + capacity.bearers].into_boxed_slice(),
+            records: records.into_boxed_slice(),
             tags: Vec::new(),
             classes: 0,
             profiles: vec![Vec::new()],

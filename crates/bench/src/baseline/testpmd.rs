@@ -46,7 +46,7 @@ pub fn is_installed() -> bool {
 }
 
 /// Cycles per packet of testpmd's forwarding thread, from the capture without end
-/// into a null device, and the share of the time that was taken from it.
+/// into a null device, and how disturbed the trial was.
 ///
 /// # Errors
 /// When it does not start, or forwards nothing.
@@ -56,6 +56,7 @@ pub fn cycles(
     capture: &Path,
     length: Duration,
 ) -> Result<(f64, f64), Failure> {
+    let slow = rig.slowness()?;
     let mut child = spawn(rig, mode, capture)?;
     let measured = measure(&child, length);
     // `stop` and `quit` end it; statistics are printed on the way.
@@ -68,7 +69,8 @@ pub fn cycles(
     let running = (after.running - before.running).as_secs_f64();
     let waiting = (after.waiting - before.waiting).as_secs_f64();
     let cycles = running * tsc::hz() as f64 / packets as f64;
-    Ok((cycles, waiting / (running + waiting).max(1e-9)))
+    let slow = slow.max(rig.slowness()?);
+    Ok((cycles, (waiting / (running + waiting).max(1e-9)).max(slow)))
 }
 
 fn spawn(rig: &Rig, mode: Mode, capture: &Path) -> Result<Child, Failure> {

@@ -127,6 +127,7 @@ impl Parameters {
             users,
             routed: true,
             gateway: None,
+            linear: false,
         }
     }
 }

@@ -36,6 +36,10 @@ pub struct Parameters {
     /// Numbers of bearers of the serving gateway.
     #[schemars(inner(range(min = 1, max = 16_000_000)))]
     bearers: Vec<u32>,
+    /// Numbers of bearers of a serving gateway that looks for them one by one, as
+    /// the paper's prototype does.
+    #[schemars(inner(range(min = 1, max = 1_000_000)))]
+    linear_bearers: Vec<u32>,
     /// Numbers of bearers with kernel I/O.
     #[schemars(inner(range(min = 1, max = 16_000_000)))]
     kernel_bearers: Vec<u32>,
@@ -75,7 +79,7 @@ const CHAINS: [Chain; 4] = [
 /// What a cell asks.
 enum Question {
     /// The cost of a packet of the serving gateway, at this size.
-    Rate { bytes: usize, bearers: u32 },
+    Rate { bytes: usize, bearers: u32, linear: bool },
     /// The highest rate without loss over the kernel, at this size.
     Kernel { bytes: usize, bearers: u32 },
     /// The cost of a chain without its devices.
@@ -99,8 +103,9 @@ impl Study for SgwBearers {
         }
         let cells = parameters.cells(run);
         run.rounds(parameters.repetitions, &cells, |rig, question| match question {
-            Question::Rate { bytes, bearers } => {
+            Question::Rate { bytes, bearers, linear } => {
                 let setup = Setup::gateway(Gateway::Relay, *bearers, Vec::new());
+                let setup = if *linear { setup.linear() } else { setup };
                 let load = Gateway::Relay.load(*bearers, *bytes, Rate::Unlimited);
                 let (cost, disturbance) = rig.cost_of_load(&setup, &load, length)?;
                 Ok((Values::of(mpps(cost.cycles)), disturbance))
@@ -135,18 +140,25 @@ impl Study for SgwBearers {
         let first = parameters.frame_bytes.first().copied().unwrap_or_default();
         let at = |bearers: u32| results.series(&rate(first)).and_then(|one| one.mean_at(bearers));
         let (one, ten_thousand, million) = (at(1), at(10_000), at(1_000_000));
-        let shares = [("rate_10k_over_1", ten_thousand), ("rate_1m_over_1", million)];
-        for (name, rate) in shares {
+        let scan = results.series(&linear(first)).and_then(|scan| scan.mean_at(400));
+        let over_linear = at(400).zip(scan).map(|(table, scan)| table / scan);
+        for (name, rate) in [("rate_10k_over_1", ten_thousand), ("rate_1m_over_1", million)] {
             if let Some((rate, one)) = rate.zip(one) {
                 results.derive(name, rate / one);
             }
         }
+        results.derive("ours_over_linear_at_400", over_linear.unwrap_or(f64::NAN));
         if let (Some(one), Some(million)) = (one, million) {
             results.says = format!(
                 "One core moves {one:.1} Mpps of {first} bytes from tunnel to tunnel for one \
                  bearer and {million:.1} Mpps for a million in random order, {:.0} % of it.",
                 million / one * 100.0
             );
+            if let Some(times) = over_linear {
+                results.says += &format!(
+                    " At 400 bearers its rate is {times:.1} times that with a linear matcher."
+                );
+            }
         }
         parameters.draw(results);
     }
@@ -158,8 +170,12 @@ impl Parameters {
         for &bytes in &self.frame_bytes {
             run.series(&rate(bytes), X, "Mpps", Some(Better::Higher));
             run.series(&kernel(bytes), X, "Mpps", Some(Better::Higher));
+            run.series(&linear(bytes), X, "Mpps", Some(Better::Higher));
             cells.extend(self.bearers.iter().map(|&bearers| {
-                Cell::new(rate(bytes), bearers, Question::Rate { bytes, bearers })
+                Cell::new(rate(bytes), bearers, Question::Rate { bytes, bearers, linear: false })
+            }));
+            cells.extend(self.linear_bearers.iter().map(|&bearers| {
+                Cell::new(linear(bytes), bearers, Question::Rate { bytes, bearers, linear: true })
             }));
             cells.extend(self.kernel_bearers.iter().map(|&bearers| {
                 Cell::new(kernel(bytes), bearers, Question::Kernel { bytes, bearers })
@@ -181,7 +197,8 @@ impl Parameters {
 
     fn draw(&self, results: &mut Results) {
         let sizes = self.frame_bytes.iter();
-        let rates: Vec<_> = sizes.flat_map(|bytes| [rate(*bytes), kernel(*bytes)]).collect();
+        let rates: Vec<_> =
+            sizes.flat_map(|bytes| [rate(*bytes), kernel(*bytes), linear(*bytes)]).collect();
         let works = CHAINS.map(work);
         let drawings = [
             figure("rate", "Packet rate of one core", FigureKind::Lines, names(&rates))
@@ -191,7 +208,15 @@ impl Parameters {
                      rate is that of the time-stamp counter divided by the cycles of a packet, \
                      through the kernel the highest that loses nothing.",
                 )
-                .axes(Axis::log("Bearers", ""), Axis::log("Packet rate", "Mpps")),
+                .axes(Axis::log("Bearers", ""), Axis::log("Packet rate", "Mpps"))
+                .baselines(
+                    self.frame_bytes
+                        .iter()
+                        .map(|bytes| linear(*bytes))
+                        .collect::<Vec<_>>()
+                        .iter()
+                        .map(String::as_str),
+                ),
             figure(
                 "work",
                 "Work on a packet, without its devices",
@@ -255,6 +280,10 @@ fn short(number: u32) -> String {
 
 fn rate(bytes: usize) -> String {
     format!("weft, poll mode, {bytes} B")
+}
+
+fn linear(bytes: usize) -> String {
+    format!("linear matcher, poll mode, {bytes} B")
 }
 
 fn kernel(bytes: usize) -> String {

@@ -58,6 +58,7 @@ impl Rig {
         let received = || counters.ports[0].received.packets.get();
         let mut events = Events::new();
         events.iter_mut().try_for_each(Events::resume)?;
+        let slow = self.probe.slowness();
         let (before, came) = (sent(), received());
         let look = Look::now(self.cores.system)?;
         spin(worker, &mut burner, length);
@@ -70,7 +71,8 @@ impl Rig {
         }
         let cycles = between.running.as_secs_f64() * tsc::hz() as f64 / packets as f64;
         let events = events.and_then(|events| events.per_packet(packets));
-        Ok((Cost { cycles, events }, between.disturbance()))
+        let slow = slow.max(self.probe.slowness());
+        Ok((Cost { cycles, events }, between.disturbance().max(slow)))
     }
 
     /// Packets per second of a node with a worker for each capture, each in a

@@ -18,18 +18,22 @@ pub mod environments;
 mod gateway;
 mod open;
 mod perf;
+mod probe;
 mod sections;
 pub mod setup;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use weft_dpdk::{Eal, EalOptions};
 
 use crate::Failure;
 use burner::Burner;
 use capture::Content;
+use probe::Probe;
 
 pub use closed::Cost;
 pub use cores::{Cores, MissingCore};
@@ -45,6 +49,10 @@ pub const MEGABYTES: u32 = 256;
 /// Users, where their number is not what varies.
 pub const USERS: u32 = 1000;
 
+/// Looks at the speed of the core before the first trial, and the pause behind each.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// All that trials have in common.
 #[derive(Debug)]
 pub struct Rig {
@@ -54,6 +62,7 @@ pub struct Rig {
     pub cores: Cores,
     /// Hundredths by which the node is slowed down on purpose; a test option.
     pub slow_down: u32,
+    probe: Probe,
     /// Captures, removed with the rig.
     scratch: PathBuf,
     /// Device names are used once, as some drivers forget slowly.
@@ -70,7 +79,23 @@ impl Rig {
         let eal = Eal::start(&options)?;
         let scratch = std::env::temp_dir().join(format!("weft-bench-{}", std::process::id()));
         fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
-        Ok(Rig { eal, cores: Cores::choose(), slow_down: 0, scratch, serial: AtomicU32::new(0) })
+        let (cores, probe) = (Cores::choose(), Probe::new());
+        let rig = Rig { eal, cores, slow_down: 0, probe, scratch, serial: AtomicU32::new(0) };
+        // How fast the core can be is seen when one looks a while.
+        for _ in 0..LOOKS {
+            rig.slowness()?;
+            thread::sleep(PAUSE);
+        }
+        Ok(rig)
+    }
+
+    /// How much slower the core of the system under test is now than it was when it
+    /// was fastest; 0 where that does not matter.
+    ///
+    /// # Errors
+    /// When the core cannot be used.
+    pub fn slowness(&self) -> Result<f64, Failure> {
+        self.on_core(self.cores.system, || Ok(self.probe.slowness()))
     }
 
     /// The file of a capture, written when it is first asked for.

@@ -90,9 +90,11 @@ impl Rig {
         let mut sections = Sections::new(self, load, ring)?;
         sections.run(&mut poll, &sent, length.mul_f64(WARM_UP))?;
         sections.forget();
-        let look = Look::now(self.cores.system)?;
+        let (slow, look) = (self.probe.slowness(), Look::now(self.cores.system)?);
         sections.run(&mut poll, &sent, length)?;
-        Ok((sections.cost()?, look.since()?.disturbance()))
+        let disturbance = look.since()?.disturbance();
+        let slow = slow.max(self.probe.slowness());
+        Ok((sections.cost()?, disturbance.max(slow)))
     }
 }
 

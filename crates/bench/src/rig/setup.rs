@@ -27,6 +27,8 @@ pub struct Setup {
     /// With it the node is a gateway of GTP-U tunnels: users are known by what it
     /// needs, and its function is that instance of all chains.
     pub gateway: Option<Gateway>,
+    /// Users are found by a scan over all of their keys instead of in tables.
+    pub linear: bool,
 }
 
 /// Users in a row that take the same chain.
@@ -53,7 +55,14 @@ impl Setup {
     /// A node that forwards the packets of so many users by one rule.
     pub fn forwarding(users: u32) -> Setup {
         let users = vec![Block { count: users, chain: None }];
-        Setup { functions: Vec::new(), chains: Vec::new(), users, routed: false, gateway: None }
+        Setup {
+            functions: Vec::new(),
+            chains: Vec::new(),
+            users,
+            routed: false,
+            gateway: None,
+            linear: false,
+        }
     }
 
     /// A node in which the packets of so many users take all these functions.
@@ -68,6 +77,7 @@ impl Setup {
             users: vec![Block { count: users, chain: Some("all".to_owned()) }],
             routed: false,
             gateway: None,
+            linear: false,
         }
     }
 
@@ -81,6 +91,11 @@ impl Setup {
     /// The same as a router.
     pub fn routed(self) -> Setup {
         Setup { routed: true, ..self }
+    }
+
+    /// The same with a scan over all users in the place of tables.
+    pub fn linear(self) -> Setup {
+        Setup { linear: true, ..self }
     }
 
     /// Builds the node.
@@ -121,6 +136,7 @@ impl Setup {
             "apiVersion": "weft/v1",
             "kind": "Node",
             "metadata": {"name": "bench"},
+            "classification": if self.linear { "linear" } else { "table" },
             "workers": {"count": access.len(), "polling": "busy"},
             "memory": {"packets": PACKETS},
             "ports": ports,
