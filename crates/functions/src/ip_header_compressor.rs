@@ -26,9 +26,11 @@ use crate::iphc::{FLOWS, LEAST_ARENA, MAX_NON_TCP_FLOWS, MAX_TCP_FLOWS};
 pub use context::{Config, Context, Settings};
 
 /// A request of the other end, which was heeded: it ends here.
-const REQUEST: Reason = Reason::new("iphc_request", "a request of the other end: it was heeded, and ends here");
+const REQUEST: Reason =
+    Reason::new("iphc_request", "a request of the other end: it was heeded, and ends here");
 /// A PPPoE frame that is no request.
-const MALFORMED: Reason = Reason::new("iphc_malformed", "a PPPoE frame of no form that compression has");
+const MALFORMED: Reason =
+    Reason::new("iphc_malformed", "a PPPoE frame of no form that compression has");
 
 /// What becomes of a packet.
 enum Outcome {

@@ -25,13 +25,17 @@ use rebuild::{Failure, Rebuilt};
 pub use context::{Config, Context};
 
 /// Not of a form that RFC 2507 or RFC 2516 has.
-const MALFORMED: Reason = Reason::new("iphc_malformed", "a PPPoE frame of no form that compression has");
+const MALFORMED: Reason =
+    Reason::new("iphc_malformed", "a PPPoE frame of no form that compression has");
 /// No full header of that context has come.
-const UNKNOWN_CONTEXT: Reason = Reason::new("iphc_unknown_context", "no full header of that context has come");
+const UNKNOWN_CONTEXT: Reason =
+    Reason::new("iphc_unknown_context", "no full header of that context has come");
 /// The full header of that generation has not come.
-const STALE_GENERATION: Reason = Reason::new("iphc_stale_generation", "the full header of that generation has not come");
+const STALE_GENERATION: Reason =
+    Reason::new("iphc_stale_generation", "the full header of that generation has not come");
 /// The headers would not be those that were compressed.
-const DAMAGED: Reason = Reason::new("iphc_damaged", "the headers would not be those that were compressed");
+const DAMAGED: Reason =
+    Reason::new("iphc_damaged", "the headers would not be those that were compressed");
 /// The buffer has no room for the headers.
 const NO_ROOM: Reason = Reason::new("iphc_no_room", "the buffer has no room for the headers");
 
