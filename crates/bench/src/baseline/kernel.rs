@@ -151,10 +151,20 @@ fn text(mac: [u8; 6]) -> String {
 
 /// Runs `ip`.
 pub(crate) fn ip(words: &[&str]) -> Result<(), Failure> {
-    let output = Command::new("ip").args(words).output().map_err(|e| format!("ip: {e}"))?;
+    succeed(Command::new("ip").args(words))
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// When it fails: its words and what it said.
+pub(super) fn succeed(command: &mut Command) -> Result<(), Failure> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    Err(format!("ip {}: {said}", words.join(" ")).into())
+    Err(format!("{program} {}: {said}", words.join(" ")).into())
 }

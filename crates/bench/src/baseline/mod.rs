@@ -5,4 +5,6 @@
 //! out, and the results say so.
 
 pub mod kernel;
+pub mod line;
+pub mod open_vswitch;
 pub mod testpmd;

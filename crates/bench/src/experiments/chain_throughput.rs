@@ -11,18 +11,20 @@ use weft_traffic::Rate;
 use super::chains::synthetic_chain;
 use super::figure::figure;
 use crate::Failure;
-use crate::baseline::kernel::{self, Routers};
+use crate::baseline::line::Line;
+use crate::baseline::{kernel, open_vswitch};
 use crate::experiment::Study;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::rig::capture::Content;
-use crate::rig::{Ends, Offer, OpenLoop, Rig, USERS, uplink};
+use crate::rig::{Offer, OpenLoop, Rig, USERS, uplink};
 use crate::run::{Cell, Run, Values};
 use crate::search::{Goal, MultipleLossRatioSearch};
 
 const X: &str = "functions";
 const NDR: &str = "weft call, no loss (NDR)";
 const PDR: &str = "weft call, 0.5 % loss (PDR)";
-const LINKS: &str = "Linux kernel, routers linked by veth";
+const ROUTERS: &str = "Linux kernel, routers linked by veth";
+const BRIDGES: &str = "Open vSwitch, bridges linked by veth";
 /// Packets that the queue at the entry holds.
 const DESCRIPTORS: u16 = 1024;
 /// Trials by which a rate is judged.
@@ -55,8 +57,8 @@ pub struct Parameters {
 enum System<'r> {
     /// A chain in a node, and what it can carry by the cost of a packet.
     Weft { chain: Box<OpenLoop<'r>>, limit: f64 },
-    /// Routers of the kernel.
-    Kernel { ends: Ends, _routers: Routers },
+    /// As many hops without functions, by software links, and what they are called.
+    Line { line: Box<Line>, name: &'static str },
 }
 
 impl Study for ChainThroughput {
@@ -68,23 +70,26 @@ impl Study for ChainThroughput {
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
-        for name in [NDR, PDR, LINKS] {
+        for name in [NDR, PDR, ROUTERS, BRIDGES] {
             run.series(name, X, "Mpps", Some(Better::Higher));
         }
         let cells = systems(parameters, run)?;
-        let limited = RefCell::new(false);
+        let limited = RefCell::new(Vec::new());
         run.rounds(parameters.repetitions, &cells, |rig, system| {
             match &mut *system.borrow_mut() {
                 System::Weft { chain, limit } => parameters.search(chain, *limit),
-                System::Kernel { ends, .. } => {
-                    let (mpps, disturbance, is_limited) = parameters.saturate(rig, ends)?;
-                    *limited.borrow_mut() |= is_limited;
+                System::Line { line, name } => {
+                    let (mpps, disturbance, is_limited) = parameters.saturate(rig, line)?;
+                    let mut limited = limited.borrow_mut();
+                    if is_limited && !limited.contains(name) {
+                        limited.push(*name);
+                    }
                     Ok((Values::of(mpps), disturbance))
                 }
             }
         })?;
-        if limited.into_inner() {
-            run.note(format!("{LINKS}: limited by the generator at some lengths."));
+        for name in limited.into_inner() {
+            run.note(format!("{name}: limited by the generator at some lengths."));
         }
         Ok(())
     }
@@ -102,15 +107,16 @@ impl Study for ChainThroughput {
             "throughput",
             "Throughput by length of chain",
             FigureKind::Lines,
-            [NDR, PDR, LINKS],
+            [NDR, PDR, ROUTERS, BRIDGES],
         )
         .caption(
             "As fig. 3a of the paper: chains of synthetic functions. Searched for by \
-                     multiple loss ratio search (RFC 9971); the kernel's routers are given as \
+                     multiple loss ratio search (RFC 9971). Software links: as many of the \
+                     kernel's routers or of Open vSwitch's bridges, without functions, given as \
                      much as one core sends.",
         )
         .axes(Axis::linear("Functions", ""), Axis::log("Throughput", "Mpps"))
-        .baselines([LINKS]);
+        .baselines([ROUTERS, BRIDGES]);
         results.figures = throughput.of(results).into_iter().collect();
     }
 }
@@ -123,6 +129,10 @@ fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, 
     let capture = rig.capture(Content::of(USERS, 64))?;
     let lacking = kernel::lacking();
     lacking.into_iter().for_each(|lacking| run.note(lacking));
+    let has_bridges = open_vswitch::is_installed();
+    if !has_bridges {
+        run.note(open_vswitch::MISSING);
+    }
     let mut cells = Vec::new();
     for &length in &parameters.lengths {
         let setup = synthetic_chain(length, parameters.cycles);
@@ -133,18 +143,23 @@ fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, 
         if lacking.is_some() {
             continue;
         }
-        match routers(rig, length) {
-            Ok(system) => cells.push(Cell::new(LINKS, length as f64, RefCell::new(system))),
-            Err(error) => run.note(format!("{LINKS}: not measured: {error}")),
+        let mut lines = vec![(ROUTERS, Line::of_routers(rig, length, DESCRIPTORS))];
+        if has_bridges {
+            lines.push((BRIDGES, Line::of_bridges(rig, length, DESCRIPTORS)));
+        }
+        for (name, line) in lines {
+            let at = length as f64;
+            match line {
+                Ok(line) => {
+                    let line = Box::new(line);
+                    let system = RefCell::new(System::Line { line, name });
+                    cells.push(Cell::new(name, at, system));
+                }
+                Err(error) => run.note(format!("{name}, {length}: not measured: {error}")),
+            }
         }
     }
     Ok(cells)
-}
-
-fn routers<'r>(rig: &Rig, length: usize) -> Result<System<'r>, Failure> {
-    let routers = Routers::new(length, rig.cores.system)?;
-    let ends = Ends::open(rig, &routers.ends(rig), DESCRIPTORS)?;
-    Ok(System::Kernel { ends, _routers: routers })
 }
 
 impl Parameters {
@@ -170,12 +185,11 @@ impl Parameters {
         Ok((Values::of(found(0).unwrap_or(0.0)).and(PDR, found(1)), 0.0))
     }
 
-    /// What comes through routers that are given all that one core sends.
-    fn saturate(&self, rig: &Rig, ends: &mut Ends) -> Result<(f64, f64, bool), Failure> {
-        let mut load = uplink(USERS, 64, Rate::Unlimited);
-        Routers::address(&mut load);
+    /// What comes through hops that are given all that one core sends.
+    fn saturate(&self, rig: &Rig, line: &mut Line) -> Result<(f64, f64, bool), Failure> {
+        let load = uplink(USERS, 64, Rate::Unlimited);
         let duration = Duration::from_secs_f64(self.seconds) * TRIALS;
-        let arrivals = rig.offer(ends, &Offer { load, duration })?;
+        let arrivals = line.offer(rig, Offer { load, duration })?;
         let limited = arrivals.is_limited_by_generator();
         Ok((arrivals.goodput() / 1e6, arrivals.disturbance, limited))
     }

@@ -8,18 +8,22 @@ use weft_traffic::Rate;
 
 use super::figure::{figure, mpps, paper};
 use crate::Failure;
-use crate::baseline::kernel::{self, Routers};
-use crate::baseline::testpmd;
+use crate::baseline::line::Line;
+use crate::baseline::{kernel, open_vswitch, testpmd};
 use crate::experiment::Study;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::rig::capture::Content;
 use crate::rig::environments::{Environment, Opened};
-use crate::rig::{Ends, Offer, Rig, Setup, USERS, uplink};
+use crate::rig::{Offer, Rig, Setup, USERS, uplink};
 use crate::run::{Cell, Run, Values};
 
 const MEMORY: &str = "weft, memory";
 const TESTPMD: &str = "dpdk-testpmd macswap, memory";
+const TESTPMD_IO: &str = "dpdk-testpmd io, memory";
 const KERNEL: &str = "Linux kernel, veth";
+const OPEN_VSWITCH: &str = "Open vSwitch, veth";
+/// Packets that a queue at the traffic's ends holds.
+const DESCRIPTORS: u16 = 1024;
 const X: &str = "frame bytes";
 const PEAK: &str = "the prototype's peak";
 
@@ -45,11 +49,11 @@ enum System<'r> {
     /// A node on the capture without end.
     Memory,
     /// testpmd on the same.
-    Testpmd,
+    Testpmd(testpmd::Mode),
     /// A node between interfaces of the kernel.
     Weft(Box<Opened<'r>>),
-    /// The kernel.
-    Kernel { ends: Ends, _routers: Routers },
+    /// The kernel, or Open vSwitch.
+    Line(Box<Line>),
 }
 
 impl Study for IoEnvironments {
@@ -80,7 +84,7 @@ impl Study for IoEnvironments {
             let (mpps, disturbance, is_limited) = match trial.make(system) {
                 Ok(made) => made,
                 // A baseline that fails does not end the experiment.
-                Err(error) if matches!(system, System::Testpmd) => {
+                Err(error) if matches!(system, System::Testpmd(_)) => {
                     failed.push(format!("{name}: not always measured: {error}."));
                     return Ok((Values::none(), 0.0));
                 }
@@ -102,7 +106,8 @@ impl Study for IoEnvironments {
 
     fn conclude(_: &Parameters, results: &mut Results) {
         let at_64 = |name: &str| results.series(name).and_then(|series| series.mean_at(64));
-        let mut known = vec![("memory", MEMORY), ("testpmd", TESTPMD), ("kernel", KERNEL)];
+        let mut known = vec![("memory", MEMORY), ("testpmd", TESTPMD), ("testpmd_io", TESTPMD_IO)];
+        known.extend([("kernel", KERNEL), ("open_vswitch", OPEN_VSWITCH)]);
         known.extend(Environment::ALL.map(|one| (one.key(), one.name())));
         let found: Vec<_> =
             known.iter().filter_map(|(key, name)| Some((*key, at_64(name)?))).collect();
@@ -129,13 +134,13 @@ impl Study for IoEnvironments {
         let throughput =
             figure("throughput", "Packet rate by kind of I/O", FigureKind::Lines, names)
                 .caption(
-                    "As fig. 2 of Pinczel et al.: a forwarder that rewrites Ethernet addresses. In \
-                 memory, the rate is that of the time-stamp counter divided by the cycles of a \
+                    "As fig. 2 of Pinczel et al.: a forwarder that rewrites Ethernet addresses; \
+                 testpmd io and Open vSwitch leave them as they are. In memory, the rate is that of the time-stamp counter divided by the cycles of a \
                  packet; over interfaces of the kernel it is what arrives while as much is sent \
                  as one core can.",
                 )
                 .axes(Axis::linear("Frame size", "B"), Axis::log("Packet rate", "Mpps"))
-                .baselines([TESTPMD, KERNEL])
+                .baselines([TESTPMD, TESTPMD_IO, KERNEL, OPEN_VSWITCH])
                 .paper([PEAK]);
         results.figures = throughput.of(results).into_iter().collect();
     }
@@ -146,7 +151,10 @@ fn systems<'r>(run: &mut Run<'r>) -> Vec<(&'static str, System<'r>)> {
     let rig = run.rig;
     let mut systems = vec![(MEMORY, System::Memory)];
     match testpmd::is_installed() {
-        true => systems.push((TESTPMD, System::Testpmd)),
+        true => systems.extend([
+            (TESTPMD, System::Testpmd(testpmd::Mode::MacSwap)),
+            (TESTPMD_IO, System::Testpmd(testpmd::Mode::Io)),
+        ]),
         false => run.note(testpmd::MISSING),
     }
     if let Err(missing) = rig.cores.traffic() {
@@ -163,21 +171,22 @@ fn systems<'r>(run: &mut Run<'r>) -> Vec<(&'static str, System<'r>)> {
             Err(error) => run.note(format!("{}: not measured: {error}", environment.name())),
         }
     }
-    match kernel_router(rig) {
-        Ok(system) => systems.push((KERNEL, system)),
-        Err(error) => run.note(format!("{KERNEL}: not measured: {error}")),
+    let mut lines = vec![(KERNEL, Line::of_routers(rig, 1, DESCRIPTORS))];
+    match open_vswitch::is_installed() {
+        true => lines.push((OPEN_VSWITCH, Line::of_bridges(rig, 1, DESCRIPTORS))),
+        false => run.note(open_vswitch::MISSING),
+    }
+    for (name, line) in lines {
+        match line {
+            Ok(line) => systems.push((name, System::Line(Box::new(line)))),
+            Err(error) => run.note(format!("{name}: not measured: {error}")),
+        }
     }
     systems
 }
 
 fn forwarder() -> Setup {
     Setup::forwarding(USERS).routed()
-}
-
-fn kernel_router<'r>(rig: &Rig) -> Result<System<'r>, Failure> {
-    let routers = Routers::new(1, rig.cores.system)?;
-    let ends = Ends::open(rig, &routers.ends(rig), 1024)?;
-    Ok(System::Kernel { ends, _routers: routers })
 }
 
 /// One measurement.
@@ -192,25 +201,23 @@ impl Trial<'_> {
     fn make(&self, system: &mut System<'_>) -> Result<(f64, f64, bool), Failure> {
         let capture = || self.rig.capture(Content::of(USERS, self.bytes));
         let load = uplink(USERS, self.bytes, Rate::Unlimited);
-        let mut offer = Offer { load, duration: self.length };
+        let offer = Offer { load, duration: self.length };
         let (arrivals, disturbance) = match system {
             System::Memory => {
                 let (cost, disturbance) = self.rig.cost(&forwarder(), &capture()?, self.length)?;
                 return Ok((mpps(cost.cycles), disturbance, false));
             }
-            System::Testpmd => {
-                let mode = testpmd::Mode::MacSwap;
+            System::Testpmd(mode) => {
                 let (cycles, disturbance) =
-                    testpmd::cycles(self.rig, mode, &capture()?, self.length)?;
+                    testpmd::cycles(self.rig, *mode, &capture()?, self.length)?;
                 return Ok((mpps(cycles), disturbance, false));
             }
             System::Weft(opened) => {
                 let ((arrivals, _), disturbance) = opened.open_loop.offer(&offer)?;
                 (arrivals, disturbance)
             }
-            System::Kernel { ends, .. } => {
-                Routers::address(&mut offer.load);
-                let arrivals = self.rig.offer(ends, &offer)?;
+            System::Line(line) => {
+                let arrivals = line.offer(self.rig, offer)?;
                 let disturbance = arrivals.disturbance;
                 (arrivals, disturbance)
             }
