@@ -1,7 +1,7 @@
 //! Open vSwitch's userspace datapath: bridges in a row, linked by veth pairs, with
 //! one flow in each direction.
 //!
-//! The programs are Debian's, in an [`Instance`] of our own: the system's Open
+//! The programs are Debian's, in an instance of our own: the system's Open
 //! vSwitch, if one runs, knows nothing of it. All bridges lie in one network
 //! namespace and one process, which may use the core of the system under test
 //! only. Its ports are AF_PACKET sockets, as Debian's plain build has no others.
