@@ -5,12 +5,13 @@
 //! and rounds that were kept are not made again when an experiment is resumed.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use thiserror::Error;
 
 use crate::Failure;
 use crate::results::{Abscissa, Better, Point, Results, Series};
-use crate::rig::{Rig, Spoilt};
+use crate::rig::{Delay, Rig, Spoilt};
 
 /// Whoever watches an experiment.
 pub trait Watch {
@@ -64,7 +65,14 @@ pub struct Run<'a> {
 /// A series in the making.
 struct Curve {
     series: Series,
-    places: Vec<(Abscissa, Vec<f64>)>,
+    places: Vec<Place>,
+}
+
+/// A point in the making.
+struct Place {
+    x: Abscissa,
+    raw: Vec<f64>,
+    percentiles: BTreeMap<String, f64>,
 }
 
 impl<'a> Run<'a> {
@@ -128,14 +136,15 @@ impl<'a> Run<'a> {
     }
 
     /// Records a repetition of a series that was begun.
-    pub fn record(&mut self, series: &str, x: &Abscissa, value: f64) {
+    pub fn record(&mut self, series: &str, x: &Abscissa, value: impl Into<Value>) {
         let Some(curve) = self.curves.iter_mut().find(|curve| curve.series.name == series) else {
             return;
         };
-        match curve.places.iter_mut().find(|(at, _)| at == x) {
-            Some((_, raw)) => raw.push(value),
-            None => curve.places.push((x.clone(), vec![value])),
-        }
+        let at = curve.places.iter().position(|place| place.x == *x).unwrap_or_else(|| {
+            curve.places.push(Place::new(x.clone()));
+            curve.places.len() - 1
+        });
+        curve.places[at].record(value.into());
     }
 
     /// Keeps a number that is not a series.
@@ -154,8 +163,8 @@ impl<'a> Run<'a> {
     /// Repetitions there are.
     fn count(&self, series: &str, x: &Abscissa) -> usize {
         let curve = self.curves.iter().find(|curve| curve.series.name == series);
-        let place = curve.and_then(|curve| curve.places.iter().find(|(at, _)| at == x));
-        place.map_or(0, |(_, raw)| raw.len())
+        let place = curve.and_then(|curve| curve.places.iter().find(|place| place.x == *x));
+        place.map_or(0, |place| place.raw.len())
     }
 
     /// Keeps what there is.
@@ -180,14 +189,21 @@ impl<'a> Run<'a> {
 /// What a trial measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
-    own: Option<f64>,
-    others: Vec<(Cow<'static, str>, f64)>,
+    own: Option<Value>,
+    others: Vec<(Cow<'static, str>, Value)>,
+}
+
+/// A number that was measured, and what it is the median of, if of something.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    number: f64,
+    percentiles: Vec<(&'static str, f64)>,
 }
 
 impl Values {
     /// The value of the cell.
-    pub fn of(own: f64) -> Values {
-        Values { own: Some(own), others: Vec::new() }
+    pub fn of(own: impl Into<Value>) -> Values {
+        Values { own: Some(own.into()), others: Vec::new() }
     }
 
     /// None: a baseline that failed, say.
@@ -196,24 +212,89 @@ impl Values {
     }
 
     /// And that of another series at the same place, if there is one.
-    pub fn and(mut self, series: impl Into<Cow<'static, str>>, value: Option<f64>) -> Values {
-        self.others.extend(value.map(|value| (series.into(), value)));
+    pub fn and(
+        mut self,
+        series: impl Into<Cow<'static, str>>,
+        value: Option<impl Into<Value>>,
+    ) -> Values {
+        self.others.extend(value.map(|value| (series.into(), value.into())));
         self
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Value {
+        Value { number, percentiles: Vec::new() }
+    }
+}
+
+impl From<Delay> for Value {
+    fn from(delay: Delay) -> Value {
+        Value { number: delay.median, percentiles: delay.percentiles }
     }
 }
 
 impl Curve {
     fn resumed(series: Series) -> Curve {
-        let places = series.points.iter().map(|point| (point.x.clone(), point.raw.clone()));
+        let places = series.points.iter().cloned().map(|point| Place {
+            x: point.x,
+            raw: point.raw,
+            percentiles: point.percentiles,
+        });
         let places = places.collect();
         Curve { series: Series { points: Vec::new(), ..series }, places }
     }
 
     /// The series with the points that were measured; none without any.
     fn measured(&self) -> Option<Series> {
-        let points =
-            self.places.iter().filter_map(|(x, raw)| Point::of(x.clone(), raw.clone()).ok());
-        let points: Vec<Point> = points.collect();
+        let points: Vec<Point> = self.places.iter().filter_map(Place::point).collect();
         (!points.is_empty()).then(|| Series { points, ..self.series.clone() })
+    }
+}
+
+impl Place {
+    fn new(x: Abscissa) -> Place {
+        Place { x, raw: Vec::new(), percentiles: BTreeMap::new() }
+    }
+
+    /// Adds a repetition. Of percentiles the mean of all repetitions is kept, of
+    /// `max` the greatest.
+    fn record(&mut self, value: Value) {
+        self.raw.push(value.number);
+        let made = self.raw.len() as f64;
+        for (name, new) in value.percentiles {
+            let kept = self.percentiles.entry(name.to_owned()).or_insert(new);
+            *kept = if name == "max" { kept.max(new) } else { *kept + (new - *kept) / made };
+        }
+    }
+
+    fn point(&self) -> Option<Point> {
+        let point = Point::of(self.x.clone(), self.raw.clone()).ok()?;
+        Some(point.with_percentiles(self.percentiles.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_share_their_percentiles() {
+        let mut place = Place::new(64.into());
+        for (median, p99, max) in [(1.0, 2.0, 9.0), (2.0, 4.0, 5.0), (3.0, 9.0, 7.0)] {
+            let percentiles = vec![("p99", p99), ("max", max)];
+            place.record(Delay { median, percentiles }.into());
+        }
+        let point = place.point().unwrap();
+        assert_eq!((point.mean, point.n), (2.0, 3));
+        assert_eq!(point.percentiles["p99"], 5.0);
+        assert_eq!(point.percentiles["max"], 9.0);
+    }
+
+    #[test]
+    fn a_number_has_no_percentiles() {
+        let mut place = Place::new(64.into());
+        place.record(7.0.into());
+        assert!(place.point().unwrap().percentiles.is_empty());
     }
 }

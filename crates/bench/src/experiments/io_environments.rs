@@ -1,5 +1,7 @@
 //! `io-environments`: a simple forwarder over each kind of I/O.
 
+mod delay;
+
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -42,6 +44,9 @@ pub struct Parameters {
     /// Bytes of frames with their checksum.
     #[schemars(inner(range(min = 64, max = 1518)))]
     frame_bytes: Vec<usize>,
+    /// Packets per second at which delays are measured: few enough that none waits
+    /// for another.
+    delay_pps: f64,
 }
 
 /// What forwards.
@@ -60,7 +65,7 @@ impl Study for IoEnvironments {
     const NAME: &'static str = "io-environments";
     const TITLE: &'static str = "A simple forwarder over each kind of I/O";
     const VARIES: &'static str = "size of packets, over each kind of I/O";
-    const PAPER: &'static str = "Pinczel et al., fig. 2";
+    const PAPER: &'static str = "Pinczel et al., fig. 2 and 3";
     const FILE: &'static str = include_str!("../../../../experiments/io-environments.yaml");
     type Parameters = Parameters;
 
@@ -101,10 +106,10 @@ impl Study for IoEnvironments {
                 "{name}: limited by the generator at some sizes; the system can do more."
             ));
         }
-        Ok(())
+        delay::measure(parameters, run, &mut systems)
     }
 
-    fn conclude(_: &Parameters, results: &mut Results) {
+    fn conclude(parameters: &Parameters, results: &mut Results) {
         let at_64 = |name: &str| results.series(name).and_then(|series| series.mean_at(64));
         let mut known = vec![("memory", MEMORY), ("testpmd", TESTPMD), ("testpmd_io", TESTPMD_IO)];
         known.extend([("kernel", KERNEL), ("open_vswitch", OPEN_VSWITCH)]);
@@ -142,7 +147,9 @@ impl Study for IoEnvironments {
                 .axes(Axis::linear("Frame size", "B"), Axis::log("Packet rate", "Mpps"))
                 .baselines([TESTPMD, TESTPMD_IO, KERNEL, OPEN_VSWITCH])
                 .paper([PEAK]);
-        results.figures = throughput.of(results).into_iter().collect();
+        let throughput = throughput.of(results);
+        let delay = delay::conclude(parameters, &known, &[KERNEL], results);
+        results.figures = throughput.into_iter().chain(delay).collect();
     }
 }
 

@@ -13,6 +13,7 @@ mod cable;
 pub mod capture;
 mod closed;
 mod cores;
+mod delay;
 mod disturbance;
 pub mod environments;
 mod gateway;
@@ -37,6 +38,7 @@ use probe::Probe;
 
 pub use closed::Cost;
 pub use cores::{Cores, MissingCore};
+pub use delay::{Calibrated, Delay};
 pub use disturbance::{Between, Look, Schedule, Spoilt};
 pub use gateway::Gateway;
 pub use open::{Arrivals, Ends, FarDevices, Offer, OpenLoop, Work, uplink};
