@@ -15,6 +15,7 @@ use crate::rig::{Setup, USERS};
 use crate::run::{Cell, Run, Values};
 
 const CYCLES: &str = "weft call";
+const BESIDE: &str = "weft call, the other function on another core";
 const X: &str = "functions";
 const TOGETHER: &str = "together";
 
@@ -34,6 +35,14 @@ pub struct Parameters {
     functions: Vec<Load>,
 }
 
+/// What a trial measures the cost of.
+enum Mix {
+    /// A chain with nothing beside it.
+    Alone(Setup),
+    /// A chain while another is busy on another core.
+    Beside(Setup, Setup),
+}
+
 /// What a function spends on a packet.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -50,8 +59,9 @@ struct Load {
 
 impl Study for FunctionMix {
     const NAME: &'static str = "function-mix";
-    const TITLE: &'static str = "Functions of different appetite on one core";
-    const VARIES: &'static str = "two synthetic functions, alone and together on one core";
+    const TITLE: &'static str = "Functions of different appetite";
+    const VARIES: &'static str =
+        "two synthetic functions, alone, together on one core, and on two cores";
     const PAPER: &'static str = "Hahn et al., table 3";
     const FILE: &'static str = include_str!("../../../../experiments/function-mix.yaml");
     type Parameters = Parameters;
@@ -60,35 +70,34 @@ impl Study for FunctionMix {
         let length = Duration::from_secs_f64(parameters.seconds);
         let capture = run.rig.capture(Content::of(USERS, 64))?;
         run.series(CYCLES, X, "cycles/packet", Some(Better::Lower));
-        let cells: Vec<_> = parameters
+        run.series(BESIDE, X, "cycles/packet", Some(Better::Lower));
+        let mut cells: Vec<_> = parameters
             .mixes()
             .into_iter()
-            .map(|(name, loads)| Cell::new(CYCLES, name, setup(&loads)))
+            .map(|(name, loads)| Cell::new(CYCLES, name, Mix::Alone(setup(&loads))))
             .collect();
-        run.rounds(parameters.repetitions, &cells, |rig, setup| {
-            let (cost, disturbance) = rig.cost(setup, &capture, length)?;
+        match run.rig.cores.traffic() {
+            Ok(_) => cells.extend(parameters.neighbours()),
+            Err(missing) => run.note(format!("On two cores: not measured, {missing}.")),
+        }
+        run.rounds(parameters.repetitions, &cells, |rig, mix| {
+            let (cost, disturbance) = match mix {
+                Mix::Alone(setup) => rig.cost(setup, &capture, length)?,
+                Mix::Beside(setup, other) => rig.cost_beside(setup, other, &capture, length)?,
+            };
             Ok((Values::of(cost.cycles), disturbance))
         })
     }
 
     fn conclude(parameters: &Parameters, results: &mut Results) {
-        let at = |name: &str| results.series(CYCLES).and_then(|series| series.mean_at(name));
-        let alone: Option<Vec<f64>> =
-            parameters.functions.iter().map(|load| at(&load.name)).collect();
-        if let (Some(alone), Some(together)) = (alone, at(TOGETHER))
-            && !alone.is_empty()
-        {
-            let sum: f64 = alone.iter().sum();
-            results.says = format!(
-                "Together on one core the functions cost {together:.0} cycles a packet, {:+.1} % \
-                 against the sum of what each costs alone, I/O counted once for each.",
-                (together / sum - 1.0) * 100.0
-            );
-        }
-        let cost = figure("cycles", "Cycles per packet", FigureKind::Bars, [CYCLES])
+        let sentences = [parameters.say_together(results), parameters.say_beside(results)];
+        results.says = sentences.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let cost = figure("cycles", "Cycles per packet", FigureKind::Bars, [CYCLES, BESIDE])
             .caption(
                 "The synthetic function set to the rows of table 3 of Hahn et al., which gives \
-                 them as input and measures no mix.",
+                 them as input and measures no mix. On two cores there are two nodes, each with \
+                 one worker and one function; what they share is the last level of cache and the \
+                 memory.",
             )
             .axes(Axis::linear("Functions", ""), Axis::linear("Cost", "cycles/packet"));
         results.figures = cost.of(results).into_iter().collect();
@@ -100,6 +109,45 @@ impl Parameters {
     fn mixes(&self) -> Vec<(String, Vec<Load>)> {
         let alone = self.functions.iter().map(|load| (load.name.clone(), vec![load.clone()]));
         alone.chain([(TOGETHER.to_owned(), self.functions.clone())]).collect()
+    }
+
+    /// What the functions cost together, against each alone.
+    fn say_together(&self, results: &Results) -> Option<String> {
+        let series = results.series(CYCLES)?;
+        let alone = self.functions.iter().map(|load| series.mean_at(load.name.as_str()));
+        let sum: f64 = alone.sum::<Option<f64>>()?;
+        let together = series.mean_at(TOGETHER)?;
+        Some(format!(
+            "Together on one core the functions cost {together:.0} cycles a packet, {:+.1} % \
+             against the sum of what each costs alone, I/O counted once for each.",
+            (together / sum - 1.0) * 100.0
+        ))
+    }
+
+    /// What each costs while another core is busy with the other.
+    fn say_beside(&self, results: &Results) -> Option<String> {
+        let (alone, beside) = (results.series(CYCLES)?, results.series(BESIDE)?);
+        let change = |load: &Load| {
+            let name = load.name.as_str();
+            let change = (beside.mean_at(name)? / alone.mean_at(name)? - 1.0) * 100.0;
+            Some(format!("{name} {change:+.1} %"))
+        };
+        let changes: Vec<String> = self.functions.iter().filter_map(change).collect();
+        (!changes.is_empty()).then(|| {
+            let changes = changes.join(", ");
+            format!("While the other is busy on another core, against each alone: {changes}.")
+        })
+    }
+
+    /// Each function while the next one is busy on another core.
+    fn neighbours(&self) -> Vec<Cell<Mix>> {
+        let next = self.functions.iter().cycle().skip(1);
+        let pairs = self.functions.iter().zip(next);
+        let cell = |(load, next): (&Load, &Load)| {
+            let mix = Mix::Beside(setup(std::slice::from_ref(load)), setup(&[next.clone()]));
+            Cell::new(BESIDE, load.name.as_str(), mix)
+        };
+        pairs.map(cell).collect()
     }
 }
 

@@ -16,10 +16,12 @@ use crate::experiment::Study;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::rig::capture::Content;
 use crate::rig::environments::{Environment, Opened};
+use crate::rig::namespace::Namespace;
 use crate::rig::{Offer, Rig, Setup, USERS, uplink};
 use crate::run::{Cell, Run, Values};
 
 const MEMORY: &str = "weft, memory";
+const CONTAINED: &str = "weft, memory, in a namespace";
 const TESTPMD: &str = "dpdk-testpmd macswap, memory";
 const TESTPMD_IO: &str = "dpdk-testpmd io, memory";
 const KERNEL: &str = "Linux kernel, veth";
@@ -53,6 +55,8 @@ pub struct Parameters {
 enum System<'r> {
     /// A node on the capture without end.
     Memory,
+    /// The same, in a network namespace of its own.
+    Contained(Namespace),
     /// testpmd on the same.
     Testpmd(testpmd::Mode),
     /// A node between interfaces of the kernel.
@@ -113,6 +117,7 @@ impl Study for IoEnvironments {
         let at_64 = |name: &str| results.series(name).and_then(|series| series.mean_at(64));
         let mut known = vec![("memory", MEMORY), ("testpmd", TESTPMD), ("testpmd_io", TESTPMD_IO)];
         known.extend([("kernel", KERNEL), ("open_vswitch", OPEN_VSWITCH)]);
+        known.push(("memory_namespace", CONTAINED));
         known.extend(Environment::ALL.map(|one| (one.key(), one.name())));
         let found: Vec<_> =
             known.iter().filter_map(|(key, name)| Some((*key, at_64(name)?))).collect();
@@ -148,7 +153,7 @@ impl Study for IoEnvironments {
                 .baselines([TESTPMD, TESTPMD_IO, KERNEL, OPEN_VSWITCH])
                 .paper([PEAK]);
         let throughput = throughput.of(results);
-        let delay = delay::conclude(parameters, &known, &[KERNEL], results);
+        let delay = delay::conclude(parameters, &known, &[KERNEL, OPEN_VSWITCH], results);
         results.figures = throughput.into_iter().chain(delay).collect();
     }
 }
@@ -171,6 +176,10 @@ fn systems<'r>(run: &mut Run<'r>) -> Vec<(&'static str, System<'r>)> {
     if let Some(lacking) = kernel::lacking() {
         run.note(lacking);
         return systems;
+    }
+    match Namespace::new(rig) {
+        Ok(namespace) => systems.push((CONTAINED, System::Contained(namespace))),
+        Err(error) => run.note(format!("{CONTAINED}: not measured: {error}")),
     }
     for environment in Environment::ALL {
         match environment.open(rig, &forwarder()) {
@@ -212,6 +221,12 @@ impl Trial<'_> {
         let (arrivals, disturbance) = match system {
             System::Memory => {
                 let (cost, disturbance) = self.rig.cost(&forwarder(), &capture()?, self.length)?;
+                return Ok((mpps(cost.cycles), disturbance, false));
+            }
+            System::Contained(namespace) => {
+                let (capture, setup) = (capture()?, forwarder());
+                let work = || self.rig.cost(&setup, &capture, self.length);
+                let (cost, disturbance) = namespace.within(self.rig, work)?;
                 return Ok((mpps(cost.cycles), disturbance, false));
             }
             System::Testpmd(mode) => {

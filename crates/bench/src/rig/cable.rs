@@ -1,6 +1,7 @@
 //! Cables in the kernel: veth pairs, for ports that need an interface.
 
 use super::Rig;
+use super::namespace::Namespace;
 use crate::Failure;
 use crate::baseline::kernel::ip;
 
@@ -27,11 +28,21 @@ impl Cable {
         ip(&["link", "set", far, "up"])?;
         Ok(cable)
     }
+
+    /// Lays one whose near end is in a namespace.
+    ///
+    /// # Errors
+    /// As [`Cable::lay`].
+    pub fn lay_into(rig: &Rig, namespace: &Namespace) -> Result<Cable, Failure> {
+        let cable = Cable::lay(rig)?;
+        namespace.take(&cable.near)?;
+        Ok(cable)
+    }
 }
 
 impl Drop for Cable {
     fn drop(&mut self) {
-        // The other end goes with it.
-        let _ = ip(&["link", "delete", &self.near]);
+        // The near end goes with it, wherever that is.
+        let _ = ip(&["link", "delete", &self.far]);
     }
 }

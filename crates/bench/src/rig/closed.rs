@@ -6,6 +6,7 @@
 //! time-stamp counter: the same measure that can be taken of another program.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,9 @@ use crate::Failure;
 
 /// Rounds of a worker between two looks at the clock.
 const ROUNDS_AT_ONCE: usize = 1000;
+
+/// How long a neighbour works between two looks at whether it is still needed.
+const WHILE: Duration = Duration::from_millis(1);
 
 /// The part of a trial that goes before it, to fill caches.
 pub(super) const WARM_UP: f64 = 0.25;
@@ -47,21 +51,72 @@ impl Rig {
     ) -> Result<(Cost, f64), Failure> {
         let mut node = setup.build(self, &self.endless(&[capture.to_owned()]))?;
         let worker = &mut node.workers()[0];
-        self.on_core(self.cores.system, || self.cost_of(worker, length))
+        self.on_core(self.cores.system, || {
+            let mut burner = Burner::new(self.slow_down);
+            spin(worker, &mut burner, length.mul_f64(WARM_UP));
+            let slow = self.probe.slowness();
+            let (cost, taken) = self.cost_of(worker, &mut burner, self.cores.system, length)?;
+            Ok((cost, taken.max(slow).max(self.probe.slowness())))
+        })
     }
 
-    fn cost_of(&self, worker: &mut Worker, length: Duration) -> Result<(Cost, f64), Failure> {
-        let mut burner = Burner::new(self.slow_down);
-        spin(worker, &mut burner, length.mul_f64(WARM_UP));
+    /// The same while the worker of another node, with the same packets, is busy on
+    /// the core that traffic has elsewhere. That it may slow this one down is what is
+    /// asked, so only time that is taken away is a disturbance.
+    ///
+    /// # Errors
+    /// As [`Rig::cost`], of either node, or when the machine has one core only.
+    pub fn cost_beside(
+        &self,
+        setup: &Setup,
+        neighbour: &Setup,
+        capture: &Path,
+        length: Duration,
+    ) -> Result<(Cost, f64), Failure> {
+        let (core, other_core) = (self.cores.system, self.cores.traffic()?);
+        let build = |setup: &Setup| setup.build(self, &self.endless(&[capture.to_owned()]));
+        let (mut node, mut other) = (build(setup)?, build(neighbour)?);
+        let (worker, other, done) =
+            (&mut node.workers()[0], &mut other.workers()[0], AtomicBool::new(false));
+        let keep_busy = || {
+            let (look, mut burner) = (Look::now(other_core)?, Burner::new(self.slow_down));
+            while !done.load(Ordering::Acquire) {
+                spin(other, &mut burner, WHILE);
+            }
+            Ok(look.since()?.disturbance())
+        };
+        let (cost, beside) = thread::scope(|scope| {
+            let beside = scope
+                .spawn(|| self.on_core(other_core, keep_busy).map_err(|error| error.to_string()));
+            let cost = self.on_core(core, || {
+                let mut burner = Burner::new(self.slow_down);
+                spin(worker, &mut burner, length.mul_f64(WARM_UP));
+                self.cost_of(worker, &mut burner, core, length)
+            });
+            done.store(true, Ordering::Release);
+            (cost, beside.join())
+        });
+        let (cost, disturbance) = cost?;
+        let beside = beside.map_err(|_| "the neighbour's thread panicked")??;
+        Ok((cost, disturbance.max(beside)))
+    }
+
+    /// What a packet costs a warm worker in the calling thread, which runs on `core`.
+    fn cost_of(
+        &self,
+        worker: &mut Worker,
+        burner: &mut Burner,
+        core: usize,
+        length: Duration,
+    ) -> Result<(Cost, f64), Failure> {
         let counters = worker.counters.clone();
         let sent = || counters.ports[1].transmitted.packets.get();
         let received = || counters.ports[0].received.packets.get();
         let mut events = Events::new();
         events.iter_mut().try_for_each(Events::resume)?;
-        let slow = self.probe.slowness();
         let (before, came) = (sent(), received());
-        let look = Look::now(self.cores.system)?;
-        spin(worker, &mut burner, length);
+        let look = Look::now(core)?;
+        spin(worker, burner, length);
         let (between, packets) = (look.since()?, sent() - before);
         // A packet that is dropped costs less than one that is forwarded.
         let dropped = (received() - came).saturating_sub(packets);
@@ -71,8 +126,7 @@ impl Rig {
         }
         let cycles = between.running.as_secs_f64() * tsc::hz() as f64 / packets as f64;
         let events = events.and_then(|events| events.per_packet(packets));
-        let slow = slow.max(self.probe.slowness());
-        Ok((Cost { cycles, events }, between.disturbance().max(slow)))
+        Ok((Cost { cycles, events }, between.disturbance()))
     }
 
     /// Packets per second of a node with a worker for each capture, each in a

@@ -13,8 +13,7 @@ use super::{Arrivals, Offer, Rig};
 use crate::Failure;
 
 /// The percentiles that are kept beside the median, by name and share.
-const PERCENTILES: [(&str, f64); 4] =
-    [("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+const PERCENTILES: [(&str, f64); 4] = [("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// How long packets were on their way, in microseconds.
 #[derive(Clone, Debug, PartialEq)]

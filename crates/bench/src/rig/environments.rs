@@ -1,6 +1,7 @@
 //! Nodes between interfaces of the kernel.
 
 use super::cable::Cable;
+use super::namespace::Namespace;
 use super::{Devices, Ends, FarDevices, OpenLoop, Rig, Setup};
 use crate::Failure;
 use crate::baseline::kernel::AF_PACKET_RING;
@@ -10,6 +11,8 @@ use crate::baseline::kernel::AF_PACKET_RING;
 pub enum Environment {
     /// AF_PACKET sockets on veth interfaces.
     AfPacket,
+    /// The same, in a network namespace of the node's own.
+    Container,
     /// AF_XDP sockets on veth interfaces.
     AfXdp,
     /// TAP interfaces.
@@ -21,6 +24,7 @@ pub struct Opened<'r> {
     /// The node with its traffic.
     pub open_loop: OpenLoop<'r>,
     _cables: Vec<Cable>,
+    _namespace: Option<Namespace>,
 }
 
 /// Generator and receiver without a system between them.
@@ -55,12 +59,14 @@ impl Loopback {
 
 impl Environment {
     /// All of them.
-    pub const ALL: [Environment; 3] = [Environment::AfPacket, Environment::AfXdp, Environment::Tap];
+    pub const ALL: [Environment; 4] =
+        [Environment::AfPacket, Environment::Container, Environment::AfXdp, Environment::Tap];
 
     /// What a series of it is called.
     pub fn name(self) -> &'static str {
         match self {
             Environment::AfPacket => "weft, AF_PACKET on veth",
+            Environment::Container => "weft, AF_PACKET on veth, in a namespace",
             Environment::AfXdp => "weft, AF_XDP on veth",
             Environment::Tap => "weft, TAP",
         }
@@ -70,6 +76,7 @@ impl Environment {
     pub fn key(self) -> &'static str {
         match self {
             Environment::AfPacket => "af_packet",
+            Environment::Container => "af_packet_namespace",
             Environment::AfXdp => "af_xdp",
             Environment::Tap => "tap",
         }
@@ -80,24 +87,38 @@ impl Environment {
     /// # Errors
     /// When the machine lacks something.
     pub fn open<'r>(self, rig: &'r Rig, setup: &Setup) -> Result<Opened<'r>, Failure> {
+        let is_contained = self == Environment::Container;
+        let namespace = is_contained.then(|| Namespace::new(rig)).transpose()?;
         let mut cables = Vec::new();
-        let (access_near, access_far) = self.port(rig, &mut cables)?;
-        let (core_near, core_far) = self.port(rig, &mut cables)?;
+        let (access_near, access_far) = self.port(rig, namespace.as_ref(), &mut cables)?;
+        let (core_near, core_far) = self.port(rig, namespace.as_ref(), &mut cables)?;
         let near = Devices { access: vec![access_near], core: core_near, descriptors: 1024 };
         let far = FarDevices { access: access_far, core: core_far };
-        let open_loop = OpenLoop::between(rig, setup, &near, &far)?;
-        Ok(Opened { open_loop, _cables: cables })
+        let node = match &namespace {
+            Some(namespace) => namespace.within(rig, || setup.build(rig, &near))?,
+            None => setup.build(rig, &near)?,
+        };
+        let open_loop = OpenLoop::around(rig, node, near.descriptors, &far)?;
+        Ok(Opened { open_loop, _cables: cables, _namespace: namespace })
     }
 
     /// The devices at the node's and at the traffic's end of one port.
-    fn port(self, rig: &Rig, cables: &mut Vec<Cable>) -> Result<(String, String), Failure> {
+    fn port(
+        self,
+        rig: &Rig,
+        namespace: Option<&Namespace>,
+        cables: &mut Vec<Cable>,
+    ) -> Result<(String, String), Failure> {
         let serial = rig.serial();
         if self == Environment::Tap {
             let interface = format!("wt{}-{serial}", std::process::id());
             let near = format!("net_tap{serial},iface={interface}");
             return Ok((near, af_packet(rig, &interface)));
         }
-        let cable = Cable::lay(rig)?;
+        let cable = match namespace {
+            Some(namespace) => Cable::lay_into(rig, namespace)?,
+            None => Cable::lay(rig)?,
+        };
         let near = match self {
             Environment::AfXdp => format!("net_af_xdp{serial},iface={}", cable.near),
             _ => af_packet(rig, &cable.near),

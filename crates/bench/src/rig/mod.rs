@@ -17,6 +17,7 @@ mod delay;
 mod disturbance;
 pub mod environments;
 mod gateway;
+pub mod namespace;
 mod open;
 mod perf;
 mod probe;

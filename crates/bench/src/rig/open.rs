@@ -240,22 +240,22 @@ impl<'r> OpenLoop<'r> {
         let ring = |side: &str| format!("ring:bench-{side}{}", rig.serial());
         let (access, core) = (ring("access"), ring("core"));
         let near = Devices { access: vec![access.clone()], core: core.clone(), descriptors };
-        OpenLoop::between(rig, setup, &near, &FarDevices { access, core })
+        let node = setup.build(rig, &near)?;
+        OpenLoop::around(rig, node, descriptors, &FarDevices { access, core })
     }
 
-    /// A node with these devices, and a generator and a receiver at those.
+    /// A node that was built with so many descriptors for each queue, and a
+    /// generator and a receiver at those devices.
     ///
     /// # Errors
     /// As [`OpenLoop::rings`].
-    pub fn between(
+    pub fn around(
         rig: &'r Rig,
-        setup: &Setup,
-        near: &Devices,
+        node: Node,
+        descriptors: u16,
         far: &FarDevices,
     ) -> Result<Self, Failure> {
         rig.cores.traffic()?;
-        let node = setup.build(rig, near)?;
-        let descriptors = near.descriptors;
         let ends = Ends::open(rig, far, descriptors)?;
         Ok(OpenLoop { rig, node, ends, descriptors })
     }

@@ -4,17 +4,14 @@ use std::time::Duration;
 
 use weft_traffic::Rate;
 
-use super::{Parameters, System, X, forwarder};
+use super::{DESCRIPTORS, Parameters, System, X, forwarder};
 use crate::Failure;
-use crate::baseline::kernel::Routers;
+use crate::baseline::line::Line;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, Figure, FigureKind, Results, Series};
 use crate::rig::environments::{Loopback, Opened};
-use crate::rig::{Arrivals, Calibrated, Ends, Offer, OpenLoop, Rig, USERS, uplink};
+use crate::rig::{Arrivals, Calibrated, Offer, OpenLoop, Rig, USERS, uplink};
 use crate::run::{Cell, Run, Values};
-
-/// Packets that a ring in memory holds.
-const DESCRIPTORS: u16 = 1024;
 
 /// A system that packets go through.
 enum Way<'s, 'r> {
@@ -22,8 +19,8 @@ enum Way<'s, 'r> {
     Rings(Box<OpenLoop<'r>>),
     /// A node between interfaces of the kernel.
     Interfaces(&'s mut Opened<'r>),
-    /// The kernel.
-    Kernel(&'s mut Ends),
+    /// The kernel, or Open vSwitch.
+    Line(&'s mut Line),
 }
 
 /// Measures the delay of each system that packets can be sent through.
@@ -51,7 +48,7 @@ pub(super) fn measure<'r>(
     run.rounds(parameters.repetitions, &cells, |rig, &(index, bytes)| {
         let (name, way) = &mut ways[index];
         let loopback = match (&way, &mut cable) {
-            (Way::Interfaces(_) | Way::Kernel(_), Some(cable)) => cable,
+            (Way::Interfaces(_) | Way::Line(_), Some(cable)) => cable,
             _ => &mut ring,
         };
         let offer = Offer {
@@ -75,9 +72,9 @@ fn ways<'s, 'r>(
                 Way::Rings(Box::new(OpenLoop::rings(rig, &forwarder(), DESCRIPTORS)?))
             }
             System::Weft(opened) => Way::Interfaces(opened),
-            System::Kernel { ends, .. } => Way::Kernel(ends),
+            System::Line(line) => Way::Line(line),
             // Nothing comes out of a null device.
-            System::Testpmd => continue,
+            System::Contained(_) | System::Testpmd(_) => continue,
         };
         ways.push((*name, way));
     }
@@ -89,10 +86,8 @@ impl Way<'_, '_> {
         let open_loop = match self {
             Way::Rings(open_loop) => open_loop,
             Way::Interfaces(opened) => &mut opened.open_loop,
-            Way::Kernel(ends) => {
-                let mut offer = offer.clone();
-                Routers::address(&mut offer.load);
-                let arrivals = rig.offer(ends, &offer)?;
+            Way::Line(line) => {
+                let arrivals = line.offer(rig, offer.clone())?;
                 let disturbance = arrivals.disturbance;
                 return Ok((arrivals, disturbance));
             }
