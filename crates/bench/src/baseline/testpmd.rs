@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Said where the program is not there.
-pub const MISSING: &str = "dpdk-testpmd is not installed (apt install dpdk): not compared.";
+pub const MISSING: &str = "dpdk-testpmd is not installed (apt install dpdk-dev): not compared.";
 
 /// What it does with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
