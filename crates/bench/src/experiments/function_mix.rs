@@ -144,7 +144,8 @@ impl Parameters {
         let next = self.functions.iter().cycle().skip(1);
         let pairs = self.functions.iter().zip(next);
         let cell = |(load, next): (&Load, &Load)| {
-            let mix = Mix::Beside(setup(std::slice::from_ref(load)), setup(&[next.clone()]));
+            let mix =
+                Mix::Beside(setup(std::slice::from_ref(load)), setup(std::slice::from_ref(next)));
             Cell::new(BESIDE, load.name.as_str(), mix)
         };
         pairs.map(cell).collect()
