@@ -4,33 +4,21 @@
 //! Users of one group get slots of one worker, since a group's context is
 //! shared by its users and workers share nothing.
 
+mod range;
 mod settings;
 mod slots;
 
 use weft_compose::{Settings, SlotShift};
 use weft_dpdk::Annotations;
 
+use self::range::Range;
 use self::settings::{Delta, configure};
 use self::slots::Slots;
 
 use crate::bearer::Template;
 use crate::classify::UserRecord;
 use crate::command::{Configure, UserChange};
-use crate::config::{BearerPlan, Blueprint, Limits, UserPlan};
-
-/// Users of one plan and their slots.
-#[derive(Clone, Debug)]
-struct Range {
-    plan: UserPlan,
-    bearer_plans: Vec<BearerPlan>,
-    /// Class and bearer profile by the numbers of the node.
-    class: u16,
-    profile: u16,
-    group: u32,
-    slots: Vec<u32>,
-    /// First dedicated bearer of each user; empty without bearers.
-    bearers: Vec<u32>,
-}
+use crate::config::{Blueprint, Limits, UserPlan};
 
 /// A group and its slot.
 #[derive(Clone, Debug)]
@@ -430,48 +418,6 @@ impl Users {
         let chosen = chosen.ok_or(NoRoom::Bearers)?;
         self.next_worker = chosen + 1;
         Ok(chosen)
-    }
-}
-
-impl Range {
-    /// Whether users of the one may go on as users of the other.
-    fn is_same_as(&self, other: &Range) -> bool {
-        let same_bearers = |(a, b): (&BearerPlan, &BearerPlan)| a.when == b.when;
-        self.plan.name == other.plan.name
-            && self.plan.keys == other.plan.keys
-            && (self.plan.count == 1) == (other.plan.count == 1)
-            && self.group == other.group
-            && self.bearer_plans.len() == other.bearer_plans.len()
-            && self.bearer_plans.iter().zip(&other.bearer_plans).all(same_bearers)
-    }
-
-    fn record(&self, nth: usize) -> UserRecord {
-        UserRecord {
-            group: self.group,
-            bearers: self.bearers.get(nth).copied().unwrap_or(Annotations::NONE),
-            class: self.class,
-            bearer_profile: self.profile,
-            present: true,
-            ..VACANT
-        }
-    }
-
-    /// Slots of the dedicated bearers of the `nth` user.
-    fn bearer_slots(&self, shift: SlotShift, nth: usize) -> impl Iterator<Item = u32> + use<> {
-        let first = self.bearers.get(nth).copied();
-        let count = self.bearer_plans.len();
-        first.into_iter().flat_map(move |first| {
-            (0..count).map(move |at| shift.slot(shift.worker(first), shift.index(first) + at))
-        })
-    }
-
-    /// Settings of all contexts of the `nth` user.
-    fn settings(&self, shift: SlotShift, nth: usize) -> impl Iterator<Item = Configure> + '_ {
-        let own = configure(&self.plan.settings, self.slots[nth], nth as u32);
-        let bearers = self.bearer_slots(shift, nth).zip(&self.bearer_plans);
-        let of_bearers =
-            bearers.flat_map(move |(slot, bearer)| configure(&bearer.settings, slot, nth as u32));
-        own.chain(of_bearers)
     }
 }
 

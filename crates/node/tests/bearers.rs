@@ -2,14 +2,12 @@
 
 mod common;
 
+use common::gtpu::{HOST, datagram, message};
 use common::{Rig, udp, udp_to};
 use serde_json::json;
 use weft_node::bearer::{BearerId, Event, WrittenCommand};
 use weft_wire::MacAddress;
-use weft_wire::gtpu::{
-    ExtensionRepr, Extensions, Message, MessageType, PORT, PduSession, Qfi, Repr, Teid,
-};
-use weft_wire::udp as wire_udp;
+use weft_wire::gtpu::{ExtensionRepr, Extensions, Message, MessageType, PduSession, Qfi};
 
 const UPF: &str = "
 apiVersion: weft/v1
@@ -49,8 +47,6 @@ rules: |
   from to-radio -> access
 ";
 
-const HOST: [u8; 4] = [198, 51, 100, 1];
-
 /// Applies commands, and says what is wrong with them.
 fn apply(rig: &mut Rig, commands: serde_json::Value) -> Result<(), String> {
     let commands: Vec<WrittenCommand> = serde_json::from_value(commands).unwrap();
@@ -74,22 +70,7 @@ fn uplink(teid: u32, number: u8, qfi: Option<u8>, payload: &[u8]) -> Vec<u8> {
     let session = |qfi| ExtensionRepr::PduSession(PduSession::Uplink { qfi });
     let extensions =
         qfi.and_then(Qfi::new).map_or(Extensions::NONE, |qfi| Extensions::one(session(qfi)));
-    let repr = Repr {
-        message_type: MessageType::G_PDU,
-        teid: Teid(teid),
-        extensions,
-        payload_length: inside.len(),
-        ..Default::default()
-    };
-    let mut message = vec![0; repr.buffer_len()];
-    repr.emit(&mut message).unwrap();
-    message.extend(inside);
-    let access = MacAddress([2, 0, 0, 0, 0, 1]);
-    let mut frame = udp_to(access, [10, 0, 0, 1], [10, 0, 0, 254], 64, &message);
-    let mut datagram = wire_udp::Datagram::new_checked(&mut frame[34..]).unwrap();
-    datagram.set_destination_port(PORT);
-    datagram.set_checksum(0);
-    frame
+    datagram(&message(MessageType::G_PDU, teid, extensions, &inside))
 }
 
 fn downlink(number: u8, payload: &[u8]) -> Vec<u8> {

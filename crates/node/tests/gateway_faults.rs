@@ -4,10 +4,11 @@
 
 mod common;
 
+use common::gtpu::{HOST, NODE, datagram, message, tunnelled};
 use common::{Rig, udp_to};
 use proptest::prelude::*;
-use weft_wire::gtpu::{Extensions, Message, MessageType, PORT, Repr, Signal, Teid};
-use weft_wire::{MacAddress, ipv4, udp as wire_udp};
+use weft_wire::gtpu::{Extensions, Message, MessageType, Signal};
+use weft_wire::{MacAddress, ipv4};
 
 /// A UPF of two users, and a serving gateway for a third.
 const GATEWAY: &str = "
@@ -57,35 +58,7 @@ rules: |
   from to-radio -> access
 ";
 
-const NODE: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
-const STATION: [u8; 4] = [10, 0, 0, 1];
-const ACCESS: [u8; 4] = [10, 0, 0, 254];
-const HOST: [u8; 4] = [198, 51, 100, 1];
 const UE: [u8; 4] = [10, 45, 0, 1];
-
-/// A UDP datagram of the base station to port 2152 of the node.
-fn datagram(payload: &[u8]) -> Vec<u8> {
-    let mut frame = udp_to(NODE, STATION, ACCESS, 64, payload);
-    let mut datagram = wire_udp::Datagram::new_checked(&mut frame[34..]).unwrap();
-    datagram.set_destination_port(PORT);
-    datagram.set_checksum(0);
-    frame
-}
-
-fn message(message_type: MessageType, teid: u32, inside: &[u8]) -> Vec<u8> {
-    let (teid, payload_length) = (Teid(teid), inside.len());
-    let extensions = Extensions::NONE;
-    let repr = Repr { message_type, teid, extensions, payload_length, ..Default::default() };
-    let mut bytes = vec![0; repr.buffer_len()];
-    repr.emit(&mut bytes).unwrap();
-    bytes.extend(inside);
-    bytes
-}
-
-/// An IP packet in a tunnel from the base station.
-fn tunnelled(teid: u32, inside: &[u8]) -> Vec<u8> {
-    datagram(&message(MessageType::G_PDU, teid, inside))
-}
 
 /// A packet of a user to the host behind the node.
 fn inside(from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
@@ -103,7 +76,7 @@ fn still_works(rig: &mut Rig) {
 #[test]
 fn fault_01_every_truncation() {
     let mut rig = Rig::new(GATEWAY);
-    let whole = message(MessageType::G_PDU, 0x1000, &inside(UE, HOST));
+    let whole = message(MessageType::G_PDU, 0x1000, Extensions::NONE, &inside(UE, HOST));
     let cut: Vec<_> = (0..whole.len()).map(|end| datagram(&whole[..end])).collect();
     rig.send(0, &cut);
     assert!(rig.receive(0).is_empty() && rig.receive(1).is_empty());
@@ -114,8 +87,8 @@ fn fault_01_every_truncation() {
 #[test]
 fn fault_10_nothing_inside() {
     let mut rig = Rig::new(GATEWAY);
-    let empty = message(MessageType::G_PDU, 0x1000, b"");
-    let nested = message(MessageType::G_PDU, 0x1000, &empty);
+    let empty = message(MessageType::G_PDU, 0x1000, Extensions::NONE, b"");
+    let nested = message(MessageType::G_PDU, 0x1000, Extensions::NONE, &empty);
     rig.send(0, &[datagram(&empty), datagram(&nested)]);
     assert_eq!(rig.drops("gtpu_payload_unknown"), 2);
     assert!(rig.receive(1).is_empty());
@@ -187,7 +160,7 @@ fn fault_21_an_echo_flood() {
 #[test]
 fn fault_24_end_markers() {
     let mut rig = Rig::new(GATEWAY);
-    let marker = |teid| datagram(&message(MessageType::END_MARKER, teid, b""));
+    let marker = |teid| datagram(&message(MessageType::END_MARKER, teid, Extensions::NONE, b""));
     let packet = tunnelled(0x3000, &inside([10, 45, 0, 9], HOST));
     rig.send(0, &[marker(0x3000), packet.clone(), marker(0x3000), marker(0x3000), packet]);
     let types: Vec<_> = rig

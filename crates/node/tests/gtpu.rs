@@ -4,10 +4,11 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use common::gtpu::{ACCESS, HOST, NODE, STATION, datagram, message, tunnelled};
 use common::{Rig, udp, udp_to};
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::gtpu::{
-    ExtensionRepr, Extensions, Message, MessageType, PORT, PduSession, Qfi, Repr, Signal, Teid,
+    ExtensionRepr, Extensions, Message, MessageType, PORT, PduSession, Qfi, Signal, Teid,
 };
 use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, ipv6, udp as wire_udp};
 
@@ -80,35 +81,9 @@ rules: |
   from relay when direction == downlink -> access
 ";
 
-const NODE: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
-const STATION: [u8; 4] = [10, 0, 0, 1];
-const ACCESS: [u8; 4] = [10, 0, 0, 254];
-const HOST: [u8; 4] = [198, 51, 100, 1];
-
-/// A UDP datagram of the base station to port 2152 of the node.
-fn datagram(payload: &[u8]) -> Vec<u8> {
-    let mut frame = udp_to(NODE, STATION, ACCESS, 64, payload);
-    let mut datagram = wire_udp::Datagram::new_checked(&mut frame[34..]).unwrap();
-    datagram.set_source_port(40000);
-    datagram.set_destination_port(PORT);
-    datagram.set_checksum(0);
-    frame
-}
-
-fn message(message_type: MessageType, teid: u32, extensions: Extensions, inside: &[u8]) -> Vec<u8> {
-    let teid = Teid(teid);
-    let payload_length = inside.len();
-    let repr = Repr { message_type, teid, extensions, payload_length, ..Default::default() };
-    let mut bytes = vec![0; repr.buffer_len()];
-    repr.emit(&mut bytes).unwrap();
-    bytes.extend(inside);
-    bytes
-}
-
 /// A packet between two hosts, in a tunnel from the base station.
-fn tunnelled(teid: u32, from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
-    let inside = udp(from, to, b"up").split_off(14);
-    datagram(&message(MessageType::G_PDU, teid, Extensions::NONE, &inside))
+fn between(teid: u32, from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
+    tunnelled(teid, &udp(from, to, b"up").split_off(14))
 }
 
 /// What is in a frame: the IP packet's ends and its UDP datagram, after all of
@@ -149,7 +124,7 @@ fn answer(rig: &mut Rig) -> Option<(Signal, u16)> {
 #[test]
 fn uplink_packets_leave_their_tunnel() {
     let mut rig = Rig::new(UPF);
-    rig.send(0, &[tunnelled(0x1003, [10, 45, 0, 4], HOST)]);
+    rig.send(0, &[between(0x1003, [10, 45, 0, 4], HOST)]);
     let frames = rig.receive(1);
     assert_eq!(frames.len(), 1);
     // Padding to 60 octets is the device's.
@@ -283,18 +258,18 @@ fn an_echo_request_is_answered_at_the_port_it_came_from() {
 #[test]
 fn fault_12_22_unknown_teids() {
     let mut rig = Rig::new(UPF);
-    rig.send(0, &[tunnelled(0xbad, [10, 45, 0, 1], HOST)]);
+    rig.send(0, &[between(0xbad, [10, 45, 0, 1], HOST)]);
     let error = Signal::ErrorIndication {
         teid: Teid(0xbad),
         peer: IpAddr::V4(Ipv4Addr::from(ACCESS)),
         udp_port: Some(40000),
     };
     assert_eq!(answer(&mut rig), Some((error, PORT)));
-    rig.send(0, &[tunnelled(0, [10, 45, 0, 1], HOST)]);
+    rig.send(0, &[between(0, [10, 45, 0, 1], HOST)]);
     assert_eq!(answer(&mut rig), None);
     // An address that some user has is no way in without a TEID of the user's.
     assert!(rig.receive(1).is_empty());
-    let flood: Vec<_> = (0..500).map(|nth| tunnelled(0xf000 + nth, STATION, HOST)).collect();
+    let flood: Vec<_> = (0..500).map(|nth| between(0xf000 + nth, STATION, HOST)).collect();
     rig.send(0, &flood);
     let answered = rig.receive(0).len();
     assert!((1..=50).contains(&answered), "{answered}");
@@ -313,7 +288,7 @@ fn fault_23_a_forged_error_indication() {
     let error = Signal::ErrorIndication { teid, peer, udp_port: None };
     let mut bytes = vec![0; error.buffer_len()];
     error.emit(&mut bytes).unwrap();
-    rig.send(0, &[datagram(&bytes), tunnelled(0x1000, [10, 45, 0, 1], HOST)]);
+    rig.send(0, &[datagram(&bytes), between(0x1000, [10, 45, 0, 1], HOST)]);
     assert_eq!(answer(&mut rig), None);
     assert_eq!(rig.receive(1).len(), 1);
 }
@@ -373,14 +348,14 @@ fn fault_07_unknown_extension_headers() {
 #[test]
 fn fault_17_18_19_25_spoofing() {
     let mut rig = Rig::new(UPF);
-    rig.send(0, &[tunnelled(0x1000, [10, 45, 0, 2], HOST)]);
+    rig.send(0, &[between(0x1000, [10, 45, 0, 2], HOST)]);
     assert_eq!(rig.drops("spoofed_address"), 1);
-    rig.send(0, &[tunnelled(0x1000, [10, 45, 0, 1], ACCESS)]);
-    rig.send(0, &[tunnelled(0x1000, [10, 45, 0, 1], [198, 51, 100, 254])]);
+    rig.send(0, &[between(0x1000, [10, 45, 0, 1], ACCESS)]);
+    rig.send(0, &[between(0x1000, [10, 45, 0, 1], [198, 51, 100, 254])]);
     assert_eq!(rig.drops("tunnelled_to_us"), 2);
-    rig.send(0, &[tunnelled(0x1000, [10, 45, 0, 1], [127, 0, 0, 1])]);
+    rig.send(0, &[between(0x1000, [10, 45, 0, 1], [127, 0, 0, 1])]);
     assert_eq!(rig.drops("martian"), 1);
-    let mut other = tunnelled(0x1000, [10, 45, 0, 1], HOST);
+    let mut other = between(0x1000, [10, 45, 0, 1], HOST);
     let mut ip = ipv4::Packet::new_checked(&mut other[14..]).unwrap();
     ip.set_source([10, 0, 0, 9].into());
     ip.fill_checksum();

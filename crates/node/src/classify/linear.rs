@@ -139,7 +139,7 @@ fn fields(packet: &Packet, network: u32, direction: Direction) -> Fields {
         fields[1] |= u64::from(annotations.state);
         return fields;
     }
-    if let Some(session) = super::session(packet) {
+    if let Some(session) = super::look_up::session(packet) {
         fields[0] |= SESSION;
         fields[1] |= u64::from(session);
     }

@@ -2,6 +2,7 @@
 //! into it.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod gtpu;
 pub mod scenario;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
