@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use arrayvec::ArrayVec;
 use weft_dpdk::{Annotations, Batch, Packet, Pool};
 use weft_function::{
-    ConfigError, ContextError, Emit, Reason, Scope, Setup, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Reason, Scope, Setup, TunnelEnds, UserPlaneFunction, Verdict,
 };
 
 use crate::instance::{Burst, Instance, KEEP_REFUSED, Outcome, PANIC, UNDECLARED};
@@ -184,6 +184,30 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             && let Some(settings) = settings.typed.downcast_ref::<F::Settings>()
         {
             self.function.configure(context, settings, nth);
+        }
+    }
+
+    fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
+        let settings = settings.typed.downcast_ref::<F::Settings>();
+        settings.map(|settings| self.function.tunnels(settings, nth)).unwrap_or_default()
+    }
+
+    fn end_tunnels(
+        &mut self,
+        slot: u32,
+        (settings, nth): (&Settings, u32),
+        like: &[Annotations; 2],
+        pool: &Pool,
+        outcome: &mut Outcome,
+    ) {
+        let Some(settings) = settings.typed.downcast_ref::<F::Settings>() else { return };
+        let Some(context) = self.contexts.get_mut(slot) else { return };
+        let mut emit = Emit::new(0, pool, &mut outcome.emissions);
+        let run = || self.function.end_tunnels(context, settings, nth, like, &mut emit);
+        let panicked = catch_unwind(AssertUnwindSafe(run)).is_err();
+        outcome.refused += emit.refused();
+        if panicked {
+            self.reset(slot, &mut outcome.resets);
         }
     }
 

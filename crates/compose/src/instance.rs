@@ -3,8 +3,8 @@
 use std::any::Any;
 
 use arrayvec::ArrayVec;
-use weft_dpdk::{Batch, Pool};
-use weft_function::{ConfigError, ContextError, Emissions, Reason, Scope};
+use weft_dpdk::{Annotations, Batch, Pool};
+use weft_function::{ConfigError, ContextError, Emissions, Reason, Scope, TunnelEnds};
 
 use crate::kind::{Kind, Settings};
 use crate::positions::Positions;
@@ -104,6 +104,21 @@ pub trait Instance: Send {
     /// Gives the context at `slot` its settings, those of the `nth` user of
     /// the users they were written for.
     fn configure(&mut self, slot: u32, settings: &Settings, nth: u32);
+
+    /// The tunnels that a context with these settings sends packets into.
+    fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds;
+
+    /// Sends End Markers down the tunnels of the context at `slot` that it will
+    /// not have with its `next` settings, in packets with the annotations of `like` by
+    /// direction; they are in `outcome`, and have no parent.
+    fn end_tunnels(
+        &mut self,
+        slot: u32,
+        next: (&Settings, u32),
+        like: &[Annotations; 2],
+        pool: &Pool,
+        outcome: &mut Outcome,
+    );
 
     /// Gives back the context at `slot` and leaves a fresh one.
     fn release(&mut self, slot: u32);

@@ -9,7 +9,7 @@ use std::iter;
 use axum::extract::State as Shared;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use weft_node::show::{FunctionView, PortView, Snapshot, StageView, WorkerView};
+use weft_node::show::{FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView};
 
 use crate::answer::Failure;
 use crate::state::State;
@@ -33,6 +33,7 @@ pub(crate) fn exposition(snapshot: &Snapshot) -> String {
     stages(&mut text, snapshot);
     functions(&mut text, snapshot);
     workers(&mut text, snapshot);
+    signals(&mut text, &snapshot.signals);
     node(&mut text, snapshot);
     text.text
 }
@@ -125,6 +126,32 @@ fn workers(text: &mut Exposition<'_>, snapshot: &Snapshot) {
     text.counter("weft_empty_polls_total", help, samples(|worker| worker.empty_polls));
     let help = "Packets handed to another worker.";
     text.counter("weft_handed_over_total", help, samples(|worker| worker.handed_over));
+}
+
+fn signals(text: &mut Exposition<'_>, counts: &SignalCounts) {
+    let messages = [
+        ("echo_request", "tx", counts.echo_requests),
+        ("echo_request", "rx", counts.echo_requests_answered),
+        ("echo_response", "rx", counts.echo_responses),
+        ("error_indication", "rx", counts.error_indications),
+        ("end_marker", "tx", counts.end_markers),
+    ];
+    let sample =
+        |(message, direction, value)| (vec![("message", message), ("direction", direction)], value);
+    let help = "Messages of GTP-U between the node and its peers.";
+    text.counter("weft_gtpu_messages_total", help, messages.into_iter().map(sample));
+    let ignored = [
+        ("echo_response", counts.echo_responses_ignored),
+        ("error_indication", counts.error_indications_ignored),
+    ];
+    let sample = |(message, value)| (vec![("message", message)], value);
+    let help = "Messages of GTP-U that were not acted on: forged, or of no use.";
+    text.counter("weft_gtpu_messages_ignored_total", help, ignored.into_iter().map(sample));
+    let help = "How often a GTP-U peer stopped answering.";
+    let failures = iter::once((vec![], counts.peer_failures));
+    text.counter("weft_gtpu_peer_failures_total", help, failures);
+    let help = "GTP-U peers that do not answer.";
+    text.gauge("weft_gtpu_peers_down", help, iter::once((vec![], counts.peers_down)));
 }
 
 fn node(text: &mut Exposition<'_>, snapshot: &Snapshot) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Query, State as Shared};
-use weft_node::show::{ContextView, Snapshot, UserView};
+use weft_node::show::{ContextView, PeerView, Snapshot, UserView};
 
 use crate::answer::Failure;
 use crate::api::Page;
@@ -19,6 +19,10 @@ pub(crate) async fn snapshot(Shared(state): Shared<State>) -> Result<Json<Snapsh
 
 pub(crate) async fn paths(Shared(state): Shared<State>) -> Result<String, Failure> {
     state.ask(|agent| agent.paths()).await
+}
+
+pub(crate) async fn peers(Shared(state): Shared<State>) -> Result<Json<Vec<PeerView>>, Failure> {
+    Ok(Json(state.ask(|agent| agent.peers()).await?))
 }
 
 pub(crate) async fn users(

@@ -2,11 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use weft_dpdk::Packet;
+use weft_dpdk::{Annotations, Packet};
 
 use crate::emit::Emit;
 use crate::error::{ConfigError, ContextError};
 use crate::tag::{Tag, TagSlot, TagTable};
+use crate::tunnel::TunnelEnds;
 use crate::verdict::{Reason, Verdict};
 
 /// A small user plane function.
@@ -77,6 +78,25 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// users they were written for. Called on a fresh context, and on one in
     /// use when its settings change.
     fn configure(&mut self, _context: &mut Self::Context, _settings: &Self::Settings, _nth: u32) {}
+
+    /// The tunnels that a context with these settings, of the `nth` user, sends
+    /// packets into. The node watches the paths to their peers.
+    fn tunnels(&self, _settings: &Self::Settings, _nth: u32) -> TunnelEnds {
+        TunnelEnds::new()
+    }
+
+    /// Sends an End Marker (TS 29.281 §7.3.2) down each tunnel of the context that
+    /// it will not have any more with `settings`, which it gets next. The packets
+    /// are made with the annotations of `like`: uplink, then downlink.
+    fn end_tunnels(
+        &mut self,
+        _context: &mut Self::Context,
+        _settings: &Self::Settings,
+        _nth: u32,
+        _like: &[Annotations; 2],
+        _emit: &mut Emit<'_>,
+    ) {
+    }
 
     /// Writes a context as bytes: compact, little endian, settings included.
     fn export(&self, context: &Self::Context, out: &mut Vec<u8>);

@@ -30,7 +30,7 @@ pub use fields::Fields;
 pub use function::{NoSettings, Scope, Setup, UserPlaneFunction};
 pub use headers::{FlowKey, Headers, IpMut, IpView};
 pub use tag::{Colour, Direction, Tag, TagError, TagSlot, TagTable, TagValues, Values};
-pub use tunnel::Tunnel;
+pub use tunnel::{Tunnel, TunnelEnd, TunnelEnds};
 pub use unit::{ByteSize, Rate};
 pub use verdict::{Reason, Verdict};
 pub use weft_dpdk::{Annotations, Packet, Pool};

@@ -6,8 +6,26 @@
 
 use std::net::IpAddr;
 
+use arrayvec::ArrayVec;
 use weft_dpdk::{Annotations, Packet};
+use weft_wire::gtpu::Teid;
 use weft_wire::{EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
+
+/// The far end of a tunnel that begins at the node (an F-TEID, TS 29.281 §4.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelEnd {
+    /// The TEID that the peer has given out.
+    pub teid: Teid,
+    /// Address of the peer.
+    pub peer: IpAddr,
+    /// Address of the node that the packets come from.
+    pub local: IpAddr,
+    /// UDP port that the packets come from.
+    pub source_port: u16,
+}
+
+/// The tunnels of one context: at most one for each direction.
+pub type TunnelEnds = ArrayVec<TunnelEnd, 2>;
 
 /// Access to the tunnel around a packet that was parsed.
 pub trait Tunnel {

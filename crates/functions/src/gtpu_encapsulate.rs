@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, Headers, Packet, Reason, Scope, Setup, Tag,
-    TagSlot, Tunnel as _, UserPlaneFunction, Verdict,
+    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Headers, Packet, Reason, Scope,
+    Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr};
@@ -116,6 +116,25 @@ impl UserPlaneFunction for GtpuEncapsulate {
     fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
         let tunnel = Some(settings.tunnel.nth(nth));
         *context = Context { tunnel, qfi: settings.qfi.and_then(Qfi::new) };
+    }
+
+    fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
+        std::iter::once(settings.tunnel.nth(nth).end()).collect()
+    }
+
+    /// End Markers are of the downlink (TS 23.501 §5.8.2.9).
+    fn end_tunnels(
+        &mut self,
+        context: &mut Context,
+        settings: &Settings,
+        nth: u32,
+        [_, downlink]: &[Annotations; 2],
+        emit: &mut Emit<'_>,
+    ) {
+        let Some(tunnel) = &mut context.tunnel else { return };
+        if tunnel.end() != settings.tunnel.nth(nth).end() {
+            tunnel.send_end_marker(downlink, self.0.dscp, self.0.zero_checksum, emit);
+        }
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {

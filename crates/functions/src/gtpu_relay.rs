@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, Packet, Reason, Scope, Setup, Tag, TagSlot,
-    Tunnel as _, UserPlaneFunction, Verdict,
+    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Packet, Reason, Scope, Setup,
+    Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
 use weft_wire::gtpu::{MIN_HEADER_LENGTH, Message};
@@ -109,6 +109,31 @@ impl UserPlaneFunction for GtpuRelay {
     fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
         let of = |tunnel: Option<TunnelSettings>| tunnel.map(|tunnel| tunnel.nth(nth));
         *context = Context { uplink: of(settings.uplink), downlink: of(settings.downlink) };
+    }
+
+    fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
+        let both = [settings.uplink, settings.downlink];
+        both.into_iter().flatten().map(|tunnel| tunnel.nth(nth).end()).collect()
+    }
+
+    fn end_tunnels(
+        &mut self,
+        context: &mut Context,
+        settings: &Settings,
+        nth: u32,
+        [uplink, downlink]: &[Annotations; 2],
+        emit: &mut Emit<'_>,
+    ) {
+        let ways = [
+            (&mut context.uplink, settings.uplink, uplink),
+            (&mut context.downlink, settings.downlink, downlink),
+        ];
+        for (tunnel, next, like) in ways {
+            let Some(tunnel) = tunnel else { continue };
+            if next.map(|next| next.nth(nth).end()) != Some(tunnel.end()) {
+                tunnel.send_end_marker(like, self.0.dscp, self.0.zero_checksum, emit);
+            }
+        }
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {

@@ -4,10 +4,12 @@ use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weft_function::{ConfigError, ContextError, Fields, Packet};
+use weft_function::{
+    Annotations, ConfigError, ContextError, Emit, Fields, Packet, Position, TunnelEnd,
+};
 use weft_wire::checksum::PseudoHeader;
-use weft_wire::gtpu::{PORT, Teid};
-use weft_wire::{Dscp, EtherType, Protocol, ipv4, ipv6, udp};
+use weft_wire::gtpu::{PORT, Signal, Teid};
+use weft_wire::{Dscp, EtherType, Protocol, ethernet, ipv4, ipv6, udp};
 
 /// Hops of a tunnel's packets.
 const HOPS: u8 = 64;
@@ -80,6 +82,46 @@ impl Tunnel {
                 IpAddr::V4(_) => ipv4::MIN_HEADER_LENGTH,
                 IpAddr::V6(_) => ipv6::HEADER_LENGTH,
             }
+    }
+
+    /// The tunnel, as the node knows it.
+    pub fn end(&self) -> TunnelEnd {
+        let Tunnel { teid, peer, local, .. } = *self;
+        TunnelEnd { teid, peer, local, source_port: self.source_port() }
+    }
+
+    /// Sends an End Marker (TS 29.281 §7.3.2) into the tunnel, in a packet with
+    /// the annotations of `like`. Without a `dscp` of all packets it is sent with
+    /// best effort, so that it overtakes nothing on its way.
+    pub fn send_end_marker(
+        &mut self,
+        like: &Annotations,
+        dscp: Option<Dscp>,
+        zero_checksum: bool,
+        emit: &mut Emit<'_>,
+    ) {
+        let marker = Signal::EndMarker { teid: self.teid };
+        let (front, headers) = (ethernet::HEADER_LENGTH, self.headers_length());
+        let length = headers + marker.buffer_len();
+        let Some(mut packet) = emit.allocate(like) else { return };
+        let Some(frame) = packet.append(front + length) else { return };
+        frame.fill(0);
+        frame[12..front].copy_from_slice(&self.ether_type().0.to_be_bytes());
+        let written = marker.emit(&mut frame[front + headers..]).is_ok()
+            && self.emit(&mut frame[front..], dscp.unwrap_or_default(), zero_checksum);
+        if !written {
+            return;
+        }
+        // As of one that came in: nothing of a user is inside.
+        let annotations = packet.annotations_mut();
+        annotations.ether_type = self.ether_type().0;
+        annotations.protocol = Protocol::UDP.0;
+        annotations.outer_offset = front as u16;
+        annotations.network_offset = front as u16;
+        annotations.network_length = length as u16;
+        annotations.transport_offset = 0;
+        annotations.flags |= Annotations::TUNNELLED;
+        emit.send(packet, Position::After);
     }
 
     /// What stands in front of the IP header.

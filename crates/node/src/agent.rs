@@ -23,6 +23,7 @@ use crate::config::{Blueprint, FunctionPlan};
 use crate::counters::{FunctionCounters, WorkerCounters};
 use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
+use crate::signalling::Signalling;
 use crate::station::Station;
 use crate::users::{Room, Users};
 
@@ -119,6 +120,8 @@ pub struct Agent {
     pub(crate) retired: Vec<FunctionEntry>,
     pub(crate) links: Vec<Link>,
     pub(crate) stations: Vec<Station>,
+    /// Peers, and what they say in GTP-U.
+    pub(crate) signalling: Signalling,
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     pub(crate) requests: Receiver<Request>,
@@ -161,6 +164,7 @@ impl Agent {
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
             self.look_after_ports(now);
+            self.look_after_paths(now);
         }
         busy
     }
@@ -203,9 +207,13 @@ impl Agent {
     fn tell_downlink_data(&mut self, slot: u32) {
         // The bearer may have become active, or gone, in the meantime.
         let Some(bearer) = self.bearers.told(slot) else { return };
-        let event = Event::DownlinkData { bearer, time: self.clock.now() };
+        self.tell(&Event::DownlinkData { bearer, time: self.clock.now() });
+    }
+
+    /// Tells whoever listens.
+    pub(crate) fn tell(&mut self, event: &Event) {
         let listens = |listener: &SyncSender<Event>| {
-            !matches!(listener.try_send(event), Err(TrySendError::Disconnected(_)))
+            !matches!(listener.try_send(event.clone()), Err(TrySendError::Disconnected(_)))
         };
         self.listeners.retain(listens);
     }
@@ -238,7 +246,9 @@ impl Agent {
         for packet in batch.drain() {
             let port = packet.annotations().port;
             let Some(station) = self.stations.get_mut(usize::from(port)) else { continue };
-            station.receive(packet, now);
+            if let Some(heard) = station.receive(packet, now) {
+                self.hear(port, &heard);
+            }
             self.send_station(port);
         }
         count > 0
@@ -246,7 +256,7 @@ impl Agent {
 
     /// Sends what a station wants to have sent. Every worker learns of
     /// neighbours; the first sends.
-    fn send_station(&mut self, port: u16) {
+    pub(crate) fn send_station(&mut self, port: u16) {
         let Some(station) = self.stations.get_mut(usize::from(port)) else { return };
         for command in station.outgoing(&self.pool) {
             match command {

@@ -14,7 +14,8 @@ use crate::config::UserKey;
 use crate::counters::{Counter, DropReason, Stage};
 use crate::plan;
 use crate::show::{
-    Buffers, DropView, FunctionView, PortView, Snapshot, StageView, UserView, WorkerView,
+    Buffers, DropView, FunctionView, PortView, SignalCounts, Snapshot, StageView, UserView,
+    WorkerView,
 };
 use crate::tap::{Point, Sighting, Tap, Watch};
 
@@ -72,6 +73,11 @@ impl Agent {
             emitted: sum(|counters| &counters.emitted),
             fragments: sum(|counters| &counters.fragments),
             panics: sum(|counters| &counters.panics),
+            signals: SignalCounts {
+                peers_down: self.signalling.paths.down() as u64,
+                end_markers: sum(|counters| &counters.end_markers),
+                ..self.signalling.counts
+            },
         }
     }
 

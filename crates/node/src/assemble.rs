@@ -1,6 +1,6 @@
 //! Puts a node together from its blueprint: ports, rings, workers, agent.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,8 +25,10 @@ use crate::element::{Element, Forwarding, Plan};
 use crate::idle::{Bounds, Idle};
 use crate::keeper::Keeper;
 use crate::local::{Own, broadcast_of};
+use crate::path::Paths;
 use crate::plan::{self, Classes};
 use crate::rate_limit::RateLimit;
+use crate::signalling::Signalling;
 use crate::station::Station;
 use crate::users::{Room, Users};
 use crate::worker::{Desk, Inlet, Worker};
@@ -144,7 +146,8 @@ pub fn assemble(
     let keys = Keys::of(&blueprint);
     let trials = plan::Trials::of(&blueprint)
         .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
-    let agent = Agent {
+    let paths = Paths::new(blueprint.gtpu.echo);
+    let mut agent = Agent {
         blueprint,
         classes,
         profiles,
@@ -159,6 +162,7 @@ pub fn assemble(
         retired: Vec::new(),
         links,
         stations,
+        signalling: Signalling::new(paths),
         pool,
         clock,
         requests,
@@ -168,6 +172,7 @@ pub fn assemble(
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
     };
+    agent.note_tunnels(HashMap::new());
     Ok(Assembled { agent, workers, handle: Handle::new(ask) })
 }
 

@@ -16,6 +16,7 @@
 
 mod book;
 mod change;
+mod tunnels;
 mod view;
 mod written;
 
@@ -23,7 +24,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use weft_compose::Settings;
+pub use weft_compose::Settings;
 use weft_wire::gtpu::Qfi;
 
 use crate::config::UserKey;
@@ -144,6 +145,10 @@ pub enum BearerCommand {
         action: Option<Action>,
         /// Settings that change.
         settings: Vec<Given>,
+        /// Whether an End Marker (TS 29.281 §7.3.2) is sent into each tunnel that
+        /// the settings replace, behind the last packet: *SNDEM* of TS 29.244
+        /// §8.2.41.
+        end_marker: bool,
     },
     /// A bearer goes, with its contexts and all that waits for it.
     Remove {
@@ -163,17 +168,53 @@ impl BearerCommand {
     }
 }
 
-/// What a node tells of its bearers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// What a node tells of its bearers and of its GTP-U peers. Times are nanoseconds
+/// since the node started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
     /// A packet waits for an idle user: the *Downlink Data Report* of TS 29.244
     /// §7.5.8.2. Told once until the bearer's action changes.
-    #[serde(rename_all = "camelCase")]
     DownlinkData {
         /// The bearer.
         bearer: BearerId,
-        /// Nanoseconds since the node started.
+        /// When.
+        time: u64,
+    },
+    /// A peer does not know a tunnel that packets are sent into: the *Error
+    /// Indication Report* of TS 29.244 §7.5.8.4.
+    ErrorIndication {
+        /// The bearer, if a command has added it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bearer: Option<BearerId>,
+        /// The user, if it is one of the configuration.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+        /// The tunnel at the peer.
+        teid: u32,
+        /// The peer.
+        peer: IpAddr,
+        /// When.
+        time: u64,
+    },
+    /// A peer does not answer Echo Requests any more: the *User Plane Path Failure
+    /// Report* of TS 29.244 §7.4.5.1.2.
+    PeerFailed {
+        /// The node's address.
+        local: IpAddr,
+        /// The peer's address.
+        peer: IpAddr,
+        /// When.
+        time: u64,
+    },
+    /// It answers again: the *User Plane Path Recovery Report* of TS 29.244
+    /// §7.4.5.1.3.
+    PeerReturned {
+        /// The node's address.
+        local: IpAddr,
+        /// The peer's address.
+        peer: IpAddr,
+        /// When.
         time: u64,
     },
 }

@@ -89,6 +89,8 @@ impl Agent {
             .map_err(BuildError::from)?;
         self.bearers.give_way_to(&changes[0])?;
         // From here on nothing fails.
+        let paths = self.paths_in_use();
+        self.resume_stopped();
         (self.users, self.trials) = (users, trials);
         self.bearers.renumber(|old| {
             let name = old_functions.get(usize::from(old))?;
@@ -108,6 +110,8 @@ impl Agent {
         self.retired.retain(|entry| new.functions.iter().all(|plan| !entry.is_for(plan)));
         (self.classes, self.profiles, self.functions) = (classes, profiles, functions);
         self.blueprint = new;
+        self.signalling.paths.set_echo(self.blueprint.gtpu.echo);
+        self.note_tunnels(paths);
         Ok(changed)
     }
 

@@ -288,6 +288,29 @@ impl Classifier {
         self.records.get(self.shift.index(slot)).map_or(Annotations::NONE, |record| record.group)
     }
 
+    /// What the node's own packets for a bearer of this worker are annotated with,
+    /// uplink and downlink: as if they had come in at the first port of that
+    /// direction.
+    pub fn annotations(&self, user: u32, bearer: u32) -> [Annotations; 2] {
+        let record = self.records.get(self.shift.index(user)).unwrap_or(&UserRecord::VACANT);
+        [Direction::Uplink, Direction::Downlink].map(|direction| {
+            let port = self.ports.iter().position(|port| port.direction == direction);
+            let port = port.unwrap_or_default();
+            let tags = self.tags.get(port * self.classes + usize::from(record.class));
+            let (port, tags) = (port as u16, tags.copied().unwrap_or_default());
+            let vlan = Annotations::NO_VLAN;
+            Annotations {
+                tags,
+                user,
+                bearer,
+                group: record.group,
+                vlan,
+                port,
+                ..Default::default()
+            }
+        })
+    }
+
     /// Finds the users of the packets at `selected`, all of which came in at
     /// `port`, and tags the packets. Those at `tunnelled` carry their TEID in
     /// [`Annotations::state`].

@@ -136,6 +136,14 @@ pub enum UserChange {
         /// Slot of the group.
         slot: u32,
     },
+    /// An End Marker goes down each tunnel of a context that it will not have any
+    /// more with its next settings.
+    EndTunnels {
+        /// Slot of the user.
+        user: u32,
+        /// The next settings, which another change gives it.
+        next: Configure,
+    },
     /// Settings of one function for a slot.
     Configure(Configure),
     /// A context starts afresh.

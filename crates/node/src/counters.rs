@@ -272,6 +272,8 @@ pub struct WorkerCounters {
     pub local: Counter,
     /// Packets that the node itself sent: answers, requests and ICMP errors.
     pub originated: Counter,
+    /// End Markers that the node itself sent; among `emitted`.
+    pub end_markers: Counter,
     /// Panics caught in functions.
     pub panics: Counter,
 }
@@ -290,6 +292,7 @@ impl WorkerCounters {
             fragments: Counter::default(),
             local: Counter::default(),
             originated: Counter::default(),
+            end_markers: Counter::default(),
             panics: Counter::default(),
         }
     }

@@ -1,6 +1,6 @@
-//! What the node itself says in GTP-U (TS 29.281 §7): it answers Echo Requests,
-//! and tells peers that they use a tunnel or an extension header that it does
-//! not know. It never answers what is an answer.
+//! What the node itself says in GTP-U (TS 29.281 §7): it sends Echo Requests and
+//! answers them, and tells peers that they use a tunnel or an extension header that
+//! it does not know. It never answers what is an answer.
 
 use std::net::IpAddr;
 
@@ -28,15 +28,28 @@ const CS6: Dscp = Dscp::new(48).unwrap();
 
 /// The two ends of a datagram.
 #[derive(Clone, Copy, Debug)]
-struct Ends {
+pub struct Ends {
     from: IpAddr,
     to: IpAddr,
     to_port: u16,
 }
 
-/// The answer to a message for the node itself, as an IP packet; none where none
-/// is due. An Echo Request is answered at the port it came from (§4.4.2.2).
-pub fn answer(packet: &Packet) -> Option<Vec<u8>> {
+/// A message that came for the node itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Who sent it.
+    pub from: IpAddr,
+    /// UDP port that it came from.
+    pub from_port: u16,
+    /// The address of the node that it was sent to.
+    pub to: IpAddr,
+    /// What it says.
+    pub signal: Signal,
+}
+
+/// The message for the node itself that a packet is; none where it is none, or of
+/// a sender that there cannot be.
+pub fn hear(packet: &Packet) -> Option<Heard> {
     if packet.protocol() != Some(Protocol::UDP) {
         return None;
     }
@@ -46,13 +59,26 @@ pub fn answer(packet: &Packet) -> Option<Vec<u8>> {
         return None;
     }
     let message = Message::new_checked(datagram.payload()).ok()?;
-    match Signal::parse(&message).ok()? {
+    let signal = Signal::parse(&message).ok()?;
+    Some(Heard { from, from_port: datagram.source_port(), to, signal })
+}
+
+/// The answer to a message, as an IP packet; none where none is due. An Echo
+/// Request is answered at the port it came from (§4.4.2.2).
+pub fn answer(heard: &Heard) -> Option<Vec<u8>> {
+    match heard.signal {
         Signal::EchoRequest { sequence } => {
-            let ends = Ends { from: to, to: from, to_port: datagram.source_port() };
+            let ends = Ends { from: heard.to, to: heard.from, to_port: heard.from_port };
             emit(ends, Signal::EchoResponse { sequence, recovery: 0 })
         }
         _ => None,
     }
+}
+
+/// An Echo Request from an address of the node to a peer, as an IP packet.
+pub fn echo_request(local: IpAddr, peer: IpAddr, sequence: u16) -> Option<Vec<u8>> {
+    let ends = Ends { from: local, to: peer, to_port: PORT };
+    emit(ends, Signal::EchoRequest { sequence })
 }
 
 /// What the sender of a G-PDU is told about it, as an IP packet; none where

@@ -77,6 +77,11 @@ impl Node {
         &mut self.workers
     }
 
+    /// Agent and workers, for those who run each in a thread of their own.
+    pub fn parts(&mut self) -> (&mut Agent, &mut [Worker]) {
+        (&mut self.agent, &mut self.workers)
+    }
+
     /// A way to ask the agent from other threads.
     pub fn handle(&self) -> Handle {
         self.handle.clone()

@@ -1,14 +1,15 @@
 //! How a worker applies commands, between bursts and within a budget.
 
+use weft_compose::Positions;
 use weft_function::Scope;
 use weft_wire::MacAddress;
 
 use crate::command::{Command, Configure, Replacement, Report, UserChange};
 use crate::counters::DropReason;
-use crate::element::Function;
+use crate::element::{Function, Surroundings};
 use crate::idle::WAITING;
 use crate::tap::{Tap, Taps};
-use crate::worker::Worker;
+use crate::worker::{Desk, Worker};
 
 /// Changes of users that are applied between two bursts. Each costs a few
 /// cache misses, so this many delay a packet by some ten microseconds.
@@ -104,6 +105,7 @@ impl Worker {
                 }
             }
             UserChange::RemoveGroup { slot } => self.release(*slot, |scope| scope == Scope::Group),
+            UserChange::EndTunnels { user, next } => self.end_tunnels(*user, next),
             UserChange::Configure(configure) => self.configure_one(configure),
             UserChange::Reset { function, slot } => {
                 let functions = self.element.functions_mut();
@@ -135,6 +137,22 @@ impl Worker {
         if let Some(function) = self.element.functions_mut().get_mut(usize::from(*function)) {
             function.instance.configure(*slot, settings, *nth);
         }
+    }
+
+    /// Sends End Markers behind all packets that went before, the same way through
+    /// the rules.
+    #[cold]
+    fn end_tunnels(&mut self, user: u32, next: &Configure) {
+        let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+        let like = self.classifier.annotations(user, next.slot);
+        burst.now = self.clock.now();
+        classified.elsewhere = Positions::NONE;
+        let counters = &self.counters;
+        let mut around = Surroundings { counters, keeper: &mut self.keeper, watch, taps };
+        self.element.end_tunnels(burst, next, &like, &mut around);
+        counters.end_markers.add(burst.packets.len() as u64);
+        self.element.resume(burst, next.function, &mut around);
+        self.transmit();
     }
 
     fn replace(&mut self, mut new: Box<Replacement>) {

@@ -2,10 +2,12 @@
 //! gathered from the counters of all workers.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bearer::{Action, BearerId};
+use crate::path::PathState;
 
 /// One look at everything that is counted. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,55 @@ pub struct Snapshot {
     pub fragments: u64,
     /// Panics caught in functions.
     pub panics: u64,
+    /// Messages between the node and its GTP-U peers.
+    #[serde(default)]
+    pub signals: SignalCounts,
+}
+
+/// Messages of GTP-U (TS 29.281 §7) that were counted, and what came of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SignalCounts {
+    /// Echo Requests that the node sent.
+    pub echo_requests: u64,
+    /// Answers to them.
+    pub echo_responses: u64,
+    /// Echo Responses that answered nothing.
+    pub echo_responses_ignored: u64,
+    /// Echo Requests of peers that were answered.
+    pub echo_requests_answered: u64,
+    /// How often a peer stopped answering.
+    pub peer_failures: u64,
+    /// Peers that do not answer now.
+    pub peers_down: u64,
+    /// Error Indications that came.
+    pub error_indications: u64,
+    /// Those among them that were not acted on: forged, about no tunnel of the
+    /// node, or too many at once.
+    pub error_indications_ignored: u64,
+    /// End Markers that the node itself sent.
+    pub end_markers: u64,
+}
+
+/// One GTP-U peer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerView {
+    /// The node's address.
+    pub local: IpAddr,
+    /// The peer's address.
+    pub peer: IpAddr,
+    /// Tunnels to it; those of a range of users count once.
+    pub tunnels: u32,
+    /// Whether it answers.
+    pub state: PathState,
+    /// Whether it is asked: a port has the node's address.
+    pub watched: bool,
+    /// Echo Requests sent to it.
+    pub requests: u64,
+    /// Those that it has answered.
+    pub responses: u64,
+    /// How often it has stopped answering.
+    pub failures: u64,
 }
 
 /// Packet buffers of the pool.

@@ -11,7 +11,7 @@ use weft_wire::{EtherType, MacAddress, ethernet};
 
 use crate::command::{Command, Punt};
 use crate::config::PortPlan;
-use crate::gtpu;
+use crate::gtpu::{self, Heard};
 use crate::icmp::{Problem, answer_echo, report};
 use crate::neighbour::{Event, Link, Neighbours, Resolution};
 use crate::rate_limit::RateLimit;
@@ -118,8 +118,9 @@ impl Station {
         }
     }
 
-    /// A worker gives the node a packet.
-    pub fn receive(&mut self, mut packet: Packet, now: u64) {
+    /// A worker gives the node a packet. Returns what it says in GTP-U, if it is
+    /// such a message.
+    pub fn receive(&mut self, mut packet: Packet, now: u64) -> Option<Heard> {
         let (cause, mtu) = Punt::of(&packet);
         let problem = match cause {
             Punt::Local => return self.receive_local(&mut packet, now),
@@ -130,39 +131,50 @@ impl Station {
             Punt::UnknownTeid | Punt::UnknownExtension => {
                 // The worker has kept the rate already.
                 let complaint = gtpu::complaint(&packet, cause, &self.own);
-                return self.outgoing.extend(complaint.map(Outgoing::Ip));
+                self.outgoing.extend(complaint.map(Outgoing::Ip));
+                return None;
             }
         };
         let network = usize::from(packet.annotations().network_offset);
         let (Some(own), Some(bytes)) = (self.own_address(&packet), packet.data().get(network..))
         else {
-            return;
+            return None;
         };
         let mut error = Vec::new();
         // An error that may not be sent was a drop with a name already.
         if report(bytes, problem, own, self.mtu, &mut error).is_ok() && self.errors.take(now) {
             self.outgoing.push(Outgoing::Ip(error));
         }
+        None
     }
 
-    fn receive_local(&mut self, packet: &mut Packet, now: u64) {
+    /// Sends an IP packet of the node's own.
+    pub fn send(&mut self, packet: Vec<u8>) {
+        self.outgoing.push(Outgoing::Ip(packet));
+    }
+
+    /// Whether an address is the port's own.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.neighbours.as_ref().is_some_and(|neighbours| neighbours.link().is_own(address))
+    }
+
+    fn receive_local(&mut self, packet: &mut Packet, now: u64) -> Option<Heard> {
         let network = usize::from(packet.annotations().network_offset);
         let ether_type = EtherType(packet.annotations().ether_type);
-        let Some(neighbours) = &mut self.neighbours else { return };
+        let neighbours = self.neighbours.as_mut()?;
         // What is rejected is what others send all the time, or malformed: the
         // worker has counted it as local, and nothing follows from it.
         if ether_type == EtherType::ARP {
             let _ = neighbours.receive_arp(packet.data(), now, &mut self.events);
-            return;
+            return None;
         }
         if ether_type == EtherType::IPV6
             && neighbours.receive_nd(packet.data(), now, &mut self.events).is_ok()
         {
-            return;
+            return None;
         }
-        if let Some(response) = gtpu::answer(packet) {
-            self.outgoing.push(Outgoing::Ip(response));
-            return;
+        if let Some(heard) = gtpu::hear(packet) {
+            return Some(heard);
         }
         let (link, own) = (neighbours.link(), &self.own);
         let is_own = |address| link.is_own(address) || own.contains(&address);
@@ -170,6 +182,7 @@ impl Station {
         if answered.is_ok() {
             self.outgoing.push(Outgoing::Frame(packet.data().to_vec()));
         }
+        None
     }
 
     /// The address of the port in the family of a packet.

@@ -7,6 +7,7 @@
 mod range;
 mod settings;
 mod slots;
+mod tunnels;
 
 use weft_compose::{Settings, SlotShift};
 use weft_dpdk::Annotations;
@@ -14,6 +15,7 @@ use weft_dpdk::Annotations;
 use self::range::Range;
 use self::settings::{Delta, configure};
 use self::slots::Slots;
+pub use self::tunnels::Found;
 
 use crate::bearer::Template;
 use crate::classify::UserRecord;

@@ -287,7 +287,7 @@ impl Worker {
     }
 
     #[inline]
-    fn transmit(&mut self) {
+    pub(crate) fn transmit(&mut self) {
         self.send_burst();
         self.departure.forget_originals();
     }

@@ -280,7 +280,8 @@ fn fault_12_22_unknown_teids() {
     assert_eq!(answer(&mut rig), None);
 }
 
-/// Fault 23: an Error Indication changes nothing and is not answered.
+/// Fault 23: unless told to, the node stops nothing for an Error Indication, and it
+/// never answers one.
 #[test]
 fn fault_23_a_forged_error_indication() {
     let mut rig = Rig::new(UPF);

@@ -22,6 +22,7 @@ mod sgw_bearers;
 mod sgw_bearers_delay;
 mod sgw_delay;
 mod sgw_loss;
+mod sgw_signalling;
 mod size_sweep;
 mod users;
 mod working_set;
@@ -38,6 +39,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<sgw_delay::SgwDelayPoll>(),
     Experiment::of::<sgw_bearers::SgwBearers>(),
     Experiment::of::<sgw_bearers_delay::SgwBearersDelay>(),
+    Experiment::of::<sgw_signalling::SgwSignalling>(),
     Experiment::of::<io_environments::IoEnvironments>(),
     Experiment::of::<function_overhead::FunctionOverhead>(),
     Experiment::of::<users::Users>(),
@@ -97,6 +99,7 @@ mod tests {
         read::<function_overhead::FunctionOverhead>();
         read::<io_environments::IoEnvironments>();
         read::<overload::Overload>();
+        read::<sgw_signalling::SgwSignalling>();
         read::<size_sweep::SizeSweep>();
         read::<users::Users>();
         read::<working_set::WorkingSet>();

@@ -160,7 +160,7 @@ impl Rig {
     }
 
     /// Runs `work` in a thread at `core`.
-    pub(super) fn on_core<T: Send>(
+    pub(crate) fn on_core<T: Send>(
         &self,
         core: usize,
         work: impl FnOnce() -> Result<T, Failure> + Send,

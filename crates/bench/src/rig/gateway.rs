@@ -37,7 +37,7 @@ impl Gateway {
     pub const INSTANCE: &'static str = "tunnel";
 
     /// Its function.
-    pub(super) fn function(self) -> Value {
+    pub(crate) fn function(self) -> Value {
         let name = match self {
             Gateway::Relay => "gtpu-relay",
             Gateway::Decapsulate => "gtpu-decapsulate",
@@ -48,7 +48,7 @@ impl Gateway {
 
     /// How the packets of bearers in a row, of users from this address on, are
     /// known.
-    pub(super) fn selector(self, first_user: &str) -> Value {
+    pub(crate) fn selector(self, first_user: &str) -> Value {
         match self {
             Gateway::Encapsulate => json!({ "ipv4": first_user }),
             Gateway::Relay | Gateway::Decapsulate => json!({ "teid": FIRST_TEID }),
@@ -56,7 +56,7 @@ impl Gateway {
     }
 
     /// What is set for them.
-    pub(super) fn settings(self, first_user: &str) -> Value {
+    pub(crate) fn settings(self, first_user: &str) -> Value {
         let tunnel = json!({"teid": FIRST_TEID_BEHIND, "peer": PEER, "local": CORE});
         match self {
             Gateway::Relay => json!({ "uplink": tunnel }),
@@ -68,7 +68,7 @@ impl Gateway {
     }
 
     /// The node's own addresses, which tunnels end at, by port.
-    pub(super) fn addresses() -> [Value; 2] {
+    pub(crate) fn addresses() -> [Value; 2] {
         [json!(format!("{}/24", IpAddr::from(ACCESS))), json!(format!("{CORE}/24"))]
     }
 

@@ -111,6 +111,10 @@ pub struct Change {
     /// Settings of a function: `police={"meter": …}`
     #[arg(long = "set", value_name = "FUNCTION=JSON", value_parser = setting)]
     settings: Vec<(String, Value)>,
+    /// Send an End Marker into each tunnel that the settings replace, behind its
+    /// last packet
+    #[arg(long)]
+    end_marker: bool,
 }
 
 #[derive(clap::Args)]
@@ -178,10 +182,11 @@ pub fn run(what: What) -> Result<(), Failure> {
             };
             send(&target, &commands)
         }
-        What::Change(Change { target, id, action, settings }) => {
+        What::Change(Change { target, id, action, settings, end_marker }) => {
             let (id, action) = (BearerId(id), action.map(Action::from));
             let functions = settings.into_iter().collect();
-            send(&target, &[WrittenCommand::Change(WrittenChange { id, action, functions })])
+            let change = WrittenChange { id, action, functions, end_marker };
+            send(&target, &[WrittenCommand::Change(change)])
         }
         What::Remove(Remove { target, ids, file }) => {
             let ids: Vec<BearerId> = match file {

@@ -1,6 +1,7 @@
 //! `weft show`: what a running node does.
 
 mod drops;
+mod peers;
 mod ports;
 mod runtime;
 mod users;
@@ -36,7 +37,9 @@ enum What {
     Drops,
     /// Ports, their links and counters
     Ports,
-    /// What bearers tell, as it happens: one JSON object on each line
+    /// GTP-U peers: whether they answer, and the messages between them and the node
+    Peers,
+    /// What bearers and peers tell, as it happens: one JSON object on each line
     Events,
 }
 
@@ -59,6 +62,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             let paths = client.text("/v1/paths")?;
             if json { as_json(&paths) } else { output::print(&paths) }
         }
+        What::Peers => peers::run(&client, json),
         What::Events => events(&client),
         What::Users(arguments) => users::run(&arguments, &client, json),
     }

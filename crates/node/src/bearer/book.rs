@@ -3,12 +3,17 @@
 use std::collections::HashMap;
 
 use weft_compose::Settings;
+use weft_function::{TunnelEnd, TunnelEnds};
+use weft_wire::gtpu::Teid;
 
-use super::{BearerId, Selector};
+use super::tunnels::Tunnels;
+use super::{Action, BearerId, Selector};
 use crate::change::Refused;
 use crate::classify::{Tables, UserRecord};
 use crate::command::{Configure, UserChange};
 use crate::config::UserKey;
+use crate::path::{Ends, Paths};
+use crate::plan::Trials;
 
 /// A bearer in the book.
 #[derive(Clone, Debug)]
@@ -17,6 +22,13 @@ pub(super) struct Entry {
     pub record: UserRecord,
     pub place: Place,
     pub settings: Box<[Setting]>,
+}
+
+impl Entry {
+    /// The tunnels that the bearer sends into.
+    pub fn tunnels<'a>(&'a self, trials: &'a Trials) -> impl Iterator<Item = TunnelEnd> + 'a {
+        self.settings.iter().flat_map(|one| one.tunnels(trials))
+    }
 }
 
 /// What a bearer is to its user.
@@ -42,6 +54,10 @@ pub(super) struct Setting {
 }
 
 impl Setting {
+    pub fn tunnels(&self, trials: &Trials) -> TunnelEnds {
+        trials.instance(self.function.into()).tunnels(&self.settings, self.nth)
+    }
+
     pub fn configure(&self, slot: u32) -> Configure {
         let Setting { function, settings, nth } = self;
         Configure { function: *function, slot, settings: settings.clone(), nth: *nth }
@@ -58,12 +74,20 @@ pub(crate) struct Bearers {
     pub(super) selectors: HashMap<(u32, Selector), BearerId>,
     /// Bearers, by slot, whose first waiting packet is to be told.
     pub(super) told: HashMap<u32, BearerId>,
+    /// The tunnels that they send into.
+    pub tunnels: Tunnels,
 }
 
 impl Bearers {
     /// A book without bearers. `taken` has the keys of the users that are there.
     pub fn new(taken: Tables) -> Bearers {
-        Bearers { entries: HashMap::new(), taken, selectors: HashMap::new(), told: HashMap::new() }
+        Bearers {
+            entries: HashMap::new(),
+            taken,
+            selectors: HashMap::new(),
+            told: HashMap::new(),
+            tunnels: Tunnels::default(),
+        }
     }
 
     /// Bearers there are.
@@ -92,6 +116,30 @@ impl Bearers {
             let of_function = settings.filter(move |one| usize::from(one.function) == function);
             of_function.map(|one| one.configure(entry.slot))
         })
+    }
+
+    /// What becomes of the bearer's packets.
+    pub fn action(&self, id: BearerId) -> Option<Action> {
+        self.entries.get(&id).map(|entry| entry.record.action)
+    }
+
+    /// The tunnel of a bearer that has this TEID at its peer.
+    pub fn tunnel(&self, id: BearerId, trials: &Trials, teid: Teid) -> Option<TunnelEnd> {
+        self.entries.get(&id)?.tunnels(trials).find(|end| end.teid == teid)
+    }
+
+    /// The paths that tunnels of bearers are on, once for each tunnel.
+    pub fn paths<'a>(&'a self, trials: &'a Trials) -> impl Iterator<Item = Ends> + 'a {
+        let ends = self.entries.values().flat_map(|entry| entry.tunnels(trials));
+        ends.map(|end| (end.local, end.peer))
+    }
+
+    /// Notes the tunnels of all bearers anew.
+    pub fn note_tunnels(&mut self, trials: &Trials, paths: &mut Paths, now: u64) {
+        self.tunnels.clear();
+        for (id, entry) in &self.entries {
+            self.tunnels.enter(*id, entry, trials, paths, now);
+        }
     }
 
     /// Lets the keys of the users of the configuration change as `changes` say.

@@ -11,6 +11,7 @@ use crate::agent::Agent;
 use crate::classify::UserRecord;
 use crate::command::{Command, UserChange};
 use crate::config::UserKey;
+use crate::path::Paths;
 use crate::plan::Trials;
 use crate::users::{Changes, NoRoom, Users};
 
@@ -114,6 +115,8 @@ impl Agent {
             users: &mut self.users,
             bearers: &mut self.bearers,
             trials: &self.trials,
+            paths: &mut self.signalling.paths,
+            now: self.clock.now(),
             changes: (0..number).map(|_| Vec::new()).collect(),
             undo: Vec::new(),
             summary: BearersChanged::default(),
@@ -165,6 +168,8 @@ struct Work<'a> {
     users: &'a mut Users,
     bearers: &'a mut Bearers,
     trials: &'a Trials,
+    paths: &'a mut Paths,
+    now: u64,
     changes: Changes,
     undo: Vec<Undo>,
     summary: BearersChanged,
@@ -177,8 +182,8 @@ impl Work<'_> {
                 self.add(*id, detection, *action, settings)?;
                 self.summary.added += 1;
             }
-            BearerCommand::Change { id, action, settings } => {
-                self.change(*id, *action, settings)?;
+            BearerCommand::Change { id, action, settings, end_marker } => {
+                self.change(*id, *action, settings, *end_marker)?;
                 self.summary.changed += 1;
             }
             BearerCommand::Remove { id } => {
@@ -205,8 +210,7 @@ impl Work<'_> {
                 self.dedicated(id, *of, *selector, action, given)?
             }
         };
-        self.tell(id, &entry);
-        self.bearers.entries.insert(id, entry);
+        self.enter(id, entry);
         self.undo.push(Undo::Added(id));
         Ok(())
     }
@@ -303,6 +307,7 @@ impl Work<'_> {
         id: BearerId,
         action: Option<Action>,
         given: &[Given],
+        end_marker: bool,
     ) -> Result<(), Wrong> {
         let entry = self.bearers.entries.get(&id).ok_or(Wrong::Unknown)?;
         let (before, is_user) =
@@ -314,18 +319,25 @@ impl Work<'_> {
             false => scope == Scope::Bearer,
         })?;
         let slot = after.slot;
+        let user = match &after.place {
+            Place::Default { .. } => slot,
+            Place::Dedicated { of, .. } => self.bearers.entries.get(of).map_or(slot, |of| of.slot),
+        };
         let own = &mut self.changes[self.users.worker_of(slot)];
         // What waits goes on with the new settings.
-        let configure =
-            changed.iter().map(|at| UserChange::Configure(settings[*at].configure(slot)));
-        own.extend(configure);
+        for at in changed {
+            let configure = settings[at].configure(slot);
+            if end_marker {
+                own.push(UserChange::EndTunnels { user, next: settings[at].configure(slot) });
+            }
+            own.push(UserChange::Configure(configure));
+        }
         after.settings = settings.into();
         if let Some(action) = action {
             after.record.action = action;
             own.push(UserChange::Record(slot, after.record));
         }
-        self.tell(id, &after);
-        self.bearers.entries.insert(id, after);
+        self.enter(id, after);
         self.undo.push(Undo::Changed(id, before));
         Ok(())
     }
@@ -356,14 +368,15 @@ impl Work<'_> {
         }
         let contexts = vec![entry.slot];
         self.changes[worker].push(UserChange::Remove { user: entry.slot, contexts });
-        self.take_out(&entry);
+        self.take_out(id, &entry);
         self.undo.push(Undo::Removed(id, Box::new(entry)));
         Ok(())
     }
 
     /// Gives back what a bearer has in the books.
-    fn take_out(&mut self, entry: &Entry) {
+    fn take_out(&mut self, id: BearerId, entry: &Entry) {
         self.bearers.told.remove(&entry.slot);
+        self.bearers.tunnels.leave(id, entry, self.trials, self.paths);
         match &entry.place {
             Place::Default { keys, .. } => {
                 for key in keys {
@@ -390,13 +403,10 @@ impl Work<'_> {
             match undo {
                 Undo::Added(id) => {
                     if let Some(entry) = self.bearers.entries.remove(&id) {
-                        self.take_out(&entry);
+                        self.take_out(id, &entry);
                     }
                 }
-                Undo::Changed(id, before) => {
-                    self.tell(id, &before);
-                    self.bearers.entries.insert(id, *before);
-                }
+                Undo::Changed(id, before) => self.enter(id, *before),
                 Undo::Removed(id, entry) => self.put_back(id, *entry),
             }
         }
@@ -421,8 +431,17 @@ impl Work<'_> {
                 self.users.take_bearer_again(entry.slot);
             }
         }
+        self.enter(id, entry);
+    }
+
+    /// Puts a bearer into the book, in the place of what it was before.
+    fn enter(&mut self, id: BearerId, entry: Entry) {
         self.tell(id, &entry);
-        self.bearers.entries.insert(id, entry);
+        let Bearers { entries, tunnels, .. } = &mut *self.bearers;
+        tunnels.enter(id, &entry, self.trials, self.paths, self.now);
+        if let Some(before) = entries.insert(id, entry) {
+            tunnels.leave(id, &before, self.trials, self.paths);
+        }
     }
 
     /// Notes whether the bearer's first waiting packet is to be told.

@@ -62,6 +62,9 @@ pub struct WrittenChange {
     /// Settings that change, by function instance.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub functions: BTreeMap<String, Value>,
+    /// Whether an End Marker is sent into each tunnel that the settings replace.
+    #[serde(default)]
+    pub end_marker: bool,
 }
 
 /// What packets are known by.
@@ -120,9 +123,10 @@ impl Agent {
                 action: bearer.action,
                 settings: self.read_settings(&bearer.functions)?,
             },
-            WrittenCommand::Change(WrittenChange { id, action, functions }) => {
+            WrittenCommand::Change(WrittenChange { id, action, functions, end_marker }) => {
+                let (id, action, end_marker) = (*id, *action, *end_marker);
                 let settings = self.read_settings(functions)?;
-                BearerCommand::Change { id: *id, action: *action, settings }
+                BearerCommand::Change { id, action, settings, end_marker }
             }
             WrittenCommand::Remove(id) => BearerCommand::Remove { id: *id },
         })

@@ -41,6 +41,8 @@ pub struct Blueprint {
     pub bearer_profiles: Vec<Vec<BearerPlan>>,
     /// The rules, parsed and checked.
     pub rules: RuleSet,
+    /// What is said in GTP-U.
+    pub gtpu: Gtpu,
     /// Most users, groups and so on that the node makes room for.
     pub limits: Limits,
     /// What is probably not meant, though the node can run with it.
@@ -336,6 +338,40 @@ pub struct BearerPlan {
     pub when: Condition,
     /// Settings, each with a position in [`Blueprint::functions`].
     pub settings: Vec<(usize, Settings)>,
+}
+
+/// What the node says in GTP-U of its own accord, and does about what peers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gtpu {
+    /// How peers are asked whether they are there.
+    pub echo: Echo,
+    /// What becomes of a bearer that an Error Indication is about.
+    pub error_indication: OnErrorIndication,
+}
+
+/// How peers are asked whether they are there (TS 29.281 §7.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Seconds between requests that are answered; 0 for none.
+    pub interval: u32,
+    /// T3-RESPONSE, in seconds.
+    pub t3_response: u32,
+    /// N3-REQUESTS.
+    pub n3_requests: u8,
+}
+
+/// What becomes of a bearer whose tunnel its peer does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum OnErrorIndication {
+    /// It goes on; whoever listens is told.
+    #[default]
+    Keep,
+    /// Its packets are dropped.
+    Drop,
+    /// Packets to the user wait, and the first of them is told.
+    Notify,
 }
 
 /// What the node makes room for.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use weft_dpdk::PortOptions;
 
-use super::blueprint::{Classification, Forwarding, Polling};
+use super::blueprint::{Classification, Forwarding, OnErrorIndication, Polling};
 use super::values::{Entries, Ip, Ipv4, Ipv6, Mac, NameOrNumber, Subnet};
 
 /// The name of the network instance of ports and users that name none.
@@ -55,6 +55,9 @@ pub struct NodeFile {
     pub users: Vec<Users>,
     /// The rules that steer packets; docs/rules.md describes their language.
     pub rules: String,
+    /// What the node says in GTP-U of its own accord.
+    #[serde(default)]
+    pub gtpu: GtpuFile,
     /// What the node makes room for.
     #[serde(default)]
     pub limits: LimitsFile,
@@ -369,6 +372,35 @@ pub struct Bearer {
     /// Settings of functions that keep one context for a bearer, by instance.
     #[serde(default)]
     pub functions: Entries<Settings>,
+}
+
+/// What the node says in GTP-U of its own accord (3GPP TS 29.281), and does about
+/// what peers say.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "Gtpu")]
+pub struct GtpuFile {
+    /// Seconds between the Echo Requests to each peer; 0 for none. The standard
+    /// allows one in 60 seconds at most.
+    #[schemars(range(max = 86_400))]
+    pub echo_interval: u32,
+    /// T3-RESPONSE: seconds until a request without answer is sent again.
+    #[schemars(range(min = 1, max = 60))]
+    pub t3_response: u32,
+    /// N3-REQUESTS: requests without answer after which the peer has failed.
+    #[schemars(range(min = 1, max = 10))]
+    pub n3_requests: u8,
+    /// What becomes of a bearer whose tunnel its peer does not know, as an Error
+    /// Indication from that peer says: `keep` it as it is, `drop` its packets, or
+    /// `notify`: packets to the user wait, and the first of them is told.
+    pub error_indication: OnErrorIndication,
+}
+
+impl Default for GtpuFile {
+    fn default() -> Self {
+        let error_indication = OnErrorIndication::default();
+        GtpuFile { echo_interval: 60, t3_response: 3, n3_requests: 3, error_indication }
+    }
 }
 
 /// What the node makes room for.

@@ -2,10 +2,11 @@
 //! release, and timers.
 
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Batch, Packet};
+use weft_dpdk::{Annotations, Batch, Packet};
 use weft_function::{Emission, Position, Scope, What};
 
 use super::{Element, Group, Surroundings, one};
+use crate::command::Configure;
 use crate::counters::DropReason;
 
 impl Element {
@@ -40,6 +41,29 @@ impl Element {
                 }
                 What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
                 What::Keep => {}
+            }
+        }
+    }
+
+    /// Puts the End Markers of tunnels that a context will not have with its next
+    /// settings into `burst`, to be resumed behind its function.
+    pub fn end_tunnels(
+        &mut self,
+        burst: &mut Burst,
+        next: &Configure,
+        like: &[Annotations; 2],
+        around: &mut Surroundings<'_>,
+    ) {
+        self.clear();
+        let Configure { function, slot, settings, nth } = next;
+        let Some(at) = self.plan.functions.get_mut(usize::from(*function)) else { return };
+        self.outcome.clear();
+        at.instance.end_tunnels(*slot, (settings, *nth), like, &burst.pool, &mut self.outcome);
+        self.note_failures(*function, around);
+        for emission in std::mem::take(&mut self.outcome.emissions) {
+            if let What::Send(packet, _) = emission.what {
+                around.counters.emitted.add(1);
+                self.append(burst, packet, None, around);
             }
         }
     }

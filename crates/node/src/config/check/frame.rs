@@ -1,9 +1,9 @@
 //! Workers, memory and limits.
 
 use super::within;
-use crate::config::blueprint::{Limits, Memory, PortPlan, Workers};
+use crate::config::blueprint::{Echo, Gtpu, Limits, Memory, PortPlan, Workers};
 use crate::config::locate::Source;
-use crate::config::yaml::{LimitsFile, MemoryFile, NodeFile, WorkersFile};
+use crate::config::yaml::{GtpuFile, LimitsFile, MemoryFile, NodeFile, WorkersFile};
 
 /// Most workers of a node.
 pub(super) const WORKERS: u32 = 64;
@@ -52,6 +52,14 @@ pub(super) fn memory(file: &MemoryFile, ports: &[PortPlan], source: &mut Source<
         mistake.hint("more packets here, or fewer descriptors there");
     }
     Memory { packets: file.packets, megabytes: file.megabytes, huge_pages: file.huge_pages }
+}
+
+pub(super) fn gtpu(file: &GtpuFile, source: &mut Source<'_>) -> Gtpu {
+    let GtpuFile { echo_interval: interval, t3_response, n3_requests, error_indication } = *file;
+    within(source, "gtpu.echoInterval", interval.into(), 0, 86_400);
+    within(source, "gtpu.t3Response", t3_response.into(), 1, 60);
+    within(source, "gtpu.n3Requests", n3_requests.into(), 1, 10);
+    Gtpu { echo: Echo { interval, t3_response, n3_requests }, error_indication }
 }
 
 pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {

@@ -36,6 +36,7 @@ pub(super) fn blueprint(
     let rules = rules::Rules::of(file, &ports, &functions, source);
     let scene = users::Scene { file, ports: &ports, networks: &networks, functions: &functions };
     let users = users::users(&scene, &rules, source);
+    let gtpu = frame::gtpu(&file.gtpu, source);
     let limits = frame::limits(file, source);
     let warnings = rules.check(source);
     if !source.mistakes.is_empty() {
@@ -59,6 +60,7 @@ pub(super) fn blueprint(
             .into_iter()
             .map(|made| Some(made?.plan))
             .collect::<Option<_>>()?,
+        gtpu,
         limits,
         warnings: Mistakes(warnings),
     };

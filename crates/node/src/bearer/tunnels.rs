@@ -1,0 +1,86 @@
+//! Which bearer sends into which tunnel: for Error Indications, and for the paths
+//! that are watched.
+
+use std::collections::HashMap;
+
+use super::BearerId;
+use super::book::Entry;
+use crate::path::Paths;
+use crate::plan::Trials;
+
+/// A tunnel: the number of its path, and its TEID at the peer.
+type Key = (u32, u32);
+
+/// The bearers by the tunnels that they send into.
+#[derive(Debug, Default)]
+pub(crate) struct Tunnels {
+    first: HashMap<Key, BearerId>,
+    /// Bearers that share a tunnel with the first, as the QoS flows of a PDU
+    /// session do (TS 23.501 §5.7.1).
+    more: HashMap<Key, Vec<BearerId>>,
+}
+
+impl Tunnels {
+    /// The bearers that send into a tunnel.
+    pub fn bearers(&self, path: u32, teid: u32) -> Vec<BearerId> {
+        let key = (path, teid);
+        let more = self.more.get(&key).into_iter().flatten();
+        self.first.get(&key).into_iter().chain(more).copied().collect()
+    }
+
+    /// Notes the tunnels of a bearer, and the paths that they are on.
+    pub(super) fn enter(
+        &mut self,
+        id: BearerId,
+        entry: &Entry,
+        trials: &Trials,
+        paths: &mut Paths,
+        now: u64,
+    ) {
+        for end in entry.tunnels(trials) {
+            let key = (paths.enter((end.local, end.peer), now), end.teid.0);
+            match self.first.get(&key) {
+                None => drop(self.first.insert(key, id)),
+                Some(_) => self.more.entry(key).or_default().push(id),
+            }
+        }
+    }
+
+    /// Forgets them.
+    pub(super) fn leave(
+        &mut self,
+        id: BearerId,
+        entry: &Entry,
+        trials: &Trials,
+        paths: &mut Paths,
+    ) {
+        for end in entry.tunnels(trials) {
+            if let Some(path) = paths.leave((end.local, end.peer), 1) {
+                self.forget((path, end.teid.0), id);
+            }
+        }
+    }
+
+    fn forget(&mut self, key: Key, id: BearerId) {
+        let is_first = self.first.get(&key) == Some(&id);
+        let Some(more) = self.more.get_mut(&key) else {
+            if is_first {
+                self.first.remove(&key);
+            }
+            return;
+        };
+        if is_first {
+            self.first.insert(key, more.swap_remove(0));
+        } else if let Some(at) = more.iter().position(|one| *one == id) {
+            more.swap_remove(at);
+        }
+        if more.is_empty() {
+            self.more.remove(&key);
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        *self = Tunnels::default();
+    }
+}
