@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Headers, Packet, Reason, Scope,
-    Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
+    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Headers, Packet, Reason,
+    Scope, Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr};
