@@ -67,6 +67,12 @@ impl Annotations {
     /// In `flags`: the packet came in a tunnel, so its sender is not to be
     /// answered outside of it.
     pub const TUNNELLED: u8 = 4;
+    /// In `flags`: the packet is neighbour discovery (RFC 4861) between a user and
+    /// whoever ends its link, which nobody forwards.
+    pub const LINK_SCOPE: u8 = 8;
+    /// In `flags`: the GTP-U message around the packet has extension headers that
+    /// are not passed on to another tunnel.
+    pub const DISCARDED_EXTENSIONS: u8 = 16;
 }
 
 /// One packet: an owned, linear DPDK mbuf. Dropping it gives the buffer back to

@@ -26,6 +26,8 @@ impl Emission {
 pub enum What {
     /// A packet goes on at the next place, before or after its parent.
     Send(Packet, Position),
+    /// A packet goes to the user of the parent, as if it had come in for it.
+    Answer(Packet),
     /// The parent was kept.
     Keep,
     /// This many of the user's kept packets go on, oldest first, before the
@@ -103,6 +105,16 @@ impl<'a> Emit<'a> {
     /// and counted, when the burst has no more room.
     pub fn send(&mut self, packet: Packet, position: Position) -> bool {
         let sent = self.push(What::Send(packet, position)).is_ok();
+        self.refused += u64::from(!sent);
+        sent
+    }
+
+    /// Sends a packet to the user of the packet in hand, in the other direction: it
+    /// takes the way through the rules of one that came in there. The annotations say
+    /// where its IP header and its end are. False, and the packet is dropped and
+    /// counted, when the burst has no more room.
+    pub fn answer(&mut self, packet: Packet) -> bool {
+        let sent = self.push(What::Answer(packet)).is_ok();
         self.refused += u64::from(!sent);
         sent
     }

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, Headers, NoSettings, Packet, Reason, Scope,
-    Setup, Tag, TagSlot, Tunnel, UserPlaneFunction, Verdict,
+    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Headers, NoSettings, Packet,
+    Reason, Scope, Setup, Tag, TagSlot, Tunnel, UserPlaneFunction, Verdict,
 };
 use weft_wire::gtpu::{Comprehension, Message, Qfi};
 
@@ -21,6 +21,8 @@ const WRONG_PEER: Reason = Reason::new("wrong_peer", "the tunnel's packet is not
 const WRONG_QFI: Reason = Reason::new("wrong_qfi", "another QoS flow, or none");
 const UNKNOWN_EXTENSION: Reason =
     Reason::new("unknown_extension", "an extension header that an endpoint must know is not known");
+const LINK: Reason =
+    Reason::new("link_scope", "neighbour discovery of the link between user and node");
 const SPOOFED: Reason = Reason::new("spoofed_address", "the address is not the user's");
 
 /// What a bearer's packets must be like.
@@ -64,7 +66,7 @@ impl UserPlaneFunction for GtpuDecapsulate {
         "Takes packets out of their GTP-U tunnel and refuses spoofed addresses.";
     const READS: &'static [Tag] = &[DIRECTION];
     const DROPS: &'static [Reason] =
-        &[NO_TUNNEL, END_MARKER, WRONG_PEER, WRONG_QFI, UNKNOWN_EXTENSION, SPOOFED];
+        &[NO_TUNNEL, END_MARKER, WRONG_PEER, WRONG_QFI, UNKNOWN_EXTENSION, LINK, SPOOFED];
 
     type Config = NoSettings;
     type Settings = Settings;
@@ -90,6 +92,9 @@ impl UserPlaneFunction for GtpuDecapsulate {
         let from_peer = |peer| packet.outer_addresses().is_some_and(|(from, _)| from == peer);
         if !context.peer.is_none_or(from_peer) {
             return Verdict::Drop(WRONG_PEER);
+        }
+        if packet.annotations().flags & Annotations::LINK_SCOPE != 0 {
+            return Verdict::Drop(LINK);
         }
         let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
         if context.has_addresses() {

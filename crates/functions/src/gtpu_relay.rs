@@ -9,7 +9,9 @@ use weft_function::{
     Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
-use weft_wire::gtpu::{MIN_HEADER_LENGTH, Message};
+use weft_wire::gtpu::{
+    Comprehension, ExtensionType, MIN_HEADER_LENGTH, Message, discard_extensions,
+};
 
 use crate::text;
 use crate::tunnel::{Tunnel, TunnelSettings, outer_dscp, read_option, write_option};
@@ -52,6 +54,17 @@ pub struct Context {
     downlink: Option<Tunnel>,
 }
 
+/// Takes out the extension headers that are not to be passed on (TS 29.281 §5.2.1);
+/// returns how far the message has moved.
+#[cold]
+fn discard(packet: &mut Packet, offset: usize) -> usize {
+    let unwanted =
+        |kind: ExtensionType| !kind.is_known() && kind.comprehension() == Comprehension::Discarded;
+    let message = packet.data_mut().get_mut(offset..).unwrap_or_default();
+    // The node has checked the message.
+    discard_extensions(message, unwanted).unwrap_or(0)
+}
+
 /// Moves packets from tunnel to tunnel.
 #[derive(Debug)]
 pub struct GtpuRelay(Config);
@@ -86,6 +99,10 @@ impl UserPlaneFunction for GtpuRelay {
         let end = offset + MIN_HEADER_LENGTH + usize::from(message.length());
         let dscp = self.0.dscp.unwrap_or_else(|| outer_dscp(packet));
         packet.truncate(end);
+        let offset = match packet.annotations().flags & Annotations::DISCARDED_EXTENSIONS {
+            0 => offset,
+            _ => offset + discard(packet, offset),
+        };
         let headers = tunnel.headers_length();
         let Some(outer) = packet.wrap(offset, headers, tunnel.ether_type()) else {
             return Verdict::Drop(NO_HEADROOM);

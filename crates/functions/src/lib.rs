@@ -40,6 +40,7 @@ registry! {
     marker::Marker,
     pass::Pass,
     rewrite_address::RewriteAddress,
+    router_advertisement::RouterAdvertisement,
     synthetic::Synthetic,
 }
 

@@ -265,6 +265,12 @@ impl Agent {
                         link.send(Command::Neighbour { port, address, mac });
                     }
                 }
+                Command::Answer(packet) => {
+                    let worker = self.shift.worker(packet.annotations().user);
+                    if let Some(link) = self.links.get_mut(worker) {
+                        link.send(Command::Answer(packet));
+                    }
+                }
                 command => self.links[0].send(command),
             }
         }

@@ -52,6 +52,9 @@ pub enum Command {
         /// The packet, with annotations.
         packet: Packet,
     },
+    /// Send an IP packet of the node's own to a user of this worker, whose slot is
+    /// in the annotations, as if it had come in for the user.
+    Answer(Packet),
     /// Watch packets; the number names the tap when it is to be removed.
     Tap(u64, Box<Tap>),
     /// Stop watching.

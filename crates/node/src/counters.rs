@@ -47,6 +47,7 @@ pub enum DropReason {
     GtpuMalformed,
     GtpuExtensionUnknown,
     GtpuPayloadUnknown,
+    OuterFragment,
     TunnelledToUs,
     NotForUs,
     Martian,
@@ -114,6 +115,10 @@ impl DropReason {
             (
                 GtpuPayloadUnknown,
                 Reason::new("gtpu_payload_unknown", "a tunnel carries neither IPv4 nor IPv6"),
+            ),
+            (
+                OuterFragment,
+                Reason::new("outer_fragment", "a fragment of a UDP datagram to the node itself"),
             ),
             (
                 TunnelledToUs,

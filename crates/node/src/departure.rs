@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use rtrb::Producer as Outbox;
 use weft_compose::{Burst, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, Producer};
-use weft_function::Tunnel;
+use weft_function::{Direction, TagSlot, Tunnel};
 use weft_wire::MacAddress;
 
 use crate::command::{Punt, Report};
@@ -93,8 +93,9 @@ impl Departure {
             }
             Fate::Waits => {}
             Fate::Dropped(reason, owed) => {
+                let around = owed.as_ref().map_or(0, |(packet, _)| around(packet));
                 let owed = owed.map(|(packet, cause)| (self.original(position, packet), cause));
-                self.refuse(port, reason, owed, |packet, reason| {
+                self.refuse(port, reason, owed, around, |packet, reason| {
                     if let Some(taps) = taps {
                         taps.dropped(reason, position, packet, now);
                     }
@@ -139,20 +140,21 @@ impl Departure {
         port: u16,
         reason: DropReason,
         owed: Option<(Packet, Punt)>,
+        around: u16,
         show: impl FnOnce(&Packet, DropReason),
     ) {
         self.counters.dropped(reason, 1);
         if let Some((mut packet, cause)) = owed {
             show(&packet, reason);
-            let Annotations { flags, network_offset, outer_offset, .. } = *packet.annotations();
-            // What came in a tunnel is not answered outside of it, nor is a
-            // tunnel of the node's own.
-            if flags & Annotations::TUNNELLED != 0 || packet.is_end_marker() {
+            let Annotations { flags, user, .. } = *packet.annotations();
+            let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+            // What came in a tunnel is answered in its user's tunnel, not outside; a
+            // tunnel of the node's own is not answered.
+            let has_user = uplink && user != Annotations::NONE;
+            if packet.is_end_marker() || flags & Annotations::TUNNELLED != 0 && !has_user {
                 return;
             }
             // A tunnel around the packet takes its part of the MTU.
-            let around =
-                if outer_offset == 0 { 0 } else { network_offset.saturating_sub(outer_offset) };
             let mtu = self.outlets[usize::from(port)].mtu();
             cause.mark(&mut packet, mtu.saturating_sub(around));
             // Counted as a drop already; an answer is not owed at any price.
@@ -251,7 +253,8 @@ impl Departure {
         });
         self.flush(port);
         for (reason, packet, cause) in failed {
-            self.refuse(port, reason, Some((packet, cause)), |_, _| {});
+            let around = around(&packet);
+            self.refuse(port, reason, Some((packet, cause)), around, |_, _| {});
         }
     }
 
@@ -278,4 +281,10 @@ impl Departure {
             self.counters.dropped(DropReason::Stopped, outlet.clear());
         }
     }
+}
+
+/// Bytes of the tunnel around a packet.
+fn around(packet: &Packet) -> u16 {
+    let Annotations { network_offset, outer_offset, .. } = *packet.annotations();
+    if outer_offset == 0 { 0 } else { network_offset.saturating_sub(outer_offset) }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weft_dpdk::Annotations;
-use weft_function::{Headers, Packet};
+use weft_function::{Headers, Packet, Tunnel};
 use weft_rules::{Facts, Field, FieldValue};
 
 /// A packet that was parsed, as the rules see it.
@@ -34,6 +34,10 @@ impl Facts for PacketFacts<'_> {
                 Annotations::NO_VLAN => None,
                 vlan => Some(number(vlan)),
             },
+            Field::Qfi => {
+                let session = packet.message()?.pdu_session().ok()??;
+                Some(number(session.qfi().value().into()))
+            }
             Field::Port => Some(number(packet.annotations().port)),
         }
     }

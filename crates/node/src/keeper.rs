@@ -29,6 +29,8 @@ pub struct Keeper {
     /// Packets of the burst at hand that are kept, oldest first.
     in_burst: ArrayVec<(Owner, usize), { Batch::CAPACITY }>,
     timers: BinaryHeap<Reverse<(u64, u16, u32)>>,
+    /// Packets to users, which functions have answered.
+    answers: ArrayVec<Packet, { Batch::CAPACITY }>,
     /// Contexts that were reset after a panic and want their settings again.
     resets: BTreeSet<Owner>,
 }
@@ -71,6 +73,7 @@ impl Keeper {
             limit,
             in_burst: ArrayVec::new(),
             timers: BinaryHeap::with_capacity(TIMERS),
+            answers: ArrayVec::new(),
             resets: BTreeSet::new(),
         }
     }
@@ -171,6 +174,23 @@ impl Keeper {
         Some((function, slot))
     }
 
+    /// Keeps a packet to a user until the burst at hand is done. False, and it is
+    /// gone, when there is no room.
+    pub fn answer(&mut self, packet: Packet) -> bool {
+        self.answers.try_push(packet).is_ok()
+    }
+
+    /// Whether any packet is to go to a user.
+    #[inline]
+    pub fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// Takes the oldest of them.
+    pub fn take_answer(&mut self) -> Option<Packet> {
+        self.answers.pop_at(0)
+    }
+
     /// Notes that a context was reset.
     pub fn note_reset(&mut self, function: u16, slot: u32) {
         self.resets.insert((function, slot));
@@ -220,7 +240,9 @@ impl Keeper {
     pub fn clear(&mut self) -> usize {
         self.timers.clear();
         self.resets.clear();
+        let answers = self.answers.drain(..).count();
         let owners: Vec<_> = self.queues.keys().copied().collect();
-        owners.into_iter().map(|(function, slot)| self.forget(function, slot)).sum()
+        let kept = owners.into_iter().map(|(function, slot)| self.forget(function, slot));
+        answers + kept.sum::<usize>()
     }
 }

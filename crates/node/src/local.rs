@@ -144,7 +144,7 @@ fn is_on_last_hop(packet: &Packet) -> bool {
 }
 
 /// Neighbour discovery (RFC 4861 §4): ICMPv6 types 133 to 137.
-fn is_discovery(packet: &Packet) -> bool {
+pub(crate) fn is_discovery(packet: &Packet) -> bool {
     packet.protocol() == Some(Protocol::ICMPV6)
         && packet.transport().and_then(|icmp| icmp.first()).is_some_and(|t| (133..=137).contains(t))
 }

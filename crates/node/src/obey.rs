@@ -1,7 +1,7 @@
 //! How a worker applies commands, between bursts and within a budget.
 
 use weft_compose::Positions;
-use weft_function::Scope;
+use weft_function::{Direction, Scope};
 use weft_wire::MacAddress;
 
 use crate::command::{Command, Configure, Replacement, Report, UserChange};
@@ -42,6 +42,10 @@ impl Worker {
             }
             Command::Transmit { port, frame } => self.departure.transmit(port, frame),
             Command::Originate { port, packet } => self.departure.originate(port, packet),
+            Command::Answer(packet) => {
+                self.counters.originated.add(1);
+                self.carry_to_user(packet, Direction::Downlink);
+            }
             Command::Tap(number, tap) => self.tap(number, tap),
             Command::Untap(number) => self.untap(number),
             Command::Show { user, answer } => {

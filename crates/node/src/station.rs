@@ -43,6 +43,8 @@ enum Outgoing {
     Frame(Vec<u8>),
     /// An IP packet, to be routed.
     Ip(Vec<u8>),
+    /// An IP packet to the user at a slot.
+    User(u32, Vec<u8>),
     Neighbour(IpAddr, Option<MacAddress>),
 }
 
@@ -135,7 +137,8 @@ impl Station {
                 return None;
             }
         };
-        let network = usize::from(packet.annotations().network_offset);
+        let Annotations { network_offset, flags, user, .. } = *packet.annotations();
+        let network = usize::from(network_offset);
         let (Some(own), Some(bytes)) = (self.own_address(&packet), packet.data().get(network..))
         else {
             return None;
@@ -143,7 +146,11 @@ impl Station {
         let mut error = Vec::new();
         // An error that may not be sent was a drop with a name already.
         if report(bytes, problem, own, self.mtu, &mut error).is_ok() && self.errors.take(now) {
-            self.outgoing.push(Outgoing::Ip(error));
+            self.outgoing.push(match flags & Annotations::TUNNELLED {
+                0 => Outgoing::Ip(error),
+                // It goes back the way of packets to the user, into the user's tunnel.
+                _ => Outgoing::User(user, error),
+            });
         }
         None
     }
@@ -185,11 +192,13 @@ impl Station {
         None
     }
 
-    /// The address of the port in the family of a packet.
+    /// The address of the port in the family of a packet; if it has none, of another
+    /// port.
     fn own_address(&self, packet: &Packet) -> Option<IpAddr> {
         let (source, _) = packet.addresses()?;
         let own = self.neighbours.as_ref()?.link().addresses();
-        own.iter().map(|(address, _)| *address).find(|own| own.is_ipv4() == source.is_ipv4())
+        let at_port = own.iter().map(|(address, _)| *address);
+        at_port.chain(self.own.iter().copied()).find(|own| own.is_ipv4() == source.is_ipv4())
     }
 
     /// Timers of neighbours, and the state of the link.
@@ -231,23 +240,33 @@ impl Station {
                 Command::Neighbour { port, address, mac: mac.map(|mac| mac.0) }
             }
             Outgoing::Frame(bytes) => Command::Transmit { port, frame: pool.packet(&bytes)? },
-            Outgoing::Ip(bytes) => {
-                let mut packet = pool.allocate()?;
-                packet.append(ethernet::HEADER_LENGTH)?.fill(0);
-                packet.append(bytes.len())?.copy_from_slice(&bytes);
-                let ether_type = match bytes.first()? >> 4 {
-                    4 => EtherType::IPV4,
-                    _ => EtherType::IPV6,
-                };
-                *packet.annotations_mut() = Annotations {
-                    ether_type: ether_type.0,
-                    network_offset: ethernet::HEADER_LENGTH as u16,
-                    network_length: bytes.len() as u16,
-                    port,
-                    ..Annotations::default()
-                };
-                Command::Originate { port, packet }
+            Outgoing::User(user, bytes) => {
+                let mut packet = self.packet(&bytes, pool)?;
+                packet.annotations_mut().user = user;
+                Command::Answer(packet)
             }
+            Outgoing::Ip(bytes) => Command::Originate { port, packet: self.packet(&bytes, pool)? },
         })
+    }
+
+    /// An IP packet behind room for an Ethernet header.
+    fn packet(&self, bytes: &[u8], pool: &Pool) -> Option<Packet> {
+        let mut packet = pool.allocate()?;
+        packet.append(ethernet::HEADER_LENGTH)?.fill(0);
+        packet.append(bytes.len())?.copy_from_slice(bytes);
+        let (ether_type, protocol) = match bytes.first()? >> 4 {
+            4 => (EtherType::IPV4, bytes.get(9)),
+            _ => (EtherType::IPV6, bytes.get(6)),
+        };
+        *packet.annotations_mut() = Annotations {
+            ether_type: ether_type.0,
+            network_offset: ethernet::HEADER_LENGTH as u16,
+            network_length: bytes.len() as u16,
+            port: self.number,
+            user: Annotations::NONE,
+            protocol: protocol.copied().unwrap_or_default(),
+            ..Annotations::default()
+        };
+        Some(packet)
     }
 }

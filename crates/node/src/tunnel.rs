@@ -10,7 +10,7 @@ use weft_wire::gtpu::{self, Comprehension, Message, MessageType};
 use weft_wire::{EtherType, Protocol, udp};
 
 use crate::counters::DropReason;
-use crate::local::{Divided, Own};
+use crate::local::{Divided, Own, is_discovery};
 use crate::parse::{Parsed, parse_network};
 
 /// What a packet to one of the node's addresses is.
@@ -54,10 +54,21 @@ impl Own {
             Some((_, to)) if self.addresses.contains(&to) => {
                 Opened::Refused(DropReason::TunnelledToUs)
             }
-            Some((from, to)) if self.is_martian(from, to) => Opened::Refused(DropReason::Martian),
+            Some((from, to)) if self.is_martian(from, to) => link_scope(packet),
             _ => Opened::User,
         }
     }
+}
+
+/// A packet that no router forwards, in a tunnel: neighbour discovery of the user's
+/// link goes on, for a function that answers it or a relay.
+#[cold]
+fn link_scope(packet: &mut Packet) -> Opened {
+    if !is_discovery(packet) || packet.hop_limit() != Some(255) {
+        return Opened::Refused(DropReason::Martian);
+    }
+    packet.annotations_mut().flags |= Annotations::LINK_SCOPE;
+    Opened::User
 }
 
 /// Reads the GTP-U message to port 2152, and the packet inside. The TEID is left
@@ -69,6 +80,9 @@ fn open(packet: &mut Packet) -> Opened {
         return Opened::Local;
     }
     let (bytes, annotations) = packet.parts_mut();
+    if annotations.flags & Annotations::FRAGMENT != 0 {
+        return Opened::Refused(DropReason::OuterFragment);
+    }
     let start = usize::from(annotations.transport_offset);
     let end = usize::from(annotations.network_offset + annotations.network_length);
     let Some(Ok(datagram)) =
@@ -82,8 +96,9 @@ fn open(packet: &mut Packet) -> Opened {
     let Ok(message) = Message::new_checked(datagram.payload()) else {
         return Opened::Refused(DropReason::GtpuMalformed);
     };
-    if let Some(reason) = check_extensions(&message) {
-        return Opened::Refused(reason);
+    match check_extensions(&message) {
+        Ok(flags) => annotations.flags |= flags,
+        Err(reason) => return Opened::Refused(reason),
     }
     let message_type = message.message_type();
     if message_type != MessageType::G_PDU && message_type != MessageType::END_MARKER {
@@ -116,15 +131,18 @@ fn parse_inside(inside: &[u8], offset: usize, annotations: &mut Annotations) -> 
     }
 }
 
-/// What is wrong with the extension headers of a message. Those that only an
-/// endpoint must know are for the function that takes the tunnel off.
+/// What the extension headers of a message say in the annotation `flags`, or what
+/// is wrong with them. Those that only an endpoint must know are for the function
+/// that takes the tunnel off.
 #[inline]
-fn check_extensions(message: &Message<&[u8]>) -> Option<DropReason> {
-    for extension in message.extensions() {
-        let kind = extension.kind;
-        if !kind.is_known() && kind.comprehension() == Comprehension::ByAll {
-            return Some(DropReason::GtpuExtensionUnknown);
+fn check_extensions(message: &Message<&[u8]>) -> Result<u8, DropReason> {
+    let mut flags = 0;
+    for extension in message.extensions().filter(|extension| !extension.kind.is_known()) {
+        match extension.kind.comprehension() {
+            Comprehension::ByAll => return Err(DropReason::GtpuExtensionUnknown),
+            Comprehension::Discarded => flags = Annotations::DISCARDED_EXTENSIONS,
+            Comprehension::Forwarded | Comprehension::ByEndpoint => {}
         }
     }
-    message.pdu_session().err().map(|_| DropReason::GtpuMalformed)
+    message.pdu_session().map(|_| flags).map_err(|_| DropReason::GtpuMalformed)
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Batch, Consumer, Pool, RxQueue};
-use weft_function::Tunnel;
+use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, RxQueue};
+use weft_function::{Direction, TagSlot, Tunnel};
 
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
@@ -108,6 +108,9 @@ impl Worker {
         busy |= self.wake();
         if self.keeper.has_resets() {
             self.report_resets();
+        }
+        if self.keeper.has_answers() {
+            self.answer();
         }
         if !busy {
             self.counters.empty_polls.add(1);
@@ -379,6 +382,30 @@ impl Worker {
         }
         self.forward();
         self.transmit();
+    }
+
+    /// Carries the packets to users that functions have answered.
+    #[cold]
+    pub(crate) fn answer(&mut self) {
+        // What answers are answered with waits for the next round.
+        for _ in 0..BURST {
+            let Some(packet) = self.keeper.take_answer() else { return };
+            let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+            let direction = if uplink { Direction::Downlink } else { Direction::Uplink };
+            self.carry_to_user(packet, direction);
+        }
+    }
+
+    /// Carries a packet as if it had come in for its user in this direction.
+    pub(crate) fn carry_to_user(&mut self, mut packet: Packet, direction: Direction) {
+        let user = packet.annotations().user;
+        let [uplink, downlink] = self.classifier.annotations(user, user);
+        let like = if direction == Direction::Uplink { uplink } else { downlink };
+        let annotations = packet.annotations_mut();
+        (annotations.port, annotations.vlan) = (like.port, like.vlan);
+        // The burst was sent: there is room.
+        let _ = self.desk.burst.packets.push(packet);
+        self.carry_on();
     }
 
     /// Calls the timers that have run out.

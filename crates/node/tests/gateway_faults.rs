@@ -175,6 +175,140 @@ fn fault_24_end_markers() {
     still_works(&mut rig);
 }
 
+/// Fault 9: a PDU session container that is none, and one of another QoS flow.
+#[test]
+fn fault_09_pdu_session_containers() {
+    let qfi = "      from-radio: {ipv4: 10.45.0.1, peer: 10.0.0.1}";
+    let mut rig = Rig::new(&GATEWAY.replace(qfi, &qfi.replace("}", ", qfi: 9}")));
+    let container = |content: &[u8]| {
+        let mut bytes = vec![0x34, 255, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0x85];
+        bytes.push((content.len() as u8 + 2) / 4);
+        bytes.extend(content);
+        bytes.push(0);
+        bytes.extend(inside(UE, HOST));
+        let length = (bytes.len() - 8) as u16;
+        bytes[2..4].copy_from_slice(&length.to_be_bytes());
+        datagram(&bytes)
+    };
+    // Uplink is type 1 (TS 38.415 §5.5.2.2); a type that there is not, and one that is
+    // longer than it is told to be.
+    rig.send(0, &[container(&[0xf0, 9]), container(&[0x12, 9])]);
+    let malformed = rig.drops("gtpu_malformed");
+    rig.send(0, &[container(&[0x10, 8]), tunnelled(0x1000, &inside(UE, HOST))]);
+    assert_eq!(malformed + rig.drops("wrong_qfi"), 4);
+    assert!(rig.drops("wrong_qfi") >= 2);
+    assert!(rig.receive(1).is_empty());
+    rig.send(0, &[container(&[0x10, 9])]);
+    assert_eq!(rig.receive(1).len(), 1);
+}
+
+/// An IPv6 packet of a user, with this next header and content.
+fn inside_v6(next_header: u8, length: usize, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; 40];
+    bytes[0] = 0x60;
+    bytes[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+    (bytes[6], bytes[7]) = (next_header, 64);
+    bytes[8..24].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    bytes[24..40].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, 0x99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    bytes.extend(content);
+    bytes
+}
+
+/// Fault 14, in a tunnel: a payload of length 0 in front of a header; and 15: extension
+/// headers without end, cut off, out of place, and a jumbogram (RFC 2675).
+#[test]
+fn fault_14_15_ipv6_inside() {
+    let mut rig = Rig::new(GATEWAY);
+    let options = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
+    let many: Vec<u8> = std::iter::repeat_n(options(60), 100).flatten().collect();
+    let jumbo = [17, 0, 0xc2, 4, 0, 1, 0, 0];
+    let bad = [
+        inside_v6(17, 0, &[0; 16]),
+        inside_v6(0, 0, &jumbo),
+        inside_v6(60, many.len(), &many),
+        inside_v6(60, 8, &[17, 200, 1, 4, 0, 0, 0, 0]),
+        inside_v6(60, 4, &[17, 0, 1, 4]),
+        inside_v6(60, 16, &[options(0), options(17)].concat()),
+        inside_v6(17, 9, &[0; 4]),
+    ];
+    for packet in &bad {
+        rig.send(0, &[tunnelled(0x3000, packet)]);
+    }
+    assert_eq!(rig.drops("ipv6_malformed"), bad.len() as u64);
+    assert!(rig.receive(1).is_empty());
+    // As many as are read pass, whatever they lead to; a jumbo option with a length is
+    // for the receiver to refuse.
+    let few: Vec<u8> = [options(60), options(60), options(59)].concat();
+    rig.send(0, &[tunnelled(0x3000, &inside_v6(60, few.len(), &few))]);
+    assert_eq!(rig.receive(1).len(), 1);
+    still_works(&mut rig);
+}
+
+/// Fault 20: from user to user. The packet leaves at the core, where the router beyond
+/// decides, and comes back as any other.
+#[test]
+fn fault_20_from_user_to_user() {
+    let mut rig = Rig::new(GATEWAY);
+    rig.send(0, &[tunnelled(0x1000, &inside(UE, [10, 45, 0, 2]))]);
+    assert!(rig.receive(0).is_empty());
+    // No subnet of the core port leads there, and it has no gateway.
+    assert_eq!(rig.drops("no_route"), 1);
+    let mut rig = Rig::new(&GATEWAY.replace(
+        "addresses: [198.51.100.254/24]",
+        "addresses: [198.51.100.254/24]\n    gateways: [198.51.100.1]",
+    ));
+    rig.send(0, &[tunnelled(0x1000, &inside(UE, [10, 45, 0, 2]))]);
+    let mut frames = rig.receive(1);
+    assert_eq!(frames.len(), 1);
+    frames[0][..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
+    rig.send(1, &frames);
+    let back = rig.receive(0);
+    assert_eq!(back.len(), 1);
+    let message = Message::new_checked(&back[0][42..]).unwrap();
+    assert_eq!(message.teid(), weft_wire::gtpu::Teid(0x2001));
+    let ip = ipv4::Packet::new_checked(message.payload()).unwrap();
+    assert_eq!((ip.source().octets(), ip.time_to_live()), (UE, 62));
+}
+
+/// Fragments of tunnels are dropped under a name of their own: the link between peer
+/// and node has to carry whole ones.
+#[test]
+fn fragments_of_tunnels_are_dropped_by_name() {
+    let mut rig = Rig::new(GATEWAY);
+    let whole = tunnelled(0x1000, &inside(UE, HOST));
+    let with = |bits: [u8; 2]| {
+        let mut frame = whole.clone();
+        frame[20..22].copy_from_slice(&bits);
+        ipv4::Packet::new_checked(&mut frame[14..]).unwrap().fill_checksum();
+        frame
+    };
+    rig.send(0, &[with([0x20, 0]), with([0x20, 5]), with([0, 9])]);
+    assert_eq!(rig.drops("outer_fragment"), 3);
+    assert!(rig.receive(0).is_empty() && rig.receive(1).is_empty());
+    still_works(&mut rig);
+}
+
+/// Fault 21, while the agent is busy elsewhere: what finds no room is dropped by name.
+#[test]
+fn fault_21_an_echo_flood_without_an_agent() {
+    let mut rig = Rig::new(GATEWAY);
+    let request = common::gtpu::signal(Signal::EchoRequest { sequence: 1 });
+    for _ in 0..100 {
+        let mut burst = vec![request.clone(); 31];
+        burst.push(tunnelled(0x1000, &inside(UE, HOST)));
+        rig.offer(0, &burst);
+        while rig.node.workers()[0].poll() {}
+        assert_eq!(rig.receive(1).len(), 1);
+    }
+    assert!(rig.drops("local_full") > 0);
+    rig.settle();
+    let answered = rig.receive(0).len() as u64;
+    let counts = rig.node.agent().snapshot();
+    assert_eq!(counts.signals.echo_requests_answered, counts.local);
+    assert!(answered <= counts.local && answered > 0);
+    still_works(&mut rig);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 

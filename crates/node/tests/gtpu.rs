@@ -345,6 +345,39 @@ fn fault_07_unknown_extension_headers() {
     assert_eq!(rig.receive(1).len(), 2);
 }
 
+/// Fault 7, at a relay: of unknown extension headers those go on that an intermediate
+/// node passes on (TS 29.281 §5.2.1), and the others are taken out.
+#[test]
+fn fault_07_unknown_extension_headers_at_a_relay() {
+    let mut rig = Rig::new(SGW);
+    let inside = udp([10, 45, 0, 1], HOST, b"up").split_off(14);
+    let with = |kinds: &[u8]| {
+        let mut bytes = vec![0x34, 255, 0, 0, 0, 0, 0x10, 0, 0, 0, 0];
+        for kind in kinds {
+            bytes.extend([*kind, 1, *kind, 0]);
+        }
+        bytes.push(0);
+        bytes.extend(&inside);
+        let length = (bytes.len() - 8) as u16;
+        bytes[2..4].copy_from_slice(&length.to_be_bytes());
+        datagram(&bytes)
+    };
+    let passes = |rig: &mut Rig, kinds: &[u8]| {
+        rig.send(0, &[with(kinds)]);
+        let frames = rig.receive(1);
+        let (_, _, datagram) = open(frames.first()?);
+        let message = Message::new_checked(datagram.payload()).unwrap();
+        assert_eq!((message.teid(), message.payload()), (Teid(0x5000), &inside[..]));
+        Some(message.extensions().map(|one| one.kind.0).collect::<Vec<_>>())
+    };
+    assert_eq!(passes(&mut rig, &[0x3f]), Some(vec![0x3f]));
+    assert_eq!(passes(&mut rig, &[0x7f]), Some(vec![]));
+    assert_eq!(passes(&mut rig, &[0xbf]), Some(vec![0xbf]));
+    assert_eq!(passes(&mut rig, &[0x3f, 0x7f, 0x7e, 0xbf]), Some(vec![0x3f, 0xbf]));
+    assert_eq!(passes(&mut rig, &[0x7f, 0xff]), None);
+    assert_eq!(rig.drops("gtpu_extension_unknown"), 1);
+}
+
 /// Faults 17 to 19, and 25.
 #[test]
 fn fault_17_18_19_25_spoofing() {
@@ -365,14 +398,29 @@ fn fault_17_18_19_25_spoofing() {
     assert!(rig.receive(1).is_empty());
 }
 
-/// A user's packet on its last hop is not answered outside of its tunnel.
+/// A user's packet on its last hop is answered in its user's tunnel, and nowhere else.
 #[test]
-fn nothing_is_said_outside_of_the_tunnel() {
+fn a_user_is_told_in_its_tunnel() {
     let mut rig = Rig::new(UPF);
-    let inside = udp_to(NODE, [10, 45, 0, 1], HOST, 1, b"").split_off(14);
+    let inside = udp_to(NODE, [10, 45, 0, 1], HOST, 1, b"up").split_off(14);
     rig.send(0, &[datagram(&message(MessageType::G_PDU, 0x1000, Extensions::NONE, &inside))]);
     assert_eq!(rig.drops("ttl_exceeded"), 1);
-    assert!(rig.receive(0).is_empty() && rig.receive(1).is_empty());
+    assert!(rig.receive(1).is_empty());
+    let frames = rig.receive(0);
+    assert_eq!(frames.len(), 1);
+    let (from, to, datagram) = open(&frames[0]);
+    assert_eq!((from, to), (ACCESS.into(), STATION.into()));
+    let message = Message::new_checked(datagram.payload()).unwrap();
+    assert_eq!((message.message_type(), message.teid()), (MessageType::G_PDU, Teid(0x2000)));
+    let ip = ipv4::Packet::new_checked(message.payload()).unwrap();
+    ip.verify_checksum().unwrap();
+    assert_eq!((ip.source().octets(), ip.destination().octets()), (ACCESS, [10, 45, 0, 1]));
+    // Time to live exceeded in transit (RFC 792), about the packet as it was sent.
+    assert_eq!(ip.payload()[..2], [11, 0]);
+    assert_eq!(ip.payload()[8..28], inside[..20]);
+    let end = rig.node.stop();
+    let came = end.received() + end.emitted + end.originated + end.fragments;
+    assert_eq!(came, end.sent() + end.dropped() + end.local);
 }
 
 /// Over IPv6 nobody cuts: the sender learns what is left of the MTU inside the

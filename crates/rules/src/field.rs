@@ -19,6 +19,9 @@ pub enum Field {
     Dscp,
     /// VLAN identifier of the outermost tag, 0–4095 (IEEE 802.1Q).
     Vlan,
+    /// QoS flow identifier in the PDU session container of the tunnel that the packet came in,
+    /// 0–63 (TS 38.415 §5.5.3.3).
+    Qfi,
     /// The port at which the packet came in, as a number the value of its `PortIndex`.
     Port,
 }
@@ -33,7 +36,7 @@ pub(crate) enum FieldKind {
 
 impl Field {
     /// All fields, in the order of their discriminants.
-    pub const ALL: [Field; 8] = [
+    pub const ALL: [Field; 9] = [
         Field::Source,
         Field::Destination,
         Field::Protocol,
@@ -41,6 +44,7 @@ impl Field {
         Field::DestinationPort,
         Field::Dscp,
         Field::Vlan,
+        Field::Qfi,
         Field::Port,
     ];
 
@@ -54,6 +58,7 @@ impl Field {
             Field::DestinationPort => "destination-port",
             Field::Dscp => "dscp",
             Field::Vlan => "vlan",
+            Field::Qfi => "qfi",
             Field::Port => "port",
         }
     }
@@ -75,7 +80,7 @@ impl Field {
     pub(crate) fn maximum(self) -> u32 {
         match self {
             Field::Protocol => 255,
-            Field::Dscp => 63,
+            Field::Dscp | Field::Qfi => 63,
             Field::Vlan => 4095,
             _ => 65_535,
         }

@@ -15,7 +15,8 @@ use std::fmt;
 use std::ops::Range;
 
 pub use extension::{
-    Comprehension, Extension, ExtensionRepr, ExtensionType, Extensions, MAX_EXTENSION_HEADERS, Walk,
+    Comprehension, Extension, ExtensionRepr, ExtensionType, Extensions, MAX_EXTENSION_HEADERS,
+    Walk, discard_extensions,
 };
 pub use header::Repr;
 pub use information::{Element, Elements, elements};

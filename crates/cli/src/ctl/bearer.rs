@@ -15,6 +15,8 @@ use weft_node::bearer::{
     WrittenMatch,
 };
 use weft_node::show::{BearerView, ContextView};
+use weft_yaml::mistake::Mistakes;
+use weft_yaml::shape;
 
 use crate::failure::Failure;
 use crate::output;
@@ -51,8 +53,8 @@ pub struct Add {
     /// Number of the bearer
     #[arg(value_name = "ID", required_unless_present = "file")]
     id: Option<u64>,
-    /// Add the bearers of this file instead, one JSON object a line; `-` is
-    /// standard input
+    /// Add the bearers of this file instead: a list, if its name ends in .yaml or
+    /// .yml, or else one JSON object a line; `-` is standard input
     #[arg(long, conflicts_with = "id")]
     file: Option<PathBuf>,
     /// Users of the configuration that its user is like
@@ -177,6 +179,7 @@ pub fn run(what: What) -> Result<(), Failure> {
         What::Add(add) => {
             let target = add.target.clone();
             let commands = match &add.file {
+                Some(file) if is_yaml(file) => list(file)?,
                 Some(file) => lines(file)?.into_iter().map(WrittenCommand::Add).collect(),
                 None => vec![WrittenCommand::Add(bearer(*add))],
             };
@@ -247,6 +250,20 @@ fn send(target: &Target, commands: &[WrittenCommand]) -> Result<(), Failure> {
 
 fn written(command: &impl Serialize) -> Result<String, Failure> {
     Ok(serde_json::to_string(command).map_err(Failure::broken)? + "\n")
+}
+
+fn is_yaml(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+}
+
+/// The bearers of a YAML file, which is a list of them.
+fn list(file: &Path) -> Result<Vec<WrittenCommand>, Failure> {
+    let name = file.display().to_string();
+    let text = weft_yaml::load(file)?;
+    let mut source = weft_yaml::parse(&text, &name, "Bearers")?;
+    let bearers = shape::read::<Vec<WrittenBearer>>(&mut source)
+        .ok_or_else(|| Mistakes::of(&name, std::mem::take(&mut source.mistakes)))?;
+    Ok(bearers.into_iter().map(WrittenCommand::Add).collect())
 }
 
 /// The objects of a file, one a line.

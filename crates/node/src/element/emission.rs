@@ -39,6 +39,7 @@ impl Element {
                         left -= 1;
                     }
                 }
+                What::Answer(packet) => answer(packet, around),
                 What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
                 What::Keep => {}
             }
@@ -118,6 +119,7 @@ impl Element {
                         left -= 1;
                     }
                 }
+                What::Answer(packet) => answer(packet, around),
                 What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
             }
             join(group, parent, joining);
@@ -162,6 +164,14 @@ impl Element {
             self.order.insert(order, position as u8);
         }
         one(position)
+    }
+}
+
+/// Leaves an answer to be carried when this burst is done.
+fn answer(packet: Packet, around: &mut Surroundings<'_>) {
+    around.counters.emitted.add(1);
+    if !around.keeper.answer(packet) {
+        around.counters.dropped(DropReason::BurstFull, 1);
     }
 }
 

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::session::PduSession;
-use super::{OPTIONAL_HEADER_LENGTH, field, flag};
+use super::{MIN_HEADER_LENGTH, Message, OPTIONAL_HEADER_LENGTH, field, flag};
 use crate::Error;
+use crate::octets::put_u16;
 
 /// Extension headers of one message that are read at most.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
@@ -118,6 +119,52 @@ impl<'a> Iterator for Walk<'a> {
         *self = Self { kind: ExtensionType(*next), rest };
         Some(Extension { kind, content })
     }
+}
+
+/// Takes the extension headers that `unwanted` says out of a message, as an
+/// intermediate node must whose tunnels go on (TS 29.281 §5.2.1). What is in front
+/// of them moves back, so that what the message carries stays where it is. Returns
+/// where the message begins then.
+///
+/// # Errors
+/// Those of [`Message::new_checked`]; nothing has changed then.
+pub fn discard_extensions(
+    bytes: &mut [u8],
+    unwanted: impl Fn(ExtensionType) -> bool,
+) -> Result<usize, Error> {
+    let message = Message::new_checked(&*bytes)?;
+    let (end, length) = (message.header_length(), message.length());
+    let mut places = [(ExtensionType::NONE, 0, 0); MAX_EXTENSION_HEADERS];
+    let (mut count, mut at) = (0, OPTIONAL_HEADER_LENGTH);
+    for (place, extension) in places.iter_mut().zip(message.extensions()) {
+        let length = extension.content.len() + 2;
+        *place = (extension.kind, at, at + length);
+        (count, at) = (count + 1, at + length);
+    }
+    if places[..count].iter().all(|(kind, ..)| !unwanted(*kind)) {
+        return Ok(0);
+    }
+    // From the last to the first, each against the one behind it.
+    let (mut start, mut next) = (end, ExtensionType::NONE);
+    for &(kind, from, to) in places[..count].iter().rev().filter(|(kind, ..)| !unwanted(*kind)) {
+        start -= to - from;
+        bytes.copy_within(from..to, start);
+        bytes[start + (to - from) - 1] = next.0;
+        next = kind;
+    }
+    bytes[field::NEXT_TYPE] = next.0;
+    if next == ExtensionType::NONE {
+        bytes[field::FLAGS] &= !flag::EXTENSION;
+    }
+    // Without any of the flags the optional fields are not there (§5.1).
+    let front = match bytes[field::FLAGS] & flag::OPTIONAL {
+        0 => MIN_HEADER_LENGTH,
+        _ => OPTIONAL_HEADER_LENGTH,
+    };
+    start -= front;
+    put_u16(bytes, field::LENGTH, length - start as u16);
+    bytes.copy_within(..front, start);
+    Ok(start)
 }
 
 /// Where the header of a message with optional fields ends, extension headers

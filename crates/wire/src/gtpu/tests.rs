@@ -289,3 +289,44 @@ proptest! {
         prop_assert_eq!(Signal::parse(&Message::new_checked(&bytes[..]).unwrap()), Ok(signal));
     }
 }
+
+/// Whatever is taken out, the rest stays as it was.
+#[test]
+fn extension_headers_are_taken_out() {
+    let of = |kinds: &[u8], sequence: bool| {
+        let mut bytes = vec![0x34, 255, 0, 0, 0, 0, 0, 9, 0, 7, 0, 0];
+        bytes[0] |= if sequence { 2 } else { 0 };
+        for (nth, kind) in kinds.iter().enumerate() {
+            let before = bytes.len() - 1;
+            bytes[before] = *kind;
+            bytes.extend([1, *kind, nth as u8, 0]);
+        }
+        bytes.extend(b"packet");
+        let length = (bytes.len() - 8) as u16;
+        bytes[2..4].copy_from_slice(&length.to_be_bytes());
+        bytes
+    };
+    let cases: [(&[u8], &[u8]); 5] = [
+        (&[0x41], &[]),
+        (&[0x85, 0x41], &[0x85]),
+        (&[0x41, 0x85], &[0x85]),
+        (&[0x41, 0x85, 0x42, 0xc0, 0x41], &[0x85, 0xc0]),
+        (&[0x85, 0xc0], &[0x85, 0xc0]),
+    ];
+    for (before, after) in cases {
+        for sequence in [false, true] {
+            let mut bytes = of(before, sequence);
+            let unwanted = |kind: ExtensionType| kind.comprehension() == Comprehension::Discarded;
+            let start = discard_extensions(&mut bytes, unwanted).unwrap();
+            let message = Message::new_checked(&bytes[start..]).unwrap();
+            let kinds: Vec<_> = message.extensions().map(|one| one.kind.0).collect();
+            assert_eq!(kinds, after);
+            assert!(message.extensions().all(|one| one.content[0] == one.kind.0));
+            assert_eq!((message.payload(), message.teid()), (&b"packet"[..], Teid(9)));
+            assert_eq!(message.sequence(), sequence.then_some(7));
+            assert_eq!(usize::from(message.length()) + 8, bytes.len() - start);
+            let optional = sequence || !after.is_empty();
+            assert_eq!(message.header_length() - 4 * after.len(), if optional { 12 } else { 8 });
+        }
+    }
+}
