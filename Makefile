@@ -10,7 +10,7 @@ help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
 	@echo "make test         every check: format, lint, unit, property, golden, end-to-end"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
-	@echo "make fuzz         fuzz every parser for a minute each (FUZZ_SECONDS=60)"
+	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
 	@echo "make soak         ten minutes of mixed traffic: memory stays flat"
 	@echo "make fmt          format the source"
 

@@ -24,7 +24,7 @@ from scapy.packet import Raw
 TUNSETIFF = 0x400454CA
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 PORT = 2152
-ECHO_REQUEST, ECHO_RESPONSE, ERROR_INDICATION, G_PDU = 1, 2, 26, 255
+ECHO_REQUEST, ECHO_RESPONSE, ERROR_INDICATION, END_MARKER, G_PDU = 1, 2, 26, 254, 255
 STRAY = bytes(IP(src="10.45.0.99", dst="10.46.0.1") / UDP(sport=9, dport=9) / b"stray")
 
 
@@ -64,6 +64,8 @@ def take(wire: socket.socket, tun: int, own: int) -> None:
         tell("echo response", message.seq)
     elif message.gtp_type == ERROR_INDICATION:
         tell("error indication")
+    elif message.gtp_type == END_MARKER:
+        tell("end marker", hex(message.teid))
     else:
         tell("unexpected", message.summary(), hex(message.teid))
 
