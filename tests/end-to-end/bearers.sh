@@ -115,6 +115,7 @@ waits_and_goes() {
 # An Error Indication (TS 29.281 §7.3.1) about TEID 0x6000 at the base station.
 indicate_error() {
     local address
+    # shellcheck disable=SC2086 # four words
     address=$(printf '\\x%02x' ${ADDRESS_A4//./ })
     # shellcheck disable=SC2059 # octets
     in_ns a bash -c "printf '\x32\x1a\0\x10\0\0\0\0\0\0\0\0\x10\0\0\x60\0\x85\0\x04$address' \

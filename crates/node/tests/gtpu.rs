@@ -17,6 +17,7 @@ const UPF: &str = "
 apiVersion: weft/v1
 kind: Node
 metadata: {name: upf}
+memory: {packets: 4095}
 ports:
   access:
     device: 'ring:access'
@@ -52,6 +53,7 @@ const SGW: &str = "
 apiVersion: weft/v1
 kind: Node
 metadata: {name: sgw}
+memory: {packets: 4095}
 ports:
   access:
     device: 'ring:access'

@@ -14,6 +14,7 @@ const UPF: &str = "
 apiVersion: weft/v1
 kind: Node
 metadata: {name: upf}
+memory: {packets: 4095}
 ports:
   access:
     device: 'ring:access'
