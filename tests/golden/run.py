@@ -232,11 +232,11 @@ class Case:
         if not self.outputs:
             raise CaseError("command: no --out, so there is nothing to compare")
 
-    def replay(self, weft: Path, output: Path) -> None:
+    def replay(self, weft: Path, output: Path, node: str = "node.yaml") -> None:
         """Runs the program; captures and counters.json arrive in `output`."""
         arguments = [word.replace("{output}", str(output)) for word in self.arguments]
         counters = ["--counters", str(output / "counters.json")]
-        command = [str(weft), "replay", "node.yaml", *arguments, *counters]
+        command = [str(weft), "replay", node, *arguments, *counters]
         try:
             run = subprocess.run(
                 command, cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S
@@ -246,6 +246,16 @@ class Case:
         if run.returncode != 0:
             tail = "\n".join(f"  {line}" for line in run.stderr.splitlines()[-12:])
             raise CaseError(f"weft replay ended with {run.returncode}\n{tail}")
+
+    def fused(self, weft: Path, output: Path) -> list[str]:
+        """What differs where functions are fused instead of called."""
+        text = (self.folder / "node.yaml").read_text()
+        if "\ncomposition:" in text or "\nfunctions:" not in text:
+            return []
+        node = output / "node.yaml"
+        node.write_text(text.replace("\nmetadata:", "\ncomposition: fused\nmetadata:", 1))
+        self.replay(weft, output, str(node))
+        return [f"fused: {problem}" for problem in self.compare(output)]
 
     def compare(self, output: Path) -> list[str]:
         """What differs. Counters come first: they say more than the bytes do."""
@@ -329,6 +339,9 @@ def run_case(folder: Path, weft: Path, bless: bool) -> str:
         problems = [] if bless else case.compare(output)
         problems += unaccounted(read_json(output / "counters.json"))
         problems += case.check(output) + case.tshark(output)
+        if not bless:
+            with tempfile.TemporaryDirectory(prefix="weft-golden-fused-") as fused:
+                problems += case.fused(weft, Path(fused))
         if problems:
             raise CaseError("\n".join(problem.rstrip() for problem in problems))
         if bless:

@@ -10,9 +10,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrayvec::ArrayVec;
 use weft_dpdk::{Annotations, Batch, Packet, Pool};
+use weft_function::lower::{Builder, Lower, Program};
 use weft_function::{
     ConfigError, ContextError, Emit, Reason, Scope, Setup, TunnelEnds, UserPlaneFunction, Verdict,
 };
+use zerocopy::IntoBytes;
 
 use crate::instance::{Burst, Instance, KEEP_REFUSED, Outcome, PANIC, UNDECLARED};
 use crate::kind::{Kind, Settings};
@@ -22,11 +24,27 @@ use crate::slab::{Slab, SlotShift};
 /// Slabs smaller than this stay in the nearest cache by themselves.
 const PREFETCH_BYTES: usize = 16 << 10;
 
+/// How a function that can be fused is seen by machine code.
+pub(crate) struct Lowering<F: UserPlaneFunction> {
+    program: fn(&F) -> Option<Program>,
+    bytes: fn(&mut [F::Context]) -> &mut [u8],
+}
+
+impl<F: Lower> Lowering<F> {
+    pub(crate) fn new() -> Lowering<F> {
+        Lowering {
+            program: |function| function.lower(Builder::of::<F>()),
+            bytes: |contexts| contexts.as_mut_bytes(),
+        }
+    }
+}
+
 pub(crate) struct Called<F: UserPlaneFunction> {
     function: F,
     contexts: Slab<F::Context>,
     scope: Scope,
     kind: &'static Kind,
+    lowering: Option<Lowering<F>>,
 }
 
 impl<F: UserPlaneFunction> Called<F> {
@@ -35,9 +53,10 @@ impl<F: UserPlaneFunction> Called<F> {
         setup: &Setup<'_>,
         shift: SlotShift,
         kind: &'static Kind,
+        lowering: Option<Lowering<F>>,
     ) -> Called<F> {
         let scope = function.scope();
-        Called { function, contexts: Slab::new(setup.contexts, shift), scope, kind }
+        Called { function, contexts: Slab::new(setup.contexts, shift), scope, kind, lowering }
     }
 
     fn slot(&self, annotations: &Annotations) -> u32 {
@@ -254,6 +273,18 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
 
     fn show(&self, slot: u32) -> Vec<(&'static str, u64)> {
         self.contexts.get(slot).map(|context| self.function.show(context)).unwrap_or_default()
+    }
+
+    fn lower(&self) -> Option<Program> {
+        self.lowering.as_ref().and_then(|lowering| (lowering.program)(&self.function))
+    }
+
+    #[inline]
+    fn contexts(&mut self) -> &mut [u8] {
+        match &self.lowering {
+            Some(lowering) => (lowering.bytes)(self.contexts.all_mut()),
+            None => &mut [],
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

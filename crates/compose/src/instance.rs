@@ -4,6 +4,7 @@ use std::any::Any;
 
 use arrayvec::ArrayVec;
 use weft_dpdk::{Annotations, Batch, Pool};
+use weft_function::lower::Program;
 use weft_function::{ConfigError, ContextError, Emissions, Reason, Scope, TunnelEnds};
 
 use crate::kind::{Kind, Settings};
@@ -141,6 +142,18 @@ pub trait Instance: Send {
 
     /// What an operator sees of the context at `slot`.
     fn show(&self, slot: u32) -> Vec<(&'static str, u64)>;
+
+    /// What it does, in micro-operations. None for a function that cannot be
+    /// fused.
+    fn lower(&self) -> Option<Program> {
+        None
+    }
+
+    /// The bytes of its contexts, one after the other; those of a function that
+    /// cannot be fused are not shown.
+    fn contexts(&mut self) -> &mut [u8] {
+        &mut []
+    }
 
     /// For [`adopt`](Self::adopt).
     fn as_any(&mut self) -> &mut dyn Any;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use serde_path_to_error::Segment;
-use weft_function::{ConfigError, Reason, Setup, Tag, UserPlaneFunction};
+use weft_function::{ConfigError, Lower, Reason, Setup, Tag, UserPlaneFunction};
 
-use crate::call::Called;
+use crate::call::{Called, Lowering};
 use crate::instance::{Instance, REASONS};
 use crate::slab::SlotShift;
 
@@ -64,6 +64,23 @@ impl fmt::Debug for Kind {
 impl Kind {
     /// The kind of `F`.
     pub const fn of<F: UserPlaneFunction>() -> Kind {
+        Kind::made_by::<F>(|config, setup, shift| {
+            let function = F::new(read::<F::Config>(config)?, setup)?;
+            let kind = const { &Kind::of::<F>() };
+            Ok(Box::new(Called::new(function, setup, shift, kind, None)))
+        })
+    }
+
+    /// The kind of `F`, which can be fused with its neighbours.
+    pub const fn lowered<F: Lower>() -> Kind {
+        Kind::made_by::<F>(|config, setup, shift| {
+            let function = F::new(read::<F::Config>(config)?, setup)?;
+            let kind = const { &Kind::lowered::<F>() };
+            Ok(Box::new(Called::new(function, setup, shift, kind, Some(Lowering::new()))))
+        })
+    }
+
+    const fn made_by<F: UserPlaneFunction>(make: Make) -> Kind {
         Kind {
             name: F::NAME,
             summary: F::SUMMARY,
@@ -77,10 +94,7 @@ impl Kind {
                 let typed = Arc::new(read::<F::Settings>(value)?);
                 Ok(Settings { typed, written: Arc::new(value.clone()) })
             },
-            make: |config, setup, shift| {
-                let function = F::new(read::<F::Config>(config)?, setup)?;
-                Ok(Box::new(Called::new(function, setup, shift, const { &Kind::of::<F>() })))
-            },
+            make,
         }
     }
 

@@ -2,8 +2,10 @@
 //!
 //! The forwarding element sees functions through one interface, [`Instance`]:
 //! "visit these positions of the burst, and say what came of them". Behind it
-//! stands a composition method. The one here is *call*: a trusted Rust function
-//! in the worker's own thread, one indirect call per function and burst.
+//! stands a composition method: *call*, a trusted Rust function in the worker's
+//! own thread, one indirect call per function and burst. Small functions that say
+//! what they do in micro-operations can also be [fused](Fused): neighbours become
+//! one loop of machine code over the burst, which works on the same contexts.
 //!
 //! [`Kind`] is what is known of a function before there is an instance of it:
 //! its name, its schemas, its tags and drop reasons, and how to make one.
@@ -11,12 +13,16 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod fused;
 mod instance;
 mod kind;
 mod positions;
 mod slab;
 
+pub use fused::{Fused, FusedOutcome, FusedPart};
 pub use instance::{Burst, Instance, KEEP_REFUSED, Outcome, PANIC, REASONS, UNDECLARED};
 pub use kind::{Kind, Settings};
 pub use positions::Positions;
 pub use slab::{Slab, SlotShift};
+pub use weft_fused::MAX_FUNCTIONS as MAX_FUSED;
+pub use weft_fused::{CompileError, Listing};

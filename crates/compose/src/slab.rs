@@ -56,6 +56,11 @@ impl<C: Default> Slab<C> {
         self.contexts.get(self.shift.index(slot))
     }
 
+    /// All contexts.
+    pub fn all_mut(&mut self) -> &mut [C] {
+        &mut self.contexts
+    }
+
     /// Asks the processor for the context of `slot` ahead of use: for the cache
     /// lines of its first and its last byte.
     #[inline(always)]

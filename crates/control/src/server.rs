@@ -186,6 +186,7 @@ fn whole_api(state: State) -> Router {
         .route("/v1/snapshot", get(views::snapshot))
         .route("/v1/paths", get(views::paths))
         .route("/v1/peers", get(views::peers))
+        .route("/v1/fused", get(views::fused))
         .route("/v1/users", get(views::users))
         .route("/v1/users/{name}", get(views::user))
         .route("/v1/bearers", get(bearers::list).post(bearers::change))

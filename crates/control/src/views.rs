@@ -17,6 +17,11 @@ pub(crate) async fn snapshot(Shared(state): Shared<State>) -> Result<Json<Snapsh
     Ok(Json(state.ask(|agent| agent.snapshot()).await?))
 }
 
+/// What is fused: micro-operations and machine code.
+pub(crate) async fn fused(Shared(state): Shared<State>) -> Result<String, Failure> {
+    state.ask(|agent| agent.fused()).await
+}
+
 pub(crate) async fn paths(Shared(state): Shared<State>) -> Result<String, Failure> {
     state.ask(|agent| agent.paths()).await
 }

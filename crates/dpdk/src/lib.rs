@@ -32,6 +32,7 @@ mod driver;
 mod eal;
 mod error;
 mod interface;
+pub mod layout;
 mod log;
 mod packet;
 mod pool;

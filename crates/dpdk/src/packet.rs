@@ -11,7 +11,7 @@ pub const TAG_SLOTS: usize = 8;
 
 pub(crate) const ANNOTATION_BYTES: usize = size_of::<Annotations>();
 /// The private area lies right behind the buffer's header.
-const ANNOTATION_OFFSET: usize = size_of::<sys::rte_mbuf>();
+pub(crate) const ANNOTATION_OFFSET: usize = size_of::<sys::rte_mbuf>();
 const _: () = assert!(ANNOTATION_BYTES == 64 && ANNOTATION_OFFSET == 128);
 
 /// What Weft knows of a packet beyond its bytes: one cache line in the private

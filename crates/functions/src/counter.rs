@@ -5,12 +5,14 @@ use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use weft_function::lower::{Builder, ContextField, Program};
 use weft_function::{
-    ConfigError, ContextError, Emit, Fields, Headers, NoSettings, Packet, Setup, UserPlaneFunction,
-    Verdict,
+    ConfigError, ContextError, Emit, Fields, Headers, Lower, NoSettings, Packet, Setup,
+    UserPlaneFunction, Verdict, context_field,
 };
 use weft_wire::checksum::{self, Change};
 use weft_wire::{Protocol, tcp, udp};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// What the counter does beside counting.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -35,7 +37,8 @@ pub struct Payload {
 }
 
 /// What was counted for one user.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Context {
     /// Packets.
     pub packets: u64,
@@ -105,6 +108,25 @@ impl UserPlaneFunction for Counter {
             ("bytes", context.bytes),
             ("unwritten", context.unwritten),
         ]
+    }
+}
+
+const PACKETS: ContextField = context_field!(Context, packets: u64);
+const BYTES: ContextField = context_field!(Context, bytes: u64);
+
+impl Lower for Counter {
+    const FIELDS: &'static [ContextField] = &[PACKETS, BYTES];
+
+    fn lower(&self, mut program: Builder) -> Option<Program> {
+        if self.payload.is_some() {
+            // The payload may begin anywhere.
+            return None;
+        }
+        let one = program.constant(1);
+        program.add_context(PACKETS, one);
+        let bytes = program.ip_length();
+        program.add_context(BYTES, bytes);
+        Some(program.finish())
     }
 }
 

@@ -1,6 +1,8 @@
 //! `filter`: ordered rules that allow or deny packets by addresses, protocol
 //! and ports.
 
+mod lowered;
+
 use std::net::IpAddr;
 
 use schemars::JsonSchema;

@@ -3,8 +3,9 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use weft_function::lower::{Base, Builder, Program};
 use weft_function::{
-    ConfigError, ContextError, Emit, NoSettings, Packet, Setup, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Lower, NoSettings, Packet, Setup, UserPlaneFunction, Verdict,
 };
 use weft_wire::MacAddress;
 
@@ -90,6 +91,39 @@ impl UserPlaneFunction for Forward {
 
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<(), ContextError> {
         nothing(version, bytes)
+    }
+}
+
+impl Lower for Forward {
+    fn lower(&self, mut program: Builder) -> Option<Program> {
+        let short = program.label();
+        program.require(Base::Frame, 12, short);
+        match self.0 {
+            Change::Swap => {
+                // Octets 0 to 7 and 8 to 11.
+                let (first, last) =
+                    (program.load(Base::Frame, 0, 8), program.load(Base::Frame, 8, 4));
+                let begun = program.shift_left(first, 48);
+                let middle = program.shift_left(last, 16);
+                let end = program.shift_right(first, 48);
+                let source = program.or(begun, middle);
+                let new_first = program.or(source, end);
+                let new_last = program.shift_right(first, 16);
+                program.store(Base::Frame, 0, 8, new_first);
+                program.store(Base::Frame, 8, 4, new_last);
+            }
+            Change::Set { source, destination } => {
+                for (address, offset) in [(destination, 0), (source, 6)] {
+                    let Some(MacAddress([a, b, c, d, e, f])) = address else { continue };
+                    let high = program.constant(u32::from_be_bytes([a, b, c, d]).into());
+                    let low = program.constant(u16::from_be_bytes([e, f]).into());
+                    program.store(Base::Frame, offset, 4, high);
+                    program.store(Base::Frame, offset + 4, 2, low);
+                }
+            }
+        }
+        program.place(short);
+        Some(program.finish())
     }
 }
 

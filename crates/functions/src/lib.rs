@@ -10,6 +10,8 @@
 
 use weft_compose::Kind;
 
+#[cfg(test)]
+mod composition;
 mod iphc;
 pub mod prefix;
 #[cfg(test)]
@@ -18,28 +20,37 @@ pub mod text;
 pub mod tunnel;
 
 /// Declares the module of each function and lists its kind, so that a function
-/// is one line.
+/// is one line. `: Lower` behind it says that it can be fused.
 macro_rules! registry {
-    ($($module:ident::$function:ident),* $(,)?) => {
+    ($($module:ident::$function:ident $(: $lower:ident)?),* $(,)?) => {
         $(pub mod $module;)*
 
         /// All functions, by name.
-        pub const KINDS: &[Kind] = &[$(Kind::of::<$module::$function>()),*];
+        pub const KINDS: &[Kind] = &[$(kind_of!($module::$function $(: $lower)?)),*];
+    };
+}
+
+macro_rules! kind_of {
+    ($module:ident::$function:ident) => {
+        Kind::of::<$module::$function>()
+    };
+    ($module:ident::$function:ident : Lower) => {
+        Kind::lowered::<$module::$function>()
     };
 }
 
 registry! {
-    counter::Counter,
-    filter::Filter,
-    forward::Forward,
+    counter::Counter: Lower,
+    filter::Filter: Lower,
+    forward::Forward: Lower,
     gtpu_decapsulate::GtpuDecapsulate,
     gtpu_encapsulate::GtpuEncapsulate,
     gtpu_relay::GtpuRelay,
     ip_header_compressor::IpHeaderCompressor,
     ip_header_decompressor::IpHeaderDecompressor,
-    marker::Marker,
-    pass::Pass,
-    rewrite_address::RewriteAddress,
+    marker::Marker: Lower,
+    pass::Pass: Lower,
+    rewrite_address::RewriteAddress: Lower,
     router_advertisement::RouterAdvertisement,
     synthetic::Synthetic,
 }

@@ -2,6 +2,7 @@
 //! (RFC 2697, RFC 2698; Pinczel et al. §IV.A b), for each bearer or user or for
 //! groups of users together (Pinczel et al. §II.A).
 
+mod lowered;
 pub mod meter;
 
 use schemars::JsonSchema;
@@ -11,6 +12,8 @@ use weft_function::{
     ByteSize, Colour, ConfigError, ContextError, Emit, Fields, Headers, Packet, Rate, Reason,
     Scope, Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
 };
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use meter::{Buckets, Meter, SingleRate, TwoRate};
 
@@ -59,15 +62,83 @@ pub struct Settings {
 }
 
 /// The state of one meter: one cache line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(align(64))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(64))]
 pub struct Context {
     /// Its own meter, in place of the configured one.
-    meter: Option<Meter>,
+    own: Own,
     buckets: Buckets,
 }
 
 const _: () = assert!(size_of::<Context>() == 64);
+
+/// A meter, or none, as plain numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Own {
+    /// [`Own::NONE`], [`Own::SINGLE_RATE`] or [`Own::TWO_RATE`].
+    kind: u64,
+    /// Bits per second.
+    committed_rate: u64,
+    /// Bytes.
+    committed_burst: u64,
+    /// The peak rate, of two rates.
+    other_rate: u64,
+    /// The excess burst of a single rate, the peak burst of two.
+    other_burst: u64,
+}
+
+impl Own {
+    const NONE: u64 = 0;
+    const SINGLE_RATE: u64 = 1;
+    const TWO_RATE: u64 = 2;
+}
+
+impl From<Option<Meter>> for Own {
+    fn from(meter: Option<Meter>) -> Own {
+        match meter {
+            None => Own::default(),
+            Some(Meter::SingleRate(meter)) => Own {
+                kind: Own::SINGLE_RATE,
+                committed_rate: meter.committed_rate.0,
+                committed_burst: meter.committed_burst.0,
+                other_rate: 0,
+                other_burst: meter.excess_burst.0,
+            },
+            Some(Meter::TwoRate(meter)) => Own {
+                kind: Own::TWO_RATE,
+                committed_rate: meter.committed_rate.0,
+                committed_burst: meter.committed_burst.0,
+                other_rate: meter.peak_rate.0,
+                other_burst: meter.peak_burst.0,
+            },
+        }
+    }
+}
+
+impl Context {
+    /// Its own meter, if it has one.
+    #[inline(always)]
+    fn meter(&self) -> Option<Meter> {
+        let own = &self.own;
+        let (committed_rate, committed_burst) =
+            (Rate(own.committed_rate), ByteSize(own.committed_burst));
+        match own.kind {
+            Own::SINGLE_RATE => Some(Meter::SingleRate(SingleRate {
+                committed_rate,
+                committed_burst,
+                excess_burst: ByteSize(own.other_burst),
+            })),
+            Own::TWO_RATE => Some(Meter::TwoRate(TwoRate {
+                committed_rate,
+                committed_burst,
+                peak_rate: Rate(own.other_rate),
+                peak_burst: ByteSize(own.other_burst),
+            })),
+            _ => None,
+        }
+    }
+}
 
 /// Tags packets with a colour.
 #[derive(Debug)]
@@ -110,7 +181,7 @@ impl UserPlaneFunction for Marker {
         context: &mut Context,
         emit: &mut Emit<'_>,
     ) -> Verdict {
-        let Some(meter) = context.meter.as_ref().or(self.meter.as_ref()) else {
+        let Some(meter) = context.meter().or(self.meter) else {
             return Verdict::Forward;
         };
         let before = match self.colour_aware {
@@ -132,15 +203,15 @@ impl UserPlaneFunction for Marker {
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, _: u32) {
         // What was used up stays used up, unless the buckets mean something else.
-        let previous = context.meter.as_ref().or(self.meter.as_ref());
+        let previous = context.meter().or(self.meter);
         if previous.is_some_and(|meter| !meter.is_like(&settings.meter)) {
             context.buckets = Buckets::default();
         }
-        context.meter = Some(settings.meter);
+        context.own = Some(settings.meter).into();
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
-        export_meter(context.meter.as_ref(), out);
+        export_meter(context.meter().as_ref(), out);
         let Buckets { committed, other, filled_at } = context.buckets;
         for field in [committed, other, filled_at] {
             out.extend_from_slice(&field.to_le_bytes());
@@ -156,18 +227,18 @@ impl UserPlaneFunction for Marker {
         let buckets =
             Buckets { committed: fields.u64()?, other: fields.u64()?, filled_at: fields.u64()? };
         fields.end()?;
-        Ok(Context { meter, buckets })
+        Ok(Context { own: meter.into(), buckets })
     }
 
     fn rebase(&self, context: &mut Context, then: u64, now: u64) {
-        if let Some(meter) = context.meter.as_ref().or(self.meter.as_ref()) {
+        if let Some(meter) = context.meter().or(self.meter) {
             meter.fill(&mut context.buckets, then);
         }
         context.buckets.filled_at = now;
     }
 
     fn show(&self, context: &Context) -> Vec<(&'static str, u64)> {
-        let Some(meter) = context.meter.as_ref().or(self.meter.as_ref()) else {
+        let Some(meter) = context.meter().or(self.meter) else {
             return Vec::new();
         };
         let [committed, other] = meter.held(&context.buckets);

@@ -2,8 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use weft_function::lower::{Builder, Program};
 use weft_function::{
-    ConfigError, ContextError, Emit, Fields, NoSettings, Packet, Setup, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Fields, Lower, NoSettings, Packet, Setup, UserPlaneFunction,
+    Verdict,
 };
 
 /// There is nothing to configure.
@@ -37,6 +39,12 @@ impl UserPlaneFunction for Pass {
 
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<(), ContextError> {
         nothing(version, bytes)
+    }
+}
+
+impl Lower for Pass {
+    fn lower(&self, program: Builder) -> Option<Program> {
+        Some(program.finish())
     }
 }
 

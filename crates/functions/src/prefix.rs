@@ -130,8 +130,8 @@ impl Address for u128 {}
 /// mask. The default is all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masked<B> {
-    bits: B,
-    mask: B,
+    pub(crate) bits: B,
+    pub(crate) mask: B,
 }
 
 impl<B: Address> Masked<B> {

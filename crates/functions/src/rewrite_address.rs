@@ -5,6 +5,7 @@
 //! back is taken: what was done to the source is undone at the destination, and
 //! the other way round.
 
+mod lowered;
 mod substitute;
 
 use schemars::JsonSchema;

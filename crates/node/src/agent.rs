@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::command::{Command, Configure, Report};
 use crate::config::{Blueprint, FunctionPlan};
 use crate::counters::{FunctionCounters, WorkerCounters};
+use crate::fuse::{Compiled, FusedPlan};
 use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
 use crate::signalling::Signalling;
@@ -109,6 +110,9 @@ pub struct Agent {
     pub(crate) bearers: Bearers,
     /// Checks settings that commands give.
     pub(crate) trials: Trials,
+    /// What is fused, and the machine code in use.
+    pub(crate) fused: Option<Arc<FusedPlan>>,
+    pub(crate) compiled: Compiled,
     /// Whoever listens to what bearers tell.
     pub(crate) listeners: Vec<SyncSender<Event>>,
     pub(crate) room: Room,

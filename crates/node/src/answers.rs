@@ -239,6 +239,14 @@ impl Agent {
         paths(&self.blueprint)
     }
 
+    /// What is fused, with micro-operations and machine code, as text.
+    pub fn fused(&self) -> String {
+        match &self.fused {
+            Some(fused) => fused.text(&self.blueprint),
+            None => "no functions are fused\n".to_owned(),
+        }
+    }
+
     /// Watches packets at all workers.
     pub fn watch(&mut self, watch: &Watch) -> Watching {
         let (out, sightings) = sync_channel(SIGHTINGS);

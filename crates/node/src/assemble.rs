@@ -22,6 +22,7 @@ use crate::counters::WorkerCounters;
 use crate::departure::{Departure, Peer, Relay};
 use crate::egress::{Outlet, Routed, Way};
 use crate::element::{Element, Forwarding, Plan};
+use crate::fuse::{self, Compiled};
 use crate::idle::{Bounds, Idle};
 use crate::keeper::Keeper;
 use crate::local::{Own, broadcast_of};
@@ -119,13 +120,23 @@ pub fn assemble(
     let functions = function_entries(&blueprint);
     let program = plan::compile(&blueprint, &classes.tags)?;
     let rules = Arc::new(blueprint.rules.clone());
+    let trials = plan::Trials::of(&blueprint)
+        .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
+    let mut compiled = Compiled::default();
+    let fused = fuse::fuse(&program, &trials.lowered(&blueprint), shift, &mut compiled);
     let (mut workers, mut links) = (Vec::new(), Vec::new());
     for (number, changes) in changes.into_iter().enumerate() {
         let shared =
             Shared { blueprint: &blueprint, ports: &ports, pool: &pool, clock: &clock, room };
         let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
         let replacement = Replacement {
-            plan: Box::new(plan::plan(&blueprint, &rules, &program, classes.tags.len())),
+            plan: Box::new(plan::plan(
+                &blueprint,
+                &rules,
+                &program,
+                classes.tags.len(),
+                fused.as_ref(),
+            )),
             parts: parts(&blueprint, &functions, number, room, shift)?,
             tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
@@ -144,8 +155,6 @@ pub fn assemble(
         .collect();
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
-    let trials = plan::Trials::of(&blueprint)
-        .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
     let paths = Paths::new(blueprint.gtpu.echo);
     let mut agent = Agent {
         blueprint,
@@ -154,6 +163,8 @@ pub fn assemble(
         users,
         bearers: Bearers::new(taken),
         trials,
+        fused,
+        compiled,
         listeners: Vec::new(),
         room,
         keys,
@@ -339,7 +350,7 @@ impl Shared<'_> {
         let rules = Arc::new(self.blueprint.rules.clone());
         let program = Program { states: Vec::new(), entries: Vec::new(), chain_slot: None };
         let forwarding = Forwarding::Compiled { program, classes: 0 };
-        Plan { rules, forwarding, functions: Vec::new() }
+        Plan { rules, forwarding, functions: Vec::new(), fused: None }
     }
 
     /// The receive queues that a worker polls.

@@ -14,6 +14,7 @@ use crate::assemble::{BuildError, Keys};
 use crate::bearer::BearerId;
 use crate::command::{Command, Part, Replacement, UserChange};
 use crate::config::{Blueprint, FunctionPlan, PortPlan};
+use crate::fuse::{self, FusedPlan};
 use crate::plan::{self, Trials};
 use crate::users::Changes;
 
@@ -69,10 +70,19 @@ impl Agent {
         let program = plan::compile(&new, &classes.tags).map_err(BuildError::from)?;
         let rules = Arc::new(new.rules.clone());
         let functions = self.function_entries(&new);
+        let trials = Trials::of(&new)
+            .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
+        let fused = self.fuse(&new, &program, &trials);
         let mut replacements = Vec::new();
         for worker in 0..self.links.len() {
             replacements.push(Replacement {
-                plan: Box::new(plan::plan(&new, &rules, &program, classes.tags.len())),
+                plan: Box::new(plan::plan(
+                    &new,
+                    &rules,
+                    &program,
+                    classes.tags.len(),
+                    fused.as_ref(),
+                )),
                 parts: self.parts(&new, &functions, worker)?,
                 tags: plan::tags(&new, &classes.tags),
                 profiles: profiles.clone(),
@@ -80,8 +90,6 @@ impl Agent {
         }
         let old_functions: Vec<_> =
             self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
-        let trials = Trials::of(&new)
-            .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
         let users_before = self.users.count();
         let mut users = self.users.clone();
         let changes = users
@@ -91,7 +99,7 @@ impl Agent {
         // From here on nothing fails.
         let paths = self.paths_in_use();
         self.resume_stopped();
-        (self.users, self.trials) = (users, trials);
+        (self.users, self.trials, self.fused) = (users, trials, fused);
         self.bearers.renumber(|old| {
             let name = old_functions.get(usize::from(old))?;
             let number = new.functions.iter().position(|function| function.name == *name);
@@ -113,6 +121,17 @@ impl Agent {
         self.signalling.paths.set_echo(self.blueprint.gtpu.echo);
         self.note_tunnels(paths);
         Ok(changed)
+    }
+
+    /// Machine code is made here, in the agent's thread; workers get it with
+    /// their plan, and what is no longer used comes back with the plan before.
+    fn fuse(
+        &mut self,
+        new: &Blueprint,
+        program: &weft_rules::Program,
+        trials: &Trials,
+    ) -> Option<Arc<FusedPlan>> {
+        fuse::fuse(program, &trials.lowered(new), self.shift, &mut self.compiled)
     }
 
     fn check_fixed(&self, new: &Blueprint) -> Result<(), Refused> {

@@ -9,11 +9,12 @@
 //! back in their place when the burst leaves.
 
 mod emission;
+mod fused;
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weft_compose::{Burst, Instance, Outcome, Positions};
+use weft_compose::{Burst, FusedOutcome, Instance, Outcome, Positions};
 use weft_dpdk::Batch;
 use weft_function::TagSlot;
 use weft_rules::{
@@ -25,6 +26,7 @@ use crate::classify::Entry;
 use crate::command::Part;
 use crate::counters::{DropReason, FunctionCounters, Stopwatch, WorkerCounters};
 use crate::facts::PacketFacts;
+use crate::fuse::FusedPlan;
 use crate::keeper::Keeper;
 use crate::tap::{Point, Taps};
 
@@ -65,6 +67,8 @@ pub struct Plan {
     pub forwarding: Forwarding,
     /// The functions, by [`FunctionIndex`].
     pub functions: Vec<Function>,
+    /// What is fused of them.
+    pub fused: Option<Arc<FusedPlan>>,
 }
 
 /// What surrounds a walk: who counts, keeps, times and watches.
@@ -103,6 +107,7 @@ pub struct Element {
     /// The order in which packets leave; empty when it is that of positions.
     order: ArrayVec<u8, { Batch::CAPACITY }>,
     outcome: Outcome,
+    fused: FusedOutcome,
     /// Lengths of the packets as they entered the element, and their sum.
     lengths: [u16; Batch::CAPACITY],
     total: u64,
@@ -119,6 +124,7 @@ impl Element {
             ports_used: ArrayVec::new(),
             order: ArrayVec::new(),
             outcome: Outcome::default(),
+            fused: FusedOutcome::default(),
             lengths: [0; Batch::CAPACITY],
             total: 0,
             way: Way::Interpreted,
@@ -260,6 +266,10 @@ impl Element {
                 group.push((other, positions));
                 selected = selected.or(positions);
             }
+            if let Some(region) = self.region_at(function, around) {
+                self.visit_region(burst, region, group, around);
+                continue;
+            }
             self.visit(burst, function, selected, around);
             if !self.outcome.emissions.is_empty() {
                 self.emit(burst, function, &mut group, around);
@@ -280,6 +290,15 @@ impl Element {
             // Without states, a packet's place is all there is.
             _ => state as u16,
         }
+    }
+
+    /// The functions that are fused from this one on. Packets that somebody
+    /// watches are shown between functions, so they are called.
+    #[inline]
+    fn region_at(&self, function: u16, around: &Surroundings<'_>) -> Option<u16> {
+        let fused = self.plan.fused.as_ref()?;
+        let is_usual = self.way == Way::Compiled && around.taps.is_none();
+        fused.heads[usize::from(function)].filter(|_| is_usual)
     }
 
     #[inline]

@@ -28,6 +28,7 @@ mod egress;
 mod element;
 mod facts;
 mod fragment;
+mod fuse;
 mod gtpu;
 mod hold;
 mod icmp;

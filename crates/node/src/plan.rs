@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use weft_compose::{Instance, SlotShift};
+use weft_compose::{FusedPart, Instance, SlotShift};
 use weft_dpdk::{TAG_SLOTS, tsc};
 use weft_function::{ConfigError, Setup, TagSlot};
 use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};
 
-use crate::config::{self, Blueprint, FunctionPlan, PortPlan};
+use crate::config::{self, Blueprint, Composition, FunctionPlan, PortPlan};
 use crate::element::{Forwarding, Plan};
+use crate::fuse::FusedPlan;
 
 /// Hops that the cache of the lookup baseline holds.
 const CACHED_HOPS: usize = 1 << 16;
@@ -108,6 +109,7 @@ pub fn plan(
     rules: &Arc<RuleSet>,
     program: &Program,
     classes: usize,
+    fused: Option<&Arc<FusedPlan>>,
 ) -> Plan {
     let forwarding = match blueprint.forwarding {
         config::Forwarding::Compiled => Forwarding::Compiled { program: program.clone(), classes },
@@ -116,7 +118,7 @@ pub fn plan(
         }
     };
     let functions = Vec::with_capacity(blueprint.functions.len());
-    Plan { rules: rules.clone(), forwarding, functions }
+    Plan { rules: rules.clone(), forwarding, functions, fused: fused.cloned() }
 }
 
 /// Functions made on trial: they check settings and never meet a packet.
@@ -134,6 +136,18 @@ impl Trials {
             Ok((function.name.clone(), instance))
         };
         blueprint.functions.iter().map(trial).collect::<Result<_, _>>().map(Trials)
+    }
+
+    /// What is to be fused, by the number of the function.
+    pub fn lowered(&self, blueprint: &Blueprint) -> Vec<Option<FusedPart>> {
+        let part = |(plan, (_, instance)): (&FunctionPlan, &(String, Box<dyn Instance>))| {
+            let program = match plan.composition {
+                Composition::Fused => instance.lower()?,
+                Composition::Call => return None,
+            };
+            Some(FusedPart { program, scope: instance.scope(), sets: None })
+        };
+        blueprint.functions.iter().zip(&self.0).map(part).collect()
     }
 
     /// The number of the function instance of that name.

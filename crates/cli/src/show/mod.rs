@@ -33,6 +33,8 @@ enum What {
     Users(users::Arguments),
     /// The ways of packets through the rules
     Paths,
+    /// Functions that are fused: their micro-operations and machine code
+    Fused,
     /// What was dropped, by reason
     Drops,
     /// Ports, their links and counters
@@ -63,6 +65,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             if json { as_json(&paths) } else { output::print(&paths) }
         }
         What::Peers => peers::run(&client, json),
+        What::Fused => {
+            let fused = client.text("/v1/fused")?;
+            if json { as_json(&fused) } else { output::print(&fused) }
+        }
         What::Events => events(&client),
         What::Users(arguments) => users::run(&arguments, &client, json),
     }

@@ -12,9 +12,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::{ByteSize, Colour, ConfigError, Rate};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Tokens of one byte: 8 bits, 10⁹ nanoseconds in a second.
-const BYTE: u64 = 8_000_000_000;
+pub(super) const BYTE: u64 = 8_000_000_000;
 /// Largest burst: what it costs fits in 64 bits.
 const MAX_BURST: ByteSize = ByteSize(2 << 30);
 const MIN_RATE: Rate = Rate(1_000);
@@ -64,7 +65,8 @@ pub struct TwoRate {
 
 /// What two token buckets lack, in tokens. The first is C; the second is E of a
 /// single rate, P of two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Buckets {
     /// What C lacks.
     pub committed: u64,

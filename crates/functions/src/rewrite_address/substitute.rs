@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::{ConfigError, ContextError, Fields};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The addresses of one user, or of the first of several: the nth user's are
 /// higher by n, counted from 0. They go before the configured translations, for
@@ -67,8 +68,8 @@ impl Settings {
             }
         };
         Context {
-            source: own(self.source, self.original_source),
-            destination: own(self.destination, self.original_destination),
+            source: own(self.source, self.original_source).into(),
+            destination: own(self.destination, self.original_destination).into(),
         }
     }
 }
@@ -94,11 +95,28 @@ pub(super) struct Substitute<A> {
     pub original: Option<A>,
 }
 
-/// What is set for one user: 68 bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What is set for one user: 80 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Context {
-    source: Option<Own>,
-    destination: Option<Own>,
+    pub(super) source: Stored,
+    pub(super) destination: Stored,
+}
+
+/// An address and what it stands for, or nothing, as plain numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Stored {
+    /// 0 for nothing, [`Stored::V4`] or [`Stored::V6`].
+    pub family: u32,
+    /// Whether there is an `original`: 0 or 1.
+    pub has_original: u32,
+    /// An IPv4 address, or the first of four words of an IPv6 address.
+    pub address: u32,
+    address_rest: [u32; 3],
+    /// In the same way.
+    pub original: u32,
+    original_rest: [u32; 3],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,57 +125,96 @@ enum Own {
     V6(Substitute<Ipv6Addr>),
 }
 
-impl Own {
+impl Stored {
+    pub const V4: u32 = 4;
+    pub const V6: u32 = 6;
+
     #[inline]
-    fn v4(self) -> Option<Substitute<u32>> {
-        let Own::V4(Substitute { address, original }) = self else { return None };
-        Some(Substitute { address: address.to_bits(), original: original.map(Ipv4Addr::to_bits) })
+    fn v4(&self) -> Option<Substitute<u32>> {
+        let original = (self.has_original != 0).then_some(self.original);
+        (self.family == Stored::V4).then_some(Substitute { address: self.address, original })
     }
 
     #[inline]
-    fn v6(self) -> Option<Substitute<u128>> {
-        let Own::V6(Substitute { address, original }) = self else { return None };
-        Some(Substitute { address: address.to_bits(), original: original.map(Ipv6Addr::to_bits) })
+    fn v6(&self) -> Option<Substitute<u128>> {
+        let original = (self.has_original != 0).then(|| joined(self.original, self.original_rest));
+        let address = || joined(self.address, self.address_rest);
+        (self.family == Stored::V6).then(|| Substitute { address: address(), original })
     }
+}
+
+impl From<Option<Own>> for Stored {
+    fn from(own: Option<Own>) -> Stored {
+        match own {
+            None => Stored::default(),
+            Some(Own::V4(Substitute { address, original })) => Stored {
+                family: Stored::V4,
+                has_original: original.is_some().into(),
+                address: address.to_bits(),
+                original: original.map(Ipv4Addr::to_bits).unwrap_or_default(),
+                ..Stored::default()
+            },
+            Some(Own::V6(Substitute { address, original })) => {
+                let [first, address_rest @ ..] = words(address.to_bits());
+                let bits = original.map(Ipv6Addr::to_bits).unwrap_or_default();
+                let [original_first, original_rest @ ..] = words(bits);
+                Stored {
+                    family: Stored::V6,
+                    has_original: original.is_some().into(),
+                    address: first,
+                    address_rest,
+                    original: original_first,
+                    original_rest,
+                }
+            }
+        }
+    }
+}
+
+fn words(bits: u128) -> [u32; 4] {
+    [96, 64, 32, 0].map(|shift| (bits >> shift) as u32)
+}
+
+#[inline]
+fn joined(first: u32, rest: [u32; 3]) -> u128 {
+    rest.iter().fold(first.into(), |bits, word| bits << 32 | u128::from(*word))
 }
 
 impl Context {
     #[inline]
     pub(super) fn source_v4(&self) -> Option<Substitute<u32>> {
-        self.source.and_then(Own::v4)
+        self.source.v4()
     }
 
     #[inline]
     pub(super) fn source_v6(&self) -> Option<Substitute<u128>> {
-        self.source.and_then(Own::v6)
+        self.source.v6()
     }
 
     #[inline]
     pub(super) fn destination_v4(&self) -> Option<Substitute<u32>> {
-        self.destination.and_then(Own::v4)
+        self.destination.v4()
     }
 
     #[inline]
     pub(super) fn destination_v6(&self) -> Option<Substitute<u128>> {
-        self.destination.and_then(Own::v6)
+        self.destination.v6()
     }
 
     pub(super) fn export(&self, out: &mut Vec<u8>) {
-        for side in [self.source, self.destination] {
-            match side {
-                None => out.push(0),
-                Some(Own::V4(Substitute { address, original })) => {
-                    write(4, address.octets(), original.map(|address| address.octets()), out);
-                }
-                Some(Own::V6(Substitute { address, original })) => {
-                    write(6, address.octets(), original.map(|address| address.octets()), out);
-                }
+        for side in [&self.source, &self.destination] {
+            if let Some(Substitute { address, original }) = side.v4() {
+                write(4, address.to_be_bytes(), original.map(u32::to_be_bytes), out);
+            } else if let Some(Substitute { address, original }) = side.v6() {
+                write(6, address.to_be_bytes(), original.map(u128::to_be_bytes), out);
+            } else {
+                out.push(0);
             }
         }
     }
 
     pub(super) fn import(fields: &mut Fields<'_>) -> Result<Context, ContextError> {
-        Ok(Context { source: own(fields)?, destination: own(fields)? })
+        Ok(Context { source: own(fields)?.into(), destination: own(fields)?.into() })
     }
 }
 

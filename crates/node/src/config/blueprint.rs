@@ -130,6 +130,27 @@ pub enum Forwarding {
     Lookup,
 }
 
+/// How a function is run.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Composition {
+    /// In the worker's thread, one call for a burst.
+    #[default]
+    Call,
+    /// As one loop of machine code with its neighbours that are fused as well.
+    Fused,
+}
+
 /// How the user of a packet is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -194,6 +215,8 @@ pub struct FunctionPlan {
     pub kind: Kind,
     /// Its configuration; an instance was made of it on trial.
     pub config: Value,
+    /// How it is run; one that is fused can be.
+    pub composition: Composition,
 }
 
 /// One group of users.

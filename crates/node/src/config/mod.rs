@@ -25,8 +25,8 @@ use weft_compose::Kind;
 use weft_yaml::{locate, mistake, shape, values, wording};
 
 pub use blueprint::{
-    BearerPlan, Blueprint, Classification, Echo, Forwarding, FunctionPlan, GroupPlan, Gtpu, Limits,
-    Memory, OnErrorIndication, Polling, PortPlan, UserKey, UserPlan, Workers,
+    BearerPlan, Blueprint, Classification, Composition, Echo, Forwarding, FunctionPlan, GroupPlan,
+    Gtpu, Limits, Memory, OnErrorIndication, Polling, PortPlan, UserKey, UserPlan, Workers,
 };
 pub use mistake::{Mistake, Mistakes};
 pub use schema::schema;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use weft_dpdk::PortOptions;
 
-use super::blueprint::{Classification, Forwarding, OnErrorIndication, Polling};
+use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndication, Polling};
 use super::values::{Entries, Ip, Ipv4, Ipv6, Mac, NameOrNumber, Subnet};
 
 /// The name of the network instance of ports and users that name none.
@@ -36,6 +36,10 @@ pub struct NodeFile {
     /// rules, or by a rule lookup for each hop.
     #[serde(default)]
     pub forwarding: Forwarding,
+    /// How functions are run that do not say it: `call` calls each of them, `fused`
+    /// makes one loop of machine code of neighbours that can be fused.
+    #[serde(default)]
+    pub composition: Composition,
     /// How the user of a packet is found: by tables, or by a scan over all keys.
     #[serde(default)]
     pub classification: Classification,
@@ -231,6 +235,9 @@ pub struct Function {
     /// Its configuration.
     #[serde(default)]
     pub config: Value,
+    /// How it is run; as the node says by default.
+    #[serde(default)]
+    pub composition: Option<Composition>,
 }
 
 /// Settings of one function for some users, a group or a bearer.

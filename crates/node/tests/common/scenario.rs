@@ -66,12 +66,18 @@ impl Scenario {
 
     /// The configuration of the node.
     pub fn yaml(&self, forwarding: &str) -> String {
+        self.yaml_of(&format!("forwarding: {forwarding}"), FUNCTIONS)
+    }
+
+    /// The configuration of the node with another line at its head and other
+    /// functions: YAML by the names that are given.
+    pub fn yaml_of(&self, head: &str, functions: [(&str, &str); 5]) -> String {
         let mut text = format!(
             "
 apiVersion: weft/v1
 kind: Node
 metadata: {{name: random}}
-forwarding: {forwarding}
+{head}
 workers: {{count: {}}}
 memory: {{packets: 4095}}
 ports:
@@ -81,7 +87,7 @@ functions:
 ",
             self.workers, self.port_workers[0], self.port_workers[1],
         );
-        for (name, kind) in FUNCTIONS {
+        for (name, kind) in functions {
             writeln!(text, "  {name}: {{function: {kind}}}").unwrap();
         }
         text.push_str("users:\n");

@@ -5,7 +5,7 @@ use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagV
 use weft_rules::RuleSet;
 
 use super::names;
-use crate::config::blueprint::FunctionPlan;
+use crate::config::blueprint::{Composition, FunctionPlan};
 use crate::config::locate::Source;
 use crate::config::values::Entries;
 use crate::config::wording::Complaint;
@@ -54,7 +54,8 @@ impl Functions {
         let made = file.functions.0.iter().zip(known);
         let made = made
             .map(|((name, function), kind)| {
-                make(name, function, kind.filter(|_| makeable)?, &tags, source)
+                let kind = kind.filter(|_| makeable)?;
+                make((name, function), kind, &tags, file.composition, source)
             })
             .collect();
         let names = file.functions.names().map(str::to_owned).collect();
@@ -200,23 +201,45 @@ fn is_field(name: &str) -> bool {
 }
 
 fn make(
-    name: &str,
-    function: &yaml::Function,
+    (name, function): (&str, &yaml::Function),
     kind: Kind,
     tags: &TagTable,
+    default: Composition,
     source: &mut Source<'_>,
 ) -> Option<Made> {
     let setup =
         Setup { instance: name, tags, contexts: 1, worker: 0, tsc_hz: TRIAL_HZ, trial: true };
     match kind.make(&function.config, &setup, SlotShift::default()) {
         Ok(instance) => {
+            let composition = composition(name, function, default, &*instance, source);
             let (name, config) = (name.to_owned(), function.config.clone());
-            Some(Made { plan: FunctionPlan { name, kind, config }, instance })
+            Some(Made { plan: FunctionPlan { name, kind, config, composition }, instance })
         }
         Err(error) => {
             report(&error, &format!("functions.{name}.config"), source);
             None
         }
+    }
+}
+
+/// How a function is run. One that cannot be fused is called, unless the file
+/// wants it fused by name.
+fn composition(
+    name: &str,
+    function: &yaml::Function,
+    default: Composition,
+    instance: &dyn Instance,
+    source: &mut Source<'_>,
+) -> Composition {
+    match (function.composition.unwrap_or(default), instance.lower()) {
+        (Composition::Fused, Some(_)) => Composition::Fused,
+        (Composition::Fused, None) if function.composition.is_some() => {
+            let path = format!("functions.{name}.composition");
+            let message = format!("{} cannot be fused under this configuration", function.function);
+            source.wrong(&path, message).hint("leave it out, or write call");
+            Composition::Call
+        }
+        _ => Composition::Call,
     }
 }
 

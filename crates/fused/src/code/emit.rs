@@ -1,0 +1,549 @@
+//! Machine code for micro-operations, by Cranelift.
+//!
+//! ```text
+//! entry(packets, selected, frame):
+//!   while selected != 0:
+//!     position = lowest bit of selected; take it out
+//!     the micro-operations, for packets[position]
+//!   return 0
+//! ```
+//! A packet that is punted ends the loop: its position is noted and the rest of
+//! `selected` returned.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, AliasRegion, Block, BlockArg, Function, InstBuilder, MemFlags, Signature,
+    UserFuncName, Value as Number, types,
+};
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use weft_dpdk::layout;
+use weft_function::lower::{Base, Checksum, Label, Note, Operation, Operator, Place, Value};
+
+use super::enter::{CAPACITY, CONTEXTS, DROPPED, FUNCTION, NOW, POSITION, REASONS};
+use super::{CompileError, Listing};
+use crate::Way;
+use crate::expression::CHANGE_BITS;
+
+/// Compiles a way that was verified.
+pub(super) fn machine_code(way: &Way, listed: bool) -> Result<Listing, CompileError> {
+    let isa = isa()?;
+    let mut context = cranelift_codegen::Context::new();
+    context.func = function(way);
+    context.set_disasm(listed);
+    let code = context
+        .compile(&**isa, &mut ControlPlane::default())
+        .map_err(|error| CompileError::Generator(format!("{:?}", error.inner)))?;
+    if !code.buffer.relocs().is_empty() {
+        return Err(CompileError::Generator("the code is not in one piece".to_owned()));
+    }
+    let instructions = code.vcode.clone().unwrap_or_default();
+    Ok(Listing { instructions, bytes: code.code_buffer().to_vec() })
+}
+
+/// The processor at hand, as far as it is known to matter.
+fn isa() -> Result<&'static OwnedTargetIsa, CompileError> {
+    static ISA: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
+    let made = ISA.get_or_init(|| {
+        let mut flags = settings::builder();
+        flags.set("opt_level", "speed").map_err(|error| error.to_string())?;
+        flags.set("enable_verifier", "true").map_err(|error| error.to_string())?;
+        let mut isa =
+            cranelift_codegen::isa::lookup_by_name("x86_64").map_err(|error| error.to_string())?;
+        for (flag, there) in [
+            ("has_bmi1", std::arch::is_x86_feature_detected!("bmi1")),
+            ("has_bmi2", std::arch::is_x86_feature_detected!("bmi2")),
+        ] {
+            if there {
+                isa.enable(flag).map_err(|error| error.to_string())?;
+            }
+        }
+        isa.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())
+    });
+    made.as_ref().map_err(|error| CompileError::Generator(error.clone()))
+}
+
+fn function(way: &Way) -> Function {
+    let mut signature = Signature::new(CallConv::SystemV);
+    signature.params.extend([AbiParam::new(types::I64); 3]);
+    signature.returns.push(AbiParam::new(types::I64));
+    let mut function = Function::with_name_signature(UserFuncName::default(), signature);
+    let mut context = FunctionBuilderContext::new();
+    let mut builder = FunctionBuilder::new(&mut function, &mut context);
+    let entry = builder.create_block();
+    let (next, body) = (builder.create_block(), builder.create_block());
+    builder.append_block_params_for_function_params(entry);
+    let &[packets, selected, frame] = builder.block_params(entry) else {
+        unreachable!("a function with three parameters")
+    };
+    builder.switch_to_block(entry);
+    builder.ins().jump(next, &[BlockArg::Value(selected)]);
+
+    let selected = builder.append_block_param(next, types::I64);
+    builder.switch_to_block(next);
+    let done = builder.create_block();
+    builder.ins().brif(selected, body, &[], done, &[]);
+
+    builder.switch_to_block(body);
+    let position = builder.ins().ctz(selected);
+    let less = builder.ins().iadd_imm(selected, -1);
+    let remaining = builder.ins().band(selected, less);
+    let shifted = builder.ins().ishl_imm(position, 3);
+    let place = builder.ins().iadd(packets, shifted);
+    let packet = builder.ins().load(types::I64, flags(None), place, 0);
+    let mut emitter = Emitter {
+        way,
+        builder,
+        packet,
+        frame,
+        position,
+        remaining,
+        next,
+        here: Some(Scope::default()),
+        scopes: HashMap::new(),
+        blocks: HashMap::new(),
+        numbers: HashMap::new(),
+    };
+    for operation in &way.operations {
+        emitter.emit(operation);
+    }
+    let mut builder = emitter.builder;
+    builder.switch_to_block(done);
+    let zero = builder.ins().iconst(types::I64, 0);
+    builder.ins().return_(&[zero]);
+    builder.seal_all_blocks();
+    builder.finalize();
+    function
+}
+
+/// Accesses never trap. Packets, contexts and what is noted of packets are
+/// different memory.
+fn flags(region: Option<AliasRegion>) -> MemFlags {
+    let mut flags = MemFlags::new().with_notrap();
+    flags.set_alias_region(region);
+    flags
+}
+
+const NOTES: Option<AliasRegion> = Some(AliasRegion::Table);
+const BYTES: Option<AliasRegion> = Some(AliasRegion::Heap);
+const KEPT: Option<AliasRegion> = Some(AliasRegion::Vmctx);
+
+/// Numbers that were made on the way here, beside the values.
+#[derive(Clone, Copy, Default)]
+struct Scope {
+    /// Where a base begins in memory.
+    starts: [Option<Number>; 3],
+    length: Option<Number>,
+}
+
+impl Scope {
+    fn meet(self, other: Scope) -> Scope {
+        let same = |one: Option<Number>, other| one.filter(|one| Some(*one) == other);
+        Scope {
+            starts: [0, 1, 2].map(|base| same(self.starts[base], other.starts[base])),
+            length: same(self.length, other.length),
+        }
+    }
+}
+
+struct Emitter<'a> {
+    way: &'a Way,
+    builder: FunctionBuilder<'a>,
+    packet: Number,
+    frame: Number,
+    position: Number,
+    remaining: Number,
+    next: Block,
+    /// None where no way leads.
+    here: Option<Scope>,
+    scopes: HashMap<Label, Scope>,
+    blocks: HashMap<Label, Block>,
+    numbers: HashMap<Value, Number>,
+}
+
+impl Emitter<'_> {
+    fn number(&self, value: Value) -> Number {
+        self.numbers[&value]
+    }
+
+    fn constant(&mut self, number: u64) -> Number {
+        self.builder.ins().iconst(types::I64, number as i64)
+    }
+
+    fn emit(&mut self, operation: &Operation) {
+        if let Operation::Label { label } = *operation {
+            return self.place(label);
+        }
+        if self.here.is_none() {
+            return;
+        }
+        if let Some(value) = operation.defines()
+            && let Some(number) = self.define(operation)
+        {
+            self.numbers.insert(value, number);
+            return;
+        }
+        self.act(operation);
+    }
+
+    fn place(&mut self, label: Label) {
+        let Some(block) = self.blocks.get(&label).copied() else { return };
+        let mut scope = self.scopes.remove(&label);
+        if let Some(here) = self.here {
+            self.builder.ins().jump(block, &[]);
+            scope = scope.map(|scope| scope.meet(here));
+        }
+        self.here = Some(scope.unwrap_or_default());
+        self.builder.switch_to_block(block);
+    }
+
+    /// The block of a label that is jumped to from here.
+    fn block(&mut self, label: Label) -> Block {
+        let here = self.here.unwrap_or_default();
+        let builder = &mut self.builder;
+        let block = *self.blocks.entry(label).or_insert_with(|| builder.create_block());
+        let scope = self.scopes.entry(label).or_insert(here);
+        *scope = scope.meet(here);
+        block
+    }
+
+    /// Jumps if `when` is not 0, and goes on otherwise.
+    fn branch(&mut self, when: Number, to: Label, is_rare: bool) {
+        let to = self.block(to);
+        let otherwise = self.builder.create_block();
+        self.builder.ins().brif(when, to, &[], otherwise, &[]);
+        if is_rare {
+            self.builder.set_cold_block(to);
+        }
+        self.builder.switch_to_block(otherwise);
+    }
+
+    /// None for what defines nothing or needs a jump.
+    fn define(&mut self, operation: &Operation) -> Option<Number> {
+        Some(match *operation {
+            Operation::Constant { number, .. } => self.constant(number),
+            Operation::Length { .. } => self.length(),
+            Operation::Now { .. } => {
+                self.builder.ins().load(types::I64, flags(None), self.frame, NOW)
+            }
+            Operation::Note { note, .. } => self.note(note),
+            Operation::Tag { slot, .. } => {
+                let offset = layout::TAGS + 4 * slot.index() as i32;
+                self.builder.ins().uload32(flags(NOTES), self.packet, offset)
+            }
+            Operation::Arithmetic { operator, left, right, .. } => {
+                let (left, right) = (self.number(left), self.number(right));
+                self.arithmetic(operator, left, right)
+            }
+            Operation::Select { when, then, otherwise, .. } => {
+                let (when, then) = (self.number(when), self.number(then));
+                let otherwise = self.number(otherwise);
+                self.builder.ins().select(when, then, otherwise)
+            }
+            Operation::LoadPacket { place, .. } => self.load(place),
+            Operation::LoadContext { context, field, .. } => {
+                let context = self.number(context);
+                self.load_number(field.octets, flags(KEPT), context, field.offset.into())
+            }
+            Operation::Locate { function, index, otherwise, .. } => {
+                return Some(self.locate(function, index, otherwise));
+            }
+            _ => return None,
+        })
+    }
+
+    fn act(&mut self, operation: &Operation) {
+        match *operation {
+            Operation::Require { base, octets, otherwise } => {
+                self.require(base, octets, otherwise);
+            }
+            Operation::StorePacket { place, value } => {
+                let value = self.number(value);
+                self.store(place, value);
+            }
+            Operation::StoreContext { context, field, value } => {
+                let (context, value) = (self.number(context), self.number(value));
+                let offset = field.offset.into();
+                self.store_number(field.octets, flags(KEPT), value, context, offset);
+            }
+            Operation::AddContext { context, field, value } => {
+                let (context, value) = (self.number(context), self.number(value));
+                let offset = field.offset.into();
+                let before = self.load_number(field.octets, flags(KEPT), context, offset);
+                let sum = self.builder.ins().iadd(before, value);
+                self.store_number(field.octets, flags(KEPT), sum, context, offset);
+            }
+            Operation::SetTag { slot, value } => {
+                let value = self.number(value);
+                let offset = layout::TAGS + 4 * slot.index() as i32;
+                self.builder.ins().istore32(flags(NOTES), value, self.packet, offset);
+            }
+            Operation::Repair { checksum, change } => self.repair(checksum, change),
+            Operation::Branch { when, to } => {
+                let when = self.number(when);
+                self.branch(when, to, false);
+            }
+            Operation::Jump { to } => {
+                let to = self.block(to);
+                self.builder.ins().jump(to, &[]);
+                self.here = None;
+            }
+            Operation::Forward => self.go_on(),
+            Operation::Drop { function, reason } => self.drop_packet(function, reason),
+            Operation::Punt { function } => self.punt(function),
+            _ => {}
+        }
+    }
+
+    fn length(&mut self) -> Number {
+        let scope = self.here.unwrap_or_default();
+        scope.length.unwrap_or_else(|| {
+            let length =
+                self.builder.ins().uload16(types::I64, flags(NOTES), self.packet, layout::DATA_LEN);
+            self.here = Some(Scope { length: Some(length), ..scope });
+            length
+        })
+    }
+
+    fn note(&mut self, note: Note) -> Number {
+        let (octets, offset) = match note {
+            Note::User => (4, layout::USER),
+            Note::Bearer => (4, layout::BEARER),
+            Note::Group => (4, layout::GROUP),
+            Note::NetworkOffset => (2, layout::NETWORK_OFFSET),
+            Note::TransportOffset => (2, layout::TRANSPORT_OFFSET),
+            Note::EtherType => (2, layout::ETHER_TYPE),
+            Note::Protocol => (1, layout::PROTOCOL),
+            Note::Flags => (1, layout::FLAGS),
+            Note::NetworkLength => (2, layout::NETWORK_LENGTH),
+        };
+        self.load_number(octets, flags(NOTES), self.packet, offset)
+    }
+
+    fn offset(&mut self, base: Base) -> Number {
+        match base {
+            Base::Frame => self.constant(0),
+            Base::Network => self.note(Note::NetworkOffset),
+            Base::Transport => self.note(Note::TransportOffset),
+        }
+    }
+
+    /// Where a base begins in memory.
+    fn start(&mut self, base: Base) -> Number {
+        let scope = self.here.unwrap_or_default();
+        if let Some(start) = scope.starts[base as usize] {
+            return start;
+        }
+        let start = match base {
+            Base::Frame => {
+                let ins = self.builder.ins();
+                let buffer = ins.load(types::I64, flags(NOTES), self.packet, layout::BUF_ADDR);
+                let ins = self.builder.ins();
+                let first = ins.uload16(types::I64, flags(NOTES), self.packet, layout::DATA_OFF);
+                self.builder.ins().iadd(buffer, first)
+            }
+            _ => {
+                let (frame, offset) = (self.start(Base::Frame), self.offset(base));
+                self.builder.ins().iadd(frame, offset)
+            }
+        };
+        let mut scope = self.here.unwrap_or_default();
+        scope.starts[base as usize] = Some(start);
+        self.here = Some(scope);
+        start
+    }
+
+    fn require(&mut self, base: Base, octets: u16, otherwise: Label) {
+        // Before the branch, so that both sides know them.
+        let length = self.length();
+        self.start(base);
+        let offset = self.offset(base);
+        let end = self.builder.ins().iadd_imm(offset, i64::from(octets));
+        let is_short = self.builder.ins().icmp(IntCC::UnsignedLessThan, length, end);
+        self.branch(is_short, otherwise, true);
+    }
+
+    /// The beginning of a context.
+    fn locate(&mut self, function: u8, index: Value, otherwise: Option<Label>) -> Number {
+        let index = self.number(index);
+        if let Some(otherwise) = otherwise {
+            let capacity = self.builder.ins().load(types::I64, flags(None), self.frame, CAPACITY);
+            let ins = self.builder.ins();
+            let is_beyond = ins.icmp(IntCC::UnsignedGreaterThanOrEqual, index, capacity);
+            self.branch(is_beyond, otherwise, true);
+        }
+        let octets = self.way.functions[usize::from(function)].context_octets;
+        let offset = self.builder.ins().imul_imm(index, octets as i64);
+        let slot = CONTEXTS + 8 * i32::from(function);
+        let first = self.builder.ins().load(types::I64, flags(None), self.frame, slot);
+        self.builder.ins().iadd(first, offset)
+    }
+
+    fn arithmetic(&mut self, operator: Operator, left: Number, right: Number) -> Number {
+        let ins = self.builder.ins();
+        match operator {
+            Operator::Add => ins.iadd(left, right),
+            Operator::Subtract => ins.isub(left, right),
+            Operator::Multiply => ins.imul(left, right),
+            Operator::MultiplyHigh => ins.umulhi(left, right),
+            Operator::And => ins.band(left, right),
+            Operator::Or => ins.bor(left, right),
+            Operator::ExclusiveOr => ins.bxor(left, right),
+            Operator::ShiftLeft | Operator::ShiftRight => self.shift(operator, left, right),
+            Operator::Equal => self.compare(IntCC::Equal, left, right),
+            Operator::Less => self.compare(IntCC::UnsignedLessThan, left, right),
+            Operator::Difference16 => self.difference(0xffff, left, right),
+            Operator::Difference32 => self.difference(0xffff_ffff, left, right),
+        }
+    }
+
+    /// The processor takes the number of bits modulo 64.
+    fn shift(&mut self, operator: Operator, left: Number, right: Number) -> Number {
+        let ins = self.builder.ins();
+        let shifted = match operator {
+            Operator::ShiftLeft => ins.ishl(left, right),
+            _ => ins.ushr(left, right),
+        };
+        let beyond = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, right, 63);
+        let zero = self.constant(0);
+        self.builder.ins().select(beyond, zero, shifted)
+    }
+
+    fn compare(&mut self, how: IntCC, left: Number, right: Number) -> Number {
+        let flag = self.builder.ins().icmp(how, left, right);
+        self.builder.ins().uextend(types::I64, flag)
+    }
+
+    fn difference(&mut self, mask: i64, old: Number, new: Number) -> Number {
+        let inverted = self.builder.ins().bnot(old);
+        let inverted = self.builder.ins().band_imm(inverted, mask);
+        let new = self.builder.ins().band_imm(new, mask);
+        self.builder.ins().iadd(inverted, new)
+    }
+
+    fn load_number(&mut self, octets: u8, flags: MemFlags, base: Number, offset: i32) -> Number {
+        let ins = self.builder.ins();
+        match octets {
+            1 => ins.uload8(types::I64, flags, base, offset),
+            2 => ins.uload16(types::I64, flags, base, offset),
+            4 => ins.uload32(flags, base, offset),
+            _ => ins.load(types::I64, flags, base, offset),
+        }
+    }
+
+    fn store_number(
+        &mut self,
+        octets: u8,
+        flags: MemFlags,
+        value: Number,
+        base: Number,
+        offset: i32,
+    ) {
+        let ins = self.builder.ins();
+        match octets {
+            1 => ins.istore8(flags, value, base, offset),
+            2 => ins.istore16(flags, value, base, offset),
+            4 => ins.istore32(flags, value, base, offset),
+            _ => ins.store(flags, value, base, offset),
+        };
+    }
+
+    fn load(&mut self, place: Place) -> Number {
+        let start = self.start(place.base);
+        let offset = place.offset.into();
+        let (small, flags) = (swapped(place.octets), flags(BYTES));
+        let Some(small) = small else {
+            return self.load_number(place.octets, flags, start, offset);
+        };
+        let loaded = self.builder.ins().load(small, flags, start, offset);
+        let turned = self.builder.ins().bswap(loaded);
+        match small {
+            types::I64 => turned,
+            _ => self.builder.ins().uextend(types::I64, turned),
+        }
+    }
+
+    fn store(&mut self, place: Place, value: Number) {
+        let start = self.start(place.base);
+        let offset = place.offset.into();
+        let Some(small) = swapped(place.octets) else {
+            return self.store_number(place.octets, flags(BYTES), value, start, offset);
+        };
+        let low = match small {
+            types::I64 => value,
+            _ => self.builder.ins().ireduce(small, value),
+        };
+        let turned = self.builder.ins().bswap(low);
+        self.builder.ins().store(flags(BYTES), turned, start, offset);
+    }
+
+    /// As [`repaired`](crate::expression::repaired) has it.
+    fn repair(&mut self, checksum: Checksum, change: Value) {
+        let place = checksum.place();
+        let before = self.load(place);
+        let inverted = self.builder.ins().bxor_imm(before, 0xffff);
+        let change = self.number(change);
+        let change = self.builder.ins().band_imm(change, (1 << CHANGE_BITS) - 1);
+        let mut sum = self.builder.ins().iadd(inverted, change);
+        // 41 bits become at most 26, then 17, then 16.
+        for _ in 0..3 {
+            let high = self.builder.ins().ushr_imm(sum, 16);
+            let low = self.builder.ins().band_imm(sum, 0xffff);
+            sum = self.builder.ins().iadd(high, low);
+        }
+        let mut after = self.builder.ins().bxor_imm(sum, 0xffff);
+        if checksum == Checksum::Udp {
+            let ones = self.constant(0xffff);
+            after = self.builder.ins().select(after, after, ones);
+            after = self.builder.ins().select(before, after, before);
+        }
+        self.store(place, after);
+    }
+
+    fn go_on(&mut self) {
+        self.builder.ins().jump(self.next, &[BlockArg::Value(self.remaining)]);
+        self.here = None;
+    }
+
+    fn drop_packet(&mut self, function: u8, reason: u8) {
+        let ins = self.builder.ins();
+        let reasons = ins.load(types::I64, flags(None), self.frame, REASONS);
+        let twice = self.builder.ins().ishl_imm(self.position, 1);
+        let place = self.builder.ins().iadd(reasons, twice);
+        let number = self.constant(function.into());
+        self.builder.ins().istore8(flags(None), number, place, 0);
+        let number = self.constant(reason.into());
+        self.builder.ins().istore8(flags(None), number, place, 1);
+        let one = self.constant(1);
+        let bit = self.builder.ins().ishl(one, self.position);
+        let ins = self.builder.ins();
+        let dropped = ins.load(types::I64, flags(None), self.frame, DROPPED);
+        let dropped = self.builder.ins().bor(dropped, bit);
+        self.builder.ins().store(flags(None), dropped, self.frame, DROPPED);
+        self.go_on();
+    }
+
+    fn punt(&mut self, function: u8) {
+        let number = self.constant(function.into());
+        self.builder.ins().store(flags(None), number, self.frame, FUNCTION);
+        self.builder.ins().store(flags(None), self.position, self.frame, POSITION);
+        self.builder.ins().return_(&[self.remaining]);
+        self.here = None;
+    }
+}
+
+/// The type of a number whose octets are turned round on their way; none for a
+/// single octet.
+fn swapped(octets: u8) -> Option<types::Type> {
+    match octets {
+        2 => Some(types::I16),
+        4 => Some(types::I32),
+        8 => Some(types::I64),
+        _ => None,
+    }
+}

@@ -1,0 +1,34 @@
+//! Fused functions: the micro-operations of neighbouring functions, as one loop
+//! of machine code over the burst.
+//!
+//! 1. [`Way::link`] puts the [programs](weft_function::lower::Program) of
+//!    functions one behind the other, as a packet meets them.
+//! 2. [`verify`] makes sure that nothing outside of packet and context can be
+//!    touched, whatever the packet and whatever was noted of it.
+//! 3. [`optimise`] shares what several functions look at, and repairs each
+//!    checksum once. Its result is verified again.
+//! 4. [`Code::compile`] makes machine code of it.
+//!
+//! [`interpret`] is the reference: it does with one packet what the
+//! micro-operations say, one by one, with every access checked.
+//!
+//! `unsafe` stands in one module, `code/enter.rs`: memory for machine code, and
+//! the call of it.
+
+#![deny(unsafe_code)]
+
+mod code;
+mod expression;
+mod interpret;
+mod link;
+mod optimise;
+mod verify;
+
+pub use code::{Code, CompileError, Listing, Punted, Verdicts};
+pub use interpret::{Ended, Fault, interpret};
+pub use link::{Shape, Step, Way};
+pub use optimise::optimise;
+pub use verify::{Rejected, verify, verify_program};
+
+/// Functions that can be fused into one, at most.
+pub const MAX_FUNCTIONS: usize = 16;

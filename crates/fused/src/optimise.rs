@@ -1,0 +1,345 @@
+//! Shares between functions what they have in common.
+//!
+//! The way of a packet is followed from the start, along both sides of every
+//! branch, with what is known there: which bytes are there, what was loaded,
+//! computed or compared before. What is known needs no micro-operation, and a
+//! branch that was decided before is not decided again. A checksum is repaired
+//! as late as can be, so that several changes make one repair.
+//!
+//! As each side of a branch is followed to the end, code is doubled behind it. A
+//! function of which there are [`COPIES`] already gets one more for all other
+//! packets, which knows nothing of what came before.
+
+mod state;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use weft_function::lower::{Base, Checksum, Label, Note, Operation, Operator, Place, Value};
+
+use crate::Way;
+use state::{Aliasing, Bits, Expression, State};
+
+/// Copies of one function, for packets of which something is known.
+const COPIES: usize = 6;
+/// A way that becomes longer than this is left as it was.
+const MOST: usize = 8192;
+
+/// The same way with less to do. It does with every packet what `way` does.
+pub fn optimise(way: &Way) -> Way {
+    let mut optimiser = Optimiser::new(way);
+    match optimiser.run() {
+        Some(()) => {
+            let operations = without_unused(optimiser.out);
+            Way { operations, functions: way.functions.clone(), ends: Vec::new() }
+        }
+        None => way.clone(),
+    }
+}
+
+struct Optimiser<'a> {
+    way: &'a Way,
+    out: Vec<Operation>,
+    /// Where each label stands in `way`.
+    places: HashMap<Label, usize>,
+    /// How often each end of a function was come by, by label.
+    copies: HashMap<Label, usize>,
+    /// Copies for packets of which nothing is known, by the end they begin at.
+    plain: HashMap<Label, Label>,
+    /// Those of them that are still to be followed, by where they begin: jumps
+    /// lead forward.
+    plain_queue: BTreeMap<usize, Label>,
+    /// Sides of branches that are still to be followed.
+    queue: Vec<(Label, usize, State)>,
+    values: u32,
+    labels: u32,
+    bits: Bits,
+}
+
+impl<'a> Optimiser<'a> {
+    fn new(way: &'a Way) -> Optimiser<'a> {
+        let place = |(at, operation): (usize, &Operation)| match operation {
+            Operation::Label { label } => Some((*label, at)),
+            _ => None,
+        };
+        Optimiser {
+            way,
+            out: Vec::new(),
+            places: way.operations.iter().enumerate().filter_map(place).collect(),
+            copies: HashMap::new(),
+            plain: HashMap::new(),
+            plain_queue: BTreeMap::new(),
+            queue: Vec::new(),
+            values: 0,
+            labels: 0,
+            bits: Bits::default(),
+        }
+    }
+
+    /// None when there would be too many micro-operations.
+    fn run(&mut self) -> Option<()> {
+        let mut state = State::default();
+        self.follow(0, &mut state)?;
+        loop {
+            let next = self.queue.pop().or_else(|| {
+                let (at, label) = self.plain_queue.pop_first()?;
+                Some((label, at, State::default()))
+            });
+            let Some((label, at, mut state)) = next else { return Some(()) };
+            self.out.push(Operation::Label { label });
+            self.follow(at, &mut state)?;
+        }
+    }
+
+    fn value(&mut self) -> Value {
+        self.values += 1;
+        Value(self.values)
+    }
+
+    fn label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels)
+    }
+
+    /// Follows packets from the micro-operation at `at` to the end.
+    fn follow(&mut self, mut at: usize, state: &mut State) -> Option<()> {
+        loop {
+            if self.out.len() > MOST {
+                return None;
+            }
+            let operation = *self.way.operations.get(at)?;
+            at += 1;
+            match operation {
+                Operation::Label { label } => {
+                    if self.way.ends.contains(&label) && !self.begin(label, at, state) {
+                        return Some(());
+                    }
+                }
+                Operation::Jump { to } => at = *self.places.get(&to)?,
+                Operation::Branch { when, to } => {
+                    let when = state.name(when);
+                    match state.truth(when, &self.bits) {
+                        Some(true) => at = *self.places.get(&to)?,
+                        Some(false) => {}
+                        None => self.branch(when, to, state)?,
+                    }
+                }
+                Operation::Require { base, octets, otherwise } => {
+                    if !state.has(base, octets) {
+                        self.require(base, octets, otherwise, state)?;
+                    }
+                }
+                Operation::Locate { to, function, index, otherwise } => {
+                    self.locate((to, function, index), otherwise, state)?;
+                }
+                Operation::Forward | Operation::Drop { .. } | Operation::Punt { .. } => {
+                    self.settle_all(state);
+                    self.out.push(operation);
+                    return Some(());
+                }
+                other => self.straight(other, state),
+            }
+        }
+    }
+
+    /// Begins what stands behind the end of a function. False when packets go on
+    /// in a copy that knows nothing of them.
+    fn begin(&mut self, end: Label, at: usize, state: &mut State) -> bool {
+        state.forget_names();
+        let copies = self.copies.entry(end).or_default();
+        *copies += 1;
+        if *copies <= COPIES {
+            return true;
+        }
+        self.settle_all(state);
+        let to = match self.plain.get(&end) {
+            Some(label) => *label,
+            None => {
+                let label = self.label();
+                self.plain.insert(end, label);
+                self.plain_queue.insert(at, label);
+                label
+            }
+        };
+        self.out.push(Operation::Jump { to });
+        false
+    }
+
+    /// A label for the other side of a branch.
+    fn aside(&mut self, to: Label, state: State) -> Option<Label> {
+        let label = self.label();
+        self.queue.push((label, *self.places.get(&to)?, state));
+        Some(label)
+    }
+
+    fn branch(&mut self, when: Value, to: Label, state: &mut State) -> Option<()> {
+        let mut aside = state.clone();
+        aside.learn(when, true);
+        let to = self.aside(to, aside)?;
+        self.out.push(Operation::Branch { when, to });
+        state.learn(when, false);
+        Some(())
+    }
+
+    fn require(
+        &mut self,
+        base: Base,
+        octets: u16,
+        otherwise: Label,
+        state: &mut State,
+    ) -> Option<()> {
+        let otherwise = self.aside(otherwise, state.clone())?;
+        self.out.push(Operation::Require { base, octets, otherwise });
+        state.learn_octets(base, octets);
+        Some(())
+    }
+
+    fn locate(
+        &mut self,
+        (to, function, index): (Value, u8, Value),
+        otherwise: Option<Label>,
+        state: &mut State,
+    ) -> Option<()> {
+        let index = state.name(index);
+        let otherwise = match otherwise {
+            Some(label) if !state.is_good(index) => Some(self.aside(label, state.clone())?),
+            _ => None,
+        };
+        let new = self.value();
+        self.out.push(Operation::Locate { to: new, function, index, otherwise });
+        state.learn_index(index);
+        state.call(to, new);
+        Some(())
+    }
+
+    /// A micro-operation behind which the next one follows.
+    fn straight(&mut self, operation: Operation, state: &mut State) {
+        let operation = operation.renamed(|value| state.name(value), |label| label);
+        match operation {
+            Operation::StorePacket { place, value } => {
+                self.settle(place, state);
+                self.out.push(operation);
+                state.stored(place, value, &self.bits);
+            }
+            Operation::StoreContext { context, field, value } => {
+                self.out.push(operation);
+                state.stored_context(context, field, value, &self.bits);
+            }
+            Operation::AddContext { context, field, .. } => {
+                self.out.push(operation);
+                state.forget_context(context, field);
+            }
+            Operation::SetTag { slot, value } => {
+                self.out.push(operation);
+                state.tagged(slot, value, &self.bits);
+            }
+            Operation::Repair { checksum, change } => self.repair(checksum, change, state),
+            _ => self.define(operation, state),
+        }
+    }
+
+    /// A value: what it is called if it is known already, or else a new one.
+    fn define(&mut self, operation: Operation, state: &mut State) {
+        let Some(to) = operation.defines() else { return };
+        if let Operation::LoadPacket { place, .. } = operation {
+            self.settle(place, state);
+        }
+        let Some(expression) = state.expression(&operation, &self.bits) else { return };
+        let known = match expression {
+            Expression::Same(value) => Some(value),
+            _ => state.known(&expression),
+        };
+        let value = known.unwrap_or_else(|| {
+            let new = self.value();
+            let operation = expression.operation(new, &operation);
+            self.bits.note(new, &operation);
+            self.out.push(operation);
+            state.learn_value(expression, new);
+            new
+        });
+        state.call(to, value);
+    }
+
+    /// Notes a change of what a checksum covers.
+    fn repair(&mut self, checksum: Checksum, change: Value, state: &mut State) {
+        if self.bits.constant(change) == Some(0) {
+            return;
+        }
+        if let Some(before) = state.pending(checksum) {
+            let bits = self.bits.of(before).max(self.bits.of(change)) + 1;
+            if bits <= crate::expression::CHANGE_BITS {
+                let sum = self.value();
+                let operation = Operation::Arithmetic {
+                    to: sum,
+                    operator: Operator::Add,
+                    left: before,
+                    right: change,
+                };
+                self.bits.note(sum, &operation);
+                self.out.push(operation);
+                state.set_pending(checksum, Some(sum));
+                return;
+            }
+        }
+        self.settle(checksum.place(), state);
+        state.set_pending(checksum, Some(change));
+    }
+
+    /// Does the repairs that are pending of checksums that `place` may touch.
+    fn settle(&mut self, place: Place, state: &mut State) {
+        for checksum in [Checksum::Ipv4, Checksum::Udp, Checksum::Tcp] {
+            if state.aliasing(checksum.place(), place) != Aliasing::Apart {
+                self.settle_one(checksum, state);
+            }
+        }
+    }
+
+    fn settle_all(&mut self, state: &mut State) {
+        for checksum in [Checksum::Ipv4, Checksum::Udp, Checksum::Tcp] {
+            self.settle_one(checksum, state);
+        }
+    }
+
+    fn settle_one(&mut self, checksum: Checksum, state: &mut State) {
+        if let Some(change) = state.pending(checksum) {
+            self.out.push(Operation::Repair { checksum, change });
+            state.set_pending(checksum, None);
+            state.forget_packet(checksum.place());
+        }
+    }
+}
+
+/// Without values that nothing is made of.
+fn without_unused(operations: Vec<Operation>) -> Vec<Operation> {
+    let mut used = HashSet::new();
+    let mut kept = Vec::with_capacity(operations.len());
+    for operation in operations.into_iter().rev() {
+        let defined = operation.defines();
+        let is_needed = match operation {
+            Operation::Locate { otherwise: Some(_), .. } => true,
+            _ => defined.is_none_or(|value| used.contains(&value)),
+        };
+        if is_needed {
+            let _ = operation.renamed(
+                |value| {
+                    if Some(value) != defined {
+                        used.insert(value);
+                    }
+                    value
+                },
+                |label| label,
+            );
+            kept.push(operation);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// The note that says where a base begins.
+fn note_of(base: Base) -> Option<Note> {
+    match base {
+        Base::Frame => None,
+        Base::Network => Some(Note::NetworkOffset),
+        Base::Transport => Some(Note::TransportOffset),
+    }
+}

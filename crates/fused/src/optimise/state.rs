@@ -1,0 +1,421 @@
+//! What is known of packets at a point of their way.
+
+use std::collections::HashMap;
+
+use weft_function::TagSlot;
+use weft_function::lower::{Base, Checksum, ContextField, Note, Operation, Operator, Place, Value};
+
+use super::note_of;
+use crate::expression::evaluate;
+
+/// Octets in front of every IP header: those of Ethernet (IEEE 802.3 §3.2).
+const ETHERNET: u16 = 14;
+
+/// What a value is, if it was computed without an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Expression {
+    Same(Value),
+    Constant(u64),
+    Length,
+    Now,
+    Note(Note),
+    Tag(TagSlot),
+    Arithmetic(Operator, Value, Value),
+    Select(Value, Value, Value),
+    Packet(Place),
+    Context(Value, ContextField),
+}
+
+impl Expression {
+    /// The micro-operation that computes it. `written` is as the author wrote it.
+    pub fn operation(self, to: Value, written: &Operation) -> Operation {
+        match self {
+            Expression::Constant(number) => Operation::Constant { to, number },
+            Expression::Arithmetic(operator, left, right) => {
+                Operation::Arithmetic { to, operator, left, right }
+            }
+            _ => written.renamed_result(to),
+        }
+    }
+}
+
+trait RenamedResult {
+    fn renamed_result(&self, to: Value) -> Operation;
+}
+
+impl RenamedResult for Operation {
+    fn renamed_result(&self, new: Value) -> Operation {
+        let mut operation = *self;
+        use Operation::*;
+        match &mut operation {
+            Constant { to, .. }
+            | Length { to }
+            | Now { to }
+            | Note { to, .. }
+            | Tag { to, .. }
+            | Arithmetic { to, .. }
+            | Select { to, .. }
+            | LoadPacket { to, .. }
+            | LoadContext { to, .. }
+            | Locate { to, .. } => *to = new,
+            _ => {}
+        }
+        operation
+    }
+}
+
+/// What is known of values wherever they are: how many bits they have, and which
+/// are constant.
+#[derive(Debug, Default)]
+pub(super) struct Bits {
+    bits: HashMap<Value, u32>,
+    constants: HashMap<Value, u64>,
+}
+
+impl Bits {
+    /// A value is less than two to the power of this.
+    pub fn of(&self, value: Value) -> u32 {
+        self.bits.get(&value).copied().unwrap_or(64)
+    }
+
+    pub fn constant(&self, value: Value) -> Option<u64> {
+        self.constants.get(&value).copied()
+    }
+
+    pub fn note(&mut self, value: Value, operation: &Operation) {
+        let bits = match *operation {
+            Operation::Constant { number, .. } => {
+                self.constants.insert(value, number);
+                64 - number.leading_zeros()
+            }
+            Operation::Length { .. } => 16,
+            Operation::Note { note, .. } => match note {
+                Note::User | Note::Bearer | Note::Group => 32,
+                Note::Protocol | Note::Flags => 8,
+                _ => 16,
+            },
+            Operation::Tag { .. } => 32,
+            Operation::LoadPacket { place, .. } => u32::from(place.octets) * 8,
+            Operation::LoadContext { field, .. } => u32::from(field.octets) * 8,
+            Operation::Select { then, otherwise, .. } => self.of(then).max(self.of(otherwise)),
+            Operation::Arithmetic { operator, left, right, .. } => {
+                let (left, right) = (self.of(left), self.of(right));
+                match operator {
+                    Operator::Equal | Operator::Less => 1,
+                    Operator::And => left.min(right),
+                    Operator::Or | Operator::ExclusiveOr => left.max(right),
+                    Operator::Add => left.max(right) + 1,
+                    Operator::Multiply => left + right,
+                    Operator::ShiftRight => left,
+                    Operator::Difference16 => 17,
+                    Operator::Difference32 => 33,
+                    _ => 64,
+                }
+                .min(64)
+            }
+            _ => 64,
+        };
+        self.bits.insert(value, bits);
+    }
+}
+
+/// How two places of a packet lie to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aliasing {
+    /// They have no byte in common.
+    Apart,
+    /// They may have.
+    Perhaps,
+}
+
+/// What is known of packets at a point of their way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// What the author's values are called.
+    names: HashMap<Value, Value>,
+    /// Values that are there to be used again.
+    known: HashMap<Expression, Value>,
+    /// What was compared, and how it came out.
+    truths: HashMap<Value, bool>,
+    /// Values that were found to be a constant.
+    constants: HashMap<Value, u64>,
+    octets: [u16; 3],
+    indexes: Vec<Value>,
+    /// Changes of which checksums do not know yet.
+    pending: [Option<Value>; 3],
+    /// Octets between the beginnings of the IP and the transport header.
+    gap: Option<u16>,
+    /// Whether the IP header begins behind that of Ethernet.
+    behind_ethernet: bool,
+    /// What is said of values that were compared.
+    definitions: HashMap<Value, Expression>,
+}
+
+impl State {
+    pub fn name(&self, value: Value) -> Value {
+        self.names.get(&value).copied().unwrap_or(value)
+    }
+
+    pub fn call(&mut self, value: Value, new: Value) {
+        self.names.insert(value, new);
+    }
+
+    pub fn forget_names(&mut self) {
+        self.names.clear();
+    }
+
+    fn constant(&self, value: Value, bits: &Bits) -> Option<u64> {
+        bits.constant(value).or_else(|| self.constants.get(&value).copied())
+    }
+
+    /// Whether a value is known to be 0 or not to be 0.
+    pub fn truth(&self, value: Value, bits: &Bits) -> Option<bool> {
+        let constant = self.constant(value, bits).map(|number| number != 0);
+        constant.or_else(|| self.truths.get(&value).copied())
+    }
+
+    /// A value was found to be 0, or not to be.
+    pub fn learn(&mut self, value: Value, is: bool) {
+        self.truths.insert(value, is);
+        match self.definitions.get(&value).copied() {
+            Some(Expression::Arithmetic(Operator::Equal, left, right)) if is => {
+                self.learn_equal(left, right);
+                self.learn_equal(right, left);
+            }
+            // `not`, of a flag.
+            Some(Expression::Arithmetic(Operator::ExclusiveOr, left, right)) => {
+                for (flag, one) in [(left, right), (right, left)] {
+                    let is_one = self.definition(one) == Some(Expression::Constant(1));
+                    if is_one && self.is_flag(flag) {
+                        self.learn(flag, !is);
+                    }
+                }
+            }
+            // Of flags that are joined by `or`, none is set; by `and`, all are.
+            Some(Expression::Arithmetic(Operator::Or, left, right)) if !is => {
+                self.learn(left, false);
+                self.learn(right, false);
+            }
+            Some(Expression::Arithmetic(Operator::And, left, right))
+                if is && self.is_flag(left) && self.is_flag(right) =>
+            {
+                self.learn(left, true);
+                self.learn(right, true);
+            }
+            Some(Expression::Arithmetic(Operator::Less, left, right)) if !is => {
+                let note = Some(Expression::Note(Note::NetworkOffset));
+                if self.definition(left) == note
+                    && let Some(Expression::Constant(least)) = self.definition(right)
+                {
+                    self.behind_ethernet |= least >= u64::from(ETHERNET);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn definition(&self, value: Value) -> Option<Expression> {
+        self.definitions.get(&value).copied()
+    }
+
+    fn is_flag(&self, value: Value) -> bool {
+        use Operator::{And, Equal, ExclusiveOr, Less, Or};
+        match self.definition(value) {
+            Some(Expression::Constant(number)) => number <= 1,
+            Some(Expression::Arithmetic(Equal | Less, ..)) => true,
+            Some(Expression::Arithmetic(And | Or | ExclusiveOr, left, right)) => {
+                self.is_flag(left) && self.is_flag(right)
+            }
+            _ => false,
+        }
+    }
+
+    /// Both are the same.
+    fn learn_equal(&mut self, value: Value, other: Value) {
+        if let Some(Expression::Constant(number)) = self.definition(other) {
+            self.constants.insert(value, number);
+        }
+        let (note, other) = (self.definition(value), self.definition(other));
+        if note == Some(Expression::Note(Note::TransportOffset))
+            && let Some(Expression::Arithmetic(Operator::Add, left, right)) = other
+        {
+            for (left, right) in [(left, right), (right, left)] {
+                let network = Some(Expression::Note(Note::NetworkOffset));
+                if self.definition(left) == network
+                    && let Some(Expression::Constant(gap)) = self.definition(right)
+                {
+                    self.gap = u16::try_from(gap).ok();
+                }
+            }
+        }
+    }
+
+    pub fn has(&self, base: Base, octets: u16) -> bool {
+        self.octets[base as usize] >= octets
+    }
+
+    pub fn learn_octets(&mut self, base: Base, octets: u16) {
+        for base in [base, Base::Frame] {
+            let known = &mut self.octets[base as usize];
+            *known = (*known).max(octets);
+        }
+    }
+
+    pub fn is_good(&self, index: Value) -> bool {
+        self.indexes.contains(&index)
+    }
+
+    pub fn learn_index(&mut self, index: Value) {
+        self.indexes.push(index);
+    }
+
+    pub fn pending(&self, checksum: Checksum) -> Option<Value> {
+        self.pending[checksum as usize]
+    }
+
+    pub fn set_pending(&mut self, checksum: Checksum, change: Option<Value>) {
+        self.pending[checksum as usize] = change;
+    }
+
+    /// What a value is that the author computes so; simpler where it can be.
+    pub fn expression(&self, operation: &Operation, bits: &Bits) -> Option<Expression> {
+        Some(match *operation {
+            Operation::Constant { number, .. } => Expression::Constant(number),
+            Operation::Length { .. } => Expression::Length,
+            Operation::Now { .. } => Expression::Now,
+            Operation::Note { note, .. } => Expression::Note(note),
+            Operation::Tag { slot, .. } => Expression::Tag(slot),
+            Operation::Arithmetic { operator, left, right, .. } => {
+                self.arithmetic(operator, left, right, bits)
+            }
+            Operation::Select { when, then, otherwise, .. } => match self.truth(when, bits) {
+                Some(true) => Expression::Same(then),
+                Some(false) => Expression::Same(otherwise),
+                None if then == otherwise => Expression::Same(then),
+                None => Expression::Select(when, then, otherwise),
+            },
+            Operation::LoadPacket { place, .. } => Expression::Packet(place),
+            Operation::LoadContext { context, field, .. } => Expression::Context(context, field),
+            _ => return None,
+        })
+    }
+
+    fn arithmetic(&self, operator: Operator, left: Value, right: Value, bits: &Bits) -> Expression {
+        use Operator::*;
+        let constants = (self.constant(left, bits), self.constant(right, bits));
+        if let (Some(left), Some(right)) = constants {
+            return Expression::Constant(evaluate(operator, left, right));
+        }
+        match (operator, constants) {
+            (Add | Subtract | Or | ExclusiveOr | ShiftLeft | ShiftRight, (_, Some(0))) => {
+                Expression::Same(left)
+            }
+            (Add | Or | ExclusiveOr, (Some(0), _)) => Expression::Same(right),
+            (And | Multiply | MultiplyHigh, (Some(0), _) | (_, Some(0))) => Expression::Constant(0),
+            (Multiply, (_, Some(1))) => Expression::Same(left),
+            // A mask that leaves all bits there are.
+            (And, (_, Some(mask))) if covers(mask, bits.of(left)) => Expression::Same(left),
+            (And, (Some(mask), _)) if covers(mask, bits.of(right)) => Expression::Same(right),
+            (Equal, _) if left == right => Expression::Constant(1),
+            // The order makes no difference, so there is one.
+            (Add | And | Or | ExclusiveOr | Equal | Multiply | MultiplyHigh, _) if left > right => {
+                Expression::Arithmetic(operator, right, left)
+            }
+            _ => Expression::Arithmetic(operator, left, right),
+        }
+    }
+
+    pub fn known(&self, expression: &Expression) -> Option<Value> {
+        self.known.get(expression).copied()
+    }
+
+    pub fn learn_value(&mut self, expression: Expression, value: Value) {
+        self.known.insert(expression, value);
+        self.definitions.insert(value, expression);
+    }
+
+    /// A value was stored at a place of the packet.
+    pub fn stored(&mut self, place: Place, value: Value, bits: &Bits) {
+        self.forget_packet(place);
+        if bits.of(value) <= u32::from(place.octets) * 8 {
+            self.known.insert(Expression::Packet(place), value);
+        }
+    }
+
+    /// The bytes at a place may have become others.
+    pub fn forget_packet(&mut self, place: Place) {
+        let mut known = std::mem::take(&mut self.known);
+        known.retain(|expression, _| match expression {
+            Expression::Packet(other) => self.aliasing(*other, place) == Aliasing::Apart,
+            _ => true,
+        });
+        self.known = known;
+    }
+
+    pub fn stored_context(
+        &mut self,
+        context: Value,
+        field: ContextField,
+        value: Value,
+        bits: &Bits,
+    ) {
+        self.forget_context(context, field);
+        if bits.of(value) <= u32::from(field.octets) * 8 {
+            self.known.insert(Expression::Context(context, field), value);
+        }
+    }
+
+    pub fn forget_context(&mut self, context: Value, field: ContextField) {
+        self.known.retain(|expression, _| match expression {
+            Expression::Context(other, known) if *other == context => {
+                known.offset + u16::from(known.octets) <= field.offset
+                    || field.offset + u16::from(field.octets) <= known.offset
+            }
+            _ => true,
+        });
+    }
+
+    pub fn tagged(&mut self, slot: TagSlot, value: Value, bits: &Bits) {
+        self.known.remove(&Expression::Tag(slot));
+        if bits.of(value) <= 32 {
+            self.known.insert(Expression::Tag(slot), value);
+        }
+    }
+
+    /// Whether two places of the packet may have bytes in common.
+    pub fn aliasing(&self, one: Place, other: Place) -> Aliasing {
+        let (one, other) = (self.rebased(one), self.rebased(other));
+        let end = |place: Place| u32::from(place.offset) + u32::from(place.octets);
+        let apart = match (one.base == other.base, note_of(one.base), note_of(other.base)) {
+            (true, ..) => end(one) <= other.offset.into() || end(other) <= one.offset.into(),
+            (false, None, _) => self.is_in_front(one, other),
+            (false, _, None) => self.is_in_front(other, one),
+            _ => false,
+        };
+        if apart { Aliasing::Apart } else { Aliasing::Perhaps }
+    }
+
+    /// Whether a place of the frame ends before the IP header begins.
+    fn is_in_front(&self, frame: Place, other: Place) -> bool {
+        let end = frame.offset + u16::from(frame.octets);
+        other.base == Base::Network && self.behind_ethernet && end <= ETHERNET
+    }
+
+    /// A place of the transport header as one of the IP header's, where their
+    /// distance is known.
+    fn rebased(&self, place: Place) -> Place {
+        match (place.base, self.gap) {
+            (Base::Transport, Some(gap)) => match place.offset.checked_add(gap) {
+                Some(offset) => Place { base: Base::Network, offset, octets: place.octets },
+                None => place,
+            },
+            _ => place,
+        }
+    }
+}
+
+/// Whether a mask leaves all of the low `bits`.
+fn covers(mask: u64, bits: u32) -> bool {
+    let low = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+    mask & low == low
+}
