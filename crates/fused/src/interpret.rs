@@ -159,7 +159,7 @@ impl Machine<'_, '_> {
                     return otherwise.map(Next::Jump);
                 }
                 let octets = self.way.functions.get(usize::from(function))?.context_octets as u64;
-                self.set(to, u64::from(function) << CONTEXT_SHIFT | index * octets)?;
+                self.set(to, (u64::from(function) << CONTEXT_SHIFT) + index * octets)?;
             }
             Forward => return Some(Next::End(Ended::Forwarded)),
             Drop { function, reason } => {

@@ -35,10 +35,18 @@ fn function(kind: &Kind, config: Value) -> Value {
     let needs_config =
         config.get("required").and_then(Value::as_array).is_some_and(|keys| !keys.is_empty());
     let required = if needs_config { json!(["function", "config"]) } else { json!(["function"]) };
+    let composition = json!({
+        "description": "How it is run; as the node says by default.",
+        "enum": ["call", "fused"],
+    });
     json!({
         "type": "object",
         "description": kind.summary,
-        "properties": { "function": { "const": kind.name }, "config": config },
+        "properties": {
+            "function": { "const": kind.name },
+            "config": config,
+            "composition": composition,
+        },
         "required": required,
         "additionalProperties": false,
     })

@@ -35,7 +35,9 @@ fn keys(root: &Value, schema: &Value, path: &str, found: &mut BTreeSet<String>) 
 
 fn schema_keys() -> BTreeSet<String> {
     let schema = schema(kinds::ALL);
-    let mut found = BTreeSet::from(["functions.*.function".into(), "functions.*.config".into()]);
+    let of_functions = ["function", "config", "composition"];
+    let mut found: BTreeSet<_> =
+        of_functions.iter().map(|key| format!("functions.*.{key}")).collect();
     keys(&schema, &schema, "", &mut found);
     found
 }
