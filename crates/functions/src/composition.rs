@@ -87,12 +87,12 @@ impl Chain {
             instance
         };
         let instances: Vec<_> = members.iter().map(instance).collect();
-        let part = |(instance, member): (&Box<dyn Instance>, &Member)| FusedPart {
+        let parts = instances.iter().zip(members).map(|(instance, member)| FusedPart {
             program: instance.lower().expect("it can be lowered"),
             scope: instance.scope(),
             sets: member.sets.map(|chain| (TagSlot::CHAIN, chain)),
-        };
-        let parts = instances.iter().zip(members).map(part).collect();
+        });
+        let parts = parts.collect();
         Chain { instances, parts, now: 0 }
     }
 
