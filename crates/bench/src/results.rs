@@ -54,6 +54,10 @@ pub struct Results {
     /// Single numbers computed from the series.
     #[serde(default)]
     pub derived: BTreeMap<String, f64>,
+    /// Their 95 % confidence intervals, by jackknife over rounds, where there is more
+    /// than one round.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub derived_ci95: BTreeMap<String, [f64; 2]>,
     /// What a paper reports, where its text or tables give numbers.
     #[serde(default)]
     pub paper: Vec<PaperValue>,
@@ -81,6 +85,10 @@ pub struct Series {
     /// Which way is better, where the unit does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better: Option<Better>,
+    /// The series that it is computed from, repetition by repetition, and says nothing
+    /// beyond: a rate of one core, from cycles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computed_from: Option<String>,
     /// The points, in the order in which they are drawn.
     pub points: Vec<Point>,
 }
@@ -175,6 +183,7 @@ impl Results {
             parameters: BTreeMap::new(),
             series: Vec::new(),
             derived: BTreeMap::new(),
+            derived_ci95: BTreeMap::new(),
             paper: Vec::new(),
             figures: Vec::new(),
             says: String::new(),
@@ -204,6 +213,7 @@ impl Series {
             x: x.into(),
             unit: unit.into(),
             better: None,
+            computed_from: None,
             points: Vec::new(),
         }
     }

@@ -12,6 +12,10 @@ use thiserror::Error;
 use crate::Failure;
 use crate::results::{Abscissa, Better, Point, Results, Series};
 use crate::rig::{Delay, Rig, Spoilt};
+use crate::statistics;
+
+/// Rounds of which derived numbers have intervals.
+const MOST_ROUNDS: usize = 1000;
 
 /// Whoever watches an experiment.
 pub trait Watch {
@@ -96,6 +100,13 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Says of a series that was begun that it is computed from another.
+    pub fn computed(&mut self, name: &str, from: &str) {
+        for curve in self.curves.iter_mut().filter(|curve| curve.series.name == name) {
+            curve.series.computed_from = Some(from.to_owned());
+        }
+    }
+
     /// Makes rounds until each cell has so many repetitions. `trial` returns the
     /// value of the cell and how disturbed it was (0 to 1); it may record more
     /// values by itself.
@@ -174,11 +185,39 @@ impl<'a> Run<'a> {
 
     /// What there is, at the end.
     pub(crate) fn finish(self, complete: bool) -> Results {
-        self.so_far(complete)
+        let mut results = self.so_far(complete);
+        results.derived_ci95 = self.intervals(&results.derived);
+        results
+    }
+
+    /// The intervals of derived numbers: jackknife over rounds, which needs to know
+    /// nothing of how a number is derived. What no round has a part in has none.
+    fn intervals(&self, derived: &BTreeMap<String, f64>) -> BTreeMap<String, [f64; 2]> {
+        let places = self.curves.iter().flat_map(|curve| &curve.places);
+        let rounds = places.map(|place| place.raw.len()).max().unwrap_or(0);
+        if rounds > MOST_ROUNDS {
+            // So many need no more than their mean, and take the square of the time.
+            return BTreeMap::new();
+        }
+        let without: Vec<_> = (0..rounds).map(|round| self.derived_without(round)).collect();
+        let of = |(name, &value): (&String, &f64)| {
+            let others = without.iter().map(|derived| derived.get(name).copied());
+            let interval = statistics::jackknife(value, &others.collect::<Option<Vec<_>>>()?)?;
+            (interval[0] < interval[1]).then(|| (name.clone(), interval))
+        };
+        derived.iter().filter_map(of).collect()
+    }
+
+    /// What would have been derived without a round.
+    fn derived_without(&self, round: usize) -> BTreeMap<String, f64> {
+        let series = self.curves.iter().filter_map(|curve| curve.measured(Some(round))).collect();
+        let mut results = Results { series, ..self.results.clone() };
+        (self.conclude)(&mut results);
+        results.derived
     }
 
     fn so_far(&self, complete: bool) -> Results {
-        let series = self.curves.iter().filter_map(Curve::measured).collect();
+        let series = self.curves.iter().filter_map(|curve| curve.measured(None)).collect();
         let mut results = Results { complete, series, ..self.results.clone() };
         results.notes.extend(self.spoilt.note());
         (self.conclude)(&mut results);
@@ -245,9 +284,11 @@ impl Curve {
         Curve { series: Series { points: Vec::new(), ..series }, places }
     }
 
-    /// The series with the points that were measured; none without any.
-    fn measured(&self) -> Option<Series> {
-        let points: Vec<Point> = self.places.iter().filter_map(Place::point).collect();
+    /// The series with the points that were measured, but for one round; none
+    /// without any.
+    fn measured(&self, without: Option<usize>) -> Option<Series> {
+        let points: Vec<Point> =
+            self.places.iter().filter_map(|place| place.point(without)).collect();
         (!points.is_empty()).then(|| Series { points, ..self.series.clone() })
     }
 }
@@ -268,8 +309,12 @@ impl Place {
         }
     }
 
-    fn point(&self) -> Option<Point> {
-        let point = Point::of(self.x.clone(), self.raw.clone()).ok()?;
+    fn point(&self, without: Option<usize>) -> Option<Point> {
+        let mut raw = self.raw.clone();
+        if let Some(round) = without.filter(|&round| round < raw.len()) {
+            raw.remove(round);
+        }
+        let point = Point::of(self.x.clone(), raw).ok()?;
         Some(point.with_percentiles(self.percentiles.clone()))
     }
 }
@@ -285,7 +330,7 @@ mod tests {
             let percentiles = vec![("p99", p99), ("max", max)];
             place.record(Delay { median, percentiles }.into());
         }
-        let point = place.point().unwrap();
+        let point = place.point(None).unwrap();
         assert_eq!((point.mean, point.n), (2.0, 3));
         assert_eq!(point.percentiles["p99"], 5.0);
         assert_eq!(point.percentiles["max"], 9.0);
@@ -295,6 +340,6 @@ mod tests {
     fn a_number_has_no_percentiles() {
         let mut place = Place::new(64.into());
         place.record(7.0.into());
-        assert!(place.point().unwrap().percentiles.is_empty());
+        assert!(place.point(None).unwrap().percentiles.is_empty());
     }
 }

@@ -1,8 +1,7 @@
-//! What repetitions say: means with intervals, percentiles, differences, lines.
+//! What repetitions say: means with intervals, percentiles, lines.
 //!
 //! Intervals are Student's, so a mean of few repetitions gets the wide interval it
-//! deserves. Two sets of repetitions are compared by Welch's test, which does not
-//! suppose that both vary alike.
+//! deserves.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -54,45 +53,15 @@ pub fn percentile(values: &[f64], percent: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// The difference of two means, by Welch's test.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Difference {
-    /// The second mean less the first.
-    pub mean: f64,
-    /// Its standard error.
-    pub error: f64,
-    /// Degrees of freedom, by Welch and Satterthwaite.
-    pub freedom: f64,
-    /// How likely a difference at least so large is when the means are equal.
-    pub p: f64,
-}
-
-impl Difference {
-    /// `after` less `before`; none where either has fewer than two values.
-    pub fn between(before: &[f64], after: &[f64]) -> Option<Difference> {
-        let difference = mean(after)? - mean(before)?;
-        let (count_a, count_b) = (before.len() as f64, after.len() as f64);
-        let (a, b) = (variance(before)? / count_a, variance(after)? / count_b);
-        let error = (a + b).sqrt();
-        if error == 0.0 {
-            // Nothing varies: any difference is certain.
-            let (freedom, p) = (count_a + count_b - 2.0, f64::from(difference == 0.0));
-            return Some(Difference { mean: difference, error, freedom, p });
-        }
-        let freedom = (a + b).powi(2) / (a.powi(2) / (count_a - 1.0) + b.powi(2) / (count_b - 1.0));
-        let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
-        let p = 2.0 * t.cdf(-(difference / error).abs());
-        Some(Difference { mean: difference, error, freedom, p })
-    }
-
-    /// The interval that holds the difference with `confidence`.
-    pub fn interval(&self, confidence: f64) -> [f64; 2] {
-        let half = match quantile(confidence, self.freedom) {
-            Some(t) if self.error > 0.0 => t * self.error,
-            _ => 0.0,
-        };
-        [self.mean - half, self.mean + half]
-    }
+/// The interval that holds a number derived from repetitions with 95 %, by what it is
+/// without each of them in turn (the jackknife of Quenouille and Tukey); none of fewer
+/// than two repetitions.
+pub fn jackknife(value: f64, without: &[f64]) -> Option<[f64; 2]> {
+    let count = without.len() as f64;
+    // The variance of what is left varies by 1 / (n − 1)² of the whole.
+    let error = (variance(without)? * (count - 1.0).powi(2) / count).sqrt();
+    let half = quantile(CONFIDENCE, count - 1.0)? * error;
+    Some([value - half, value + half])
 }
 
 /// The p-values, raised so that the chance of even one false alarm among them all
@@ -169,7 +138,6 @@ mod tests {
     fn too_few_values_have_no_interval() {
         assert_eq!(mean(&[]), None);
         assert_eq!(interval(&[1.0], CONFIDENCE), None);
-        assert_eq!(Difference::between(&[1.0], &[1.0, 2.0]), None);
         assert_eq!(Line::through(&[(1.0, 1.0), (1.0, 2.0)]), None);
     }
 
@@ -183,22 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn welch_agrees_with_a_worked_example() {
-        // Reference values by SciPy's ttest_ind(equal_var=False).
-        let a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6];
-        let b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1];
-        let difference = Difference::between(&a, &b).unwrap();
-        assert!(near(difference.mean, 2.2333), "{difference:?}");
-        assert!(near(difference.p, 0.0504), "{difference:?}");
-        assert!(near(difference.freedom, 18.938), "{difference:?}");
-        let [low, high] = difference.interval(CONFIDENCE);
-        assert!(low < 2.2333 && 2.2333 < high);
-    }
-
-    #[test]
-    fn equal_constants_do_not_differ_and_unequal_ones_do() {
-        assert_eq!(Difference::between(&[2.0, 2.0], &[2.0, 2.0]).unwrap().p, 1.0);
-        assert_eq!(Difference::between(&[2.0, 2.0], &[3.0, 3.0]).unwrap().p, 0.0);
+    fn the_jackknife_of_a_mean_is_its_interval() {
+        let values = [3.0, 5.0, 4.0, 8.0, 6.5];
+        let without: Vec<f64> = (0..values.len())
+            .map(|left| {
+                let mut rest = values.to_vec();
+                rest.remove(left);
+                mean(&rest).unwrap()
+            })
+            .collect();
+        let expected = interval(&values, CONFIDENCE).unwrap();
+        let got = jackknife(mean(&values).unwrap(), &without).unwrap();
+        assert!(near(got[0], expected[0]) && near(got[1], expected[1]), "{got:?} {expected:?}");
+        assert_eq!(jackknife(1.0, &[1.0]), None);
     }
 
     #[test]

@@ -51,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod arrived;
+mod density;
 mod encapsulation;
 mod endpoints;
 mod flow;
@@ -69,6 +70,7 @@ mod stream;
 mod template;
 mod wire;
 
+pub use density::Density;
 pub use encapsulation::Encapsulation;
 pub use endpoints::{Direction, Endpoints};
 pub use flow::Flow;

@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 
 use crate::arrived::Arrived;
+use crate::density::{Density, Displacements};
 use crate::endpoints::Endpoints;
 use crate::flow::{Arrival, Flow, Flows};
 use crate::stamp::Stamp;
@@ -67,6 +68,7 @@ pub struct Stream {
     /// Arrivals of flows that are watched.
     pub timelines: Vec<Timeline>,
     flows: Flows,
+    displacements: Displacements,
 }
 
 /// When the packets of one flow arrived, in the order in which they did.
@@ -107,6 +109,7 @@ impl Stream {
             extents_unknown: 0,
             timelines: Vec::new(),
             flows: Flows::new(expected.flows() as usize),
+            displacements: Displacements::new(expected.flows() as usize),
         }
     }
 
@@ -118,6 +121,12 @@ impl Stream {
     /// Packets that were lost if `sent` were sent.
     pub fn lost(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.received)
+    }
+
+    /// The reorder density of its packets so far (RFC 5236 §4), all flows together;
+    /// none where there are too many flows for it.
+    pub fn density(&self) -> Option<Density> {
+        Some(self.displacements.density()).filter(|density| density.threshold > 0)
     }
 
     /// How many packets of its flow may lie between a packet and a copy of it
@@ -152,6 +161,7 @@ impl Stream {
             Arrival::Reordered { extent } => self.reorder(extent),
             Arrival::InOrder => {}
         }
+        self.displacements.arrive(flow, sequence);
         self.received += 1;
         self.bytes += bytes as u64;
         self.delays.saturating_record(delay);

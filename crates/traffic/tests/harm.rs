@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::*;
 use proptest::prelude::*;
 use weft_dpdk::tsc;
-use weft_traffic::{Done, Harm, Load, Rate, Receiver, Selection, Source, Template, Wire};
+use weft_traffic::{Done, Harm, Load, Rate, Receiver, Selection, Source, Stream, Template, Wire};
 
 const PACKETS: u64 = 3000;
 
@@ -64,6 +64,29 @@ fn check(Outcome { source, done, receiver }: &Outcome) {
     let largest = stream.flows().iter().map(|flow| flow.extent).max();
     assert_eq!(largest, Some(longest as u64));
     assert_eq!((stream.misaddressed, receiver.foreign()), (0, 0));
+    let density = stream.density().unwrap();
+    assert_eq!(density.counts.values().sum::<u64>() + density.beyond, stream.received);
+    if done.lost + done.damaged == 0 {
+        check_density(stream, &done.extents);
+    }
+}
+
+/// Where nothing is lost, a packet that was held back while others of its flow passed is
+/// as many places late, and each of the others one early. A loss among them moves their
+/// places.
+fn check_density(stream: &Stream, extents: &[u64]) {
+    let density = stream.density().unwrap();
+    let late: u64 = extents.iter().sum();
+    let early: u64 = (0..).zip(extents).map(|(extent, count): (u64, _)| extent * count).sum();
+    if extents.iter().rposition(|count| *count > 0).unwrap_or(0) > density.threshold {
+        return;
+    }
+    let at = |displacement: i32| density.counts.get(&displacement).copied().unwrap_or(0);
+    for (extent, count) in (1..).zip(extents.iter().skip(1)) {
+        assert_eq!(at(extent), *count, "{extent} places late");
+    }
+    assert_eq!((at(-1), at(0)), (early, stream.received - late - early));
+    assert_eq!(density.beyond, 0);
 }
 
 proptest! {
@@ -92,6 +115,7 @@ fn each_kind_of_harm_is_done_and_found() {
         Harm { damage: 0.05, ..Harm::default() },
         Harm { duplication: 0.05, ..Harm::default() },
         Harm { reordering: 0.05, extent: 1000, ..Harm::default() },
+        Harm { reordering: 0.05, extent: 20, ..Harm::default() },
     ];
     for harm in kinds {
         let outcome = run("kinds", harm, 3, 1);

@@ -1,9 +1,9 @@
 //! DPDK's own forwarding application, on the same capture, pool and pages.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,17 @@ use weft_dpdk::tsc;
 
 use crate::Failure;
 use crate::rig::setup::PACKETS;
-use crate::rig::{MEGABYTES, Rig, Schedule};
+use crate::rig::{MEGABYTES, Rig, SLICE, Schedule, Slices};
 
 /// How long the program may take to start forwarding.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between two looks at whether it does.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long an answer of its console takes at most, so that it says what was at one
+/// moment of a slice; and how often it is asked for one.
+const ANSWER: Duration = Duration::from_micros(100);
+const LOOKS: u32 = 5;
 
 /// Said where the program is not there.
 pub const MISSING: &str = "dpdk-testpmd is not installed (apt install dpdk-dev): not compared.";
@@ -46,7 +51,9 @@ pub fn is_installed() -> bool {
 }
 
 /// Cycles per packet of testpmd's forwarding thread, from the capture without end
-/// into a null device, and how disturbed the trial was.
+/// into a null device, and how disturbed the trial was. The same measure as that of a
+/// worker: its counters are asked for again and again, and the quieter slices between
+/// count.
 ///
 /// # Errors
 /// When it does not start, or forwards nothing.
@@ -58,23 +65,20 @@ pub fn cycles(
 ) -> Result<(f64, f64), Failure> {
     let slow = rig.slowness()?;
     let mut child = spawn(rig, mode, capture)?;
-    let measured = measure(&child, length);
-    // `stop` and `quit` end it; statistics are printed on the way.
-    if let Some(mut input) = child.stdin.take() {
-        let _ = input.write_all(b"stop\nquit\n");
+    let measured = measure(&mut child, length);
+    if measured.is_err() {
+        // It may be past answering.
+        let _ = child.kill();
     }
-    let output = child.wait_with_output()?;
-    let (before, after) = measured?;
-    let packets = packets_between(&String::from_utf8_lossy(&output.stdout))?;
-    let running = (after.running - before.running).as_secs_f64();
-    let waiting = (after.waiting - before.waiting).as_secs_f64();
-    let cycles = running * tsc::hz() as f64 / packets as f64;
-    let slow = slow.max(rig.slowness()?);
-    Ok((cycles, (waiting / (running + waiting).max(1e-9)).max(slow)))
+    child.wait()?;
+    let (cycles, waited) = measured?;
+    Ok((cycles, waited.max(slow).max(rig.slowness()?)))
 }
 
 fn spawn(rig: &Rig, mode: Mode, capture: &Path) -> Result<Child, Failure> {
-    let mut command = Command::new("dpdk-testpmd");
+    // Its answers are wanted at once, not when a buffer is full.
+    let mut command = Command::new("stdbuf");
+    command.args(["-oL", "dpdk-testpmd"]);
     command.args(["--no-pci", "--no-telemetry", "-m"]).arg(MEGABYTES.to_string());
     match rig.eal.has_huge_pages() {
         true => command.args(["--in-memory"]),
@@ -96,17 +100,77 @@ fn spawn(rig: &Rig, mode: Mode, capture: &Path) -> Result<Child, Failure> {
     Ok(child)
 }
 
-/// Lets it run, with a look at its counters and its thread's time at either
-/// end.
-fn measure(child: &Child, length: Duration) -> Result<(Schedule, Schedule), Failure> {
-    let mut input = child.stdin.as_ref().ok_or("no input for testpmd")?;
+/// Lets it run for so long, with a look at its counters at the end of every slice,
+/// then ends it. Cycles per packet, and the share of the time beyond half of all
+/// that its thread had to wait for the processor.
+fn measure(child: &mut Child, length: Duration) -> Result<(f64, f64), Failure> {
     let thread_file = await_forwarding(child.id())?;
-    let before = Schedule::read(&thread_file)?;
-    input.write_all(b"show port stats 1\n")?;
-    thread::sleep(length);
-    input.write_all(b"show port stats 1\n")?;
+    let mut console = Console::of(child)?;
+    let (mut slices, before) = (Slices::of(length), Schedule::read(&thread_file)?);
+    let (mut at, mut gone) = console.look()?;
+    let end = Instant::now() + length;
+    while Instant::now() < end {
+        thread::sleep(SLICE);
+        let (now, sent) = console.look()?;
+        slices.push(now.wrapping_sub(at), sent.saturating_sub(gone));
+        (at, gone) = (now, sent);
+    }
     let after = Schedule::read(&thread_file)?;
-    Ok((before, after))
+    console.end()?;
+    let running = (after.running - before.running).as_secs_f64();
+    let waiting = (after.waiting - before.waiting).as_secs_f64();
+    let cycles = slices.cost().ok_or("testpmd forwarded nothing")?;
+    Ok((cycles, (waiting / (running + waiting).max(1e-9) - 0.5).max(0.0)))
+}
+
+/// The line that a user of testpmd types commands at.
+struct Console {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Console {
+    fn of(child: &mut Child) -> Result<Console, Failure> {
+        let ends = child.stdin.take().zip(child.stdout.take());
+        let (input, output) = ends.ok_or("testpmd has no console")?;
+        Ok(Console { input, output: BufReader::new(output) })
+    }
+
+    /// Packets sent so far, and the cycle of the time-stamp counter at which they
+    /// were. An answer that takes long does not say when it was right: it is asked
+    /// for again.
+    fn look(&mut self) -> Result<(u64, u64), Failure> {
+        for _ in 0..LOOKS {
+            let asked = tsc::now();
+            let sent = self.ask()?;
+            let took = tsc::now().wrapping_sub(asked);
+            if took < (ANSWER.as_secs_f64() * tsc::hz() as f64) as u64 {
+                return Ok((asked + took / 2, sent));
+            }
+        }
+        let sent = self.ask()?;
+        Ok((tsc::now(), sent))
+    }
+
+    /// Packets sent so far.
+    fn ask(&mut self) -> Result<u64, Failure> {
+        self.input.write_all(b"show port stats 1\n")?;
+        let mut line = String::new();
+        while self.output.read_line(&mut line)? > 0 {
+            if let Some(sent) = sent(&line) {
+                return Ok(sent);
+            }
+            line.clear();
+        }
+        Err("dpdk-testpmd ended by itself".into())
+    }
+
+    /// Ends the program, and hears what else it says.
+    fn end(mut self) -> Result<(), Failure> {
+        self.input.write_all(b"stop\nquit\n")?;
+        self.output.read_to_end(&mut Vec::new())?;
+        Ok(())
+    }
 }
 
 /// Waits until the thread of lcore 1 works; returns its `schedstat` file. The
@@ -139,17 +203,10 @@ fn forwarding_thread(process: u32) -> Result<Option<PathBuf>, Failure> {
     Ok(None)
 }
 
-/// Packets sent between the two looks at the counters.
-fn packets_between(text: &str) -> Result<u64, Failure> {
-    let counts: Vec<u64> = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("TX-packets:"))
-        .filter_map(|rest| rest.split_whitespace().next()?.parse().ok())
-        .collect();
-    match counts[..] {
-        [first, second, ..] if second > first => Ok(second - first),
-        _ => Err("testpmd forwarded nothing".into()),
-    }
+/// Packets that were sent, if the line says so.
+fn sent(line: &str) -> Option<u64> {
+    let rest = line.trim().strip_prefix("TX-packets:")?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -157,12 +214,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_those_between_the_first_two_looks() {
-        let look =
-            |count: u32| format!("  RX-packets: 5\n  TX-packets: {count:<10} TX-errors: 0\n");
-        let text = look(100) + &look(350) + &look(900);
-        assert_eq!(packets_between(&text).unwrap(), 250);
-        assert!(packets_between(&look(100)).is_err());
-        assert!(packets_between(&(look(7) + &look(7))).is_err());
+    fn one_line_tells_what_was_sent() {
+        assert_eq!(
+            sent("  TX-packets: 350        TX-errors: 0          TX-bytes:  0\n"),
+            Some(350)
+        );
+        assert_eq!(sent("  RX-packets: 5          RX-missed: 0          RX-bytes:  0\n"), None);
+        assert_eq!(sent("testpmd> \n"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Row, Terms};
+use super::{Row, Scope, Terms};
 use crate::results::{Better, Series};
 
 /// What a difference means.
@@ -25,7 +25,10 @@ impl Verdict {
     pub(super) fn of(row: &Row, terms: &Terms) -> Verdict {
         let Some(p) = row.p else { return Verdict::NotJudged };
         let difference = row.after - row.before;
-        let matters = difference.abs() > terms.relevant * row.before.abs();
+        let bound = terms.relevant * row.before.abs();
+        // Of many points the most extreme is seen: all of its interval must matter.
+        let matters = difference.abs() > bound
+            && (row.scope == Scope::Series || near_end(row.interval, difference) > bound);
         if p >= terms.error || !matters {
             return Verdict::NoDifference;
         }
@@ -34,6 +37,16 @@ impl Verdict {
             (Some(Better::Higher), true) | (Some(Better::Lower), false) => Verdict::Improved,
             _ => Verdict::Regression,
         }
+    }
+}
+
+/// How far the end of an interval that is nearer to zero lies on the side of a
+/// difference.
+fn near_end(interval: Option<[f64; 2]>, difference: f64) -> f64 {
+    match interval {
+        Some([low, _]) if difference > 0.0 => low,
+        Some([_, high]) => -high,
+        None => 0.0,
     }
 }
 

@@ -59,6 +59,7 @@ impl Study for ChainMix {
         let capture = run.rig.capture(content)?;
         run.series(CYCLES, X, "cycles/packet", Some(Better::Lower));
         run.series(RATE, X, "Mpps", Some(Better::Higher));
+        run.computed(RATE, CYCLES);
         let cells: Vec<_> = parameters
             .shares
             .iter()
@@ -122,6 +123,7 @@ impl Parameters {
             Block { count: self.users - full, chain: None },
         ];
         Setup {
+            settings: Vec::new(),
             functions,
             chains: vec![("full".to_owned(), names)],
             users,

@@ -59,6 +59,9 @@ struct Component {
     /// Its configuration, as in a node's file.
     #[serde(default)]
     config: Value,
+    /// What it is told of each user, as under `users` in a node's file.
+    #[serde(default)]
+    settings: Value,
 }
 
 impl Study for FunctionOverhead {
@@ -75,6 +78,7 @@ impl Study for FunctionOverhead {
         let capture = run.rig.capture(content)?;
         run.series(CYCLES, X, "cycles/packet", Some(Better::Lower));
         run.series(RATE, X, "Mpps", Some(Better::Higher));
+        run.computed(RATE, CYCLES);
         run.series(INSTRUCTIONS, X, "instructions/packet", Some(Better::Lower));
         run.series(TESTPMD, X, "Mpps", None);
         let mut cells: Vec<Cell<Option<Setup>>> = (0..=parameters.components.len())
@@ -138,6 +142,13 @@ impl Study for FunctionOverhead {
     }
 }
 
+impl Component {
+    /// The name of its instance in a node.
+    fn instance(&self) -> String {
+        self.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+    }
+}
+
 impl Parameters {
     /// What the configuration with so many components is called.
     fn label(&self, count: usize) -> String {
@@ -150,15 +161,17 @@ impl Parameters {
     /// The configuration with so many components.
     fn setup(&self, count: usize) -> Setup {
         let function = |component: &Component| {
-            let Component { name, function, config } = component;
-            let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+            let Component { function, config, .. } = component;
             match config {
-                Value::Null => (name, json!({"function": function})),
-                config => (name, json!({"function": function, "config": config})),
+                Value::Null => (component.instance(), json!({"function": function})),
+                config => (component.instance(), json!({"function": function, "config": config})),
             }
         };
-        let functions = self.components[..count].iter().map(function).collect();
-        Setup::chain(self.users, functions).routed()
+        let components = &self.components[..count];
+        let functions = components.iter().map(function).collect();
+        let told = components.iter().filter(|component| !component.settings.is_null());
+        let settings = told.map(|one| (one.instance(), one.settings.clone())).collect();
+        Setup::chain(self.users, functions).told(settings).routed()
     }
 
     /// Mean cycles with no component, one, two, …, as far as all are measured.
@@ -172,6 +185,7 @@ impl Parameters {
         let costs = &results.series(CYCLES)?.points;
         let mut series = Series::new(ADDED, X, "cycles/packet");
         series.better = Some(Better::Lower);
+        series.computed_from = Some(CYCLES.to_owned());
         for pair in costs.windows(2) {
             let rounds = pair[0].raw.iter().zip(&pair[1].raw);
             let raw = rounds.map(|(before, after)| after - before).collect();

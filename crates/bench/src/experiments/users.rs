@@ -52,6 +52,7 @@ impl Study for Users {
         let length = Duration::from_secs_f64(parameters.seconds);
         run.series(CYCLES, X, "cycles/packet", Some(Better::Lower));
         run.series(RATE, X, "Mpps", Some(Better::Higher));
+        run.computed(RATE, CYCLES);
         run.series(MISSES, X, "misses/packet", Some(Better::Lower));
         if let Some(most) = parameters.users.iter().max()
             && let Some(bytes) = bytes_per_user(run.rig, *most)?

@@ -3,8 +3,8 @@
 use plotters::style::RGBColor;
 
 use super::figure::{Area, DrawError, Room};
-use super::frame::{Entry, Frame, bar, legend, marker};
-use super::lines::{bounds_within, paper, shown};
+use super::frame::{Entry, Frame, Sample, bar, legend, marker};
+use super::lines::{bounds_within, paper, paper_entries, shown};
 use super::palette::{self, Look};
 use super::scale::{Scale, stands_on};
 use crate::results::{Axis, Figure, FigureKind, PaperValue, Point, Results};
@@ -72,7 +72,7 @@ fn index_of<T>(list: &mut Vec<T>, is: impl FnMut(&T) -> bool, new: T) -> usize {
 pub fn draw(area: &Area, results: &Results, figure: &Figure, room: Room) -> Result<(), DrawError> {
     let bars = Bars::of(results, figure);
     let paper = paper(results, figure);
-    let top = legend(area, room, &entries(&bars, !paper.is_empty()))?;
+    let top = legend(area, room, &entries(&bars, &paper))?;
     // The names are as wide as the places; a first guess at the axis will do.
     let step = (room.size().0 as i32 - 70) / bars.places.len().max(1) as i32;
     let names: Vec<_> = bars.places.iter().map(|name| wrap(name, step, room)).collect();
@@ -100,17 +100,13 @@ pub fn draw(area: &Area, results: &Results, figure: &Figure, room: Room) -> Resu
     Ok(())
 }
 
-fn entries(bars: &Bars, has_paper: bool) -> Vec<Entry> {
-    let mut entries: Vec<_> = bars
-        .colours
-        .iter()
-        .map(|(name, look)| Entry { name: name.clone(), look: *look, is_bar: true })
-        .collect();
-    if has_paper {
-        let look = palette::paper(None);
-        entries.push(Entry { name: "stated in the paper".to_owned(), look, is_bar: false });
-    }
-    entries
+fn entries(bars: &Bars, paper: &[&PaperValue]) -> Vec<Entry> {
+    let of = |(name, look): &(String, Look)| Entry {
+        name: name.clone(),
+        look: *look,
+        sample: Sample::Bar,
+    };
+    bars.colours.iter().map(of).chain(paper_entries(paper)).collect()
 }
 
 /// A cross at the place and, if it has the name of one, in the bar; a level line

@@ -13,8 +13,20 @@ use super::scale::Scale;
 pub struct Entry {
     pub name: String,
     pub look: Look,
-    /// Drawn as a patch, not as a line.
-    pub is_bar: bool,
+    pub sample: Sample,
+}
+
+/// What stands before a name in a legend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// A patch.
+    Bar,
+    /// A line with its marker.
+    Curve,
+    /// A marker.
+    Mark,
+    /// A line.
+    Level,
 }
 
 /// The rectangle of the data, and the scales that fill it.
@@ -55,13 +67,17 @@ pub fn legend(area: &Area, room: Room, entries: &[Entry]) -> Result<i32, DrawErr
             (x, y) = (MARGIN, y + line_height(room));
         }
         let middle = y + line_height(room) / 2;
-        if entry.is_bar {
-            bar(area, [(x + 6, middle - 6), (x + SAMPLE - 6, middle + 6)], &entry.look)?;
-        } else {
-            if entry.look.marker != Marker::Cross {
-                curve(area, &[(x, middle), (x + SAMPLE, middle)], &entry.look)?;
+        let line = [(x, middle), (x + SAMPLE, middle)];
+        match entry.sample {
+            Sample::Bar => {
+                bar(area, [(x + 6, middle - 6), (x + SAMPLE - 6, middle + 6)], &entry.look)?;
             }
-            marker(area, (x + SAMPLE / 2, middle), &entry.look)?;
+            Sample::Level => curve(area, &line, &entry.look)?,
+            Sample::Mark => marker(area, (x + SAMPLE / 2, middle), &entry.look)?,
+            Sample::Curve => {
+                curve(area, &line, &entry.look)?;
+                marker(area, (x + SAMPLE / 2, middle), &entry.look)?;
+            }
         }
         let style = text(room, HPos::Left, VPos::Center);
         area.draw(&Text::new(entry.name.clone(), (x + SAMPLE + 6, middle), style))?;

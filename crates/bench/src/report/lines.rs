@@ -1,7 +1,7 @@
 //! Figures with a curve for each series.
 
 use super::figure::{Area, DrawError, Room};
-use super::frame::{Entry, Frame, curve, legend, marker};
+use super::frame::{Entry, Frame, Sample, curve, legend, marker};
 use super::palette::{self, Look};
 use super::scale::{Scale, stands_on};
 use crate::results::{Abscissa, Figure, PaperValue, Results, Series};
@@ -22,18 +22,30 @@ pub fn paper<'a>(results: &'a Results, figure: &Figure) -> Vec<&'a PaperValue> {
     results.paper.iter().filter(|value| figure.paper.contains(&value.name)).collect()
 }
 
+/// What a legend says of a paper's values: those with a place are marks, the others
+/// levels.
+pub fn paper_entries(paper: &[&PaperValue]) -> Vec<Entry> {
+    let entry = |(sample, placed): (Sample, bool)| {
+        let is_there = paper.iter().any(|value| value.x.is_some() == placed);
+        let name = "stated in the paper".to_owned();
+        is_there.then(|| Entry { name, look: palette::paper(None), sample })
+    };
+    [(Sample::Mark, true), (Sample::Level, false)].into_iter().filter_map(entry).collect()
+}
+
 /// Draws it.
 pub fn draw(area: &Area, results: &Results, figure: &Figure, room: Room) -> Result<(), DrawError> {
     let series = shown(results, figure);
     let paper = paper(results, figure);
     let mut entries: Vec<_> = series
         .iter()
-        .map(|(series, look)| Entry { name: series.name.clone(), look: *look, is_bar: false })
+        .map(|(series, look)| Entry {
+            name: series.name.clone(),
+            look: *look,
+            sample: Sample::Curve,
+        })
         .collect();
-    if !paper.is_empty() {
-        let look = palette::paper(None);
-        entries.push(Entry { name: "stated in the paper".to_owned(), look, is_bar: false });
-    }
+    entries.extend(paper_entries(&paper));
     let top = legend(area, room, &entries)?;
     let scales = scales(figure, &series, &paper, room);
     let (x, y) = (figure.x.text(), figure.y.text());

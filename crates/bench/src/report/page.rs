@@ -255,7 +255,12 @@ fn derived(results: &Results) -> Markup {
             thead { tr { th { "name" } th { "value" } @if any_stated { th.paper { "paper" } } } }
             tbody { @for (name, value) in &results.derived { tr {
                 th { code { (name) } }
-                td { (digits(*value, 4)) }
+                td {
+                    (digits(*value, 4))
+                    @if let Some([low, high]) = results.derived_ci95.get(name) {
+                        span.interval { " ± " (digits((high - low) / 2.0, 2)) }
+                    }
+                }
                 @if any_stated {
                     td.paper { @if let Some(paper) = stated(name) {
                         span title=(paper.source) { (digits(paper.value, 4)) }

@@ -75,7 +75,7 @@ impl Results {
     }
 
     /// Reads one file, or all results of a directory: its own `results.json`, else
-    /// those of the directories within it, in the order of their names.
+    /// those of the directories within it, in the order in which they were begun.
     ///
     /// # Errors
     /// Where one cannot be read or is not ours, or a directory holds none.
@@ -98,7 +98,11 @@ impl Results {
             let why = format!("there is no {FILE_NAME} in it or one level below");
             return Err(ReadError::NotOurs { path: path.to_owned(), why });
         }
-        files.iter().map(|file| Results::read(file)).collect()
+        let mut all =
+            files.iter().map(|file| Results::read(file)).collect::<Result<Vec<_>, _>>()?;
+        // RFC 3339 in UTC sorts as text.
+        all.sort_by(|a, b| a.began.cmp(&b.began));
+        Ok(all)
     }
 }
 
@@ -168,6 +172,19 @@ mod tests {
         assert_eq!(all, [results]);
         let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
         assert_eq!(names.len(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn results_come_in_the_order_in_which_they_were_begun() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, began) in [("chain-mix", "08"), ("io-environments", "05"), ("users", "06")] {
+            let mut results = Results::new(name, Machine::default());
+            results.began = format!("2026-03-02T10:00:{began}Z");
+            results.write(&directory.path().join(name)).unwrap();
+        }
+        let all = Results::read_all(directory.path()).unwrap();
+        let names: Vec<_> = all.iter().map(|one| one.experiment.as_str()).collect();
+        assert_eq!(names, ["io-environments", "users", "chain-mix"]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod perf;
 mod probe;
 mod sections;
 pub mod setup;
+mod slices;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ pub use gateway::Gateway;
 pub use open::{Arrivals, Ends, FarDevices, Offer, OpenLoop, Work, uplink};
 pub use perf::{NOT_COUNTED, PerPacket};
 pub use setup::{Block, Devices, Setup};
+pub use slices::{SLICE, Slices};
 
 /// Megabytes of packet memory on either side of a comparison.
 pub const MEGABYTES: u32 = 256;

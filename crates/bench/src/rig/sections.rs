@@ -4,8 +4,8 @@
 //! Generator and worker take turns in one thread. A *section* begins with a full
 //! queue in front of the worker and ends when that is empty; only sections are
 //! timed, so what the generator does costs nothing, every burst is full, and no
-//! second core is needed. A section that took much longer than most was
-//! interrupted by the machine: it is left out.
+//! second core is needed. Sections make up [`Slices`], the quieter of which say what
+//! a packet costs.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -13,19 +13,18 @@ use std::time::{Duration, Instant};
 use weft_dpdk::{Batch, Pool, Port, PortOptions, TxQueue, tsc};
 use weft_traffic::{Load, Rate, Source};
 
-use super::closed::{Cost, WARM_UP};
+use super::closed::{Cost, WARM_UP, taken};
 use super::disturbance::Look;
 use super::perf::Events;
 use super::setup::{Devices, Setup};
+use super::slices::Slices;
 use super::{Burner, Rig};
-use crate::{Failure, statistics};
+use crate::Failure;
 
 /// Packets of a section, at most.
 const SECTION: u16 = 1024;
 /// Buffers of the generator.
 const PACKETS: u32 = 2047;
-/// Sections that take so many times the median were interrupted.
-const INTERRUPTED: f64 = 2.0;
 
 impl Rig {
     /// What a packet of `load` costs the worker of a node; its rate does not
@@ -89,12 +88,11 @@ impl Rig {
     ) -> Result<(Cost, f64), Failure> {
         let mut sections = Sections::new(self, load, ring)?;
         sections.run(&mut poll, &sent, length.mul_f64(WARM_UP))?;
-        sections.forget();
+        sections.forget(length);
         let (slow, look) = (self.probe.slowness(), Look::now(self.cores.system)?);
         sections.run(&mut poll, &sent, length)?;
-        let disturbance = look.since()?.disturbance();
-        let slow = slow.max(self.probe.slowness());
-        Ok((sections.cost()?, disturbance.max(slow)))
+        let taken = taken(&look.since()?);
+        Ok((sections.cost()?, taken.max(slow).max(self.probe.slowness())))
     }
 }
 
@@ -106,8 +104,9 @@ struct Sections {
     _port: Port,
     burner: Burner,
     events: Option<Events>,
-    /// Cycles and packets of each.
-    made: Vec<(u64, u64)>,
+    slices: Slices,
+    /// Packets that were let go.
+    packets: u64,
 }
 
 impl Sections {
@@ -118,7 +117,8 @@ impl Sections {
         let tx = port.take_tx(0).ok_or(NO_QUEUES)?;
         let source = Source::of(&Load { rate: Rate::Unlimited, ..load.clone() })?;
         let burner = Burner::new(rig.slow_down);
-        Ok(Sections { source, pool, tx, _port: port, burner, events: None, made: Vec::new() })
+        let slices = Slices::of(Duration::ZERO);
+        Ok(Sections { source, pool, tx, _port: port, burner, events: None, slices, packets: 0 })
     }
 
     fn run(
@@ -145,49 +145,26 @@ impl Sections {
             }
             let cycles = tsc::now().wrapping_sub(start);
             self.events.iter_mut().try_for_each(Events::pause)?;
-            self.made.push((cycles, sent() - before));
+            let packets = sent() - before;
+            self.slices.push(cycles, packets);
+            self.packets += packets;
         }
         Ok(())
     }
 
-    /// Forgets the sections of the warm-up.
-    fn forget(&mut self) {
-        self.made.clear();
+    /// Forgets the sections of the warm-up; a trial of this length follows.
+    fn forget(&mut self, length: Duration) {
+        self.slices = Slices::of(length);
+        self.packets = 0;
         self.events = Events::new();
     }
 
     fn cost(self) -> Result<Cost, Failure> {
-        let (cycles, packets) = undisturbed(&self.made).ok_or(NOTHING)?;
-        let all = self.made.iter().map(|(_, packets)| packets).sum();
-        let events = self.events.and_then(|events| events.per_packet(all));
-        Ok(Cost { cycles: cycles as f64 / packets as f64, events })
+        let cycles = self.slices.cost().ok_or(NOTHING)?;
+        let events = self.events.and_then(|events| events.per_packet(self.packets));
+        Ok(Cost { cycles, events })
     }
 }
 
 const NO_QUEUES: &str = "a device without queues";
 const NOTHING: &str = "the node under test forwarded nothing";
-
-/// Cycles and packets of the sections that were not interrupted.
-fn undisturbed(sections: &[(u64, u64)]) -> Option<(u64, u64)> {
-    let per_packet = |&(cycles, packets): &(u64, u64)| cycles as f64 / packets.max(1) as f64;
-    let costs: Vec<f64> = sections.iter().map(per_packet).collect();
-    let bound = statistics::median(&costs)? * INTERRUPTED;
-    let kept = sections.iter().filter(|section| per_packet(section) <= bound);
-    let sum = kept.fold((0, 0), |sum, section| (sum.0 + section.0, sum.1 + section.1));
-    (sum.1 > 0).then_some(sum)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interrupted_sections_are_left_out() {
-        let quiet = [(1000, 10), (1100, 10), (900, 10)];
-        assert_eq!(undisturbed(&quiet), Some((3000, 30)));
-        let disturbed = [(1000, 10), (90_000, 10), (1100, 10), (900, 10)];
-        assert_eq!(undisturbed(&disturbed), Some((3000, 30)));
-        assert_eq!(undisturbed(&[]), None);
-        assert_eq!(undisturbed(&[(5, 0)]), None);
-    }
-}

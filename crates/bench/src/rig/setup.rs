@@ -20,6 +20,9 @@ pub struct Setup {
     /// Chains: name, and the instances in order. Users of a chain without
     /// instances go straight to the core.
     pub chains: Vec<(String, Vec<String>)>,
+    /// What instances are told of each user, as in a node's file; numbers and
+    /// addresses count up from user to user where the function says so.
+    pub settings: Vec<(String, Value)>,
     /// Users from 10.0.0.0 on, block by block.
     pub users: Vec<Block>,
     /// Whether the core port rewrites Ethernet headers and TTLs as a router does.
@@ -58,6 +61,7 @@ impl Setup {
         Setup {
             functions: Vec::new(),
             chains: Vec::new(),
+            settings: Vec::new(),
             users,
             routed: false,
             gateway: None,
@@ -74,6 +78,7 @@ impl Setup {
         Setup {
             functions,
             chains: vec![("all".to_owned(), names)],
+            settings: Vec::new(),
             users: vec![Block { count: users, chain: Some("all".to_owned()) }],
             routed: false,
             gateway: None,
@@ -86,6 +91,11 @@ impl Setup {
         let mut functions = vec![(Gateway::INSTANCE.to_owned(), gateway.function())];
         functions.extend(behind);
         Setup { gateway: Some(gateway), ..Setup::chain(bearers, functions) }.routed()
+    }
+
+    /// The same, with instances told this of each user.
+    pub fn told(self, settings: Vec<(String, Value)>) -> Setup {
+        Setup { settings, ..self }
     }
 
     /// The same as a router.
@@ -156,9 +166,13 @@ impl Setup {
             let address = std::net::Ipv4Addr::from_bits(first).to_string();
             let mut block =
                 json!({"name": format!("ue{number}"), "count": count, "match": {"ipv4": &address}});
+            let mut settings: Map<String, Value> = self.settings.iter().cloned().collect();
             if let Some(gateway) = self.gateway {
                 block["match"] = gateway.selector(&address);
-                block["functions"] = json!({Gateway::INSTANCE: gateway.settings(&address)});
+                settings.insert(Gateway::INSTANCE.to_owned(), gateway.settings(&address));
+            }
+            if !settings.is_empty() {
+                block["functions"] = Value::Object(settings);
             }
             if let Some(chain) = chain {
                 block["chain"] = json!(chain);

@@ -7,6 +7,7 @@ mod keep;
 mod watch;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::value_parser;
 use weft_bench::experiment::{Effort, Experiment, Order};
@@ -80,14 +81,14 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         if desk.is_interrupted() {
             break;
         }
-        let order = arguments.order(experiment, former);
+        let (order, begun) = (arguments.order(experiment, former), Instant::now());
         let (results, ended) = experiment
             .perform(order, &rig, &desk.watch(experiment.name))
             .map_err(Failure::input)?;
         directory.keep(&results)?;
-        if !results.says.is_empty() {
-            output::line(&format!("{}: {}", experiment.name, results.says))?;
-        }
+        let (name, took) = (experiment.name, begun.elapsed().as_secs_f64());
+        let says = if results.says.is_empty() { "ended" } else { &results.says };
+        output::line(&format!("{name}: {says} ({took:.0} s)"))?;
         if let Some(error) = ended {
             directory.report()?;
             return Err(Failure::broken(format!("{}: {error}", experiment.name)));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::summary::{SourceSummary, Summary};
+use super::summary::{SourceSummary, StreamSummary, Summary};
 use crate::table::Table;
 
 /// Part of its limit from which the generator may be what is measured.
@@ -79,6 +79,32 @@ fn streams(text: &mut String, summary: &Summary) {
         table.row(row);
     }
     let _ = writeln!(text, "\n{}", table.text());
+    for stream in summary.sources.iter().flat_map(|source| &source.streams) {
+        densities(text, stream);
+    }
+}
+
+/// Where packets arrived from their place in order, where any did not.
+fn densities(text: &mut String, stream: &StreamSummary) {
+    let density = stream.arrived.as_ref().and_then(|arrived| arrived.density.as_ref());
+    let Some(density) = density.filter(|density| density.counts.iter().any(|(d, _)| *d != 0))
+    else {
+        return;
+    };
+    let late: u64 = density.counts.iter().filter(|(d, _)| *d > 0).map(|(_, count)| count).sum();
+    let early: u64 = density.counts.iter().filter(|(d, _)| *d < 0).map(|(_, count)| count).sum();
+    let [least, most] = [density.counts.first(), density.counts.last()];
+    let _ = writeln!(
+        text,
+        "{}: reorder density {:.4} at 0 (RFC 5236); {early} packets early by up to {}, {late} late \
+         by up to {}, {} displaced by more than {}",
+        stream.name,
+        density.in_place,
+        least.map_or(0, |(d, _)| -d.min(&0)),
+        most.map_or(0, |(d, _)| *d.max(&0)),
+        density.beyond,
+        density.threshold,
+    );
 }
 
 fn wires(text: &mut String, summary: &Summary) {

@@ -73,11 +73,25 @@ pub struct ArrivedSummary {
     /// RFC 4737 §3.3, and the largest extent, §4.2.
     pub reordered: u64,
     pub extent_max: u64,
+    /// None where there are too many flows for it.
+    pub density: Option<DensitySummary>,
     pub misaddressed: u64,
     pub flows_with_loss: usize,
     /// Nanoseconds.
     pub delay: DelaySummary,
     pub timelines: Vec<TimelineSummary>,
+}
+
+/// Reorder density (RFC 5236 §4): packets by displacement, late ones positive.
+#[derive(Serialize)]
+pub struct DensitySummary {
+    pub threshold: usize,
+    /// Displacement and packets.
+    pub counts: Vec<(i32, u64)>,
+    /// Displaced by more than the threshold.
+    pub beyond: u64,
+    /// The share of packets that came at their place.
+    pub in_place: f64,
 }
 
 #[derive(Serialize)]
@@ -210,6 +224,7 @@ impl ArrivedSummary {
             duplicated: stream.duplicated,
             reordered: stream.reordered,
             extent_max: flows.map(|flow| flow.extent).max().unwrap_or(0),
+            density: stream.density().map(DensitySummary::new),
             misaddressed: stream.misaddressed,
             flows_with_loss: losses.count(),
             delay: DelaySummary {
@@ -220,6 +235,17 @@ impl ArrivedSummary {
                 max: delays.max(),
             },
             timelines: stream.timelines.iter().map(TimelineSummary::new).collect(),
+        }
+    }
+}
+
+impl DensitySummary {
+    fn new(density: weft_traffic::Density) -> DensitySummary {
+        DensitySummary {
+            threshold: density.threshold,
+            in_place: density.share(0),
+            beyond: density.beyond,
+            counts: density.counts.into_iter().collect(),
         }
     }
 }

@@ -1,0 +1,259 @@
+//! How far one run lies from another, judged by permuting rounds.
+//!
+//! Repetitions are not normally distributed where a machine is quiet for some and busy
+//! for others: two runs of three may differ by a third with hardly any variance. So
+//! nothing is supposed of how they are distributed. If a build has not changed, it
+//! does not matter which of all rounds belong to which run; the share of all ways
+//! to deal them out that part the runs at least as far as was seen is the p-value.
+//! Rounds are dealt out whole, with all points of a series, as what the machine did
+//! in a round it did to all of them.
+
+use fastrand::Rng;
+
+use crate::results::Better;
+use crate::statistics;
+
+/// Ways to deal rounds out that are looked at; of more, so many at random.
+const DEALS: usize = 5000;
+/// Draws of the bootstrap.
+const DRAWS: usize = 1000;
+/// Fewer rounds say nothing of how they vary.
+const LEAST_ROUNDS: usize = 3;
+
+/// The repetitions of one place, before and after, by round.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// Before.
+    pub before: &'a [f64],
+    /// After.
+    pub after: &'a [f64],
+}
+
+/// How far a series moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shift {
+    /// The typical value after, less that before, as a share of the latter: of the
+    /// middle one of the places.
+    pub change: f64,
+    /// The interval that holds the change with 95 %, by bootstrap over rounds.
+    pub interval: Option<[f64; 2]>,
+    /// How likely a change at least so large is when nothing changed.
+    pub p: f64,
+    /// The least p that so few rounds can show.
+    pub least_p: f64,
+}
+
+/// The typical value of repetitions. What disturbs makes costs higher and rates
+/// lower, for some rounds and not for others: it is the quartile on the quiet side;
+/// the median where neither side is.
+pub fn typical(values: &[f64], better: Option<Better>) -> Option<f64> {
+    let percent = match better {
+        Some(Better::Lower) => 25.0,
+        Some(Better::Higher) => 75.0,
+        None => 50.0,
+    };
+    statistics::percentile(values, percent)
+}
+
+/// How far a series moved, by its places; none without rounds on both sides.
+pub fn shift(pairs: &[Pair<'_>], better: Option<Better>) -> Option<Shift> {
+    let rounds = |side: fn(&Pair<'_>) -> usize| pairs.iter().map(side).min().unwrap_or(0);
+    let (before, after) = (rounds(|pair| pair.before.len()), rounds(|pair| pair.after.len()));
+    if before == 0 || after == 0 {
+        return None;
+    }
+    let places: Vec<Place> =
+        pairs.iter().map(|pair| Place::of(pair, [before, after], better)).collect();
+    let own: Vec<usize> = (0..before).collect();
+    let others: Vec<usize> = (before..before + after).collect();
+    let change = change(&places, &own, &others, better);
+    let (p, least_p) = permute(&places, [before, after], better, change);
+    let interval = (before.min(after) >= LEAST_ROUNDS)
+        .then(|| bootstrap(&places, [before, after], better))
+        .flatten();
+    Some(Shift { change, interval, p, least_p })
+}
+
+/// One place: its rounds before, then after, and what a change is a share of.
+struct Place {
+    rounds: Vec<f64>,
+    scale: f64,
+}
+
+impl Place {
+    fn of(pair: &Pair<'_>, [before, after]: [usize; 2], better: Option<Better>) -> Place {
+        let rounds: Vec<f64> =
+            pair.before[..before].iter().chain(&pair.after[..after]).copied().collect();
+        let scale = typical(pair.before, better).map_or(0.0, f64::abs);
+        Place { rounds, scale }
+    }
+}
+
+/// The middle one of the changes of all places from some rounds to others.
+fn change(places: &[Place], from: &[usize], to: &[usize], better: Option<Better>) -> f64 {
+    let of = |place: &Place, which: &[usize]| {
+        let chosen: Vec<f64> = which.iter().map(|&round| place.rounds[round]).collect();
+        typical(&chosen, better).unwrap_or(f64::NAN)
+    };
+    let of_place = |place: &Place| {
+        let difference = of(place, to) - of(place, from);
+        // Where nothing was, a share of it means nothing: all or none.
+        if place.scale > 0.0 {
+            difference / place.scale
+        } else if difference == 0.0 {
+            0.0
+        } else {
+            difference.signum()
+        }
+    };
+    let changes: Vec<f64> = places.iter().map(of_place).collect();
+    statistics::median(&changes).unwrap_or(0.0)
+}
+
+/// The p-value of a change, and the least that there can be.
+fn permute(
+    places: &[Place],
+    [before, after]: [usize; 2],
+    better: Option<Better>,
+    seen: f64,
+) -> (f64, f64) {
+    let all = before + after;
+    let ways = ways(all, before);
+    let (mut deals, mut as_far) = (0_usize, 0_usize);
+    let mut look = |own: &[usize]| {
+        let others: Vec<usize> = (0..all).filter(|round| !own.contains(round)).collect();
+        deals += 1;
+        // Rounding must not decide whether the deal that was seen counts.
+        let is_as_far = change(places, own, &others, better).abs() >= seen.abs() * (1.0 - 1e-9);
+        as_far += usize::from(is_as_far);
+    };
+    if ways <= DEALS as f64 {
+        let mut own: Vec<usize> = (0..before).collect();
+        loop {
+            look(&own);
+            if !next(&mut own, all) {
+                break;
+            }
+        }
+    } else {
+        let mut random = Rng::with_seed(1);
+        let mut order: Vec<usize> = (0..all).collect();
+        // The one that was seen is one of them.
+        look(&order[..before]);
+        for _ in 1..DEALS {
+            random.shuffle(&mut order);
+            look(&order[..before]);
+        }
+    }
+    // Where the sides are equally large, each way to part them is there twice.
+    let extreme = if before == after { 2.0 } else { 1.0 };
+    (as_far as f64 / deals as f64, (extreme / ways).max(1.0 / DEALS as f64))
+}
+
+/// Ways to choose some of all.
+fn ways(all: usize, some: usize) -> f64 {
+    (0..some).fold(1.0, |ways, n| ways * (all - n) as f64 / (n + 1) as f64).round()
+}
+
+/// The next choice of numbers below `all`, in their order; false behind the last.
+fn next(choice: &mut [usize], all: usize) -> bool {
+    let some = choice.len();
+    let Some(place) = (0..some).rev().find(|&place| choice[place] < all - some + place) else {
+        return false;
+    };
+    choice[place] += 1;
+    for behind in place + 1..some {
+        choice[behind] = choice[behind - 1] + 1;
+    }
+    true
+}
+
+/// The interval of the change: rounds drawn again from each side.
+fn bootstrap(
+    places: &[Place],
+    [before, after]: [usize; 2],
+    better: Option<Better>,
+) -> Option<[f64; 2]> {
+    let mut random = Rng::with_seed(1);
+    let mut draw = || {
+        let from: Vec<usize> = (0..before).map(|_| random.usize(..before)).collect();
+        let to: Vec<usize> = (0..after).map(|_| before + random.usize(..after)).collect();
+        change(places, &from, &to, better)
+    };
+    let changes: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
+    let at = |percent| statistics::percentile(&changes, percent);
+    Some([at(2.5)?, at(97.5)?])
+}
+
+/// The p-values, raised so that the chance of even one false alarm among them all
+/// stays that of one: Holm's method, in which those that could not have shown anything
+/// at `error` do not count (Tarone 1990), as few rounds can show little.
+pub fn adjust(p: &[(f64, f64)], error: f64) -> Vec<f64> {
+    // The least number of comparisons that is no less than those which could then
+    // show something.
+    let able = |count: usize| p.iter().filter(|(_, least)| least * count as f64 <= error).count();
+    let count = (1..=p.len().max(1)).find(|&count| able(count) <= count).unwrap_or(p.len());
+    let counts = |least: f64| least * count as f64 <= error;
+    let kept: Vec<f64> =
+        p.iter().filter(|(_, least)| counts(*least)).map(|(value, _)| *value).collect();
+    let mut adjusted = statistics::holm(&kept).into_iter();
+    let raise = |&(_, least): &(f64, f64)| match counts(least) {
+        true => adjusted.next().unwrap_or(1.0),
+        false => 1.0,
+    };
+    p.iter().map(raise).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(before: &[f64], after: &[f64]) -> Shift {
+        shift(&[Pair { before, after }], Some(Better::Lower)).unwrap()
+    }
+
+    #[test]
+    fn runs_that_are_apart_have_the_least_p_there_is() {
+        let shift = of(&[10.0, 11.0, 10.5, 10.2], &[12.0, 12.4, 13.0, 12.2]);
+        // 2 of 70 ways part them so.
+        assert!((shift.p - 2.0 / 70.0).abs() < 1e-12 && shift.p == shift.least_p, "{shift:?}");
+        assert!(shift.change > 0.1 && shift.interval.unwrap()[0] > 0.0, "{shift:?}");
+    }
+
+    #[test]
+    fn equal_runs_are_as_far_apart_as_any() {
+        let shift = of(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]);
+        assert_eq!((shift.change, shift.p), (0.0, 1.0));
+    }
+
+    #[test]
+    fn a_busy_half_does_not_move_the_typical_value() {
+        let shift = of(
+            &[200.0, 290.0, 201.0, 289.0, 202.0, 288.0],
+            &[201.0, 200.0, 291.0, 202.0, 290.0, 292.0],
+        );
+        assert!(shift.change.abs() < 0.02, "{shift:?}");
+    }
+
+    #[test]
+    fn all_choices_are_made_once() {
+        let mut choice = vec![0, 1, 2];
+        let mut count = 1;
+        while next(&mut choice, 6) {
+            count += 1;
+        }
+        assert_eq!((count, choice), (20, vec![3, 4, 5]));
+        assert_eq!(ways(16, 8), 12_870.0);
+    }
+
+    #[test]
+    fn what_can_show_nothing_does_not_count() {
+        // Two that can, among a hundred that cannot.
+        let mut p = vec![(1.0 / 3.0, 1.0 / 3.0); 100];
+        p.extend([(0.001, 0.001), (0.5, 0.001)]);
+        let adjusted = adjust(&p, 0.05);
+        assert_eq!(adjusted[100], 0.002);
+        assert_eq!((adjusted[0], adjusted[101]), (1.0, 0.5));
+        assert!(adjust(&[], 0.05).is_empty());
+    }
+}
