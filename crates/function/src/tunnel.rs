@@ -37,6 +37,8 @@ pub trait Tunnel {
     fn outer_addresses(&self) -> Option<(IpAddr, IpAddr)>;
     /// Where the GTP-U message begins in the frame.
     fn message_offset(&self) -> Option<usize>;
+    /// Whether extension headers lie between the GTP-U header and what it carries.
+    fn has_extensions(&self) -> bool;
     /// The GTP-U message, and all that follows it in the frame.
     fn message(&self) -> Option<gtpu::Message<&[u8]>>;
     /// Replaces everything in front of the byte at `offset` by an Ethernet
@@ -81,6 +83,12 @@ impl Tunnel for Packet {
             _ => ipv6::Packet::new_checked(outer).ok()?.upper_layer().ok()?.offset,
         };
         Some(usize::from(self.annotations().outer_offset) + header + udp::HEADER_LENGTH)
+    }
+
+    #[inline]
+    fn has_extensions(&self) -> bool {
+        let flags = self.message_offset().and_then(|offset| self.data().get(offset));
+        flags.is_some_and(|flags| flags & 0x04 != 0)
     }
 
     #[inline]

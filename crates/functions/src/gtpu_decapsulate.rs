@@ -85,9 +85,11 @@ impl UserPlaneFunction for GtpuDecapsulate {
         if packet.is_end_marker() {
             return Verdict::Drop(END_MARKER);
         }
-        let Some(message) = packet.message() else { return Verdict::Drop(NO_TUNNEL) };
-        if let Some(reason) = context.refuses(&message) {
-            return Verdict::Drop(reason);
+        if context.qfi.is_some() || packet.has_extensions() {
+            let Some(message) = packet.message() else { return Verdict::Drop(NO_TUNNEL) };
+            if let Some(reason) = context.refuses(&message) {
+                return Verdict::Drop(reason);
+            }
         }
         let from_peer = |peer| packet.outer_addresses().is_some_and(|(from, _)| from == peer);
         if !context.peer.is_none_or(from_peer) {
@@ -97,11 +99,8 @@ impl UserPlaneFunction for GtpuDecapsulate {
             return Verdict::Drop(LINK);
         }
         let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
-        if context.has_addresses() {
-            let user = packet.addresses().map(|(from, to)| if uplink { from } else { to });
-            if !user.is_some_and(|address| context.is_user(address)) {
-                return Verdict::Drop(SPOOFED);
-            }
+        if context.has_addresses() && !context.is_users(packet, uplink) {
+            return Verdict::Drop(SPOOFED);
         }
         if packet.unwrap_tunnel() { Verdict::Forward } else { Verdict::Drop(NO_TUNNEL) }
     }
@@ -186,14 +185,18 @@ impl Context {
         self.ipv4.is_some() || self.ipv6.is_some()
     }
 
+    /// Whether the address that is the user's in this direction is this user's.
     #[inline]
-    fn is_user(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(address) => self.ipv4 == Some(address.to_bits()),
-            IpAddr::V6(address) => self.ipv6.is_some_and(|(bits, length)| {
-                (bits ^ address.to_bits()).leading_zeros() >= u32::from(length)
-            }),
+    fn is_users(&self, packet: &Packet, uplink: bool) -> bool {
+        let ipv4 = if uplink { packet.ipv4_source() } else { packet.ipv4_destination() };
+        if ipv4.is_some() {
+            return self.ipv4 == ipv4;
         }
+        let address = packet.addresses().map(|(from, to)| if uplink { from } else { to });
+        let (Some(IpAddr::V6(address)), Some((bits, length))) = (address, self.ipv6) else {
+            return false;
+        };
+        (bits ^ address.to_bits()).leading_zeros() >= u32::from(length)
     }
 }
 

@@ -357,6 +357,11 @@ impl Shared<'_> {
     fn inlets(&self, number: usize) -> Vec<Inlet> {
         let count = self.blueprint.workers.count;
         let addresses: Vec<_> = own_addresses(self.blueprint).collect();
+        let is_ipv4 = |address: &IpAddr| match address {
+            IpAddr::V4(address) => Some(*address),
+            IpAddr::V6(_) => None,
+        };
+        let ipv4: Vec<_> = addresses.iter().filter_map(is_ipv4).collect();
         let subnets = self.blueprint.ports.iter().flat_map(|port| &port.addresses);
         let broadcasts = subnets.filter_map(|(address, length)| broadcast_of(*address, *length));
         let broadcasts: Vec<_> = broadcasts.collect();
@@ -367,6 +372,7 @@ impl Shared<'_> {
             let own = (!plan.addresses.is_empty()).then(|| Own {
                 mac: open.mac,
                 addresses: addresses.clone(),
+                ipv4: ipv4.clone(),
                 broadcasts: broadcasts.clone(),
                 least_mtu,
             });

@@ -13,6 +13,8 @@ pub struct Own {
     pub mac: MacAddress,
     /// IP addresses of the node, at any port.
     pub addresses: Vec<IpAddr>,
+    /// Those of IPv4.
+    pub ipv4: Vec<Ipv4Addr>,
     /// Broadcast addresses of the subnets of all ports.
     pub broadcasts: Vec<Ipv4Addr>,
     /// The least MTU of all ports that route, in bytes.

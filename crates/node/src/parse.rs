@@ -41,11 +41,12 @@ pub struct Sorted {
     pub malformed: Positions,
 }
 
-/// Parses all packets of a burst that came in at `port`.
+/// Parses packets of a burst that came in at `port`.
 #[inline]
-pub fn parse_burst(burst: &mut Burst, port: u16) -> Sorted {
+pub fn parse_burst(burst: &mut Burst, selected: Positions, port: u16) -> Sorted {
     let mut sorted = Sorted::default();
-    for (position, packet) in burst.packets.iter_mut().enumerate() {
+    for position in selected {
+        let packet = &mut burst.packets[position];
         match parse(packet, port) {
             Parsed::Ip => sorted.ip.insert(position),
             Parsed::Arp => sorted.arp.insert(position),

@@ -3,6 +3,8 @@
 //! The outer headers stay in front of the packet; functions that change or take
 //! off the tunnel find them there.
 
+mod usual;
+
 use weft_compose::Burst;
 use weft_dpdk::{Annotations, Packet};
 use weft_function::Headers;

@@ -167,7 +167,9 @@ impl Worker {
         let Desk { burst, watch, taps, doubtful, .. } = &mut self.desk;
         let counters = &*self.counters;
         let count = burst.packets.len();
-        let Sorted { ip, arp, session, malformed } = parse_burst(burst, *port);
+        let usual = own.as_ref().map_or(Positions::NONE, |own| own.read_usual(burst, *port));
+        let rest = Positions::first(count).without(usual);
+        let Sorted { ip, arp, session, malformed } = parse_burst(burst, rest, *port);
         for position in malformed {
             drop_malformed(position, burst, counters, taps);
         }
@@ -188,7 +190,7 @@ impl Worker {
         if !divided.ending().is_empty() {
             self.not_for_users(&divided);
         }
-        (divided.transit, divided.tunnelled)
+        (divided.transit.or(usual), divided.tunnelled.or(usual))
     }
 
     /// Gives the agent what is for the node, and drops what is for others or
