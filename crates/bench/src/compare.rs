@@ -1,6 +1,6 @@
 //! Two runs side by side: what differs, and whether it matters.
 //!
-//! Each series as a whole and each point is judged by permuting rounds ([`shift`]).
+//! Each series as a whole and each point is judged by permuting rounds ([`mod@shift`]).
 //! Many things are looked at at once, so their p-values are raised: two runs of one
 //! build are told apart in at most 5 of 100 comparisons, however many points they
 //! have. Half of that error is left to the series, which see a change of all their
