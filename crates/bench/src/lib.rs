@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+pub mod calibration;
 pub mod compare;
 pub mod experiment;
 pub mod experiments;

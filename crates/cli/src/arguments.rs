@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use tracing::Level;
 
 use crate::{
-    bench, capture, check, compare, ctl, demo, generate, replay, run, schema, show, trace,
+    bench, capture, check, compare, ctl, demo, generate, model, replay, run, schema, show, trace,
 };
 
 /// An execution environment for the mobile user plane: ports, small functions,
@@ -37,6 +37,8 @@ pub enum Command {
     Bench(bench::Arguments),
     /// Compare two runs of the bench; exit code 1 on a regression
     Compare(compare::Arguments),
+    /// Predict what a chain can carry, and what limits it
+    Model(model::Arguments),
     /// Send traffic at ports and account for what arrives
     Generate(generate::Arguments),
     /// Show what a running node does

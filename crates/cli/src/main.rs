@@ -17,6 +17,7 @@ mod environment;
 mod failure;
 mod generate;
 mod log;
+mod model;
 mod node_file;
 mod output;
 mod replay;
@@ -56,6 +57,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
+        Command::Model(arguments) => model::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
         Command::Show(arguments) => show::run(arguments),

@@ -23,6 +23,10 @@ enum What {
     Profile,
     /// JSON schema of an experiment's parameters
     Experiment,
+    /// JSON schema of a model of what chains can carry
+    Model,
+    /// JSON schema of measured costs, which a model reads
+    Calibration,
     /// JSON schemas of a function's configuration and settings
     Function {
         /// Name of the function, as `weft schema functions` lists it
@@ -41,6 +45,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         What::Node => json(&weft_node::config::schema(KINDS)),
         What::Profile => json(&weft_traffic::Profile::schema()),
         What::Experiment => json(&weft_bench::experiments::schema()),
+        What::Model => json(&weft_model::Model::schema()),
+        What::Calibration => json(&weft_model::Calibration::schema()),
         What::Function { name } => json(&function(&name)?),
         What::Functions => output::print(&functions()),
     }

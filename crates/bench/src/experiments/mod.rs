@@ -9,6 +9,7 @@
 //! Their absolute figures come from their hardware; what must carry over is the
 //! shape.
 
+mod calibrate;
 mod chain_mix;
 mod chain_throughput;
 mod chains;
@@ -17,6 +18,7 @@ mod function_mix;
 mod function_overhead;
 mod gateway;
 mod io_environments;
+mod model;
 mod overload;
 mod sgw_bearers;
 mod sgw_bearers_delay;
@@ -49,6 +51,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<working_set::WorkingSet>(),
     Experiment::of::<function_mix::FunctionMix>(),
     Experiment::of::<size_sweep::SizeSweep>(),
+    Experiment::of::<calibrate::Calibrate>(),
+    Experiment::of::<model::Model>(),
 ];
 
 /// The experiment of that name.
@@ -93,11 +97,13 @@ mod tests {
 
     #[test]
     fn the_files_of_parameters_are_right() {
+        read::<calibrate::Calibrate>();
         read::<chain_mix::ChainMix>();
         read::<chain_throughput::ChainThroughput>();
         read::<function_mix::FunctionMix>();
         read::<function_overhead::FunctionOverhead>();
         read::<io_environments::IoEnvironments>();
+        read::<model::Model>();
         read::<overload::Overload>();
         read::<sgw_signalling::SgwSignalling>();
         read::<size_sweep::SizeSweep>();

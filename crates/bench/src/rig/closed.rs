@@ -160,7 +160,7 @@ impl Rig {
         Ok((after - before) as f64 / (end - start).as_secs_f64())
     }
 
-    fn endless(&self, captures: &[PathBuf]) -> Devices {
+    pub(super) fn endless(&self, captures: &[PathBuf]) -> Devices {
         let source = |capture: &PathBuf| {
             format!("net_pcap{},rx_pcap={},infinite_rx=1", self.serial(), capture.display())
         };

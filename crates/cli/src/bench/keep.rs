@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use weft_bench::report;
-use weft_bench::results::{FILE_NAME, Results};
+use weft_bench::results::{FILE_NAME, Results, write_whole};
+use weft_bench::{calibration, report};
 
 use crate::failure::Failure;
 
@@ -41,8 +41,17 @@ impl Directory {
     /// # Errors
     /// When it cannot be written.
     pub fn keep(&self, results: &Results) -> Result<(), Failure> {
-        let written = results.write(&self.path.join(&results.experiment));
-        written.map(|_| ()).map_err(Failure::broken)
+        let own = self.path.join(&results.experiment);
+        results.write(&own).map_err(Failure::broken)?;
+        // What was measured for the model is what the model reads.
+        if results.experiment == "calibrate"
+            && let Some(frequency) = results.derived.get("frequency")
+            && let Some(found) = calibration::calibration(results, *frequency)
+        {
+            let text = found.to_string();
+            write_whole(&own.join("calibration.yaml"), text.as_bytes()).map_err(Failure::broken)?;
+        }
+        Ok(())
     }
 
     /// Writes the report on all results there are; returns its page.

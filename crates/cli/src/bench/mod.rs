@@ -3,7 +3,7 @@
 //! What is measured is written after every round, so that an interrupted or even
 //! killed run leaves what it had, and `--resume` goes on from there.
 
-mod keep;
+pub mod keep;
 mod watch;
 
 use std::path::PathBuf;

@@ -1,0 +1,269 @@
+//! `model`: the resource-constraint model, calibrated on chains of one and two,
+//! against what longer and mixed chains carry; and whether it names the bottleneck
+//! where one component is throttled on purpose.
+
+mod cases;
+mod throttle;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weft_dpdk::tsc;
+use weft_model::hardware::Hardware;
+use weft_model::quantity::Frequency;
+use weft_model::{Calibration, Composition, Scenario};
+
+use super::calibrate::{Component, Trial, X as FRAME_BYTES, cells};
+use super::figure::{figure, mpps};
+use crate::Failure;
+use crate::calibration::{calibration, cost_of};
+use crate::experiment::Study;
+use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
+use crate::rig::capture::Content;
+use crate::run::{Cell, Run, Values};
+use crate::statistics;
+use cases::Case;
+use throttle::Throttled;
+
+const CASES: &str = "case";
+const MEASURED: &str = "measured, cycles";
+const PREDICTED: &str = "predicted, cycles";
+const ERROR: &str = "error of the predicted rate";
+/// Sizes that curves are drawn of, at most.
+const CURVES: usize = 2;
+
+/// See [`Study::VARIES`].
+pub struct Model;
+
+/// Parameters of `model`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Repetitions of each chain.
+    #[schemars(range(min = 1))]
+    repetitions: u32,
+    /// Seconds of each.
+    seconds: f64,
+    /// Users.
+    #[schemars(range(min = 1, max = 4000))]
+    users: u32,
+    /// Bytes of the frames that the model is calibrated with.
+    #[schemars(inner(range(min = 64, max = 1518)))]
+    calibrated_sizes: Vec<u32>,
+    /// The functions; chains go through them from the first again.
+    functions: Vec<Component>,
+    /// Bytes of the frames of which the model is asked.
+    #[schemars(inner(range(min = 64, max = 1518)))]
+    sizes: Vec<u32>,
+    /// Functions in the chains of which the model is asked.
+    #[schemars(inner(range(min = 3, max = 16)))]
+    lengths: Vec<usize>,
+    /// Chains of one function only, so long each.
+    #[schemars(inner(range(min = 3, max = 16)))]
+    alike: Vec<usize>,
+    /// Shares of the users that take the longest chain, in percent; the others take
+    /// the shortest.
+    #[schemars(inner(range(max = 100)))]
+    mixes: Vec<u32>,
+    /// Bytes of the frames of chains of one function and of mixes.
+    #[schemars(range(min = 64, max = 1518))]
+    other_size: u32,
+    /// Components that are throttled on purpose.
+    throttled: Vec<Throttled>,
+}
+
+impl Study for Model {
+    const NAME: &'static str = "model";
+    const TITLE: &'static str = "What the model predicts, beside what is measured";
+    const VARIES: &'static str =
+        "chains of 3 to 16 and mixes of them, 64 to 1518 B; calibrated on chains of 1 and 2";
+    const PAPER: &'static str = "Bauer et al., §V";
+    const FILE: &'static str = include_str!("../../../../../experiments/model.yaml");
+    type Parameters = Parameters;
+
+    fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
+        run.derive("frequency", tsc::hz() as f64);
+        let functions = Component::with_pass(&parameters.functions);
+        let mut all = cells(&parameters.calibrated_sizes, parameters.users, &functions);
+        for cell in &all {
+            run.series(&cell.series, FRAME_BYTES, "cycles/packet", Some(Better::Lower));
+        }
+        run.series(MEASURED, CASES, "cycles/packet", Some(Better::Lower));
+        for case in parameters.cases() {
+            let trial = Trial::Chain(case.setup(parameters.users, &parameters.functions));
+            all.push(Cell::new(MEASURED, case.name.as_str(), (case.size, trial)));
+        }
+        let length = Duration::from_secs_f64(parameters.seconds);
+        run.rounds(parameters.repetitions, &all, |rig, (size, trial)| {
+            let content = Content::of(parameters.users, *size as usize);
+            let (cycles, disturbance) = trial.make(rig, content, length)?;
+            Ok((Values::of(cycles), disturbance))
+        })?;
+        throttle::measure(&parameters.throttled, parameters.repetitions, run)
+    }
+
+    fn conclude(parameters: &Parameters, results: &mut Results) {
+        let Some(frequency) = results.derived.get("frequency").copied() else { return };
+        let Some(found) = calibration(results, frequency) else { return };
+        parameters.compare(&found, results);
+        throttle::conclude(&parameters.throttled, &found, results);
+        let point = |results: &Results, name: &str| results.derived.get(name).copied();
+        if let (Some(median), Some(worst), Some(points)) = (
+            point(results, "median_error_percent"),
+            point(results, "worst_error_percent"),
+            point(results, "points"),
+        ) {
+            results.says = format!(
+                "Over {points:.0} chains that it was not calibrated with, the predicted rate is off \
+                 by {median:.1} % in the median and {worst:.1} % at worst."
+            );
+        }
+        results.notes.push(
+            "Both sides are the lower quartile of the repetitions: what disturbs a trial makes a \
+             packet dearer, never cheaper. The error is that of the rate: predicted less \
+             measured, as a share of the measured."
+                .to_owned(),
+        );
+        results.notes.push("Composition: call, the one that chains of the rig have.".to_owned());
+    }
+}
+
+impl Parameters {
+    /// What the model is asked of.
+    fn cases(&self) -> Vec<Case> {
+        let mut cases = Vec::new();
+        let count = self.functions.len();
+        let turns = |length: usize| (0..length).map(|nth| nth % count.max(1)).collect::<Vec<_>>();
+        for &size in &self.sizes {
+            cases.extend(self.lengths.iter().map(|&length| Case::chain(size, turns(length))));
+        }
+        for &length in &self.alike {
+            for function in 0..count {
+                let chain = vec![function; length];
+                cases.push(Case::alike(self.other_size, chain, &self.functions[function].name));
+            }
+        }
+        let ends = self.lengths.iter().min().zip(self.lengths.iter().max());
+        if let Some((&shortest, &longest)) = ends {
+            cases.extend(self.mixes.iter().map(|&percent| {
+                Case::mix(self.other_size, turns(longest), turns(shortest), percent)
+            }));
+        }
+        cases
+    }
+
+    /// Sets what is predicted beside what was measured.
+    fn compare(&self, found: &Calibration, results: &mut Results) {
+        let cases = self.cases();
+        let measured = |results: &Results, case: &Case| {
+            let points = &results.series(MEASURED)?.points;
+            points.iter().find(|point| point.x == Abscissa::from(case.name.as_str())).map(cost_of)
+        };
+        let mut predicted = Series::new(PREDICTED, CASES, "cycles/packet");
+        let mut errors = Series::new(ERROR, CASES, "%");
+        let mut all = Vec::new();
+        for case in &cases {
+            let (Some(measured), Some(cycles)) =
+                (measured(results, case), self.predict(found, case))
+            else {
+                continue;
+            };
+            // Of rates, which are the inverse of cycles.
+            let error = (measured / cycles - 1.0) * 100.0;
+            all.push(error.abs());
+            predicted.points.extend(Point::of(case.name.as_str(), vec![cycles]));
+            errors.points.extend(Point::of(case.name.as_str(), vec![error]));
+        }
+        let worst = all.iter().copied().fold(f64::NAN, f64::max);
+        results.derive("points", all.len() as f64);
+        results.derive("median_error_percent", statistics::median(&all).unwrap_or(f64::NAN));
+        results.derive("worst_error_percent", worst);
+        let curves = self.curves(found, results);
+        let added = [predicted, errors].into_iter().chain(curves);
+        for series in added {
+            // Results that are gone on with have it already.
+            results.series.retain(|other| other.name != series.name);
+            results.series.push(series);
+        }
+        self.draw(results);
+    }
+
+    /// Cycles per packet by length, of the smallest and the largest size: measured and
+    /// predicted.
+    fn curves(&self, found: &Calibration, results: &Results) -> Vec<Series> {
+        let mut curves = Vec::new();
+        for size in self.drawn() {
+            let [mut measured, mut predicted] =
+                curve_names(size).map(|name| Series::new(name, "functions", "Mpps"));
+            for case in self.cases().iter().filter(|case| case.size == size && case.is_plain) {
+                let at = results.series(MEASURED).and_then(|series| {
+                    let name = Abscissa::from(case.name.as_str());
+                    series.points.iter().find(|point| point.x == name)
+                });
+                let (Some(at), Some(cycles)) = (at, self.predict(found, case)) else { continue };
+                let length = case.chains[0].functions.len() as f64;
+                let raw = at.raw.iter().map(|&cycles| mpps(cycles)).collect();
+                measured.points.extend(Point::of(length, raw));
+                predicted.points.extend(Point::of(length, vec![mpps(cycles)]));
+            }
+            curves.extend([measured, predicted]);
+        }
+        curves.retain(|series| !series.points.is_empty());
+        curves
+    }
+
+    /// Sizes that curves are drawn of.
+    fn drawn(&self) -> Vec<u32> {
+        let mut sizes = self.sizes.clone();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let between = 1..sizes.len().saturating_sub(1);
+        if sizes.len() > CURVES {
+            sizes.drain(between);
+        }
+        sizes
+    }
+
+    fn draw(&self, results: &mut Results) {
+        let names: Vec<String> = self.drawn().into_iter().flat_map(curve_names).collect();
+        let predicted = names.iter().filter(|name| name.starts_with("predicted"));
+        let throughput = figure(
+            "throughput",
+            "Predicted and measured rate by length of chain",
+            FigureKind::Lines,
+            names.iter().map(String::as_str),
+        )
+        .caption(
+            "Chains of 3 and more functions in turn on one core. The model knows chains of 1 and \
+             2 only, and two of the sizes between at most.",
+        )
+        .axes(Axis::linear("Functions", ""), Axis::linear("Packet rate", "Mpps"))
+        .baselines(predicted.map(String::as_str));
+        results.figures = throughput.of(results).into_iter().collect();
+    }
+
+    /// Cycles per packet of a case; none of a function that was not measured.
+    fn predict(&self, found: &Calibration, case: &Case) -> Option<f64> {
+        let scenario = Scenario { traffic: case.traffic(&self.functions), ..scenario(found) };
+        Some(scenario.answer().ok()?.cycles())
+    }
+}
+
+fn curve_names(size: u32) -> [String; 2] {
+    ["measured", "predicted"].map(|name| format!("{name}, {size} B"))
+}
+
+/// One core of this machine, without traffic.
+fn scenario(found: &Calibration) -> Scenario {
+    let mut hardware = Hardware::default();
+    hardware.cpu.frequency = Some(Frequency(found.frequency.0));
+    Scenario {
+        hardware,
+        costs: found.costs(),
+        composition: Composition::Call,
+        workers: 1,
+        function_cores: 0,
+        traffic: Vec::new(),
+    }
+}
