@@ -79,24 +79,29 @@ fn cores_are_counted_until_something_else_limits() {
 
 #[test]
 fn a_mistake_is_told_at_line_and_column_with_a_hint() {
-    for (right, wrong, place, said) in [
-        ("functions: [count, police]", "functions: [count, polic]", "7:34", "police"),
-        ("frequency: 2 GHz", "frequency: 2 parsecs", "4:29", "GHz"),
-        ("frequency: 2 GHz", "frequency: 0", "4:29", "more than 0"),
-        ("frequency: 2 GHz, cores", "cores", "4:1", "frequency"),
-        ("receive: 50", "recieve: 50", "5:15", "receive"),
-        ("receive: 50", "receive: -50", "5:24", "a number from 0"),
-        ("kind: Model", "kind: Node", "2:7", "Model"),
-        ("{name: full, ", "{name: full, share: 0, ", "6:1", "add up to 0"),
-        ("{name: full, ", "{name: full, size: 9, ", "7:24", "64"),
-        ("hardware: {", "hardware: {profile: xeon-e5-2640v2-x52, ", "4:21", "xeon-e5-2640v2-x520"),
-        ("chains:", "compositions: [cal]\nchains:", "6:16", "call"),
-        ("chains:", "cores: {workers: 5}\nchains:", "6:1", "the machine has 4"),
-        ("chains:", "measured: [{length: 2}]\nchains:", "6:12", "rate"),
+    // What is right, what stands in its place, where the mistake is told to stand.
+    for (right, wrong, there, said) in [
+        ("functions: [count, police]", "functions: [count, polic]", "polic]", "police"),
+        ("frequency: 2 GHz", "frequency: 2 parsecs", "2 parsecs", "GHz"),
+        ("frequency: 2 GHz", "frequency: 0", "0, cores", "more than 0"),
+        ("frequency: 2 GHz, cores", "cores", "hardware", "frequency"),
+        ("receive: 50", "recieve: 50", "recieve", "receive"),
+        ("receive: 50", "receive: -50", "-50", "a number from 0"),
+        ("kind: Model", "kind: Node", "Node", "Model"),
+        ("{name: full, ", "{name: full, share: 0, ", "chains", "add up to 0"),
+        ("{name: full, ", "{name: full, size: 9, ", "9, f", "64"),
+        ("hardware: {", "hardware: {profile: xeon-e5-2640v2-x52, ", "xeon", "xeon-e5-2640v2-x520"),
+        ("chains:", "compositions: [cal]\nchains:", "cal]", "call"),
+        ("chains:", "cores: {workers: 5}\nchains:", "cores: {w", "the machine has 4"),
+        ("chains:", "measured: [{length: 2}]\nchains:", "{length", "rate"),
     ] {
         assert!(TEXT.contains(right), "{right}");
-        let told = read(&TEXT.replacen(right, wrong, 1)).unwrap_err();
-        assert!(told.starts_with(&format!("m.yaml:{place}: ")), "{wrong}: {told}");
+        let text = TEXT.replacen(right, wrong, 1);
+        let before = &text[..text.find(there).expect("it is there")];
+        let line = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
+        let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1) + 1;
+        let told = read(&text).unwrap_err();
+        assert!(told.starts_with(&format!("m.yaml:{line}:{column}: ")), "{wrong}: {told}");
         assert!(told.contains(said), "{wrong}: {told}");
         assert_eq!(told.lines().count(), 1, "{told}");
     }

@@ -45,11 +45,13 @@ fn headline(scenario: &Scenario, answer: &Answer) -> String {
         }
     };
     if let Some((by_text, by_formula)) = answer.switching_decisions {
+        // As many as in the chain, or the mean of a mix.
+        let per_packet = (by_text * 100.0).round() / 100.0;
         let million = |decisions: f64| decisions * answer.limit.rate / 1e6;
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "  switching decisions of the NIC: {:.2} million/s ({by_text} per packet: n), \
+            "  switching decisions of the NIC: {:.2} million/s ({per_packet} per packet: n), \
              {:.2} million/s by the paper's formula (n + 1)",
             million(by_text),
             million(by_formula),

@@ -98,7 +98,7 @@ pub fn sweep(
     };
     let mut results = begun(model, by, command);
     type Of = fn(&Swept) -> f64;
-    let kinds: [(&str, &str, &str, &str, Of); 4] = [
+    let kinds: [(&str, &str, &str, &str, Of); 5] = [
         ("rate", "Packet rate", "Mpps", "The limit.", |at| at.answer.limit.rate / 1e6),
         ("bits", "Data rate", "Gbit/s", "The limit in bits of frames.", |at| {
             at.answer.bit_rate() / 1e9
@@ -109,6 +109,13 @@ pub fn sweep(
             "B",
             "In one direction, with descriptors, in whole cache lines.",
             |at| at.bus_bits / 8.0,
+        ),
+        (
+            "bus-load",
+            "Load of the bus",
+            "Gbit/s",
+            "What the limit moves over the bus in one direction: a tooth for each cache line.",
+            |at| at.bus_bits * at.answer.limit.rate / 1e9,
         ),
         ("cycles", "Cycles per packet", "cycles", "At the core that spends most.", |at| {
             at.answer.cycles()
@@ -122,7 +129,7 @@ pub fn sweep(
                 _ => format!("{}, {}", composition.name(), label.to_lowercase()),
             };
             let mut series = Series::new(&name, x, unit);
-            if stem == "bus" {
+            if stem.starts_with("bus") {
                 series.better = Some(Better::Lower);
             }
             points.iter().for_each(|at| push(&mut series, at.x, of(at)));
