@@ -226,11 +226,11 @@ impl Class {
         charges.map(|charge| charge.cost).sum()
     }
 
-    /// The components that its packets visit, in order, each once: a packet that
-    /// comes back is charged for all its visits.
+    /// The components that its packets cost anything, in order, each once: a packet
+    /// that comes back is charged for all its visits.
     pub fn way(&self) -> Vec<usize> {
         let mut way = Vec::new();
-        for charge in &self.charges {
+        for charge in self.charges.iter().filter(|charge| charge.cost > 0.0) {
             if !way.contains(&charge.component) {
                 way.push(charge.component);
             }

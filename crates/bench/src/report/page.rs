@@ -8,6 +8,7 @@ use super::figure::{self, Room};
 use super::lines::{paper, shown};
 use super::scale::{digits, stands_on};
 use super::{ReportError, in_figure};
+use crate::machine::Machine;
 use crate::results::{Abscissa, Figure, FigureKind, PaperValue, Point, Results, Series};
 
 const STYLE: &str = include_str!("page.css");
@@ -68,7 +69,8 @@ fn contents(all: &[Results]) -> Markup {
 /// Each machine once, with the experiments made on it if there are several.
 fn machines(all: &[Results]) -> Vec<Markup> {
     let mut known: Vec<(&Results, Vec<&str>)> = Vec::new();
-    for results in all {
+    // What a model computed was measured nowhere.
+    for results in all.iter().filter(|results| results.machine != Machine::default()) {
         match known.iter_mut().find(|(first, _)| first.machine == results.machine) {
             Some((_, names)) => names.push(&results.experiment),
             None => known.push((results, vec![&results.experiment])),

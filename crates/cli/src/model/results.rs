@@ -12,6 +12,8 @@ use crate::failure::Failure;
 
 const PREDICTED: &str = "predicted";
 const MEASURED: &str = "measured";
+/// Components that are so many times apart need a logarithmic axis to be seen.
+const APART: f64 = 30.0;
 
 /// What each component allows, and what was measured beside what is predicted.
 ///
@@ -37,12 +39,18 @@ pub fn answers(model: &Model, command: String) -> Result<Results, Failure> {
         results.series.push(series);
     }
     results.says = results.says.trim_end().to_owned();
+    let all = results.series.iter().flat_map(|series| &series.points);
+    let (least, most) = all.fold((f64::INFINITY, 0.0_f64), |(least, most), point| {
+        (least.min(point.mean), most.max(point.mean))
+    });
+    let axis: fn(&'static str, &'static str) -> Axis =
+        if most > least * APART { Axis::log } else { Axis::linear };
     results.figures.push(figure(
         "components",
         "What each component allows",
         "The packet rate that each component would carry alone; the least is the limit.",
         FigureKind::Bars,
-        (Axis::default(), Axis::log("Packet rate", "Mpps")),
+        (Axis::default(), axis("Packet rate", "Mpps")),
         &names,
     ));
     compare(model, &mut results)?;

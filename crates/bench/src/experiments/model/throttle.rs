@@ -4,7 +4,6 @@
 //! can be made to spend cycles. That a component limits is seen without the model:
 //! given twice as much of it, the node delivers more. Only then the model is asked.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -160,21 +159,15 @@ pub fn measure(
     }
     let mut cells = Vec::new();
     for case in throttled {
-        for (series, case) in [(AS_IT_IS, case.clone()), (RELIEVED, case.relieved())] {
+        for (series, trial) in [(AS_IT_IS, case.clone()), (RELIEVED, case.relieved())] {
             run.series(series, X, "Mpps", Some(Better::Higher));
-            let chain = OpenLoop::rings(run.rig, &case.setup(), DESCRIPTORS)?;
-            cells.push((series, case.offer(), RefCell::new(chain)));
+            // Both stand at the name of the case as it is.
+            cells.push(Cell::new(series, case.name(), trial));
         }
     }
-    // Both of a case stand at the name of the case as it is.
-    let names = throttled.iter().flat_map(|case| [case.name(), case.name()]);
-    let cells: Vec<_> = cells
-        .into_iter()
-        .zip(names)
-        .map(|((series, offer, chain), name)| Cell::new(series, name, (offer, chain)))
-        .collect();
-    run.rounds(repetitions, &cells, |_, (offer, chain)| {
-        let ((arrivals, _), disturbance) = chain.borrow_mut().offer(offer)?;
+    run.rounds(repetitions, &cells, |rig, case| {
+        let mut chain = OpenLoop::rings(rig, &case.setup(), DESCRIPTORS)?;
+        let ((arrivals, _), disturbance) = chain.offer(&case.offer())?;
         Ok((Values::of(arrivals.goodput() / 1e6), disturbance))
     })
 }
