@@ -267,3 +267,112 @@ fn scenario(found: &Calibration) -> Scenario {
         traffic: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibration::{RECEIVE, RECEIVE_AND_TRANSMIT};
+    use crate::file::File;
+    use crate::machine::Machine;
+
+    fn parameters() -> Parameters {
+        File::<Parameters>::read(Model::FILE, "model.yaml", Model::NAME).unwrap().quick
+    }
+
+    /// What a function of the file costs in a machine that the model describes exactly.
+    fn work(name: &str) -> f64 {
+        2.0 + name.len() as f64
+    }
+
+    fn chain<'n>(functions: impl IntoIterator<Item = &'n str>, size: f64) -> f64 {
+        let work: f64 = functions.into_iter().map(work).sum();
+        100.0 + work + 0.01 * size
+    }
+
+    /// Results of such a machine; chains beyond two are dearer by a factor.
+    fn results(parameters: &Parameters, factor: f64) -> Results {
+        let mut results = Results::new(Model::NAME, Machine::default());
+        results.derive("frequency", 2e9);
+        let mut add = |series: &str, x: Abscissa, value: f64| {
+            if results.series(series).is_none() {
+                results.series.push(Series::new(series, "", "cycles/packet"));
+            }
+            let found = results.series.iter_mut().find(|one| one.name == series).unwrap();
+            found.points.push(Point::of(x, vec![value; 3]).unwrap());
+        };
+        let functions = Component::with_pass(&parameters.functions);
+        for cell in cells(&parameters.calibrated_sizes, parameters.users, &functions) {
+            let size = f64::from(cell.what.0);
+            let cost = match cell.series.as_str() {
+                RECEIVE => 20.0,
+                RECEIVE_AND_TRANSMIT => 40.0,
+                "chain ()" => 90.0 + 0.01 * size,
+                chained => {
+                    let list = chained.strip_prefix("chain (").unwrap().strip_suffix(')').unwrap();
+                    chain(list.split(", "), size)
+                }
+            };
+            add(&cell.series, cell.x, cost);
+        }
+        for case in parameters.cases() {
+            let cost = case.chains.iter().map(|part| {
+                let names =
+                    part.functions.iter().map(|&nth| parameters.functions[nth].name.as_str());
+                chain(names, f64::from(case.size)) * f64::from(part.percent) / 100.0
+            });
+            add(MEASURED, case.name.as_str().into(), cost.sum::<f64>() * factor);
+        }
+        results
+    }
+
+    #[test]
+    fn a_machine_that_the_model_describes_is_predicted_without_error() {
+        let parameters = parameters();
+        let mut results = results(&parameters, 1.0);
+        Model::conclude(&parameters, &mut results);
+        assert!(results.derived["points"] >= 40.0);
+        assert!(results.derived["worst_error_percent"] < 1e-6, "{:?}", results.derived);
+        assert_eq!(results.figures.len(), 1);
+    }
+
+    #[test]
+    fn an_error_of_ten_percent_is_told_as_one() {
+        let parameters = parameters();
+        let mut results = results(&parameters, 1.1);
+        Model::conclude(&parameters, &mut results);
+        for name in ["median_error_percent", "worst_error_percent"] {
+            assert!((results.derived[name] - 10.0).abs() < 1e-6, "{:?}", results.derived);
+        }
+    }
+
+    #[test]
+    fn the_points_are_none_that_the_model_was_calibrated_with() {
+        let cases = parameters().cases();
+        for case in &cases {
+            assert!(case.chains.iter().all(|part| part.functions.len() > 2), "{}", case.name);
+        }
+        let mut names: Vec<_> = cases.iter().map(|case| &case.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), cases.len());
+    }
+
+    #[test]
+    fn what_is_throttled_is_named() {
+        let parameters = parameters();
+        let mut results = results(&parameters, 1.0);
+        let delivered =
+            [("throttled, delivered", 1.0), ("with twice as much of it, delivered", 2.0)];
+        for (series, rate) in delivered {
+            let mut series = Series::new(series, "throttled", "Mpps");
+            for case in &parameters.throttled {
+                series.points.push(Point::of(case.name().as_str(), vec![rate]).unwrap());
+            }
+            results.series.push(series);
+        }
+        Model::conclude(&parameters, &mut results);
+        let count = parameters.throttled.len() as f64;
+        assert_eq!(results.derived["bottlenecks"], count);
+        assert_eq!(results.derived["bottlenecks_named_right"], count, "{:?}", results.notes);
+    }
+}

@@ -72,7 +72,8 @@ pub enum Component {
 const LINK: f64 = 1e9;
 
 impl Throttled {
-    fn name(&self) -> String {
+    /// What it is called.
+    pub fn name(&self) -> String {
         let Throttled { component, to, size, .. } = self;
         match component {
             Component::LineRate => format!("line of {:.0} Mbit/s, {size} B", to / 1e6),
