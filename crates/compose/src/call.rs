@@ -72,7 +72,14 @@ impl<F: UserPlaneFunction> Called<F> {
         let bytes = self.contexts.capacity() * size_of::<F::Context>();
         if bytes >= PREFETCH_BYTES {
             for position in selected {
-                self.contexts.prefetch(self.slot(packets[position].annotations()));
+                let slot = self.slot(packets[position].annotations());
+                self.contexts.prefetch(slot, F::HOT_CONTEXT);
+            }
+            if F::PREFETCHES {
+                for position in selected {
+                    let context = self.contexts.get(self.slot(packets[position].annotations()));
+                    context.into_iter().for_each(|context| self.function.prefetch(context));
+                }
             }
         }
     }
@@ -294,11 +301,14 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
 
 impl<F: UserPlaneFunction> Called<F> {
     /// Replaces a context that a panic may have left half changed. It is not
-    /// given to `release`, which would have to trust it.
+    /// given to `release`, which would have to trust it, but to `abandon`.
     #[cold]
     fn reset(&mut self, slot: u32, outcome: &mut ArrayVec<u32, { Batch::CAPACITY }>) {
         if let Some(context) = self.contexts.get_mut(slot) {
-            *context = F::Context::default();
+            let context = std::mem::take(context);
+            let run = AssertUnwindSafe(|| self.function.abandon(context));
+            // What cannot be given back stays lost.
+            drop(catch_unwind(run));
             // No more positions than this can panic in one burst.
             let _ = outcome.try_push(slot);
         }

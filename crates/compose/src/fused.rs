@@ -165,7 +165,7 @@ impl Fused {
             for (contexts, octets, scope) in &large {
                 let first = self.shift.index(slot(annotations, *scope)) * octets;
                 weft_dpdk::prefetch(contexts, first);
-                weft_dpdk::prefetch_end(contexts, first + octets - 1);
+                weft_dpdk::prefetch(contexts, first + octets - 1);
             }
         }
     }

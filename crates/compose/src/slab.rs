@@ -62,13 +62,13 @@ impl<C: Default> Slab<C> {
     }
 
     /// Asks the processor for the context of `slot` ahead of use: for the cache
-    /// lines of its first and its last byte.
+    /// lines of its first byte and of the last of those that are `hot`.
     #[inline(always)]
-    pub fn prefetch(&self, slot: u32) {
+    pub fn prefetch(&self, slot: u32, hot: usize) {
         let index = self.shift.index(slot);
         weft_dpdk::prefetch(&self.contexts, index);
-        if size_of::<C>() > align_of::<C>() {
-            weft_dpdk::prefetch_end(&self.contexts, index);
+        if hot > align_of::<C>() {
+            weft_dpdk::prefetch_at(&self.contexts, index, hot - 1);
         }
     }
 

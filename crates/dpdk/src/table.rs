@@ -243,12 +243,12 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().wrapping_add(index).cast()) };
 }
 
-/// Asks the processor for the cache line of the last byte of element `index` of
-/// `slice` ahead of its use. An index behind the end does nothing.
+/// Asks the processor for the cache line of the byte at `offset` in element
+/// `index` of `slice` ahead of its use. One behind the end does nothing.
 #[inline(always)]
-pub fn prefetch_end<T>(slice: &[T], index: usize) {
+pub fn prefetch_at<T>(slice: &[T], index: usize, offset: usize) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    let end = slice.as_ptr().wrapping_add(index).wrapping_add(1).cast::<i8>();
+    let place = slice.as_ptr().wrapping_add(index).cast::<i8>().wrapping_add(offset);
     // SAFETY: a prefetch reads nothing, whatever the address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(end.wrapping_sub(1)) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
 }

@@ -32,6 +32,13 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// may not.
     const ROLLBACK: bool = true;
 
+    /// Octets of a context, from the first on, that every packet needs: they
+    /// are asked for before the packets of a burst are handled.
+    const HOT_CONTEXT: usize = size_of::<Self::Context>();
+    /// Whether contexts refer to records that [`prefetch`](Self::prefetch) asks
+    /// for ahead of use.
+    const PREFETCHES: bool = false;
+
     /// Configuration of an instance.
     type Config: DeserializeOwned + JsonSchema;
     /// What can be set for one bearer, user or group. [`NoSettings`] for a
@@ -61,6 +68,11 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
         context: &mut Self::Context,
         emit: &mut Emit<'_>,
     ) -> Verdict;
+
+    /// Asks the processor for what a packet of this context will need beyond the
+    /// context itself. Called for all packets of a burst before the first of them
+    /// is handled, where [`PREFETCHES`](Self::PREFETCHES) says so.
+    fn prefetch(&self, _context: &Self::Context) {}
 
     /// Called when a timer runs out that was asked for with
     /// [`Emit::wake_at`].
@@ -121,6 +133,10 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
 
     /// Gives back what a context holds beyond itself, as its user leaves.
     fn release(&mut self, _context: Self::Context) {}
+
+    /// Gives back what it can of what a context holds beyond itself, after a panic
+    /// over it: it may be half changed, and must not be trusted.
+    fn abandon(&mut self, _context: Self::Context) {}
 
     /// What the function shows of a context to an operator.
     fn show(&self, _context: &Self::Context) -> Vec<(&'static str, u64)> {

@@ -15,12 +15,12 @@ mod tcp;
 use weft_function::{
     ConfigError, ContextError, Emit, Fields, Packet, Reason, Setup, UserPlaneFunction, Verdict,
 };
-use weft_wire::EtherType;
 use weft_wire::iphc::{Chain, Compressed, full, state};
 use weft_wire::pppoe::{self, PppProtocol};
+use weft_wire::{EtherType, Protocol};
 
-use crate::iphc::flows::{Flow, Flows, Limits, Repair, Space};
-use crate::iphc::link::{Front, network, note_session, replace};
+use crate::iphc::flows::{Flow, Flows, Index, Limits, Repair, Space};
+use crate::iphc::link::{network, note_session, replace, write_front};
 use crate::iphc::{FLOWS, LEAST_ARENA, MAX_NON_TCP_FLOWS, MAX_TCP_FLOWS};
 
 pub use context::{Config, Context, Settings};
@@ -42,6 +42,26 @@ enum Outcome {
     Compressed(PppProtocol),
 }
 
+/// A packet in hand.
+struct Subject<'a> {
+    /// From the first IP header on.
+    bytes: &'a [u8],
+    chain: Chain,
+    /// The flow it is known to be of.
+    flow: Option<Index>,
+}
+
+impl Subject<'_> {
+    fn headers(&self) -> &[u8] {
+        &self.bytes[..self.chain.length()]
+    }
+
+    /// Octets behind the headers.
+    fn data(&self) -> usize {
+        self.bytes.len() - self.chain.length()
+    }
+}
+
 /// Compresses the headers of each user's flows.
 #[derive(Debug)]
 pub struct IpHeaderCompressor {
@@ -60,40 +80,81 @@ impl IpHeaderCompressor {
     fn compress(&mut self, packet: &mut Packet, context: &mut Context, now: u64) -> Option<()> {
         let (start, end) = network(packet)?;
         let bytes = packet.data().get(start..end)?;
-        let chain = Chain::walk(bytes)?;
+        let protocol = Protocol(packet.annotations().protocol);
+        let subject = self.subject(context, bytes, protocol)?;
         let longest = usize::from(u16::MAX) - pppoe::HEADER_LENGTH;
-        if bytes.len() > longest || !chain.can_be_inferred(bytes, bytes.len()) {
+        if bytes.len() > longest || !subject.chain.can_be_inferred(bytes, bytes.len()) {
             return None;
         }
         let mut header = Compressed::new();
         let now = now.wrapping_add(context.offset);
-        let outcome = match Space::of(&chain) {
-            Space::Tcp => self.tcp(&chain, bytes, context, &mut header),
-            Space::NonTcp => self.non_tcp(&chain, bytes, context, now, &mut header),
+        let outcome = match Space::of(&subject.chain) {
+            Space::Tcp => self.tcp(&subject, context, &mut header),
+            Space::NonTcp => self.non_tcp(&subject, context, now, &mut header),
         };
-        let (length, payload) = (chain.length(), bytes.len() - chain.length());
+        let (chain, length, payload) = (subject.chain, subject.chain.length(), subject.data());
         let session = context.session.unwrap_or(self.session);
-        let front = match outcome {
+        packet.truncate(end);
+        let new = match outcome {
             Outcome::Regular => return None,
-            Outcome::Compressed(protocol) => Front::new(session, protocol, &header, payload)?,
+            Outcome::Compressed(protocol) => {
+                let new = pppoe::HEADER_LENGTH + header.len();
+                let place = replace(packet, start, length, new)?;
+                // At most as long as the packet was, so it fits a frame.
+                let _ = write_front(place, session, protocol, &header, payload);
+                new
+            }
             Outcome::Full(full) => {
-                let mut whole = [0; weft_wire::iphc::MAX_HEADER];
-                let headers = whole.get_mut(..length)?;
-                headers.copy_from_slice(bytes.get(..length)?);
-                full::write(&chain, headers, full).ok()?;
+                let total = length + payload;
+                full::write(&chain, packet.data_mut().get_mut(start..end)?, full).ok()?;
+                let Some(place) = replace(packet, start, 0, pppoe::HEADER_LENGTH) else {
+                    let _ = chain.infer(packet.data_mut().get_mut(start..end)?, total);
+                    return None;
+                };
+                let _ = write_front(place, session, PppProtocol::FULL_HEADER, &[], total);
                 context.full += 1;
-                Front::new(session, PppProtocol::FULL_HEADER, headers, payload)?
+                pppoe::HEADER_LENGTH + length
             }
         };
-        let front = front.as_bytes();
-        packet.truncate(end);
-        if replace(packet, start, length, front) {
-            note_session(packet, start, front.len() + payload);
-            context.compressed += u64::from(front.len() < length);
-            context.before += length as u64;
-            context.after += front.len() as u64;
-        }
+        note_session(packet, start, new + payload);
+        context.compressed += u64::from(new < length);
+        context.before += length as u64;
+        context.after += new as u64;
         Some(())
+    }
+
+    /// The chain of a packet. Most packets are of the flow that their user's last
+    /// one was of: if no octet differs that tells flow and form, nothing else
+    /// needs to be looked at.
+    #[inline]
+    fn subject<'a>(
+        &self,
+        context: &Context,
+        bytes: &'a [u8],
+        protocol: Protocol,
+    ) -> Option<Subject<'a>> {
+        let space = if protocol == Protocol::TCP { Space::Tcp } else { Space::NonTcp };
+        if let Some((index, flow)) = self.flows.newest(&context.flows, space)
+            && flow.chain().is_of(flow.headers(), bytes)
+        {
+            return Some(Subject { bytes, chain: *flow.chain(), flow: Some(index) });
+        }
+        Some(Subject { bytes, chain: Chain::walk(bytes)?, flow: None })
+    }
+
+    /// The flow of a packet.
+    #[inline]
+    fn flow(
+        &mut self,
+        subject: &Subject<'_>,
+        context: &mut Context,
+        space: Space,
+    ) -> Option<Index> {
+        if subject.flow.is_some() {
+            return subject.flow;
+        }
+        let key = subject.chain.flow(subject.bytes) as u32;
+        self.flows.find(&mut context.flows, space, key)
     }
 
     /// Whether a packet of so many octets has room for PPPoE as well.
@@ -127,6 +188,8 @@ impl UserPlaneFunction for IpHeaderCompressor {
     const DROPS: &'static [Reason] = &[REQUEST, MALFORMED];
     /// A checkpoint's contexts are not those of the other end any more.
     const ROLLBACK: bool = false;
+    const HOT_CONTEXT: usize = 64;
+    const PREFETCHES: bool = true;
 
     type Config = Config;
     type Settings = Settings;
@@ -177,6 +240,11 @@ impl UserPlaneFunction for IpHeaderCompressor {
         }
     }
 
+    #[inline]
+    fn prefetch(&self, context: &Context) {
+        self.flows.prefetch(&context.flows);
+    }
+
     fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
         match u32::from(settings.session).saturating_add(count.saturating_sub(1)) {
             0..=0xffff => Ok(()),
@@ -219,7 +287,11 @@ impl UserPlaneFunction for IpHeaderCompressor {
     }
 
     fn release(&mut self, context: Context) {
-        self.flows.release(context.flows);
+        self.flows.release(&context.flows);
+    }
+
+    fn abandon(&mut self, context: Context) {
+        self.flows.release(&context.flows);
     }
 
     fn show(&self, context: &Context) -> Vec<(&'static str, u64)> {

@@ -17,7 +17,7 @@ use weft_wire::pppoe::{self, PppProtocol};
 use weft_wire::{EtherType, ethernet};
 
 use crate::iphc::flows::{Flows, Limits, Repair, Space};
-use crate::iphc::link::{Front, network, note_ip, note_session, replace};
+use crate::iphc::link::{network, note_ip, note_session, replace, write_front};
 use crate::iphc::{FLOWS, LEAST_ARENA, MAX_NON_TCP_FLOWS, MAX_TCP_FLOWS, Role, TAG};
 
 use rebuild::{Failure, Rebuilt};
@@ -133,18 +133,20 @@ fn request(
     tag: TagSlot,
     emit: &mut Emit<'_>,
 ) -> Option<()> {
-    let front = Front::new(session, PppProtocol::CONTEXT_STATE, &state::request(id), 0)?;
-    let front = front.as_bytes();
+    const LENGTH: usize = pppoe::HEADER_LENGTH + state::REQUEST_LENGTH;
     let mut request = emit.allocate(packet.annotations())?;
     let link = packet.data().get(..start)?;
-    let bytes = request.append(start + front.len())?;
+    let bytes = request.append(start + LENGTH)?;
     bytes.get_mut(..start)?.copy_from_slice(link);
-    bytes.get_mut(start..)?.copy_from_slice(front);
+    let (place, protocol) = (bytes.get_mut(start..)?, PppProtocol::CONTEXT_STATE);
+    if !write_front(place, session, protocol, &state::request(id), 0) {
+        return None;
+    }
     let mut frame = ethernet::Frame::new_checked(bytes).ok()?;
     let (source, destination) = (frame.source(), frame.destination());
     frame.set_source(destination);
     frame.set_destination(source);
-    note_session(&mut request, start, front.len());
+    note_session(&mut request, start, LENGTH);
     tag.set(request.annotations_mut(), Role::Request as u32);
     emit.send(request, Position::After).then_some(())
 }
@@ -152,9 +154,11 @@ fn request(
 /// Puts rebuilt headers in the place of the compressed ones, and notes them.
 fn put(packet: &mut Packet, start: usize, rebuilt: &Rebuilt) -> Verdict {
     let old = pppoe::HEADER_LENGTH + rebuilt.consumed;
-    if !replace(packet, start, old, rebuilt.headers()) {
+    let headers = rebuilt.headers();
+    let Some(place) = replace(packet, start, old, headers.len()) else {
         return Verdict::Drop(NO_ROOM);
-    }
+    };
+    place.copy_from_slice(headers);
     let length = packet.len().saturating_sub(start);
     match note_ip(packet, start, length) {
         true => Verdict::Forward,
@@ -170,6 +174,7 @@ impl UserPlaneFunction for IpHeaderDecompressor {
         &[MALFORMED, UNKNOWN_CONTEXT, STALE_GENERATION, DAMAGED, NO_ROOM];
     /// A checkpoint's contexts are not those of the other end any more.
     const ROLLBACK: bool = false;
+    const PREFETCHES: bool = true;
 
     type Config = Config;
     type Settings = weft_function::NoSettings;
@@ -213,6 +218,11 @@ impl UserPlaneFunction for IpHeaderDecompressor {
         }
     }
 
+    #[inline]
+    fn prefetch(&self, context: &Context) {
+        self.flows.prefetch(&context.flows);
+    }
+
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
         context.export(out);
         self.flows.export(&context.flows, context.offset, out);
@@ -240,7 +250,11 @@ impl UserPlaneFunction for IpHeaderDecompressor {
     }
 
     fn release(&mut self, context: Context) {
-        self.flows.release(context.flows);
+        self.flows.release(&context.flows);
+    }
+
+    fn abandon(&mut self, context: Context) {
+        self.flows.release(&context.flows);
     }
 
     fn show(&self, context: &Context) -> Vec<(&'static str, u64)> {

@@ -17,8 +17,12 @@ use crate::run::{Cell, Run, Values};
 
 const RATE: &str = "weft";
 const CYCLES: &str = "weft, cycles";
+const EMPTY: &str = "weft, empty chain, cycles";
 const MISSES: &str = "weft, L3 load misses";
 const X: &str = "users";
+
+/// Packets of each user before a trial: flows are known to the compressor then.
+const BEFORE: u32 = 3;
 
 /// See [`Study::VARIES`].
 pub struct Users;
@@ -43,7 +47,8 @@ pub struct Parameters {
 impl Study for Users {
     const NAME: &'static str = "users";
     const TITLE: &'static str = "What more users cost";
-    const VARIES: &'static str = "users, 1 to 1,000,000, in a chain of counter and marker";
+    const VARIES: &'static str =
+        "users, 1 to 1,000,000, in a chain of counter, marker and compressor";
     const PAPER: &'static str = "Pinczel et al., fig. 5b";
     const FILE: &'static str = include_str!("../../../../experiments/users.yaml");
     type Parameters = Parameters;
@@ -51,6 +56,7 @@ impl Study for Users {
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
         let length = Duration::from_secs_f64(parameters.seconds);
         run.series(CYCLES, X, "cycles/packet", Some(Better::Lower));
+        run.series(EMPTY, X, "cycles/packet", Some(Better::Lower));
         run.series(RATE, X, "Mpps", Some(Better::Higher));
         run.computed(RATE, CYCLES);
         run.series(MISSES, X, "misses/packet", Some(Better::Lower));
@@ -59,14 +65,21 @@ impl Study for Users {
         {
             run.derive("bytes_per_user", bytes);
         }
-        let cells: Vec<_> =
-            parameters.users.iter().map(|users| Cell::new(CYCLES, *users, *users)).collect();
-        run.rounds(parameters.repetitions, &cells, |rig, users| {
+        let both = |users: &u32| {
+            let full = Cell::new(CYCLES, *users, (*users, setup(*users)));
+            [full, Cell::new(EMPTY, *users, (*users, Setup::forwarding(*users)))]
+        };
+        let cells: Vec<_> = parameters.users.iter().flat_map(both).collect();
+        run.rounds(parameters.repetitions, &cells, |rig, (users, setup)| {
             let load = uplink(*users, parameters.frame_bytes, Rate::Unlimited);
-            let (cost, disturbance) = rig.cost_of_load(&setup(*users), &load, length)?;
+            let before = u64::from(*users) * u64::from(BEFORE);
+            let (cost, disturbance) = rig.cost_of_known(setup, &load, before, length)?;
+            let values = Values::of(cost.cycles);
+            if setup.functions.is_empty() {
+                return Ok((values, disturbance));
+            }
             let misses = cost.events.and_then(|events| events.misses);
-            let values = Values::of(cost.cycles).and(RATE, Some(mpps(cost.cycles)));
-            Ok((values.and(MISSES, misses), disturbance))
+            Ok((values.and(RATE, Some(mpps(cost.cycles))).and(MISSES, misses), disturbance))
         })
     }
 
@@ -83,6 +96,17 @@ impl Study for Users {
         if let Some(share) = over_one(million) {
             results.derive("rate_1m_over_1", share);
         }
+        let added = |users: u32| {
+            let cycles = |series| results.series(series).and_then(|series| series.mean_at(users));
+            Some(cycles(CYCLES)? - cycles(EMPTY)?)
+        };
+        let (added_1k, added_1m) = (added(1000), added(1_000_000));
+        for (name, added) in [("added_cycles_1k", added_1k), ("added_cycles_1m", added_1m)] {
+            added.into_iter().for_each(|added| results.derive(name, added));
+        }
+        if let (Some(thousand), Some(million)) = (added_1k, added_1m) {
+            results.derive("added_1m_over_1k", million / thousand);
+        }
         if let (Some(one), Some(million)) = (one, million) {
             results.says = format!(
                 "One core forwards {one:.1} Mpps for one user and {million:.1} Mpps for a \
@@ -98,6 +122,10 @@ impl Study for Users {
                      cycles of a packet.",
                 )
                 .axes(Axis::log("Users", ""), Axis::linear("Packet rate", "Mpps")),
+            figure("cycles", "Cycles per packet", FigureKind::Lines, [CYCLES, EMPTY])
+                .caption("With the three functions, and from port to port by one rule.")
+                .axes(Axis::log("Users", ""), Axis::linear("Cost", "cycles/packet"))
+                .baselines([EMPTY]),
             figure(
                 "misses",
                 "Loads that miss the last level of cache",
@@ -116,7 +144,9 @@ fn setup(users: u32) -> Setup {
     let meter = json!({"singleRate": {"committedRate": "1 Gbit/s", "committedBurst": "1 MiB"}});
     let count = json!({"function": "counter"});
     let police = json!({"function": "marker", "config": {"meter": meter, "drop": "none"}});
-    Setup::chain(users, vec![("count".to_owned(), count), ("police".to_owned(), police)])
+    let compress = json!({"function": "ip-header-compressor"});
+    let functions = [("count", count), ("police", police), ("compress", compress)];
+    Setup::chain(users, functions.map(|(name, function)| (name.to_owned(), function)).into())
 }
 
 /// Bytes of memory that a user takes of a node with so many; none where that is

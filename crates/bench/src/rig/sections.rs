@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use weft_dpdk::{Batch, Pool, Port, PortOptions, TxQueue, tsc};
-use weft_traffic::{Load, Rate, Source};
+use weft_traffic::{Load, Rate, Selection, Share, Source};
 
 use super::closed::{Cost, WARM_UP, taken};
 use super::disturbance::Look;
@@ -39,6 +39,20 @@ impl Rig {
         load: &Load,
         length: Duration,
     ) -> Result<(Cost, f64), Failure> {
+        self.cost_of_known(setup, load, 0, length)
+    }
+
+    /// The same of a node that has had `before` packets, of all users in turn.
+    ///
+    /// # Errors
+    /// As [`Rig::cost_of_load`].
+    pub fn cost_of_known(
+        &self,
+        setup: &Setup,
+        load: &Load,
+        before: u64,
+        length: Duration,
+    ) -> Result<(Cost, f64), Failure> {
         let ring = format!("ring:bench{}", self.serial());
         let core = format!("net_null{},no-rx=1", self.serial());
         let devices = Devices { access: vec![ring.clone()], core, descriptors: SECTION };
@@ -47,7 +61,7 @@ impl Rig {
         self.on_core(self.cores.system, || {
             let counters = worker.counters.clone();
             let sent = || counters.ports[1].transmitted.packets.get();
-            self.sections(load, &ring, length, || worker.poll(), sent)
+            self.sections((load, before), &ring, length, || worker.poll(), sent)
         })
     }
 
@@ -72,25 +86,28 @@ impl Rig {
                 tx.transmit(&mut batch);
                 received > 0
             };
-            self.sections(load, &ring, length, poll, || forwarded.get())
+            self.sections((load, 0), &ring, length, poll, || forwarded.get())
         })
     }
 
     /// Sections of what `poll` does, until it says that nothing was there; `sent`
-    /// counts what it let go.
+    /// counts what it let go. Before them so many packets, of all flows in turn.
     fn sections(
         &self,
-        load: &Load,
+        (load, before): (&Load, u64),
         ring: &str,
         length: Duration,
         mut poll: impl FnMut() -> bool,
         sent: impl Fn() -> u64,
     ) -> Result<(Cost, f64), Failure> {
-        let mut sections = Sections::new(self, load, ring)?;
-        sections.run(&mut poll, &sent, length.mul_f64(WARM_UP))?;
+        let mut sections = Sections::new(self, &in_turn(load), ring)?;
+        let begun = sent();
+        sections.run(&mut poll, &sent, || sent() - begun >= before)?;
+        sections.source = Source::of(&unlimited(load))?;
+        sections.run(&mut poll, &sent, over(length.mul_f64(WARM_UP)))?;
         sections.forget(length);
         let (slow, look) = (self.probe.slowness(), Look::now(self.cores.system)?);
-        sections.run(&mut poll, &sent, length)?;
+        sections.run(&mut poll, &sent, over(length))?;
         let taken = taken(&look.since()?);
         Ok((sections.cost()?, taken.max(slow).max(self.probe.slowness())))
     }
@@ -115,7 +132,7 @@ impl Sections {
         let options = PortOptions { descriptors: SECTION, ..PortOptions::default() };
         let port = Port::open(rig.eal, ring, &options, &pool)?;
         let tx = port.take_tx(0).ok_or(NO_QUEUES)?;
-        let source = Source::of(&Load { rate: Rate::Unlimited, ..load.clone() })?;
+        let source = Source::of(&unlimited(load))?;
         let burner = Burner::new(rig.slow_down);
         let slices = Slices::of(Duration::ZERO);
         Ok(Sections { source, pool, tx, _port: port, burner, events: None, slices, packets: 0 })
@@ -125,10 +142,10 @@ impl Sections {
         &mut self,
         poll: &mut impl FnMut() -> bool,
         sent: &impl Fn() -> u64,
-        length: Duration,
+        is_over: impl Fn() -> bool,
     ) -> Result<(), Failure> {
-        let end = Instant::now() + length;
-        while Instant::now() < end {
+        while !is_over() {
+            let before = sent();
             let mut filled = 0;
             while filled + 32 < usize::from(SECTION) {
                 match self.source.send(&mut self.tx, &self.pool) {
@@ -136,7 +153,6 @@ impl Sections {
                     count => filled += count,
                 }
             }
-            let before = sent();
             self.events.iter_mut().try_for_each(Events::resume)?;
             self.burner.start();
             let start = tsc::now();
@@ -146,6 +162,9 @@ impl Sections {
             let cycles = tsc::now().wrapping_sub(start);
             self.events.iter_mut().try_for_each(Events::pause)?;
             let packets = sent() - before;
+            if packets == 0 {
+                return Err(NOTHING.into());
+            }
             self.slices.push(cycles, packets);
             self.packets += packets;
         }
@@ -164,6 +183,23 @@ impl Sections {
         let events = self.events.and_then(|events| events.per_packet(self.packets));
         Ok(Cost { cycles, events })
     }
+}
+
+/// As much of a load as can be sent.
+fn unlimited(load: &Load) -> Load {
+    Load { rate: Rate::Unlimited, ..load.clone() }
+}
+
+/// The flows of a load in turn.
+fn in_turn(load: &Load) -> Load {
+    let turn = |share: &Share| Share { selection: Selection::RoundRobin, ..share.clone() };
+    Load { shares: load.shares.iter().map(turn).collect(), ..load.clone() }
+}
+
+/// Whether so much time has passed from now on.
+fn over(length: Duration) -> impl Fn() -> bool {
+    let end = Instant::now() + length;
+    move || Instant::now() >= end
 }
 
 const NO_QUEUES: &str = "a device without queues";

@@ -49,8 +49,10 @@ pub struct Settings {
     pub session: u16,
 }
 
-/// What is kept for a user.
+/// What is kept for a user. Up to `after` lies what every packet needs, in one
+/// cache line.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 pub struct Context {
     pub(super) flows: Holding,
     /// The user's own session.
@@ -59,17 +61,19 @@ pub struct Context {
     pub(super) offset: u64,
     /// Packets that became shorter.
     pub(super) compressed: u64,
+    /// Octets of headers that came, but for packets that went as they were.
+    pub(super) before: u64,
+    /// Octets of headers that went instead, those of PPPoE included.
+    pub(super) after: u64,
     /// Packets with full headers.
     pub(super) full: u64,
     /// Packets that went as they were.
     pub(super) regular: u64,
     /// Requests of the other end.
     pub(super) requests: u64,
-    /// Octets of headers that came, but for packets that went as they were.
-    pub(super) before: u64,
-    /// Octets of headers that went instead, those of PPPoE included.
-    pub(super) after: u64,
 }
+
+const _: () = assert!(std::mem::offset_of!(Context, full) == 64);
 
 impl Context {
     pub(super) fn export(&self, out: &mut Vec<u8>) {

@@ -1,9 +1,9 @@
 //! Flows other than TCP: generations, slow start and refresh (RFC 2507 §3.3).
 
-use weft_wire::iphc::{Chain, Compressed, full, non_tcp};
+use weft_wire::iphc::{Compressed, full, non_tcp};
 use weft_wire::pppoe::PppProtocol;
 
-use super::{Context, IpHeaderCompressor, Outcome};
+use super::{Context, IpHeaderCompressor, Outcome, Subject};
 use crate::iphc::flows::{Flow, Space};
 
 /// Nanoseconds between two generations of a flow at least, so that the 64 of
@@ -15,24 +15,25 @@ impl IpHeaderCompressor {
     #[inline]
     pub(super) fn non_tcp(
         &mut self,
-        chain: &Chain,
-        bytes: &[u8],
+        subject: &Subject<'_>,
         context: &mut Context,
         now: u64,
         out: &mut Compressed,
     ) -> Outcome {
-        let key = chain.flow(bytes) as u32;
-        let Some(index) = self.flows.find(&mut context.flows, Space::NonTcp, key) else {
-            return self.new_flow(chain, bytes, key, context, now);
+        let Some(index) = self.flow(subject, context, Space::NonTcp) else {
+            return self.new_flow(subject, context, now);
         };
+        let Subject { bytes, chain, .. } = subject;
         let fits = self.fits(bytes.len()) && full::has_room(chain, self.limits.non_tcp);
         let (max_period, max_time) = (self.max_period, self.max_time);
         let flow = self.flows.get_mut(index);
-        if usize::from(flow.length) != chain.length() || !chain.unchanged(flow.headers(), bytes) {
+        let known = subject.flow.is_some()
+            || flow.chain() == chain && chain.unchanged(flow.headers(), bytes);
+        if !known {
             if !fits || now.wrapping_sub(flow.changed) < GENERATION_TIME {
                 return Outcome::Regular;
             }
-            return begin(flow, &bytes[..chain.length()], now);
+            return begin(flow, subject, now);
         }
         let due = flow.sent >= flow.period || now.wrapping_sub(flow.refreshed) > max_time;
         if due && fits {
@@ -50,29 +51,24 @@ impl IpHeaderCompressor {
     }
 
     #[cold]
-    fn new_flow(
-        &mut self,
-        chain: &Chain,
-        bytes: &[u8],
-        key: u32,
-        context: &mut Context,
-        now: u64,
-    ) -> Outcome {
+    fn new_flow(&mut self, subject: &Subject<'_>, context: &mut Context, now: u64) -> Outcome {
+        let Subject { bytes, chain, .. } = subject;
         if !self.fits(bytes.len()) || !full::has_room(chain, self.limits.non_tcp) {
             return Outcome::Regular;
         }
+        let key = chain.flow(bytes) as u32;
         let rested = |flow: &Flow| now.wrapping_sub(flow.changed) >= GENERATION_TIME;
         let user = &mut context.flows;
         match self.flows.claim(user, Space::NonTcp, key, self.limits, rested) {
-            Some(index) => begin(self.flows.get_mut(index), &bytes[..chain.length()], now),
+            Some(index) => begin(self.flows.get_mut(index), subject, now),
             None => Outcome::Regular,
         }
     }
 }
 
 /// Begins another generation with other headers.
-fn begin(flow: &mut Flow, headers: &[u8], now: u64) -> Outcome {
-    flow.set_headers(headers);
+fn begin(flow: &mut Flow, subject: &Subject<'_>, now: u64) -> Outcome {
+    flow.set_headers(&subject.chain, subject.headers());
     flow.generation = flow.generation.next();
     (flow.sent, flow.period) = (0, 1);
     (flow.refreshed, flow.changed) = (now, now);

@@ -1,11 +1,11 @@
 //! TCP flows: differences, whole segments, full headers (RFC 2507 §3.2 and §6).
 
-use weft_wire::iphc::tcp::{Delta, loss_is_hidden, write_nodelta};
+use weft_wire::iphc::tcp::{Delta, loss_is_hidden, put_reserved, reserved, write_nodelta};
 use weft_wire::iphc::{Chain, Compressed, Generation, full};
 use weft_wire::pppoe::PppProtocol;
 use weft_wire::tcp::Flags;
 
-use super::{Context, IpHeaderCompressor, Outcome};
+use super::{Context, IpHeaderCompressor, Outcome, Subject};
 use crate::iphc::flows::{Flow, Repair, Space};
 
 /// Segments behind a change of the IP headers before TCP's header alone is
@@ -18,36 +18,41 @@ impl IpHeaderCompressor {
     #[inline]
     pub(super) fn tcp(
         &mut self,
-        chain: &Chain,
-        bytes: &[u8],
+        subject: &Subject<'_>,
         context: &mut Context,
         out: &mut Compressed,
     ) -> Outcome {
+        let Subject { bytes, chain, .. } = subject;
         let flags = Flags(bytes[chain.transport_offset() + 13]);
         // The packets around a connection are few, and a scan makes many.
         if flags.contains(Flags::SYN) || flags.contains(Flags::RST) {
             return Outcome::Regular;
         }
-        let key = chain.flow(bytes) as u32;
         let fits = self.fits(bytes.len());
-        let Some(index) = self.flows.find(&mut context.flows, Space::Tcp, key) else {
-            return self.new_connection(chain, bytes, key, context);
+        let Some(index) = self.flow(subject, context, Space::Tcp) else {
+            return self.new_connection(subject, context);
         };
         let flow = self.flows.get_mut(index);
-        let headers = &bytes[..chain.length()];
-        let same = chain.unchanged(flow.headers(), headers);
-        let hidden = loss_is_hidden(chain, flow.headers(), headers);
-        let data = (bytes.len() - chain.length()) as u16;
+        let headers = subject.headers();
+        let same = subject.flow.is_some() || chain.unchanged(flow.headers(), headers);
         let advance = sequence(chain, headers).wrapping_sub(sequence(chain, flow.headers()));
         let contiguous = advance == u32::from(flow.data);
-        let settled = if same { flow.sent.saturating_add(1) } else { 0 };
-        let outcome = if same
-            && !hidden
+        if same
             && flow.repair == Repair::None
-            && write(chain, flow, headers, data, out)
+            && !loss_is_hidden(chain, flow.headers(), headers, false)
+            && write(subject, flow, out)
         {
-            Outcome::Compressed(PppProtocol::COMPRESSED_TCP)
-        } else if settled >= SETTLED && flow.repair != Repair::Full {
+            let reserved = reserved(chain, flow.headers());
+            flow.set_headers(chain, headers);
+            put_reserved(chain, flow.headers_mut(), reserved);
+            flow.sent = flow.sent.saturating_add(1);
+            (flow.data, flow.period) = (subject.data() as u16, contiguous.into());
+            return Outcome::Compressed(PppProtocol::COMPRESSED_TCP);
+        }
+        let same = same && chain.same_ecn(flow.headers(), headers);
+        let hidden = loss_is_hidden(chain, flow.headers(), headers, true);
+        let settled = if same { flow.sent.saturating_add(1) } else { 0 };
+        let outcome = if settled >= SETTLED && flow.repair != Repair::Full {
             out.clear();
             write_nodelta(chain, headers, flow.id, out);
             Outcome::Compressed(PppProtocol::COMPRESSED_TCP_NODELTA)
@@ -57,14 +62,13 @@ impl IpHeaderCompressor {
             return Outcome::Regular;
         };
         // What no checksum would miss is sent twice, in case one is lost.
-        let next = match (same, hidden) {
+        flow.repair = match (same, hidden) {
             (false, _) => Repair::Full,
             (true, true) => Repair::Segment,
             (true, false) => Repair::None,
         };
-        (flow.sent, flow.period) = (settled, contiguous.into());
-        flow.set_headers(headers);
-        (flow.data, flow.repair) = (data, next);
+        flow.set_headers(chain, headers);
+        (flow.sent, flow.data, flow.period) = (settled, subject.data() as u16, contiguous.into());
         outcome
     }
 
@@ -72,23 +76,19 @@ impl IpHeaderCompressor {
     /// alone: headers that are read otherwise there, or a sender whose checksums
     /// are for its hardware to fill in.
     #[cold]
-    fn new_connection(
-        &mut self,
-        chain: &Chain,
-        bytes: &[u8],
-        key: u32,
-        context: &mut Context,
-    ) -> Outcome {
+    fn new_connection(&mut self, subject: &Subject<'_>, context: &mut Context) -> Outcome {
+        let Subject { bytes, chain, .. } = subject;
         if !self.fits(bytes.len()) || !is_right(chain, bytes) {
             return Outcome::Regular;
         }
+        let key = chain.flow(bytes) as u32;
         let user = &mut context.flows;
         let Some(index) = self.flows.claim(user, Space::Tcp, key, self.limits, |_| true) else {
             return Outcome::Regular;
         };
         let flow = self.flows.get_mut(index);
-        flow.set_headers(&bytes[..chain.length()]);
-        flow.data = (bytes.len() - chain.length()) as u16;
+        flow.set_headers(chain, subject.headers());
+        flow.data = subject.data() as u16;
         (flow.repair, flow.sent, flow.period) = (Repair::None, 0, 0);
         full_header(flow)
     }
@@ -103,8 +103,9 @@ fn is_right(chain: &Chain, bytes: &[u8]) -> bool {
 /// is said only between segments that follow each other and have data: a
 /// segment that is lost or comes twice would otherwise lead to a header of the
 /// same sum.
-fn write(chain: &Chain, flow: &Flow, headers: &[u8], data: u16, out: &mut Compressed) -> bool {
-    let follows = flow.period != 0 && data != 0;
+fn write(subject: &Subject<'_>, flow: &Flow, out: &mut Compressed) -> bool {
+    let (chain, headers) = (&subject.chain, subject.headers());
+    let follows = flow.period != 0 && subject.data() != 0;
     let before = if follows { flow.data } else { 0 };
     let delta = Delta::between(chain, flow.headers(), headers);
     delta.is_some_and(|delta| delta.write(chain, headers, flow.id, before, out))

@@ -1,7 +1,7 @@
 //! From a compressed header to the headers it stands for (RFC 2507 §10).
 
 use weft_function::Reason;
-use weft_wire::iphc::tcp::{Delta, read_nodelta};
+use weft_wire::iphc::tcp::{Delta, put_reserved, read_nodelta, reserved};
 use weft_wire::iphc::{Chain, MAX_HEADER, full, non_tcp};
 
 use super::{DAMAGED, IpHeaderDecompressor, MALFORMED, STALE_GENERATION, UNKNOWN_CONTEXT};
@@ -83,7 +83,7 @@ impl IpHeaderDecompressor {
                 .or_else(|| self.flows.claim(user, space, key, self.limits, |_| true))
         {
             let flow = self.flows.get_mut(index);
-            flow.set_headers(rebuilt.headers());
+            flow.set_headers(&chain, rebuilt.headers());
             (flow.id, flow.generation, flow.repair) = (full.id, full.generation, Repair::None);
             flow.data = payload.len() as u16;
         }
@@ -98,7 +98,7 @@ impl IpHeaderDecompressor {
         if flow.generation != repr.generation {
             return Err(STALE_GENERATION.into());
         }
-        let chain = Chain::walk(flow.headers()).ok_or(UNKNOWN_CONTEXT)?;
+        let chain = *flow.chain();
         let mut rebuilt = Rebuilt::of(flow.headers());
         let payload = non_tcp::read_random(&chain, rebuilt.headers_mut(), rest)?;
         rebuilt.consumed = bytes.len() - payload.len();
@@ -113,7 +113,7 @@ impl IpHeaderDecompressor {
         let lost = |reason| Failure { reason, ask: Some(id) };
         let index = self.flows.find(user, Space::Tcp, id.into());
         let flow = self.flows.get_mut(index.ok_or(lost(UNKNOWN_CONTEXT))?);
-        let chain = Chain::walk(flow.headers()).ok_or(lost(UNKNOWN_CONTEXT))?;
+        let chain = *flow.chain();
         if flow.repair != Repair::None {
             return Err(lost(DAMAGED));
         }
@@ -124,7 +124,9 @@ impl IpHeaderDecompressor {
             delta.apply(&chain, rebuilt.headers_mut());
             chain.infer(rebuilt.headers_mut(), chain.length() + payload.len())?;
             if chain.tcp_checksum_is_right(rebuilt.headers(), payload) {
-                take_over(flow, &rebuilt, payload);
+                let reserved = reserved(&chain, flow.headers());
+                take_over(flow, &chain, &rebuilt, payload);
+                put_reserved(&chain, flow.headers_mut(), reserved);
                 return Ok(rebuilt);
             }
         }
@@ -137,7 +139,7 @@ impl IpHeaderDecompressor {
         let lost = |reason| Failure { reason, ask: Some(id) };
         let index = self.flows.find(user, Space::Tcp, id.into());
         let flow = self.flows.get_mut(index.ok_or(lost(UNKNOWN_CONTEXT))?);
-        let chain = Chain::walk(flow.headers()).ok_or(lost(UNKNOWN_CONTEXT))?;
+        let chain = *flow.chain();
         let mut rebuilt = Rebuilt::of(flow.headers());
         let (length, payload) = read_nodelta(&chain, &mut rebuilt.header, rest)?;
         (rebuilt.length, rebuilt.consumed) = (length, bytes.len() - payload.len());
@@ -147,12 +149,12 @@ impl IpHeaderDecompressor {
         if !chain.tcp_checksum_is_right(rebuilt.headers(), payload) {
             return Err(lost(DAMAGED));
         }
-        take_over(flow, &rebuilt, payload);
+        take_over(flow, &chain, &rebuilt, payload);
         Ok(rebuilt)
     }
 }
 
-fn take_over(flow: &mut Flow, rebuilt: &Rebuilt, payload: &[u8]) {
-    flow.set_headers(rebuilt.headers());
+fn take_over(flow: &mut Flow, chain: &Chain, rebuilt: &Rebuilt, payload: &[u8]) {
+    flow.set_headers(chain, rebuilt.headers());
     (flow.data, flow.repair) = (payload.len() as u16, Repair::None);
 }

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use weft_dpdk::{prefetch, prefetch_at, with_room};
 use weft_function::{ContextError, Fields};
 use weft_wire::iphc::{Chain, ContextId, Generation, MAX_HEADER, Transport};
 
@@ -66,8 +67,11 @@ pub struct Flow {
     pub refreshed: u64,
     /// When the generation last changed, on the same clock.
     pub changed: u64,
-    /// The headers.
-    pub header: [u8; MAX_HEADER],
+    /// The form of the headers.
+    chain: Chain,
+    /// The headers. With those of most packets all that is looked at lies in two
+    /// cache lines.
+    header: [u8; MAX_HEADER],
 }
 
 /// What is due for a flow before differences mean something.
@@ -104,6 +108,7 @@ impl Flow {
         next: NONE,
         refreshed: 0,
         changed: 0,
+        chain: Chain::NONE,
         header: [0; MAX_HEADER],
     };
 
@@ -113,9 +118,22 @@ impl Flow {
         &self.header[..usize::from(self.length).min(MAX_HEADER)]
     }
 
-    /// Takes over headers of at most [`MAX_HEADER`] octets.
+    /// The headers, to be mended.
     #[inline]
-    pub fn set_headers(&mut self, headers: &[u8]) {
+    pub fn headers_mut(&mut self) -> &mut [u8] {
+        &mut self.header[..usize::from(self.length).min(MAX_HEADER)]
+    }
+
+    /// Their form.
+    #[inline]
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// Takes over headers of another form, at most [`MAX_HEADER`] octets.
+    #[inline]
+    pub fn set_headers(&mut self, chain: &Chain, headers: &[u8]) {
+        self.chain = *chain;
         let length = headers.len().min(MAX_HEADER);
         self.header[..length].copy_from_slice(&headers[..length]);
         self.length = length as u8;
@@ -153,6 +171,7 @@ impl Flow {
         }
         flow.length = length;
         let chain = Chain::walk(flow.headers()).ok_or(ContextError::Damaged)?;
+        flow.chain = chain;
         match chain.length() == usize::from(flow.length) && Space::of(&chain) == space {
             true => Ok(flow),
             false => Err(ContextError::Damaged),
@@ -236,8 +255,8 @@ pub struct Flows {
 impl Flows {
     /// An arena for so many flows.
     pub fn new(capacity: u32) -> Flows {
-        let mut flows =
-            Flows { records: Vec::new(), buckets: vec![NONE], free: NONE, vacant: 0, named: 0 };
+        let records = with_room(capacity as usize);
+        let mut flows = Flows { records, buckets: vec![NONE], free: NONE, vacant: 0, named: 0 };
         flows.grow(capacity);
         flows
     }
@@ -249,13 +268,19 @@ impl Flows {
         if capacity <= first {
             return;
         }
+        if capacity > self.records.capacity() {
+            let former = std::mem::replace(&mut self.records, with_room(capacity));
+            self.records.extend(former);
+        }
         self.records.resize(capacity, Flow::VACANT);
         self.vacant += capacity - first;
         for index in (first..capacity).rev() {
             self.records[index].next = self.free;
             self.free = index as u32;
         }
-        self.buckets = vec![NONE; capacity.next_power_of_two()];
+        let buckets = capacity.next_power_of_two();
+        self.buckets = with_room(buckets);
+        self.buckets.resize(buckets, NONE);
         for index in 0..first as u32 {
             if self.records[index as usize].owner != 0 {
                 self.enter(index);
@@ -288,6 +313,24 @@ impl Flows {
             index = flow.next;
         }
         None
+    }
+
+    /// The user's newest flow in a space.
+    #[inline]
+    pub fn newest(&self, user: &Holding, space: Space) -> Option<(Index, &Flow)> {
+        let index = user.newest(space);
+        self.records.get(index as usize).map(|flow| (Index(index), flow))
+    }
+
+    /// Asks the processor for the newest flows of a user ahead of use.
+    #[inline]
+    pub fn prefetch(&self, user: &Holding) {
+        for index in [user.tcp.newest, user.non_tcp.newest] {
+            if index != NONE {
+                prefetch(&self.records, index as usize);
+                prefetch_at(&self.records, index as usize, 64);
+            }
+        }
     }
 
     /// A record for a new flow of that key: a free one, whose context
@@ -337,20 +380,29 @@ impl Flows {
         index
     }
 
-    /// Gives back all that a user has.
-    pub fn release(&mut self, mut user: Holding) {
+    /// Gives back all that a user has. It ends where it meets what is not the
+    /// user's, since after a panic lists may be half changed.
+    pub fn release(&mut self, user: &Holding) {
         for space in [Space::Tcp, Space::NonTcp] {
-            let mut index = user.list(space).newest;
-            while let Some(flow) = self.records.get(index as usize) {
+            let mut index = user.newest(space);
+            while let Some(flow) = self.records.get_mut(index as usize) {
+                if flow.owner != user.owner || flow.space != space || flow.owner == 0 {
+                    break;
+                }
                 let older = flow.older;
                 self.leave(index);
-                let record = &mut self.records[index as usize];
-                (record.owner, record.next) = (0, self.free);
-                self.free = index;
-                self.vacant += 1;
+                self.vacate(index);
                 index = older;
             }
         }
+    }
+
+    /// Makes a record that hangs in no list and no bucket a free one.
+    fn vacate(&mut self, index: u32) {
+        let record = &mut self.records[index as usize];
+        (record.owner, record.next) = (0, self.free);
+        self.free = index;
+        self.vacant += 1;
     }
 
     /// A record.

@@ -1,7 +1,6 @@
 //! How a packet takes on other headers, behind its link header.
 
 use weft_function::{Headers, IpView, Packet};
-use weft_wire::iphc::MAX_HEADER;
 use weft_wire::pppoe::{self, PppProtocol};
 use weft_wire::{EtherType, Protocol, ethernet, tcp, udp, vlan};
 
@@ -19,28 +18,38 @@ pub fn network(packet: &Packet) -> Option<(usize, usize)> {
     (known && end <= packet.len()).then_some((start, end))
 }
 
-/// Puts `new` in the place of `old` octets behind the link header, which ends
-/// at `start`. False when the buffer has no room; the packet stays whole then.
+/// Makes room for `new` octets in the place of `old` ones behind the link header,
+/// which ends at `start`; they are to be written. None when the buffer has no
+/// room; the packet stays whole then.
 #[inline]
 #[must_use]
-pub fn replace(packet: &mut Packet, start: usize, old: usize, new: &[u8]) -> bool {
-    let mut link = [0; MAX_LINK];
-    let Some(front) = packet.data().get(..start) else { return false };
-    let Some(saved) = link.get_mut(..start) else { return false };
-    saved.copy_from_slice(front);
-    let longer = new.len().saturating_sub(old);
-    if longer > 0 {
+pub fn replace(packet: &mut Packet, start: usize, old: usize, new: usize) -> Option<&mut [u8]> {
+    if new > old {
+        let longer = new - old;
         if packet.prepend(longer).is_none() && !make_room(packet, longer) {
-            return false;
+            return None;
         }
-    } else if !packet.trim_front(old - new.len()) {
-        return false;
+        move_link(packet.data_mut(), start, longer, 0)?;
+    } else {
+        move_link(packet.data_mut(), start, 0, old - new)?;
+        packet.trim_front(old - new);
     }
-    let Some((front, rest)) = packet.data_mut().split_at_mut_checked(start) else { return false };
-    let Some(place) = rest.get_mut(..new.len()) else { return false };
-    front.copy_from_slice(saved);
-    place.copy_from_slice(new);
-    true
+    packet.data_mut().get_mut(start..start + new)
+}
+
+/// Moves the link header of `length` octets; none where it would not fit.
+#[inline]
+fn move_link(bytes: &mut [u8], length: usize, from: usize, to: usize) -> Option<()> {
+    if length == ethernet::HEADER_LENGTH {
+        let link = *bytes.get(from..)?.first_chunk::<{ ethernet::HEADER_LENGTH }>()?;
+        *bytes.get_mut(to..)?.first_chunk_mut()? = link;
+        return Some(());
+    }
+    if bytes.len() < from.max(to) + length {
+        return None;
+    }
+    bytes.copy_within(from..from + length, to);
+    Some(())
 }
 
 /// Moves all of a packet back, where there is no more room in front.
@@ -106,33 +115,25 @@ pub fn note_ip(packet: &mut Packet, start: usize, length: usize) -> bool {
     whole
 }
 
-/// A PPPoE header and a compressed one behind it.
-#[derive(Clone, Debug)]
-pub struct Front {
-    bytes: [u8; pppoe::HEADER_LENGTH + MAX_HEADER],
-    length: usize,
-}
-
-impl Front {
-    /// In front of `payload` octets; none when that is more than a frame holds.
-    #[inline]
-    pub fn new(
-        session: u16,
-        protocol: PppProtocol,
-        header: &[u8],
-        payload: usize,
-    ) -> Option<Front> {
-        let mut front = Front { bytes: [0; pppoe::HEADER_LENGTH + MAX_HEADER], length: 0 };
-        let payload_length = u16::try_from(header.len() + payload).ok()?;
-        pppoe::Repr { session, protocol, payload_length }.emit(&mut front.bytes).ok()?;
-        front.length = pppoe::HEADER_LENGTH + header.len();
-        front.bytes.get_mut(pppoe::HEADER_LENGTH..front.length)?.copy_from_slice(header);
-        Some(front)
-    }
-
-    /// Its octets.
-    #[inline]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
+/// Writes a PPPoE header and a compressed one behind it into the octets that
+/// [`replace`] made room for. False, and nothing of use is written, when a frame
+/// holds less than that and `payload` octets.
+#[inline]
+#[must_use]
+pub fn write_front(
+    place: &mut [u8],
+    session: u16,
+    protocol: PppProtocol,
+    header: &[u8],
+    payload: usize,
+) -> bool {
+    let Ok(payload_length) = u16::try_from(header.len() + payload) else { return false };
+    let front = pppoe::Repr { session, protocol, payload_length }.emit(place);
+    match place.get_mut(pppoe::HEADER_LENGTH..pppoe::HEADER_LENGTH + header.len()) {
+        Some(place) if front.is_ok() => {
+            place.copy_from_slice(header);
+            true
+        }
+        _ => false,
     }
 }

@@ -3,8 +3,6 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use arrayvec::ArrayVec;
-
 use super::delta::Reader;
 use super::{Compressed, MAX_HEADER, push};
 use crate::checksum::{PseudoHeader, add, sum, sum20};
@@ -28,20 +26,24 @@ pub enum Transport {
 }
 
 /// One IP header of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Layer {
     offset: u8,
     v6: bool,
 }
 
+/// Octets that one word of a set tells of.
+const WORD: usize = u64::BITS as usize;
+
 /// Where the headers of a packet are that compression is about: a description,
 /// to be used with the octets it was made of, or others of the same form.
 /// Octets that are too short for it are never the same as others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    layers: ArrayVec<Layer, MAX_LAYERS>,
-    /// Octets that are sent or inferred, in order: first, and behind last.
-    volatile: ArrayVec<(u8, u8), { 2 * MAX_LAYERS + 1 }>,
+    /// The set of octets that are sent or inferred.
+    volatile: [u64; MAX_HEADER.div_ceil(WORD)],
+    layers: [Layer; MAX_LAYERS],
+    count: u8,
     transport: Transport,
     transport_offset: u8,
     length: u8,
@@ -50,20 +52,24 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// No headers at all.
+    pub const NONE: Chain = Chain {
+        volatile: [0; MAX_HEADER.div_ceil(WORD)],
+        layers: [Layer { offset: 0, v6: false }; MAX_LAYERS],
+        count: 0,
+        transport: Transport::Other,
+        transport_offset: 0,
+        length: 0,
+        routing: 0,
+    };
+
     /// Follows the headers at the front of an IP packet. Length fields and
     /// checksums are not looked at. None when the headers are not ones that can
     /// be compressed: fragments, more than three IP headers, headers that are
     /// cut off or take more than [`MAX_HEADER`] octets.
     #[inline]
     pub fn walk(bytes: &[u8]) -> Option<Chain> {
-        let mut chain = Chain {
-            layers: ArrayVec::new(),
-            volatile: ArrayVec::new(),
-            transport: Transport::Other,
-            transport_offset: 0,
-            length: 0,
-            routing: 0,
-        };
+        let mut chain = Chain::NONE;
         let mut next = match bytes.first()? >> 4 {
             4 => Protocol::IPV4,
             6 => Protocol::IPV6,
@@ -106,10 +112,10 @@ impl Chain {
             return None;
         }
         let offset = at as u8;
-        self.layers.try_push(Layer { offset, v6: false }).ok()?;
-        self.volatile.push((offset + 2, offset + 6));
-        self.volatile.push((offset + 10, offset + 12));
-        self.routing = 0;
+        self.push(Layer { offset, v6: false })?;
+        self.mark(at + 2);
+        self.mark(at + 4);
+        self.mark(at + 10);
         Some((length, Some(Protocol(header[9]))))
     }
 
@@ -120,10 +126,30 @@ impl Chain {
             return None;
         }
         let offset = at as u8;
-        self.layers.try_push(Layer { offset, v6: true }).ok()?;
-        self.volatile.push((offset + 4, offset + 6));
-        self.routing = 0;
+        self.push(Layer { offset, v6: true })?;
+        self.mark(at + 4);
         Some((ipv6::HEADER_LENGTH, Some(Protocol(header[6]))))
+    }
+
+    #[inline]
+    fn push(&mut self, layer: Layer) -> Option<()> {
+        *self.layers.get_mut(usize::from(self.count))? = layer;
+        self.count += 1;
+        self.routing = 0;
+        Some(())
+    }
+
+    /// Notes that the two octets at an even place are sent or inferred.
+    #[inline]
+    fn mark(&mut self, at: usize) {
+        if let Some(word) = self.volatile.get_mut(at / WORD) {
+            *word |= 3 << (at % WORD);
+        }
+    }
+
+    #[inline]
+    fn layers(&self) -> &[Layer] {
+        self.layers.get(..usize::from(self.count)).unwrap_or_default()
     }
 
     /// An extension header of IPv6; length 0 where there is none.
@@ -135,7 +161,7 @@ impl Chain {
         at: usize,
     ) -> Option<(usize, Option<Protocol>)> {
         let options = [Protocol::HOP_BY_HOP, Protocol::DESTINATION_OPTIONS, Protocol::ROUTING];
-        if !self.layers.last()?.v6 || !options.contains(&next) {
+        if !self.layers().last()?.v6 || !options.contains(&next) {
             return Some((0, None));
         }
         let &[following, words] = rest.first_chunk()?;
@@ -151,7 +177,8 @@ impl Chain {
         self.transport = match protocol {
             Protocol::TCP => Transport::Tcp,
             _ => {
-                self.volatile.push((at as u8 + 4, at as u8 + 8));
+                self.mark(at + 4);
+                self.mark(at + 6);
                 Transport::Udp
             }
         };
@@ -179,7 +206,7 @@ impl Chain {
     pub(super) fn length_fields(&self) -> impl Iterator<Item = usize> {
         let of_layer = |layer: &Layer| usize::from(layer.offset) + if layer.v6 { 4 } else { 2 };
         let udp = (self.transport == Transport::Udp).then(|| self.transport_offset() + 4);
-        self.layers.iter().map(of_layer).chain(udp)
+        self.layers().iter().map(of_layer).chain(udp)
     }
 
     /// Where the identification of the last IPv4 header stands, if the IP
@@ -187,37 +214,94 @@ impl Chain {
     #[inline]
     pub(super) fn identification(&self) -> Option<usize> {
         let last =
-            self.layers.last().filter(|last| !last.v6 && self.transport == Transport::Tcp)?;
+            self.layers().last().filter(|last| !last.v6 && self.transport == Transport::Tcp)?;
         Some(usize::from(last.offset) + 4)
     }
 
     /// The octet with the two ECN bits of the last IP header, and their place.
     #[inline]
     pub(super) fn ecn(&self) -> (usize, u32) {
-        match self.layers.last() {
+        match self.layers().last() {
             Some(Layer { offset, v6: true }) => (usize::from(*offset) + 1, 4),
             Some(Layer { offset, v6: false }) => (usize::from(*offset) + 1, 0),
             None => (0, 0),
         }
     }
 
-    /// Whether no NOCHANGE octet differs between `old`, a chain of this or
-    /// another form, and `new`, of which this chain was made. TCP is compared
-    /// up to its ports.
+    /// Octets that are compared: TCP up to its ports.
     #[inline]
-    pub fn unchanged(&self, old: &[u8], new: &[u8]) -> bool {
-        let end = match self.transport {
+    fn compared(&self) -> usize {
+        match self.transport {
             Transport::Tcp => self.transport_offset() + 4,
             _ => self.length(),
-        };
-        let mut start = 0;
-        for &(from, to) in &self.volatile {
-            if old.get(start..from.into()) != new.get(start..from.into()) {
+        }
+    }
+
+    /// Whether no NOCHANGE octet differs between `old`, a chain of this or
+    /// another form, and `new`; one of them is of this form. In front of TCP the
+    /// ECN bits of the last IP header may differ, which a compressed header has
+    /// room for.
+    ///
+    /// Without TCP the two are of one form then, since what tells the form is
+    /// NOCHANGE.
+    #[inline]
+    pub fn unchanged(&self, old: &[u8], new: &[u8]) -> bool {
+        let end = self.compared();
+        let (Some(old), Some(new)) = (old.get(..end), new.get(..end)) else { return false };
+        let (words, last) = old.as_chunks::<8>();
+        let (new_words, new_last) = new.as_chunks::<8>();
+        let mut places = 0;
+        for (one, other) in words.iter().zip(new_words) {
+            let changed = differing(u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other));
+            if changed != 0 && !self.may_differ(changed, places, old, new) {
                 return false;
             }
-            start = to.into();
+            places += 8;
         }
-        old.len() >= end && old.get(start..end) == new.get(start..end) && self.same_udp(old, new)
+        if let (Some(one), Some(other)) = (last.first_chunk(), new_last.first_chunk()) {
+            let changed = u32::from_le_bytes(*one) ^ u32::from_le_bytes(*other);
+            let changed = differing(changed.into());
+            if changed != 0 && !self.may_differ(changed, places, old, new) {
+                return false;
+            }
+        }
+        self.same_udp(old, new)
+    }
+
+    /// Whether a packet that begins with `new` has headers of this form, in which
+    /// no NOCHANGE octet differs from `old`, headers of this form.
+    #[inline]
+    pub fn is_of(&self, old: &[u8], new: &[u8]) -> bool {
+        let same_length = || {
+            let at = self.transport_offset() + 12;
+            let length = |header: &[u8]| header.get(at).map(|octet| octet >> 4);
+            self.transport != Transport::Tcp || length(old) == length(new)
+        };
+        new.len() >= self.length() && self.unchanged(old, new) && same_length()
+    }
+
+    /// Whether the ECN bits of the last IP header are the same in two headers of
+    /// this form.
+    #[inline]
+    pub fn same_ecn(&self, old: &[u8], new: &[u8]) -> bool {
+        let (at, shift) = self.ecn();
+        let ecn = |header: &[u8]| header.get(at).map(|octet| octet >> shift & 3);
+        ecn(old) == ecn(new)
+    }
+
+    /// Whether octets may differ: a set of them, from a place on that is a
+    /// multiple of eight.
+    #[inline]
+    fn may_differ(&self, changed: u8, from: usize, old: &[u8], new: &[u8]) -> bool {
+        let volatile = self.volatile.get(from / WORD).map_or(0, |word| word >> (from % WORD));
+        let fixed = changed & !(volatile as u8);
+        if fixed == 0 {
+            return true;
+        }
+        let (at, shift) = self.ecn();
+        self.transport == Transport::Tcp
+            && at.checked_sub(from).is_some_and(|place| place < 8 && fixed == 1 << place)
+            && (old[at] ^ new[at]) & !(3 << shift) == 0
     }
 
     /// A flow has UDP checksums or has none (RFC 2507 §7.11).
@@ -241,7 +325,7 @@ impl Chain {
         let mut mix = |value: u64| {
             hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         };
-        for layer in &self.layers {
+        for layer in self.layers() {
             let rest = header.get(usize::from(layer.offset)..).unwrap_or_default();
             let (addresses, protocol) = match layer.v6 {
                 true => (rest.get(8..40), rest.get(6)),
@@ -264,7 +348,7 @@ impl Chain {
     /// those that [`infer`](Self::infer) would write.
     #[inline]
     pub fn can_be_inferred(&self, header: &[u8], total: usize) -> bool {
-        self.layers.iter().all(|layer| layer.agrees(header, total))
+        self.layers().iter().all(|layer| layer.agrees(header, total))
             && (self.transport != Transport::Udp
                 || self.transport_offset() + usize::from(udp_length(header, self)) == total)
     }
@@ -278,7 +362,7 @@ impl Chain {
         if total > usize::from(u16::MAX) || header.len() < self.length() || total < self.length() {
             return Err(Error::PayloadTooLong);
         }
-        for layer in &self.layers {
+        for layer in self.layers() {
             layer.infer(header, total);
         }
         if self.transport == Transport::Udp {
@@ -291,21 +375,21 @@ impl Chain {
     /// Places of the RANDOM fields, two octets each. With `all`, that of the
     /// identification as well which is otherwise a DELTA field.
     #[inline]
-    fn random(&self, header: &[u8], all: bool) -> ArrayVec<usize, { MAX_LAYERS + 1 }> {
+    fn random(&self, header: &[u8], all: bool) -> impl Iterator<Item = usize> + use<'_> {
         let delta = self.identification().filter(|_| !all);
         let identification = |layer: &Layer| (!layer.v6).then(|| usize::from(layer.offset) + 4);
-        let mut places: ArrayVec<_, { MAX_LAYERS + 1 }> =
-            self.layers.iter().filter_map(identification).filter(|at| Some(*at) != delta).collect();
         let sent = |at: &usize| header.get(*at..at + 2).is_some_and(|checksum| checksum != [0, 0]);
-        places.extend(self.udp_checksum().filter(sent));
-        places
+        let checksum = self.udp_checksum().filter(sent);
+        let identifications = self.layers().iter().filter_map(identification);
+        identifications.filter(move |at| Some(*at) != delta).chain(checksum)
     }
 
     /// Appends the RANDOM fields.
     #[inline]
     pub(super) fn write_random(&self, header: &[u8], all: bool, out: &mut Compressed) {
         for at in self.random(header, all) {
-            push(out, header.get(at..at + 2).unwrap_or_default());
+            let field = header.get(at..).and_then(|rest| rest.first_chunk::<2>());
+            push(out, field.unwrap_or(&[0; 2]));
         }
     }
 
@@ -319,14 +403,14 @@ impl Chain {
     ) -> Result<(), Error> {
         for at in self.random(header, all) {
             let field = header.get_mut(at..at + 2).ok_or(Error::BadCompressedHeader)?;
-            field.copy_from_slice(from.take(2)?);
+            field.copy_from_slice(&from.array::<2>()?);
         }
         Ok(())
     }
 
     /// Whether two headers of this form have the same IPv4 checksums.
     pub fn same_checksums(&self, one: &[u8], other: &[u8]) -> bool {
-        self.layers.iter().filter(|layer| !layer.v6).all(|layer| {
+        self.layers().iter().filter(|layer| !layer.v6).all(|layer| {
             let at = usize::from(layer.offset) + 10;
             one.get(at..at + 2) == other.get(at..at + 2)
         })
@@ -344,7 +428,7 @@ impl Chain {
     }
 
     fn pseudo_header(&self, headers: &[u8]) -> Option<PseudoHeader> {
-        let layer = self.layers.last()?;
+        let layer = self.layers().last()?;
         let header = headers.get(usize::from(layer.offset)..self.length())?;
         if layer.v6 {
             let source = Ipv6Addr::from(array::<16>(header, 8..24));
@@ -407,6 +491,14 @@ impl Layer {
         let checksum = !sum_of(&header[..length]);
         put_u16(header, 10..12, checksum);
     }
+}
+
+/// Which octets of a word are not zero: the first is the lowest bit.
+#[inline]
+fn differing(word: u64) -> u8 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let high = ((word & LOW) + LOW | word) & !LOW;
+    ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
 #[inline]

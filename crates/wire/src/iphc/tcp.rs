@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Each field of the second and third line is there if its bit is set. The R
-//! octet has the six reserved bits of RFC 793, of which three are ECN's by now
-//! (RFC 3168), and the ECN bits of IP. Two combinations of S, A, W and U mean
+//! octet has the six reserved bits of RFC 793, of which two are ECN's by now
+//! (RFC 3168), and the ECN bits of IP; it does not change the context, so that
+//! what TCP does not sum cannot go wrong by a loss. Two combinations of S, A, W and U mean
 //! what nearly all segments do instead (RFC 1144 §3.2.2): the sequence number,
 //! or both numbers, advance by the data of the segment before.
 
@@ -45,6 +46,12 @@ mod flag {
     pub const URGENT: u8 = 0x20;
     /// CWR and ECE, in the R octet.
     pub const RESERVED: u8 = 0xc0;
+
+    /// Of the octets with length and flags: what is not in every compressed
+    /// header.
+    pub const VISIBLE: u16 = !(PUSH | URGENT) as u16 | 0xff00;
+    /// What is in the R octet.
+    pub const ALL_RESERVED: u16 = 0x0f00 | RESERVED as u16;
 }
 
 /// What a compressed header says that changed.
@@ -72,14 +79,24 @@ fn segment<'a>(chain: &Chain, header: &'a [u8]) -> Option<&'a [u8]> {
         .filter(|tcp| tcp.len() >= MIN_HEADER_LENGTH)
 }
 
-fn reserved(chain: &Chain, header: &[u8], tcp: &[u8]) -> u8 {
+/// What the R octet says of headers with TCP: the reserved bits of TCP and the
+/// ECN bits of IP. A compressed header that has it does not change it in the
+/// context (RFC 2507 §6 a).
+#[inline]
+pub fn reserved(chain: &Chain, header: &[u8]) -> u8 {
+    segment(chain, header).map_or(0, |tcp| reserved_of(chain, header, tcp))
+}
+
+#[inline]
+fn reserved_of(chain: &Chain, header: &[u8], tcp: &[u8]) -> u8 {
     let (at, shift) = chain.ecn();
     let ecn = header.get(at).map_or(0, |octet| octet >> shift & 3);
     tcp[12] << 4 | (tcp[13] & flag::RESERVED) >> 4 | ecn
 }
 
 /// Puts reserved bits and ECN into the headers, if TCP is there.
-fn put_reserved(chain: &Chain, header: &mut [u8], octet: u8) {
+#[inline]
+pub fn put_reserved(chain: &Chain, header: &mut [u8], octet: u8) {
     let (at, shift) = chain.ecn();
     if let Some(place) = header.get_mut(at) {
         *place = *place & !(3 << shift) | (octet & 3) << shift;
@@ -93,10 +110,11 @@ fn put_reserved(chain: &Chain, header: &mut [u8], octet: u8) {
 }
 
 /// Whether the loss of `new` behind `old`, both of the form of `chain`, could
-/// go unnoticed: what changed leaves the TCP checksum of the segments behind it
-/// as it was. Such are an identification alone, and an acknowledgment that the
-/// window shrinks by.
-pub fn loss_is_hidden(chain: &Chain, old: &[u8], new: &[u8]) -> bool {
+/// go unnoticed: what it changes in the context leaves the TCP checksum of the
+/// segments behind it as it was. Such are an identification alone, and an
+/// acknowledgment that the window shrinks by. `whole` is how `new` is sent: by
+/// its differences, or with all of TCP, which changes reserved bits as well.
+pub fn loss_is_hidden(chain: &Chain, old: &[u8], new: &[u8], whole: bool) -> bool {
     let (Some(before), Some(after)) = (segment(chain, old), segment(chain, new)) else {
         return false;
     };
@@ -110,7 +128,8 @@ pub fn loss_is_hidden(chain: &Chain, old: &[u8], new: &[u8]) -> bool {
         |tcp: &[u8]| checksum::add(checksum::sum(&tcp[8..12]), checksum::sum(&tcp[14..16]));
     let cancelled =
         before[14..16] != after[14..16] && congruent(acknowledgment(before), acknowledgment(after));
-    cancelled || !kept && congruent(visible_sum(before), visible_sum(after))
+    let mask = if whole { flag::VISIBLE } else { flag::VISIBLE & !flag::ALL_RESERVED };
+    cancelled || !kept && congruent(visible_sum(before, mask), visible_sum(after, mask))
 }
 
 /// Both zeros of ones-complement are the same.
@@ -118,10 +137,10 @@ fn congruent(one: u16, other: u16) -> bool {
     one == other || one ^ other == 0xffff && (one == 0 || other == 0)
 }
 
-/// Sum of what the TCP checksum covers of the header, but for the ports and the
-/// flags that every compressed header has.
-fn visible_sum(tcp: &[u8]) -> u16 {
-    let flags = u16_at(tcp, 12..14) & !u16::from(flag::PUSH | flag::URGENT);
+/// Sum of what the TCP checksum covers of the header, but for the ports; of
+/// the octets with length and flags only what `mask` has.
+fn visible_sum(tcp: &[u8], mask: u16) -> u16 {
+    let flags = u16_at(tcp, 12..14) & mask;
     let numbers = checksum::add(checksum::sum(&tcp[4..12]), checksum::sum(&tcp[14..16]));
     checksum::add(checksum::add(numbers, flags), checksum::sum(&tcp[18..]))
 }
@@ -148,7 +167,7 @@ impl<'a> Delta<'a> {
             let delta = u32_at(tcp, field.clone()).wrapping_sub(u32_at(before, field));
             (delta <= 0xffff).then_some(delta)
         };
-        let octet = reserved(chain, new, tcp);
+        let octet = reserved_of(chain, new, tcp);
         let identification = |at: usize| {
             let (old, new) = (old.get(at..at + 2)?, new.get(at..at + 2)?);
             Some(u16_at(new, 0..2).wrapping_sub(u16_at(old, 0..2)))
@@ -156,7 +175,7 @@ impl<'a> Delta<'a> {
         Some(Delta {
             checksum: u16_at(tcp, 16..18),
             push: flags & flag::PUSH != 0,
-            reserved: (octet != reserved(chain, old, before)).then_some(octet),
+            reserved: (octet != reserved_of(chain, old, before)).then_some(octet),
             urgent: urgent.then(|| u16_at(tcp, 18..20)),
             window: u16_at(tcp, 14..16).wrapping_sub(u16_at(before, 14..16)),
             acknowledgment: ahead(8..12)?,

@@ -190,7 +190,7 @@ fn losses_that_a_checksum_does_not_show() {
     let hidden = |changes: &[(usize, u8)]| {
         let mut new = old.clone();
         changes.iter().for_each(|(place, octet)| new[*place] = *octet);
-        loss_is_hidden(&chain, &old, &new)
+        loss_is_hidden(&chain, &old, &new, false)
     };
     assert!(!hidden(&[]), "nothing is lost by it");
     assert!(hidden(&[(5, 8)]), "an identification alone");
