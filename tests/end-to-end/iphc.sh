@@ -43,22 +43,90 @@ start_end() {
     }
 }
 
+# headers SIDE: packets whose headers were compressed there, octets of headers that
+# came, and octets that went instead, those of PPPoE (8 each) left out.
+headers() {
+    WEFT_SOCKET="$netns_work/$1.sock" "$WEFT" show users host --json |
+        jq -r '.contexts[] | select(.function == "compress") | .values | to_entries
+            | map(if (.value | type) == "array" then {(.value[0]): .value[1]}
+                  else {(.key): .value} end) | add
+            | (.headerOctetsBefore, .headerOctetsAfter, .full, .compressed)' |
+        { read -r before && read -r after && read -r full && read -r compressed &&
+            echo "$((full + compressed)) $before $((after - 8 * (full + compressed)))"; }
+}
+
+# session NAME LEAST COMMAND...: runs it, and says what became of its headers, way
+# by way; those of the way there must become so many times shorter.
+session() {
+    local name=$1 least=$2 way side earlier later
+    shift 2
+    local -A start
+    for side in n m; do start[$side]=$(headers $side); done
+    "$@" || return 1
+    for way in there:n back:m; do
+        side=${way#*:}
+        read -ra earlier <<<"${start[$side]}"
+        read -ra later <<<"$(headers "$side")"
+        awk -v name="$name, ${way%:*}" -v packets=$((later[0] - earlier[0])) \
+            -v before=$((later[1] - earlier[1])) -v after=$((later[2] - earlier[2])) \
+            -v least="$least" 'BEGIN {
+                if (packets == 0) exit 1
+                printf "  %s: %d packets, headers of %.1f octets became %.1f, %.1f times shorter\n",
+                    name, packets, before / packets, after / packets, before / after
+                exit before / after < least
+            }' || return 1
+        least=0.9 # answers are few, and each flow has a first one
+    done
+}
+
 echoes() {
     in_ns a ping -q -c 20 -i 0.02 -W 2 $RIGHT4 | grep -q ' 0% packet loss' &&
         in_ns a ping -q -c 20 -i 0.02 -W 2 $RIGHT6 | grep -q ' 0% packet loss'
 }
 
-tcp_transfers() {
-    start_server b 5201 iperf3 -s
-    in_ns a iperf3 -c $RIGHT4 -n 2M -l 1K -M 1200 >"$netns_work/tcp4" &&
-        in_ns a iperf3 -6 -c $RIGHT6 -n 2M -l 1K -M 1200 >"$netns_work/tcp6" &&
-        in_ns a iperf3 -c $RIGHT4 -R -n 1M -M 1200 >"$netns_work/tcp4r"
+# tcp OPTIONS...: a transfer by the kernel's TCP.
+tcp() {
+    in_ns a iperf3 "$@" -n 2M -l 1K -M 1200 >"$netns_work/tcp"
 }
 
 # udp_flow LENGTH RATE: a second of such datagrams, of which none is lost.
 udp_flow() {
     in_ns a iperf3 -c $RIGHT4 -u -l "$1" -b "$2" -t 1 --json |
         jq -e '.end.sum.lost_packets == 0 and .end.sum.packets > 40' >/dev/null
+}
+
+# dns PORTS: two hundred questions and answers, from so many ports in turn.
+dns() {
+    in_ns a python3 - "$1" $RIGHT4 <<'CLIENT'
+import socket, sys
+
+ports, server = int(sys.argv[1]), sys.argv[2]
+sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(ports)]
+for number in range(200):
+    asker = sockets[number % ports]
+    asker.settimeout(2)
+    head = number.to_bytes(2, "big") + bytes.fromhex("01000001000000000000")
+    question = head + b"\x07example\x03org\0" + bytes.fromhex("00010001")
+    asker.sendto(question, (server, 53))
+    assert asker.recv(512)[:2] == question[:2]
+CLIENT
+}
+
+serve_dns() {
+    start_in b "$netns_work/dns.log" python3 -c '
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("", 53))
+while True:
+    question, asker = server.recvfrom(512)
+    answer = bytes.fromhex("c00c00010001000000780004cb007101")
+    server.sendto(question[:2] + bytes.fromhex("81800001000100000000") + question[12:] + answer, asker)
+'
+    wait_until 10 answers_names
+}
+
+answers_names() {
+    in_ns b ss -Hlnu 'sport = :53' | grep -q .
 }
 
 wire() {
@@ -82,9 +150,15 @@ check "the other end starts" start_end m $RIGHT4 $RIGHT6
 record m wire "$netns_work/link.pcap"
 recorder=$started
 check "no echo is lost" echoes
-check "TCP gets through, both ways" tcp_transfers
-check "datagrams like those of voice (RTP)" udp_flow 160 64K
-check "datagrams like those of QUIC" udp_flow 1200 4M
+start_server b 5201 iperf3 -s
+check "TCP over IPv4" session "TCP over IPv4" 6 tcp -c $RIGHT4
+check "TCP over IPv6" session "TCP over IPv6" 8 tcp -6 -c $RIGHT6
+check "TCP the other way" session "TCP, data coming back" 0.9 tcp -c $RIGHT4 -R
+check "a name server" serve_dns
+check "DNS from one port" session "DNS from one port" 2.5 dns 1
+check "DNS from a port for each question" session "DNS from 200 ports" 0.9 dns 200
+check "datagrams like those of voice (RTP)" session "RTP-like" 2.5 udp_flow 160 64K
+check "datagrams like those of QUIC" session "QUIC-like" 2.5 udp_flow 1200 4M
 stop_recording "$recorder"
 check "Wireshark reads the link" wireshark_reads_the_link
 for node in "${nodes[@]}"; do stop "$node"; done

@@ -18,6 +18,7 @@ const ASKED: Reason = Reason::new("asked_to_drop", "the packet asked for it");
 struct Obedient {
     scope: Scope,
     released: u64,
+    abandoned: u64,
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -53,7 +54,7 @@ impl UserPlaneFunction for Obedient {
     fn new(config: Config, _: &Setup<'_>) -> Result<Obedient, ConfigError> {
         match config.numbers.iter().position(|number| *number == 0) {
             Some(index) => Err(ConfigError::at(format!("numbers.{index}"), "must not be 0")),
-            None => Ok(Obedient { scope: config.scope, released: 0 }),
+            None => Ok(Obedient { scope: config.scope, released: 0, abandoned: 0 }),
         }
     }
 
@@ -125,8 +126,20 @@ impl UserPlaneFunction for Obedient {
         self.released += 1;
     }
 
+    fn abandon(&mut self, context: Context) {
+        self.abandoned += context.packets;
+        assert!(context.packets < 1000, "as asked");
+    }
+
     fn show(&self, context: &Context) -> Vec<(&'static str, u64)> {
-        vec![("packets", context.packets), ("timers", context.timers), ("released", self.released)]
+        let Obedient { released, abandoned, .. } = *self;
+        let Context { packets, timers } = *context;
+        vec![
+            ("packets", packets),
+            ("timers", timers),
+            ("released", released),
+            ("abandoned", abandoned),
+        ]
     }
 }
 
@@ -232,8 +245,9 @@ fn fault_55_a_panic_drops_its_packet_and_resets_its_user() {
     assert_eq!([3, 7].map(|position| reason(&outcome, position)), [PANIC, PANIC]);
     assert_eq!(outcome.resets[..], [1, 1]);
     assert_eq!([0, 1, 2].map(|slot| shown(&*instance, slot, "packets")), [2, 0, 2]);
-    // A context that is half changed is not given to the function again.
+    // A context that is half changed is not given back like a whole one.
     assert_eq!(shown(&*instance, 0, "released"), 0);
+    assert_eq!(shown(&*instance, 0, "abandoned"), 2 + 2, "what it holds is given back");
 }
 
 #[test]

@@ -189,14 +189,20 @@ proptest! {
     }
 
     #[test]
-    fn under_faults_a_packet_comes_out_right_or_not_at_all(
-        packets in vec((0..4_usize, steps(), fates(), any::<bool>()), 1..160),
+    fn under_faults_and_moves_a_packet_comes_out_right_or_not_at_all(
+        packets in vec((0..4_usize, steps(), fates(), any::<bool>(), 0..12_u8), 1..160),
+        clocks in any::<[u32; 2]>(),
     ) {
         let mut link = Link::new();
         let mut sessions = Session::all(4);
         let mut late: Vec<(usize, Vec<u8>, Vec<u8>)> = Vec::new();
-        for (session, step, fate, lose_request) in packets {
+        for (session, step, fate, lose_request, moves) in packets {
             link.wait(step.gap);
+            match moves {
+                0 => link.compressor.move_to(clocks[0].into()),
+                1 => link.decompressor.move_to(clocks[1].into()),
+                _ => {}
+            }
             let frame = sessions[session].next(&step);
             let sent = link.send(&frame);
             let mut arriving = vec![];
@@ -375,6 +381,29 @@ fn losses_that_cancel_out_do_no_harm() {
     let frame = session.next(&plain);
     let sent = link.send(&frame);
     assert_eq!(link.receive(&sent, false), Some(frame));
+}
+
+/// RFC 2507 §6 a: the R octet does not change the context.
+#[test]
+fn congestion_marks_are_carried_and_not_kept() {
+    for (kind, flags_at) in [(Kind::Tcp4, 1), (Kind::Tcp6, 1)] {
+        let mut link = Link::new();
+        let mut session = Session::new(kind, 1);
+        let mut marked = |class: u8, flags: u8| {
+            let step = Step { advance: 100, traffic_class: class, flags, ..Step::default() };
+            let frame = session.next(&step);
+            let sent = link.send(&frame);
+            assert_eq!(link.receive(&sent, false), Some(frame));
+            let is_delta = protocol(&sent) == Some(PppProtocol::COMPRESSED_TCP);
+            is_delta.then(|| sent[22 + flags_at] & 0x80 != 0)
+        };
+        assert_eq!(marked(2, 0), None, "a full header");
+        assert_eq!(marked(2, 0), Some(false));
+        assert_eq!(marked(3, 0), Some(true), "congestion was experienced");
+        assert_eq!(marked(2, 0xc0), Some(true), "so the window was reduced");
+        assert_eq!(marked(2, 0), Some(false), "as in the context");
+        assert_eq!(marked(0x42, 0), None, "another class");
+    }
 }
 
 #[test]

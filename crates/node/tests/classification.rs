@@ -17,6 +17,7 @@ const USERS: &str = "
                                 destination: 10.1.0.1, destinationPort: 2000}}}
   - {name: six, count: 2, match: {ipv6: '2001:db8::/64'}}
   - {name: six-host, match: {ipv6: '2001:db8:0:2::7'}}
+  - {name: session, count: 2, match: {session: {port: access, id: 5}}}
   - {name: vlan, match: {vlan: {port: access, id: 7}}}
   - {name: other, match: {port: core}}
 ";
@@ -61,14 +62,22 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
         (frame[at + 7], frame[at + 15]) = (subnet, host);
         frame
     });
-    (prop_oneof![v4, v6], prop_oneof![3 => Just(None), 1 => (6..9_u8).prop_map(Some)]).prop_map(
-        |(mut frame, vlan)| {
+    // PPP over Ethernet, with no packet in it.
+    let session = (4..8_u8).prop_map(|id| {
+        let mut frame = vec![0; 60];
+        frame[12..22].copy_from_slice(&[0x88, 0x64, 0x11, 0, 0, id, 0, 2, 0, 0x21]);
+        frame
+    });
+    (
+        prop_oneof![3 => v4, 3 => v6, 1 => session],
+        prop_oneof![3 => Just(None), 1 => (6..9_u8).prop_map(Some)],
+    )
+        .prop_map(|(mut frame, vlan)| {
             if let Some(id) = vlan {
                 frame.splice(12..12, [0x81, 0x00, 0, id]);
             }
             frame
-        },
-    )
+        })
 }
 
 fn run(rig: &mut Rig, frames: &[(usize, Vec<u8>)]) -> (Vec<u64>, Snapshot) {
@@ -81,7 +90,19 @@ fn run(rig: &mut Rig, frames: &[(usize, Vec<u8>)]) -> (Vec<u64>, Snapshot) {
             batch.clear();
         }
     }
-    let users = ["a-0", "a-1", "a-2", "flow", "six-0", "six-1", "six-host", "vlan", "other"];
+    let users = [
+        "a-0",
+        "a-1",
+        "a-2",
+        "flow",
+        "six-0",
+        "six-1",
+        "six-host",
+        "session-0",
+        "session-1",
+        "vlan",
+        "other",
+    ];
     let counts = users.iter().map(|user| rig.tally(user)).collect();
     (counts, rig.node.agent().snapshot())
 }

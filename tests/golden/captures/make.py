@@ -17,6 +17,8 @@ from recipes import (
     downlink_mix,
     fragments,
     gtpu,
+    iphc_flows,
+    iphc_link,
     ipv4_mix,
     ipv6_mix,
     malformed,
@@ -35,6 +37,8 @@ RECIPES = {
     "bursts": bursts,
     "neighbours": neighbours,
     "gtpu": gtpu,
+    "iphc-flows": iphc_flows,
+    "iphc-link": iphc_link,
 }
 
 

@@ -530,3 +530,50 @@ impl Flows {
         user
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { tcp: 4, non_tcp: 4 };
+
+    fn claim(flows: &mut Flows, user: &mut Holding, key: u32) -> Option<Index> {
+        flows.claim(user, Space::NonTcp, key, LIMITS, |_| true)
+    }
+
+    #[test]
+    fn what_a_user_had_is_there_for_the_next() {
+        let mut flows = Flows::new(4);
+        for _ in 0..3 {
+            let mut user = Holding::default();
+            for key in 0..4 {
+                claim(&mut flows, &mut user, key).expect("there is room");
+            }
+            assert_eq!((user.count(), flows.vacant), (4, 0));
+            assert!(flows.find(&mut user, Space::NonTcp, 2).is_some());
+            flows.release(&user);
+            assert_eq!(flows.vacant, 4);
+            assert!(flows.find(&mut user, Space::NonTcp, 2).is_none());
+        }
+    }
+
+    /// After a panic a list may be a ring, or go on among what is free or another's.
+    #[test]
+    fn lists_that_are_half_changed_are_given_back_as_far_as_they_go() {
+        for wrong in [0, 2, 3] {
+            let mut flows = Flows::new(4);
+            let (mut user, mut other) = (Holding::default(), Holding::default());
+            for key in 0..3 {
+                claim(&mut flows, &mut user, key).expect("there is room");
+            }
+            claim(&mut flows, &mut other, 9).expect("there is room");
+            // The oldest of the user's is followed by one of its own, or the other's.
+            flows.records[user.non_tcp.oldest as usize].older = wrong;
+            flows.release(&user);
+            assert_eq!(flows.vacant, 3, "{wrong}");
+            assert!(flows.find(&mut other, Space::NonTcp, 9).is_some());
+            flows.release(&user);
+            assert_eq!(flows.vacant, 3, "nothing is given back twice");
+        }
+    }
+}
