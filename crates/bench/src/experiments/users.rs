@@ -21,8 +21,9 @@ const EMPTY: &str = "weft, empty chain, cycles";
 const MISSES: &str = "weft, L3 load misses";
 const X: &str = "users";
 
-/// Packets of each user before a trial: flows are known to the compressor then.
-const BEFORE: u32 = 3;
+/// Packets of each user before a trial, so that the compressor knows the flows and
+/// full headers are few.
+const BEFORE: u32 = 6;
 
 /// See [`Study::VARIES`].
 pub struct Users;

@@ -3,6 +3,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use arrayvec::ArrayVec;
+
 use super::delta::Reader;
 use super::{Compressed, MAX_HEADER, push};
 use crate::checksum::{PseudoHeader, add, sum, sum20};
@@ -25,23 +27,46 @@ pub enum Transport {
     Other,
 }
 
-/// One IP header of a chain.
+/// One IP header of a chain: where it begins, a multiple of four, and in the
+/// lowest bit whether it is one of IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Layer {
-    offset: u8,
-    v6: bool,
+struct Layer(u8);
+
+impl Layer {
+    const V6: u8 = 1;
+
+    #[inline]
+    fn new(offset: usize, v6: bool) -> Layer {
+        Layer(offset as u8 | if v6 { Self::V6 } else { 0 })
+    }
+
+    #[inline]
+    fn offset(self) -> usize {
+        (self.0 & !Self::V6).into()
+    }
+
+    #[inline]
+    fn is_v6(self) -> bool {
+        self.0 & Self::V6 != 0
+    }
 }
 
-/// Octets that one word of a set tells of.
-const WORD: usize = u64::BITS as usize;
+/// Sets of octets, the first in the lowest bit: those of a header that are sent or
+/// inferred.
+mod volatile {
+    /// Length, identification, checksum.
+    pub const IPV4: u64 = 0b1100_0011_1100;
+    /// Length.
+    pub const IPV6: u64 = 0b11_0000;
+    /// Length, checksum.
+    pub const UDP: u64 = 0b1111_0000;
+}
 
 /// Where the headers of a packet are that compression is about: a description,
 /// to be used with the octets it was made of, or others of the same form.
 /// Octets that are too short for it are never the same as others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The set of octets that are sent or inferred.
-    volatile: [u64; MAX_HEADER.div_ceil(WORD)],
     layers: [Layer; MAX_LAYERS],
     count: u8,
     transport: Transport,
@@ -54,8 +79,7 @@ pub struct Chain {
 impl Chain {
     /// No headers at all.
     pub const NONE: Chain = Chain {
-        volatile: [0; MAX_HEADER.div_ceil(WORD)],
-        layers: [Layer { offset: 0, v6: false }; MAX_LAYERS],
+        layers: [Layer(0); MAX_LAYERS],
         count: 0,
         transport: Transport::Other,
         transport_offset: 0,
@@ -111,11 +135,7 @@ impl Chain {
         if header[0] >> 4 != 4 || length < ipv4::MIN_HEADER_LENGTH || fragment {
             return None;
         }
-        let offset = at as u8;
-        self.push(Layer { offset, v6: false })?;
-        self.mark(at + 2);
-        self.mark(at + 4);
-        self.mark(at + 10);
+        self.push(Layer::new(at, false))?;
         Some((length, Some(Protocol(header[9]))))
     }
 
@@ -125,9 +145,7 @@ impl Chain {
         if header[0] >> 4 != 6 {
             return None;
         }
-        let offset = at as u8;
-        self.push(Layer { offset, v6: true })?;
-        self.mark(at + 4);
+        self.push(Layer::new(at, true))?;
         Some((ipv6::HEADER_LENGTH, Some(Protocol(header[6]))))
     }
 
@@ -137,14 +155,6 @@ impl Chain {
         self.count += 1;
         self.routing = 0;
         Some(())
-    }
-
-    /// Notes that the two octets at an even place are sent or inferred.
-    #[inline]
-    fn mark(&mut self, at: usize) {
-        if let Some(word) = self.volatile.get_mut(at / WORD) {
-            *word |= 3 << (at % WORD);
-        }
     }
 
     #[inline]
@@ -161,7 +171,7 @@ impl Chain {
         at: usize,
     ) -> Option<(usize, Option<Protocol>)> {
         let options = [Protocol::HOP_BY_HOP, Protocol::DESTINATION_OPTIONS, Protocol::ROUTING];
-        if !self.layers().last()?.v6 || !options.contains(&next) {
+        if !self.layers().last()?.is_v6() || !options.contains(&next) {
             return Some((0, None));
         }
         let &[following, words] = rest.first_chunk()?;
@@ -176,11 +186,7 @@ impl Chain {
         self.transport_offset = at as u8;
         self.transport = match protocol {
             Protocol::TCP => Transport::Tcp,
-            _ => {
-                self.mark(at + 4);
-                self.mark(at + 6);
-                Transport::Udp
-            }
+            _ => Transport::Udp,
         };
     }
 
@@ -204,7 +210,7 @@ impl Chain {
 
     /// The length fields, outermost first (RFC 2507 §5.3.2).
     pub(super) fn length_fields(&self) -> impl Iterator<Item = usize> {
-        let of_layer = |layer: &Layer| usize::from(layer.offset) + if layer.v6 { 4 } else { 2 };
+        let of_layer = |layer: &Layer| layer.offset() + if layer.is_v6() { 4 } else { 2 };
         let udp = (self.transport == Transport::Udp).then(|| self.transport_offset() + 4);
         self.layers().iter().map(of_layer).chain(udp)
     }
@@ -213,17 +219,19 @@ impl Chain {
     /// header in front of TCP is one: the one that is a DELTA field.
     #[inline]
     pub(super) fn identification(&self) -> Option<usize> {
-        let last =
-            self.layers().last().filter(|last| !last.v6 && self.transport == Transport::Tcp)?;
-        Some(usize::from(last.offset) + 4)
+        let last = self
+            .layers()
+            .last()
+            .filter(|last| !last.is_v6() && self.transport == Transport::Tcp)?;
+        Some(last.offset() + 4)
     }
 
     /// The octet with the two ECN bits of the last IP header, and their place.
     #[inline]
     pub(super) fn ecn(&self) -> (usize, u32) {
         match self.layers().last() {
-            Some(Layer { offset, v6: true }) => (usize::from(*offset) + 1, 4),
-            Some(Layer { offset, v6: false }) => (usize::from(*offset) + 1, 0),
+            Some(layer) if layer.is_v6() => (layer.offset() + 1, 4),
+            Some(layer) => (layer.offset() + 1, 0),
             None => (0, 0),
         }
     }
@@ -248,20 +256,9 @@ impl Chain {
     pub fn unchanged(&self, old: &[u8], new: &[u8]) -> bool {
         let end = self.compared();
         let (Some(old), Some(new)) = (old.get(..end), new.get(..end)) else { return false };
-        let (words, last) = old.as_chunks::<8>();
-        let (new_words, new_last) = new.as_chunks::<8>();
-        let mut places = 0;
-        for (one, other) in words.iter().zip(new_words) {
-            let changed = differing(u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other));
-            if changed != 0 && !self.may_differ(changed, places, old, new) {
-                return false;
-            }
-            places += 8;
-        }
-        if let (Some(one), Some(other)) = (last.first_chunk(), new_last.first_chunk()) {
-            let changed = u32::from_le_bytes(*one) ^ u32::from_le_bytes(*other);
-            let changed = differing(changed.into());
-            if changed != 0 && !self.may_differ(changed, places, old, new) {
+        for (block, (one, other)) in old.chunks(64).zip(new.chunks(64)).enumerate() {
+            let changed = differing(one, other);
+            if changed != 0 && !self.may_differ(changed, block * 64, old, new) {
                 return false;
             }
         }
@@ -289,19 +286,34 @@ impl Chain {
         ecn(old) == ecn(new)
     }
 
-    /// Whether octets may differ: a set of them, from a place on that is a
-    /// multiple of eight.
+    /// Whether octets may differ: a set of them, of the 64 from a place on.
     #[inline]
-    fn may_differ(&self, changed: u8, from: usize, old: &[u8], new: &[u8]) -> bool {
-        let volatile = self.volatile.get(from / WORD).map_or(0, |word| word >> (from % WORD));
-        let fixed = changed & !(volatile as u8);
+    fn may_differ(&self, changed: u64, from: usize, old: &[u8], new: &[u8]) -> bool {
+        let fixed = changed & !self.volatile(from);
         if fixed == 0 {
             return true;
         }
         let (at, shift) = self.ecn();
         self.transport == Transport::Tcp
-            && at.checked_sub(from).is_some_and(|place| place < 8 && fixed == 1 << place)
+            && at.checked_sub(from).is_some_and(|place| place < 64 && fixed == 1 << place)
             && (old[at] ^ new[at]) & !(3 << shift) == 0
+    }
+
+    /// The octets that are sent or inferred, of the 64 from a place on.
+    #[inline]
+    fn volatile(&self, from: usize) -> u64 {
+        let placed = |set: u64, at: usize| match at.checked_sub(from) {
+            Some(ahead) => set.checked_shl(ahead as u32).unwrap_or(0),
+            None => set.checked_shr((from - at) as u32).unwrap_or(0),
+        };
+        let udp = match self.transport {
+            Transport::Udp => placed(volatile::UDP, self.transport_offset()),
+            _ => 0,
+        };
+        self.layers().iter().fold(udp, |all, layer| {
+            let set = if layer.is_v6() { volatile::IPV6 } else { volatile::IPV4 };
+            all | placed(set, layer.offset())
+        })
     }
 
     /// A flow has UDP checksums or has none (RFC 2507 §7.11).
@@ -326,8 +338,8 @@ impl Chain {
             hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         };
         for layer in self.layers() {
-            let rest = header.get(usize::from(layer.offset)..).unwrap_or_default();
-            let (addresses, protocol) = match layer.v6 {
+            let rest = header.get(layer.offset()..).unwrap_or_default();
+            let (addresses, protocol) = match layer.is_v6() {
                 true => (rest.get(8..40), rest.get(6)),
                 false => (rest.get(12..20), rest.get(9)),
             };
@@ -372,25 +384,36 @@ impl Chain {
         Ok(())
     }
 
-    /// Places of the RANDOM fields, two octets each. With `all`, that of the
-    /// identification as well which is otherwise a DELTA field.
+    /// Visits the places of the RANDOM fields, two octets each. With `all`, that
+    /// of the identification as well which is otherwise a DELTA field.
     #[inline]
-    fn random(&self, header: &[u8], all: bool) -> impl Iterator<Item = usize> + use<'_> {
-        let delta = self.identification().filter(|_| !all);
-        let identification = |layer: &Layer| (!layer.v6).then(|| usize::from(layer.offset) + 4);
-        let sent = |at: &usize| header.get(*at..at + 2).is_some_and(|checksum| checksum != [0, 0]);
-        let checksum = self.udp_checksum().filter(sent);
-        let identifications = self.layers().iter().filter_map(identification);
-        identifications.filter(move |at| Some(*at) != delta).chain(checksum)
+    fn each_random(
+        &self,
+        header: &[u8],
+        all: bool,
+        mut visit: impl FnMut(usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let has_checksum = |at: usize| header.get(at..at + 2).is_some_and(|sum| sum != [0, 0]);
+        let checksum = self.udp_checksum().filter(|at| has_checksum(*at));
+        let delta = if all { None } else { self.identification() };
+        for layer in self.layers().iter().filter(|layer| !layer.is_v6()) {
+            let at = layer.offset() + 4;
+            if Some(at) != delta {
+                visit(at)?;
+            }
+        }
+        checksum.map_or(Ok(()), visit)
     }
 
     /// Appends the RANDOM fields.
     #[inline]
     pub(super) fn write_random(&self, header: &[u8], all: bool, out: &mut Compressed) {
-        for at in self.random(header, all) {
+        let written = self.each_random(header, all, |at| {
             let field = header.get(at..).and_then(|rest| rest.first_chunk::<2>());
-            push(out, field.unwrap_or(&[0; 2]));
-        }
+            push(out, field.ok_or(Error::BadCompressedHeader)?);
+            Ok(())
+        });
+        debug_assert!(written.is_ok(), "a header that is shorter than its chain");
     }
 
     /// Puts RANDOM fields in their places.
@@ -401,7 +424,11 @@ impl Chain {
         all: bool,
         from: &mut Reader<'_>,
     ) -> Result<(), Error> {
-        for at in self.random(header, all) {
+        let mut places = ArrayVec::<usize, { MAX_LAYERS + 1 }>::new();
+        self.each_random(header, all, |at| {
+            places.try_push(at).map_err(|_| Error::BadCompressedHeader)
+        })?;
+        for at in places {
             let field = header.get_mut(at..at + 2).ok_or(Error::BadCompressedHeader)?;
             field.copy_from_slice(&from.array::<2>()?);
         }
@@ -410,8 +437,8 @@ impl Chain {
 
     /// Whether two headers of this form have the same IPv4 checksums.
     pub fn same_checksums(&self, one: &[u8], other: &[u8]) -> bool {
-        self.layers().iter().filter(|layer| !layer.v6).all(|layer| {
-            let at = usize::from(layer.offset) + 10;
+        self.layers().iter().filter(|layer| !layer.is_v6()).all(|layer| {
+            let at = layer.offset() + 10;
             one.get(at..at + 2) == other.get(at..at + 2)
         })
     }
@@ -429,8 +456,8 @@ impl Chain {
 
     fn pseudo_header(&self, headers: &[u8]) -> Option<PseudoHeader> {
         let layer = self.layers().last()?;
-        let header = headers.get(usize::from(layer.offset)..self.length())?;
-        if layer.v6 {
+        let header = headers.get(layer.offset()..self.length())?;
+        if layer.is_v6() {
             let source = Ipv6Addr::from(array::<16>(header, 8..24));
             let destination = self.final_destination(headers, array(header, 24..40))?;
             return Some(PseudoHeader::V6 { source, destination: destination.into() });
@@ -461,9 +488,9 @@ impl Chain {
 impl Layer {
     #[inline]
     fn agrees(self, header: &[u8], total: usize) -> bool {
-        let at = usize::from(self.offset);
+        let at = self.offset();
         let Some(header) = header.get(at..) else { return false };
-        if self.v6 {
+        if self.is_v6() {
             return header.len() >= ipv6::HEADER_LENGTH
                 && usize::from(u16_at(header, 4..6)) + ipv6::HEADER_LENGTH + at == total;
         }
@@ -479,9 +506,9 @@ impl Layer {
     /// The header is there: the chain is of these octets.
     #[inline]
     fn infer(self, header: &mut [u8], total: usize) {
-        let at = usize::from(self.offset);
+        let at = self.offset();
         let header = &mut header[at..];
-        if self.v6 {
+        if self.is_v6() {
             put_u16(header, 4..6, (total - at - ipv6::HEADER_LENGTH) as u16);
             return;
         }
@@ -493,12 +520,32 @@ impl Layer {
     }
 }
 
+/// Which octets differ, of at most 64; their number is a multiple of four.
+#[inline]
+fn differing(one: &[u8], other: &[u8]) -> u64 {
+    let (words, last) = one.as_chunks::<8>();
+    let (other_words, other_last) = other.as_chunks::<8>();
+    let (mut changed, mut place) = (0, 0);
+    for (one, other) in words.iter().zip(other_words) {
+        let word = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if word != 0 {
+            changed |= occupied(word) << place;
+        }
+        place += 8;
+    }
+    if let (Some(one), Some(other)) = (last.first_chunk(), other_last.first_chunk()) {
+        let word = u32::from_le_bytes(*one) ^ u32::from_le_bytes(*other);
+        changed |= occupied(word.into()) << place;
+    }
+    changed
+}
+
 /// Which octets of a word are not zero: the first is the lowest bit.
 #[inline]
-fn differing(word: u64) -> u8 {
+fn occupied(word: u64) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let high = ((word & LOW) + LOW | word) & !LOW;
-    ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+    let high = (((word & LOW) + LOW) | word) & !LOW;
+    (high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 #[inline]
