@@ -67,14 +67,14 @@ session() {
         side=${way#*:}
         read -ra earlier <<<"${start[$side]}"
         read -ra later <<<"$(headers "$side")"
-        awk -v name="$name, ${way%:*}" -v packets=$((later[0] - earlier[0])) \
-            -v before=$((later[1] - earlier[1])) -v after=$((later[2] - earlier[2])) \
-            -v least="$least" 'BEGIN {
+        awk -v packets=$((later[0] - earlier[0])) -v before=$((later[1] - earlier[1])) \
+            -v after=$((later[2] - earlier[2])) -v least="$least" 'BEGIN {
                 if (packets == 0) exit 1
-                printf "  %s: %d packets, headers of %.1f octets became %.1f, %.1f times shorter\n",
-                    name, packets, before / packets, after / packets, before / after
+                printf "%d packets, headers of %.1f octets became %.1f, %.1f times shorter",
+                    packets, before / packets, after / packets, before / after
                 exit before / after < least
-            }' || return 1
+            }' >"$netns_work/said" || return 1
+        note "$name, ${way%:*}: $(cat "$netns_work/said")"
         least=0.9 # answers are few, and each flow has a first one
     done
 }
@@ -89,10 +89,37 @@ tcp() {
     in_ns a iperf3 "$@" -n 2M -l 1K -M 1200 >"$netns_work/tcp"
 }
 
-# udp_flow LENGTH RATE: a second of such datagrams, of which none is lost.
-udp_flow() {
-    in_ns a iperf3 -c $RIGHT4 -u -l "$1" -b "$2" -t 1 --json |
-        jq -e '.end.sum.lost_packets == 0 and .end.sum.packets > 40' >/dev/null
+# datagrams SIZE ANSWER COUNT: so many over one flow, each second one answered by so
+# many octets; none is lost.
+datagrams() {
+    in_ns a python3 - "$1" "$2" "$3" $RIGHT4 <<'CLIENT'
+import socket, sys, time
+
+size, answer, count = map(int, sys.argv[1:4])
+flow = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+flow.connect((sys.argv[4], 4433))
+flow.settimeout(2)
+for number in range(count):
+    wanted = answer * (number % 2)
+    flow.send(wanted.to_bytes(2, "big") + number.to_bytes(4, "big") * (size // 4))
+    if wanted:
+        assert len(flow.recv(2000)) == wanted
+    time.sleep(0.002)
+CLIENT
+}
+
+serve_datagrams() {
+    start_in b "$netns_work/datagrams.log" python3 -c '
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("", 4433))
+while True:
+    datagram, sender = server.recvfrom(2000)
+    wanted = int.from_bytes(datagram[:2], "big")
+    if wanted:
+        server.sendto(bytes(wanted), sender)
+'
+    wait_until 10 is_bound 4433
 }
 
 # dns PORTS: two hundred questions and answers, from so many ports in turn.
@@ -122,11 +149,11 @@ while True:
     answer = bytes.fromhex("c00c00010001000000780004cb007101")
     server.sendto(question[:2] + bytes.fromhex("81800001000100000000") + question[12:] + answer, asker)
 '
-    wait_until 10 answers_names
+    wait_until 10 is_bound 53
 }
 
-answers_names() {
-    in_ns b ss -Hlnu 'sport = :53' | grep -q .
+is_bound() {
+    in_ns b ss -Hlnu "sport = :$1" | grep -q .
 }
 
 wire() {
@@ -154,11 +181,11 @@ start_server b 5201 iperf3 -s
 check "TCP over IPv4" session "TCP over IPv4" 6 tcp -c $RIGHT4
 check "TCP over IPv6" session "TCP over IPv6" 8 tcp -6 -c $RIGHT6
 check "TCP the other way" session "TCP, data coming back" 0.9 tcp -c $RIGHT4 -R
-check "a name server" serve_dns
+check "servers of names and datagrams" eval 'serve_dns && serve_datagrams'
 check "DNS from one port" session "DNS from one port" 2.5 dns 1
 check "DNS from a port for each question" session "DNS from 200 ports" 0.9 dns 200
-check "datagrams like those of voice (RTP)" session "RTP-like" 2.5 udp_flow 160 64K
-check "datagrams like those of QUIC" session "QUIC-like" 2.5 udp_flow 1200 4M
+check "datagrams like those of voice (RTP)" session "RTP-like" 3 datagrams 172 172 400
+check "datagrams like those of QUIC" session "QUIC-like" 3 datagrams 1200 30 400
 stop_recording "$recorder"
 check "Wireshark reads the link" wireshark_reads_the_link
 for node in "${nodes[@]}"; do stop "$node"; done
