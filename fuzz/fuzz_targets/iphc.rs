@@ -16,7 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Some(chain) = Chain::walk(context) else { return };
     let mut header = context[..chain.length()].to_vec();
     black_box(full::read(&chain, &header).ok());
-    black_box((chain.flow(&header), chain.unchanged(&header, context)));
+    assert!(chain.is_of(&header, context));
+    black_box((chain.flow(&header), chain.unchanged(&header, compressed)));
     if let Ok((_, rest)) = non_tcp::read(compressed)
         && let Ok(payload) = non_tcp::read_random(&chain, &mut header, rest)
     {

@@ -94,10 +94,10 @@ impl IpHeaderCompressor {
         };
         let (chain, length, payload) = (subject.chain, subject.chain.length(), subject.data());
         let session = context.session.unwrap_or(self.session);
-        packet.truncate(end);
         let new = match outcome {
             Outcome::Regular => return None,
             Outcome::Compressed(protocol) => {
+                packet.truncate(end);
                 let new = pppoe::HEADER_LENGTH + header.len();
                 let place = replace(packet, start, length, new)?;
                 // At most as long as the packet was, so it fits a frame.
@@ -106,6 +106,7 @@ impl IpHeaderCompressor {
             }
             Outcome::Full(full) => {
                 let total = length + payload;
+                packet.truncate(end);
                 full::write(&chain, packet.data_mut().get_mut(start..end)?, full).ok()?;
                 let Some(place) = replace(packet, start, 0, pppoe::HEADER_LENGTH) else {
                     let _ = chain.infer(packet.data_mut().get_mut(start..end)?, total);
