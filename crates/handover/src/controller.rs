@@ -1,0 +1,453 @@
+//! The controller: it drives each move, keeps the epochs, and brings users back
+//! whose owner is gone.
+//!
+//! What it must not forget is one record for each user. A record is durable
+//! before anybody hears of the move that it begins; a controller that starts
+//! again takes each move that is not settled up from its beginning, which all
+//! parties take as what it is, since every step can be repeated.
+
+mod course;
+mod reply;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
+use crate::message::{Envelope, Message, Step};
+use crate::output::{Counter, Output, TimerKey, TimerKind};
+use crate::settings::Settings;
+
+/// What the controller must know of a user after it has started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The user's anchor.
+    pub anchor: NodeId,
+    /// Who owned the user before the intent; `None` when nobody did, or it is gone.
+    pub owner: Option<Leg>,
+    /// What is to be done.
+    pub intent: Intent,
+}
+
+/// What is to be done with a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Nothing.
+    Settled,
+    /// The target is to own the user.
+    Move {
+        /// The target; its epoch is the move's.
+        target: Leg,
+        /// There were contexts, and they are lost.
+        lost: bool,
+    },
+    /// The user is to be forgotten.
+    Remove {
+        /// Of the removal.
+        epoch: Epoch,
+    },
+}
+
+/// Where the controller is with a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The user has an owner, and nothing is to be done.
+    Settled,
+    /// The record becomes durable.
+    Storing,
+    /// The target makes an entry.
+    PreparingTarget,
+    /// The anchor makes a gate.
+    PreparingAnchor,
+    /// The source sends contexts to the target; or the target adopts the user.
+    Moving,
+    /// The anchor switches downlink.
+    Switching,
+    /// The source goes.
+    Releasing,
+    /// Target and anchor open their gates.
+    Completing,
+    /// The target is asked not to import.
+    AbortingTarget,
+    /// The source owns the user again.
+    AbortingSource,
+    /// What the target held goes back to the source.
+    AbortClosing,
+    /// Owner and anchor forget the user.
+    Removing,
+}
+
+impl Stage {
+    /// The stage's name in tables and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Settled => "Settled",
+            Stage::Storing => "Storing",
+            Stage::PreparingTarget => "PreparingTarget",
+            Stage::PreparingAnchor => "PreparingAnchor",
+            Stage::Moving => "Moving",
+            Stage::Switching => "Switching",
+            Stage::Releasing => "Releasing",
+            Stage::Completing => "Completing",
+            Stage::AbortingTarget => "AbortingTarget",
+            Stage::AbortingSource => "AbortingSource",
+            Stage::AbortClosing => "AbortClosing",
+            Stage::Removing => "Removing",
+        }
+    }
+}
+
+/// What the controller tells whoever gives it orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The target is prepared: the radio may go there.
+    Ready(User, NodeId),
+    /// The node owns the user, and the move is complete.
+    Moved(User, NodeId),
+    /// The move is given up: the radio had better be at the node.
+    Aborting(User, NodeId),
+    /// The node still owns the user, and the move is over.
+    Aborted(User, NodeId),
+    /// The owner is gone.
+    NoOwner(User),
+    /// The node owns the user, which is new or had no owner.
+    Owned(User, NodeId),
+    /// The user is forgotten.
+    Removed(User),
+    /// The order is not carried out.
+    Refused(User, Refusal),
+}
+
+/// Why an order is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such user.
+    #[error("there is no such user")]
+    UnknownUser,
+    /// There is such a user already.
+    #[error("there is such a user already")]
+    KnownUser,
+    /// The node has not said hello.
+    #[error("the node is not connected")]
+    UnknownNode,
+    /// The user is there already.
+    #[error("the user is at that node already")]
+    AlreadyThere,
+    /// Another order for the user is being carried out.
+    #[error("another move of the user is under way")]
+    Busy,
+}
+
+/// Parties whose answer is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Wants {
+    source: bool,
+    target: bool,
+    anchor: bool,
+}
+
+impl Wants {
+    fn nothing(self) -> bool {
+        self == Wants::default()
+    }
+}
+
+#[derive(Debug)]
+struct Managed {
+    record: Record,
+    stage: Stage,
+    wants: Wants,
+    attempt: u32,
+    /// The target has surely never owned the user in this move.
+    certain: bool,
+    /// The target was asked to adopt the user, as the source is gone.
+    adopting: bool,
+    /// The target refused what nobody else can do: begin again, with a new epoch.
+    renew: bool,
+    /// Counts for the window.
+    counted: bool,
+    /// To be removed once nothing is under way.
+    removal: bool,
+}
+
+impl Managed {
+    fn new(record: Record, stage: Stage) -> Managed {
+        Managed {
+            record,
+            stage,
+            wants: Wants::default(),
+            attempt: 0,
+            certain: false,
+            adopting: false,
+            renew: false,
+            counted: false,
+            removal: false,
+        }
+    }
+
+    /// The number of what is under way.
+    fn epoch(&self) -> Epoch {
+        match self.record.intent {
+            Intent::Settled => self.record.owner.map_or(Epoch(0), |leg| leg.epoch),
+            Intent::Move { target, .. } => target.epoch,
+            Intent::Remove { epoch } => epoch,
+        }
+    }
+
+    fn target(&self) -> Option<Leg> {
+        match self.record.intent {
+            Intent::Move { target, .. } => Some(target),
+            _ => None,
+        }
+    }
+}
+
+/// The machine of the controller.
+#[derive(Debug)]
+pub struct Controller {
+    settings: Settings,
+    /// The incarnations that nodes are known to be in.
+    nodes: BTreeMap<NodeId, Incarnation>,
+    /// Nodes that do not come back, the incarnation that they had, and who takes
+    /// their users.
+    gone: BTreeMap<NodeId, (Incarnation, NodeId)>,
+    users: BTreeMap<User, Managed>,
+    next_epoch: Epoch,
+    active: BTreeSet<Epoch>,
+    queue: VecDeque<(User, NodeId)>,
+    running: usize,
+}
+
+type Outputs = Vec<Output>;
+
+impl Controller {
+    /// A controller with what was durable when it last stopped: a record for
+    /// each user, and the epoch that no move has been given yet.
+    pub fn new(
+        settings: Settings,
+        records: impl IntoIterator<Item = (User, Record)>,
+        next_epoch: Epoch,
+        out: &mut Outputs,
+    ) -> Controller {
+        let mut controller = Controller {
+            settings,
+            nodes: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            users: BTreeMap::new(),
+            next_epoch: next_epoch.max(Epoch(1)),
+            active: BTreeSet::new(),
+            queue: VecDeque::new(),
+            running: 0,
+        };
+        let mut nodes = BTreeSet::new();
+        for (user, record) in records {
+            nodes.insert(record.anchor);
+            nodes.extend(record.owner.map(|leg| leg.node));
+            let managed = Managed::new(record, Stage::Settled);
+            if record.intent != Intent::Settled {
+                controller.active.insert(managed.epoch());
+            }
+            nodes.extend(managed.target().map(|leg| leg.node));
+            controller.users.insert(user, managed);
+        }
+        for node in nodes {
+            controller.send(node, Incarnation(0), Message::Probe, out);
+        }
+        let unsettled = |(user, managed): (&User, &Managed)| match managed.record.intent {
+            Intent::Settled => None,
+            Intent::Move { .. } => Some((*user, Stage::PreparingTarget)),
+            Intent::Remove { .. } => Some((*user, Stage::Removing)),
+        };
+        let unsettled: Vec<_> = controller.users.iter().filter_map(unsettled).collect();
+        for (user, stage) in unsettled {
+            controller.enter(user, stage, "Start", out);
+        }
+        controller
+    }
+
+    /// Where the controller is with a user.
+    pub fn stage(&self, user: User) -> Option<Stage> {
+        self.users.get(&user).map(|managed| managed.stage)
+    }
+
+    /// The owner of a user, where it is settled.
+    pub fn owner(&self, user: User) -> Option<Leg> {
+        let managed = self.users.get(&user)?;
+        managed.record.owner.filter(|_| managed.stage == Stage::Settled)
+    }
+
+    /// Nothing is under way and nothing waits to be.
+    pub fn is_idle(&self) -> bool {
+        let idle = |managed: &Managed| managed.stage == Stage::Settled && managed.wants.nothing();
+        self.queue.is_empty() && self.users.values().all(idle)
+    }
+
+    /// The user is to exist: behind an anchor, owned by a node.
+    pub fn add(&mut self, user: User, anchor: NodeId, node: NodeId, out: &mut Outputs) {
+        let Some(&incarnation) = self.nodes.get(&node) else {
+            return out.push(Output::Tell(Notice::Refused(user, Refusal::UnknownNode)));
+        };
+        if self.users.contains_key(&user) {
+            return out.push(Output::Tell(Notice::Refused(user, Refusal::KnownUser)));
+        }
+        let target = Leg { node, incarnation, epoch: self.raise() };
+        let intent = Intent::Move { target, lost: false };
+        let record = Record { anchor, owner: None, intent };
+        self.users.insert(user, Managed::new(record, Stage::Settled));
+        self.enter(user, Stage::Storing, "Add", out);
+    }
+
+    /// The users are to be owned by a node: in this order, as many at once as the
+    /// window allows.
+    pub fn move_users(
+        &mut self,
+        users: impl IntoIterator<Item = User>,
+        to: NodeId,
+        out: &mut Outputs,
+    ) {
+        self.queue.extend(users.into_iter().map(|user| (user, to)));
+        self.begin_queued(out);
+    }
+
+    /// The user is to be forgotten; a move that is under way is ended first.
+    pub fn remove(&mut self, user: User, out: &mut Outputs) {
+        let Some(managed) = self.users.get_mut(&user) else {
+            return out.push(Output::Tell(Notice::Refused(user, Refusal::UnknownUser)));
+        };
+        managed.removal = true;
+        if managed.stage == Stage::Settled {
+            self.begin_removal(user, out);
+        }
+    }
+
+    /// The node has stopped for good, as somebody knows who can see to it: its
+    /// users are its successor's. What is still to be sent to it is not waited for.
+    pub fn node_gone(&mut self, node: NodeId, successor: NodeId, out: &mut Outputs) {
+        let incarnation = self.nodes.get(&node).copied().unwrap_or(Incarnation(u32::MAX));
+        self.gone.insert(node, (incarnation, successor));
+        self.check_all(out);
+    }
+
+    /// A timer has fired.
+    pub fn timer(&mut self, key: TimerKey, out: &mut Outputs) {
+        let Some(user) = key.user else { return };
+        let Some(managed) = self.users.get_mut(&user) else { return };
+        if managed.wants.nothing() {
+            return;
+        }
+        managed.attempt += 1;
+        let (attempt, renew, lost) = (managed.attempt, managed.renew, is_lost(managed));
+        if attempt == self.settings.attempts {
+            // One that takes its time is not to keep others waiting.
+            self.uncount(user);
+            self.give_up(user, out);
+            self.begin_queued(out);
+        }
+        if renew {
+            return self.restore(user, lost, "Refused", out);
+        }
+        out.push(Output::Count(Counter::Resent));
+        self.request(user, out);
+    }
+
+    /// The record of a user with this epoch is durable.
+    pub fn persisted(&mut self, user: User, epoch: Epoch, out: &mut Outputs) {
+        let Some(managed) = self.users.get(&user) else { return };
+        if managed.stage == Stage::Storing && managed.epoch() == epoch {
+            let stage = match managed.record.intent {
+                Intent::Remove { .. } => Stage::Removing,
+                _ => Stage::PreparingTarget,
+            };
+            self.enter(user, stage, "Stored", out);
+        }
+    }
+
+    /// A message has come.
+    pub fn message(&mut self, envelope: Envelope, out: &mut Outputs) {
+        let Envelope { from, from_incarnation, message, .. } = envelope;
+        let known = self.nodes.get(&from).copied().unwrap_or_default();
+        if from_incarnation < known {
+            return out.push(Output::Count(Counter::Stale));
+        }
+        if from_incarnation > known {
+            self.nodes.insert(from, from_incarnation);
+            self.anchor_is_new(from);
+            self.check_all(out);
+            self.request_all(from, out);
+        }
+        match message {
+            Message::Hello => self.send(from, from_incarnation, Message::Welcome, out),
+            Message::Handover { user, epoch, step } => self.reply(from, user, epoch, step, out),
+            _ => out.push(Output::Count(Counter::Stale)),
+        }
+    }
+
+    fn begin_queued(&mut self, out: &mut Outputs) {
+        while self.running < self.settings.window
+            && let Some((user, to)) = self.queue.pop_front()
+        {
+            self.begin_move(user, to, out);
+        }
+    }
+
+    fn begin_move(&mut self, user: User, to: NodeId, out: &mut Outputs) {
+        let refusal = match (self.users.get(&user), self.nodes.get(&to)) {
+            (None, _) => Some(Refusal::UnknownUser),
+            (_, None) => Some(Refusal::UnknownNode),
+            (Some(managed), _) if managed.stage != Stage::Settled => Some(Refusal::Busy),
+            (Some(managed), _) if managed.record.owner.is_some_and(|leg| leg.node == to) => {
+                Some(Refusal::AlreadyThere)
+            }
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            return out.push(Output::Tell(Notice::Refused(user, refusal)));
+        }
+        let incarnation = self.nodes.get(&to).copied().unwrap_or_default();
+        let target = Leg { node: to, incarnation, epoch: self.raise() };
+        let Some(managed) = self.users.get_mut(&user) else { return };
+        managed.record.intent = Intent::Move { target, lost: false };
+        managed.certain = true;
+        self.enter(user, Stage::Storing, "Move", out);
+    }
+
+    fn begin_removal(&mut self, user: User, out: &mut Outputs) {
+        let epoch = self.raise();
+        let Some(managed) = self.users.get_mut(&user) else { return };
+        managed.record.intent = Intent::Remove { epoch };
+        self.enter(user, Stage::Storing, "Remove", out);
+    }
+
+    /// An epoch that no move has had.
+    fn raise(&mut self) -> Epoch {
+        let epoch = self.next_epoch;
+        self.next_epoch = Epoch(epoch.0 + 1);
+        self.active.insert(epoch);
+        epoch
+    }
+
+    fn settled_below(&self) -> Epoch {
+        self.active.first().copied().unwrap_or(self.next_epoch)
+    }
+
+    fn send(&self, to: NodeId, life: Incarnation, message: Message, out: &mut Outputs) {
+        out.push(Output::Send(Envelope {
+            from: NodeId::CONTROLLER,
+            from_incarnation: Incarnation(0),
+            to,
+            to_incarnation: life,
+            message,
+        }));
+    }
+
+    fn say(&self, leg: Leg, user: User, epoch: Epoch, step: Step, out: &mut Outputs) {
+        let message = Message::Handover { user, epoch, step };
+        self.send(leg.node, leg.incarnation, message, out);
+    }
+}
+
+fn is_lost(managed: &Managed) -> bool {
+    matches!(managed.record.intent, Intent::Move { lost: true, .. })
+}
+
+fn resend(user: User) -> TimerKey {
+    TimerKey { user: Some(user), kind: TimerKind::Resend }
+}

@@ -1,0 +1,67 @@
+//! Who and what messages speak of.
+
+use std::fmt;
+
+macro_rules! number {
+    ($(#[$text:meta])* $name:ident($inner:ty), $word:literal) => {
+        $(#[$text])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($word, " {}"), self.0)
+            }
+        }
+    };
+}
+
+number! {
+    /// A station, an anchor, or the controller.
+    NodeId(u32), "node"
+}
+number! {
+    /// A user, by a number that is the same at all nodes.
+    User(u64), "user"
+}
+number! {
+    /// A move, or the ownership that came of it. Epochs rise with every move of
+    /// any user and are never given twice; 0 is none.
+    Epoch(u64), "epoch"
+}
+number! {
+    /// How often a node has started. Whatever it held in memory belongs to one
+    /// incarnation; 0 is not known.
+    Incarnation(u32), "incarnation"
+}
+
+impl NodeId {
+    /// The controller's address.
+    pub const CONTROLLER: NodeId = NodeId(0);
+}
+
+/// One way to a user: a station in one incarnation, and the epoch by which it
+/// owns the user there. A tunnel of its own (a TEID) stands for it on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Leg {
+    /// The station.
+    pub node: NodeId,
+    /// The life of the station that is meant.
+    pub incarnation: Incarnation,
+    /// By which it owns the user, or is to.
+    pub epoch: Epoch,
+}
+
+/// The way of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the user.
+    Uplink,
+    /// To the user.
+    Downlink,
+}
+
+impl Direction {
+    /// Both.
+    pub const ALL: [Direction; 2] = [Direction::Uplink, Direction::Downlink];
+}

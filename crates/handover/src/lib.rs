@@ -1,0 +1,43 @@
+//! How a user moves from one node to another without losing, doubling or
+//! reordering a packet, and with at most one owner at all times.
+//!
+//! Three state machines speak one protocol: the [`Station`] owns users and hands
+//! them over, as source or as target; the [`Anchor`] stands before the stations
+//! and switches a user's path; the [`Controller`] drives each move and keeps the
+//! epochs. None of them does I/O or reads a clock: a machine is given an input
+//! (a message, a timer that fired, an event of the data plane) and writes
+//! [`Output`]s: messages to send, timers to set, actions of the data plane.
+//! Whoever holds a machine carries them out in order. Each machine ignores what
+//! it has no use for, so an input is never an error.
+//!
+//! The data plane knows nothing of the protocol. It is given a [`Posture`] for
+//! each user that is not simply served: what to do with packets that come fresh
+//! (from the radio, from the anchor) and with packets that another station
+//! forwards. What a [`Treatment::Hold`] has kept leaves, oldest first, before any
+//! newer packet, when the treatment changes.
+//!
+//! `docs/handover.md` describes the protocol; its tables of transitions are those
+//! of [`transition`].
+#![forbid(unsafe_code)]
+
+pub mod anchor;
+pub mod controller;
+mod encoding;
+pub mod gate;
+mod identity;
+pub mod message;
+pub mod output;
+mod settings;
+pub mod station;
+pub mod transition;
+
+pub use anchor::Anchor;
+pub use controller::Controller;
+pub use encoding::{MAX_CONTEXTS, ParseError, VERSION};
+pub use identity::{Direction, Epoch, Incarnation, Leg, NodeId, User};
+pub use message::{Envelope, Message, Reason, RouteStage, Step};
+pub use output::{
+    AnchorPosture, Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment,
+};
+pub use settings::Settings;
+pub use station::Station;
