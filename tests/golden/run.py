@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Runs the golden cases: captures in, captures and counters out, compared exactly.
 
-    run.py [--bless] [CASE...]
+    run.py [--bless] [--composition HOW] [CASE...]
 
 A case is a folder beside this file, see README.md. $WEFT is the program, by
 default target/release/weft. Exit code: 0 all passed, 1 not, 2 nothing could run.
+With --composition every function is run that way, and the same must come out.
 """
 
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -232,6 +234,15 @@ class Case:
         if not self.outputs:
             raise CaseError("command: no --out, so there is nothing to compare")
 
+    def compose(self, composition: str | None, output: Path) -> str:
+        """The configuration whose functions are run that way."""
+        if not composition:
+            return "node.yaml"
+        text = (self.folder / "node.yaml").read_text()
+        node = output / "node.yaml"
+        node.write_text(text.replace("\nmetadata:", f"\ncomposition: {composition}\nmetadata:", 1))
+        return str(node)
+
     def replay(self, weft: Path, output: Path, node: str = "node.yaml") -> None:
         """Runs the program; captures and counters.json arrive in `output`."""
         arguments = [word.replace("{output}", str(output)) for word in self.arguments]
@@ -328,18 +339,18 @@ def read_json(path: Path):
 # --- the run ------------------------------------------------------------------
 
 
-def run_case(folder: Path, weft: Path, bless: bool) -> str:
+def run_case(folder: Path, weft: Path, bless: bool, composition: str | None = None) -> str:
     """Raises CaseError when it fails; returns why tshark could not be asked, if so."""
     case = Case(folder)
     if not bless and not case.expected.is_dir():
         raise CaseError("has no expected/ yet: look at what comes out, then --bless it")
     with tempfile.TemporaryDirectory(prefix="weft-golden-") as name:
         output = Path(name)
-        case.replay(weft, output)
+        case.replay(weft, output, case.compose(composition, output))
         problems = [] if bless else case.compare(output)
         problems += unaccounted(read_json(output / "counters.json"))
         problems += case.check(output) + case.tshark(output)
-        if not bless:
+        if not bless and not composition:
             with tempfile.TemporaryDirectory(prefix="weft-golden-fused-") as fused:
                 problems += case.fused(weft, Path(fused))
         if problems:
@@ -349,12 +360,12 @@ def run_case(folder: Path, weft: Path, bless: bool) -> str:
     return case.unasked
 
 
-def run_all(folders: list[Path], weft: Path, bless: bool) -> int:
+def run_all(folders: list[Path], weft: Path, bless: bool, composition: str | None = None) -> int:
     """One line for each case, and the closing line; the number of failures."""
     passed = failed = skipped = 0
     for folder in folders:
         try:
-            unasked = run_case(folder, weft, bless)
+            unasked = run_case(folder, weft, bless, composition)
         except CaseError as error:
             failed += 1
             print(f"fail {folder.name}: {error}")
@@ -378,12 +389,15 @@ def main() -> int:
     """See the top."""
     parser = argparse.ArgumentParser(description="Runs the golden cases.")
     parser.add_argument("--bless", action="store_true", help="take what comes as expected")
+    parser.add_argument("--composition", help="run every function that way")
     parser.add_argument("--cases", type=Path, default=HERE, help="folder of the cases")
     parser.add_argument("case", nargs="*", help="only these")
     arguments = parser.parse_args()
     weft = Path(os.environ.get("WEFT") or DEFAULT_WEFT).absolute()
     if not os.access(weft, os.X_OK):
         stop(f"{weft} is not there: build it (cargo build --release) or set WEFT")
+    if arguments.bless and arguments.composition:
+        stop("what is expected does not depend on the composition: --bless without it")
     root = arguments.cases.absolute()
     folders = [root / name for name in arguments.case]
     folders = folders or sorted(command.parent for command in root.glob("*/command"))
@@ -392,7 +406,7 @@ def main() -> int:
     for folder in folders:
         if not (folder / "command").exists():
             stop(f"no case {folder.name} under {root}")
-    return 1 if run_all(folders, weft, arguments.bless) else 0
+    return 1 if run_all(folders, weft, arguments.bless, arguments.composition) else 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ use clap::{Parser, Subcommand};
 use tracing::Level;
 
 use crate::{
-    bench, capture, check, compare, ctl, demo, generate, model, replay, run, schema, show, trace,
+    bench, capture, check, compare, ctl, demo, function, generate, model, replay, run, schema, show,
+    trace,
 };
 
 /// An execution environment for the mobile user plane: ports, small functions,
@@ -41,6 +42,8 @@ pub enum Command {
     Model(model::Arguments),
     /// Send traffic at ports and account for what arrives
     Generate(generate::Arguments),
+    /// Host one function of a node in a process of its own
+    Function(function::Arguments),
     /// Show what a running node does
     Show(show::Arguments),
     /// Follow packets through a running node, step by step

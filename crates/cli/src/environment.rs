@@ -12,6 +12,8 @@ const BUFFER_BYTES: u64 = 4096 + 64;
 const BASE_MEGABYTES: u32 = 48;
 /// Megabytes for the queues of a port, and for the rings of a worker.
 const PORT_MEGABYTES: u32 = 2;
+/// Megabytes for the packets and queues of a function process, for each worker.
+const RING_MEGABYTES: u32 = 8;
 
 /// Starts the environment for `blueprint`, with room for so many packets of our
 /// own beside those of the node.
@@ -33,7 +35,9 @@ pub fn start(blueprint: &Blueprint, packets: u32) -> Result<&'static Eal, Failur
 /// lie in the memory of the process.
 fn estimate(blueprint: &Blueprint) -> u32 {
     let ends = (blueprint.ports.len() + blueprint.workers.count) as u32;
-    BASE_MEGABYTES + megabytes(blueprint.memory.packets) + ends * PORT_MEGABYTES
+    let isolated = blueprint.functions.iter().filter(|one| one.process.is_some()).count() as u32;
+    let rings = isolated * blueprint.workers.count as u32 * RING_MEGABYTES;
+    BASE_MEGABYTES + megabytes(blueprint.memory.packets) + ends * PORT_MEGABYTES + rings
 }
 
 fn megabytes(packets: u32) -> u32 {

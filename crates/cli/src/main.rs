@@ -15,6 +15,7 @@ mod ctl;
 mod demo;
 mod environment;
 mod failure;
+mod function;
 mod generate;
 mod log;
 mod model;
@@ -60,6 +61,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Model(arguments) => model::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
+        Command::Function(arguments) => function::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),
         Command::Capture(arguments) => capture::run(arguments),

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use weft_control::{Listening, Options, Serving, socket_path};
@@ -44,6 +45,9 @@ enum HowToPoll {
 #[derive(Clone)]
 struct Cores(Vec<usize>);
 
+/// How long function processes may take to come before traffic is taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Runs the node.
 ///
 /// # Errors
@@ -64,6 +68,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let eal = environment::start(&blueprint, 0)?;
     let ready = summary(&blueprint, eal);
     let node = Node::build(eal, blueprint)?;
+    if let Some(function) = node.wait_for_functions(PATIENCE) {
+        tracing::warn!(function, "not attached to its ring yet");
+    }
     let serving = listening.serve(node.handle())?;
     let running = node.start(eal);
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));

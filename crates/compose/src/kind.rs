@@ -20,6 +20,13 @@ pub struct Settings {
     written: Arc<Value>,
 }
 
+impl Settings {
+    /// The settings as they were written.
+    pub fn written(&self) -> &Arc<Value> {
+        &self.written
+    }
+}
+
 impl PartialEq for Settings {
     fn eq(&self, other: &Settings) -> bool {
         self.written == other.written

@@ -1,5 +1,10 @@
 #define _GNU_SOURCE /* fopencookie */
+#include <errno.h>
 #include <dlfcn.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "shim.h"
 
@@ -37,6 +42,40 @@ void weft_quiet_xdp(void)
 			set_print(NULL);
 		dlclose(library);
 	}
+}
+
+static unsigned int truncations;
+static struct sigaction before_truncation;
+
+/* Memory that another process has shared with us ends where that process says, at
+ * any time. A page that is gone becomes an empty one of our own. */
+static void replace_page(int signal, siginfo_t *info, void *context)
+{
+	uintptr_t size = 4096, page = (uintptr_t)info->si_addr & ~(size - 1);
+	int saved = errno;
+
+	if (info->si_code == BUS_ADRERR &&
+	    mmap((void *)page, size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (void *)page) {
+		__atomic_add_fetch(&truncations, 1, __ATOMIC_RELAXED);
+		errno = saved;
+		return;
+	}
+	/* It comes again, and finds what was there before us. */
+	sigaction(signal, &before_truncation, NULL);
+	(void)context;
+}
+
+int weft_contain_truncation(void)
+{
+	struct sigaction action = { .sa_sigaction = replace_page, .sa_flags = SA_SIGINFO | SA_NODEFER };
+
+	return sigaction(SIGBUS, &action, &before_truncation);
+}
+
+unsigned int weft_truncations(void)
+{
+	return __atomic_load_n(&truncations, __ATOMIC_RELAXED);
 }
 
 /* DPDK would give a thread that it knows a second number and lose the first. */

@@ -20,6 +20,8 @@
 int weft_errno(void);
 int weft_log_to(ssize_t (*write)(void *, const char *, size_t));
 void weft_quiet_xdp(void);
+int weft_contain_truncation(void);
+unsigned int weft_truncations(void);
 int weft_thread_register(void);
 void weft_thread_unregister(void);
 uint16_t weft_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t count);

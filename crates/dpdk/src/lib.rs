@@ -43,6 +43,7 @@ mod ring;
 mod ring_port;
 mod room;
 mod table;
+mod truncation;
 pub mod tsc;
 
 pub use batch::Batch;

@@ -44,7 +44,16 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Pool`] when there is not enough memory.
-    pub fn new(_: &Eal, name: &str, size: u32) -> Result<Pool> {
+    pub fn new(eal: &Eal, name: &str, size: u32) -> Result<Pool> {
+        Pool::with_room(eal, name, size, 0)
+    }
+
+    /// Makes a pool whose buffers have room for `extra` bytes beyond
+    /// [`Pool::PACKET_BYTES`]: for headers around packets that may have any length.
+    ///
+    /// # Errors
+    /// As [`Pool::new`].
+    pub fn with_room(_: &Eal, name: &str, size: u32, extra: u16) -> Result<Pool> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         // DPDK wants names unique and at most 25 bytes long.
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -57,7 +66,7 @@ impl Pool {
                 size,
                 THREAD_CACHE.min(size / 2),
                 ANNOTATION_BYTES as u16,
-                (sys::RTE_PKTMBUF_HEADROOM as usize + Self::PACKET_BYTES) as u16,
+                (sys::RTE_PKTMBUF_HEADROOM as usize + Self::PACKET_BYTES) as u16 + extra,
                 sys::rte_socket_id() as i32,
             )
         };

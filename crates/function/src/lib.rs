@@ -31,7 +31,9 @@ pub use fields::Fields;
 pub use function::{NoSettings, Scope, Setup, UserPlaneFunction};
 pub use headers::{FlowKey, Headers, IpMut, IpView};
 pub use lower::Lower;
-pub use tag::{Colour, Direction, Tag, TagError, TagSlot, TagTable, TagValues, Values};
+pub use tag::{
+    Colour, Direction, Tag, TagError, TagSlot, TagTable, TagValues, Values, tags_written,
+};
 pub use tunnel::{Tunnel, TunnelEnd, TunnelEnds};
 pub use unit::{ByteSize, Rate};
 pub use verdict::{Reason, Verdict};

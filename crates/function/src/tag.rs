@@ -106,6 +106,12 @@ impl Colour {
     }
 }
 
+/// The slots of `tags` among those of a node, one bit for each.
+pub fn tags_written(tags: &[Tag], table: &TagTable) -> u8 {
+    let slots = tags.iter().filter_map(|tag| table.slot(tag.name));
+    slots.fold(0, |all, slot| all | 1 << slot.index())
+}
+
 /// The tags of one node and their slots.
 #[derive(Clone, Debug)]
 pub struct TagTable {

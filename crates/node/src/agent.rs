@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
 use rtrb::{Consumer as Inbox, Producer as Outbox};
 use weft_compose::{Kind, SlotShift};
 use weft_dpdk::{Batch, Consumer, Pool};
+use weft_process::Supervisor;
 use weft_rules::Condition;
 
 use crate::assemble::Keys;
@@ -137,6 +138,8 @@ pub struct Agent {
     pub(crate) last_look: u64,
     /// Says when a panic may be logged: a function may panic for every packet.
     pub(crate) panic_warnings: RateLimit,
+    /// Those who look after function processes.
+    pub(crate) supervisors: Vec<Supervisor>,
 }
 
 /// One panic a second is logged.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use weft_dpdk::tsc;
 use weft_function::{Reason, TagSlot, TagValues};
+use weft_process::Supervisor;
 
 use crate::agent::Agent;
 use crate::command::{Command, Shown};
@@ -14,8 +15,8 @@ use crate::config::UserKey;
 use crate::counters::{Counter, DropReason, Stage};
 use crate::plan;
 use crate::show::{
-    Buffers, DropView, FunctionView, PortView, SignalCounts, Snapshot, StageView, UserView,
-    WorkerView,
+    Buffers, DropView, FunctionView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
+    UserView, WorkerView,
 };
 use crate::tap::{Point, Sighting, Tap, Watch};
 
@@ -103,6 +104,33 @@ impl Agent {
         view
     }
 
+    /// A function whose process the node has started and that is not there yet.
+    pub(crate) fn absent_function(&self) -> Option<&str> {
+        let is_started = |name: &str| {
+            let mut functions = self.blueprint.functions.iter();
+            let plan = functions.find(|function| function.name == name);
+            plan.and_then(|plan| plan.process.as_ref()).is_some_and(|process| process.started)
+        };
+        let absent = |one: &&Supervisor| {
+            is_started(one.instance()) && one.view().status != weft_process::Status::Running
+        };
+        self.supervisors.iter().find(absent).map(Supervisor::instance)
+    }
+
+    fn process_view(&self, function: &str) -> Option<ProcessView> {
+        let supervisor = self.supervisors.iter().find(|one| one.instance() == function)?;
+        let view = supervisor.view();
+        Some(ProcessView {
+            state: view.status.name().to_owned(),
+            process: view.process,
+            failures: view.failures,
+            last_failure: view.last_failure,
+            away: view.away,
+            lost: view.lost,
+            strays: view.strays,
+        })
+    }
+
     fn function_views(&self) -> Vec<FunctionView> {
         self.functions
             .iter()
@@ -110,8 +138,13 @@ impl Agent {
                 let mut view = FunctionView {
                     name: entry.name.to_string(),
                     kind: entry.kind.name.to_owned(),
+                    process: self.process_view(&entry.name),
                     ..FunctionView::default()
                 };
+                let mut plans = self.blueprint.functions.iter();
+                if let Some(plan) = plans.find(|plan| *plan.name == *entry.name) {
+                    view.composition = plan.composition;
+                }
                 for counters in &entry.counters {
                     let (cycles, packets) = counters.cycles.get();
                     view.packets += counters.handled.packets.get();

@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use arrayvec::ArrayVec;
 use weft_compose::SlotShift;
 use weft_dpdk::{Batch, Consumer, Eal, Pool, Port, PortOptions, Producer, Ring};
+use weft_process::supervisor::Seat;
 use weft_rules::Program;
 use weft_wire::MacAddress;
 
@@ -24,6 +25,7 @@ use crate::egress::{Outlet, Routed, Way};
 use crate::element::{Element, Forwarding, Plan};
 use crate::fuse::{self, Compiled};
 use crate::idle::{Bounds, Idle};
+use crate::isolated::{self, Lanes, Seats};
 use crate::keeper::Keeper;
 use crate::local::{Own, broadcast_of};
 use crate::path::Paths;
@@ -64,6 +66,14 @@ pub enum BuildError {
         function: String,
         /// What is wrong.
         error: weft_function::ConfigError,
+    },
+    /// A function whose ring could not be made.
+    #[error("function {function}: {error}")]
+    Process {
+        /// Name of the instance.
+        function: String,
+        /// What is wrong.
+        error: weft_process::StartError,
     },
     /// Rules with too many ways.
     #[error("rules: {0}")]
@@ -124,6 +134,7 @@ pub fn assemble(
         .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
     let mut compiled = Compiled::default();
     let fused = fuse::fuse(&program, &trials.lowered(&blueprint), shift, &mut compiled);
+    let (supervisors, mut seats) = isolated::start(eal, &blueprint, room, &clock)?;
     let (mut workers, mut links) = (Vec::new(), Vec::new());
     for (number, changes) in changes.into_iter().enumerate() {
         let shared =
@@ -137,7 +148,15 @@ pub fn assemble(
                 classes.tags.len(),
                 fused.as_ref(),
             )),
-            parts: parts(&blueprint, &functions, number, room, shift)?,
+            parts: parts(
+                &blueprint,
+                &functions,
+                number,
+                room,
+                shift,
+                &mut worker.lanes,
+                &mut seats,
+            )?,
             tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
         };
@@ -182,6 +201,7 @@ pub fn assemble(
         waiting: 0,
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
+        supervisors,
     };
     agent.note_tunnels(HashMap::new());
     Ok(Assembled { agent, workers, handle: Handle::new(ask) })
@@ -234,15 +254,18 @@ pub(crate) fn parts(
     worker: usize,
     room: Room,
     shift: SlotShift,
+    lanes: &mut Lanes,
+    seats: &mut Seats,
 ) -> Result<Vec<Part>, BuildError> {
     let part = |(plan, entry): (&FunctionPlan, &FunctionEntry)| {
+        let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
+        if let Some(Seat { lane, away }) = seats.take(worker, &plan.name) {
+            let lane = Some(lanes.add(lane));
+            return Ok(Part { name, instance: Some(Box::new(away)), counters, lane });
+        }
         let instance = plan::instance(plan, blueprint, worker, room.contexts(), shift)
             .map_err(|error| BuildError::Function { function: plan.name.clone(), error })?;
-        Ok(Part {
-            name: entry.name.clone(),
-            instance: Some(instance),
-            counters: entry.counters[worker].clone(),
-        })
+        Ok(Part { name, instance: Some(instance), counters, lane: None })
     };
     blueprint.functions.iter().zip(functions).map(part).collect()
 }
@@ -339,6 +362,7 @@ impl Shared<'_> {
             clock: self.clock.clone(),
             commands: mailbox,
             peer_errors: RateLimit::default(),
+            lanes: Lanes::default(),
             desk: Desk::new(self.pool),
         };
         let link = Link { commands, backlog: VecDeque::new(), reports, punts: taken, counters };

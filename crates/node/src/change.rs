@@ -144,6 +144,7 @@ impl Agent {
             ("classification", old.classification == new.classification),
             ("limits", limits(old) == limits(new)),
             ("ports", same_ports(old, new)),
+            ("functions in processes of their own", same_processes(old, new)),
         ];
         if let Some((what, _)) = fixed.into_iter().find(|(_, same)| !same) {
             return Err(Refused::Fixed(what));
@@ -184,7 +185,7 @@ impl Agent {
                 )?),
             };
             let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
-            parts.push(Part { name, instance, counters });
+            parts.push(Part { name, instance, counters, lane: None });
         }
         Ok(parts)
     }
@@ -222,6 +223,20 @@ impl Agent {
             self.changing += 2;
         }
     }
+}
+
+/// Whether the functions that have a process are the same. A process knows the
+/// slots of the node's tags, so those have to stay as well.
+fn same_processes(old: &Blueprint, new: &Blueprint) -> bool {
+    let isolated = |blueprint: &Blueprint| -> Vec<_> {
+        let isolated = blueprint.functions.iter().filter(|one| one.process.is_some());
+        let key = |one: &FunctionPlan| {
+            (one.name.clone(), one.kind.name, one.config.clone(), one.process.clone())
+        };
+        isolated.map(key).collect()
+    };
+    let same_tags = old.tags.iter().eq(new.tags.iter());
+    isolated(old) == isolated(new) && (same_tags || isolated(old).is_empty())
 }
 
 /// Whether the ports are the same but for what may change.

@@ -89,6 +89,8 @@ pub struct Part {
     pub instance: Option<Box<dyn Instance>>,
     /// What is counted for it.
     pub counters: Arc<FunctionCounters>,
+    /// The lane to its process, where a new instance has one.
+    pub lane: Option<u16>,
 }
 
 impl Part {

@@ -72,6 +72,13 @@ pub enum DropReason {
     WorkerRingFull,
     PoolExhausted,
     LocalFull,
+    Backpressure,
+    FunctionDown,
+    HoldFull,
+    FunctionLost,
+    FunctionFull,
+    FunctionMalformed,
+    FunctionTooLong,
     Stopped,
 }
 
@@ -162,6 +169,34 @@ impl DropReason {
             ),
             (PoolExhausted, Reason::new("pool_exhausted", "no buffer left for a new packet")),
             (LocalFull, Reason::new("local_full", "too many packets for the node itself at once")),
+            (
+                Backpressure,
+                Reason::new("backpressure", "the ring of a function further on was full"),
+            ),
+            (FunctionDown, Reason::new("function_down", "the process of a function is not there")),
+            (
+                HoldFull,
+                Reason::new("hold_full", "more waits for the process of a function than may"),
+            ),
+            (FunctionLost, Reason::new("function_lost", "the process of a function has lost it")),
+            (
+                FunctionFull,
+                Reason::new(
+                    "function_full",
+                    "the ring of a function was full, beyond what was let in",
+                ),
+            ),
+            (
+                FunctionMalformed,
+                Reason::new(
+                    "function_malformed",
+                    "came back malformed from the process of a function",
+                ),
+            ),
+            (
+                FunctionTooLong,
+                Reason::new("function_too_long", "too long for the ring of a function"),
+            ),
             (Stopped, Reason::new("stopped", "still waiting for something as the node stopped")),
         ]
     };

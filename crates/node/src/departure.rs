@@ -113,6 +113,16 @@ impl Departure {
         self.originals = positions.filter_map(copy).collect();
     }
 
+    /// The copy that was kept of a packet of the burst, which goes away with it.
+    #[inline]
+    pub fn original_of(&mut self, position: usize, packet: &Packet) -> Option<Packet> {
+        if packet.annotations().flags & Annotations::DOUBTFUL == 0 {
+            return None;
+        }
+        let at = self.originals.iter().position(|(kept, _)| *kept == position)?;
+        Some(self.originals.swap_remove(at).1)
+    }
+
     /// Frees the copies.
     #[inline]
     pub fn forget_originals(&mut self) {

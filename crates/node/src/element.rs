@@ -8,6 +8,7 @@
 //! its position in the burst all the while, so those that took a longer way are
 //! back in their place when the burst leaves.
 
+mod away;
 mod emission;
 mod fused;
 
@@ -27,8 +28,10 @@ use crate::command::Part;
 use crate::counters::{DropReason, FunctionCounters, Stopwatch, WorkerCounters};
 use crate::facts::PacketFacts;
 use crate::fuse::FusedPlan;
+use crate::isolated::Lanes;
 use crate::keeper::Keeper;
 use crate::tap::{Point, Taps};
+use away::Away;
 
 /// A packet that is sent round a loop of rules is dropped after so many visits
 /// beyond those that a way without loops can have.
@@ -42,6 +45,8 @@ pub struct Function {
     pub instance: Box<dyn Instance>,
     /// What is counted for it, at this worker.
     pub counters: Arc<FunctionCounters>,
+    /// The lane to its process, where it has one.
+    pub lane: Option<u16>,
 }
 
 /// How rules are looked up.
@@ -81,6 +86,8 @@ pub struct Surroundings<'a> {
     pub watch: &'a mut Stopwatch,
     /// Traces and captures, if there are any.
     pub taps: &'a mut Option<Box<Taps>>,
+    /// Functions in processes of their own.
+    pub lanes: &'a mut Lanes,
 }
 
 /// Packets by the state they stand in.
@@ -112,6 +119,8 @@ pub struct Element {
     lengths: [u16; Batch::CAPACITY],
     total: u64,
     way: Way,
+    /// Packets that go away to functions in processes of their own.
+    away: Away,
 }
 
 impl Element {
@@ -128,6 +137,7 @@ impl Element {
             lengths: [0; Batch::CAPACITY],
             total: 0,
             way: Way::Interpreted,
+            away: Away::default(),
         }
     }
 
@@ -136,19 +146,21 @@ impl Element {
     /// the contexts of what had their name, if it was the same function.
     pub fn replace(&mut self, mut plan: Box<Plan>, parts: &mut Vec<Part>) -> Box<Plan> {
         let old = &mut self.plan.functions;
-        for Part { name, instance, counters } in parts.drain(..) {
+        for Part { name, instance, counters, lane } in parts.drain(..) {
             let previous = old.iter().position(|function| function.name == name);
-            let previous = previous.map(|at| old.swap_remove(at).instance);
-            let instance = match (instance, previous) {
+            let previous = previous.map(|at| old.swap_remove(at));
+            let (instance, lane) = match (instance, previous) {
                 (Some(mut new), Some(mut previous)) => {
-                    new.adopt(&mut *previous);
-                    new
+                    new.adopt(&mut *previous.instance);
+                    (new, lane)
                 }
-                (Some(one), None) | (None, Some(one)) => one,
+                (Some(one), None) => (one, lane),
+                (None, Some(previous)) => (previous.instance, previous.lane),
                 (None, None) => continue,
             };
-            plan.functions.push(Function { name, instance, counters });
+            plan.functions.push(Function { name, instance, counters, lane });
         }
+        self.away.follow(&plan);
         std::mem::replace(&mut self.plan, plan)
     }
 
@@ -170,7 +182,13 @@ impl Element {
             Forwarding::Compiled { .. } => Way::Compiled,
             Forwarding::Lookup(_) => Way::Cached,
         };
-        for &Entry { port, class, positions } in entries {
+        if !around.lanes.is_empty() {
+            around.lanes.begin();
+        }
+        for &Entry { port, class, mut positions } in entries {
+            if !around.lanes.is_empty() {
+                positions = self.admit(burst, port, class, positions, around);
+            }
             let Forwarding::Compiled { program, classes } = &self.plan.forwarding else {
                 self.look_up(burst, Place::Port(PortIndex(port)), positions, around);
                 continue;
@@ -225,6 +243,7 @@ impl Element {
         }
         self.order.clear();
         self.pending.clear();
+        self.away.clear();
     }
 
     /// Notes how long the packets are. Functions count bytes as they came in.
@@ -265,6 +284,10 @@ impl Element {
                 self.pending.pop();
                 group.push((other, positions));
                 selected = selected.or(positions);
+            }
+            if let Some(lane) = self.plan.functions[usize::from(function)].lane {
+                self.send_away(burst, function, lane, group, around);
+                continue;
             }
             if let Some(region) = self.region_at(function, around) {
                 self.visit_region(burst, region, group, around);

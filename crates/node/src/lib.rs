@@ -33,6 +33,7 @@ mod gtpu;
 mod hold;
 mod icmp;
 mod idle;
+mod isolated;
 mod keeper;
 mod local;
 mod neighbour;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_dpdk::Eal;
 
@@ -63,8 +63,26 @@ impl Node {
         let mut busy = false;
         for worker in &mut self.workers {
             busy |= worker.poll();
+            if worker.waits_for_functions() {
+                // They need a processor, too.
+                thread::yield_now();
+                busy = true;
+            }
         }
         busy | self.agent.poll()
+    }
+
+    /// Waits until the functions are there whose processes the node has started,
+    /// but no longer than `patience`. The name of one that is not there by then.
+    pub fn wait_for_functions(&self, patience: Duration) -> Option<String> {
+        let until = Instant::now() + patience;
+        loop {
+            let absent = self.agent.absent_function()?;
+            if Instant::now() >= until {
+                return Some(absent.to_owned());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The agent, to be asked directly between steps.

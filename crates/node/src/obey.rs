@@ -151,8 +151,8 @@ impl Worker {
         let like = self.classifier.annotations(user, next.slot);
         burst.now = self.clock.now();
         classified.elsewhere = Positions::NONE;
-        let counters = &self.counters;
-        let mut around = Surroundings { counters, keeper: &mut self.keeper, watch, taps };
+        let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
+        let mut around = Surroundings { counters, keeper, watch, taps, lanes };
         self.element.end_tunnels(burst, next, &like, &mut around);
         counters.end_markers.add(burst.packets.len() as u64);
         self.element.resume(burst, next.function, &mut around);
@@ -170,6 +170,7 @@ impl Worker {
         });
         self.counters.dropped(DropReason::UserRemoved, lost);
         new.plan = self.element.replace(new.plan, &mut new.parts);
+        self.lanes.renumber(&self.element.plan().functions);
         (new.tags, new.profiles) = self
             .classifier
             .set_classes(std::mem::take(&mut new.tags), std::mem::take(&mut new.profiles));

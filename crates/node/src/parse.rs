@@ -66,6 +66,36 @@ pub fn reason_of(packet: &Packet) -> DropReason {
     known.map_or(DropReason::Segmented, |(reason, ..)| *reason)
 }
 
+/// Whether a packet that somebody else has handled is where its annotations say,
+/// and whole. What they say of lengths and protocol is replaced by what is so.
+pub fn is_sound(packet: &mut Packet) -> bool {
+    let (bytes, annotations) = packet.parts_mut();
+    let bytes = &*bytes;
+    let (network, outer) =
+        (usize::from(annotations.network_offset), usize::from(annotations.outer_offset));
+    if network < ethernet::HEADER_LENGTH || network > bytes.len() {
+        return false;
+    }
+    if outer != 0 {
+        // The tunnel around it: of the family that its version says.
+        let mut around = *annotations;
+        let Some(first) = bytes.get(outer) else { return false };
+        let is_ahead = outer >= ethernet::HEADER_LENGTH && outer <= network;
+        let family = if first >> 4 == 6 { EtherType::IPV6 } else { EtherType::IPV4 };
+        around.ether_type = family.0;
+        around.network_offset = outer as u16;
+        if !is_ahead || parse_network(&bytes[outer..], &mut around) != Parsed::Ip {
+            return false;
+        }
+        if outer == network {
+            return true;
+        }
+    }
+    annotations.transport_offset = 0;
+    annotations.flags &= !Annotations::FRAGMENT;
+    !matches!(parse_network(&bytes[network..], annotations), Parsed::Malformed(_))
+}
+
 /// Parses one packet. All annotations are written, whatever it is.
 #[inline]
 pub fn parse(packet: &mut Packet, port: u16) -> Parsed {

@@ -143,7 +143,7 @@ impl Trials {
         let part = |(plan, (_, instance)): (&FunctionPlan, &(String, Box<dyn Instance>))| {
             let program = match plan.composition {
                 Composition::Fused => instance.lower()?,
-                Composition::Call => return None,
+                Composition::Call | Composition::Process => return None,
             };
             Some(FusedPart { program, scope: instance.scope(), sets: None })
         };
@@ -209,7 +209,10 @@ pub fn bearer_profiles(
 /// Names of the functions of `new` that go on as they are in `old`.
 pub fn unchanged(old: &Blueprint, new: &Blueprint) -> HashSet<String> {
     let same = |one: &FunctionPlan, other: &FunctionPlan| {
-        one.name == other.name && one.kind.name == other.kind.name && one.config == other.config
+        one.name == other.name
+            && one.kind.name == other.kind.name
+            && one.config == other.config
+            && one.process == other.process
     };
     // An instance knows the slots of its tags, so they have to stay.
     let same_tags = old.tags.iter().map(|(name, _)| name).eq(new.tags.iter().map(|(name, _)| name));

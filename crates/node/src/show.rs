@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::bearer::{Action, BearerId};
+use crate::config::Composition;
 use crate::path::PathState;
 
 /// One look at everything that is counted. Counts are since the start.
@@ -175,6 +176,34 @@ pub struct FunctionView {
     pub disturbed: u64,
     /// Packets dropped here.
     pub drops: u64,
+    /// How it is run.
+    #[serde(default)]
+    pub composition: Composition,
+    /// Its process, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessView>,
+}
+
+/// The process of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessView {
+    /// `absent`, `starting` or `running`.
+    pub state: String,
+    /// Number of the process, while there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+    /// Times that it failed.
+    pub failures: u64,
+    /// Why it failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<String>,
+    /// Packets that are there now.
+    pub away: u64,
+    /// Packets that it lost.
+    pub lost: u64,
+    /// Frames that it sent and nobody asked for.
+    pub strays: u64,
 }
 
 /// Packets dropped for one reason.

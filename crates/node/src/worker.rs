@@ -18,6 +18,7 @@ use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
 use crate::departure::{Departure, LeftOver};
 use crate::element::{Element, Surroundings};
 use crate::idle::Idle;
+use crate::isolated::Lanes;
 use crate::keeper::Keeper;
 use crate::local::{Divided, Own};
 use crate::parse::{Sorted, parse_burst, reason_of};
@@ -65,6 +66,8 @@ pub struct Worker {
     pub(crate) commands: Mailbox<Command>,
     /// Says how often a peer is told what is wrong with its tunnels.
     pub(crate) peer_errors: RateLimit,
+    /// Functions in processes of their own.
+    pub(crate) lanes: Lanes,
     /// What goes on at the moment.
     pub(crate) desk: Desk,
 }
@@ -100,6 +103,9 @@ impl Worker {
     /// Returns whether there was anything to do.
     pub fn poll(&mut self) -> bool {
         let mut busy = self.obey();
+        if !self.lanes.is_empty() {
+            busy |= self.take_back();
+        }
         for inlet in 0..self.inlets.len() {
             busy |= self.carry(inlet);
         }
@@ -285,8 +291,8 @@ impl Worker {
         if !doubtful.is_empty() {
             self.departure.keep_originals(burst, *doubtful);
         }
-        let mut around =
-            Surroundings { counters: &self.counters, keeper: &mut self.keeper, watch, taps };
+        let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
+        let mut around = Surroundings { counters, keeper, watch, taps, lanes };
         self.element.forward(burst, &classified.entries, &mut around);
         watch.lap(&self.counters.stages[Stage::Forward as usize], count);
     }
@@ -303,7 +309,26 @@ impl Worker {
         let count = burst.packets.len();
         let ports = self.element.ports_used();
         let left_over = LeftOver { kept: self.keeper.kept(), elsewhere: classified.elsewhere };
+        let away = self.element.away();
         match (ports, self.element.order()) {
+            (&[], None) if !away.is_empty() => {
+                for (position, packet) in burst.packets.drain().enumerate() {
+                    match self.element.away_at(position) {
+                        Some((lane, place)) => {
+                            let original = self.departure.original_of(position, &packet);
+                            self.lanes.take(
+                                lane,
+                                packet,
+                                place,
+                                original,
+                                burst.now,
+                                &self.counters,
+                            );
+                        }
+                        None => self.departure.keep(&left_over, position, packet, &mut self.keeper),
+                    }
+                }
+            }
             // Nearly always: one port, arrival order.
             (&[port], None) => {
                 let leaving = self.element.leaving(port);
@@ -317,6 +342,9 @@ impl Worker {
                 for (position, packet) in burst.packets.drain().enumerate() {
                     if leaving.contains(position) {
                         self.departure.send(port, position, packet, taps, burst.now);
+                    } else if let Some((lane, place)) = self.element.away_at(position) {
+                        let original = self.departure.original_of(position, &packet);
+                        self.lanes.take(lane, packet, place, original, burst.now, &self.counters);
                     } else {
                         self.departure.keep(&left_over, position, packet, &mut self.keeper);
                     }
@@ -330,6 +358,11 @@ impl Worker {
                 for at in 0..count {
                     let position = order.map_or(at, |order| usize::from(order[at]));
                     let Some(packet) = packets[position].take() else { continue };
+                    if let Some((lane, place)) = self.element.away_at(position) {
+                        let original = self.departure.original_of(position, &packet);
+                        self.lanes.take(lane, packet, place, original, burst.now, &self.counters);
+                        continue;
+                    }
                     match self.element.port_of(position) {
                         Some(port) => {
                             self.departure.send(port, position, packet, taps, burst.now);
@@ -340,6 +373,9 @@ impl Worker {
                     }
                 }
             }
+        }
+        if !away.is_empty() {
+            self.lanes.flush(&self.counters);
         }
         self.keeper.settle();
         self.departure.hand_over();
@@ -424,8 +460,8 @@ impl Worker {
             let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
             classified.elsewhere = Positions::NONE;
             burst.now = now;
-            let counters = &self.counters;
-            let mut around = Surroundings { counters, keeper: &mut self.keeper, watch, taps };
+            let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
+            let mut around = Surroundings { counters, keeper, watch, taps, lanes };
             self.element.timer(burst, function, slot, &mut around);
             self.element.resume(burst, function, &mut around);
             self.transmit();
@@ -437,6 +473,7 @@ impl Worker {
     pub fn finish(&mut self) {
         // What is in the rings, from workers that stop as well.
         while self.take_over() | self.departure.relay() {}
+        self.finish_lanes();
         self.departure.finish();
         self.counters.dropped(DropReason::Stopped, self.keeper.clear());
     }

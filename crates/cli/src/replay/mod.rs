@@ -10,7 +10,7 @@ mod wire;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weft_dpdk::Pool;
 use weft_node::Node;
@@ -22,6 +22,9 @@ use drive::Drive;
 use input::Inputs;
 use output::Output;
 use wire::Wire;
+
+/// How long function processes may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -81,6 +84,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         .collect::<Result<_, Failure>>()?;
     let clock = Arc::new(AtomicU64::new(0));
     let node = Node::build_timed(eal, blueprint, clock.clone())?;
+    if let Some(function) = node.wait_for_functions(PATIENCE) {
+        return Err(Failure::broken(format!("function {function} did not attach to its ring")));
+    }
     let begun = Instant::now();
     let mut drive = Drive::new(node, clock, wires, pool, inputs.first_time(), arguments.pace);
     let mut packets = 0;

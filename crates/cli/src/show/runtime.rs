@@ -21,6 +21,10 @@ pub fn text(snapshot: &Snapshot) -> String {
         text.push('\n');
         text.push_str(&functions(snapshot));
     }
+    if snapshot.functions.iter().any(|function| function.process.is_some()) {
+        text.push('\n');
+        text.push_str(&processes(snapshot));
+    }
     text.push_str(&format!(
         "\nto the node itself {}, sent by it {}, emitted by functions {}, fragments {}, panics {}\n",
         snapshot.local, snapshot.originated, snapshot.emitted, snapshot.fragments, snapshot.panics,
@@ -30,6 +34,27 @@ pub fn text(snapshot: &Snapshot) -> String {
         snapshot.disturbed(),
     ));
     text
+}
+
+/// Functions in processes of their own.
+fn processes(snapshot: &Snapshot) -> String {
+    let head =
+        ["function", "process", "failures", "away", "lost", "strays", "state", "last failure"];
+    let mut table = Table::new(&head, 1);
+    for function in &snapshot.functions {
+        let Some(process) = &function.process else { continue };
+        table.row([
+            function.name.clone(),
+            process.process.map_or_else(|| "-".to_owned(), |number| number.to_string()),
+            process.failures.to_string(),
+            process.away.to_string(),
+            process.lost.to_string(),
+            process.strays.to_string(),
+            process.state.clone(),
+            process.last_failure.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    table.text()
 }
 
 /// Workers and the stages of their way.

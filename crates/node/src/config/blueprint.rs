@@ -2,11 +2,14 @@
 //! within its bounds.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 use weft_compose::{Kind, Settings};
 use weft_dpdk::TAG_SLOTS;
 use weft_function::{Direction, TagTable};
+use weft_process::Policy;
 use weft_rules::{Condition, RuleSet};
 
 use super::mistake::Mistakes;
@@ -149,6 +152,8 @@ pub enum Composition {
     Call,
     /// As one loop of machine code with its neighbours that are fused as well.
     Fused,
+    /// In a process of its own, behind a ring in shared memory.
+    Process,
 }
 
 /// How the user of a packet is found.
@@ -217,6 +222,27 @@ pub struct FunctionPlan {
     pub config: Value,
     /// How it is run; one that is fused can be.
     pub composition: Composition,
+    /// How its process is run, where it has one.
+    pub process: Option<ProcessPlan>,
+}
+
+/// How the process of a function is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessPlan {
+    /// What becomes of packets while it is not there.
+    pub policy: Policy,
+    /// One that has not answered for so long stands still.
+    pub heartbeat: Duration,
+    /// How often contexts are put down at the node; never when none.
+    pub checkpoint: Option<Duration>,
+    /// Path of the ring; none for one that the node chooses.
+    pub socket: Option<PathBuf>,
+    /// Whether the node starts the process.
+    pub started: bool,
+    /// Whether packets go there without a header.
+    pub plain: bool,
+    /// The user that it runs as; that of the node if none.
+    pub user: Option<u32>,
 }
 
 /// One group of users.

@@ -37,7 +37,7 @@ fn function(kind: &Kind, config: Value) -> Value {
     let required = if needs_config { json!(["function", "config"]) } else { json!(["function"]) };
     let composition = json!({
         "description": "How it is run; as the node says by default.",
-        "enum": ["call", "fused"],
+        "enum": ["call", "fused", "process"],
     });
     json!({
         "type": "object",
@@ -46,6 +46,7 @@ fn function(kind: &Kind, config: Value) -> Value {
             "function": { "const": kind.name },
             "config": config,
             "composition": composition,
+            "process": { "$ref": "#/$defs/Process" },
         },
         "required": required,
         "additionalProperties": false,

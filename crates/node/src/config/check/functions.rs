@@ -4,7 +4,7 @@ use weft_compose::{Instance, Kind, Settings, SlotShift};
 use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
 use weft_rules::RuleSet;
 
-use super::names;
+use super::{names, process};
 use crate::config::blueprint::{Composition, FunctionPlan};
 use crate::config::locate::Source;
 use crate::config::values::Entries;
@@ -212,8 +212,9 @@ fn make(
     match kind.make(&function.config, &setup, SlotShift::default()) {
         Ok(instance) => {
             let composition = composition(name, function, default, &*instance, source);
+            let process = process::plan(name, function, composition, source);
             let (name, config) = (name.to_owned(), function.config.clone());
-            Some(Made { plan: FunctionPlan { name, kind, config, composition }, instance })
+            Some(Made { plan: FunctionPlan { name, kind, config, composition, process }, instance })
         }
         Err(error) => {
             report(&error, &format!("functions.{name}.config"), source);
@@ -239,6 +240,7 @@ fn composition(
             source.wrong(&path, message).hint("leave it out, or write call");
             Composition::Call
         }
+        (Composition::Process, _) => Composition::Process,
         _ => Composition::Call,
     }
 }

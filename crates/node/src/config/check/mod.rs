@@ -11,6 +11,7 @@ mod functions;
 mod keys;
 mod names;
 mod ports;
+mod process;
 mod rules;
 mod users;
 

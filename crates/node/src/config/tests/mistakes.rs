@@ -505,3 +505,29 @@ fn of_several_kinds_are_shown_at_once_and_in_order() {
     ];
     assert_eq!(said(&text), says);
 }
+
+#[test]
+fn of_functions_in_processes() {
+    let isolated = |process: &str| {
+        let function =
+            format!("count: {{function: counter, composition: process, process: {process}}}");
+        said(&edited("count: {function: counter}", &function))
+    };
+    assert_eq!(isolated("{onFailure: hold, hold: 16, heartbeat: 10, checkpoint: 0}"), [""; 0]);
+    assert_eq!(isolated("{start: elsewhere, tags: none, socket: /run/count.sock}"), [""; 0]);
+    for (process, says) in [
+        ("{heartbeat: 0}", "19:73: 0 is not within 1..60000"),
+        ("{start: elsewhere}", "19:52: nobody else knows where the ring is (say it with `socket`)"),
+        (
+            "{tags: none}",
+            "19:68: the node starts only functions that know NSH (write `start: elsewhere`, too)",
+        ),
+        ("{socket: here}", "19:70: \"here\" is not the absolute path of a socket"),
+    ] {
+        assert_eq!(isolated(process), [says], "{process}");
+    }
+    assert_eq!(
+        said(&edited("count: {function: counter}", "count: {function: counter, process: {}}")),
+        ["19:30: the function has no process (write `composition: process`)"]
+    );
+}

@@ -35,9 +35,10 @@ fn keys(root: &Value, schema: &Value, path: &str, found: &mut BTreeSet<String>) 
 
 fn schema_keys() -> BTreeSet<String> {
     let schema = schema(kinds::ALL);
-    let of_functions = ["function", "config", "composition"];
-    let mut found: BTreeSet<_> =
-        of_functions.iter().map(|key| format!("functions.*.{key}")).collect();
+    // Every function has these, beside what it brings.
+    let common = ["function", "config", "composition", "process"];
+    let mut found = BTreeSet::from(common.map(|key| format!("functions.*.{key}")));
+    keys(&schema, &schema["$defs"]["Process"], "functions.*.process.", &mut found);
     keys(&schema, &schema, "", &mut found);
     found
 }

@@ -1,0 +1,81 @@
+//! How functions are run that have a process of their own.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_process::Policy;
+
+use super::within;
+use crate::config::blueprint::{Composition, ProcessPlan};
+use crate::config::locate::Source;
+use crate::config::yaml::{self, OnFailure, ProcessFile, StartedBy, TagsBy};
+
+/// Octets of a path that a UNIX socket can have (unix(7)), less those that are put
+/// behind it.
+const SOCKET_PATH: usize = 107 - ".control".len();
+
+/// How the process of a function is run, if it has one.
+pub(super) fn plan(
+    name: &str,
+    function: &yaml::Function,
+    composition: Composition,
+    source: &mut Source<'_>,
+) -> Option<ProcessPlan> {
+    let path = format!("functions.{name}.process");
+    if composition != Composition::Process {
+        if function.process.is_some() {
+            let mistake = source.wrong_key(&path, "the function has no process");
+            mistake.hint("write `composition: process`");
+        }
+        return None;
+    }
+    let default = ProcessFile::default();
+    let file = function.process.as_ref().unwrap_or(&default);
+    within(source, &format!("{path}.hold"), file.hold.into(), 1, 1 << 16);
+    within(source, &format!("{path}.heartbeat"), file.heartbeat.into(), 1, 60_000);
+    within(source, &format!("{path}.checkpoint"), file.checkpoint.into(), 0, 3_600_000);
+    if let Some(user) = file.user {
+        within(source, &format!("{path}.user"), user.into(), 1, u64::from(u32::MAX) - 1);
+    }
+    if file.tags == TagsBy::None && file.start == StartedBy::Node {
+        let mistake =
+            source.wrong(&format!("{path}.tags"), "the node starts only functions that know NSH");
+        mistake.hint("write `start: elsewhere`, too");
+    }
+    socket(file, &path, source);
+    let milliseconds = |number: u32| Duration::from_millis(number.into());
+    Some(ProcessPlan {
+        policy: match file.on_failure {
+            OnFailure::Drop => Policy::Drop,
+            OnFailure::Bypass => Policy::Bypass,
+            OnFailure::Hold => Policy::Hold(file.hold),
+        },
+        heartbeat: milliseconds(file.heartbeat),
+        checkpoint: (file.checkpoint > 0).then(|| milliseconds(file.checkpoint)),
+        socket: file.socket.as_ref().map(PathBuf::from),
+        started: file.start == StartedBy::Node,
+        plain: file.tags == TagsBy::None,
+        user: file.user,
+    })
+}
+
+fn socket(file: &ProcessFile, path: &str, source: &mut Source<'_>) {
+    match &file.socket {
+        None if file.start == StartedBy::Elsewhere => {
+            let mistake = source.wrong_key(path, "nobody else knows where the ring is");
+            mistake.hint("say it with `socket`");
+        }
+        None => {}
+        Some(socket) => {
+            let path = format!("{path}.socket");
+            if !socket.starts_with('/') || socket.contains([',', '\0']) {
+                let message = format!("{socket:?} is not the absolute path of a socket");
+                source.wrong(&path, message);
+            } else if socket.len() > SOCKET_PATH {
+                let message =
+                    format!("{} octets are too many for the path of a socket", socket.len());
+                source.wrong(&path, message).hint(format!("at most {SOCKET_PATH}"));
+            }
+        }
+    }
+}

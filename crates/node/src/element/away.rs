@@ -1,0 +1,218 @@
+//! Packets on their way to functions in processes of their own, and back.
+
+use weft_compose::{Burst, Positions};
+use weft_dpdk::Batch;
+use weft_process::{Place, Policy};
+use weft_rules::{FunctionIndex, Place as At, To};
+
+use super::{Element, Forwarding, Group, Plan, Surroundings, Way, one};
+use crate::counters::DropReason;
+use crate::isolated::LANES;
+use crate::tap::Point;
+
+/// What goes away of the burst at hand, and which lanes lie on which way.
+#[derive(Debug)]
+pub(super) struct Away {
+    positions: Positions,
+    places: [(u16, Place); Batch::CAPACITY],
+    /// Number of the plan: packets that come back under another are steered by
+    /// the rules as they were written.
+    plan: u32,
+    /// Lanes that a packet may come to from each entry, and behind each state.
+    entries: Box<[u64]>,
+    states: Box<[u64]>,
+    /// All lanes.
+    all: u64,
+}
+
+const NOWHERE: (u16, Place) = (0, Place { state: 0, plan: 0, onward: 0 });
+
+impl Default for Away {
+    fn default() -> Self {
+        Away {
+            positions: Positions::NONE,
+            places: [NOWHERE; Batch::CAPACITY],
+            plan: 0,
+            entries: Box::default(),
+            states: Box::default(),
+            all: 0,
+        }
+    }
+}
+
+impl Away {
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.positions = Positions::NONE;
+    }
+
+    /// Finds which lanes lie on which way of a new plan.
+    pub(super) fn follow(&mut self, plan: &Plan) {
+        self.plan = self.plan.wrapping_add(1);
+        let lanes: Vec<u64> = plan
+            .functions
+            .iter()
+            .map(|function| function.lane.map_or(0, |lane| 1 << (usize::from(lane) % LANES)))
+            .collect();
+        self.all = lanes.iter().fold(0, |all, lane| all | lane);
+        self.entries = Box::default();
+        self.states = Box::default();
+        let Forwarding::Compiled { program, .. } = &plan.forwarding else { return };
+        if self.all == 0 {
+            return;
+        }
+        let states = &program.states;
+        let mut behind = vec![0u64; states.len()];
+        let reach = |to: To, behind: &[u64]| match to {
+            To::State(state) => {
+                let function = usize::from(states[state.0 as usize].function.0);
+                behind[state.0 as usize] | lanes[function]
+            }
+            _ => 0,
+        };
+        // States behind come later, but for loops: those take more than one round.
+        loop {
+            let before = behind.clone();
+            for state in (0..states.len()).rev() {
+                let targets = states[state].next.targets();
+                behind[state] = targets.fold(0, |all, target| all | reach(target.to, &behind));
+            }
+            if behind == before {
+                break;
+            }
+        }
+        let entries = program
+            .entries
+            .iter()
+            .map(|entry| entry.targets().fold(0, |all, target| all | reach(target.to, &behind)));
+        self.entries = entries.collect();
+        self.states = behind.into();
+    }
+}
+
+impl Element {
+    /// Lets packets of an entry in, as far as every function on their way has room
+    /// for them; drops the others before any work is done for them.
+    #[inline]
+    pub(super) fn admit(
+        &mut self,
+        burst: &mut Burst,
+        port: u16,
+        class: u16,
+        positions: Positions,
+        around: &mut Surroundings<'_>,
+    ) -> Positions {
+        let reach = match &self.plan.forwarding {
+            Forwarding::Compiled { classes, .. } => {
+                let entry = usize::from(port) * classes + usize::from(class);
+                self.away.entries.get(entry).copied().unwrap_or(0)
+            }
+            Forwarding::Lookup(_) => self.away.all,
+        };
+        if reach == 0 {
+            return positions;
+        }
+        let admitted = around.lanes.admit(reach, positions.len());
+        if admitted == positions.len() {
+            return positions;
+        }
+        let mut refused = positions;
+        for _ in 0..admitted {
+            let _ = refused.next();
+        }
+        self.drop(burst, refused, DropReason::Backpressure, around);
+        positions.without(refused)
+    }
+
+    /// Sends packets away to the function's process; or does what its policy says
+    /// while the process is not there.
+    #[inline]
+    pub(super) fn send_away(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        lane: u16,
+        group: Group,
+        around: &mut Surroundings<'_>,
+    ) {
+        if let Some(policy) = around.lanes.instead(lane) {
+            return self.do_without(burst, policy, group, around);
+        }
+        for (state, positions) in group {
+            if let Some(taps) = around.taps {
+                taps.at(Point::Before(function), positions, burst);
+            }
+            let onward = match self.way {
+                Way::Compiled => self.away.states[state as usize],
+                _ => 0,
+            };
+            // A packet that was steered by the rules as written has no state.
+            let plan = if self.way == Way::Interpreted { 0 } else { self.away.plan };
+            for position in positions {
+                self.away.places[position] = (lane, Place { state, plan, onward });
+            }
+            self.away.positions = self.away.positions.or(positions);
+        }
+    }
+
+    #[cold]
+    fn do_without(
+        &mut self,
+        burst: &mut Burst,
+        policy: Policy,
+        group: Group,
+        around: &mut Surroundings<'_>,
+    ) {
+        for (state, positions) in group {
+            match policy {
+                Policy::Bypass => self.route(burst, state, positions, around),
+                _ => self.drop(burst, positions, DropReason::FunctionDown, around),
+            }
+        }
+    }
+
+    /// Packets of the last walk that go away.
+    #[inline(always)]
+    pub fn away(&self) -> Positions {
+        self.away.positions
+    }
+
+    /// Where the packet at `position` goes that goes away.
+    #[inline]
+    pub fn away_at(&self, position: usize) -> Option<(u16, Place)> {
+        self.away.positions.contains(position).then(|| self.away.places[position])
+    }
+
+    /// Walks packets on that came back from `function`, each from its place.
+    #[inline]
+    pub fn rejoin(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        places: &[Place],
+        around: &mut Surroundings<'_>,
+    ) {
+        self.clear();
+        let present = places.iter().all(|place| place.plan == self.away.plan);
+        self.way = match (present, &self.plan.forwarding) {
+            (false, _) => Way::Interpreted,
+            (true, Forwarding::Compiled { .. }) => Way::Compiled,
+            (true, Forwarding::Lookup(_)) => Way::Cached,
+        };
+        if self.way != Way::Compiled {
+            let all = Positions::first(burst.packets.len());
+            self.look_up(burst, At::Function(FunctionIndex(function)), all, around);
+            return self.walk(burst, around);
+        }
+        let (mut at, mut run) = (0, Positions::NONE);
+        for (position, place) in places.iter().enumerate() {
+            if place.state != at {
+                self.route(burst, at, run, around);
+                (at, run) = (place.state, Positions::NONE);
+            }
+            run = run.or(one(position));
+        }
+        self.route(burst, at, run, around);
+        self.walk(burst, around);
+    }
+}

@@ -1,0 +1,498 @@
+//! Functions in processes of their own, as a worker sees them: lanes that packets
+//! go away by and come back on, while the worker goes on with others.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use weft_compose::{PANIC, Positions};
+use weft_dpdk::{Annotations, Batch, Eal, Packet};
+use weft_process::lane::{Back, Refusal};
+use weft_process::supervisor::{Plan, Seat, Start};
+use weft_process::{Lane, Place, Policy, Supervisor, Ticket};
+
+use crate::assemble::BuildError;
+use crate::clock::Clock;
+use crate::config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
+use crate::counters::{DropReason, WorkerCounters};
+use crate::element::{Function, Surroundings};
+use crate::parse::{Parsed, is_sound, parse};
+use crate::users::Room;
+use crate::worker::Worker;
+
+/// Lanes of a node at most: a set of them is one number.
+pub const LANES: usize = 64;
+
+/// How long a worker that stops waits for what is away.
+const LAST_WAIT: Duration = Duration::from_millis(200);
+
+/// The lanes of one worker.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    /// The function of each lane, by its number in the rules.
+    functions: Vec<u16>,
+}
+
+impl Lanes {
+    /// Adds a lane; its number.
+    pub fn add(&mut self, lane: Lane) -> u16 {
+        self.lanes.push(lane);
+        self.functions.push(0);
+        (self.lanes.len() - 1) as u16
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Functions have these places in the rules from now on.
+    pub fn renumber(&mut self, functions: &[Function]) {
+        for (number, function) in functions.iter().enumerate() {
+            if let Some(lane) = function.lane {
+                self.functions[usize::from(lane)] = number as u16;
+            }
+        }
+    }
+
+    /// What becomes of packets that come to a lane now; none when they go away or
+    /// wait.
+    #[inline]
+    pub fn instead(&self, lane: u16) -> Option<Policy> {
+        let lane = &self.lanes[usize::from(lane)];
+        match (lane.is_up(), lane.policy()) {
+            (true, _) | (false, Policy::Hold(_)) => None,
+            (false, policy) => Some(policy),
+        }
+    }
+
+    /// A burst begins.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::begin);
+    }
+
+    /// Lets up to `count` packets in that may come to the lanes of `reach`; how
+    /// many.
+    #[inline]
+    pub fn admit(&mut self, reach: u64, count: usize) -> usize {
+        let lanes = Positions(reach);
+        let credit = lanes.map(|lane| self.lanes[lane].credit()).min();
+        let admitted = credit.map_or(count, |credit| credit.min(count));
+        lanes.for_each(|lane| self.lanes[lane].admit(admitted));
+        admitted
+    }
+
+    /// Takes a packet away.
+    #[inline]
+    pub fn take(
+        &mut self,
+        lane: u16,
+        packet: Packet,
+        place: Place,
+        original: Option<Packet>,
+        now: u64,
+        counters: &WorkerCounters,
+    ) {
+        let at = &mut self.lanes[usize::from(lane)];
+        let was_up = at.is_up();
+        match at.take(packet, place, original, now) {
+            Ok(()) if place.onward != 0 => {
+                Positions(place.onward).for_each(|lane| self.lanes[lane].promise());
+            }
+            Ok(()) => {}
+            Err(refusal) => counters.dropped(reason_of(refusal, was_up), 1),
+        }
+    }
+
+    /// Hands the bursts that leave to their rings.
+    #[inline]
+    pub fn flush(&mut self, counters: &WorkerCounters) {
+        for number in 0..self.lanes.len() {
+            let mut kept = Promises::default();
+            self.lanes[number].flush(|ticket| {
+                counters.dropped(DropReason::FunctionFull, 1);
+                kept.add(&ticket);
+            });
+            self.keep(&kept);
+        }
+    }
+
+    fn keep(&mut self, promises: &Promises) {
+        for lane in Positions(promises.lanes) {
+            for _ in 0..promises.counts[lane] {
+                self.lanes[lane].keep_promise();
+            }
+        }
+    }
+
+    /// Whether packets are away or wait.
+    pub fn is_busy(&self) -> bool {
+        self.lanes.iter().any(Lane::is_busy)
+    }
+}
+
+fn reason_of(refusal: Refusal, was_up: bool) -> DropReason {
+    match refusal {
+        Refusal::TooLong => DropReason::FunctionTooLong,
+        Refusal::Full if was_up => DropReason::FunctionFull,
+        Refusal::Full => DropReason::HoldFull,
+    }
+}
+
+/// Promises to other lanes that are no longer needed, as packets came back.
+struct Promises {
+    lanes: u64,
+    counts: [u16; LANES],
+}
+
+impl Default for Promises {
+    fn default() -> Self {
+        Promises { lanes: 0, counts: [0; LANES] }
+    }
+}
+
+impl Promises {
+    #[inline]
+    fn add(&mut self, ticket: &Ticket) {
+        let onward = ticket.place.onward;
+        if onward != 0 {
+            self.lanes |= onward;
+            Positions(onward).for_each(|lane| self.counts[lane] += 1);
+        }
+    }
+}
+
+impl Worker {
+    /// Whether packets are with function processes that are there.
+    pub(crate) fn waits_for_functions(&self) -> bool {
+        self.lanes.lanes.iter().any(|lane| lane.is_up() && lane.is_busy())
+    }
+
+    /// Takes what came back from function processes, and carries it on.
+    #[inline]
+    pub(crate) fn take_back(&mut self) -> bool {
+        let mut busy = false;
+        for lane in 0..self.lanes.lanes.len() {
+            busy |= self.take_back_from(lane);
+        }
+        busy
+    }
+
+    fn take_back_from(&mut self, lane: usize) -> bool {
+        let mut busy = false;
+        if self.lanes.lanes[lane].has_news() {
+            busy = true;
+            self.hear_news(lane);
+        }
+        let mut places = ArrayVec::<Place, { Batch::CAPACITY }>::new();
+        if self.collect(lane, &mut places) {
+            busy = true;
+            if !places.is_empty() {
+                self.carry_back(lane, &places);
+            }
+        }
+        if self.lanes.lanes[lane].has_held() {
+            busy |= self.send_held(lane);
+        }
+        busy
+    }
+
+    /// The function has come or gone.
+    #[cold]
+    fn hear_news(&mut self, lane: usize) {
+        let mut promises = Promises::default();
+        let counters = &self.counters;
+        self.lanes.lanes[lane].take_news(|ticket| {
+            counters.dropped(DropReason::FunctionLost, 1);
+            promises.add(&ticket);
+        });
+        self.lanes.keep(&promises);
+    }
+
+    /// Sends what was held while the function was away.
+    #[cold]
+    fn send_held(&mut self, lane: usize) -> bool {
+        let (now, mut any) = (self.clock.now(), false);
+        let mut promises = Promises::default();
+        while let Some(sent) = self.lanes.lanes[lane].next_held(now) {
+            any = true;
+            if let Err((refusal, place)) = sent {
+                self.counters.dropped(reason_of(refusal, true), 1);
+                promises.add(&Ticket::lost(place));
+            }
+        }
+        self.lanes.keep(&promises);
+        self.lanes.flush(&self.counters);
+        any
+    }
+
+    /// Takes a burst of what came back in hand; whether anything did.
+    #[inline]
+    fn collect(&mut self, lane: usize, places: &mut ArrayVec<Place, { Batch::CAPACITY }>) -> bool {
+        let function = self.lanes.functions[lane];
+        let at = &self.element.plan().functions[usize::from(function)];
+        let (handled, drops) = (&at.counters.handled, &at.counters.drops);
+        let kind = at.instance.kind();
+        let counters = &*self.counters;
+        let packets = &mut self.desk.burst.packets;
+        let mut promises = Promises::default();
+        let mut plain = Batch::new();
+        let (mut count, mut bytes) = (0, 0);
+        let originals = &mut self.departure.originals;
+        let mut go_on = |mut packet: Packet, ticket: &Ticket, original: Option<Packet>| {
+            // What a function says of a packet is not believed unseen.
+            let position = packets.len();
+            if !is_sound(&mut packet) {
+                counters.dropped(DropReason::FunctionMalformed, 1);
+            } else if packets.push(packet).is_err() {
+                counters.dropped(DropReason::BurstFull, 1);
+            } else {
+                places.push(ticket.place);
+                originals.extend(original.map(|original| (position, original)));
+            }
+        };
+        let any = self.lanes.lanes[lane].collect(|back| match back {
+            Back::Packet(packet, ticket, original) => {
+                count += 1;
+                bytes += u64::from(ticket.length);
+                promises.add(&ticket);
+                go_on(packet, &ticket, original);
+            }
+            Back::Emitted(packet, ticket) => {
+                counters.emitted.add(1);
+                go_on(packet, &ticket, None);
+            }
+            Back::Dropped(ticket, reason) => {
+                count += 1;
+                bytes += u64::from(ticket.length);
+                promises.add(&ticket);
+                let reason = usize::from(reason).min(drops.len() - 1);
+                drops[reason].add(1);
+                if kind.reasons().nth(reason) == Some(&PANIC) {
+                    counters.panics.add(1);
+                }
+            }
+            Back::Plain(packet) => {
+                // A burst has room for all that a lane gives at once.
+                drop(plain.push(packet));
+            }
+            Back::Lost(ticket) => {
+                counters.dropped(DropReason::FunctionLost, 1);
+                promises.add(&ticket);
+            }
+        });
+        if any {
+            handled.add(count, bytes);
+            at.counters.bursts.add(1);
+            self.lanes.keep(&promises);
+            if !plain.is_empty() {
+                self.recognise(lane, plain, places);
+            }
+        }
+        any
+    }
+
+    /// Finds out whose plain frames are that came back, by what is in them: of a
+    /// user with a packet away, in the direction in which it went.
+    #[cold]
+    fn recognise(
+        &mut self,
+        lane: usize,
+        mut plain: Batch,
+        places: &mut ArrayVec<Place, { Batch::CAPACITY }>,
+    ) {
+        let mut promises = Promises::default();
+        let (mut count, mut bytes) = (0, 0);
+        for packet in plain.drain() {
+            let burst = &mut self.desk.burst;
+            let ports = self.counters.ports.len() as u16;
+            let oldest = self.lanes.lanes[lane].oldest_port();
+            let others = (0..ports).filter(|port| Some(*port) != oldest);
+            // One at a time, at the end of the burst in hand.
+            let position = burst.packets.len();
+            if burst.packets.push(packet).is_err() {
+                self.counters.dropped(DropReason::BurstFull, 1);
+                continue;
+            }
+            let mut found = None;
+            for port in oldest.into_iter().chain(others) {
+                let packet = &mut burst.packets[position];
+                if let Parsed::Malformed(_) = parse(packet, port) {
+                    continue;
+                }
+                let at = Positions(1 << position);
+                let classified = &mut self.desk.classified;
+                self.classifier.classify(burst, at, Positions::NONE, port, classified);
+                if !classified.unknown.is_empty() {
+                    continue;
+                }
+                let user = burst.packets[position].annotations().user;
+                let counters = &self.counters;
+                found = self.lanes.lanes[lane].claim(user, port, |ticket| {
+                    counters.dropped(DropReason::FunctionLost, 1);
+                    promises.add(&ticket);
+                });
+                if found.is_some() {
+                    break;
+                }
+            }
+            let Some((ticket, original)) = found else {
+                self.lanes.lanes[lane].reject();
+                drop(burst.packets.pop());
+                continue;
+            };
+            count += 1;
+            bytes += u64::from(ticket.length);
+            promises.add(&ticket);
+            let was = ticket.annotations;
+            let now = burst.packets[position].annotations_mut();
+            (now.tags, now.bearer, now.group) = (was.tags, was.bearer, was.group);
+            now.state = ticket.place.state;
+            now.flags |= was.flags & Annotations::DOUBTFUL;
+            places.push(ticket.place);
+            self.departure.originals.extend(original.map(|original| (position, original)));
+        }
+        let function = self.lanes.functions[lane];
+        let at = &self.element.plan().functions[usize::from(function)];
+        at.counters.handled.add(count, bytes);
+        self.lanes.keep(&promises);
+    }
+
+    /// Carries packets on from behind the function of a lane.
+    #[inline]
+    fn carry_back(&mut self, lane: usize, places: &[Place]) {
+        let function = self.lanes.functions[lane];
+        let (element, desk) = (&mut self.element, &mut self.desk);
+        let crate::worker::Desk { burst, classified, watch, taps, .. } = desk;
+        burst.now = self.clock.now();
+        classified.clear();
+        watch.start();
+        if let Some(taps) = taps {
+            let all = Positions::first(burst.packets.len());
+            taps.begin();
+            taps.admit(all, burst);
+            taps.at(crate::tap::Point::After(function), all, burst);
+        }
+        let counters = &self.counters;
+        let (keeper, lanes) = (&mut self.keeper, &mut self.lanes);
+        let mut around = Surroundings { counters, keeper, watch, taps, lanes };
+        element.rejoin(burst, function, places, &mut around);
+        self.transmit();
+    }
+
+    /// Waits a little for what is away, as the worker stops; the rest is counted.
+    pub(crate) fn finish_lanes(&mut self) {
+        let until = Instant::now() + LAST_WAIT;
+        while self.lanes.is_busy() && Instant::now() < until {
+            if !self.take_back() {
+                std::thread::yield_now();
+            }
+        }
+        let mut stopped = 0;
+        for lane in &mut self.lanes.lanes {
+            let held = lane.clear(|_| stopped += 1);
+            stopped += held;
+        }
+        self.counters.dropped(DropReason::Stopped, stopped);
+    }
+}
+
+/// Places of isolated functions, to be taken by their workers.
+#[derive(Debug, Default)]
+pub struct Seats(Vec<(String, Vec<Option<Seat>>)>);
+
+impl Seats {
+    /// The place of the function at one worker, if it is isolated.
+    pub fn take(&mut self, worker: usize, function: &str) -> Option<Seat> {
+        let (_, seats) = self.0.iter_mut().find(|(name, _)| name == function)?;
+        seats.get_mut(worker)?.take()
+    }
+}
+
+/// Makes the rings of all isolated functions of a blueprint.
+///
+/// # Errors
+/// [`BuildError`].
+pub fn start(
+    eal: &Eal,
+    blueprint: &Blueprint,
+    room: Room,
+    clock: &Clock,
+) -> Result<(Vec<Supervisor>, Seats), BuildError> {
+    let (mut supervisors, mut seats) = (Vec::new(), Seats::default());
+    for (number, function) in blueprint.functions.iter().enumerate() {
+        let Some(process) = &function.process else { continue };
+        let failed = |error| BuildError::Process { function: function.name.clone(), error };
+        let ring = ring(blueprint, function, process).map_err(|error| {
+            failed(weft_process::StartError::Socket { path: PathBuf::from("ring"), error })
+        })?;
+        let plan = Plan {
+            instance: &function.name,
+            kind: function.kind,
+            config: &function.config,
+            tags: &blueprint.tags,
+            workers: blueprint.workers.count,
+            contexts: room.contexts(),
+            number: number as u32 + 1,
+            ring,
+            own_folder: process.socket.is_none(),
+            start: match process.started {
+                true => Start::Program(program()),
+                false => Start::Elsewhere,
+            },
+            plain: process.plain,
+            user: process.user,
+            policy: process.policy,
+            heartbeat: process.heartbeat,
+            checkpoint: process.checkpoint,
+            max_sleep_us: match blueprint.workers.polling {
+                Polling::Busy => None,
+                Polling::Adaptive => Some(blueprint.workers.max_sleep_us),
+            },
+        };
+        let clock = clock.clone();
+        let started = Supervisor::start(eal, &plan, move || clock.now());
+        let (supervisor, places) = started.map_err(failed)?;
+        supervisors.push(supervisor);
+        seats.0.push((function.name.clone(), places.into_iter().map(Some).collect()));
+    }
+    Ok((supervisors, seats))
+}
+
+/// The program that hosts functions: this one, or what `WEFT_PROGRAM` names.
+fn program() -> PathBuf {
+    let named = std::env::var_os("WEFT_PROGRAM").map(PathBuf::from);
+    named.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| "weft".into())
+}
+
+/// Where the ring of a function is. One that the node chooses is in a folder of
+/// this process.
+fn ring(
+    blueprint: &Blueprint,
+    function: &FunctionPlan,
+    process: &ProcessPlan,
+) -> std::io::Result<PathBuf> {
+    if let Some(socket) = &process.socket {
+        return Ok(socket.clone());
+    }
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|folder| folder.is_absolute());
+    let base = runtime.unwrap_or_else(|| match Path::new("/run").metadata() {
+        Ok(run) if !run.permissions().readonly() && is_root() => PathBuf::from("/run"),
+        _ => std::env::temp_dir(),
+    });
+    let folder = base.join(format!("weft-{}-{}", blueprint.name, std::process::id()));
+    match std::fs::DirBuilder::new().mode(0o711).create(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(folder.join(format!("{}.sock", function.name))),
+    }
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}

@@ -1,0 +1,606 @@
+//! The function's end of ring and socket: any of our functions, in this process.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
+use weft_dpdk::{Annotations, Batch, Eal, Packet, Pool, Port, PortOptions, RxQueue, TxQueue, tsc};
+use weft_function::{
+    Emission, Position, Scope, Setup, TagSlot, TagTable, TagValues, What as Asked,
+};
+
+use crate::frame::{Form, ROOM, Record, What};
+use crate::protocol::{Connection, Message, VERSION, Welcome};
+
+/// Packet buffers of a function process.
+const PACKETS: u32 = 4095;
+/// Rounds between two looks at the socket while packets come.
+const ROUNDS: u32 = 64;
+/// Rounds without a packet before the process sleeps.
+const SPIN_ROUNDS: u32 = 512;
+/// How long a function waits for what the node must send.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two attempts to find the node.
+const RETRY: Duration = Duration::from_millis(50);
+/// Attempts to put a packet into a ring that is full.
+const FULL_SPINS: u32 = 1 << 20;
+const BURST: usize = 32;
+
+/// Why a function does not run, or not any more.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The node does not want it.
+    #[error("the node at {} refuses: {reason}", path.display())]
+    Refused {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The socket, or who speaks there.
+    #[error("{}: {error}", path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// The ring.
+    #[error(transparent)]
+    Ring(#[from] weft_dpdk::Error),
+    /// A configuration that is wrong.
+    #[error("configuration of {instance}: {error}")]
+    Config {
+        /// Name of the instance.
+        instance: String,
+        /// What is wrong.
+        error: weft_function::ConfigError,
+    },
+}
+
+/// What hosts a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    /// DPDK's environment.
+    pub eal: &'static Eal,
+    /// The function.
+    pub kind: &'static Kind,
+    /// Path of the ring.
+    pub ring: &'a Path,
+    /// Whether to end when the node does, instead of waiting for the next.
+    pub once: bool,
+    /// Says when to end.
+    pub stop: &'a AtomicBool,
+}
+
+impl Host<'_> {
+    /// Serves nodes at the ring until told to end.
+    ///
+    /// # Errors
+    /// [`HostError`]; the end of the node is none.
+    pub fn run(&self) -> Result<(), HostError> {
+        let _registration = self.eal.register_thread();
+        let pool = Pool::with_room(self.eal, "function", PACKETS, ROOM)?;
+        while !self.is_told() {
+            let served = self.find_node().and_then(|stream| match stream {
+                Some(stream) => self.serve(stream, &pool),
+                None => Ok(()),
+            });
+            match served {
+                Err(HostError::Socket { error, .. }) if error.kind() != io::ErrorKind::Other => {
+                    tracing::info!(%error, "the node is gone");
+                }
+                other => other?,
+            }
+            if self.once {
+                break;
+            }
+            thread::sleep(RETRY);
+        }
+        Ok(())
+    }
+
+    fn is_told(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn at_socket(&self, error: io::Error) -> HostError {
+        HostError::Socket { path: crate::control_path(self.ring), error }
+    }
+
+    /// Waits for a node, unless told to end.
+    fn find_node(&self) -> Result<Option<UnixStream>, HostError> {
+        let path = crate::control_path(self.ring);
+        while !self.is_told() {
+            match UnixStream::connect(&path) {
+                Ok(stream) => return Ok(Some(stream)),
+                Err(error) if self.once => {
+                    return Err(self.at_socket(io::Error::other(error.to_string())));
+                }
+                Err(_) => thread::sleep(RETRY),
+            }
+        }
+        Ok(None)
+    }
+
+    fn serve(&self, stream: UnixStream, pool: &Pool) -> Result<(), HostError> {
+        let mut connection = Connection::new(stream).map_err(|error| self.at_socket(error))?;
+        let function = self.kind.name.to_owned();
+        let hello = Message::Hello { version: VERSION, process: std::process::id(), function };
+        connection.send(&hello).map_err(|error| self.at_socket(error))?;
+        let welcome = match self.wait_for(&mut connection)? {
+            Message::Welcome(welcome) => welcome,
+            Message::Refuse(reason) => {
+                return Err(HostError::Refused { path: self.ring.to_owned(), reason });
+            }
+            _ => return Err(self.at_socket(io::ErrorKind::InvalidData.into())),
+        };
+        let mut bench = Bench::new(self.kind, &welcome, pool)?;
+        loop {
+            match self.wait_for(&mut connection)? {
+                Message::Start(numbers) => {
+                    bench.start(&numbers);
+                    break;
+                }
+                message => bench.beginning(message),
+            }
+        }
+        let workers = welcome.workers;
+        let path = self.ring.display();
+        let device = format!(
+            "net_virtio_user0,path={path},queues={workers},queue_size={},packed_vq=1,mrg_rxbuf=0,in_order=1",
+            welcome.descriptors
+        );
+        let options = PortOptions {
+            rx_queues: workers,
+            tx_queues: workers,
+            descriptors: welcome.descriptors,
+            mtu: PortOptions::MAX_MTU,
+        };
+        let port = Port::open(self.eal, &device, &options, pool)?;
+        for (number, seat) in bench.seats.iter_mut().enumerate() {
+            let number = number as u16;
+            seat.queues = port.take_rx(number).zip(port.take_tx(number));
+        }
+        if self.once
+            && let Err(error) = crate::confine::confine()
+        {
+            tracing::warn!(%error, "the function is not confined");
+        }
+        connection.send(&Message::Ready).map_err(|error| self.at_socket(error))?;
+        tracing::info!(instance = welcome.instance, ring = %path, "attached");
+        let pause = welcome.max_sleep_us.map(|us| Duration::from_micros(us.into()));
+        let ended = bench.work(&mut connection, pause, self.stop);
+        ended.map_err(|error| self.at_socket(error))
+    }
+
+    /// The next message of the node.
+    fn wait_for(&self, connection: &mut Connection) -> Result<Message, HostError> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until && !self.is_told() {
+            match connection.receive().map_err(|error| self.at_socket(error))? {
+                // Whoever is still being set up is alive, too.
+                Some(Message::Ping(number)) => {
+                    let pong = connection.send(&Message::Pong(number));
+                    pong.map_err(|error| self.at_socket(error))?;
+                }
+                Some(message) => return Ok(message),
+                None => thread::sleep(Duration::from_micros(200)),
+            }
+        }
+        Err(self.at_socket(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// The instances of one function, one for each worker of the node.
+struct Bench {
+    kind: &'static Kind,
+    seats: Vec<Seat>,
+    /// What was asked and is to be answered once all rings were seen empty.
+    questions: Vec<Message>,
+}
+
+/// The instance for one worker.
+struct Seat {
+    instance: Box<dyn Instance>,
+    queues: Option<(RxQueue, TxQueue)>,
+    form: Form,
+    shift: SlotShift,
+    burst: Burst,
+    coming: Batch,
+    leaving: Batch,
+    tickets: [u32; Batch::CAPACITY],
+    outcome: Outcome,
+    orders: VecDeque<Message>,
+    /// Number of the last order that was carried out.
+    done: u32,
+    /// Settings in force, for contexts that are reset.
+    settings: HashMap<u32, (u32, String)>,
+    /// Contexts that have changed since the last checkpoint.
+    dirty: Vec<bool>,
+    changed: Vec<u32>,
+}
+
+impl Bench {
+    fn new(kind: &'static Kind, welcome: &Welcome, pool: &Pool) -> Result<Bench, HostError> {
+        let tags = tag_table(&welcome.tags);
+        let shift = SlotShift::for_workers(usize::from(welcome.workers));
+        let seat = |worker: u16| {
+            let setup = Setup {
+                instance: &welcome.instance,
+                tags: &tags,
+                contexts: welcome.contexts,
+                worker: usize::from(worker),
+                tsc_hz: tsc::hz(),
+                trial: false,
+            };
+            let instance = kind
+                .make(&welcome.config, &setup, shift)
+                .map_err(|error| HostError::Config { instance: welcome.instance.clone(), error })?;
+            Ok(Seat {
+                instance,
+                queues: None,
+                form: Form::new(welcome.path, welcome.tags.len()),
+                shift,
+                burst: Burst { packets: Batch::new(), now: 0, pool: pool.clone() },
+                coming: Batch::new(),
+                leaving: Batch::new(),
+                tickets: [0; Batch::CAPACITY],
+                outcome: Outcome::default(),
+                orders: VecDeque::new(),
+                done: 0,
+                settings: HashMap::new(),
+                dirty: vec![false; welcome.contexts],
+                changed: Vec::new(),
+            })
+        };
+        let seats = (0..welcome.workers).map(seat).collect::<Result<_, HostError>>()?;
+        Ok(Bench { kind, seats, questions: Vec::new() })
+    }
+
+    /// An order before the ring is there.
+    fn beginning(&mut self, message: Message) {
+        let kind = self.kind;
+        if let Some(((worker, _), _)) = order_of(&message)
+            && let Some(seat) = self.seats.get_mut(usize::from(worker))
+        {
+            seat.obey(kind, &message);
+        }
+    }
+
+    fn start(&mut self, numbers: &[u32]) {
+        for (seat, number) in self.seats.iter_mut().zip(numbers) {
+            seat.done = *number;
+        }
+    }
+
+    /// Handles packets and messages until the node is gone.
+    fn work(
+        &mut self,
+        connection: &mut Connection,
+        pause: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> io::Result<()> {
+        let (mut rounds, mut empty) = (0u32, 0u32);
+        while !stop.load(Ordering::Acquire) {
+            rounds = rounds.wrapping_add(1);
+            if empty > 0 || rounds.is_multiple_of(ROUNDS) {
+                self.listen(connection)?;
+            }
+            let mut any = false;
+            for number in 0..self.seats.len() {
+                any |= self.take(number, connection)?;
+            }
+            if any {
+                empty = 0;
+                continue;
+            }
+            self.answer(connection)?;
+            empty = empty.saturating_add(1);
+            match pause {
+                Some(longest) if empty > SPIN_ROUNDS => {
+                    let pause = Duration::from_micros(10) * (empty - SPIN_ROUNDS).min(1000);
+                    thread::sleep(pause.min(longest));
+                }
+                _ => std::hint::spin_loop(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes messages in; orders wait for the packets before them.
+    fn listen(&mut self, connection: &mut Connection) -> io::Result<()> {
+        while let Some(message) = connection.receive()? {
+            match message {
+                Message::Ping(number) => connection.send(&Message::Pong(number))?,
+                message @ (Message::Fence(_)
+                | Message::Checkpoint { .. }
+                | Message::Export { .. }) => self.questions.push(message),
+                message => {
+                    if let Some(((worker, _), _)) = order_of(&message)
+                        && let Some(seat) = self.seats.get_mut(usize::from(worker))
+                    {
+                        seat.orders.push_back(message);
+                    }
+                }
+            }
+        }
+        connection.flush()
+    }
+
+    /// Takes a burst from the ring of one worker; returns whether there was one.
+    fn take(&mut self, number: usize, connection: &mut Connection) -> io::Result<bool> {
+        let seat = &mut self.seats[number];
+        let Some((rx, _)) = &mut seat.queues else { return Ok(false) };
+        // Orders that were here before the ring was seen empty have no packets
+        // before them any more.
+        let waiting = seat.orders.len();
+        if rx.receive(&mut seat.coming, BURST) == 0 {
+            for _ in 0..waiting {
+                seat.obey_next(self.kind);
+            }
+            return Ok(false);
+        }
+        let mut coming = std::mem::take(&mut seat.coming);
+        coming.iter().for_each(Packet::prefetch);
+        for packet in coming.drain() {
+            let seat = &mut self.seats[number];
+            let Some((record, header)) = seat.form.read(packet.data()) else { continue };
+            if record.what != What::Packet {
+                continue;
+            }
+            if record.now != seat.burst.now && !seat.burst.packets.is_empty() {
+                seat.visit(self.kind);
+            }
+            if (record.order.wrapping_sub(seat.done) as i32) > 0 {
+                seat.visit(self.kind);
+                self.catch_up(number, record.order, connection)?;
+            }
+            self.seats[number].seat(packet, &record, header);
+        }
+        let seat = &mut self.seats[number];
+        seat.visit(self.kind);
+        seat.coming = coming;
+        let mut spins = 0u32;
+        while !self.seats[number].send() {
+            spins += 1;
+            if spins.is_multiple_of(1024) {
+                // The node may be gone, or ask whether we are.
+                self.listen(connection)?;
+                thread::yield_now();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Carries out orders up to the one of this number, which must be on its way.
+    fn catch_up(
+        &mut self,
+        number: usize,
+        order: u32,
+        connection: &mut Connection,
+    ) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.listen(connection)?;
+            let seat = &mut self.seats[number];
+            while (order.wrapping_sub(seat.done) as i32) > 0 && seat.obey_next(self.kind) {}
+            if (order.wrapping_sub(seat.done) as i32) <= 0 {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Answers what was asked before the rings were seen empty.
+    fn answer(&mut self, connection: &mut Connection) -> io::Result<()> {
+        for question in std::mem::take(&mut self.questions) {
+            match question {
+                Message::Fence(number) => connection.send(&Message::Fenced(number))?,
+                Message::Export { worker, slot, now } => {
+                    let mut context = Vec::new();
+                    if let Some(seat) = self.seats.get(usize::from(worker)) {
+                        seat.instance.export(slot, now, &mut context);
+                    }
+                    connection.send(&Message::Context { worker, slot, context })?;
+                }
+                Message::Checkpoint { now } => {
+                    for (worker, seat) in self.seats.iter_mut().enumerate() {
+                        for slot in std::mem::take(&mut seat.changed) {
+                            if let Some(dirty) = seat.dirty.get_mut(seat.shift.index(slot)) {
+                                *dirty = false;
+                            }
+                            let mut context = Vec::new();
+                            seat.instance.export(slot, now, &mut context);
+                            let worker = worker as u16;
+                            connection.send(&Message::Context { worker, slot, context })?;
+                        }
+                    }
+                    connection.send(&Message::Checkpointed)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Seat {
+    /// Takes a packet into the burst.
+    fn seat(&mut self, mut packet: Packet, record: &Record, header: usize) {
+        packet.trim_front(header);
+        *packet.annotations_mut() = record.annotations;
+        let position = self.burst.packets.len();
+        self.burst.now = record.now;
+        if self.burst.packets.push(packet).is_ok() {
+            self.tickets[position] = record.ticket;
+            self.touch(&record.annotations);
+        }
+    }
+
+    fn touch(&mut self, annotations: &Annotations) {
+        let slot = match self.instance.scope() {
+            Scope::Bearer => annotations.bearer,
+            Scope::User => annotations.user,
+            Scope::Group => annotations.group,
+        };
+        if let Some(dirty) = self.dirty.get_mut(self.shift.index(slot))
+            && !std::mem::replace(dirty, true)
+        {
+            self.changed.push(slot);
+        }
+    }
+
+    /// Lets the function handle the burst; what comes of it is to be sent.
+    fn visit(&mut self, kind: &Kind) {
+        let count = self.burst.packets.len();
+        if count == 0 {
+            return;
+        }
+        self.outcome.clear();
+        self.instance.visit(&mut self.burst, Positions::first(count), &mut self.outcome);
+        for slot in std::mem::take(&mut self.outcome.resets) {
+            self.configure_again(kind, slot);
+        }
+        let emissions = std::mem::take(&mut self.outcome.emissions);
+        let mut emissions =
+            emissions.into_iter().filter_map(|Emission { parent, what }| match what {
+                Asked::Send(packet, place) => Some((parent, place, packet)),
+                _ => None,
+            });
+        let mut next = emissions.next();
+        let mut packets = std::mem::take(&mut self.burst.packets);
+        for (position, packet) in packets.drain().enumerate() {
+            let ticket = self.tickets[position];
+            while let Some((_, _, emitted)) =
+                next.take_if(|(parent, place, _)| *parent == position && *place == Position::Before)
+            {
+                self.put(emitted, ticket, What::Emitted, 0);
+                next = emissions.next();
+            }
+            let dropped = self.outcome.dropped.contains(position);
+            let reason = if dropped { self.outcome.reasons[position] } else { 0 };
+            let what = match (dropped, self.outcome.kept.contains(position)) {
+                (true, _) => What::Dropped,
+                (false, true) => What::Kept,
+                (false, false) => What::Packet,
+            };
+            self.put(packet, ticket, what, reason);
+            while let Some((_, _, emitted)) = next.take_if(|(parent, ..)| *parent == position) {
+                self.put(emitted, ticket, What::Emitted, 0);
+                next = emissions.next();
+            }
+        }
+        self.burst.packets = packets;
+    }
+
+    /// Puts a packet among those that leave.
+    fn put(&mut self, mut packet: Packet, ticket: u32, what: What, reason: u8) {
+        if matches!(what, What::Dropped | What::Kept) {
+            packet.truncate(0);
+        }
+        let annotations = *packet.annotations();
+        let now = self.burst.now;
+        let record = Record { ticket, what, reason, now, order: self.done, annotations };
+        // A packet that fits nowhere is lost, and the node will see that it is.
+        if !self.form.put(&record, &mut packet) {
+            return;
+        }
+        for _ in 0..FULL_SPINS {
+            match self.leaving.push(packet) {
+                Ok(()) => return,
+                Err(back) => packet = back,
+            }
+            self.send();
+        }
+        // The node has not taken anything for long: it is gone, and will not miss it.
+    }
+
+    /// Sends what leaves; whether all has left.
+    fn send(&mut self) -> bool {
+        match &mut self.queues {
+            Some((_, tx)) => drop(tx.transmit(&mut self.leaving)),
+            None => self.leaving.clear(),
+        }
+        self.leaving.is_empty()
+    }
+
+    fn obey_next(&mut self, kind: &Kind) -> bool {
+        let Some(message) = self.orders.pop_front() else { return false };
+        self.obey(kind, &message);
+        true
+    }
+
+    /// Carries out an order. One that cannot be was checked by the node; nothing
+    /// follows from it.
+    fn obey(&mut self, kind: &Kind, message: &Message) {
+        let Some(((_, number), slot)) = order_of(message) else { return };
+        self.done = number;
+        match message {
+            Message::Configure { nth, settings, .. } => {
+                self.settings.insert(slot, (*nth, settings.clone()));
+                self.configure_again(kind, slot);
+            }
+            Message::Release { .. } => {
+                self.settings.remove(&slot);
+                self.instance.release(slot);
+                if let Some(dirty) = self.dirty.get_mut(self.shift.index(slot)) {
+                    *dirty = false;
+                    self.changed.retain(|changed| *changed != slot);
+                }
+            }
+            Message::Import { now, context, .. } => {
+                if let Err(error) = self.instance.import(slot, *now, context) {
+                    tracing::warn!(slot, %error, "a context could not be imported");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn configure_again(&mut self, kind: &Kind, slot: u32) {
+        let Some((nth, text)) = self.settings.get(&slot) else { return };
+        let value = serde_json::from_str(text).unwrap_or_default();
+        match kind.settings(&value) {
+            Ok(settings) => self.instance.configure(slot, &settings, *nth),
+            Err(error) => tracing::warn!(slot, %error, "settings that cannot be read"),
+        }
+    }
+}
+
+/// Worker and number of an order, and the slot that it concerns.
+fn order_of(message: &Message) -> Option<((u16, u32), u32)> {
+    match message {
+        Message::Configure { order, slot, .. }
+        | Message::Release { order, slot }
+        | Message::Import { order, slot, .. } => Some((*order, *slot)),
+        _ => None,
+    }
+}
+
+/// The node's tags, in their slots.
+fn tag_table(tags: &[(String, Option<Vec<String>>)]) -> TagTable {
+    let mut table = TagTable::default();
+    for (name, values) in tags {
+        let values = values.clone().map_or(TagValues::Number, TagValues::Named);
+        match table.slot(name) {
+            Some(slot @ (TagSlot::CHAIN | TagSlot::NETWORK)) => {
+                if let TagValues::Named(names) = values {
+                    table.name_values(slot, names);
+                }
+            }
+            Some(_) => {}
+            // The node had room for all of them.
+            None => drop(table.declare(name, values)),
+        }
+    }
+    table
+}

@@ -1,0 +1,105 @@
+//! The process itself: started, watched by its descriptor, ended.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A function process that the node has started; it ends with this.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    /// Becomes readable as the process ends.
+    descriptor: OwnedFd,
+}
+
+impl Process {
+    /// Starts `program function NAME --attach RING --once`, as another user if one
+    /// is given.
+    pub fn start(
+        program: &Path,
+        function: &str,
+        ring: &Path,
+        user: Option<u32>,
+    ) -> io::Result<Process> {
+        let mut command = Command::new(program);
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command
+            .arg("function")
+            .arg(function)
+            .arg("--attach")
+            .arg(ring)
+            .arg("--once")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()?;
+        let pid = Pid::from_child(&child);
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(descriptor) => Ok(Process { child, descriptor }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What to wait on.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("its process ended: {status}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Processor time of a process, in clock ticks of the kernel (proc(5)).
+pub fn ticks(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// Whether a process was stopped by a signal.
+pub fn is_stopped(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim().chars().next());
+    matches!(state, Some('T' | 't'))
+}
+
+/// Removes a socket that nobody listens at any more.
+///
+/// # Errors
+/// When somebody does, or it cannot be removed.
+pub fn remove_stale(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "in use by another node")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(_) => std::fs::remove_file(path),
+    }
+}

@@ -1,0 +1,307 @@
+//! Both ends of a ring in one process: what an honest function does comes back as
+//! if it had been called, and what a hostile one sends harms nobody.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use weft_compose::{Instance, Kind};
+use weft_dpdk::{
+    Annotations, Batch, Eal, EalOptions, Packet, Pool, Port, PortOptions, RxQueue, TxQueue,
+};
+use weft_function::{
+    ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
+};
+use weft_process::frame::{Form, What};
+use weft_process::lane::Back;
+use weft_process::protocol::{Connection, Message, VERSION};
+use weft_process::supervisor::{Plan, Seat, Start};
+use weft_process::{Place, Policy, Status, Supervisor, control_path};
+
+struct Nothing;
+
+impl UserPlaneFunction for Nothing {
+    const NAME: &'static str = "nothing";
+    const SUMMARY: &'static str = "Does nothing.";
+    type Config = NoSettings;
+    type Settings = NoSettings;
+    type Context = ();
+
+    fn new(_: NoSettings, _: &Setup<'_>) -> Result<Nothing, ConfigError> {
+        Ok(Nothing)
+    }
+
+    fn process(&mut self, _: &mut Packet, (): &mut (), _: &mut Emit<'_>) -> Verdict {
+        Verdict::Forward
+    }
+
+    fn export(&self, (): &(), _: &mut Vec<u8>) {}
+
+    fn import(&mut self, _: u16, _: &[u8]) -> Result<(), ContextError> {
+        Ok(())
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const PLACE: Place = Place { state: 7, plan: 3, onward: 0 };
+
+fn eal() -> &'static Eal {
+    static EAL: OnceLock<&'static Eal> = OnceLock::new();
+    EAL.get_or_init(|| {
+        let options =
+            EalOptions { memory_megabytes: 160, huge_pages: false, ..EalOptions::default() };
+        Eal::start(&options).expect("memory for the environment")
+    })
+}
+
+/// A node's end with one worker, and a front end that this test plays by hand.
+struct Rig {
+    seat: Seat,
+    supervisor: Supervisor,
+    pool: Pool,
+    form: Form,
+    rx: RxQueue,
+    tx: TxQueue,
+    connection: Connection,
+    _folder: Folder,
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Rig {
+    fn new(name: &str, policy: Policy) -> Rig {
+        let folder = std::env::temp_dir().join(format!("weft-ring-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let ring = folder.join("ring.sock");
+        let pool = Pool::new(eal(), name, 1023).unwrap();
+        let tags = TagTable::default();
+        let plan = Plan {
+            instance: name,
+            kind: Kind::of::<Nothing>(),
+            config: &Value::Null,
+            tags: &tags,
+            workers: 1,
+            contexts: 16,
+            number: 1,
+            ring: ring.clone(),
+            own_folder: false,
+            start: Start::Elsewhere,
+            plain: false,
+            user: None,
+            policy,
+            heartbeat: Duration::from_secs(60),
+            checkpoint: None,
+            max_sleep_us: None,
+        };
+        let (supervisor, mut seats) = Supervisor::start(eal(), &plan, || 0).unwrap();
+        let seat = seats.remove(0);
+        let mut connection = attach(&ring);
+        let welcome = loop {
+            match receive(&mut connection) {
+                Message::Welcome(welcome) => break welcome,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(receive(&mut connection), Message::Start(vec![0]));
+        let device = format!(
+            "net_virtio_user_{name},path={},queues=1,queue_size={},packed_vq=1,mrg_rxbuf=0,in_order=1",
+            ring.display(),
+            welcome.descriptors
+        );
+        let options = PortOptions { descriptors: welcome.descriptors, ..PortOptions::default() };
+        let port = Port::open(eal(), &device, &options, &pool).unwrap();
+        let (rx, tx) = (port.take_rx(0).unwrap(), port.take_tx(0).unwrap());
+        connection.send(&Message::Ready).unwrap();
+        wait(|| supervisor.view().status == Status::Running);
+        let form = Form::new(welcome.path, welcome.tags.len());
+        let mut rig =
+            Rig { seat, supervisor, pool, form, rx, tx, connection, _folder: Folder(folder) };
+        assert!(rig.seat.lane.has_news());
+        rig.seat.lane.take_news(|_| panic!("nothing was away"));
+        rig
+    }
+
+    /// Sends packets of the users with these slots away.
+    fn send(&mut self, users: &[u32]) {
+        for user in users {
+            let mut packet = self.pool.packet(&[user.to_le_bytes()[0]; 60]).unwrap();
+            *packet.annotations_mut() = Annotations {
+                user: *user,
+                bearer: *user,
+                network_offset: 14,
+                ..Annotations::default()
+            };
+            self.seat.lane.take(packet, PLACE, None, 99).unwrap();
+        }
+        self.seat.lane.flush(|_| panic!("there is room"));
+    }
+
+    /// The frames that the function finds in its ring.
+    fn arrive(&mut self, count: usize) -> Vec<Packet> {
+        let mut batch = Batch::new();
+        let until = Instant::now() + PATIENCE;
+        while batch.len() < count && Instant::now() < until {
+            self.rx.receive(&mut batch, 32);
+        }
+        batch.drain().collect()
+    }
+
+    fn answer(&mut self, bytes: &[u8]) {
+        let mut batch = Batch::new();
+        batch.push(self.pool.packet(bytes).unwrap()).unwrap();
+        let until = Instant::now() + PATIENCE;
+        while !batch.is_empty() && Instant::now() < until {
+            self.tx.transmit(&mut batch);
+        }
+    }
+
+    /// What the node believes to have come back, after so many frames came.
+    fn back(&mut self, frames: u64) -> Vec<Back> {
+        let mut all = Vec::new();
+        let until = Instant::now() + PATIENCE;
+        let mut came = 0;
+        let strays = self.supervisor.view().strays;
+        while came < frames && Instant::now() < until {
+            let before = all.len();
+            self.seat.lane.collect(|back| all.push(back));
+            came += (all.len() - before) as u64;
+            if self.supervisor.view().strays - strays + all.len() as u64 >= frames {
+                break;
+            }
+        }
+        all
+    }
+}
+
+fn attach(ring: &Path) -> Connection {
+    let stream = UnixStream::connect(control_path(ring)).unwrap();
+    let mut connection = Connection::new(stream).unwrap();
+    let function = "nothing".to_owned();
+    connection
+        .send(&Message::Hello { version: VERSION, process: std::process::id(), function })
+        .unwrap();
+    connection
+}
+
+fn receive(connection: &mut Connection) -> Message {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if let Some(message) = connection.receive().unwrap() {
+            return message;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("no message came");
+}
+
+fn wait(mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < until, "it does not happen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// FAULTS 54, above the ring: frames that a function must not send.
+#[test]
+fn a_hostile_function_can_only_lose_its_own_packets() {
+    let mut rig = Rig::new("hostile", Policy::Drop);
+    rig.send(&[1, 2, 3, 4]);
+    let frames = rig.arrive(4);
+    assert_eq!(frames.len(), 4);
+    let (record, header) = rig.form.read(frames[1].data()).unwrap();
+    assert_eq!((record.now, record.annotations.user, header), (99, 2, rig.form.header_length()));
+
+    // Random bytes, a frame cut off, a ticket of nobody, a packet of another user.
+    rig.answer(&[0xff; 80]);
+    rig.answer(&frames[0].data()[..40]);
+    let mut forged = frames[0].data().to_vec();
+    rig.form.write(&weft_process::frame::Record { ticket: 1000, ..record }, &mut forged);
+    rig.answer(&forged);
+    let annotations = Annotations { user: 9, bearer: 9, group: 9, port: 9, ..record.annotations };
+    rig.form.write(&weft_process::frame::Record { annotations, ..record }, &mut forged);
+    rig.answer(&forged);
+    // The same ticket twice.
+    rig.answer(&forged);
+    let back = rig.back(6);
+    let [Back::Lost(first), Back::Packet(packet, ticket, None)] = &back[..] else {
+        panic!("{back:?}")
+    };
+    assert_eq!(first.annotations.user, 1);
+    let came = packet.annotations();
+    assert_eq!((came.user, came.bearer, came.group, came.port), (2, 2, 0, 0));
+    assert_eq!((ticket.place, came.state), (PLACE, PLACE.state));
+    wait(|| {
+        rig.seat.lane.collect(|back| panic!("{back:?}"));
+        rig.supervisor.view().strays == 4
+    });
+    assert_eq!(rig.seat.lane.away(), 2);
+
+    // Drops are told with a reason; what is passed over is lost.
+    rig.form.write(
+        &weft_process::frame::Record { ticket: 3, what: What::Dropped, reason: 200, ..record },
+        &mut forged,
+    );
+    rig.answer(&forged);
+    let back = rig.back(2);
+    assert!(matches!(back[..], [Back::Lost(_), Back::Dropped(_, 200)]), "{back:?}");
+    assert_eq!(rig.seat.lane.away(), 0);
+}
+
+#[test]
+fn what_was_away_is_lost_with_the_function_and_what_was_held_is_not() {
+    let mut rig = Rig::new("dying", Policy::Hold(2));
+    rig.send(&[1, 2, 3]);
+    // It breaks the protocol.
+    rig.connection.send(&Message::Ready).unwrap();
+    wait(|| rig.supervisor.view().status == Status::Absent);
+    assert_eq!(rig.supervisor.view().failures, 1);
+    let mut lost = Vec::new();
+    rig.seat.lane.take_news(|ticket| lost.push(ticket.annotations.user));
+    assert_eq!(lost, [1, 2, 3]);
+    assert!(!rig.seat.lane.is_up());
+    assert_eq!(rig.seat.lane.credit(), 2);
+    let mut hold = |user| {
+        let mut packet = rig.pool.packet(&[0; 60]).unwrap();
+        *packet.annotations_mut() = Annotations { user, ..Annotations::default() };
+        rig.seat.lane.take(packet, PLACE, None, 0).is_ok()
+    };
+    assert_eq!([hold(4), hold(5), hold(6)], [true, true, false]);
+    assert_eq!(rig.seat.lane.credit(), 0);
+}
+
+#[test]
+fn a_window_is_never_overrun_and_promises_are_kept_free() {
+    let mut rig = Rig::new("window", Policy::Drop);
+    let window = rig.seat.lane.credit();
+    rig.seat.lane.promise();
+    assert_eq!(rig.seat.lane.credit(), window - 1);
+    rig.seat.lane.keep_promise();
+    rig.seat.lane.admit(10);
+    assert_eq!(rig.seat.lane.credit(), window - 10);
+    rig.seat.lane.begin();
+    for user in 0..window as u32 {
+        rig.send(&[user]);
+    }
+    assert_eq!(rig.seat.lane.credit(), 0);
+    let mut packet = rig.pool.packet(&[0; 60]).unwrap();
+    *packet.annotations_mut() = Annotations::default();
+    assert!(rig.seat.lane.take(packet, PLACE, None, 0).is_err());
+    assert_eq!(rig.seat.away.kind().name, "nothing");
+}
+
+#[test]
+fn who_is_not_expected_is_refused() {
+    let rig = Rig::new("refused", Policy::Drop);
+    let mut second = attach(&rig._folder.0.join("ring.sock"));
+    assert!(matches!(receive(&mut second), Message::Refuse(_)));
+    assert_eq!(rig.supervisor.view().status, Status::Running);
+}

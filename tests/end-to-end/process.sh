@@ -1,0 +1,258 @@
+#!/usr/bin/env bash
+# shellcheck disable=SC2016 # programs of jq
+# Functions in processes of their own: the same captures give the same bytes and
+# counters as when they are called, and a function that dies or stands still under
+# load takes nobody else with it.
+#
+#   process.sh             a few kills
+#   KILLS=1000 process.sh  that many
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+
+WEFT=${WEFT:-$(cd ../.. && pwd)/target/release/weft}
+WEFT=$(realpath -m -- "$WEFT")
+export WEFT
+KILLS=${KILLS:-10}
+CASES="ipv4-mix ipv6-mix downlink-mix lookup workers filter counter-payload forward-swap
+       bursts-single-rate bursts-two-rate fragments gtpu gtpu-relay"
+if ! [ -x "$WEFT" ]; then
+    echo "there is no program at $WEFT: build it (cargo build --release) or set WEFT" >&2
+    exit 2
+fi
+
+work=$(mktemp -d)
+export XDG_RUNTIME_DIR=$work # so that leftovers of the node can be seen
+export WEFT_SOCKET=$work/node.sock
+node=
+finish() {
+    [ -z "$node" ] || kill -KILL "$node" 2>/dev/null
+    [ -z "${function:-}" ] || kill -KILL "$function" 2>/dev/null
+    rm -rf "$work"
+}
+trap finish EXIT
+
+# --- the same bytes -------------------------------------------------------------
+
+# shellcheck disable=SC2086 # a list of words
+same_bytes() {
+    ../golden/run.py --composition process $CASES
+}
+
+# --- a node under load -----------------------------------------------------------
+
+# Two packets, of the users 10.0.0.1 and 10.0.0.2, over and over.
+write_capture() {
+    python3 - "$work/load.pcap" <<'PYTHON'
+import struct, sys
+
+def packet(user):
+    udp = struct.pack(">HHHH", 1000, 2000, 26, 0) + bytes(18)
+    addresses = bytes([10, 0, 0, user, 198, 51, 100, 1])
+    head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0) + addresses
+    total = sum(struct.unpack(">10H", head))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+    head = head[:10] + struct.pack(">H", total) + head[12:]
+    return bytes([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]) + head + udp
+
+with open(sys.argv[1], "wb") as file:
+    file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+    for user in [1, 2] * 16:
+        frame = packet(user)
+        file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+PYTHON
+}
+
+# write_node PROCESS: user 1 visits a function in a process, user 2 one that is called.
+write_node() {
+    cat >"$work/node.yaml" <<YAML
+apiVersion: weft/v1
+kind: Node
+metadata: {name: isolated}
+memory: {hugePages: false}
+ports:
+  access: {device: "net_pcap0,rx_pcap=$work/load.pcap,infinite_rx=1", direction: uplink}
+  core: {device: "net_null0", direction: downlink}
+functions:
+  away: {function: counter, composition: process, process: {$1}}
+  here: {function: counter}
+users:
+  - {name: one, match: {ipv4: 10.0.0.1}, chain: isolated}
+  - {name: two, match: {ipv4: 10.0.0.2}, chain: called}
+rules: |
+  chain isolated = away
+  chain called = here
+  from access when chain == isolated -> isolated
+  from access when chain == called -> called
+  from isolated -> core
+  from called -> core
+  from core -> drop
+YAML
+}
+
+start_node() {
+    "$WEFT" run "$work/node.yaml" >"$work/node.out" 2>"$work/node.log" &
+    node=$!
+    for _ in $(seq 300); do
+        grep -qs 'is ready' "$work/node.out" && return
+        kill -0 "$node" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$work/node.log"
+    return 1
+}
+
+stop_node() {
+    local status
+    kill -TERM "$node"
+    wait "$node"
+    status=$?
+    node=
+    return "$status"
+}
+
+of_node() {
+    "$WEFT" show runtime --json | jq -r "$1"
+}
+
+state() {
+    of_node '.functions[] | select(.name == "away") | .process.state'
+}
+
+pid_of_function() {
+    of_node '.functions[] | select(.name == "away") | .process.process'
+}
+
+# until_is STATE: within 20 s.
+until_is() {
+    for _ in $(seq 400); do
+        [ "$(state)" != "$1" ] || return 0
+        sleep 0.05
+    done
+    echo "the function is not $1 but $(state)"
+    tail -n 5 "$work/node.log"
+    return 1
+}
+
+# Every packet of the chain that is called was handled and sent; no drop has a reason
+# that is not the other chain's; all packets add up.
+others_lose_nothing() {
+    of_node '
+        (.ports[] | select(.name == "access") | .rx_packets) as $received
+        | ([.drops[] | select(.port == null) | .packets] | add // 0) as $dropped
+        | ([.ports[].tx_packets] | add) as $sent
+        | ([.functions[].process.away // 0] | add) as $away
+        | (.functions[] | select(.name == "here") | .packets) as $here
+        | ([.drops[] | select(.port == null) | .reason]
+            - ["backpressure", "function_lost", "function_down", "hold_full"]) as $strange
+        | if ($strange | length) > 0 then "dropped as \($strange)"
+          elif ($here * 2 - $received) | fabs > 20000 then "\($here) of \($received)"
+          else "good" end' | grep -x good
+}
+
+kill_often() {
+    local before after function
+    until_is running || return 1
+    before=$(ls "/proc/$node/fd" | wc -l)
+    for _ in $(seq "$KILLS"); do
+        function=$(pid_of_function)
+        sleep "0.0$((RANDOM % 90 + 10))"
+        kill "-$1" "$function" || return 1
+        for _ in $(seq 400); do
+            [ "$(pid_of_function)" != "$function" ] && [ "$(state)" = running ] && break
+            sleep 0.05
+        done
+    done
+    until_is running || return 1
+    after=$(ls "/proc/$node/fd" | wc -l)
+    note "$KILLS times: failures $(of_node '.functions[0].process.failures'), lost $(of_node '.functions[0].process.lost'), descriptors $before then $after"
+    [ "$after" -le $((before + 2)) ] || { ls -l "/proc/$node/fd" && return 1; }
+    [ "$(of_node '.functions[] | select(.name == "away") | .process.failures')" -ge "$KILLS" ]
+}
+
+# Once it has stopped, every packet is accounted for.
+adds_up() {
+    stop_node || { tail -n 3 "$work/node.log" && return 1; }
+    local leftovers
+    leftovers=$(find "$work" -name 'away.sock*')
+    [ -z "$leftovers" ] || { echo "left: $leftovers" && return 1; }
+    pgrep -f "$work/weft-isolated" && return 1
+    return 0
+}
+
+under_failure() {
+    local signal=$1 policy=$2
+    write_node "$policy"
+    check "a node with onFailure of {$policy} starts" start_node || return
+    check "functions are killed by $signal under load and come back ($policy)" kill_often "$signal"
+    check "the other chain loses nothing ($policy)" others_lose_nothing
+    check "nothing is left behind ($policy)" adds_up
+}
+
+# --- a function that somebody else starts -----------------------------------------
+
+attached_elsewhere() {
+    local first
+    write_node "start: elsewhere, socket: $work/away.sock"
+    start_node || return 1
+    [ "$(state)" = absent ] || return 1
+    "$WEFT" function counter --attach "$work/away.sock" 2>"$work/function.log" &
+    function=$!
+    until_is running || { cat "$work/function.log" && return 1; }
+    first=$(of_node '.functions[0].packets')
+    sleep 0.2
+    [ "$(of_node '.functions[0].packets')" -gt "$first" ] || return 1
+    kill -KILL "$node"
+    wait "$node" 2>/dev/null
+    start_node || return 1
+    until_is running || { cat "$work/function.log" && return 1; }
+    first=$(of_node '.functions[0].packets')
+    sleep 0.2
+    [ "$(of_node '.functions[0].packets')" -gt "$first" ] || return 1
+    stop_node
+    kill -TERM "$function"
+    wait "$function"
+    function=
+}
+
+# dpdk-testpmd as it is: frames without tags, whose MAC addresses come back swapped.
+foreign() {
+    local first
+    write_node "start: elsewhere, tags: none, socket: $work/away.sock"
+    sed -i 's/away: {function: counter/away: {function: pass/' "$work/node.yaml"
+    start_node || return 1
+    sleep 60 | dpdk-testpmd --no-huge --no-pci --no-shconf --no-telemetry -m 128 \
+        --lcores '0@(0,1),1@(0,1)' \
+        --vdev "net_virtio_user0,path=$work/away.sock,queues=1" -- --no-mlockall \
+        --total-num-mbufs=8191 --forward-mode=macswap --auto-start -i >"$work/testpmd.log" 2>&1 &
+    function=$! # the last of the pipe
+    until_is running || { tail "$work/testpmd.log" && return 1; }
+    first=$(of_node '.functions[0].packets')
+    sleep 1
+    note "testpmd handled $(($(of_node '.functions[0].packets') - first)) packets in a second"
+    [ "$(of_node '.functions[0].packets')" -gt "$first" ] || return 1
+    others_lose_nothing || return 1
+    kill -KILL "$function"
+    function=
+    until_is absent && stop_node
+}
+
+refuses() {
+    "$WEFT" function nothing --attach "$work/away.sock" 2>&1 | grep -q 'no function nothing'
+}
+
+check "the same bytes and counters as when functions are called" same_bytes
+write_capture
+under_failure KILL "onFailure: drop"
+under_failure STOP "onFailure: bypass"
+under_failure KILL "onFailure: hold, hold: 64"
+check "a node that starts again finds its function again" attached_elsewhere
+if command -v dpdk-testpmd >/dev/null; then
+    check "a function that knows nothing of tags: dpdk-testpmd" foreign
+else
+    skip "a function that knows nothing of tags" "dpdk-testpmd (dpdk-dev) is not installed"
+fi
+check "a function that there is none of" refuses
+close_report
