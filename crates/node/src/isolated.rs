@@ -242,7 +242,7 @@ impl Worker {
         let mut promises = Promises::default();
         let mut plain = Batch::new();
         let (mut count, mut bytes) = (0, 0);
-        let originals = &mut self.departure.originals;
+        let (originals, keeper) = (&mut self.departure.originals, &mut self.keeper);
         let mut go_on = |mut packet: Packet, ticket: &Ticket, original: Option<Packet>| {
             // What a function says of a packet is not believed unseen.
             let position = packets.len();
@@ -265,6 +265,12 @@ impl Worker {
             Back::Emitted(packet, ticket) => {
                 counters.emitted.add(1);
                 go_on(packet, &ticket, None);
+            }
+            Back::Answer(packet) => {
+                counters.emitted.add(1);
+                if !keeper.answer(packet) {
+                    counters.dropped(DropReason::BurstFull, 1);
+                }
             }
             Back::Dropped(ticket, reason) => {
                 count += 1;

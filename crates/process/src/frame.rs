@@ -51,12 +51,14 @@ pub enum What {
     /// The function wants the packet of this ticket kept, which its composition
     /// cannot do. No packet follows.
     Kept = 3,
+    /// An answer of the function to the packet of this ticket, for the user.
+    Answer = 4,
 }
 
 impl What {
     fn of(octet: u8) -> Option<What> {
-        use What::{Dropped, Emitted, Kept, Packet};
-        [Packet, Dropped, Emitted, Kept].into_iter().find(|one| *one as u8 == octet)
+        use What::{Answer, Dropped, Emitted, Kept, Packet};
+        [Packet, Dropped, Emitted, Kept, Answer].into_iter().find(|one| *one as u8 == octet)
     }
 }
 

@@ -473,17 +473,18 @@ impl Seat {
         let emissions = std::mem::take(&mut self.outcome.emissions);
         let mut emissions =
             emissions.into_iter().filter_map(|Emission { parent, what }| match what {
-                Asked::Send(packet, place) => Some((parent, place, packet)),
+                Asked::Send(packet, place) => Some((parent, place, packet, What::Emitted)),
+                Asked::Answer(packet) => Some((parent, Position::After, packet, What::Answer)),
                 _ => None,
             });
         let mut next = emissions.next();
         let mut packets = std::mem::take(&mut self.burst.packets);
         for (position, packet) in packets.drain().enumerate() {
             let ticket = self.tickets[position];
-            while let Some((_, _, emitted)) =
-                next.take_if(|(parent, place, _)| *parent == position && *place == Position::Before)
+            while let Some((_, _, emitted, what)) = next
+                .take_if(|(parent, place, ..)| *parent == position && *place == Position::Before)
             {
-                self.put(emitted, ticket, What::Emitted, 0);
+                self.put(emitted, ticket, what, 0);
                 next = emissions.next();
             }
             let dropped = self.outcome.dropped.contains(position);
@@ -494,8 +495,9 @@ impl Seat {
                 (false, false) => What::Packet,
             };
             self.put(packet, ticket, what, reason);
-            while let Some((_, _, emitted)) = next.take_if(|(parent, ..)| *parent == position) {
-                self.put(emitted, ticket, What::Emitted, 0);
+            while let Some((_, _, emitted, what)) = next.take_if(|(parent, ..)| *parent == position)
+            {
+                self.put(emitted, ticket, what, 0);
                 next = emissions.next();
             }
         }

@@ -80,6 +80,8 @@ pub enum Back {
     Packet(Packet, Ticket, Option<Packet>),
     /// A packet that the function made goes on from there, too.
     Emitted(Packet, Ticket),
+    /// An answer of the function to the user of a packet.
+    Answer(Packet),
     /// The function dropped a packet for the reason of this number.
     Dropped(Ticket, u8),
     /// The function lost it.
@@ -398,7 +400,7 @@ impl Lane {
             return self.count_stray();
         };
         let ahead = record.ticket.wrapping_sub(self.tail);
-        if record.what == What::Emitted {
+        if matches!(record.what, What::Emitted | What::Answer) {
             // Before its parent or right behind it.
             let known = (ahead as usize) < self.away() || ahead == u32::MAX;
             let ticket = &mut self.tickets[record.ticket as usize % WINDOW];
@@ -409,7 +411,10 @@ impl Lane {
             let ticket = *ticket;
             packet.trim_front(header);
             self.restore(&mut packet, &record, &ticket);
-            return back(Back::Emitted(packet, ticket));
+            return back(match record.what {
+                What::Answer => Back::Answer(packet),
+                _ => Back::Emitted(packet, ticket),
+            });
         }
         if ahead as usize >= self.away() {
             return self.count_stray();
@@ -425,7 +430,7 @@ impl Lane {
                 self.count_lost();
                 back(Back::Lost(ticket));
             }
-            What::Packet | What::Emitted => {
+            What::Packet | What::Emitted | What::Answer => {
                 packet.trim_front(header);
                 self.restore(&mut packet, &record, &ticket);
                 back(Back::Packet(packet, ticket, original));
