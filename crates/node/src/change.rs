@@ -235,7 +235,10 @@ fn same_processes(old: &Blueprint, new: &Blueprint) -> bool {
         };
         isolated.map(key).collect()
     };
-    let same_tags = old.tags.iter().eq(new.tags.iter());
+    let slots = |blueprint: &Blueprint| -> Vec<_> {
+        blueprint.tags.iter().map(|(name, _)| name.to_owned()).collect()
+    };
+    let same_tags = slots(old) == slots(new);
     isolated(old) == isolated(new) && (same_tags || isolated(old).is_empty())
 }
 
