@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use tracing::Level;
 
 use crate::{
-    bench, capture, check, compare, ctl, demo, function, generate, model, replay, run, schema, show,
-    trace,
+    bench, capture, check, compare, ctl, demo, function, generate, model, replay, run, schema,
+    show, trace,
 };
 
 /// An execution environment for the mobile user plane: ports, small functions,

@@ -90,7 +90,9 @@ fn solicitation() -> Vec<u8> {
 
 /// What left at the access port: the tunnel, and the advertisement's receiver and
 /// message, after all that RFC 4861 §6.1.2 wants was tested; none for another packet.
-fn advertisements(rig: &mut Rig) -> Vec<(u32, Option<(Ipv6Addr, Vec<u8>)>)> {
+type Left = (u32, Option<(Ipv6Addr, Vec<u8>)>);
+
+fn advertisements(rig: &mut Rig) -> Vec<Left> {
     let frames = rig.receive(0);
     let open = |frame: &Vec<u8>| {
         let message = Message::new_checked(&frame[42..]).unwrap();

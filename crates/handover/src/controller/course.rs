@@ -39,12 +39,10 @@ impl Controller {
                 out.push(Output::Persist { user, record, next_epoch });
                 return;
             }
-            Stage::Moving => {
-                if managed.record.owner.is_some() {
-                    managed.certain = false;
-                    if let Some(target) = managed.target() {
-                        out.push(Output::Tell(Notice::Ready(user, target.node)));
-                    }
+            Stage::Moving if managed.record.owner.is_some() => {
+                managed.certain = false;
+                if let Some(target) = managed.target() {
+                    out.push(Output::Tell(Notice::Ready(user, target.node)));
                 }
             }
             Stage::AbortingSource => {
@@ -186,7 +184,8 @@ impl Controller {
         let Some(managed) = self.users.get_mut(&user) else { return false };
         match managed.stage {
             Stage::Moving if source_gone && managed.record.owner.is_some() => {
-                if !std::mem::replace(&mut managed.adopting, true) {
+                let already = std::mem::replace(&mut managed.adopting, true);
+                if !already {
                     managed.wants = Wants { source: false, target: true, ..managed.wants };
                     managed.attempt = 0;
                     self.request(user, out);

@@ -43,13 +43,13 @@ impl Controller {
             return out.push(Output::Count(Counter::Stale));
         }
         match party {
-            Party::Anchor => self.from_anchor(user, &step, out),
-            Party::Target => self.from_target(user, &step, out),
-            Party::Source => self.from_source(user, &step, out),
+            Party::Anchor => self.heard_anchor(user, &step, out),
+            Party::Target => self.heard_target(user, &step, out),
+            Party::Source => self.heard_source(user, &step, out),
         }
     }
 
-    fn from_anchor(&mut self, user: User, step: &Step, out: &mut Outputs) {
+    fn heard_anchor(&mut self, user: User, step: &Step, out: &mut Outputs) {
         let Some(managed) = self.users.get_mut(&user) else { return };
         let asked = match managed.stage {
             Stage::PreparingAnchor | Stage::Moving => RouteStage::Prepare,
@@ -64,7 +64,7 @@ impl Controller {
         }
     }
 
-    fn from_target(&mut self, user: User, step: &Step, out: &mut Outputs) {
+    fn heard_target(&mut self, user: User, step: &Step, out: &mut Outputs) {
         let Some(managed) = self.users.get_mut(&user) else { return };
         let sourceless = managed.record.owner.is_none();
         let early = matches!(
@@ -99,7 +99,7 @@ impl Controller {
         }
     }
 
-    fn from_source(&mut self, user: User, step: &Step, out: &mut Outputs) {
+    fn heard_source(&mut self, user: User, step: &Step, out: &mut Outputs) {
         let Some(managed) = self.users.get_mut(&user) else { return };
         match (managed.stage, step) {
             (Stage::Moving, Step::Moved | Step::Released) => {

@@ -16,7 +16,8 @@ impl Station {
         match entry.state {
             state if state.is_source() => {
                 // Of the anchor's downlink; the source ends uplink itself.
-                if !resumed && direction == Direction::Downlink {
+                let of_anchor = !resumed && direction == Direction::Downlink;
+                if of_anchor {
                     self.pass_on(user, direction, event, out);
                 }
             }
