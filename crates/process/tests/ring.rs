@@ -104,11 +104,9 @@ impl Rig {
         let (supervisor, mut seats) = Supervisor::start(eal(), &plan, || 0).unwrap();
         let seat = seats.remove(0);
         let mut connection = attach(&ring);
-        let welcome = loop {
-            match receive(&mut connection) {
-                Message::Welcome(welcome) => break welcome,
-                other => panic!("{other:?}"),
-            }
+        let welcome = match receive(&mut connection) {
+            Message::Welcome(welcome) => welcome,
+            other => panic!("{other:?}"),
         };
         assert_eq!(receive(&mut connection), Message::Start(vec![0]));
         let device = format!(
