@@ -27,11 +27,32 @@ export XDG_RUNTIME_DIR=$work # so that leftovers of the node can be seen
 export WEFT_SOCKET=$work/node.sock
 node=
 finish() {
-    [ -z "$node" ] || kill -KILL "$node" 2>/dev/null
-    [ -z "${function:-}" ] || kill -KILL "$function" 2>/dev/null
+    reap
     rm -rf "$work"
 }
 trap finish EXIT
+
+# try NAME COMMAND...: as `check`, in this shell: nodes and functions that the
+# command starts are to be known here.
+try() {
+    local name=$1
+    shift
+    if "$@" >"$work/why" 2>&1; then
+        pass "$name"
+    else
+        fail "$name" "$(tail -n 20 "$work/why")"
+        return 1
+    fi
+}
+
+# Ends what a check that failed has left.
+reap() {
+    local one
+    for one in $node ${function:-}; do
+        kill -KILL "$one" && wait "$one"
+    done 2>/dev/null
+    node='' function=''
+}
 
 # --- the same bytes -------------------------------------------------------------
 
@@ -146,22 +167,24 @@ others_lose_nothing() {
         | ([.functions[].process.away // 0] | add) as $away
         | (.functions[] | select(.name == "here") | .packets) as $here
         | ([.drops[] | select(.port == null) | .reason]
-            - ["backpressure", "function_lost", "function_down", "hold_full"]) as $strange
+            - ["backpressure", "function_lost", "function_full", "function_down", "hold_full"]) as $strange
         | if ($strange | length) > 0 then "dropped as \($strange)"
           elif ($here * 2 - $received) | fabs > 20000 then "\($here) of \($received)"
-          else "good" end' | grep -x good
+          else "good" end' >"$work/verdict"
+    cat "$work/verdict"
+    grep -qx good "$work/verdict"
 }
 
 kill_often() {
-    local before after function
+    local before after victim
     until_is running || return 1
     before=$(ls "/proc/$node/fd" | wc -l)
     for _ in $(seq "$KILLS"); do
-        function=$(pid_of_function)
+        victim=$(pid_of_function)
         sleep "0.0$((RANDOM % 90 + 10))"
-        kill "-$1" "$function" || return 1
+        kill "-$1" "$victim" || return 1
         for _ in $(seq 400); do
-            [ "$(pid_of_function)" != "$function" ] && [ "$(state)" = running ] && break
+            [ "$(pid_of_function)" != "$victim" ] && [ "$(state)" = running ] && break
             sleep 0.05
         done
     done
@@ -185,10 +208,13 @@ adds_up() {
 under_failure() {
     local signal=$1 policy=$2
     write_node "$policy"
-    check "a node with onFailure of {$policy} starts" start_node || return
-    check "functions are killed by $signal under load and come back ($policy)" kill_often "$signal"
-    check "the other chain loses nothing ($policy)" others_lose_nothing
-    check "nothing is left behind ($policy)" adds_up
+    if try "a node with {$policy} starts" start_node; then
+        try "functions are killed by $signal under load and come back ($policy)" \
+            kill_often "$signal"
+        try "the other chain loses nothing ($policy)" others_lose_nothing
+        try "nothing is left behind ($policy)" adds_up
+    fi
+    reap
 }
 
 # --- a function that somebody else starts -----------------------------------------
@@ -248,9 +274,11 @@ write_capture
 under_failure KILL "onFailure: drop"
 under_failure STOP "onFailure: bypass"
 under_failure KILL "onFailure: hold, hold: 64"
-check "a node that starts again finds its function again" attached_elsewhere
+try "a node that starts again finds its function again" attached_elsewhere
+reap
 if command -v dpdk-testpmd >/dev/null; then
-    check "a function that knows nothing of tags: dpdk-testpmd" foreign
+    try "a function that knows nothing of tags: dpdk-testpmd" foreign
+    reap
 else
     skip "a function that knows nothing of tags" "dpdk-testpmd (dpdk-dev) is not installed"
 fi
