@@ -95,7 +95,7 @@ metadata: {name: isolated}
 memory: {hugePages: false}
 ports:
   access: {device: "net_pcap0,rx_pcap=$work/load.pcap,infinite_rx=1", direction: uplink}
-  core: {device: "net_null0", direction: downlink}
+  core: {device: "net_null0,no-rx=1", direction: downlink}
 functions:
   away: {function: counter, composition: process, process: {$1}}
   here: {function: counter}
