@@ -266,7 +266,9 @@ foreign() {
 }
 
 refuses() {
-    "$WEFT" function nothing --attach "$work/away.sock" 2>&1 | grep -q 'no function nothing'
+    local said
+    said=$("$WEFT" function nothing --attach "$work/away.sock" 2>&1)
+    [ $? -eq 2 ] && grep -q 'no function nothing' <<<"$said"
 }
 
 check "the same bytes and counters as when functions are called" same_bytes
