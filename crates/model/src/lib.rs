@@ -8,7 +8,7 @@
 //! a machine ([`hardware`]), costs ([`costs`]) and traffic. [`answer`] asks the graph
 //! what people ask: how much, what limits it, how many cores, what to change first.
 //! [`plan`] splits a demand over nodes (the outer loop of Hahn et al., §II), and
-//! [`file`] reads all of it from YAML.
+//! [`mod@file`] reads all of it from YAML.
 //!
 //! Sizes are bytes of an Ethernet frame with its checksum, rates are per second.
 

@@ -38,7 +38,7 @@ fn parse(text: &str, what: &'static str, units: Units) -> Result<f64, QuantityEr
 /// Writes a value with the largest unit that leaves at least 1 in front.
 fn display(value: f64, units: Units, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut own = units.iter().filter(|(unit, _)| !unit.ends_with("B/s"));
-    let fitting = own.clone().find(|(_, factor)| value >= *factor).or(own.next_back());
+    let fitting = own.clone().find(|(_, factor)| value >= *factor).or_else(|| own.next_back());
     let &(unit, factor) = fitting.unwrap_or(&("", 1.0));
     let scaled = value / factor;
     match f.precision() {

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use weft_dpdk::{Batch, Pool, Port, PortOptions, tsc};
 
 use super::Rig;
-use super::closed::WARM_UP;
+use super::closed::{WARM_UP, taken};
 use super::disturbance::Look;
 use super::setup::PACKETS;
+use super::slices::Slices;
 use crate::Failure;
 
 /// Bursts between two looks at the clock.
@@ -56,23 +57,24 @@ impl Rig {
             }
             received as u64
         };
-        let mut spin = move |length: Duration| {
-            let (end, mut packets) = (Instant::now() + length, 0);
-            while Instant::now() < end {
-                packets += (0..BURSTS_AT_ONCE).map(|_| burst()).sum::<u64>();
-            }
-            packets
-        };
+        let mut turn = move || (0..BURSTS_AT_ONCE).map(|_| burst()).sum::<u64>();
         self.on_core(self.cores.system, || {
-            spin(length.mul_f64(WARM_UP));
-            let (slow, look) = (self.probe.slowness(), Look::now(self.cores.system)?);
-            let packets = spin(length);
-            let between = look.since()?;
-            if packets == 0 {
-                return Err("the device gives no packets: nothing to measure".into());
+            let end = Instant::now() + length.mul_f64(WARM_UP);
+            while Instant::now() < end {
+                turn();
             }
-            let cycles = between.running.as_secs_f64() * tsc::hz() as f64 / packets as f64;
-            Ok((cycles, between.disturbance().max(slow).max(self.probe.slowness())))
+            let (slow, look) = (self.probe.slowness(), Look::now(self.cores.system)?);
+            let (mut slices, end) = (Slices::of(length), Instant::now() + length);
+            let mut at = tsc::now();
+            while Instant::now() < end {
+                let packets = turn();
+                let now = tsc::now();
+                slices.push(now.wrapping_sub(at), packets);
+                at = now;
+            }
+            let disturbance = taken(&look.since()?).max(slow).max(self.probe.slowness());
+            let cost = slices.cost().ok_or("the device gives no packets: nothing to measure")?;
+            Ok((cost, disturbance))
         })
     }
 }
