@@ -243,28 +243,6 @@ attached_elsewhere() {
     function=
 }
 
-# dpdk-testpmd as it is: frames without tags, whose MAC addresses come back swapped.
-foreign() {
-    local first
-    write_node "start: elsewhere, tags: none, socket: $work/away.sock"
-    sed -i 's/away: {function: counter/away: {function: pass/' "$work/node.yaml"
-    start_node || return 1
-    sleep 60 | dpdk-testpmd --no-huge --no-pci --no-shconf --no-telemetry -m 128 \
-        --lcores '0@(0,1),1@(0,1)' \
-        --vdev "net_virtio_user0,path=$work/away.sock,queues=1" -- --no-mlockall \
-        --total-num-mbufs=8191 --forward-mode=macswap --auto-start -i >"$work/testpmd.log" 2>&1 &
-    function=$! # the last of the pipe
-    until_is running || { tail "$work/testpmd.log" && return 1; }
-    first=$(of_node '.functions[0].packets')
-    sleep 1
-    note "testpmd handled $(($(of_node '.functions[0].packets') - first)) packets in a second"
-    [ "$(of_node '.functions[0].packets')" -gt "$first" ] || return 1
-    others_lose_nothing || return 1
-    kill -KILL "$function"
-    function=
-    until_is absent && stop_node
-}
-
 refuses() {
     local said
     said=$("$WEFT" function nothing --attach "$work/away.sock" 2>&1)
@@ -278,11 +256,5 @@ under_failure STOP "onFailure: bypass"
 under_failure KILL "onFailure: hold, hold: 64"
 try "a node that starts again finds its function again" attached_elsewhere
 reap
-if command -v dpdk-testpmd >/dev/null; then
-    try "a function that knows nothing of tags: dpdk-testpmd" foreign
-    reap
-else
-    skip "a function that knows nothing of tags" "dpdk-testpmd (dpdk-dev) is not installed"
-fi
 check "a function that there is none of" refuses
 close_report
