@@ -111,7 +111,7 @@ fn run(rig: &mut Rig, frames: &[(usize, Vec<u8>)]) -> (Vec<u64>, Snapshot) {
 fn tables_and_scan_find_the_same_users() {
     let (tables, scan) = (RefCell::new(rig("table")), RefCell::new(rig("linear")));
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: 64,
+        cases: 400,
         failure_persistence: None,
         ..ProptestConfig::default()
     });
