@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use common::scenario::{Scenario, Sent, send, traffic};
 use common::{Rig, blueprint, udp};
 use proptest::prelude::*;
@@ -59,6 +61,7 @@ proptest! {
         at_once in 1..32usize,
         called in prop::option::of(select(vec![0, 1, 2, 3, 4])),
     ) {
+        let _alone = alone();
         // One of them may be called all the same.
         let mut mixed = FUNCTIONS;
         let text = called.map(|at: usize| format!("{}, composition: call", FUNCTIONS[at].1));
@@ -96,6 +99,12 @@ fn rules(functions: &str) -> String {
     )
 }
 
+/// Held by each test that links code: one of them counts the mappings of the process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Mappings of machine code that belong to no file.
 fn code_mappings() -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -106,6 +115,7 @@ fn code_mappings() -> usize {
 /// go on, and code that is no longer used is given back. `RELINKS` says how often.
 #[test]
 fn rules_change_while_traffic_runs() {
+    let _alone = alone();
     let relinks = std::env::var("RELINKS").map_or(300, |text| text.parse().unwrap());
     let ways = ["count -> first", "count -> second -> third", "count -> first -> second"];
     let mut rig = Rig::new(&rules(ways[0]));
@@ -123,7 +133,8 @@ fn rules_change_while_traffic_runs() {
         assert!(fused.contains(ways[(number + 1) % ways.len()]), "{fused}");
         assert_eq!(rig.receive(1).len(), 1);
         // That of the plan at work, and of one that may be on its way back.
-        assert!(code_mappings() <= 2, "{} mappings of code", code_mappings());
+        let mappings = code_mappings();
+        assert!(mappings <= 2, "{mappings} mappings of code");
     }
     let count = rig.node.agent().snapshot().functions;
     assert_eq!(count[0].packets, relinks as u64);
@@ -135,6 +146,7 @@ fn rules_change_while_traffic_runs() {
 
 #[test]
 fn a_function_that_cannot_be_fused_says_so() {
+    let _alone = alone();
     let yaml = rules("count -> first").replace(
         "{function: counter}",
         "{function: counter, config: {payload: {offset: 0, width: 4}}, composition: fused}",
