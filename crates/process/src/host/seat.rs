@@ -1,0 +1,189 @@
+//! One instance of the function, for the packets of one worker.
+
+use std::collections::{HashMap, VecDeque};
+
+use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
+use weft_dpdk::{Annotations, Batch, Packet, RxQueue, TxQueue};
+use weft_function::{Emission, Position, Scope, What as Asked};
+
+use crate::frame::{Form, Record, What};
+use crate::protocol::Message;
+
+/// Attempts to put a packet into a ring that is full.
+const FULL_SPINS: u32 = 1 << 20;
+
+/// The instance for one worker.
+pub(super) struct Seat {
+    pub(super) instance: Box<dyn Instance>,
+    pub(super) queues: Option<(RxQueue, TxQueue)>,
+    pub(super) form: Form,
+    pub(super) shift: SlotShift,
+    pub(super) burst: Burst,
+    pub(super) coming: Batch,
+    pub(super) leaving: Batch,
+    pub(super) tickets: [u32; Batch::CAPACITY],
+    pub(super) outcome: Outcome,
+    pub(super) orders: VecDeque<Message>,
+    /// Number of the last order that was carried out.
+    pub(super) done: u32,
+    /// Settings in force, for contexts that are reset.
+    pub(super) settings: HashMap<u32, (u32, String)>,
+    /// Contexts that have changed since the last checkpoint.
+    pub(super) dirty: Vec<bool>,
+    pub(super) changed: Vec<u32>,
+}
+
+impl Seat {
+    /// Takes a packet into the burst.
+    pub(super) fn seat(&mut self, mut packet: Packet, record: &Record, header: usize) {
+        packet.trim_front(header);
+        *packet.annotations_mut() = record.annotations;
+        let position = self.burst.packets.len();
+        self.burst.now = record.now;
+        if self.burst.packets.push(packet).is_ok() {
+            self.tickets[position] = record.ticket;
+            self.touch(&record.annotations);
+        }
+    }
+
+    fn touch(&mut self, annotations: &Annotations) {
+        let slot = match self.instance.scope() {
+            Scope::Bearer => annotations.bearer,
+            Scope::User => annotations.user,
+            Scope::Group => annotations.group,
+        };
+        if let Some(dirty) = self.dirty.get_mut(self.shift.index(slot))
+            && !std::mem::replace(dirty, true)
+        {
+            self.changed.push(slot);
+        }
+    }
+
+    /// Lets the function handle the burst; what comes of it is to be sent.
+    pub(super) fn visit(&mut self, kind: &Kind) {
+        let count = self.burst.packets.len();
+        if count == 0 {
+            return;
+        }
+        self.outcome.clear();
+        self.instance.visit(&mut self.burst, Positions::first(count), &mut self.outcome);
+        for slot in std::mem::take(&mut self.outcome.resets) {
+            self.configure_again(kind, slot);
+        }
+        let emissions = std::mem::take(&mut self.outcome.emissions);
+        let mut emissions =
+            emissions.into_iter().filter_map(|Emission { parent, what }| match what {
+                Asked::Send(packet, place) => Some((parent, place, packet, What::Emitted)),
+                Asked::Answer(packet) => Some((parent, Position::After, packet, What::Answer)),
+                _ => None,
+            });
+        let mut next = emissions.next();
+        let mut packets = std::mem::take(&mut self.burst.packets);
+        for (position, packet) in packets.drain().enumerate() {
+            let ticket = self.tickets[position];
+            while let Some((_, _, emitted, what)) = next
+                .take_if(|(parent, place, ..)| *parent == position && *place == Position::Before)
+            {
+                self.put(emitted, ticket, what, 0);
+                next = emissions.next();
+            }
+            let dropped = self.outcome.dropped.contains(position);
+            let reason = if dropped { self.outcome.reasons[position] } else { 0 };
+            let what = match (dropped, self.outcome.kept.contains(position)) {
+                (true, _) => What::Dropped,
+                (false, true) => What::Kept,
+                (false, false) => What::Packet,
+            };
+            self.put(packet, ticket, what, reason);
+            while let Some((_, _, emitted, what)) = next.take_if(|(parent, ..)| *parent == position)
+            {
+                self.put(emitted, ticket, what, 0);
+                next = emissions.next();
+            }
+        }
+        self.burst.packets = packets;
+    }
+
+    /// Puts a packet among those that leave.
+    fn put(&mut self, mut packet: Packet, ticket: u32, what: What, reason: u8) {
+        if matches!(what, What::Dropped | What::Kept) {
+            packet.truncate(0);
+        }
+        let annotations = *packet.annotations();
+        let now = self.burst.now;
+        let record = Record { ticket, what, reason, now, order: self.done, annotations };
+        // A packet that fits nowhere is lost, and the node will see that it is.
+        if !self.form.put(&record, &mut packet) {
+            return;
+        }
+        for _ in 0..FULL_SPINS {
+            match self.leaving.push(packet) {
+                Ok(()) => return,
+                Err(back) => packet = back,
+            }
+            self.send();
+        }
+        // The node has not taken anything for long: it is gone, and will not miss it.
+    }
+
+    /// Sends what leaves; whether all has left.
+    pub(super) fn send(&mut self) -> bool {
+        match &mut self.queues {
+            Some((_, tx)) => drop(tx.transmit(&mut self.leaving)),
+            None => self.leaving.clear(),
+        }
+        self.leaving.is_empty()
+    }
+
+    pub(super) fn obey_next(&mut self, kind: &Kind) -> bool {
+        let Some(message) = self.orders.pop_front() else { return false };
+        self.obey(kind, &message);
+        true
+    }
+
+    /// Carries out an order. One that cannot be was checked by the node; nothing
+    /// follows from it.
+    pub(super) fn obey(&mut self, kind: &Kind, message: &Message) {
+        let Some(((_, number), slot)) = order_of(message) else { return };
+        self.done = number;
+        match message {
+            Message::Configure { nth, settings, .. } => {
+                self.settings.insert(slot, (*nth, settings.clone()));
+                self.configure_again(kind, slot);
+            }
+            Message::Release { .. } => {
+                self.settings.remove(&slot);
+                self.instance.release(slot);
+                if let Some(dirty) = self.dirty.get_mut(self.shift.index(slot)) {
+                    *dirty = false;
+                    self.changed.retain(|changed| *changed != slot);
+                }
+            }
+            Message::Import { now, context, .. } => {
+                if let Err(error) = self.instance.import(slot, *now, context) {
+                    tracing::warn!(slot, %error, "a context could not be imported");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn configure_again(&mut self, kind: &Kind, slot: u32) {
+        let Some((nth, text)) = self.settings.get(&slot) else { return };
+        let value = serde_json::from_str(text).unwrap_or_default();
+        match kind.settings(&value) {
+            Ok(settings) => self.instance.configure(slot, &settings, *nth),
+            Err(error) => tracing::warn!(slot, %error, "settings that cannot be read"),
+        }
+    }
+}
+
+/// Worker and number of an order, and the slot that it concerns.
+pub(super) fn order_of(message: &Message) -> Option<((u16, u32), u32)> {
+    match message {
+        Message::Configure { order, slot, .. }
+        | Message::Release { order, slot }
+        | Message::Import { order, slot, .. } => Some((*order, *slot)),
+        _ => None,
+    }
+}

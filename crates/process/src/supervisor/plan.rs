@@ -1,0 +1,131 @@
+//! How a function is to be run, and how it fares.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use weft_compose::Kind;
+use weft_function::{ConfigError, TagTable};
+
+/// What becomes of packets while their function is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// They are dropped.
+    #[default]
+    Drop,
+    /// They go on as if the function had handled them.
+    Bypass,
+    /// They wait, so many of them at each worker; others are dropped.
+    Hold(u32),
+}
+
+/// Who starts the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The node, from this program.
+    Program(PathBuf),
+    /// Somebody else.
+    Elsewhere,
+}
+
+/// How a function is run in a process of its own.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// Name of the instance.
+    pub instance: &'a str,
+    /// What function it is.
+    pub kind: Kind,
+    /// Its configuration.
+    pub config: &'a Value,
+    /// The node's tags.
+    pub tags: &'a TagTable,
+    /// Workers of the node.
+    pub workers: usize,
+    /// Contexts of each worker.
+    pub contexts: usize,
+    /// Number of the function: the service path of its packets.
+    pub number: u32,
+    /// The ring.
+    pub ring: PathBuf,
+    /// Whether the folder that it is in goes with it.
+    pub own_folder: bool,
+    /// Who starts the process.
+    pub start: Start,
+    /// Whether packets go without a header, to a function that knows nothing of
+    /// this: it has no socket beside its ring, and nobody here starts it.
+    pub plain: bool,
+    /// The user (and group) that the process runs as; that of the node if none.
+    pub user: Option<u32>,
+    /// What becomes of packets while the process is not there.
+    pub policy: Policy,
+    /// A process that has not answered for so long stands still.
+    pub heartbeat: Duration,
+    /// How often contexts are put down at the node; never when none.
+    pub checkpoint: Option<Duration>,
+    /// Longest sleep of the process while it has nothing to do, in microseconds.
+    pub max_sleep_us: Option<u32>,
+}
+
+/// What keeps a ring from being made.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The ring.
+    #[error(transparent)]
+    Ring(#[from] weft_dpdk::Error),
+    /// The socket.
+    #[error("{}: {error}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: io::Error,
+    },
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// State of a function process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Status {
+    /// Nobody is there.
+    #[default]
+    Absent,
+    /// It is being set up.
+    Starting,
+    /// It handles packets.
+    Running,
+}
+
+impl Status {
+    /// Name, as `weft show runtime` prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Absent => "absent",
+            Status::Starting => "starting",
+            Status::Running => "running",
+        }
+    }
+}
+
+/// What is known of a function process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// State.
+    pub status: Status,
+    /// The process, while there is one.
+    pub process: Option<u32>,
+    /// Times that it failed.
+    pub failures: u64,
+    /// Why it failed last.
+    pub last_failure: Option<String>,
+    /// Packets that are away.
+    pub away: u64,
+    /// Packets that were lost with it.
+    pub lost: u64,
+    /// Frames from it that were none.
+    pub strays: u64,
+    /// Contexts at hand for a restart.
+    pub checkpointed: u64,
+}

@@ -1,0 +1,384 @@
+//! What the thread does that looks after one function process.
+
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weft_compose::Kind;
+use weft_dpdk::Port;
+
+use super::book::Book;
+use super::plan::{Start, Status, View};
+use super::process::{self, Process};
+use crate::lane::Shared;
+use crate::order::Order;
+use crate::protocol::{Connection, Message, VERSION, Welcome};
+
+/// How often the thread looks whether a worker has given orders.
+const ROUND: Duration = Duration::from_millis(1);
+/// How long a function may take from its hello to the ring.
+const BEGINNING: Duration = Duration::from_secs(15);
+/// Pause before the first restart; doubled each time, up to the longest.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A function that ran this long is started again without a long pause.
+const STEADY: Duration = Duration::from_secs(5);
+
+/// All that the thread works with.
+pub(super) struct Watch {
+    pub(super) kind: &'static Kind,
+    pub(super) welcome: Welcome,
+    pub(super) ring: PathBuf,
+    pub(super) own_folder: bool,
+    pub(super) plain: bool,
+    pub(super) user: Option<u32>,
+    pub(super) start: Start,
+    pub(super) heartbeat: Duration,
+    pub(super) checkpoint: Option<Duration>,
+    pub(super) port: Port,
+    pub(super) listener: UnixListener,
+    pub(super) orders: Receiver<Order>,
+    pub(super) shared: Vec<Arc<Shared>>,
+    pub(super) view: Arc<Mutex<View>>,
+    pub(super) now: Box<dyn Fn() -> u64 + Send>,
+    pub(super) book: Book,
+    pub(super) process: Option<Process>,
+    pub(super) session: Option<Session>,
+    pub(super) pause: Duration,
+    pub(super) next_start: Instant,
+}
+
+/// A function that speaks to us.
+pub(super) struct Session {
+    connection: Connection,
+    stage: Stage,
+    begun: Instant,
+    process: u32,
+    last_ping: Instant,
+    last_pong: Instant,
+    /// Processor time of the process at the last answer, where it is known.
+    ticks: Option<u64>,
+    last_checkpoint: Instant,
+    progress: Vec<(u32, Instant)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Greeting,
+    Attaching,
+    Ready,
+    Running,
+}
+
+impl Watch {
+    pub(super) fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            self.round();
+        }
+        self.go_down();
+        self.session = None;
+        self.process = None;
+        // What is left does no harm: the next node removes it.
+        let _ = std::fs::remove_file(crate::control_path(&self.ring));
+        let _ = std::fs::remove_file(&self.ring);
+        if let Some(folder) = self.ring.parent().filter(|_| self.own_folder) {
+            // The last function's ring takes it along.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+
+    fn round(&mut self) {
+        self.wait();
+        self.take_orders();
+        if self.plain {
+            return self.watch_ring();
+        }
+        if let Some(process) = &mut self.process
+            && let Some(how) = process.ended()
+        {
+            self.process = None;
+            self.fail(&how);
+        }
+        self.accept();
+        if let Err(reason) = self.converse() {
+            self.fail(&reason);
+        }
+        self.start_process();
+    }
+
+    /// A function without a socket is there while its end of the ring is.
+    fn watch_ring(&mut self) {
+        let (is_up, was_up) = (self.port.link().up, self.view_status() == Status::Running);
+        match (was_up, is_up) {
+            (false, true) => self.go_up(),
+            (true, false) => self.fail("its end of the ring is closed"),
+            _ => {}
+        }
+    }
+
+    fn view_status(&self) -> Status {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).status
+    }
+
+    /// Waits until something happens, a millisecond at most.
+    fn wait(&self) {
+        let mut descriptors = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        if let Some(session) = &self.session {
+            let sending =
+                if session.connection.is_sending() { PollFlags::OUT } else { PollFlags::empty() };
+            descriptors.push(PollFd::new(session.connection.stream(), PollFlags::IN | sending));
+        }
+        if let Some(process) = &self.process {
+            descriptors.push(PollFd::from_borrowed_fd(process.descriptor(), PollFlags::IN));
+        }
+        let round = Timespec { tv_sec: 0, tv_nsec: ROUND.as_nanos() as i64 };
+        // Interrupted or not: the next round looks at everything.
+        let _ = poll(&mut descriptors, Some(&round));
+    }
+
+    fn take_orders(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            let now = (self.now)();
+            if let Some(session) = &mut self.session
+                && session.stage != Stage::Greeting
+            {
+                // An error shows again as the session is looked at.
+                let _ = session.connection.send(&order.message(now));
+            }
+            self.book.note(order);
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let Ok(mut connection) = Connection::new(stream) else { continue };
+            if self.session.is_some() {
+                let _ = connection.send(&Message::Refuse("another process is attached".into()));
+                continue;
+            }
+            let now = Instant::now();
+            self.session = Some(Session {
+                connection,
+                stage: Stage::Greeting,
+                begun: now,
+                process: 0,
+                last_ping: now,
+                last_pong: now,
+                ticks: None,
+                last_checkpoint: now,
+                progress: self.shared.iter().map(|_| (0, now)).collect(),
+            });
+        }
+    }
+
+    /// Speaks with the function.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn converse(&mut self) -> Result<(), String> {
+        let gone = |error: io::Error| match error.kind() {
+            io::ErrorKind::InvalidData => format!("it sent {error}"),
+            _ => "it closed its socket".to_owned(),
+        };
+        loop {
+            let Some(session) = &mut self.session else { return Ok(()) };
+            session.connection.flush().map_err(gone)?;
+            let Some(message) = session.connection.receive().map_err(gone)? else { break };
+            self.hear(message)?;
+        }
+        self.look_after()
+    }
+
+    fn hear(&mut self, message: Message) -> Result<(), String> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        match (session.stage, message) {
+            (Stage::Greeting, Message::Hello { version, process, function }) => {
+                let reason = if version != VERSION {
+                    format!("version {version} of the protocol; the node speaks {VERSION}")
+                } else if function != self.kind.name {
+                    format!(
+                        "{function} is not the function of this place: that is {}",
+                        self.kind.name
+                    )
+                } else {
+                    session.process = process;
+                    session.stage = Stage::Attaching;
+                    self.set_status(Status::Starting);
+                    return self.brief();
+                };
+                // It will see the reason; there is nothing to wait for.
+                let _ = session.connection.send(&Message::Refuse(reason.clone()));
+                Err(reason)
+            }
+            (Stage::Attaching, Message::Ready) => {
+                session.stage = Stage::Ready;
+                Ok(())
+            }
+            (_, Message::Pong(_)) => {
+                session.last_pong = Instant::now();
+                session.ticks = process::ticks(session.process);
+                Ok(())
+            }
+            (Stage::Running, Message::Context { worker, slot, context }) => {
+                if self.kind.rollback {
+                    self.book.put_down(worker, slot, context);
+                }
+                Ok(())
+            }
+            (Stage::Running, Message::Checkpointed | Message::Fenced(_)) => Ok(()),
+            (_, message) => Err(format!("it sent a message out of turn: {message:?}")),
+        }
+    }
+
+    /// Tells a new process all that it must know.
+    fn brief(&mut self) -> Result<(), String> {
+        let now = (self.now)();
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let mut messages = vec![Message::Welcome(Box::new(self.welcome.clone()))];
+        messages.extend(self.book.messages(now));
+        messages.push(Message::Start(self.book.numbers().to_vec()));
+        for message in messages {
+            session.connection.send(&message).map_err(|_| "it closed its socket".to_owned())?;
+        }
+        Ok(())
+    }
+
+    /// Heartbeat, checkpoints, and whether the ring is there.
+    fn look_after(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        let Some(session) = &mut self.session else { return Ok(()) };
+        match session.stage {
+            Stage::Greeting | Stage::Attaching | Stage::Ready => {
+                if now - session.begun > BEGINNING {
+                    return Err("it did not attach to the ring in time".to_owned());
+                }
+                if session.stage == Stage::Ready && self.port.link().up {
+                    session.stage = Stage::Running;
+                    session.last_pong = now;
+                    session.progress.iter_mut().for_each(|one| one.1 = now);
+                    self.go_up();
+                }
+                return Ok(());
+            }
+            Stage::Running => {}
+        }
+        if now - session.last_ping >= self.heartbeat / 4 {
+            session.last_ping = now;
+            let ping = session.connection.send(&Message::Ping(0));
+            ping.map_err(|_| "it closed its socket".to_owned())?;
+        }
+        if let Some(every) = self.checkpoint
+            && now - session.last_checkpoint >= every
+        {
+            session.last_checkpoint = now;
+            let question = Message::Checkpoint { now: (self.now)() };
+            let sent = session.connection.send(&question);
+            sent.map_err(|_| "it closed its socket".to_owned())?;
+        }
+        let silent = now - session.last_pong;
+        if silent > self.heartbeat && session.is_stuck(silent, self.heartbeat) {
+            return Err(format!("it has not answered for {} ms", silent.as_millis()));
+        }
+        // One that answers but leaves its packets lying stands still as well.
+        for (shared, (seen, since)) in self.shared.iter().zip(&mut session.progress) {
+            let returned = shared.returned.load(Ordering::Relaxed);
+            if returned != *seen || shared.away.load(Ordering::Relaxed) == 0 {
+                (*seen, *since) = (returned, now);
+            } else if now - *since > self.heartbeat * 10 {
+                return Err("it answers, but leaves its packets in the ring".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn start_process(&mut self) {
+        let Start::Program(program) = &self.start else { return };
+        if self.process.is_some() || Instant::now() < self.next_start {
+            return;
+        }
+        match Process::start(program, self.kind.name, &self.ring, self.user) {
+            Ok(process) => {
+                self.set_status(Status::Starting);
+                self.edit(|view| view.process = Some(process.id()));
+                self.process = Some(process);
+            }
+            Err(error) => {
+                self.fail(&format!("{} could not be started: {error}", program.display()))
+            }
+        }
+    }
+
+    /// The function is there: packets go to it from now on.
+    fn go_up(&mut self) {
+        for shared in &self.shared {
+            let session = shared.session.load(Ordering::Relaxed);
+            shared.session.store((session + 1) | 1, Ordering::Release);
+        }
+        self.set_status(Status::Running);
+        let process = self.session.as_ref().map(|session| session.process);
+        self.edit(|view| view.process = process);
+        tracing::info!(function = self.welcome.instance, process, "the function is attached");
+    }
+
+    fn go_down(&mut self) {
+        for shared in &self.shared {
+            let session = shared.session.load(Ordering::Relaxed);
+            if session & 1 == 1 {
+                shared.session.store(session.wrapping_add(1), Ordering::Release);
+            }
+        }
+    }
+
+    /// The function has failed: its packets are under its policy from now on.
+    fn fail(&mut self, reason: &str) {
+        self.go_down();
+        tracing::warn!(function = self.welcome.instance, reason, "the function has failed");
+        let now = Instant::now();
+        let begun = self.session.take().map(|session| session.begun);
+        self.process = None;
+        if begun.is_some_and(|begun| now - begun > STEADY) {
+            self.pause = FIRST_PAUSE;
+        }
+        self.next_start = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let checkpointed = self.book.checkpointed();
+        self.edit(|view| {
+            view.status = Status::Absent;
+            view.process = None;
+            view.failures += 1;
+            view.last_failure = Some(reason.to_owned());
+            view.checkpointed = checkpointed;
+        });
+    }
+
+    fn set_status(&self, status: Status) {
+        self.edit(|view| view.status = status);
+    }
+
+    fn edit(&self, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Session {
+    /// Whether a process that is silent stands still: it was stopped, or it had
+    /// the processor and did not answer. One that merely was not scheduled gets
+    /// ten times the time.
+    fn is_stuck(&self, silent: Duration, heartbeat: Duration) -> bool {
+        if silent > heartbeat * 10 || process::is_stopped(self.process) {
+            return true;
+        }
+        match (self.ticks, process::ticks(self.process)) {
+            (Some(then), Some(now)) => {
+                // Hundredths of a second, as the kernel counts them.
+                Duration::from_millis(10) * now.saturating_sub(then) as u32 > heartbeat
+            }
+            _ => true,
+        }
+    }
+}
