@@ -6,6 +6,8 @@
 //! what is passed over was lost by the function. The window of tickets is as large
 //! as the ring: a packet that has a ticket has room.
 
+mod ticket;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,6 +16,8 @@ use weft_dpdk::{Annotations, Batch, Packet, Pool, RxQueue, TAG_SLOTS, TxQueue};
 
 use crate::frame::{self, Form, Record, What};
 use crate::supervisor::Policy;
+
+pub use ticket::{Back, Place, Refusal, Ticket};
 
 /// Tickets of one lane: packets that may be on their way to a function and back.
 pub const WINDOW: usize = 256;
@@ -39,65 +43,6 @@ pub struct Shared {
     pub(crate) strays: AtomicU32,
     /// Packets that were away when the function failed, or that it passed over.
     pub(crate) lost: AtomicU32,
-}
-
-/// Where a packet stands that goes away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// State of the compiled rules, or number of the function.
-    pub state: u32,
-    /// Which rules that is of.
-    pub plan: u32,
-    /// Lanes that it may still come to, one bit for each.
-    pub onward: u64,
-}
-
-/// What the node remembers of a packet that is away.
-#[derive(Clone, Copy, Debug)]
-pub struct Ticket {
-    /// Annotations it went with.
-    pub annotations: Annotations,
-    /// Where it stood.
-    pub place: Place,
-    /// Its length, in bytes.
-    pub length: u16,
-    emitted: u8,
-}
-
-impl Ticket {
-    /// Of a packet that was held and never went.
-    pub fn lost(place: Place) -> Ticket {
-        Ticket { annotations: Annotations::default(), place, length: 0, emitted: 0 }
-    }
-}
-
-/// What came back from a function.
-#[derive(Debug)]
-pub enum Back {
-    /// It goes on, from where its ticket says. Offsets in its annotations are what
-    /// the function says, and to be checked. With it comes the packet as it came in,
-    /// if that was kept.
-    Packet(Packet, Ticket, Option<Packet>),
-    /// A packet that the function made goes on from there, too.
-    Emitted(Packet, Ticket),
-    /// An answer of the function to the user of a packet.
-    Answer(Packet),
-    /// The function dropped a packet for the reason of this number.
-    Dropped(Ticket, u8),
-    /// The function lost it.
-    Lost(Ticket),
-    /// A frame without a header: whose it is is to be found, and
-    /// [`claim`](Lane::claim) says where it goes on.
-    Plain(Packet),
-}
-
-/// Why a packet could not go away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The header does not fit into the buffer with it.
-    TooLong,
-    /// No ticket or no room is left.
-    Full,
 }
 
 /// A lane, and the worker's packets in it.

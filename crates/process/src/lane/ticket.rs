@@ -1,0 +1,62 @@
+//! What is remembered of a packet that is away, and what comes back for it.
+
+use weft_dpdk::{Annotations, Packet};
+
+/// Where a packet stands that goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// State of the compiled rules, or number of the function.
+    pub state: u32,
+    /// Which rules that is of.
+    pub plan: u32,
+    /// Lanes that it may still come to, one bit for each.
+    pub onward: u64,
+}
+
+/// What the node remembers of a packet that is away.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    /// Annotations it went with.
+    pub annotations: Annotations,
+    /// Where it stood.
+    pub place: Place,
+    /// Its length, in bytes.
+    pub length: u16,
+    pub(super) emitted: u8,
+}
+
+impl Ticket {
+    /// Of a packet that was held and never went.
+    pub fn lost(place: Place) -> Ticket {
+        Ticket { annotations: Annotations::default(), place, length: 0, emitted: 0 }
+    }
+}
+
+/// What came back from a function.
+#[derive(Debug)]
+pub enum Back {
+    /// It goes on, from where its ticket says. Offsets in its annotations are what
+    /// the function says, and to be checked. With it comes the packet as it came in,
+    /// if that was kept.
+    Packet(Packet, Ticket, Option<Packet>),
+    /// A packet that the function made goes on from there, too.
+    Emitted(Packet, Ticket),
+    /// An answer of the function to the user of a packet.
+    Answer(Packet),
+    /// The function dropped a packet for the reason of this number.
+    Dropped(Ticket, u8),
+    /// The function lost it.
+    Lost(Ticket),
+    /// A frame without a header: whose it is is to be found, and
+    /// [`claim`](Lane::claim) says where it goes on.
+    Plain(Packet),
+}
+
+/// Why a packet could not go away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The header does not fit into the buffer with it.
+    TooLong,
+    /// No ticket or no room is left.
+    Full,
+}
