@@ -88,7 +88,7 @@ impl Tunnel for Packet {
     #[inline]
     fn has_extensions(&self) -> bool {
         let flags = self.message_offset().and_then(|offset| self.data().get(offset));
-        flags.is_some_and(|flags| flags & 0x04 != 0)
+        flags.is_some_and(|flags| flags & gtpu::EXTENSION_FLAG != 0)
     }
 
     #[inline]

@@ -94,11 +94,14 @@ mod field {
     pub const NEXT_TYPE: usize = 11;
 }
 
+/// In the first octet: an extension header follows (the E flag, TS 29.281 §5.1).
+pub const EXTENSION_FLAG: u8 = 0x04;
+
 mod flag {
     /// Version 1 and protocol type GTP; the spare bit is not looked at.
     pub const VERSION: u8 = 0x30;
     pub const VERSION_MASK: u8 = 0xf0;
-    pub const EXTENSION: u8 = 0x04;
+    pub const EXTENSION: u8 = super::EXTENSION_FLAG;
     pub const SEQUENCE: u8 = 0x02;
     pub const N_PDU: u8 = 0x01;
     pub const OPTIONAL: u8 = EXTENSION | SEQUENCE | N_PDU;
