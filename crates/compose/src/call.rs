@@ -67,20 +67,18 @@ impl<F: UserPlaneFunction> Called<F> {
         }
     }
 
+    /// Whether the contexts are more than stay in the nearest cache anyway.
     #[inline]
-    fn prefetch(&self, packets: &Batch, selected: Positions) {
-        let bytes = self.contexts.capacity() * size_of::<F::Context>();
-        if bytes >= PREFETCH_BYTES {
-            for position in selected {
-                let slot = self.slot(packets[position].annotations());
-                self.contexts.prefetch(slot, F::HOT_CONTEXT);
-            }
-            if F::PREFETCHES {
-                for position in selected {
-                    let context = self.contexts.get(self.slot(packets[position].annotations()));
-                    context.into_iter().for_each(|context| self.function.prefetch(context));
-                }
-            }
+    fn is_large(&self) -> bool {
+        self.contexts.capacity() * size_of::<F::Context>() >= PREFETCH_BYTES
+    }
+
+    /// Lets the function ask for what contexts refer to.
+    #[inline]
+    fn prefetch_records(&self, packets: &Batch, selected: Positions) {
+        for position in selected {
+            let context = self.contexts.get(self.slot(packets[position].annotations()));
+            context.into_iter().for_each(|context| self.function.prefetch(context));
         }
     }
 
@@ -162,8 +160,20 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         self.scope
     }
 
+    fn prefetch(&self, packets: &Batch, selected: Positions) {
+        if !self.is_large() {
+            return;
+        }
+        for position in selected {
+            let slot = self.slot(packets[position].annotations());
+            self.contexts.prefetch(slot, F::HOT_CONTEXT);
+        }
+    }
+
     fn visit(&mut self, burst: &mut Burst, selected: Positions, outcome: &mut Outcome) {
-        self.prefetch(&burst.packets, selected);
+        if F::PREFETCHES && self.is_large() {
+            self.prefetch_records(&burst.packets, selected);
+        }
         let mut remaining = selected;
         let Outcome { dropped, reasons, kept, emissions, refused, resets } = outcome;
         let mut emit = Emit::new(burst.now, &burst.pool, emissions);

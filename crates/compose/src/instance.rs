@@ -89,6 +89,10 @@ pub trait Instance: Send {
     /// Whose contexts it keeps.
     fn scope(&self) -> Scope;
 
+    /// Asks the processor for the contexts of packets that will soon be given to
+    /// [`visit`](Self::visit). Only speed depends on it.
+    fn prefetch(&self, _packets: &Batch, _selected: Positions) {}
+
     /// Handles the packets at `selected`. Those that are neither dropped nor
     /// kept in `outcome` go on.
     fn visit(&mut self, burst: &mut Burst, selected: Positions, outcome: &mut Outcome);

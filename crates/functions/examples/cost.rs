@@ -93,6 +93,7 @@ fn measure(burst: &mut Burst, mut instance: Option<&mut (dyn Instance + '_)>) ->
             }
             outcome.clear();
             if let Some(instance) = &mut instance {
+                instance.prefetch(&burst.packets, Positions::first(BURST));
                 instance.visit(burst, Positions::first(BURST), &mut outcome);
             }
         }

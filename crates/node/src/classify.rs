@@ -312,16 +312,15 @@ impl Classifier {
     }
 
     /// Finds the users of the packets at `selected`, all of which came in at
-    /// `port`, and tags the packets. Those at `tunnelled` carry their TEID in
-    /// [`Annotations::state`].
+    /// `port`, and notes them in the packets. Those at `tunnelled` carry their TEID
+    /// in [`Annotations::state`].
     #[inline]
-    pub fn classify(
+    pub fn find(
         &mut self,
         burst: &mut Burst,
         selected: Positions,
         tunnelled: Positions,
         port: u16,
-        out: &mut Classified,
     ) {
         self.scratch.slots[..burst.packets.len()].fill(Table::<u64>::MISS);
         if let Some(class) = self.ports.get(usize::from(port)) {
@@ -339,21 +338,30 @@ impl Classifier {
                 self.look_up(burst, selected.without(tunnelled), search);
             }
         }
-        if size_of_val(&*self.records) >= PREFETCH_BYTES {
-            for position in selected {
-                prefetch(&self.records, self.shift.index(self.scratch.slots[position]));
+        let is_large = size_of_val(&*self.records) >= PREFETCH_BYTES;
+        for position in selected {
+            let slot = self.scratch.slots[position];
+            if is_large {
+                prefetch(&self.records, self.shift.index(slot));
             }
+            let annotations = burst.packets[position].annotations_mut();
+            // That of nobody is [`Annotations::NONE`]; the default bearer is the user's.
+            (annotations.user, annotations.bearer) = (slot, slot);
         }
+    }
+
+    /// Tags the packets at `selected` whose users were found.
+    #[inline]
+    pub fn sort(&mut self, burst: &mut Burst, selected: Positions, out: &mut Classified) {
         out.clear();
         let mut run = Entry::NONE;
         for position in selected {
-            let slot = self.scratch.slots[position];
+            let packet = &mut burst.packets[position];
+            let slot = packet.annotations().user;
             if slot == Table::<u64>::MISS {
                 out.unknown.insert(position);
                 continue;
             }
-            let packet = &mut burst.packets[position];
-            packet.annotations_mut().user = slot;
             match self.shift.worker(slot) == self.worker {
                 true => self.admit_one(packet, position, &mut run, out),
                 false => out.elsewhere.insert(position),

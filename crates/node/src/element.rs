@@ -8,6 +8,7 @@
 //! its position in the burst all the while, so those that took a longer way are
 //! back in their place when the burst leaves.
 
+mod ahead;
 mod away;
 mod emission;
 mod fused;
@@ -121,6 +122,10 @@ pub struct Element {
     way: Way,
     /// Packets that go away to functions in processes of their own.
     away: Away,
+    /// The function that packets met first of late.
+    first: Option<u16>,
+    /// The function whose contexts were asked for last.
+    ahead: Option<u16>,
 }
 
 impl Element {
@@ -138,6 +143,8 @@ impl Element {
             total: 0,
             way: Way::Interpreted,
             away: Away::default(),
+            first: None,
+            ahead: None,
         }
     }
 
@@ -161,6 +168,7 @@ impl Element {
             plan.functions.push(Function { name, instance, counters, lane });
         }
         self.away.follow(&plan);
+        self.first = None;
         std::mem::replace(&mut self.plan, plan)
     }
 
@@ -266,6 +274,7 @@ impl Element {
             return;
         }
         self.weigh(burst);
+        self.first = self.pending.last().map(|(state, _)| self.function_of(*state));
         let mut visits_left = states + LOOP_VISITS;
         while let Some((state, positions)) = self.pending.pop() {
             if visits_left == 0 {
@@ -293,6 +302,7 @@ impl Element {
                 self.visit_region(burst, region, group, around);
                 continue;
             }
+            self.look_ahead(burst, function, state, selected, around);
             self.visit(burst, function, selected, around);
             if !self.outcome.emissions.is_empty() {
                 self.emit(burst, function, &mut group, around);

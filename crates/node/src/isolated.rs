@@ -332,7 +332,8 @@ impl Worker {
                 }
                 let at = Positions(1 << position);
                 let classified = &mut self.desk.classified;
-                self.classifier.classify(burst, at, Positions::NONE, port, classified);
+                self.classifier.find(burst, at, Positions::NONE, port);
+                self.classifier.sort(burst, at, classified);
                 if !classified.unknown.is_empty() {
                     continue;
                 }

@@ -243,7 +243,9 @@ impl Worker {
     fn classify(&mut self, inlet: usize, transit: Positions, tunnelled: Positions) {
         let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
         let port = self.inlets[inlet].port;
-        self.classifier.classify(burst, transit, tunnelled, port, classified);
+        self.classifier.find(burst, transit, tunnelled, port);
+        self.element.expect(burst, transit);
+        self.classifier.sort(burst, transit, classified);
         watch.lap(&self.counters.stages[Stage::Classify as usize], transit.len());
         if taps.is_some() || !classified.is_usual() {
             self.after_classification(transit);

@@ -66,7 +66,9 @@ impl Seat {
             return;
         }
         self.outcome.clear();
-        self.instance.visit(&mut self.burst, Positions::first(count), &mut self.outcome);
+        let all = Positions::first(count);
+        self.instance.prefetch(&self.burst.packets, all);
+        self.instance.visit(&mut self.burst, all, &mut self.outcome);
         for slot in std::mem::take(&mut self.outcome.resets) {
             self.configure_again(kind, slot);
         }
