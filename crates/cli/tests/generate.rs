@@ -100,3 +100,33 @@ fn the_schema_is_that_of_profiles() {
     let schema: Value = serde_json::from_str(&schema).expect("it is JSON");
     assert_eq!(schema["title"], "Profile");
 }
+
+#[test]
+fn packets_of_a_capture_are_sent_whole() {
+    let place = Place::new();
+    // What arrives of the example is a capture that can be sent.
+    let arguments = ["--duration", "0.2", "--rate", "5000", "--capture", "first.pcap"];
+    generate(&place, &[("imix", "{fixed: 100}")], &arguments);
+    let at = EXAMPLE.find("    streams:").expect("there are streams");
+    let end = EXAMPLE.find("wires:").expect("there are wires");
+    let captures = "    captures: [{name: first, file: first.pcap}]\n\n";
+    let profile = format!("{}{captures}{}", &EXAMPLE[..at], &EXAMPLE[end..]);
+    place.write("again.yaml", &profile);
+    let run =
+        ["generate", "again.yaml", "--duration", "0.5", "--rate", "20000", "--json", "o.json"];
+    let printed = place.run(&run).succeeded();
+    let summary: Value = serde_json::from_str(&place.read("o.json")).expect("it is JSON");
+    let stream = &summary["sources"][0]["streams"][0];
+    assert_eq!((stream["name"].as_str(), stream["unstamped"].as_u64()), (Some("first"), Some(0)));
+    assert!(stream["flows"].as_u64() > Some(50), "{printed}");
+    for key in ["lost", "duplicated", "reordered"] {
+        assert_eq!(summary["wires"][0][key].as_u64(), Some(sum(&summary, key)), "{key}: {printed}");
+    }
+    assert_eq!(stream["arrived"]["misaddressed"].as_u64(), Some(0));
+
+    place.write("bare.yaml", profile.replace("first.pcap", "first.pcap, stamps: false"));
+    let printed = place.run(&["generate", "bare.yaml", "--duration", "0.2"]).succeeded();
+    assert!(printed.contains("of the packets sent have no stamp"), "{printed}");
+    place.write("none.yaml", profile.replace("first.pcap", "none.pcap"));
+    place.run(&["generate", "none.yaml"]).refused(&["none.yaml:", "cannot send the capture"]);
+}

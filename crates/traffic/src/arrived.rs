@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weft_wire::checksum::PseudoHeader;
-use weft_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, udp};
+use weft_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, tcp, udp};
 
 use crate::encapsulation;
 use crate::stamp::Stamp;
@@ -21,7 +21,7 @@ pub(crate) struct Arrived {
 pub(crate) enum Unreadable {
     /// A checksum is wrong or missing.
     Damaged,
-    /// It is no UDP datagram, or one too short for a stamp.
+    /// It is neither UDP nor TCP, or too short for a stamp.
     Foreign,
 }
 
@@ -85,6 +85,9 @@ fn carried(protocol: Protocol, payload: &[u8], is_carried: bool) -> Option<(Ethe
 /// The stamp that an IP payload carries.
 #[inline]
 fn stamp(protocol: Protocol, payload: &[u8], header: &PseudoHeader) -> Result<Stamp, Unreadable> {
+    if protocol == Protocol::TCP {
+        return segment_stamp(payload, header);
+    }
     if protocol != Protocol::UDP {
         return Err(Unreadable::Foreign);
     }
@@ -93,6 +96,13 @@ fn stamp(protocol: Protocol, payload: &[u8], header: &PseudoHeader) -> Result<St
         return Err(Unreadable::Damaged);
     }
     Stamp::read(datagram.payload()).ok_or(Unreadable::Foreign)
+}
+
+/// The stamp of a captured TCP packet.
+fn segment_stamp(payload: &[u8], header: &PseudoHeader) -> Result<Stamp, Unreadable> {
+    let segment = tcp::Segment::new_checked(payload).map_err(|_| Unreadable::Foreign)?;
+    segment.verify_checksum(header).map_err(|_| Unreadable::Damaged)?;
+    Stamp::read(segment.payload()).ok_or(Unreadable::Foreign)
 }
 
 #[cfg(test)]

@@ -170,6 +170,11 @@ fn outer_ip(
     }
 }
 
+/// Whether a UDP datagram at `port` is a tunnel's.
+pub(crate) fn is_tunnel(port: u16) -> bool {
+    matches!(port, gtpu::PORT | vxlan_gpe::PORT)
+}
+
 /// The IP packet that a UDP datagram at `port` carries, and its EtherType; none
 /// where it is no tunnel's.
 #[inline]

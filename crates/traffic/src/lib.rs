@@ -51,6 +51,8 @@
 #![forbid(unsafe_code)]
 
 mod arrived;
+pub mod capture;
+mod captured;
 mod density;
 mod encapsulation;
 mod endpoints;
@@ -70,11 +72,12 @@ mod stream;
 mod template;
 mod wire;
 
+pub use captured::{Captured, CapturedError};
 pub use density::Density;
 pub use encapsulation::Encapsulation;
 pub use endpoints::{Direction, Endpoints};
 pub use flow::Flow;
-pub use load::{Arrivals, Load, Rate, Share, link_bits};
+pub use load::{Arrivals, CapturedShare, Load, Rate, Share, link_bits};
 pub use pacing::Pacing;
 pub use profile::Profile;
 pub use receiver::Receiver;

@@ -1,5 +1,6 @@
 //! What a source sends, and when.
 
+use crate::captured::Captured;
 use crate::selection::Selection;
 use crate::template::Template;
 
@@ -49,8 +50,10 @@ pub struct Load {
     pub rate: Rate,
     /// How packets follow each other.
     pub arrivals: Arrivals,
-    /// The streams.
+    /// The streams whose packets are made.
     pub shares: Vec<Share>,
+    /// The streams whose packets a capture has; they come behind the others.
+    pub captured: Vec<CapturedShare>,
     /// All that is drawn at random follows from it.
     pub seed: u64,
 }
@@ -68,11 +71,22 @@ pub struct Share {
     pub weight: u32,
 }
 
+/// One stream of captured packets of a [`Load`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct CapturedShare {
+    /// Number of the stream, by which the receiver knows it.
+    pub stream: u16,
+    /// Its packets.
+    pub packets: Captured,
+    /// How many packets it has for those of the other streams.
+    pub weight: u32,
+}
+
 impl Load {
     /// One stream with a constant gap between packets, its flows in turn.
     pub fn constant(template: Template, users: u32, rate: Rate) -> Load {
         let selection = Selection::RoundRobin;
         let shares = vec![Share { template, users, selection, weight: 1 }];
-        Load { rate, arrivals: Arrivals::Constant, shares, seed: 1 }
+        Load { rate, arrivals: Arrivals::Constant, shares, captured: Vec::new(), seed: 1 }
     }
 }

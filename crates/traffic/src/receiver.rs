@@ -1,5 +1,7 @@
 //! Takes packets in and says what became of the streams they belong to.
 
+use std::net::IpAddr;
+
 use weft_dpdk::{Batch, RxQueue, tsc};
 
 use crate::arrived::{Arrived, Unreadable};
@@ -81,7 +83,15 @@ impl Receiver {
         }
     }
 
-    /// IP packets whose IPv4 or UDP checksum was wrong or missing; what else they
+    /// Sets the source and destination address of each flow of the `nth` stream, where
+    /// they are not in a row, as those of a capture are not.
+    pub fn expect(&mut self, nth: usize, addresses: &[(IpAddr, IpAddr)]) {
+        if let Some(stream) = self.streams.get_mut(nth) {
+            stream.expect(addresses);
+        }
+    }
+
+    /// IP packets whose IPv4, UDP or TCP checksum was wrong or missing; what else they
     /// say is not looked at.
     pub fn damaged(&self) -> u64 {
         self.damaged

@@ -2,7 +2,8 @@
 
 use weft_dpdk::{Batch, Pool, TxQueue, tsc};
 
-use crate::load::{Load, Rate, Share, link_bits};
+use crate::captured::Captured;
+use crate::load::{CapturedShare, Load, Rate, Share, link_bits};
 use crate::pace::Pace;
 use crate::pacing::Pacing;
 use crate::prototype::Prototype;
@@ -49,8 +50,16 @@ pub struct Sending {
     pub sent: u64,
     /// Packets sent so far, by flow: of these follows the next sequence number.
     pub flows: Vec<u64>,
-    prototype: Prototype,
-    choice: Choice,
+    /// Of the packets sent so far, those of a capture that have no stamp.
+    pub unstamped: u64,
+    packets: Packets,
+}
+
+/// Where the packets of a stream come from.
+#[derive(Debug)]
+enum Packets {
+    Made { prototype: Box<Prototype>, choice: Choice },
+    Captured { packets: Captured, next: u32 },
 }
 
 /// Sends packets in an open loop: what cannot leave when it is due does not wait
@@ -71,7 +80,8 @@ pub struct Source {
 #[derive(Clone, Copy, Default)]
 struct Draw {
     stream: u32,
-    length: u16,
+    /// Of those made: the number of the length. Of those captured: that of the packet.
+    kind: u32,
     due: f64,
 }
 
@@ -97,8 +107,11 @@ impl Source {
     pub fn of(load: &Load) -> Result<Source, TemplateError> {
         let mut random = Random::new(load.seed);
         let streams = load.shares.iter().map(|share| Sending::new(share, &mut random));
-        let streams: Vec<Sending> = streams.collect::<Result<_, _>>()?;
-        let weights: Vec<u32> = load.shares.iter().map(|share| share.weight).collect();
+        let mut streams: Vec<Sending> = streams.collect::<Result<_, _>>()?;
+        streams.extend(load.captured.iter().map(Sending::captured));
+        let captured = load.captured.iter().map(|share| share.weight);
+        let weights = load.shares.iter().map(|share| share.weight).chain(captured);
+        let weights: Vec<u32> = weights.collect();
         let shares = Selection::Weighted(weights.clone());
         let shares = Choice::new(&shares, streams.len() as u32, &mut random);
         let shares = shares.ok_or(TemplateError::Silent)?;
@@ -178,9 +191,10 @@ impl Source {
                 break;
             }
             draw.stream = self.shares.turn(&mut self.random);
-            let lengths = &mut self.streams[draw.stream as usize].prototype.lengths;
-            draw.length = lengths.turn(&mut self.random);
-            draw.due = self.pace.pass(lengths.all[usize::from(draw.length)]);
+            let packets = &mut self.streams[draw.stream as usize].packets;
+            let bytes;
+            (draw.kind, bytes) = packets.turn(&mut self.random);
+            draw.due = self.pace.pass(bytes);
             count += 1;
         }
         count
@@ -191,15 +205,9 @@ impl Source {
     fn write(&mut self, now: u64, draws: &[Draw; BURST]) {
         for (packet, draw) in self.batch.iter_mut().zip(draws) {
             let stream = &mut self.streams[draw.stream as usize];
-            let flow = stream.choice.turn(&mut self.random);
-            let sent = &mut stream.flows[flow as usize];
-            let stamp = Stamp { stream: stream.stream, flow, sequence: *sent as u32, sent: now };
-            *sent += 1;
-            stream.sent += 1;
-            // A buffer of a pool has room for every prototype.
-            let length = stream.prototype.lengths.all[usize::from(draw.length)];
-            if let Some(frame) = packet.append(length) {
-                stream.prototype.write(frame, draw.length, &stamp);
+            // A buffer of a pool has room for every packet.
+            if let Some(frame) = packet.append(stream.packets.bytes(draw.kind)) {
+                stream.write(frame, draw.kind, now, &mut self.random);
             }
         }
     }
@@ -219,11 +227,7 @@ impl Source {
         self.tally.refused += refused.len() as u64;
         self.pacing.interrupt();
         for (packet, draw) in self.batch.iter().zip(refused) {
-            let stream = &mut self.streams[draw.stream as usize];
-            if let Some(stamp) = stream.prototype.stamp_of(packet.data()) {
-                stream.flows[stamp.flow as usize] -= 1;
-                stream.sent -= 1;
-            }
+            self.streams[draw.stream as usize].take_back(packet.data(), draw.kind);
         }
         self.batch.clear();
     }
@@ -232,10 +236,90 @@ impl Source {
 impl Sending {
     fn new(share: &Share, random: &mut Random) -> Result<Sending, TemplateError> {
         let flows = share.template.flows(share.users)?;
-        let prototype = Prototype::new(&share.template)?;
+        let prototype = Box::new(Prototype::new(&share.template)?);
         let choice = Choice::new(&share.selection, flows, random).ok_or(TemplateError::Silent)?;
-        let stream = share.template.stream;
-        Ok(Sending { stream, sent: 0, flows: vec![0; flows as usize], prototype, choice })
+        let packets = Packets::Made { prototype, choice };
+        Ok(Sending::of(share.template.stream, flows as usize, packets))
+    }
+
+    fn captured(share: &CapturedShare) -> Sending {
+        let packets = Packets::Captured { packets: share.packets.clone(), next: 0 };
+        Sending::of(share.stream, share.packets.flows().len(), packets)
+    }
+
+    fn of(stream: u16, flows: usize, packets: Packets) -> Sending {
+        Sending { stream, sent: 0, flows: vec![0; flows], unstamped: 0, packets }
+    }
+
+    /// Writes a packet that leaves at cycle `now`.
+    #[inline]
+    fn write(&mut self, frame: &mut [u8], kind: u32, now: u64, random: &mut Random) {
+        self.sent += 1;
+        let flow = match &mut self.packets {
+            Packets::Made { choice, .. } => Some(choice.turn(random)),
+            Packets::Captured { packets, .. } => packets.flow(kind),
+        };
+        let mut stamp = Stamp { stream: self.stream, sent: now, ..Stamp::default() };
+        match flow {
+            Some(flow) => {
+                let sent = &mut self.flows[flow as usize];
+                (stamp.flow, stamp.sequence) = (flow, *sent as u32);
+                *sent += 1;
+            }
+            None => self.unstamped += 1,
+        }
+        match &self.packets {
+            Packets::Made { prototype, .. } => prototype.write(frame, kind as u16, &stamp),
+            Packets::Captured { packets, .. } => packets.write(frame, kind, &stamp),
+        }
+    }
+
+    /// Forgets a packet that was written and did not leave.
+    fn take_back(&mut self, frame: &[u8], kind: u32) {
+        self.sent -= 1;
+        let flow = match &self.packets {
+            Packets::Made { prototype, .. } => prototype.stamp_of(frame).map(|stamp| stamp.flow),
+            Packets::Captured { packets, .. } => packets.flow(kind),
+        };
+        match flow {
+            Some(flow) => self.flows[flow as usize] -= 1,
+            None => self.unstamped -= 1,
+        }
+    }
+}
+
+impl Packets {
+    /// Which packet is next, and how many bytes it has.
+    #[inline]
+    fn turn(&mut self, random: &mut Random) -> (u32, usize) {
+        match self {
+            Packets::Made { prototype, .. } => {
+                let length = prototype.lengths.turn(random);
+                (length.into(), prototype.lengths.all[usize::from(length)])
+            }
+            Packets::Captured { packets, next } => {
+                let packet = *next;
+                *next = packets.after(packet);
+                (packet, packets.length(packet))
+            }
+        }
+    }
+
+    /// Bytes of a packet.
+    #[inline]
+    fn bytes(&self, kind: u32) -> usize {
+        match self {
+            Packets::Made { prototype, .. } => prototype.lengths.all[kind as usize],
+            Packets::Captured { packets, .. } => packets.length(kind),
+        }
+    }
+
+    /// Bits that a packet takes on a link, the mean of all.
+    fn mean_bits(&self) -> f64 {
+        match self {
+            Packets::Made { prototype, .. } => prototype.lengths.mean(link_bits),
+            Packets::Captured { packets, .. } => packets.mean_bits(),
+        }
     }
 }
 
@@ -244,6 +328,6 @@ fn mean_bits(streams: &[Sending], weights: &[u32]) -> f64 {
     let weighted = streams
         .iter()
         .zip(weights)
-        .map(|(stream, weight)| stream.prototype.lengths.mean(link_bits) * f64::from(*weight));
+        .map(|(stream, weight)| stream.packets.mean_bits() * f64::from(*weight));
     weighted.sum::<f64>() / weights.iter().map(|weight| f64::from(*weight)).sum::<f64>()
 }

@@ -1,5 +1,7 @@
 //! What arrived of one stream.
 
+use std::net::IpAddr;
+
 use hdrhistogram::Histogram;
 
 use crate::arrived::Arrived;
@@ -69,6 +71,8 @@ pub struct Stream {
     pub timelines: Vec<Timeline>,
     flows: Flows,
     displacements: Displacements,
+    /// Addresses of each flow, where those expected are not in a row.
+    addresses: Option<Vec<(IpAddr, IpAddr)>>,
 }
 
 /// When the packets of one flow arrived, in the order in which they did.
@@ -110,6 +114,7 @@ impl Stream {
             timelines: Vec::new(),
             flows: Flows::new(expected.flows() as usize),
             displacements: Displacements::new(expected.flows() as usize),
+            addresses: None,
         }
     }
 
@@ -140,6 +145,11 @@ impl Stream {
         self.timelines.push(Timeline { flow, seen: Vec::with_capacity(most), unseen: 0 });
     }
 
+    /// Sets the addresses of each flow.
+    pub(crate) fn expect(&mut self, addresses: &[(IpAddr, IpAddr)]) {
+        self.addresses = Some(addresses.to_vec());
+    }
+
     #[inline]
     pub(crate) fn has(&self, arrived: &Arrived) -> bool {
         arrived.stamp.stream == self.expected.stream && arrived.stamp.flow < self.expected.flows()
@@ -165,8 +175,14 @@ impl Stream {
         self.received += 1;
         self.bytes += bytes as u64;
         self.delays.saturating_record(delay);
-        let user = flow / u32::from(self.expected.bearers.max(1));
-        if (arrived.source, arrived.destination) != self.expected.endpoints.of(user) {
+        let expected = match &self.addresses {
+            Some(addresses) => addresses.get(flow as usize).copied(),
+            None => {
+                let user = flow / u32::from(self.expected.bearers.max(1));
+                Some(self.expected.endpoints.of(user))
+            }
+        };
+        if expected != Some((arrived.source, arrived.destination)) {
             self.misaddressed += 1;
         }
     }

@@ -4,8 +4,10 @@ mod common;
 
 use common::*;
 use weft_traffic::{
-    Arrivals, Endpoints, Expected, Load, Rate, Receiver, Selection, Share, Sizes, Source, Template,
+    Arrivals, Captured, CapturedShare, Endpoints, Expected, Load, Rate, Receiver, Selection, Share,
+    Sizes, Source, Template,
 };
+use weft_wire::ipv4;
 
 /// Packets per second; what is due is given up while a test is held up.
 const RATE: u64 = 200_000;
@@ -115,6 +117,71 @@ fn streams_share_a_source_in_their_ratio() {
     assert_eq!((first * 3, first + second), (second, source.tally().sent));
 }
 
+/// Packets of ten users as a capture would have them, every third without room for a
+/// stamp.
+fn capture(name: &str) -> Vec<Vec<u8>> {
+    let (pool, near, far) = ends(name, 1024);
+    let (mut tx, mut rx) = (tx(&near), rx(&far));
+    let mut made = load(Rate::Unlimited);
+    made.shares[0].users = 10;
+    made.shares[0].template.sizes = Sizes::Imix;
+    let mut source = Source::of(&made).unwrap();
+    let (mut frames, mut receiver) = (Vec::new(), receiver(10));
+    send(&mut source, &mut tx, &pool, 30, || {
+        receiver.receive_and(&mut rx, |_, frame| frames.push(frame.to_vec()));
+    });
+    frames.truncate(30);
+    // Another protocol than UDP: experimental (RFC 3692).
+    for frame in frames.iter_mut().step_by(3) {
+        frame[23] = 253;
+        ipv4::Packet::new_checked(&mut frame[14..]).unwrap().fill_checksum();
+    }
+    frames
+}
+
+#[test]
+fn captured_packets_come_whole_and_in_their_order() {
+    let frames = capture("captured-a");
+    let packets = Captured::new(frames.clone(), true).unwrap();
+    assert_eq!((packets.packets(), packets.flows().len()), ((30, 10), 10));
+    let (pool, near, far) = ends("captured-b", 1024);
+    let (mut tx, mut rx) = (tx(&near), rx(&far));
+    let mut both = load(Rate::Unlimited);
+    let captured = CapturedShare { stream: 8, packets: packets.clone(), weight: 2 };
+    both.captured = vec![captured];
+    let mut source = Source::of(&both).unwrap();
+    let made = Expected::of(&both.shares[0].template, 100);
+    let mut receiver = Receiver::new([made, packets.expected(8)]);
+    receiver.expect(1, packets.flows());
+    let mut seen = Vec::new();
+    // Thirty bursts of 32.
+    send(&mut source, &mut tx, &pool, 960, || {
+        receiver.receive_and(&mut rx, |_, frame| seen.push(frame.to_vec()));
+    });
+
+    let ([made, captured], sent) = ([0, 1].map(|nth| &receiver.streams()[nth]), source.streams());
+    assert_eq!((sent[0].sent * 2, sent[1].stream), (sent[1].sent, 8));
+    assert_eq!((made.received, made.duplicated, made.misaddressed), (sent[0].sent, 0, 0));
+    // What has no stamp is foreign, and not lost.
+    assert_eq!((sent[1].unstamped, receiver.damaged()), (receiver.foreign(), 0));
+    assert!(sent[1].unstamped > 200);
+    assert_eq!(captured.received, sent[1].sent - sent[1].unstamped);
+    assert_eq!((captured.duplicated, captured.reordered, captured.misaddressed), (0, 0, 0));
+    let received: Vec<u64> = captured.flows().iter().map(|flow| flow.received).collect();
+    assert_eq!(received, sent[1].flows);
+    // Of what is not the other stream's: the capture, again and again, but for the 18
+    // bytes of the stamp and the checksum before it.
+    let own = seen.iter().filter(|frame| frame[42..44] != STREAM.to_be_bytes() || frame[23] == 253);
+    let same = |one: &[u8], other: &[u8]| {
+        let is_stamped = one[23] == 17;
+        let is_changed = |at| is_stamped && (40..60).contains(&at);
+        one.len() == other.len() && (0..one.len()).all(|at| is_changed(at) || one[at] == other[at])
+    };
+    let own: Vec<_> = own.collect();
+    assert_eq!(own.len() as u64, sent[1].sent);
+    assert!(own.iter().zip(frames.iter().cycle()).all(|(one, other)| same(one, other)));
+}
+
 #[test]
 fn a_seed_gives_the_same_packets() {
     let run = |name, seed| {
@@ -163,9 +230,12 @@ fn nothing_is_allocated_while_it_runs() {
         Selection::Zipf(1.0),
         Selection::Weighted(vec![1; 100]),
     ];
+    let packets = Captured::new(capture("frugal-capture"), true).unwrap();
+    let captured = vec![CapturedShare { stream: 8, packets, weight: 1 }];
     for selection in selections {
         for arrivals in [Arrivals::Constant, Arrivals::Poisson, Arrivals::Burst(8)] {
-            let mut load = Load { arrivals, ..load(Rate::Link { bits: 1 << 33, share: 0.1 }) };
+            let rate = Rate::Link { bits: 1 << 33, share: 0.1 };
+            let mut load = Load { arrivals, captured: captured.clone(), ..load(rate) };
             load.shares[0].selection = selection.clone();
             load.shares[0].template.sizes = Sizes::Imix;
             let mut source = Source::of(&load).unwrap();

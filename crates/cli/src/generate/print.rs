@@ -81,6 +81,14 @@ fn streams(text: &mut String, summary: &Summary) {
     let _ = writeln!(text, "\n{}", table.text());
     for stream in summary.sources.iter().flat_map(|source| &source.streams) {
         densities(text, stream);
+        if stream.unstamped > 0 {
+            let StreamSummary { name, unstamped, .. } = stream;
+            let _ = writeln!(
+                text,
+                "{name}: {unstamped} of the packets sent have no stamp, and are foreign where \
+                 they arrive"
+            );
+        }
     }
 }
 

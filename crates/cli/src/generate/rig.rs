@@ -100,6 +100,7 @@ fn inlets(plans: &[SourcePlan], queues: &Queues<'_>) -> Result<Vec<Inlet>, Failu
         let mut receiver = Receiver::new(streams.iter().map(|stream| stream.arriving));
         for (nth, stream) in streams.iter().enumerate() {
             stream.watch.iter().for_each(|flow| receiver.watch(nth, *flow, WATCHED));
+            stream.addresses.iter().for_each(|addresses| receiver.expect(nth, addresses));
         }
         inlets.push(Inlet { receiver, rx: queues.rx(port)? });
     }

@@ -59,6 +59,8 @@ pub struct StreamSummary {
     pub name: String,
     pub flows: usize,
     pub sent: u64,
+    /// Of these, packets of a capture without a stamp: whether they arrive is not told.
+    pub unstamped: u64,
     /// None where nothing is received.
     pub arrived: Option<ArrivedSummary>,
 }
@@ -204,8 +206,11 @@ impl SourceSummary {
                     name: plan.name.clone(),
                     flows: sending.flows.len(),
                     sent: sending.sent,
-                    arrived: arrived(sending.stream)
-                        .map(|stream| ArrivedSummary::new(stream, sending.sent, &sending.flows)),
+                    unstamped: sending.unstamped,
+                    arrived: arrived(sending.stream).map(|stream| {
+                        let stamped = sending.sent - sending.unstamped;
+                        ArrivedSummary::new(stream, stamped, &sending.flows)
+                    }),
                 })
                 .collect(),
         }

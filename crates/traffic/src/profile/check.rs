@@ -11,13 +11,13 @@ use weft_yaml::locate::Source;
 use weft_yaml::values::{Ip, Mac};
 
 use super::yaml::{
-    ArrivalsFile, DirectionFile, EncapsulationFile, ProfileFile, RateFile, SelectionFile,
-    SizesFile, SourceFile, StreamFile, WireFile,
+    ArrivalsFile, CaptureFile, DirectionFile, EncapsulationFile, ProfileFile, RateFile,
+    SelectionFile, SizesFile, SourceFile, StreamFile, WireFile,
 };
 use super::{PortPlan, Profile, SourcePlan, StreamPlan, WirePlan, capture};
 use crate::encapsulation::Encapsulation;
 use crate::endpoints::{Direction, Endpoints};
-use crate::load::{Arrivals, Load, Rate, Share};
+use crate::load::{Arrivals, CapturedShare, Load, Rate, Share};
 use crate::prototype::Prototype;
 use crate::selection::Selection;
 use crate::sizes::Sizes;
@@ -98,8 +98,9 @@ fn source_plan(
             Arrivals::Burst(count)
         }
     };
-    if !(1..=1000).contains(&file.streams.len()) {
-        source.wrong(&format!("{path}.streams"), "a source has 1 to 1000 streams");
+    if !(1..=1000).contains(&(file.streams.len() + file.captures.len())) {
+        let key = if file.captures.is_empty() { "streams" } else { "captures" };
+        source.wrong(&format!("{path}.{key}"), "a source has 1 to 1000 streams");
         return None;
     }
     let (mut shares, mut streams) = (Vec::new(), Vec::new());
@@ -110,6 +111,14 @@ fn source_plan(
         shares.push(share);
         streams.push(plan);
     }
+    let mut captured = Vec::new();
+    for (nth, capture) in file.captures.iter().enumerate() {
+        *number = number.checked_add(1)?;
+        let path = format!("{path}.captures.{nth}");
+        let (share, plan) = capture_plan(capture, *number, &path, source)?;
+        captured.push(share);
+        streams.push(plan);
+    }
     // Every source draws numbers of its own.
     let seed = seed.wrapping_add(u64::from(*number) << 32);
     Some(SourcePlan {
@@ -118,7 +127,7 @@ fn source_plan(
             Some(to) => Some(to?),
             None => None,
         },
-        load: Load { rate, arrivals, shares, seed },
+        load: Load { rate, arrivals, shares, captured, seed },
         streams,
     })
 }
@@ -182,8 +191,34 @@ fn stream_plan(
     };
     let arriving = arriving(file, endpoints, path, source);
     let arriving = Expected { endpoints: arriving, ..Expected::of(&template, file.users) };
-    let plan = StreamPlan { name: file.name.clone(), arriving, watch: file.watch.clone() };
+    let (name, watch) = (file.name.clone(), file.watch.clone());
+    let plan = StreamPlan { name, arriving, addresses: None, watch };
     Some((Share { template, users: file.users, selection, weight: file.weight }, plan))
+}
+
+/// A stream of captured packets.
+fn capture_plan(
+    file: &CaptureFile,
+    stream: u16,
+    path: &str,
+    source: &mut Source<'_>,
+) -> Option<(CapturedShare, StreamPlan)> {
+    within(source, &format!("{path}.weight"), file.weight.into(), 1.0..=1000.0);
+    let packets = match capture::packets(&file.file, file.stamps) {
+        Ok(packets) => packets,
+        Err(reason) => {
+            let message = format!("cannot send the capture `{}`: {reason}", file.file);
+            source.wrong(&format!("{path}.file"), message);
+            return None;
+        }
+    };
+    let plan = StreamPlan {
+        name: file.name.clone(),
+        arriving: packets.expected(stream),
+        addresses: Some(packets.flows().to_vec()),
+        watch: Vec::new(),
+    };
+    Some((CapturedShare { stream, packets, weight: file.weight }, plan))
 }
 
 /// What the packets of a stream are carried in.

@@ -4,6 +4,7 @@ mod capture;
 mod check;
 mod yaml;
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -68,6 +69,8 @@ pub struct StreamPlan {
     pub name: String,
     /// What its packets look like when they arrive.
     pub arriving: Expected,
+    /// Source and destination of each flow, where they are not in a row.
+    pub addresses: Option<Vec<(IpAddr, IpAddr)>>,
     /// Flows that are watched.
     pub watch: Vec<u32>,
 }

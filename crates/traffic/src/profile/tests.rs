@@ -70,6 +70,66 @@ fn tunnels_are_read_and_their_mistakes_told() {
     }
 }
 
+/// Two packets, the second longer, captured whole or cut.
+fn capture(name: &str, cut: u32) -> String {
+    let path = std::env::temp_dir().join(format!("weft-profile-{}-{name}", std::process::id()));
+    let mut bytes = Vec::new();
+    let word = |bytes: &mut Vec<u8>, word: u32| bytes.extend(word.to_le_bytes());
+    // Version 2.4, microseconds, Ethernet.
+    [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1].iter().for_each(|one| word(&mut bytes, *one));
+    for length in [60, 90] {
+        [1, 0, length - cut, length].iter().for_each(|one| word(&mut bytes, *one));
+        bytes.extend((0..length - cut).map(|at| at as u8));
+    }
+    std::fs::write(&path, bytes).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn captures_are_read_whole() {
+    let (whole, cut) = (capture("whole.pcap", 0), capture("cut.pcap", 10));
+    let with = |keys: &str| {
+        let captures = format!("arrivals: poisson\n    captures: [{{name: c, {keys}}}]");
+        Profile::read(&EXAMPLE.replacen("arrivals: poisson", &captures, 1), "p")
+    };
+    let profile = with(&format!("file: {whole}, weight: 2")).unwrap();
+    let source = &profile.sources[0];
+    let captured = &source.load.captured[0];
+    assert_eq!((captured.stream, captured.weight, captured.packets.packets().0), (3, 2, 2));
+    let names: Vec<_> = source.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!((names[2], source.streams[2].arriving.stream), ("c", 3));
+    for (keys, said) in [
+        (format!("file: {cut}"), "packet 1: it was cut as it was captured, 50 of 60 bytes"),
+        ("file: none.pcap".to_owned(), "cannot send the capture `none.pcap`: No such file"),
+        ("file: Cargo.toml".to_owned(), "not a pcap or pcapng file"),
+        (format!("file: {whole}, weight: 0"), "from 1 to 1000 is expected, not 0"),
+        (format!("file: {whole}, stamp: no"), "did you mean `stamps`?"),
+    ] {
+        let wrong = with(&keys).unwrap_err().to_string();
+        assert!(wrong.contains(said) && wrong.lines().count() == 1, "{wrong}");
+    }
+    // The lengths of packets are those they had, however they were cut.
+    let sizes = |file: &str| {
+        let text = EXAMPLE.replacen("{fixed: 60}", &format!("{{capture: {file}}}"), 1);
+        Profile::read(&text, "p").unwrap().sources[0].load.shares[1].template.sizes.clone()
+    };
+    assert_eq!((sizes(&whole), sizes(&cut)), (Sizes::Listed(vec![60, 90]), sizes(&whole)));
+    [whole, cut].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+}
+
+#[test]
+fn a_source_of_captures_needs_no_streams() {
+    let file = capture("alone.pcap", 0);
+    let at = EXAMPLE.find("    streams:").unwrap();
+    let end = EXAMPLE.find("wires:").unwrap();
+    let text = |captures: &str| format!("{}{captures}\n{}", &EXAMPLE[..at], &EXAMPLE[end..]);
+    let one = text(&format!("    captures: [{{name: c, file: {file}}}]"));
+    assert_eq!(Profile::read(&one, "p").unwrap().sources[0].streams.len(), 1);
+    let none = Profile::read(&text(""), "p").unwrap_err().to_string();
+    assert!(none.contains("a source has 1 to 1000 streams"), "{none}");
+    std::fs::remove_file(file).unwrap();
+}
+
 #[test]
 fn mistakes_stand_at_their_place() {
     for (from, to, line) in [

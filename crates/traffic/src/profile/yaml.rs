@@ -116,7 +116,36 @@ pub struct SourceFile {
     #[serde(default)]
     pub arrivals: ArrivalsFile,
     /// The streams.
+    #[serde(default)]
     pub streams: Vec<StreamFile>,
+    /// Streams of whole packets from captures.
+    #[serde(default)]
+    pub captures: Vec<CaptureFile>,
+}
+
+/// A stream of the packets of a capture, in their order and then again from the first,
+/// at the rate of the source.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Capture")]
+pub struct CaptureFile {
+    /// Name of the stream.
+    pub name: String,
+    /// The capture, pcap or pcapng, of Ethernet frames.
+    pub file: String,
+    /// How many packets it has for those of the other streams of the source.
+    #[serde(default = "one_weight")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub weight: u32,
+    /// Whether UDP and TCP packets get a stamp at the begin of their payload, by which
+    /// the receiver tells them apart. Without, all are sent byte for byte, and what
+    /// arrives of them counts as foreign.
+    #[serde(default = "yes")]
+    pub stamps: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How much is sent.
