@@ -196,6 +196,13 @@ impl Results {
         self.series.iter().find(|series| series.name == name)
     }
 
+    /// Keeps a series that is computed from others. Results that are gone on with have
+    /// one of that name already: it gives way.
+    pub fn compute(&mut self, series: Series) {
+        self.series.retain(|other| other.name != series.name);
+        self.series.push(series);
+    }
+
     /// Keeps a single number, unless it is not finite: what could not be computed
     /// is left out.
     pub fn derive(&mut self, name: impl Into<String>, value: f64) {

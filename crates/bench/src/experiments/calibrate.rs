@@ -185,9 +185,7 @@ impl Study for Calibrate {
                 series.points.extend(crate::results::Point::of(size, vec![cost.at(size)]));
             }
             names.push(name.clone());
-            // Results that are gone on with have it already.
-            results.series.retain(|series| series.name != *name);
-            results.series.push(series);
+            results.compute(series);
         }
         let whole = results.series(&chain_series(&[])).and_then(|series| series.points.first());
         if let (Some(point), Some(hop)) = (whole, &found.cpu.hop) {

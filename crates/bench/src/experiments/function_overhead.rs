@@ -135,7 +135,9 @@ impl Study for FunctionOverhead {
                 full - base,
             );
         }
-        results.series.extend(parameters.added(results));
+        if let Some(added) = parameters.added(results) {
+            results.compute(added);
+        }
         let source = "Pinczel et al., §IV.B: 70–110 ns at 3.5 GHz";
         results.paper = vec![paper(AT_LEAST, 245.0, source), paper(AT_MOST, 385.0, source)];
         results.figures = parameters.figures(results);

@@ -88,7 +88,7 @@ impl Study for SizeSweep {
                 last.x,
                 last.mean / first.mean
             );
-            results.series.push(bus);
+            results.compute(bus);
             results.notes.push(
                 "Bytes on the bus are computed for a NIC (descriptors of 16 bytes, cache lines \
                  of 64, in and out at each of the functions), not measured: devices in memory \
@@ -125,4 +125,28 @@ fn bus(measured: &Series, functions: usize) -> Series {
         series.points.extend(Point::of(bytes, vec![moved * 2.0 * functions as f64]));
     }
     series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+
+    #[test]
+    fn what_is_concluded_again_has_each_series_once() {
+        let parameters =
+            Parameters { repetitions: 1, seconds: 1.0, functions: 4, from: 64, to: 65, step: 1 };
+        let mut results = Results::new(SizeSweep::NAME, Machine::default());
+        let mut series = Series::new(CYCLES, X, "cycles/packet");
+        series.points = [64, 65].map(|bytes| Point::of(bytes, vec![100.0]).unwrap()).into();
+        results.series.push(series);
+        for _ in 0..2 {
+            SizeSweep::conclude(&parameters, &mut results);
+            let names: Vec<_> = results.series.iter().map(|series| series.name.as_str()).collect();
+            assert_eq!(names, [CYCLES, BUS]);
+            // One line of 64 bytes and its descriptor, or two, in and out of each of four.
+            assert_eq!(results.series(BUS).unwrap().mean_at(64), Some(640.0));
+            assert_eq!(results.series(BUS).unwrap().mean_at(65), Some(1152.0));
+        }
+    }
 }

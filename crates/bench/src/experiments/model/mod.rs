@@ -180,12 +180,7 @@ impl Parameters {
         results.derive("median_error_percent", statistics::median(&all).unwrap_or(f64::NAN));
         results.derive("worst_error_percent", worst);
         let curves = self.curves(found, results);
-        let added = [predicted, errors].into_iter().chain(curves);
-        for series in added {
-            // Results that are gone on with have it already.
-            results.series.retain(|other| other.name != series.name);
-            results.series.push(series);
-        }
+        [predicted, errors].into_iter().chain(curves).for_each(|series| results.compute(series));
         self.draw(results);
     }
 

@@ -215,7 +215,6 @@ pub fn conclude(throttled: &[Throttled], found: &Calibration, results: &mut Resu
         ));
     }
     if !predicted.points.is_empty() {
-        results.series.retain(|other| other.name != predicted.name);
-        results.series.push(predicted);
+        results.compute(predicted);
     }
 }
