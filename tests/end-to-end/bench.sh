@@ -89,12 +89,30 @@ interrupted() {
         grep -q '"complete": false' "$work/b/function-overhead/results.json"
 }
 
+# Ended by SIGTERM, however early, a bench takes away what it laid in the kernel.
+terminated() {
+    local bench pause left
+    for pause in 0.05 0.3 0.8 1.5 3; do
+        "$WEFT" bench io-environments --out "$work/e" >"$work/out" 2>"$work/err" &
+        bench=$!
+        sleep "$pause"
+        kill -TERM "$bench"
+        wait "$bench"
+        # What it makes is named after its process.
+        left=$(ls /run/netns /sys/class/net "${TMPDIR:-/tmp}" 2>/dev/null |
+            grep -E "^(wb|wc|wn|wo|wt|weft-ovs-|weft-bench-)$bench(-|\$)")
+        [ -z "$left" ] || { echo "after $pause s: $left"; return 1; }
+    done
+}
+
 resumed() {
     bench function-overhead --file "$work/tiny.yaml" --out "$work/a" --resume || return 1
     python3 - "$work/a/function-overhead/results.json" <<'PY'
 import json, sys
 results = json.load(open(sys.argv[1]))
 assert results["complete"], "not complete"
+names = [series["name"] for series in results["series"]]
+assert len(names) == len(set(names)), f"series are there twice: {names}"
 counts = {point["n"] for series in results["series"] for point in series["points"]}
 assert counts == {3}, f"repetitions were made again: {counts}"
 PY
@@ -128,6 +146,7 @@ check "function-overhead gives valid results" results_are_valid
 check "a report stands beside them" report_is_there
 check "a completed run is not made again" resumed
 check "what was measured until Ctrl-C is kept" interrupted
+check "nothing is left behind at SIGTERM" terminated
 check "a slower build is a regression" slowed_down
 check "the experiments are listed" grep -qE '^users +' <("$WEFT" bench list)
 check "an unknown experiment, with a hint" \

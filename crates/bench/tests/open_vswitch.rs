@@ -113,6 +113,6 @@ fn daemons_die_with_a_killed_process_and_the_next_one_clears_what_it_left() {
         assert!(Instant::now() < until, "a daemon outlives its process");
         thread::sleep(Duration::from_millis(20));
     }
-    drop(Bridges::new(1, 0).expect("remains do not disturb"));
+    drop(Rig::start(MEGABYTES).expect("remains do not disturb"));
     assert!(!directory.exists() && !namespace.exists());
 }

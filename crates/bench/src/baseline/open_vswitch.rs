@@ -9,8 +9,6 @@
 mod instance;
 
 use std::env;
-use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,8 +23,6 @@ pub const MISSING: &str =
 
 /// What names of namespaces and directories begin with; a process follows.
 const PREFIX: &str = "weft-ovs-";
-/// Where iproute2 keeps namespaces.
-const NAMESPACES: &str = "/run/netns";
 
 /// Bridges in a row. They are gone when it is dropped.
 #[derive(Debug)]
@@ -45,7 +41,6 @@ impl Bridges {
     /// Without the rights for it, or when Open vSwitch does not start.
     pub fn new(length: usize, core: usize) -> Result<Bridges, Failure> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
-        clear_remains();
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let serial = format!("{}-{serial}", std::process::id());
         let mut bridges = Bridges { instance: None, serial, length };
@@ -138,29 +133,4 @@ fn entry(bridge: usize) -> String {
 /// The port of a bridge towards the last.
 fn exit(bridge: usize) -> String {
     format!("b{bridge}-out")
-}
-
-/// Removes what processes that were killed left behind. Their daemons died with
-/// them.
-fn clear_remains() {
-    for name in abandoned(Path::new(NAMESPACES)) {
-        let _ = ip(&["netns", "delete", &name]);
-    }
-    let directory = env::temp_dir();
-    for name in abandoned(&directory) {
-        let _ = fs::remove_dir_all(directory.join(name));
-    }
-}
-
-/// Names in a directory that we gave and whose process is no more.
-fn abandoned(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names
-        .filter(|name| {
-            let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
-            let process = process.and_then(|(process, _)| process.parse::<u32>().ok());
-            process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists())
-        })
-        .collect()
 }

@@ -74,9 +74,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         false => Ok(None),
     });
     let formers: Vec<Option<Results>> = formers.collect::<Result<_, _>>()?;
+    // From here on a signal ends it in order: what is laid in the kernel is taken away.
+    let desk = Desk::open(&directory)?;
     let mut rig = Rig::start(MEGABYTES).map_err(Failure::input)?;
     rig.slow_down = arguments.slow_down;
-    let desk = Desk::open(&directory)?;
     for (experiment, former) in chosen.iter().zip(formers) {
         if desk.is_interrupted() {
             break;
