@@ -7,10 +7,13 @@ use super::kernel::Routers;
 use super::open_vswitch::Bridges;
 
 /// Hops in a row, a generator at one end and a receiver at the other.
+///
+/// The ends are open during a trial only: DPDK has room for 32 ports (Debian's
+/// `RTE_MAX_ETHPORTS`), which an experiment with many lines would go beyond.
 pub struct Line {
-    /// Closed before what they are attached to is taken away.
-    ends: Ends,
     hops: Hops,
+    /// Packets that the queues at the ends hold.
+    descriptors: u16,
 }
 
 /// What packets pass.
@@ -23,35 +26,34 @@ impl Line {
     /// Routers of the kernel.
     ///
     /// # Errors
-    /// As [`Routers::new`], or when the ends cannot be opened.
+    /// As [`Routers::new`].
     pub fn of_routers(rig: &Rig, length: usize, descriptors: u16) -> Result<Line, Failure> {
-        Line::through(Hops::Routers(Routers::new(length, rig.cores.system)?), rig, descriptors)
+        let hops = Hops::Routers(Routers::new(length, rig.cores.system)?);
+        Ok(Line { hops, descriptors })
     }
 
     /// Bridges of Open vSwitch.
     ///
     /// # Errors
-    /// As [`Bridges::new`], or when the ends cannot be opened.
+    /// As [`Bridges::new`].
     pub fn of_bridges(rig: &Rig, length: usize, descriptors: u16) -> Result<Line, Failure> {
-        Line::through(Hops::Bridges(Bridges::new(length, rig.cores.system)?), rig, descriptors)
-    }
-
-    fn through(hops: Hops, rig: &Rig, descriptors: u16) -> Result<Line, Failure> {
-        let devices = match &hops {
-            Hops::Routers(routers) => routers.ends(rig),
-            Hops::Bridges(bridges) => bridges.ends(rig),
-        };
-        Ok(Line { ends: Ends::open(rig, &devices, descriptors)?, hops })
+        let hops = Hops::Bridges(Bridges::new(length, rig.cores.system)?);
+        Ok(Line { hops, descriptors })
     }
 
     /// Sends an offer through it.
     ///
     /// # Errors
-    /// As [`Rig::offer`].
+    /// As [`Rig::offer`], or when the ends cannot be opened.
     pub fn offer(&mut self, rig: &Rig, mut offer: Offer) -> Result<Arrivals, Failure> {
-        if let Hops::Routers(_) = self.hops {
-            Routers::address(&mut offer.load);
-        }
-        rig.offer(&mut self.ends, &offer)
+        let devices = match &self.hops {
+            Hops::Routers(routers) => {
+                Routers::address(&mut offer.load);
+                routers.ends(rig)
+            }
+            Hops::Bridges(bridges) => bridges.ends(rig),
+        };
+        let mut ends = Ends::open(rig, &devices, self.descriptors)?;
+        rig.offer(&mut ends, &offer)
     }
 }

@@ -10,9 +10,9 @@ use weft_traffic::Rate;
 
 use super::chains::synthetic_chain;
 use super::figure::figure;
+use super::software_links::{self, Hop, Row};
 use crate::Failure;
 use crate::baseline::line::Line;
-use crate::baseline::{kernel, open_vswitch};
 use crate::experiment::Study;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::rig::capture::Content;
@@ -58,7 +58,7 @@ enum System<'r> {
     /// A chain in a node, and what it can carry by the cost of a packet.
     Weft { chain: Box<OpenLoop<'r>>, limit: f64 },
     /// As many hops without functions, by software links, and what they are called.
-    Line { line: Box<Line>, name: &'static str },
+    Line { line: Line, name: &'static str },
 }
 
 impl Study for ChainThroughput {
@@ -74,20 +74,32 @@ impl Study for ChainThroughput {
             run.series(name, X, "Mpps", Some(Better::Higher));
         }
         let cells = systems(parameters, run)?;
-        let limited = RefCell::new(Vec::new());
+        let (limited, failed) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+        let once = |names: &RefCell<Vec<String>>, text: String| {
+            let mut names = names.borrow_mut();
+            if !names.contains(&text) {
+                names.push(text);
+            }
+        };
         run.rounds(parameters.repetitions, &cells, |rig, system| {
             match &mut *system.borrow_mut() {
                 System::Weft { chain, limit } => parameters.search(chain, *limit),
-                System::Line { line, name } => {
-                    let (mpps, disturbance, is_limited) = parameters.saturate(rig, line)?;
-                    let mut limited = limited.borrow_mut();
-                    if is_limited && !limited.contains(name) {
-                        limited.push(*name);
+                System::Line { line, name } => match parameters.saturate(rig, line) {
+                    Ok((mpps, disturbance, is_limited)) => {
+                        if is_limited {
+                            once(&limited, (*name).to_owned());
+                        }
+                        Ok((Values::of(mpps), disturbance))
                     }
-                    Ok((Values::of(mpps), disturbance))
-                }
+                    // A baseline that fails does not end the experiment.
+                    Err(error) => {
+                        once(&failed, format!("{name}: not always measured: {error}"));
+                        Ok((Values::none(), 0.0))
+                    }
+                },
             }
         })?;
+        failed.into_inner().into_iter().for_each(|failed| run.note(failed));
         for name in limited.into_inner() {
             run.note(format!("{name}: limited by the generator at some lengths."));
         }
@@ -127,12 +139,6 @@ fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, 
     let rig = run.rig;
     rig.cores.traffic()?;
     let capture = rig.capture(Content::of(USERS, 64))?;
-    let lacking = kernel::lacking();
-    lacking.into_iter().for_each(|lacking| run.note(lacking));
-    let has_bridges = open_vswitch::is_installed();
-    if !has_bridges {
-        run.note(open_vswitch::MISSING);
-    }
     let mut cells = Vec::new();
     for &length in &parameters.lengths {
         let setup = synthetic_chain(length, parameters.cycles);
@@ -140,24 +146,14 @@ fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, 
         let limit = tsc::hz() as f64 / cost.cycles;
         let chain = Box::new(OpenLoop::rings(rig, &setup, DESCRIPTORS)?);
         cells.push(Cell::new(NDR, length as f64, RefCell::new(System::Weft { chain, limit })));
-        if lacking.is_some() {
-            continue;
-        }
-        let mut lines = vec![(ROUTERS, Line::of_routers(rig, length, DESCRIPTORS))];
-        if has_bridges {
-            lines.push((BRIDGES, Line::of_bridges(rig, length, DESCRIPTORS)));
-        }
-        for (name, line) in lines {
-            let at = length as f64;
-            match line {
-                Ok(line) => {
-                    let line = Box::new(line);
-                    let system = RefCell::new(System::Line { line, name });
-                    cells.push(Cell::new(name, at, system));
-                }
-                Err(error) => run.note(format!("{name}, {length}: not measured: {error}")),
-            }
-        }
+    }
+    for Row { hop, length, line } in software_links::lay(run, &parameters.lengths, DESCRIPTORS) {
+        let name = match hop {
+            Hop::Router => ROUTERS,
+            Hop::Bridge => BRIDGES,
+        };
+        let system = RefCell::new(System::Line { line, name });
+        cells.push(Cell::new(name, length as f64, system));
     }
     Ok(cells)
 }

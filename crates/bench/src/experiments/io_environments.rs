@@ -93,7 +93,7 @@ impl Study for IoEnvironments {
             let (mpps, disturbance, is_limited) = match trial.make(system) {
                 Ok(made) => made,
                 // A baseline that fails does not end the experiment.
-                Err(error) if matches!(system, System::Testpmd(_)) => {
+                Err(error) if matches!(system, System::Testpmd(_) | System::Line(_)) => {
                     failed.push(format!("{name}: not always measured: {error}."));
                     return Ok((Values::none(), 0.0));
                 }

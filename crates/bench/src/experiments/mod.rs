@@ -26,6 +26,7 @@ mod sgw_delay;
 mod sgw_loss;
 mod sgw_signalling;
 mod size_sweep;
+mod software_links;
 mod users;
 mod working_set;
 

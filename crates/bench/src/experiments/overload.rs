@@ -1,5 +1,7 @@
 //! `overload`: what a chain delivers when more is offered than it can carry.
 
+mod linked;
+
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -43,11 +45,19 @@ pub struct Parameters {
     loads: Vec<f64>,
 }
 
+/// What a cell measures.
+enum Chain {
+    /// One of ours, at so many packets per second.
+    Weft { chain: usize, rate: f64 },
+    /// One over software links, at a multiple of its limit.
+    Linked { chain: usize, load: f64 },
+}
+
 impl Study for Overload {
     const NAME: &'static str = "overload";
     const TITLE: &'static str = "More offered than a chain can carry";
     const VARIES: &'static str =
-        "offered load from nothing to five times the limit, chains of 1, 2, 4";
+        "offered load to five times the limit, chains of 1, 2, 4, ours and over software links";
     const PAPER: &'static str = "Bauer et al., fig. 3b";
     const FILE: &'static str = include_str!("../../../../experiments/overload.yaml");
     type Parameters = Parameters;
@@ -65,13 +75,26 @@ impl Study for Overload {
             let chain = RefCell::new(OpenLoop::rings(rig, &setup, DESCRIPTORS)?);
             run.series(&delivered(functions), X, "Mpps", Some(Better::Higher));
             for &load in &parameters.loads {
-                cells.push(Cell::new(delivered(functions), load, (chains.len(), load * limit)));
+                let chain = Chain::Weft { chain: chains.len(), rate: load * limit };
+                cells.push(Cell::new(delivered(functions), load, chain));
             }
             chains.push(chain);
         }
         run.series(ENTRY, X, "share of drops", Some(Better::Higher));
         run.series(LATE, X, "share of drops", Some(Better::Lower));
-        run.rounds(parameters.repetitions, &cells, |_, &(chain, rate)| {
+        let linked = linked::lay(parameters, run, length);
+        for (number, chain) in linked.iter().enumerate() {
+            let given = parameters.loads.iter().filter(|load| chain.can_be_given(**load));
+            cells.extend(given.map(|&load| {
+                Cell::new(chain.name.clone(), load, Chain::Linked { chain: number, load })
+            }));
+            chain.note(&parameters.loads).into_iter().for_each(|note| run.note(note));
+        }
+        run.rounds(parameters.repetitions, &cells, |rig, cell| {
+            let (chain, rate) = match *cell {
+                Chain::Weft { chain, rate } => (chain, rate),
+                Chain::Linked { chain, load } => return linked[chain].trial(rig, load, length),
+            };
             let offer = Offer::new(rate, length);
             let ((arrivals, work), disturbance) = chains[chain].borrow_mut().offer(&offer)?;
             let drops = (work.missed + work.dropped) as f64;
@@ -132,8 +155,9 @@ impl Study for Overload {
                 Axis::linear("Offered load", "multiples of the limit"),
                 Axis::linear("Share of drops", ""),
             );
-        results.figures =
-            [throughput, drops].into_iter().filter_map(|one| one.of(results)).collect();
+        let linked = linked::conclude(parameters, results);
+        let own = [throughput, drops].into_iter().filter_map(|one| one.of(results));
+        results.figures = own.chain(linked).collect();
     }
 }
 
