@@ -129,9 +129,7 @@ impl<'a> Run<'a> {
                 if self.count(&cell.series, &cell.x) > round {
                     continue;
                 }
-                if self.watch.is_over() {
-                    return Err(Interrupted.into());
-                }
+                self.go_on()?;
                 let rig = self.rig;
                 let values = self.spoilt.make(|| trial(rig, &cell.what))?;
                 if let Some(own) = values.own {
@@ -144,6 +142,14 @@ impl<'a> Run<'a> {
             self.keep()?;
         }
         Ok(())
+    }
+
+    /// Asks whether to go on, as what takes long before the first round should.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn go_on(&self) -> Result<(), Interrupted> {
+        if self.watch.is_over() { Err(Interrupted) } else { Ok(()) }
     }
 
     /// Records a repetition of a series that was begun.

@@ -147,7 +147,7 @@ fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, 
         let chain = Box::new(OpenLoop::rings(rig, &setup, DESCRIPTORS)?);
         cells.push(Cell::new(NDR, length as f64, RefCell::new(System::Weft { chain, limit })));
     }
-    for Row { hop, length, line } in software_links::lay(run, &parameters.lengths, DESCRIPTORS) {
+    for Row { hop, length, line } in software_links::lay(run, &parameters.lengths, DESCRIPTORS)? {
         let name = match hop {
             Hop::Router => ROUTERS,
             Hop::Bridge => BRIDGES,

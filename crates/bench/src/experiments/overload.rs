@@ -82,7 +82,7 @@ impl Study for Overload {
         }
         run.series(ENTRY, X, "share of drops", Some(Better::Higher));
         run.series(LATE, X, "share of drops", Some(Better::Lower));
-        let linked = linked::lay(parameters, run, length);
+        let linked = linked::lay(parameters, run, length)?;
         for (number, chain) in linked.iter().enumerate() {
             let given = parameters.loads.iter().filter(|load| chain.can_be_given(**load));
             cells.extend(given.map(|&load| {

@@ -3,7 +3,7 @@
 
 use crate::baseline::line::Line;
 use crate::baseline::{kernel, open_vswitch};
-use crate::run::Run;
+use crate::run::{Interrupted, Run};
 
 /// What the hops are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,17 @@ impl Hop {
 }
 
 /// Lays rows of these lengths of each hop that there is. What cannot be laid is noted.
-pub fn lay(run: &mut Run<'_>, lengths: &[usize], descriptors: u16) -> Vec<Row> {
+///
+/// # Errors
+/// [`Interrupted`].
+pub fn lay(
+    run: &mut Run<'_>,
+    lengths: &[usize],
+    descriptors: u16,
+) -> Result<Vec<Row>, Interrupted> {
     if let Some(lacking) = kernel::lacking() {
         run.note(lacking);
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let has_bridges = open_vswitch::is_installed();
     if !has_bridges {
@@ -50,6 +57,7 @@ pub fn lay(run: &mut Run<'_>, lengths: &[usize], descriptors: u16) -> Vec<Row> {
     let mut rows = Vec::new();
     for hop in Hop::ALL.into_iter().filter(|hop| *hop == Hop::Router || has_bridges) {
         for &length in lengths {
+            run.go_on()?;
             let line = match hop {
                 Hop::Router => Line::of_routers(run.rig, length, descriptors),
                 Hop::Bridge => Line::of_bridges(run.rig, length, descriptors),
@@ -62,5 +70,5 @@ pub fn lay(run: &mut Run<'_>, lengths: &[usize], descriptors: u16) -> Vec<Row> {
             }
         }
     }
-    rows
+    Ok(rows)
 }

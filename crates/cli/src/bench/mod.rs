@@ -78,7 +78,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let desk = Desk::open(&directory)?;
     let mut rig = Rig::start(MEGABYTES).map_err(Failure::input)?;
     rig.slow_down = arguments.slow_down;
-    for (experiment, former) in chosen.iter().zip(formers) {
+    for (number, (experiment, former)) in chosen.iter().zip(formers).enumerate() {
+        if desk.is_interrupted() && number == 0 {
+            return Err(Failure::broken("interrupted before anything was measured"));
+        }
         if desk.is_interrupted() {
             break;
         }

@@ -12,7 +12,7 @@ use crate::experiments::figure::figure;
 use crate::experiments::software_links::{self, Hop, Row};
 use crate::results::{Axis, Better, Figure, FigureKind, Results, Series};
 use crate::rig::{Arrivals, Offer, Rig, USERS, uplink};
-use crate::run::{Run, Values};
+use crate::run::{Interrupted, Run, Values};
 
 /// The shares of what one core sends at which the limit of a chain is looked for.
 const SHARES: [f64; 8] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08];
@@ -36,9 +36,17 @@ fn name(hop: Hop, length: usize) -> String {
 }
 
 /// Lays the chains and looks for the limit of each; what cannot be is noted.
-pub(super) fn lay(parameters: &Parameters, run: &mut Run<'_>, length: Duration) -> Vec<Linked> {
+///
+/// # Errors
+/// [`Interrupted`].
+pub(super) fn lay(
+    parameters: &Parameters,
+    run: &mut Run<'_>,
+    length: Duration,
+) -> Result<Vec<Linked>, Interrupted> {
     let mut chains = Vec::new();
-    for row in software_links::lay(run, &parameters.lengths, DESCRIPTORS) {
+    for row in software_links::lay(run, &parameters.lengths, DESCRIPTORS)? {
+        run.go_on()?;
         let name = name(row.hop, row.length);
         match Linked::new(run.rig, row, length) {
             Ok(chain) => {
@@ -48,7 +56,7 @@ pub(super) fn lay(parameters: &Parameters, run: &mut Run<'_>, length: Duration) 
             Err(error) => run.note(format!("{name}: not measured: {error}")),
         }
     }
-    chains
+    Ok(chains)
 }
 
 impl Linked {
