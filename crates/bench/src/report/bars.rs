@@ -3,7 +3,7 @@
 use plotters::style::RGBColor;
 
 use super::figure::{Area, DrawError, Room};
-use super::frame::{Entry, Frame, Sample, bar, legend, marker};
+use super::frame::{Entry, Frame, Sample, bar, marker};
 use super::lines::{bounds_within, paper, paper_entries, shown};
 use super::palette::{self, Look};
 use super::scale::{Scale, stands_on};
@@ -68,13 +68,25 @@ fn index_of<T>(list: &mut Vec<T>, is: impl FnMut(&T) -> bool, new: T) -> usize {
     })
 }
 
-/// Draws it.
-pub fn draw(area: &Area, results: &Results, figure: &Figure, room: Room) -> Result<(), DrawError> {
+/// What its legend says.
+pub fn entries(results: &Results, figure: &Figure) -> Vec<Entry> {
+    let of = |(name, look)| Entry { name, look, sample: Sample::Bar };
+    let colours = Bars::of(results, figure).colours.into_iter().map(of);
+    colours.chain(paper_entries(&paper(results, figure))).collect()
+}
+
+/// Draws it below `top`, where the legend ends.
+pub fn draw(
+    area: &Area,
+    results: &Results,
+    figure: &Figure,
+    room: Room,
+    top: i32,
+) -> Result<(), DrawError> {
     let bars = Bars::of(results, figure);
     let paper = paper(results, figure);
-    let top = legend(area, room, &entries(&bars, &paper))?;
     // The names are as wide as the places; a first guess at the axis will do.
-    let step = (room.size().0 as i32 - 70) / bars.places.len().max(1) as i32;
+    let step = (room.width() as i32 - 70) / bars.places.len().max(1) as i32;
     let names: Vec<_> = bars.places.iter().map(|name| wrap(name, step, room)).collect();
     let lines = names.iter().map(Vec::len).max().unwrap_or(1);
     let scales = (Scale::of_names(bars.places.len()), scale(&figure.y, &bars, &paper, room));
@@ -98,15 +110,6 @@ pub fn draw(area: &Area, results: &Results, figure: &Figure, room: Room) -> Resu
         draw_paper(area, &frame, &bars, value)?;
     }
     Ok(())
-}
-
-fn entries(bars: &Bars, paper: &[&PaperValue]) -> Vec<Entry> {
-    let of = |(name, look): &(String, Look)| Entry {
-        name: name.clone(),
-        look: *look,
-        sample: Sample::Bar,
-    };
-    bars.colours.iter().map(of).chain(paper_entries(paper)).collect()
 }
 
 /// A cross at the place and, if it has the name of one, in the bar; a level line
@@ -139,7 +142,7 @@ fn scale(axis: &Axis, bars: &Bars, paper: &[&PaperValue], room: Room) -> Scale {
         values.push(point.mean);
         values.extend(bounds_within(point.mean, point.bounds()));
     }
-    Scale::over(axis, &values, true, room.ticks(room.size().1 as i32))
+    Scale::over(axis, &values, true, room.ticks(room.height() as i32))
 }
 
 /// A name in lines no wider than `width` pixels, as far as its words allow.

@@ -9,6 +9,7 @@ use std::fmt;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::frame::{beyond_two_lines, legend};
 use super::palette::INK;
 use super::{bars, lines};
 use crate::results::{Figure, FigureKind, Results};
@@ -44,11 +45,19 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawE
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Room {
-    /// Width and height in pixels.
-    pub fn size(self) -> (u32, u32) {
+    /// Width in pixels.
+    pub fn width(self) -> u32 {
         match self {
-            Room::Wide => (720, 430),
-            Room::Narrow => (360, 380),
+            Room::Wide => 720,
+            Room::Narrow => 360,
+        }
+    }
+
+    /// Height in pixels, with a legend of two lines at most.
+    pub fn height(self) -> u32 {
+        match self {
+            Room::Wide => 430,
+            Room::Narrow => 380,
         }
     }
 
@@ -96,12 +105,20 @@ fn ink() -> String {
 }
 
 fn draw(results: &Results, figure: &Figure, room: Room) -> Result<String, DrawError> {
+    let entries = match figure.kind {
+        FigureKind::Lines => lines::entries(results, figure),
+        FigureKind::Bars | FigureKind::Grouped => bars::entries(results, figure),
+    };
+    let size = (room.width(), room.height() + beyond_two_lines(room, &entries));
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, room.size()).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let top = legend(&area, room, &entries)?;
         match figure.kind {
-            FigureKind::Lines => lines::draw(&area, results, figure, room)?,
-            FigureKind::Bars | FigureKind::Grouped => bars::draw(&area, results, figure, room)?,
+            FigureKind::Lines => lines::draw(&area, results, figure, room, top)?,
+            FigureKind::Bars | FigureKind::Grouped => {
+                bars::draw(&area, results, figure, room, top)?;
+            }
         }
         area.present()?;
     }

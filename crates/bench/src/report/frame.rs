@@ -56,16 +56,37 @@ fn text(room: Room, horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
     font.pos(Pos::new(horizontal, vertical))
 }
 
-/// Draws the legend along the top; returns where it ends.
-pub fn legend(area: &Area, room: Room, entries: &[Entry]) -> Result<i32, DrawError> {
-    const SAMPLE: i32 = 30;
-    let width = room.size().0 as i32 - MARGIN;
+/// Pixels of what stands before a name in a legend.
+const SAMPLE: i32 = 30;
+
+/// Where the entries of a legend stand, along the top, and where it ends.
+fn places(room: Room, entries: &[Entry]) -> (Vec<(i32, i32)>, i32) {
+    let width = room.width() as i32 - MARGIN;
     let (mut x, mut y) = (MARGIN, MARGIN);
+    let mut places = Vec::new();
     for entry in entries {
         let needs = SAMPLE + 6 + room.width_of(&entry.name) + 16;
         if x > MARGIN && x + needs > width {
             (x, y) = (MARGIN, y + line_height(room));
         }
+        places.push((x, y));
+        x += needs;
+    }
+    (places, y + if entries.is_empty() { 0 } else { line_height(room) + 4 })
+}
+
+/// Pixels that a legend takes beyond its first two lines: so much higher is a figure,
+/// so that many series do not leave their curves without room.
+pub fn beyond_two_lines(room: Room, entries: &[Entry]) -> u32 {
+    let (places, _) = places(room, entries);
+    let last = places.last().map_or(MARGIN, |(_, y)| *y);
+    (last - MARGIN - line_height(room)).max(0) as u32
+}
+
+/// Draws the legend along the top; returns where it ends.
+pub fn legend(area: &Area, room: Room, entries: &[Entry]) -> Result<i32, DrawError> {
+    let (places, end) = places(room, entries);
+    for (entry, (x, y)) in entries.iter().zip(places) {
         let middle = y + line_height(room) / 2;
         let line = [(x, middle), (x + SAMPLE, middle)];
         match entry.sample {
@@ -81,9 +102,8 @@ pub fn legend(area: &Area, room: Room, entries: &[Entry]) -> Result<i32, DrawErr
         }
         let style = text(room, HPos::Left, VPos::Center);
         area.draw(&Text::new(entry.name.clone(), (x + SAMPLE + 6, middle), style))?;
-        x += needs;
     }
-    Ok(y + if entries.is_empty() { 0 } else { line_height(room) + 4 })
+    Ok(end)
 }
 
 impl<'a, 'svg> Frame<'a, 'svg> {
@@ -97,7 +117,7 @@ impl<'a, 'svg> Frame<'a, 'svg> {
         (x_name, y_name): (&str, &str),
         lines: usize,
     ) -> Result<Frame<'a, 'svg>, DrawError> {
-        let (width, height) = room.size();
+        let (width, height) = area.dim_in_pixel();
         let line = line_height(room);
         let numbers = y.ticks.iter().map(|&tick| room.width_of(&y.label(tick))).max();
         let named = i32::from(!x_name.is_empty());
@@ -247,4 +267,28 @@ pub fn marker(area: &Area, (x, y): (i32, i32), look: &Look) -> Result<(), DrawEr
     corners.extend(corners.first().copied());
     area.draw(&PathElement::new(corners, look.colour.stroke_width(2)))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::palette;
+
+    #[test]
+    fn a_figure_is_as_much_higher_as_its_legend_is_longer() {
+        let entries = |count: usize, name: &str| -> Vec<Entry> {
+            let of = |index| Entry {
+                name: name.to_owned(),
+                look: palette::look(index, false),
+                sample: Sample::Curve,
+            };
+            (0..count).map(of).collect()
+        };
+        let long = "a name that takes a line of its own";
+        for (count, lines) in [(0, 0), (1, 0), (2, 0), (3, 1), (10, 8)] {
+            let beyond = beyond_two_lines(Room::Narrow, &entries(count, long));
+            assert_eq!(beyond, lines * line_height(Room::Narrow) as u32, "{count}");
+        }
+        assert_eq!(beyond_two_lines(Room::Wide, &entries(10, "ab")), 0);
+    }
 }

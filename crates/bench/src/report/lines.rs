@@ -1,7 +1,7 @@
 //! Figures with a curve for each series.
 
 use super::figure::{Area, DrawError, Room};
-use super::frame::{Entry, Frame, Sample, curve, legend, marker};
+use super::frame::{Entry, Frame, Sample, curve, marker};
 use super::palette::{self, Look};
 use super::scale::{Scale, stands_on};
 use crate::results::{Abscissa, Figure, PaperValue, Results, Series};
@@ -33,20 +33,27 @@ pub fn paper_entries(paper: &[&PaperValue]) -> Vec<Entry> {
     [(Sample::Mark, true), (Sample::Level, false)].into_iter().filter_map(entry).collect()
 }
 
-/// Draws it.
-pub fn draw(area: &Area, results: &Results, figure: &Figure, room: Room) -> Result<(), DrawError> {
+/// What its legend says.
+pub fn entries(results: &Results, figure: &Figure) -> Vec<Entry> {
+    let of = |(series, look): (&Series, Look)| Entry {
+        name: series.name.clone(),
+        look,
+        sample: Sample::Curve,
+    };
+    let series = shown(results, figure).into_iter().map(of);
+    series.chain(paper_entries(&paper(results, figure))).collect()
+}
+
+/// Draws it below `top`, where the legend ends.
+pub fn draw(
+    area: &Area,
+    results: &Results,
+    figure: &Figure,
+    room: Room,
+    top: i32,
+) -> Result<(), DrawError> {
     let series = shown(results, figure);
     let paper = paper(results, figure);
-    let mut entries: Vec<_> = series
-        .iter()
-        .map(|(series, look)| Entry {
-            name: series.name.clone(),
-            look: *look,
-            sample: Sample::Curve,
-        })
-        .collect();
-    entries.extend(paper_entries(&paper));
-    let top = legend(area, room, &entries)?;
     let scales = scales(figure, &series, &paper, room);
     let (x, y) = (figure.x.text(), figure.y.text());
     let frame = Frame::draw(area, room, top, scales, (&x, &y), 1)?;
@@ -92,10 +99,9 @@ fn scales(
     let mut ys: Vec<_> = points().map(|point| point.mean).collect();
     ys.extend(paper.iter().map(|value| value.value));
     ys.extend(points().flat_map(|point| bounds_within(point.mean, point.bounds())));
-    let (width, height) = room.size();
     (
-        Scale::over(&figure.x, &xs, false, room.ticks(width as i32 - 60)),
-        Scale::over(&figure.y, &ys, true, room.ticks(height as i32)),
+        Scale::over(&figure.x, &xs, false, room.ticks(room.width() as i32 - 60)),
+        Scale::over(&figure.y, &ys, true, room.ticks(room.height() as i32)),
     )
 }
 

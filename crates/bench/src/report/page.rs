@@ -1,6 +1,6 @@
 //! The page: a table of contents, the machine, and a section for each experiment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -232,10 +232,19 @@ fn cell(series: &Series, x: Option<&Abscissa>) -> Markup {
         }
         @if !point.percentiles.is_empty() {
             small.percentiles {
-                @for (name, value) in &point.percentiles { " " (name) " " (digits(*value, 3)) }
+                @for (name, value) in in_order(&point.percentiles) {
+                    " " span { (name) " " (digits(value, 3)) }
+                }
             }
         }
     }
+}
+
+/// Percentiles from low to high: the greatest is none by its name.
+fn in_order(percentiles: &BTreeMap<String, f64>) -> Vec<(&str, f64)> {
+    let mut all: Vec<_> = percentiles.iter().map(|(name, at)| (name.as_str(), *at)).collect();
+    all.sort_by_key(|(name, _)| *name == "max");
+    all
 }
 
 fn stated(paper: &[&PaperValue], name: &str, x: Option<&Abscissa>) -> Markup {

@@ -92,7 +92,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         directory.keep(&results)?;
         let (name, took) = (experiment.name, begun.elapsed().as_secs_f64());
         let says = if results.says.is_empty() { "ended" } else { &results.says };
-        output::line(&format!("{name}: {says} ({took:.0} s)"))?;
+        // Of what ended before it measured anything its error says all.
+        if ended.is_none() || !results.says.is_empty() {
+            output::line(&format!("{name}: {says} ({took:.0} s)"))?;
+        }
         if let Some(error) = ended {
             directory.report()?;
             return Err(Failure::broken(format!("{}: {error}", experiment.name)));
