@@ -87,7 +87,7 @@ pub fn draw(
     let paper = paper(results, figure);
     // The names are as wide as the places; a first guess at the axis will do.
     let step = (room.width() as i32 - 70) / bars.places.len().max(1) as i32;
-    let names: Vec<_> = bars.places.iter().map(|name| wrap(name, step, room)).collect();
+    let names = names(&bars.places, step, room);
     let lines = names.iter().map(Vec::len).max().unwrap_or(1);
     let scales = (Scale::of_names(bars.places.len()), scale(&figure.y, &bars, &paper, room));
     let frame = Frame::draw(area, room, top, scales, ("", &figure.y.text()), lines)?;
@@ -145,6 +145,22 @@ fn scale(axis: &Axis, bars: &Bars, paper: &[&PaperValue], room: Room) -> Scale {
     Scale::over(axis, &values, true, room.ticks(room.height() as i32))
 }
 
+/// The names of places in lines, for places that are `step` pixels wide. Where one is
+/// wider than that, every other name stands lower, between its neighbours.
+fn names(places: &[String], step: i32, room: Room) -> Vec<Vec<String>> {
+    let wrapped = |width| places.iter().map(move |name| wrap(name, width, room));
+    let is_wider = |line: &String| room.width_of(line) > step;
+    if !wrapped(step).flatten().any(|line| is_wider(&line)) {
+        return wrapped(step).collect();
+    }
+    let mut names: Vec<Vec<String>> = wrapped(2 * step).collect();
+    let higher = names.iter().step_by(2).map(Vec::len).max().unwrap_or(0);
+    for name in names.iter_mut().skip(1).step_by(2) {
+        name.splice(0..0, vec![String::new(); higher]);
+    }
+    names
+}
+
 /// A name in lines no wider than `width` pixels, as far as its words allow.
 fn wrap(name: &str, width: i32, room: Room) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -162,6 +178,19 @@ fn wrap(name: &str, width: i32, room: Room) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_wider_than_their_places_stand_at_two_heights() {
+        let places = ["forwarder, one rule", "+ counter", "+ marker"].map(str::to_owned);
+        let wide = names(&places, 200, Room::Narrow);
+        assert_eq!(wide, [["forwarder, one rule"], ["+ counter"], ["+ marker"]]);
+        let narrow = names(&places, 58, Room::Narrow);
+        assert_eq!(narrow[0], ["forwarder,", "one rule"]);
+        assert_eq!(
+            (narrow[1].as_slice(), narrow[2].as_slice()),
+            (&["", "", "+ counter"].map(str::to_owned)[..], &["+ marker".to_owned()][..])
+        );
+    }
 
     #[test]
     fn names_wrap_at_their_words() {
