@@ -8,7 +8,7 @@ use tracing::Level;
 
 use crate::{
     bench, capture, check, compare, ctl, demo, function, generate, model, replay, run, schema,
-    show, trace,
+    show, simulate, trace,
 };
 
 /// An execution environment for the mobile user plane: ports, small functions,
@@ -40,6 +40,8 @@ pub enum Command {
     Compare(compare::Arguments),
     /// Predict what a chain can carry, and what limits it
     Model(model::Arguments),
+    /// Run protocols under faults, in virtual time; exit code 1 when a promise is broken
+    Simulate(simulate::Arguments),
     /// Send traffic at ports and account for what arrives
     Generate(generate::Arguments),
     /// Host one function of a node in a process of its own

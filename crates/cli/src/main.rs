@@ -26,6 +26,7 @@ mod run;
 mod schema;
 mod show;
 mod signals;
+mod simulate;
 mod table;
 mod target;
 mod trace;
@@ -59,6 +60,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Model(arguments) => model::run(arguments),
+        Command::Simulate(arguments) => simulate::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
         Command::Function(arguments) => function::run(arguments),

@@ -98,7 +98,8 @@ impl Stage {
 /// What the controller tells whoever gives it orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The target is prepared: the radio may go there.
+    /// The target owns the user: the radio may go there. One that goes earlier
+    /// loses nothing unless the move is given up.
     Ready(User, NodeId),
     /// The node owns the user, and the move is complete.
     Moved(User, NodeId),
@@ -321,7 +322,10 @@ impl Controller {
     /// The node has stopped for good, as somebody knows who can see to it: its
     /// users are its successor's. What is still to be sent to it is not waited for.
     pub fn node_gone(&mut self, node: NodeId, successor: NodeId, out: &mut Outputs) {
-        let incarnation = self.nodes.get(&node).copied().unwrap_or(Incarnation(u32::MAX));
+        // Whatever life has to do with a user; others may come.
+        let legs = self.users.values().flat_map(|managed| [managed.record.owner, managed.target()]);
+        let lives = legs.flatten().filter(|leg| leg.node == node).map(|leg| leg.incarnation);
+        let incarnation = lives.chain(self.nodes.get(&node).copied()).max().unwrap_or_default();
         self.gone.insert(node, (incarnation, successor));
         self.check_all(out);
     }
@@ -334,7 +338,8 @@ impl Controller {
             return;
         }
         managed.attempt += 1;
-        let (attempt, renew, lost) = (managed.attempt, managed.renew, is_lost(managed));
+        let (attempt, renew) = (managed.attempt, managed.renew);
+        let lost = managed.adopting || is_lost(managed);
         if attempt == self.settings.attempts {
             // One that takes its time is not to keep others waiting.
             self.uncount(user);

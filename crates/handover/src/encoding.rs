@@ -192,7 +192,7 @@ fn kind(message: &Message) -> u8 {
         Step::Resumed => 28,
         Step::Release => 29,
         Step::Released => 30,
-        Step::Complete { .. } => 31,
+        Step::Complete => 31,
         Step::Completed => 32,
         Step::Remove => 33,
         Step::Removed => 34,
@@ -210,9 +210,7 @@ fn emit_step(step: &Step, out: &mut Vec<u8>) {
         }
         Step::Move { target } => put_leg(out, target),
         Step::Contexts(bytes) => out.extend(bytes),
-        Step::Adopt { lost: flag } | Step::Complete { peer_gone: flag } => {
-            out.push(u8::from(*flag));
-        }
+        Step::Adopt { lost } => out.push(u8::from(*lost)),
         Step::Refused(reason) => out.push(match reason {
             Reason::Stale => 0,
             Reason::Unknown => 1,
@@ -274,7 +272,7 @@ fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
         28 => Step::Resumed,
         29 => Step::Release,
         30 => Step::Released,
-        31 => Step::Complete { peer_gone: reader.flag()? },
+        31 => Step::Complete,
         32 => Step::Completed,
         33 => Step::Remove,
         34 => Step::Removed,

@@ -37,7 +37,7 @@ pub use encoding::{MAX_CONTEXTS, ParseError, VERSION};
 pub use identity::{Direction, Epoch, Incarnation, Leg, NodeId, User};
 pub use message::{Envelope, Message, Reason, RouteStage, Step};
 pub use output::{
-    AnchorPosture, Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment,
+    AnchorPosture, Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment, Ways,
 };
 pub use settings::Settings;
 pub use station::Station;

@@ -92,10 +92,7 @@ pub enum Step {
     /// The source has forgotten the user.
     Released,
     /// Controller to stations: the move is over; open the gates and say so.
-    Complete {
-        /// The other station is gone and will send nothing.
-        peer_gone: bool,
-    },
+    Complete,
     /// All gates are open, or the entry is gone.
     Completed,
     /// Controller to owner: forget the user.
@@ -181,7 +178,7 @@ impl Step {
             Step::Resumed => "Resumed",
             Step::Release => "Release",
             Step::Released => "Released",
-            Step::Complete { .. } => "Complete",
+            Step::Complete => "Complete",
             Step::Completed => "Completed",
             Step::Remove => "Remove",
             Step::Removed => "Removed",

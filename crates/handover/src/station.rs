@@ -104,7 +104,7 @@ pub(crate) struct Entry {
     /// Source: may go once both paths have ended. Others: the controller waits
     /// to hear that the move is over here.
     asked: bool,
-    /// The other station is gone: gates open after their time in any case.
+    /// The other station is done, or gone: gates open after their time in any case.
     grace: bool,
     /// Owning anew or in the place of another: nothing was exported for it.
     lost: bool,
@@ -162,8 +162,9 @@ impl Entry {
                 (gates(Treatment::Process), Ways::both(Treatment::Process))
             }
             State::Owning => (Ways::both(Treatment::Process), Ways::both(Treatment::Process)),
+            // What a target returns that gives up waits until the source resumes.
             State::Exporting | State::Exported | State::Forwarding => {
-                (Ways::both(peer), Ways::both(Treatment::Refuse))
+                (Ways::both(peer), Ways::both(Treatment::Hold))
             }
             State::Returning => {
                 let fresh = Ways { uplink: gate(Direction::Uplink, peer), downlink: peer };
@@ -261,7 +262,7 @@ impl Station {
                 self.resume(user, Leg { epoch, ..target }, certain, target_gone, out);
             }
             Step::Release => self.release(user, epoch, out),
-            Step::Complete { peer_gone } => self.complete(user, epoch, peer_gone, out),
+            Step::Complete => self.complete(user, epoch, out),
             Step::Remove => self.remove(user, epoch, out),
             // The target tells the controller, too, which decides.
             Step::Refused(_) => {}

@@ -75,7 +75,7 @@ const STATION: &[Row] = &[
     row("Exported", "Resuming", &["Resume"]),
     row("Forwarding", "Resuming", &["Resume"]),
     row("Forwarding", "Absent", &["Release", "End Marker", "Radio left", "Release timeout"]),
-    row("Resuming", "Owning", &["End Marker (resumed)", "Gate timeout"]),
+    row("Resuming", "Owning", &["Resume", "End Marker (resumed)", "Gate timeout"]),
     row("Returning", "Absent", &["End Marker (resumed)", "Radio left", "Release timeout"]),
     row("Returning", "Prepared", &["Prepare"]),
 ];

@@ -46,6 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Resumed),
         Just(Step::Release),
         Just(Step::Released),
+        Just(Step::Complete),
         Just(Step::Completed),
         Just(Step::Remove),
         Just(Step::Removed),
@@ -58,7 +59,6 @@ fn step() -> impl Strategy<Value = Step> {
         leg().prop_map(|target| Step::Move { target }),
         vec(any::<u8>(), 0..300).prop_map(Step::Contexts),
         any::<bool>().prop_map(|lost| Step::Adopt { lost }),
-        any::<bool>().prop_map(|peer_gone| Step::Complete { peer_gone }),
         reason().prop_map(Step::Refused),
         (leg(), any::<bool>(), any::<bool>()).prop_map(|(target, certain, target_gone)| {
             Step::Resume { target, certain, target_gone }

@@ -39,8 +39,9 @@ impl Controller {
                 out.push(Output::Persist { user, record, next_epoch });
                 return;
             }
-            Stage::Moving if managed.record.owner.is_some() => {
-                managed.certain = false;
+            Stage::Moving => managed.certain = false,
+            // Not earlier: a move that is given up then leaves the radio where it is.
+            Stage::Switching if managed.record.owner.is_some() => {
                 if let Some(target) = managed.target() {
                     out.push(Output::Tell(Notice::Ready(user, target.node)));
                 }
@@ -97,7 +98,7 @@ impl Controller {
                 certain: managed.certain,
                 target_gone: self.is_gone(target?),
             },
-            Stage::AbortClosing => Step::Complete { peer_gone: self.is_gone(target?) },
+            Stage::AbortClosing => Step::Complete,
             Stage::Releasing => Step::Release,
             Stage::Removing => Step::Remove,
             _ => return None,
@@ -119,10 +120,7 @@ impl Controller {
             // The answer says whether it has the user yet.
             Stage::Moving => prepare(),
             Stage::AbortingTarget => Step::Abort,
-            Stage::AbortClosing => Step::Complete { peer_gone: false },
-            Stage::Completing => {
-                Step::Complete { peer_gone: owner.is_none_or(|leg| self.is_gone(leg)) }
-            }
+            Stage::AbortClosing | Stage::Completing => Step::Complete,
             _ => return None,
         })
     }

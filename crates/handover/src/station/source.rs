@@ -129,6 +129,11 @@ impl Station {
         let unmoved = entry.state == State::Owning && entry.epoch < epoch && !over;
         if !moving && !unmoved {
             if matches!(entry.state, State::Owning | State::Resuming) && entry.epoch < epoch {
+                // A controller that has started since may have prepared the target
+                // anew, which waits for these.
+                if entry.link == epoch && !target_gone {
+                    self.end_resumed(user, &target, out);
+                }
                 self.answer(user, epoch, Step::Resumed, out);
             } else {
                 out.push(Output::Count(Counter::Stale));
@@ -140,7 +145,9 @@ impl Station {
         entry.contexts = None;
         entry.asked = false;
         entry.grace = target_gone;
-        entry.ended = [false, unmoved];
+        // A target without contexts returns uplink only, and after the End Marker
+        // that it is sent now.
+        entry.ended = [unmoved && target_gone, unmoved];
         entry.held = [false; 2];
         self.note_over(user, epoch);
         self.cancel(user, TimerKind::Resend, out);
@@ -153,13 +160,19 @@ impl Station {
             out.push(Output::Resume { user, rolled_back: !certain });
         }
         self.enter(user, State::Resuming, "Resume", out);
-        for direction in Direction::ALL {
-            out.push(end_marker(user, target.node, epoch, direction, true));
-        }
+        self.end_resumed(user, &target, out);
         if target_gone {
             self.set_gates(user, out);
         }
         self.answer(user, epoch, Step::Resumed, out);
+        self.settle_user(user, "Resume", out);
+    }
+
+    /// Ends the paths to the target of a move that is given up.
+    fn end_resumed(&self, user: User, target: &Leg, out: &mut Outputs) {
+        for direction in Direction::ALL {
+            out.push(end_marker(user, target.node, target.epoch, direction, true));
+        }
     }
 
     /// The anchor's or the radio's End Marker for a source.

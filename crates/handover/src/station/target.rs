@@ -213,13 +213,7 @@ impl Station {
         }
     }
 
-    pub(super) fn complete(
-        &mut self,
-        user: User,
-        epoch: Epoch,
-        peer_gone: bool,
-        out: &mut Outputs,
-    ) {
+    pub(super) fn complete(&mut self, user: User, epoch: Epoch, out: &mut Outputs) {
         let Some(entry) = self.entries.get_mut(&user).filter(|entry| entry.link == epoch) else {
             self.note_over(user, epoch);
             self.answer(user, epoch, Step::Completed, out);
@@ -229,7 +223,8 @@ impl Station {
             State::Owning => self.answer(user, epoch, Step::Completed, out),
             State::Settling | State::Resuming => {
                 entry.asked = true;
-                if peer_gone && !std::mem::replace(&mut entry.grace, true) {
+                // The other station has sent its End Markers, or is gone.
+                if !std::mem::replace(&mut entry.grace, true) {
                     self.set_gates(user, out);
                 }
             }
