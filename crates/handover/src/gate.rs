@@ -1,8 +1,6 @@
 //! Gates: where packets wait during a move, within bounds for each user and for
 //! the node.
 
-use std::collections::VecDeque;
-
 /// How much may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -28,17 +26,33 @@ pub enum Policy {
     DropOldest,
 }
 
-/// The account of a node: what waits in all of its gates.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
+/// Where the packets of all gates of a node lie, and their account. All room is
+/// made beforehand: a packet that waits allocates nothing.
+#[derive(Debug)]
+pub struct Room<P> {
     bounds: Bounds,
     used: Bounds,
+    places: Vec<Place<P>>,
+    /// The first place without a packet; [`NOWHERE`] when there is none.
+    vacant: u32,
 }
 
-impl Room {
+#[derive(Debug)]
+struct Place<P> {
+    packet: Option<(P, usize)>,
+    /// The place behind this one, in its gate or among the vacant ones.
+    next: u32,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl<P> Room<P> {
     /// Nothing waits yet.
-    pub fn new(bounds: Bounds) -> Room {
-        Room { bounds, used: Bounds { packets: 0, bytes: 0 } }
+    pub fn new(bounds: Bounds) -> Room<P> {
+        let packets = bounds.packets.min(NOWHERE as usize);
+        let bounds = Bounds { packets, ..bounds };
+        let used = Bounds { packets: 0, bytes: 0 };
+        Room { bounds, used, places: Vec::with_capacity(packets), vacant: NOWHERE }
     }
 
     /// Packets and bytes that wait.
@@ -46,27 +60,51 @@ impl Room {
         self.used
     }
 
-    fn take(&mut self, bytes: usize) {
+    /// Puts a packet down; there is room by the account.
+    fn put(&mut self, packet: P, bytes: usize) -> u32 {
         self.used.packets += 1;
         self.used.bytes += bytes;
+        let at = self.vacant;
+        match self.places.get_mut(at as usize) {
+            Some(place) => {
+                place.packet = Some((packet, bytes));
+                self.vacant = std::mem::replace(&mut place.next, NOWHERE);
+                at
+            }
+            None => {
+                self.places.push(Place { packet: Some((packet, bytes)), next: NOWHERE });
+                (self.places.len() - 1) as u32
+            }
+        }
     }
 
-    fn give_back(&mut self, bytes: usize) {
+    /// Takes a packet up; says which one stands behind it.
+    fn take(&mut self, at: u32) -> Option<(P, usize, u32)> {
+        let place = self.places.get_mut(at as usize)?;
+        let (packet, bytes) = place.packet.take()?;
+        let next = std::mem::replace(&mut place.next, self.vacant);
+        self.vacant = at;
         self.used.packets -= 1;
         self.used.bytes -= bytes;
+        Some((packet, bytes, next))
+    }
+
+    fn look(&self, at: u32) -> Option<&(P, usize)> {
+        self.places.get(at as usize)?.packet.as_ref()
     }
 }
 
-/// A gate of one user.
-#[derive(Clone, Debug)]
-pub struct Gate<P> {
-    held: VecDeque<(P, usize)>,
-    bytes: usize,
+/// A gate of one user: a row of packets in the room of its node.
+#[derive(Debug)]
+pub struct Gate {
+    first: u32,
+    last: u32,
+    used: Bounds,
 }
 
-impl<P> Default for Gate<P> {
-    fn default() -> Gate<P> {
-        Gate { held: VecDeque::new(), bytes: 0 }
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate { first: NOWHERE, last: NOWHERE, used: Bounds { packets: 0, bytes: 0 } }
     }
 }
 
@@ -82,41 +120,45 @@ pub enum Held<P> {
     Full(P),
 }
 
-impl<P> Gate<P> {
+impl Gate {
     /// Packets that wait.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.used.packets
     }
 
     /// Nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.used.packets == 0
+    }
+
+    /// The oldest packet.
+    pub fn oldest<'a, P>(&self, room: &'a Room<P>) -> Option<&'a P> {
+        room.look(self.first).map(|(packet, _)| packet)
     }
 
     /// Keeps a packet of so many bytes if `bounds` of the user and `room` of the
     /// node allow it.
-    pub fn hold(
+    pub fn hold<P>(
         &mut self,
         packet: P,
         bytes: usize,
         bounds: Bounds,
-        room: &mut Room,
+        room: &mut Room<P>,
         policy: Policy,
     ) -> Held<P> {
-        let used = Bounds { packets: self.held.len(), bytes: self.bytes };
-        if bounds.have_room(used, bytes) && room.bounds.have_room(room.used, bytes) {
+        if bounds.have_room(self.used, bytes) && room.bounds.have_room(room.used, bytes) {
             self.push(packet, bytes, room);
-            return if self.held.len() == 1 { Held::First } else { Held::Behind };
+            return if self.used.packets == 1 { Held::First } else { Held::Behind };
         }
         // One out, one in: only where the one that leaves makes room enough.
         let fits = |oldest: usize| {
             let bound = |bounds: Bounds, used: Bounds| {
                 used.packets <= bounds.packets && used.bytes - oldest + bytes <= bounds.bytes
             };
-            bound(bounds, used) && bound(room.bounds, room.used)
+            bound(bounds, self.used) && bound(room.bounds, room.used)
         };
-        match (policy, self.held.front()) {
-            (Policy::DropOldest, Some((_, oldest))) if fits(*oldest) => {
+        match (policy, room.look(self.first).map(|(_, oldest)| *oldest)) {
+            (Policy::DropOldest, Some(oldest)) if fits(oldest) => {
                 let Some(oldest) = self.release(room) else { return Held::Full(packet) };
                 self.push(packet, bytes, room);
                 Held::Full(oldest)
@@ -125,17 +167,26 @@ impl<P> Gate<P> {
         }
     }
 
-    fn push(&mut self, packet: P, bytes: usize, room: &mut Room) {
-        room.take(bytes);
-        self.bytes += bytes;
-        self.held.push_back((packet, bytes));
+    fn push<P>(&mut self, packet: P, bytes: usize, room: &mut Room<P>) {
+        let at = room.put(packet, bytes);
+        match room.places.get_mut(self.last as usize) {
+            Some(last) if self.used.packets > 0 => last.next = at,
+            _ => self.first = at,
+        }
+        self.last = at;
+        self.used.packets += 1;
+        self.used.bytes += bytes;
     }
 
     /// Takes the oldest packet out.
-    pub fn release(&mut self, room: &mut Room) -> Option<P> {
-        let (packet, bytes) = self.held.pop_front()?;
-        room.give_back(bytes);
-        self.bytes -= bytes;
+    pub fn release<P>(&mut self, room: &mut Room<P>) -> Option<P> {
+        if self.is_empty() {
+            return None;
+        }
+        let (packet, bytes, next) = room.take(self.first)?;
+        self.first = next;
+        self.used.packets -= 1;
+        self.used.bytes -= bytes;
         Some(packet)
     }
 }
@@ -182,5 +233,29 @@ mod tests {
         assert_eq!(three.hold(3, 1, BOUNDS, &mut room, Policy::DropOldest), Held::Full(3));
         assert_eq!(one.release(&mut room), Some(1));
         assert_eq!(three.hold(3, 1, BOUNDS, &mut room, Policy::DropNewest), Held::First);
+    }
+
+    #[test]
+    fn places_are_used_again_and_rows_do_not_mix() {
+        let mut room = Room::new(Bounds { packets: 4, bytes: 900 });
+        let capacity = room.places.capacity();
+        let (mut one, mut two) = (Gate::default(), Gate::default());
+        let (mut left, mut expected) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for packet in 0..40 {
+            let at = usize::from(packet % 3 == 0);
+            let gate = if at == 0 { &mut one } else { &mut two };
+            if gate.len() == 2 {
+                left[at].extend(gate.release(&mut room));
+            }
+            let bounds = Bounds { packets: 2, bytes: 100 };
+            let held = gate.hold(packet, 1, bounds, &mut room, Policy::DropNewest);
+            assert!(matches!(held, Held::First | Held::Behind), "{packet}: {held:?}");
+            expected[at].push(packet);
+        }
+        left[0].extend(std::iter::from_fn(|| one.release(&mut room)));
+        left[1].extend(std::iter::from_fn(|| two.release(&mut room)));
+        assert_eq!(left, expected);
+        assert_eq!((room.used().packets, room.places.len()), (0, 4));
+        assert_eq!(room.places.capacity(), capacity, "no packet asks for memory");
     }
 }

@@ -11,10 +11,11 @@
 //! it has no use for, so an input is never an error.
 //!
 //! The data plane knows nothing of the protocol. It is given a [`Posture`] for
-//! each user that is not simply served: what to do with packets that come fresh
-//! (from the radio, from the anchor) and with packets that another station
-//! forwards. What a [`Treatment::Hold`] has kept leaves, oldest first, before any
-//! newer packet, when the treatment changes.
+//! each user: what to do with packets that come fresh (from the radio, from the
+//! anchor) and with packets that another station forwards. What a
+//! [`Treatment::Hold`] has kept leaves, oldest first, before any newer packet,
+//! when the treatment changes. [`plane`] does so, with [gates](gate) that allocate
+//! nothing for a packet.
 //!
 //! `docs/handover.md` describes the protocol; its tables of transitions are those
 //! of [`transition`].
@@ -27,6 +28,7 @@ pub mod gate;
 mod identity;
 pub mod message;
 pub mod output;
+pub mod plane;
 mod settings;
 pub mod station;
 pub mod transition;

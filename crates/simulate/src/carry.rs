@@ -72,13 +72,18 @@ impl World {
 
     /// A station that makes an entry knows whether the radio is there.
     fn radio_is_there(&mut self, node: NodeId, user: User, state: &str) {
-        let there = self.users.get(&user).is_some_and(|state| state.radio == node);
-        if there && state == "Prepared" {
-            // It has come unbidden, or did not follow a user that another node had
-            // to take: what it sends from elsewhere later may be there earlier.
-            if let Some(state) = self.users.get_mut(&user).filter(|state| state.touched) {
-                state.disordered[index(Direction::Uplink)] = true;
-            }
+        if state != "Prepared" {
+            return;
+        }
+        let on_air = self.air.get(&(user, node)).is_some_and(|last| *last >= self.time);
+        let Some(state) = self.users.get_mut(&user) else { return };
+        let there = state.radio == node;
+        // It has come unbidden, or did not follow a user that another node had to
+        // take: what it sends from elsewhere later may be there earlier.
+        if state.touched && (there || on_air) {
+            state.disordered[index(Direction::Uplink)] = true;
+        }
+        if there {
             self.input(node, None, |machine, _| {
                 if let Machine::Station(station) = machine {
                     station.radio_arrived(user);

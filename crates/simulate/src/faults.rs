@@ -97,20 +97,18 @@ impl World {
         let mut lost = Vec::new();
         if let Some(station) = self.stations.get_mut(&node) {
             station.machine = None;
-            for (user, entry) in &mut station.plane.users {
-                touched.push(*user);
-                lost.extend(entry.take_held(&mut station.plane.room));
+            station.functions.clear();
+            touched.extend(station.plane.users());
+            for user in &touched {
+                station.plane.discard(*user, |packet| lost.push(packet));
             }
-            station.plane.users.clear();
         }
         if let Some(anchor) = self.anchors.get_mut(&node) {
             anchor.machine = None;
-            for (user, entry) in &mut anchor.plane.users {
-                touched.push(*user);
-                let room = &mut anchor.plane.room;
-                lost.extend(std::iter::from_fn(|| entry.gate.release(room)));
+            touched.extend(anchor.plane.users());
+            for user in &touched {
+                anchor.plane.discard(*user, |packet| lost.push(packet));
             }
-            anchor.plane.users.clear();
         }
         let near = self.users.values().filter(|state| state.radio == node || state.wanted == node);
         touched.extend(near.map(|state| state.user));

@@ -208,7 +208,7 @@ impl World {
     /// A station is to export; it does so once nothing is inside functions.
     pub fn export(&mut self, node: NodeId, user: User, epoch: Epoch) {
         let hurry = self.is(Mutation::SkipFence);
-        let Some(entry) = self.entry(node, user) else { return };
+        let Some(entry) = self.functions(node, user) else { return };
         if entry.inside == 0 || hurry {
             return self.finish_export(node, user, epoch);
         }
@@ -217,14 +217,14 @@ impl World {
 
     pub fn finish_export(&mut self, node: NodeId, user: User, epoch: Epoch) {
         let delay = self.random.between(10, 200);
-        let Some(entry) = self.entry(node, user) else { return };
+        let Some(entry) = self.functions(node, user) else { return };
         entry.exporting = None;
         let entry = entry.number;
         self.after(delay, Event::Exported { node, entry, user, epoch });
     }
 
     pub fn exported(&mut self, node: NodeId, number: u64, user: User, epoch: Epoch) {
-        let Some(entry) = self.entry(node, user).filter(|entry| entry.number == number) else {
+        let Some(entry) = self.functions(node, user).filter(|entry| entry.number == number) else {
             return;
         };
         let bytes = bytes(entry.context.unwrap_or_default());
@@ -237,7 +237,7 @@ impl World {
 
     pub fn import(&mut self, node: NodeId, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {
         let delay = self.random.between(50, 500);
-        let Some(entry) = self.entry(node, user).map(|entry| entry.number) else { return };
+        let Some(entry) = self.functions(node, user).map(|entry| entry.number) else { return };
         self.after(delay, Event::Imported { node, entry, user, epoch, contexts });
     }
 
@@ -250,7 +250,7 @@ impl World {
         contexts: Option<Vec<u8>>,
     ) {
         let made = !(self.scenario.faults.contexts && self.random.one_in_thousand(50));
-        let Some(entry) = self.entry(node, user).filter(|entry| entry.number == number) else {
+        let Some(entry) = self.functions(node, user).filter(|entry| entry.number == number) else {
             return;
         };
         let context = contexts.as_deref().map_or(Some([0; 2]), context);
@@ -276,7 +276,7 @@ impl World {
 
     /// A station goes on with contexts that it had exported.
     pub fn resume(&mut self, node: NodeId, user: User, lost: bool) {
-        let context = self.entry(node, user).and_then(|entry| {
+        let context = self.functions(node, user).and_then(|entry| {
             entry.exporting = None;
             entry.context
         });

@@ -1,11 +1,11 @@
 //! What links, stations and anchors do with packets.
 
-use weft_handover::gate::Held;
+use weft_handover::plane::{Action, DropReason, Origin};
 use weft_handover::{AnchorPosture, Direction, Epoch, NodeId, Posture, Treatment, User, Ways};
 
 use crate::check::Promise;
 use crate::event::{Event, Item, OCTETS, Packet};
-use crate::plane::{AnchorEntry, StationEntry};
+use crate::functions::Functions;
 use crate::scenario::Mutation;
 use crate::user::{Cause, Context, index};
 use crate::world::{Machine, World};
@@ -82,84 +82,73 @@ impl World {
     }
 
     fn at_station(&mut self, node: NodeId, packet: Packet, forwarded: bool) {
-        let entry = self.stations.get(&node).and_then(|node| node.plane.users.get(&packet.user));
-        let Some(posture) = entry.map(|entry| entry.posture) else {
-            return self.lose(packet, Cause::NoOwner);
+        let origin = match (forwarded, packet.direction) {
+            (true, _) => Origin::Station(packet.tag),
+            (false, Direction::Downlink) => Origin::Anchor(packet.tag),
+            (false, Direction::Uplink) => Origin::Radio,
         };
-        let stale = match (forwarded, packet.direction) {
-            (true, _) => packet.tag != posture.link,
-            (false, Direction::Downlink) => packet.tag != posture.epoch,
-            (false, Direction::Uplink) => false,
-        };
-        if stale {
-            return self.lose(packet, Cause::Stale);
-        }
-        let ways = if forwarded { posture.forwarded } else { posture.fresh };
-        self.treat(node, packet, forwarded, ways.of(packet.direction));
+        let Some(station) = self.stations.get_mut(&node) else { return };
+        let whose = (packet.user, packet.direction);
+        let action = station.plane.arrive(whose, origin, packet, OCTETS);
+        let used = station.plane.used().packets;
+        self.act(node, (packet.user, packet.direction), action, used);
     }
 
-    /// Does with a packet what the posture says.
-    fn treat(&mut self, node: NodeId, mut packet: Packet, forwarded: bool, treatment: Treatment) {
-        let at = index(packet.direction);
-        let user = packet.user;
-        match treatment {
-            Treatment::Refuse => self.lose(packet, Cause::Stale),
-            Treatment::Forward(to) => {
-                let Some(entry) = self.entry(node, user) else { return };
-                packet.tag = entry.posture.link;
+    /// Does with a packet what the plane of a node says; `used` packets wait there.
+    fn act(
+        &mut self,
+        node: NodeId,
+        (user, direction): (User, Direction),
+        action: Action<Packet>,
+        used: usize,
+    ) {
+        match action {
+            Action::Drop(packet, reason) => self.lose(packet, cause(reason)),
+            Action::Pass(packet) => self.deliver(packet),
+            Action::Process(packet, epoch) => self.process(node, packet, epoch),
+            Action::Forward(mut packet, to, link) => {
+                packet.tag = link;
                 if self.is(Mutation::DoubleForwarded) {
                     self.send_data(node, to, Item::Forwarded(packet));
                 }
                 self.send_data(node, to, Item::Forwarded(packet));
             }
-            Treatment::Hold => self.hold(node, packet, forwarded),
-            Treatment::Process => {
-                let slow = self.random.one_in_thousand(20);
-                let delay = self.random.between(5, 50) + if slow { 1_000 } else { 0 };
-                let out = self.time + delay;
-                let Some(entry) = self.entry(node, user) else { return };
-                packet.tag = entry.posture.epoch;
-                entry.inside += 1;
-                entry.out[at] = entry.out[at].max(out);
-                let (time, entry) = (entry.out[at], entry.number);
-                self.at(time, Event::Emerge { node, entry, packet });
+            Action::Wait { first } => {
+                self.statistics.held += 1;
+                self.statistics.held_most = self.statistics.held_most.max(used as u64);
+                if first {
+                    self.input(node, Some(user), |machine, out| match machine {
+                        Machine::Station(station) => station.held(user, direction, out),
+                        Machine::Anchor(anchor) => anchor.held(user, out),
+                        Machine::Controller(_) => {}
+                    });
+                }
             }
         }
     }
 
-    pub fn entry(&mut self, node: NodeId, user: User) -> Option<&mut StationEntry> {
-        self.stations.get_mut(&node)?.plane.users.get_mut(&user)
-    }
-
-    fn hold(&mut self, node: NodeId, packet: Packet, forwarded: bool) {
-        let (bounds, policy) = (self.scenario.gate, self.scenario.policy);
+    /// A packet goes into the functions of a station.
+    fn process(&mut self, node: NodeId, mut packet: Packet, epoch: Epoch) {
         let at = index(packet.direction);
-        let Some(station) = self.stations.get_mut(&node) else { return };
-        let Some(entry) = station.plane.users.get_mut(&packet.user) else { return };
-        let gate = if forwarded { &mut entry.forwarded[at] } else { &mut entry.fresh[at] };
-        let held = gate.hold(packet, OCTETS, bounds, &mut station.plane.room, policy);
-        let used = station.plane.room.used().packets;
-        self.note_held(used);
-        match held {
-            Held::First if !forwarded => self.input(node, Some(packet.user), |machine, out| {
-                if let Machine::Station(station) = machine {
-                    station.held(packet.user, packet.direction, out);
-                }
-            }),
-            Held::First | Held::Behind => {}
-            Held::Full(dropped) => self.lose(dropped, Cause::GateFull),
-        }
+        let slow = self.random.one_in_thousand(20);
+        let delay = self.random.between(5, 50) + if slow { 1_000 } else { 0 };
+        let out = self.time + delay;
+        let Some(functions) = self.functions(node, packet.user) else { return };
+        packet.tag = epoch;
+        functions.inside += 1;
+        functions.out[at] = functions.out[at].max(out);
+        let (time, entry) = (functions.out[at], functions.number);
+        self.at(time, Event::Emerge { node, entry, packet });
     }
 
-    fn note_held(&mut self, used: usize) {
-        self.statistics.held += 1;
-        self.statistics.held_most = self.statistics.held_most.max(used as u64);
+    pub fn functions(&mut self, node: NodeId, user: User) -> Option<&mut Functions> {
+        self.stations.get_mut(&node)?.functions.get_mut(&user)
     }
 
     /// A packet comes out of functions, which have counted it.
     pub fn emerge(&mut self, node: NodeId, number: u64, packet: Packet) {
         let (user, at) = (packet.user, index(packet.direction));
-        let Some(entry) = self.entry(node, user).filter(|entry| entry.number == number) else {
+        let Some(entry) = self.functions(node, user).filter(|entry| entry.number == number) else {
             let cause = if self.is_dead(node) { Cause::Died } else { Cause::NoOwner };
             return self.lose(packet, cause);
         };
@@ -204,53 +193,33 @@ impl World {
         }
         let number = self.unique();
         let Some(station) = self.stations.get_mut(&node) else { return };
-        let users = &mut station.plane.users;
-        users.entry(user).or_insert_with(|| StationEntry::new(number, posture)).posture = posture;
+        station.plane.steer(user, posture);
+        station.functions.entry(user).or_insert_with(|| Functions::new(number));
         if self.is(Mutation::KeepHeld) {
             return;
         }
-        for forwarded in [true, false] {
-            for direction in Direction::ALL {
-                self.release(node, user, forwarded, direction);
-            }
-        }
-    }
-
-    fn release(&mut self, node: NodeId, user: User, forwarded: bool, direction: Direction) {
-        let at = index(direction);
-        let mut first = true;
+        let mut lose = self.is(Mutation::LoseHeld);
         while let Some(station) = self.stations.get_mut(&node)
-            && let Some(entry) = station.plane.users.get_mut(&user)
+            && let Some(action) = station.plane.next(user)
         {
-            let (gate, ways) = if forwarded {
-                (&mut entry.forwarded[at], entry.posture.forwarded)
-            } else {
-                (&mut entry.fresh[at], entry.posture.fresh)
-            };
-            let treatment = ways.of(direction);
-            if treatment == Treatment::Hold {
-                return;
-            }
-            let Some(packet) = gate.release(&mut station.plane.room) else { return };
-            if std::mem::take(&mut first) && self.is(Mutation::LoseHeld) {
+            let used = station.plane.used().packets;
+            if std::mem::take(&mut lose) {
                 continue;
             }
-            self.treat(node, packet, forwarded, treatment);
+            // Nothing that has waited waits again.
+            self.act(node, (user, Direction::Uplink), action, used);
         }
     }
 
     /// A station forgets a user.
     pub fn discard(&mut self, node: NodeId, user: User) {
         let mut dropped = Vec::new();
-        if let Some(station) = self.stations.get_mut(&node)
-            && let Some(mut entry) = station.plane.users.remove(&user)
-        {
-            dropped = entry.take_held(&mut station.plane.room);
+        if let Some(station) = self.stations.get_mut(&node) {
+            station.functions.remove(&user);
+            station.plane.discard(user, |packet| dropped.push(packet));
         }
-        if let Some(anchor) = self.anchors.get_mut(&node)
-            && let Some(mut entry) = anchor.plane.users.remove(&user)
-        {
-            dropped.extend(std::iter::from_fn(|| entry.gate.release(&mut anchor.plane.room)));
+        if let Some(anchor) = self.anchors.get_mut(&node) {
+            anchor.plane.discard(user, |packet| dropped.push(packet));
         }
         for packet in dropped {
             self.lose(packet, Cause::NoOwner);
@@ -259,54 +228,33 @@ impl World {
 
     /// Downlink comes to an anchor from the core.
     pub fn downlink_at(&mut self, node: NodeId, mut packet: Packet) {
-        let entry = self.anchors.get(&node).and_then(|node| node.plane.users.get(&packet.user));
-        match entry.and_then(|entry| entry.posture.downlink) {
-            Some(leg) => {
+        let Some(anchor) = self.anchors.get(&node) else { return };
+        match anchor.plane.downlink(packet.user) {
+            Ok(leg) => {
                 packet.tag = leg.epoch;
                 self.send_data(node, leg.node, Item::Fresh(packet));
             }
-            None => self.lose(packet, Cause::NoOwner),
+            Err(reason) => self.lose(packet, cause(reason)),
         }
     }
 
     fn uplink_at(&mut self, node: NodeId, packet: Packet) {
-        let (bounds, policy) = (self.scenario.gate, self.scenario.policy);
         let Some(anchor) = self.anchors.get_mut(&node) else { return };
-        let Some(entry) = anchor.plane.users.get_mut(&packet.user) else {
-            return self.lose(packet, Cause::NoOwner);
-        };
-        match verdict(&entry.posture, packet.tag) {
-            Some(true) => self.deliver(packet),
-            None => self.lose(packet, Cause::Stale),
-            Some(false) => {
-                let room = &mut anchor.plane.room;
-                let held = entry.gate.hold(packet, OCTETS, bounds, room, policy);
-                let used = room.used().packets;
-                self.note_held(used);
-                match held {
-                    Held::First => self.input(node, Some(packet.user), |machine, out| {
-                        if let Machine::Anchor(anchor) = machine {
-                            anchor.held(packet.user, out);
-                        }
-                    }),
-                    Held::Behind => {}
-                    Held::Full(dropped) => self.lose(dropped, Cause::GateFull),
-                }
-            }
-        }
+        let action = anchor.plane.uplink(packet.user, packet.tag, packet, OCTETS);
+        let used = anchor.plane.used().packets;
+        self.act(node, (packet.user, packet.direction), action, used);
     }
 
     /// An anchor is to treat a user so; what waited and may go, goes.
     pub fn steer_anchor(&mut self, node: NodeId, user: User, posture: AnchorPosture) {
         self.note(Some(user), || format!("{node}: {posture:?}"));
         let Some(anchor) = self.anchors.get_mut(&node) else { return };
-        let fresh = || AnchorEntry { posture, gate: Default::default() };
-        let entry = anchor.plane.users.entry(user).or_insert_with(fresh);
-        entry.posture = posture;
-        let room = &mut anchor.plane.room;
-        let held: Vec<Packet> = std::iter::from_fn(|| entry.gate.release(room)).collect();
-        for packet in held {
-            self.uplink_at(node, packet);
+        anchor.plane.steer(user, posture);
+        while let Some(anchor) = self.anchors.get_mut(&node)
+            && let Some(action) = anchor.plane.next(user)
+        {
+            let used = anchor.plane.used().packets;
+            self.act(node, (user, Direction::Uplink), action, used);
         }
     }
 
@@ -334,11 +282,10 @@ impl World {
     }
 }
 
-/// Whether an anchor passes uplink of a tunnel on, or holds it; `None`: neither.
-fn verdict(posture: &AnchorPosture, tag: Epoch) -> Option<bool> {
-    match posture.next {
-        _ if posture.accept == Some(tag) => Some(true),
-        Some((epoch, open)) if epoch == tag => Some(open),
-        _ => None,
+fn cause(reason: DropReason) -> Cause {
+    match reason {
+        DropReason::NoOwner => Cause::NoOwner,
+        DropReason::StaleEpoch => Cause::Stale,
+        DropReason::GateFull => Cause::GateFull,
     }
 }

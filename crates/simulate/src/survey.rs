@@ -15,8 +15,7 @@ impl World {
             .iter()
             .filter(|(_, station)| {
                 let owns = station.machine.as_ref().is_some_and(|machine| machine.owns(user));
-                let process = station.plane.users.get(&user).is_some_and(|entry| {
-                    let posture = &entry.posture;
+                let process = station.plane.posture(user).is_some_and(|posture| {
                     Direction::ALL.into_iter().any(|way| {
                         posture.fresh.of(way) == Treatment::Process
                             || posture.forwarded.of(way) == Treatment::Process
@@ -53,13 +52,13 @@ impl World {
         };
         let entries = self.stations.iter().filter_map(|(node, station)| {
             let machine = station.machine.as_ref().and_then(|machine| machine.state(user));
-            let plane = station.plane.users.contains_key(&user);
+            let plane = station.plane.posture(user).is_some();
             (machine.is_some() || plane).then_some((*node, machine))
         });
         let entries: Vec<_> = entries.collect();
         let anchor = self.anchors.get(&state.anchor)?;
         if state.life == Life::Removed {
-            let anchored = anchor.plane.users.contains_key(&user);
+            let anchored = anchor.plane.posture(user).is_some();
             let left = !entries.is_empty() || anchored || controller.stage(user).is_some();
             return left.then(|| format!("removed, and is still at {entries:?}"));
         }
@@ -80,25 +79,26 @@ impl World {
     fn closed(&self, user: User, owner: Leg) -> Option<String> {
         let state = self.users.get(&user)?;
         let station = self.stations.get(&owner.node)?;
-        let entry = station.plane.users.get(&user)?;
+        let posture = station.plane.posture(user)?;
+        let waiting = station.plane.waiting(user);
         let open = Ways::both(Treatment::Process);
-        let right = entry.posture.epoch == owner.epoch
-            && entry.posture.fresh == open
-            && entry.posture.forwarded == open
+        let right = posture.epoch == owner.epoch
+            && posture.fresh == open
+            && posture.forwarded == open
             && station.life == owner.incarnation.0;
-        if !right || entry.held() > 0 {
-            return Some(format!("{:?} at the owner, {} wait", entry.posture, entry.held()));
+        if !right || waiting > 0 {
+            return Some(format!("{posture:?} at the owner, {waiting} wait"));
         }
         let anchor = self.anchors.get(&state.anchor)?;
-        let Some(way) = anchor.plane.users.get(&user) else {
+        let Some(posture) = anchor.plane.posture(user) else {
             return Some("the anchor has no way".to_owned());
         };
-        let posture = &way.posture;
+        let waiting = anchor.plane.waiting(user);
         let right = posture.downlink == Some(owner)
             && posture.accept == Some(owner.epoch)
             && posture.next.is_none()
-            && way.gate.is_empty();
-        (!right).then(|| format!("{posture:?} at the anchor, {} wait", way.gate.len()))
+            && waiting == 0;
+        (!right).then(|| format!("{posture:?} at the anchor, {waiting} wait"))
     }
 
     /// Nothing is left to happen. Returns whether that is the end.
@@ -140,9 +140,8 @@ impl World {
                 return self.violated(Promise::NothingLost, Some(user), what);
             }
         }
-        let stations =
-            self.stations.iter().map(|(node, station)| (*node, station.plane.room.used()));
-        let anchors = self.anchors.iter().map(|(node, anchor)| (*node, anchor.plane.room.used()));
+        let stations = self.stations.iter().map(|(node, station)| (*node, station.plane.used()));
+        let anchors = self.anchors.iter().map(|(node, anchor)| (*node, anchor.plane.used()));
         let held = stations.chain(anchors).find(|(_, used)| used.packets > 0 || used.bytes > 0);
         if let Some((node, used)) = held {
             return self.violated(Promise::NothingHeld, None, format!("{used:?} wait at {node}"));

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use weft_handover::controller::Record;
-use weft_handover::gate::Room;
+use weft_handover::plane::{AnchorPlane, Limits, StationPlane};
 use weft_handover::{
     Anchor, Controller, Direction, Envelope, Epoch, Incarnation, NodeId, Output, Settings, Station,
     TimerKey, User,
 };
 
 use crate::check::{Promise, Violation};
-use crate::event::{Event, Scheduled};
-use crate::plane::{AnchorPlane, StationPlane};
+use crate::event::{Event, Packet, Scheduled};
+use crate::functions::Functions;
 use crate::random::Random;
 use crate::scenario::{Mutation, Scenario};
 use crate::statistics::Statistics;
@@ -65,14 +65,15 @@ pub(crate) struct StationNode {
     pub life: u32,
     /// `None` while it is dead.
     pub machine: Option<Station>,
-    pub plane: StationPlane,
+    pub plane: StationPlane<Packet>,
+    pub functions: BTreeMap<User, Functions>,
 }
 
 #[derive(Debug)]
 pub(crate) struct AnchorNode {
     pub life: u32,
     pub machine: Option<Anchor>,
-    pub plane: AnchorPlane,
+    pub plane: AnchorPlane<Packet>,
 }
 
 #[derive(Debug)]
@@ -158,15 +159,17 @@ impl World {
     }
 
     fn people(&mut self) {
-        let Scenario { stations, anchors, users, node_gates, .. } = self.scenario;
+        let Scenario { stations, anchors, users, .. } = self.scenario;
+        let limits = self.limits();
         self.restart(NodeId::CONTROLLER);
         for id in (1..=stations.max(2)).map(NodeId) {
-            let plane = StationPlane { users: BTreeMap::new(), room: Room::new(node_gates) };
-            self.stations.insert(id, StationNode { life: 0, machine: None, plane });
+            let plane = StationPlane::new(limits);
+            let functions = BTreeMap::new();
+            self.stations.insert(id, StationNode { life: 0, machine: None, plane, functions });
             self.restart(id);
         }
         for id in (1..=anchors.max(1)).map(|at| NodeId(1000 + at)) {
-            let plane = AnchorPlane { users: BTreeMap::new(), room: Room::new(node_gates) };
+            let plane = AnchorPlane::new(limits);
             self.anchors.insert(id, AnchorNode { life: 0, machine: None, plane });
             self.restart(id);
         }
@@ -182,6 +185,12 @@ impl World {
         }
         self.after(10_000, Event::Order);
         self.after(20_000, Event::Fault);
+    }
+
+    /// What a node may keep waiting.
+    pub fn limits(&self) -> Limits {
+        let Scenario { gate, node_gates, policy, .. } = self.scenario;
+        Limits { user: gate, node: node_gates, policy }
     }
 
     fn live(&mut self) {
