@@ -80,6 +80,11 @@ impl<F: UserPlaneFunction> Called<F> {
             let context = self.contexts.get(self.slot(packets[position].annotations()));
             context.into_iter().for_each(|context| self.function.prefetch(context));
         }
+        for stage in 0..F::STAGES {
+            for position in selected {
+                self.function.look_ahead(stage, &packets[position]);
+            }
+        }
     }
 
     /// Handles the packets at `selected`.

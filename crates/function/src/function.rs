@@ -38,6 +38,8 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// Whether contexts refer to records that [`prefetch`](Self::prefetch) asks
     /// for ahead of use.
     const PREFETCHES: bool = false;
+    /// How many times [`look_ahead`](Self::look_ahead) is shown each packet.
+    const STAGES: usize = 0;
 
     /// Configuration of an instance.
     type Config: DeserializeOwned + JsonSchema;
@@ -73,6 +75,12 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// context itself. Called for all packets of a burst before the first of them
     /// is handled, where [`PREFETCHES`](Self::PREFETCHES) says so.
     fn prefetch(&self, _context: &Self::Context) {}
+
+    /// Asks the processor for what looking up this packet will need. All packets of
+    /// a burst are shown before the first of them is handled, once for each of the
+    /// [`STAGES`](Self::STAGES), so that their cache misses overlap; a later stage
+    /// finds what an earlier one asked for.
+    fn look_ahead(&self, _stage: usize, _packet: &Packet) {}
 
     /// Called when a timer runs out that was asked for with
     /// [`Emit::wake_at`].

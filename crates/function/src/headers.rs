@@ -67,6 +67,8 @@ pub trait Headers {
     fn ipv4_source(&self) -> Option<u32>;
     /// IPv4 destination address, as a number.
     fn ipv4_destination(&self) -> Option<u32>;
+    /// IPv6 destination address, as a number.
+    fn ipv6_destination(&self) -> Option<u128>;
     /// Protocol of the transport header, also where the header itself is in
     /// another fragment.
     fn protocol(&self) -> Option<Protocol>;
@@ -163,6 +165,11 @@ impl Headers for Packet {
     #[inline(always)]
     fn ipv4_destination(&self) -> Option<u32> {
         if is_ipv4(self) { network_bytes(self, 16).map(u32::from_be_bytes) } else { None }
+    }
+
+    #[inline(always)]
+    fn ipv6_destination(&self) -> Option<u128> {
+        if is_ipv6(self) { network_bytes(self, 24).map(u128::from_be_bytes) } else { None }
     }
 
     fn protocol(&self) -> Option<Protocol> {

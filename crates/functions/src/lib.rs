@@ -12,6 +12,7 @@ use weft_compose::Kind;
 
 #[cfg(test)]
 mod composition;
+pub mod icmp_error;
 mod iphc;
 pub mod prefix;
 #[cfg(test)]
@@ -51,6 +52,7 @@ registry! {
     marker::Marker: Lower,
     pass::Pass: Lower,
     rewrite_address::RewriteAddress: Lower,
+    route::Route,
     router_advertisement::RouterAdvertisement,
     synthetic::Synthetic,
 }

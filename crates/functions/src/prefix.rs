@@ -2,6 +2,7 @@
 //! with them.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 
 /// All addresses that begin with the same bits. Written as `10.0.0.0/16` or
 /// `2001:db8::/32`; a lone address is a prefix of all its bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Prefix {
     address: IpAddr,
@@ -27,6 +28,14 @@ impl Prefix {
     /// How many bits all addresses have in common: 0 to 32, or 0 to 128.
     pub fn length(self) -> u8 {
         self.length
+    }
+
+    /// The prefix of the first `length` bits of this one, which has at least as many.
+    pub fn shortened(self, length: u8) -> Prefix {
+        let shorter = Prefix { length: length.min(self.length), ..self };
+        let v4 = shorter.v4().map(|masked| Ipv4Addr::from_bits(masked.first()).into());
+        let v6 = shorter.v6().map(|masked| Ipv6Addr::from_bits(masked.first()).into());
+        Prefix { address: v4.or(v6).unwrap_or(shorter.address), ..shorter }
     }
 
     /// An IPv4 prefix as numbers.
@@ -47,6 +56,12 @@ impl Prefix {
     pub fn overlaps(self, other: Prefix) -> bool {
         let v4 = self.v4().zip(other.v4()).is_some_and(|(one, other)| one.overlaps(other));
         v4 || self.v6().zip(other.v6()).is_some_and(|(one, other)| one.overlaps(other))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
     }
 }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{ConfigError, Setup, TagSlot, TagTable};
+use weft_function::{ConfigError, Setup, TagSlot, TagTable, What};
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::{EtherType, Protocol, ethernet, icmpv6, ipv4, ipv6, tcp, udp};
 
@@ -295,6 +295,8 @@ pub struct Seen {
     pub dropped: Option<&'static str>,
     /// Whether the function kept it.
     pub kept: bool,
+    /// Packets that it sent beside it, and answers to its user.
+    pub sent: Vec<Vec<u8>>,
 }
 
 impl Rig {
@@ -364,11 +366,17 @@ impl Rig {
         self.instance.visit(&mut burst, Positions::first(1), &mut outcome);
         assert!(outcome.resets.is_empty(), "{} panicked", self.kind.name);
         let reason = self.kind.reasons().nth(usize::from(outcome.reasons[0]));
+        let bytes = |packet: &weft_dpdk::Packet| packet.data().to_vec();
+        let sent = outcome.emissions.iter().filter_map(|emission| match &emission.what {
+            What::Send(packet, _) | What::Answer(packet) => Some(bytes(packet)),
+            _ => None,
+        });
         Seen {
             bytes: burst.packets[0].data().to_vec(),
             annotations: *burst.packets[0].annotations(),
             dropped: outcome.dropped.contains(0).then(|| reason.map_or("", |reason| reason.name)),
             kept: outcome.kept.contains(0),
+            sent: sent.collect(),
         }
     }
 
