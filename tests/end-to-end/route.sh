@@ -17,8 +17,8 @@ build_topology 1500
 table_of_the_kernel() {
     local size
     ../lib/route_table.py make "$netns_work" &&
-        in_ns n sysctl -q -w net.ipv6.route.max_size=1000000 2>/dev/null
-    in_ns n ip address add 10.255.0.254/24 dev core &&
+        in_ns n sysctl -qw net.ipv6.conf.core.disable_ipv6=0 &&
+        in_ns n ip address add 10.255.0.254/24 dev core &&
         in_ns n ip address add fd00::fe/64 dev core nodad &&
         in_ns n ip -batch "$netns_work/add4" &&
         in_ns n ip -6 -batch "$netns_work/add6" &&
