@@ -6,7 +6,8 @@
 //! as it was (an acknowledgment and a window that cancel out, an identification
 //! alone) is sent whole, and so is the one behind it. So is the segment behind a
 //! change of a field that TCP does not sum, such as the TTL. The other end then
-//! never takes a wrong header for a right one because of losses.
+//! never takes a wrong header for a right one because one segment was lost. With
+//! packet numbers (§11.2) any loss shows, and none of this is needed.
 
 mod context;
 mod non_tcp;
@@ -21,7 +22,7 @@ use weft_wire::{EtherType, Protocol};
 
 use crate::iphc::flows::{Flow, Flows, Index, Limits, Repair, Space};
 use crate::iphc::link::{network, note_session, replace, write_front};
-use crate::iphc::{FLOWS, LEAST_ARENA, MAX_NON_TCP_FLOWS, MAX_TCP_FLOWS};
+use crate::iphc::{LEAST_ARENA, limits, max_header};
 
 pub use context::{Config, Context, Settings};
 
@@ -70,8 +71,13 @@ pub struct IpHeaderCompressor {
     arena: u32,
     max_period: u16,
     max_time: u64,
+    max_header: usize,
     mtu: usize,
     session: u16,
+    /// Segments of TCP have packet numbers.
+    numbered: bool,
+    /// The other end knows nothing from before.
+    fresh: bool,
 }
 
 impl IpHeaderCompressor {
@@ -83,7 +89,11 @@ impl IpHeaderCompressor {
         let protocol = Protocol(packet.annotations().protocol);
         let subject = self.subject(context, bytes, protocol)?;
         let longest = usize::from(u16::MAX) - pppoe::HEADER_LENGTH;
-        if bytes.len() > longest || !subject.chain.can_be_inferred(bytes, bytes.len()) {
+        if bytes.len() > longest
+            || subject.chain.length() > self.max_header
+            || !subject.chain.can_be_inferred(bytes, bytes.len())
+            || !subject.chain.is_shortened(bytes, pppoe::HEADER_LENGTH)
+        {
             return None;
         }
         let mut header = Compressed::new();
@@ -189,6 +199,7 @@ impl UserPlaneFunction for IpHeaderCompressor {
     const DROPS: &'static [Reason] = &[REQUEST, MALFORMED];
     /// A checkpoint's contexts are not those of the other end any more.
     const ROLLBACK: bool = false;
+    const CONTEXT_VERSION: u16 = 2;
     const HOT_CONTEXT: usize = 64;
     const PREFETCHES: bool = true;
 
@@ -197,24 +208,20 @@ impl UserPlaneFunction for IpHeaderCompressor {
     type Context = Context;
 
     fn new(config: Config, setup: &Setup<'_>) -> Result<IpHeaderCompressor, ConfigError> {
-        let most = [
-            ("tcpFlows", config.tcp_flows, MAX_TCP_FLOWS),
-            ("nonTcpFlows", config.non_tcp_flows, MAX_NON_TCP_FLOWS),
-        ];
-        for (key, value, most) in most {
-            if value.is_some_and(|value| value > most) {
-                return Err(ConfigError::at(key, format!("a link has {most} at most")));
-            }
-        }
         if config.max_period == Some(0) {
             return Err(ConfigError::at("maxPeriod", "at least 1 packet is compressed"));
         }
+        if config.max_time.is_some_and(|seconds| !(1..=255).contains(&seconds)) {
+            return Err(ConfigError::at("maxTime", "F_MAX_TIME is 1 to 255 seconds"));
+        }
         let arena = config.flows.unwrap_or((setup.contexts as u32).max(LEAST_ARENA));
-        let limit = |flows: Option<u32>| flows.unwrap_or(FLOWS);
         Ok(IpHeaderCompressor {
             flows: Flows::new(if setup.trial { 0 } else { arena }),
-            limits: Limits { tcp: limit(config.tcp_flows), non_tcp: limit(config.non_tcp_flows) },
+            limits: limits(config.tcp_flows, config.non_tcp_flows)?,
             arena,
+            max_header: max_header(config.max_header)?,
+            numbered: config.packet_numbers,
+            fresh: config.fresh_link,
             max_period: config.max_period.unwrap_or(256),
             max_time: u64::from(config.max_time.unwrap_or(5)) * 1_000_000_000,
             mtu: config.mtu.unwrap_or(1500).into(),

@@ -18,8 +18,9 @@ use weft_wire::{EtherType, ethernet};
 
 use crate::iphc::flows::{Flows, Limits, Repair, Space};
 use crate::iphc::link::{network, note_ip, note_session, replace, write_front};
-use crate::iphc::{FLOWS, LEAST_ARENA, MAX_NON_TCP_FLOWS, MAX_TCP_FLOWS, Role, TAG};
+use crate::iphc::{LEAST_ARENA, Role, TAG, limits, max_header};
 
+use context::Lost;
 use rebuild::{Failure, Rebuilt};
 
 pub use context::{Config, Context};
@@ -36,10 +37,13 @@ const STALE_GENERATION: Reason =
 /// The headers would not be those that were compressed.
 const DAMAGED: Reason =
     Reason::new("iphc_damaged", "the headers would not be those that were compressed");
+/// Overtaken, or there twice.
+const OUT_OF_ORDER: Reason =
+    Reason::new("iphc_out_of_order", "a TCP segment that was overtaken, or comes twice");
 /// The buffer has no room for the headers.
 const NO_ROOM: Reason = Reason::new("iphc_no_room", "the buffer has no room for the headers");
 
-/// Nanoseconds between two requests for a context at least.
+/// Nanoseconds between two requests of a user at least (RFC 2507 §10.2).
 const REQUEST_TIME: u64 = 10_000_000;
 
 /// Rebuilds the headers of each user's flows.
@@ -48,7 +52,10 @@ pub struct IpHeaderDecompressor {
     flows: Flows,
     limits: Limits,
     arena: u32,
+    max_header: usize,
     twice: bool,
+    /// Segments of TCP have packet numbers.
+    numbered: bool,
     tag: TagSlot,
 }
 
@@ -94,7 +101,8 @@ impl IpHeaderDecompressor {
         }
     }
 
-    /// Asks the other end for the header of a TCP context, but not too often.
+    /// Asks the other end for the header of a TCP context and of all others that
+    /// were lost meanwhile, but not too often.
     #[cold]
     fn ask(
         &mut self,
@@ -106,19 +114,17 @@ impl IpHeaderDecompressor {
         emit: &mut Emit<'_>,
     ) {
         let now = emit.now().wrapping_add(context.offset);
-        let rested = |then: u64| now.wrapping_sub(then) >= REQUEST_TIME;
-        match self.flows.find(&mut context.flows, Space::Tcp, id.into()) {
-            Some(index) => {
-                let flow = self.flows.get_mut(index);
-                if flow.repair == Repair::Full && !rested(flow.refreshed) {
-                    return;
-                }
-                (flow.repair, flow.refreshed) = (Repair::Full, now);
-            }
-            None if context.asked.is_some_and(|then| !rested(then)) => return,
-            None => context.asked = Some(now),
+        context.lost.add(id);
+        self.flows.each(&context.flows, Space::Tcp, |flow| match u8::try_from(flow.id.0) {
+            Ok(known) if known == id => flow.repair = Repair::Full,
+            Ok(known) if flow.repair != Repair::Full => context.lost.remove(known),
+            _ => {}
+        });
+        if context.asked.is_some_and(|then| now.wrapping_sub(then) < REQUEST_TIME) {
+            return;
         }
-        if request(packet, start, session, id, self.tag, emit).is_some() {
+        if request(packet, start, session, &context.lost.ids(), self.tag, emit).is_some() {
+            (context.asked, context.lost) = (Some(now), Lost::default());
             context.requests += 1;
         }
     }
@@ -129,24 +135,25 @@ fn request(
     packet: &Packet,
     start: usize,
     session: u16,
-    id: u8,
+    ids: &[u8],
     tag: TagSlot,
     emit: &mut Emit<'_>,
 ) -> Option<()> {
-    const LENGTH: usize = pppoe::HEADER_LENGTH + state::REQUEST_LENGTH;
+    let length = state::FRONT_LENGTH + ids.len();
     let mut request = emit.allocate(packet.annotations())?;
     let link = packet.data().get(..start)?;
-    let bytes = request.append(start + LENGTH)?;
+    let bytes = request.append(start + pppoe::HEADER_LENGTH + length)?;
     bytes.get_mut(..start)?.copy_from_slice(link);
     let (place, protocol) = (bytes.get_mut(start..)?, PppProtocol::CONTEXT_STATE);
-    if !write_front(place, session, protocol, &state::request(id), 0) {
+    if !write_front(place, session, protocol, &[], length) {
         return None;
     }
+    state::write_request(ids, place.get_mut(pppoe::HEADER_LENGTH..)?).ok()?;
     let mut frame = ethernet::Frame::new_checked(bytes).ok()?;
     let (source, destination) = (frame.source(), frame.destination());
     frame.set_source(destination);
     frame.set_destination(source);
-    note_session(&mut request, start, LENGTH);
+    note_session(&mut request, start, pppoe::HEADER_LENGTH + length);
     tag.set(request.annotations_mut(), Role::Request as u32);
     emit.send(request, Position::After).then_some(())
 }
@@ -171,9 +178,10 @@ impl UserPlaneFunction for IpHeaderDecompressor {
     const SUMMARY: &'static str = "Rebuilds compressed IP, UDP and TCP headers (RFC 2507).";
     const WRITES: &'static [weft_function::Tag] = &[TAG];
     const DROPS: &'static [Reason] =
-        &[MALFORMED, UNKNOWN_CONTEXT, STALE_GENERATION, DAMAGED, NO_ROOM];
+        &[MALFORMED, UNKNOWN_CONTEXT, STALE_GENERATION, DAMAGED, OUT_OF_ORDER, NO_ROOM];
     /// A checkpoint's contexts are not those of the other end any more.
     const ROLLBACK: bool = false;
+    const CONTEXT_VERSION: u16 = 2;
     const PREFETCHES: bool = true;
 
     type Config = Config;
@@ -181,21 +189,13 @@ impl UserPlaneFunction for IpHeaderDecompressor {
     type Context = Context;
 
     fn new(config: Config, setup: &Setup<'_>) -> Result<IpHeaderDecompressor, ConfigError> {
-        let most = [
-            ("tcpFlows", config.tcp_flows, MAX_TCP_FLOWS),
-            ("nonTcpFlows", config.non_tcp_flows, MAX_NON_TCP_FLOWS),
-        ];
-        for (key, value, most) in most {
-            if value.is_some_and(|value| value > most) {
-                return Err(ConfigError::at(key, format!("a link has {most} at most")));
-            }
-        }
         let arena = config.flows.unwrap_or((setup.contexts as u32).max(LEAST_ARENA));
-        let limit = |flows: Option<u32>| flows.unwrap_or(FLOWS);
         Ok(IpHeaderDecompressor {
             flows: Flows::new(if setup.trial { 0 } else { arena }),
-            limits: Limits { tcp: limit(config.tcp_flows), non_tcp: limit(config.non_tcp_flows) },
+            limits: limits(config.tcp_flows, config.non_tcp_flows)?,
             arena,
+            max_header: max_header(config.max_header)?,
+            numbered: config.packet_numbers,
             twice: config.twice,
             tag: setup.tag(&TAG)?,
         })

@@ -18,11 +18,10 @@
 //! The type is not in the packet; the link tells it, here by the
 //! [PPP protocol number](crate::pppoe::PppProtocol).
 //!
-//! What is narrower than the RFC: fragments and jumbograms are no chain, options
-//! of IPv4 and IPv6 are NOCHANGE as a whole, and an authentication header ends
-//! the chain in front of it. What the RFC leaves open is chosen so that a packet
-//! that cannot be rebuilt octet by octet is not compressed
-//! ([`Chain::can_be_inferred`]).
+//! Narrower than the RFC: not compressed are packets with more than three IP
+//! headers, jumbograms, minimal encapsulation (on which §7 and §7.14 disagree), and
+//! packets that cannot be rebuilt octet by octet ([`Chain::can_be_inferred`]). The D
+//! bit and its octet (§12) are passed over.
 
 mod chain;
 mod delta;
@@ -39,8 +38,9 @@ use arrayvec::ArrayVec;
 
 /// Octets of headers that are compressed at most (MAX_HEADER, RFC 2507 §14).
 pub const MAX_HEADER: usize = 168;
-/// Octets that a compressed header may take: COMPRESSED_TCP with every field.
-pub const MAX_COMPRESSED: usize = 96;
+/// Octets that a compressed header may take: those of a header that are all sent
+/// as they are, and in COMPRESSED_TCP every field in front of them and of TCP.
+pub const MAX_COMPRESSED: usize = MAX_HEADER + 24;
 
 /// A compressed header as it is put together.
 pub type Compressed = ArrayVec<u8, MAX_COMPRESSED>;

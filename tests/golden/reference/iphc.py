@@ -11,8 +11,11 @@ from .checksum import header_length, ones_sum, with_header_checksum
 FULL_HEADER, COMPRESSED_TCP, COMPRESSED_NON_TCP = 0x0061, 0x0063, 0x0065
 COMPRESSED_TCP_NODELTA, CONTEXT_STATE = 0x2063, 0x2065
 IPV4, TCP, UDP, IPV6 = 4, 6, 17, 41
-# Hop-by-hop options, routing, destination options.
-EXTENSIONS = (0, 43, 60)
+HOP_BY_HOP, ROUTING, FRAGMENT, ESP, AH, DESTINATION = 0, 43, 44, 50, 51, 60
+# Of IPv6 alone; what else is called an extension header there may follow IPv4 as well.
+EXTENSIONS = (HOP_BY_HOP, ROUTING, DESTINATION)
+PADDING = (0, 1)
+MAX_HEADER = 168
 
 
 class Undecodable(Exception):
@@ -20,63 +23,146 @@ class Undecodable(Exception):
 
 
 @dataclass
-class Chain:
-    """Where the headers are that begin a packet (RFC 2507 §3)."""
+class Subheader:
+    """A part of the header (§2)."""
 
-    layers: list[tuple[int, int]] = field(default_factory=list)  # version, offset
-    transport: int = 0  # TCP, UDP, or 0
-    at: int = 0  # of the transport header
-    length: int = 0
+    kind: int  # its protocol number
+    at: int
+    length: int
+    whole: bool = False  # of IPv4, with options or a fragment: §7.13 b
+
+
+@dataclass
+class Chain:
+    """The compressible subheaders that begin a packet (§7)."""
+
+    parts: list[Subheader] = field(default_factory=list)
+
+    @property
+    def layers(self) -> list[Subheader]:
+        """The IP headers."""
+        return [part for part in self.parts if part.kind in (IPV4, IPV6)]
+
+    @property
+    def last(self) -> Subheader:
+        """What the chain ends with."""
+        return self.parts[-1]
+
+    @property
+    def transport(self) -> int:
+        """TCP, UDP, or 0."""
+        return self.last.kind if self.last.kind in (TCP, UDP) else 0
+
+    @property
+    def at(self) -> int:
+        """Where the transport header is."""
+        return self.last.at
+
+    @property
+    def length(self) -> int:
+        """Octets of the header."""
+        return self.last.at + self.last.length
+
+    @property
+    def unit(self) -> Subheader | None:
+        """IPv4 that TCP follows immediately, to be compressed as one with it (§6 a, §7.13 a)."""
+        before = self.parts[-2] if self.transport == TCP else None
+        return before if before and before.kind == IPV4 and not before.whole else None
+
+    @property
+    def marked(self) -> Subheader | None:
+        """The IP header of whose class the R octet has two bits (§6 a, §7.1)."""
+        return self.unit or (self.layers[-1] if self.layers[-1].kind == IPV6 else None)
 
 
 def walk(packet: bytes) -> Chain:
-    """Follows the headers from the first one on."""
+    """Follows the subheaders from the first one on (§7 a and b)."""
     chain, place = Chain(), 0
     following = IPV4 if packet[0] >> 4 == 4 else IPV6
-    while True:
-        if following == IPV4:
-            chain.layers.append((4, place))
-            step, after = header_length(packet[place:]), packet[place + 9]
-        elif following == IPV6:
-            chain.layers.append((6, place))
-            step, after = 40, packet[place + 6]
-        elif following in EXTENSIONS and chain.layers[-1][0] == 6:
-            step, after = (packet[place + 1] + 1) * 8, packet[place]
-        else:
-            if following in (TCP, UDP):
-                chain.transport, chain.at = following, place
-                place += (packet[place + 12] >> 4) * 4 if following == TCP else 8
-            chain.length = place
-            return chain
-        place, following = place + step, after
+    while following is not None:
+        part, following = subheader(packet, place, following, chain)
+        if part is None or place + part.length > MAX_HEADER:
+            break
+        chain.parts.append(part)
+        place += part.length
+    return chain
+
+
+def subheader(
+    packet: bytes, at: int, kind: int, chain: Chain
+) -> tuple[Subheader | None, int | None]:
+    """The subheader at a place, and the protocol of the next; none where the chain ends."""
+    behind_ipv6 = bool(chain.parts) and chain.layers[-1].kind == IPV6
+    if kind == IPV4:
+        length = header_length(packet[at:])
+        fragment = int.from_bytes(packet[at + 6 : at + 8], "big") & 0x3FFF != 0
+        part = Subheader(kind, at, length, whole=fragment or length > 20)
+        return part, None if fragment else packet[at + 9]
+    if kind == IPV6:
+        return Subheader(kind, at, 40), packet[at + 6]
+    if kind == TCP:
+        return Subheader(kind, at, (packet[at + 12] >> 4) * 4), None
+    if kind == UDP:
+        return Subheader(kind, at, 8), None
+    if kind in EXTENSIONS and behind_ipv6:
+        return Subheader(kind, at, (packet[at + 1] + 1) * 8), packet[at]
+    if kind == FRAGMENT and behind_ipv6:
+        return Subheader(kind, at, 8), None
+    if kind == AH:
+        return Subheader(kind, at, (packet[at + 1] + 2) * 4), packet[at]
+    if kind == ESP:
+        return Subheader(kind, at, 4), None
+    return None, None
 
 
 def length_places(chain: Chain) -> list[int]:
     """The length fields, the outermost first (§5.3.2)."""
-    places = [offset + (2 if version == 4 else 4) for version, offset in chain.layers]
+    places = [layer.at + (2 if layer.kind == IPV4 else 4) for layer in chain.layers]
     return places + [chain.at + 4] if chain.transport == UDP else places
 
 
-def random_places(chain: Chain, packet: bytes, whole: bool) -> list[int]:
-    """The RANDOM fields of two octets (§7): identifications, but for that in front of TCP
-    unless the segment goes whole, and the UDP checksum if there is one."""
-    places = [offset + 4 for version, offset in chain.layers if version == 4]
-    if chain.transport == TCP and chain.layers[-1][0] == 4 and not whole:
-        places.pop()
-    if chain.transport == UDP and packet[chain.at + 6 : chain.at + 8] != bytes(2):
-        places.append(chain.at + 6)
-    return places
+def random_octets(chain: Chain, part: Subheader, header: bytes, whole_tcp: bool) -> list[int]:
+    """The RANDOM octets of a subheader, from its beginning (§7.3 to §7.13)."""
+    octets = header[part.at : part.at + part.length]
+    if part.kind == IPV4 and part.whole:
+        return list(range(part.length))
+    if part.kind == IPV4:
+        return [4, 5] if part is not chain.unit or whole_tcp else []
+    if part.kind in (HOP_BY_HOP, DESTINATION):
+        return option_data(octets)
+    if part.kind == FRAGMENT:
+        return list(range(2, 8))
+    if part.kind == AH:
+        return list(range(8, part.length))
+    if part.kind == UDP:
+        return [6, 7] if octets[6:8] != bytes(2) else []
+    return []
 
 
-def inferred(chain: Chain, headers: bytes, data: bytes) -> bytes:
-    """The packet with its INFERRED fields (§7)."""
-    packet = bytearray(headers + data)
-    for version, offset in chain.layers:
-        if version == 6:
-            packet[offset + 4 : offset + 6] = (len(packet) - offset - 40).to_bytes(2, "big")
+def option_data(octets: bytes) -> list[int]:
+    """The data of options but padding (§7.3)."""
+    found, at = [], 2
+    while at < len(octets):
+        if octets[at] == 0:
+            at += 1
             continue
-        packet[offset + 2 : offset + 4] = (len(packet) - offset).to_bytes(2, "big")
-        packet[offset:] = with_header_checksum(bytes(packet[offset:]))
+        if octets[at] not in PADDING:
+            found += range(at + 2, at + 2 + octets[at + 1])
+        at += 2 + octets[at + 1]
+    return found
+
+
+def inferred(chain: Chain, headers: bytes, data: bytes, full: bool = False) -> bytes:
+    """The packet with its INFERRED fields (§7). In a full header, length fields of headers
+    that are otherwise sent whole have to be inferred as well (§5.3)."""
+    packet = bytearray(headers + data)
+    for layer in chain.layers:
+        if layer.kind == IPV6:
+            packet[layer.at + 4 : layer.at + 6] = (len(packet) - layer.at - 40).to_bytes(2, "big")
+        elif full or not layer.whole:
+            packet[layer.at + 2 : layer.at + 4] = (len(packet) - layer.at).to_bytes(2, "big")
+        if layer.kind == IPV4 and not layer.whole:
+            packet[layer.at :] = with_header_checksum(bytes(packet[layer.at :]))
     if chain.transport == UDP:
         packet[chain.at + 4 : chain.at + 6] = (len(packet) - chain.at).to_bytes(2, "big")
     return bytes(packet)
@@ -84,8 +170,9 @@ def inferred(chain: Chain, headers: bytes, data: bytes) -> bytes:
 
 def tcp_is_right(chain: Chain, packet: bytes) -> bool:
     """Whether the TCP checksum is."""
-    version, offset = chain.layers[-1]
-    if version == 4:
+    layer = chain.layers[-1]
+    offset = layer.at
+    if layer.kind == IPV4:
         addresses = packet[offset + 12 : offset + 20]
     else:
         addresses = packet[offset + 8 : offset + 24] + final_destination(packet, offset)
@@ -97,9 +184,10 @@ def final_destination(packet: bytes, offset: int) -> bytes:
     """Of an IPv6 packet: the last address of a routing header of type 0 on its way
     (RFC 8200 §8.1), otherwise the destination."""
     place, following = offset + 40, packet[offset + 6]
-    while following in EXTENSIONS:
-        length = (packet[place + 1] + 1) * 8
-        if following == 43 and packet[place + 3]:
+    while following in (*EXTENSIONS, AH):
+        words = packet[place + 1]
+        length = (words + 2) * 4 if following == AH else (words + 1) * 8
+        if following == ROUTING and packet[place + 3]:
             return packet[place + length - 16 : place + length]
         place, following = place + length, packet[place]
     return packet[offset + 24 : offset + 40]
@@ -148,7 +236,7 @@ class Decompressor:
         """FULL_HEADER (§5.3.2)."""
         chain = walk(octets)
         fields = [int.from_bytes(octets[at : at + 2], "big") for at in length_places(chain)]
-        packet = inferred(chain, octets[: chain.length], octets[chain.length :])
+        packet = inferred(chain, octets[: chain.length], octets[chain.length :], full=True)
         headers = packet[: chain.length]
         if chain.transport == TCP:
             self.tcp[fields[0] & 0xFF] = (headers, len(packet) - chain.length)
@@ -171,8 +259,8 @@ class Decompressor:
         headers, generation = self.other[cid]
         if generation != flags & 0x3F:
             raise Undecodable("stale generation")
-        chain = walk(headers)
-        return inferred(chain, with_random(chain, headers, reader, whole=True), reader.octets)
+        headers = with_random(walk(headers), headers, reader, whole_tcp=True)
+        return inferred(walk(headers), headers, reader.octets)
 
     def delta(self, octets: bytes) -> bytes:
         """COMPRESSED_TCP (§6 a)."""
@@ -182,8 +270,8 @@ class Decompressor:
         if cid not in self.tcp:
             raise Undecodable("unknown context")
         headers, before = self.tcp[cid]
-        chain = walk(headers)
-        new = bytearray(with_random(chain, headers, reader, whole=False))
+        new = bytearray(with_random(walk(headers), headers, reader, whole_tcp=False))
+        chain = walk(bytes(new))
         octet = reader.number() if flags & 0x80 else None
         sequence = acknowledgment = window = 0
         urgent = None
@@ -197,13 +285,13 @@ class Decompressor:
             acknowledgment = reader.delta() if flags & 4 else 0
             sequence = reader.delta() if flags & 8 else 0
         identification = reader.delta() if flags & 0x20 else 1
-        version, offset = chain.layers[-1]
-        if version == 4:
-            add(new, offset + 4, 2, identification)
+        if chain.unit:
+            add(new, chain.unit.at + 4, 2, identification)
         add(new, chain.at + 4, 4, sequence)
         add(new, chain.at + 8, 4, acknowledgment)
         add(new, chain.at + 14, 2, window)
-        new[chain.at + 13] &= ~0x28
+        # ACK is inferred to be 1, RST, SYN and FIN to be 0 (§7.12.1).
+        new[chain.at + 13] = new[chain.at + 13] & 0xC0 | 0x10
         new[chain.at + 13] |= (0x08 if flags & 0x10 else 0) | (0 if urgent is None else 0x20)
         new[chain.at + 16 : chain.at + 18] = checksum
         if urgent is not None:
@@ -212,8 +300,9 @@ class Decompressor:
             new[chain.at + 20 :] = reader.take(chain.length - chain.at - 20)
         context = bytes(new)
         if octet is not None:
-            place, shift = (offset + 1, 0) if version == 4 else (offset + 1, 4)
-            new[place] = new[place] & ~(3 << shift) | (octet & 3) << shift
+            if chain.marked:
+                place, shift = chain.marked.at + 1, 0 if chain.marked.kind == IPV4 else 4
+                new[place] = new[place] & ~(3 << shift) | (octet & 3) << shift
             new[chain.at + 12] = new[chain.at + 12] & 0xF0 | octet >> 4
             new[chain.at + 13] = new[chain.at + 13] & 0x3F | (octet & 0x0C) << 4
         return self.accept(cid, chain, context, inferred(chain, bytes(new), reader.octets))
@@ -224,8 +313,9 @@ class Decompressor:
         cid = reader.number()
         if cid not in self.tcp:
             raise Undecodable("unknown context")
-        chain = walk(self.tcp[cid][0])
-        headers = with_random(chain, self.tcp[cid][0], reader, whole=True)
+        headers = self.tcp[cid][0]
+        headers = with_random(walk(headers), headers, reader, whole_tcp=True)
+        chain = walk(headers)
         if len(reader.octets) < 9:
             raise Undecodable("cut off")
         ports = headers[chain.at : chain.at + 4]
@@ -243,11 +333,19 @@ class Decompressor:
         return packet
 
 
-def with_random(chain: Chain, headers: bytes, reader: Reader, whole: bool) -> bytes:
-    """The headers with their RANDOM fields."""
-    new = bytearray(headers)
-    for at in random_places(chain, headers, whole):
-        new[at : at + 2] = reader.take(2)
+def with_random(chain: Chain, headers: bytes, reader: Reader, whole_tcp: bool) -> bytes:
+    """The headers with their RANDOM fields. Of a header that is sent whole the length is
+    what it says, not what it was (§7.13 b: the size of options tells no packet stream)."""
+    new = bytearray()
+    for part in chain.parts:
+        octets = bytearray(headers[part.at : part.at + part.length])
+        if part.whole:
+            octets = bytearray(reader.take(20))
+            octets += reader.take((octets[0] & 0xF) * 4 - 20)
+        else:
+            for at in random_octets(chain, part, headers, whole_tcp):
+                octets[at] = reader.number()
+        new += octets
     return bytes(new)
 
 

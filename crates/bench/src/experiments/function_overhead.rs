@@ -25,6 +25,8 @@ const AT_MOST: &str = "a component, at most";
 const X: &str = "components";
 /// What the first configuration is called.
 const BASE: &str = "forwarder, one rule";
+/// The first one without router and tunnel, which header compression ends in front of.
+const TRANSPARENT: &str = "transparent ports, one rule";
 
 /// See [`Study::VARIES`].
 pub struct FunctionOverhead;
@@ -46,6 +48,9 @@ pub struct Parameters {
     frame_bytes: usize,
     /// The functions that are added one by one.
     components: Vec<Component>,
+    /// Those that are added one by one to a forwarder with transparent ports.
+    #[serde(default)]
+    transparent: Vec<Component>,
 }
 
 /// A function that is added to the chain.
@@ -81,12 +86,15 @@ impl Study for FunctionOverhead {
         run.computed(RATE, CYCLES);
         run.series(INSTRUCTIONS, X, "instructions/packet", Some(Better::Lower));
         run.series(TESTPMD, X, "Mpps", None);
-        let mut cells: Vec<Cell<Option<Setup>>> = (0..=parameters.components.len())
-            .map(|count| {
-                let x = parameters.label(count);
-                Cell::new(CYCLES, x, Some(parameters.setup(count)))
-            })
-            .collect();
+        let all = |ladder: Ladder| {
+            let cell = |count| {
+                let setup = Some(parameters.setup(ladder, count));
+                Cell::new(CYCLES, parameters.label(ladder, count), setup)
+            };
+            (0..parameters.steps(ladder)).map(cell).collect::<Vec<Cell<Option<Setup>>>>()
+        };
+        let mut cells = all(Ladder::Routed);
+        cells.extend(all(Ladder::Transparent));
         match testpmd::is_installed() {
             true => cells.push(Cell::new(TESTPMD, BASE, None)),
             false => run.note(testpmd::MISSING),
@@ -120,7 +128,14 @@ impl Study for FunctionOverhead {
         if results.series(CYCLES).is_some() && results.series(INSTRUCTIONS).is_none() {
             results.notes.push(NOT_COUNTED.to_owned());
         }
-        let costs = parameters.costs(results);
+        let transparent = parameters.costs(results, Ladder::Transparent);
+        if let ([base, .., full], true) =
+            (&transparent[..], transparent.len() == parameters.steps(Ladder::Transparent))
+        {
+            results.derive("cycles_transparent_base", *base);
+            results.derive("cycles_transparent_added", full - base);
+        }
+        let costs = parameters.costs(results, Ladder::Routed);
         if let (Some(base), Some(full)) = (costs.first(), costs.last())
             && costs.len() == parameters.components.len() + 1
         {
@@ -144,6 +159,13 @@ impl Study for FunctionOverhead {
     }
 }
 
+/// A forwarder, and the components that are added to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ladder {
+    Routed,
+    Transparent,
+}
+
 impl Component {
     /// The name of its instance in a node.
     fn instance(&self) -> String {
@@ -152,16 +174,34 @@ impl Component {
 }
 
 impl Parameters {
+    fn components(&self, ladder: Ladder) -> &[Component] {
+        match ladder {
+            Ladder::Routed => &self.components,
+            Ladder::Transparent => &self.transparent,
+        }
+    }
+
+    /// Configurations: without a component, with one, two, ….
+    fn steps(&self, ladder: Ladder) -> usize {
+        match (ladder, self.components(ladder).len()) {
+            (Ladder::Transparent, 0) => 0,
+            (_, count) => count + 1,
+        }
+    }
+
     /// What the configuration with so many components is called.
-    fn label(&self, count: usize) -> String {
-        match count {
-            0 => BASE.to_owned(),
-            count => format!("+ {}", self.components[count - 1].name),
+    fn label(&self, ladder: Ladder, count: usize) -> String {
+        let name = count.checked_sub(1).map(|last| &self.components(ladder)[last].name);
+        match (ladder, name) {
+            (Ladder::Routed, None) => BASE.to_owned(),
+            (Ladder::Routed, Some(name)) => format!("+ {name}"),
+            (Ladder::Transparent, None) => TRANSPARENT.to_owned(),
+            (Ladder::Transparent, Some(name)) => format!("transparent, + {name}"),
         }
     }
 
     /// The configuration with so many components.
-    fn setup(&self, count: usize) -> Setup {
+    fn setup(&self, ladder: Ladder, count: usize) -> Setup {
         let function = |component: &Component| {
             let Component { function, config, .. } = component;
             match config {
@@ -169,17 +209,19 @@ impl Parameters {
                 config => (component.instance(), json!({"function": function, "config": config})),
             }
         };
-        let components = &self.components[..count];
+        let components = &self.components(ladder)[..count];
         let functions = components.iter().map(function).collect();
         let told = components.iter().filter(|component| !component.settings.is_null());
         let settings = told.map(|one| (one.instance(), one.settings.clone())).collect();
-        Setup::chain(self.users, functions).told(settings).routed()
+        let setup = Setup::chain(self.users, functions).told(settings);
+        if ladder == Ladder::Routed { setup.routed() } else { setup }
     }
 
     /// Mean cycles with no component, one, two, …, as far as all are measured.
-    fn costs(&self, results: &Results) -> Vec<f64> {
+    fn costs(&self, results: &Results, ladder: Ladder) -> Vec<f64> {
         let Some(series) = results.series(CYCLES) else { return Vec::new() };
-        (0..=self.components.len()).map_while(|count| series.mean_at(self.label(count))).collect()
+        let cost = |count| series.mean_at(self.label(ladder, count));
+        (0..self.steps(ladder)).map_while(cost).collect()
     }
 
     /// By round: what each component adds to the configuration before it.
@@ -189,6 +231,9 @@ impl Parameters {
         series.better = Some(Better::Lower);
         series.computed_from = Some(CYCLES.to_owned());
         for pair in costs.windows(2) {
+            if pair[1].x == TRANSPARENT.into() {
+                continue;
+            }
             let rounds = pair[0].raw.iter().zip(&pair[1].raw);
             let raw = rounds.map(|(before, after)| after - before).collect();
             series.points.extend(Point::of(pair[1].x.clone(), raw));

@@ -145,7 +145,7 @@ fn setup(users: u32) -> Setup {
     let meter = json!({"singleRate": {"committedRate": "1 Gbit/s", "committedBurst": "1 MiB"}});
     let count = json!({"function": "counter"});
     let police = json!({"function": "marker", "config": {"meter": meter, "drop": "none"}});
-    let compress = json!({"function": "ip-header-compressor"});
+    let compress = json!({"function": "ip-header-compressor", "config": {"freshLink": true}});
     let functions = [("count", count), ("police", police), ("compress", compress)];
     Setup::chain(users, functions.map(|(name, function)| (name.to_owned(), function)).into())
 }

@@ -3,12 +3,14 @@
 use weft_wire::iphc::{Compressed, full, non_tcp};
 use weft_wire::pppoe::PppProtocol;
 
+use super::context::MIN_WRAP;
 use super::{Context, IpHeaderCompressor, Outcome, Subject};
 use crate::iphc::flows::{Flow, Space};
 
-/// Nanoseconds between two generations of a flow at least, so that the 64 of
-/// them last for MIN_WRAP, 3 seconds (RFC 2507 §14).
-const GENERATION_TIME: u64 = 3_000_000_000 / 64;
+/// Nanoseconds between two generations of a context at least, so that the 64 of
+/// them last for MIN_WRAP (RFC 2507 §3.3 and §8). A context keeps its generation
+/// when its identifier goes to another flow.
+const GENERATION_TIME: u64 = MIN_WRAP / 64;
 
 impl IpHeaderCompressor {
     /// Decides over a packet, and puts its compressed header together.
@@ -35,16 +37,19 @@ impl IpHeaderCompressor {
             }
             return begin(flow, subject, now);
         }
-        let due = flow.sent >= flow.period || now.wrapping_sub(flow.refreshed) > max_time;
-        if due && fits {
-            if flow.sent >= flow.period {
+        let is_due = flow.sent >= flow.period;
+        if is_due || now.wrapping_sub(flow.refreshed) > max_time {
+            if !fits {
+                // The refresh waits for a shorter packet, and compression for it.
+                return Outcome::Regular;
+            }
+            if is_due {
                 flow.period = flow.period.saturating_mul(2).min(max_period);
             }
             (flow.sent, flow.refreshed) = (0, now);
             return full_header(flow);
         }
-        // A refresh that is due and does not fit waits for a shorter packet.
-        flow.sent = flow.sent.saturating_add(1);
+        flow.sent += 1;
         let repr = non_tcp::Repr { id: flow.id, generation: flow.generation };
         non_tcp::write(chain, bytes, repr, out);
         Outcome::Compressed(PppProtocol::COMPRESSED_NON_TCP)
@@ -53,7 +58,8 @@ impl IpHeaderCompressor {
     #[cold]
     fn new_flow(&mut self, subject: &Subject<'_>, context: &mut Context, now: u64) -> Outcome {
         let Subject { bytes, chain, .. } = subject;
-        if !self.fits(bytes.len()) || !full::has_room(chain, self.limits.non_tcp) {
+        let fits = self.fits(bytes.len()) && full::has_room(chain, self.limits.non_tcp);
+        if !(self.fresh || context.has_waited(now)) || !fits {
             return Outcome::Regular;
         }
         let key = chain.flow(bytes) as u32;
@@ -76,5 +82,5 @@ fn begin(flow: &mut Flow, subject: &Subject<'_>, now: u64) -> Outcome {
 }
 
 fn full_header(flow: &Flow) -> Outcome {
-    Outcome::Full(full::Context { id: flow.id, generation: flow.generation })
+    Outcome::Full(full::Context { id: flow.id, generation: flow.generation, number: 0 })
 }

@@ -2,11 +2,12 @@
 
 use weft_wire::iphc::tcp::{Delta, loss_is_hidden, put_reserved, reserved, write_nodelta};
 use weft_wire::iphc::{Chain, Compressed, Generation, full};
-use weft_wire::pppoe::PppProtocol;
+use weft_wire::pppoe::{self, PppProtocol};
 use weft_wire::tcp::Flags;
 
 use super::{Context, IpHeaderCompressor, Outcome, Subject};
 use crate::iphc::flows::{Flow, Repair, Space};
+use crate::iphc::next_number;
 
 /// Segments behind a change of the IP headers before TCP's header alone is
 /// sent: the other end would take it for a repair, and not miss full headers of
@@ -28,7 +29,7 @@ impl IpHeaderCompressor {
         if flags.contains(Flags::SYN) || flags.contains(Flags::RST) {
             return Outcome::Regular;
         }
-        let fits = self.fits(bytes.len());
+        let (fits, numbered) = (self.fits(bytes.len()), self.numbered);
         let Some(index) = self.flow(subject, context, Space::Tcp) else {
             return self.new_connection(subject, context);
         };
@@ -37,39 +38,51 @@ impl IpHeaderCompressor {
         let same = subject.flow.is_some() || chain.unchanged(flow.headers(), headers);
         let advance = sequence(chain, headers).wrapping_sub(sequence(chain, flow.headers()));
         let contiguous = advance == u32::from(flow.data);
+        // What TCP sends again may be so for a context that is lost (RFC 2507 §3.1,
+        // §3.2): all headers go with it.
+        let again = (advance as i32) < if subject.data() > 0 { flow.data.into() } else { 0 };
+        let hides = |flow: &Flow, whole: bool| {
+            !numbered && loss_is_hidden(chain, flow.headers(), headers, whole)
+        };
         if same
             && flow.repair == Repair::None
-            && !loss_is_hidden(chain, flow.headers(), headers, false)
-            && write(subject, flow, out)
+            && !again
+            && !hides(flow, false)
+            && write(subject, flow, numbered, out)
+            && (fits || is_shorter(chain, out))
         {
             let reserved = reserved(chain, flow.headers());
             flow.set_headers(chain, headers);
             put_reserved(chain, flow.headers_mut(), reserved);
             flow.sent = flow.sent.saturating_add(1);
             (flow.data, flow.period) = (subject.data() as u16, contiguous.into());
+            flow.number = next_number(flow.number);
             return Outcome::Compressed(PppProtocol::COMPRESSED_TCP);
         }
         let same = same && chain.same_ecn(flow.headers(), headers);
-        let hidden = loss_is_hidden(chain, flow.headers(), headers, true);
+        let hidden = hides(flow, true);
         let settled = if same { flow.sent.saturating_add(1) } else { 0 };
-        let outcome = if settled >= SETTLED && flow.repair != Repair::Full {
-            out.clear();
+        let alone = settled >= SETTLED && flow.repair != Repair::Full && !again && !numbered;
+        out.clear();
+        if alone {
             write_nodelta(chain, headers, flow.id, out);
-            Outcome::Compressed(PppProtocol::COMPRESSED_TCP_NODELTA)
-        } else if fits {
-            full_header(flow)
-        } else {
+        }
+        if !fits && !(alone && is_shorter(chain, out)) {
             return Outcome::Regular;
-        };
+        }
         // What no checksum would miss is sent twice, in case one is lost.
-        flow.repair = match (same, hidden) {
+        flow.repair = match (same || numbered, hidden) {
             (false, _) => Repair::Full,
             (true, true) => Repair::Segment,
             (true, false) => Repair::None,
         };
         flow.set_headers(chain, headers);
         (flow.sent, flow.data, flow.period) = (settled, subject.data() as u16, contiguous.into());
-        outcome
+        flow.number = next_number(flow.number);
+        match alone {
+            true => Outcome::Compressed(PppProtocol::COMPRESSED_TCP_NODELTA),
+            false => full_header(flow, numbered),
+        }
     }
 
     /// A connection whose checksum the other end would not find right is left
@@ -90,8 +103,15 @@ impl IpHeaderCompressor {
         flow.set_headers(chain, subject.headers());
         flow.data = subject.data() as u16;
         (flow.repair, flow.sent, flow.period) = (Repair::None, 0, 0);
-        full_header(flow)
+        flow.number = next_number(flow.number);
+        full_header(flow, self.numbered)
     }
+}
+
+/// Whether a compressed header and what the link adds are no longer than the headers
+/// were: where much is sent as it is, they may be.
+fn is_shorter(chain: &Chain, compressed: &Compressed) -> bool {
+    compressed.len() + pppoe::HEADER_LENGTH <= chain.length()
 }
 
 fn is_right(chain: &Chain, bytes: &[u8]) -> bool {
@@ -103,11 +123,12 @@ fn is_right(chain: &Chain, bytes: &[u8]) -> bool {
 /// is said only between segments that follow each other and have data: a
 /// segment that is lost or comes twice would otherwise lead to a header of the
 /// same sum.
-fn write(subject: &Subject<'_>, flow: &Flow, out: &mut Compressed) -> bool {
+fn write(subject: &Subject<'_>, flow: &Flow, numbered: bool, out: &mut Compressed) -> bool {
     let (chain, headers) = (&subject.chain, subject.headers());
     let follows = flow.period != 0 && subject.data() != 0;
     let before = if follows { flow.data } else { 0 };
-    let delta = Delta::between(chain, flow.headers(), headers);
+    let number = numbered.then(|| next_number(flow.number));
+    let delta = Delta::between(chain, flow.headers(), headers).map(|delta| delta.numbered(number));
     delta.is_some_and(|delta| delta.write(chain, headers, flow.id, before, out))
 }
 
@@ -117,6 +138,7 @@ fn sequence(chain: &Chain, headers: &[u8]) -> u32 {
     number.map_or(0, |number| u32::from_be_bytes(*number))
 }
 
-fn full_header(flow: &Flow) -> Outcome {
-    Outcome::Full(full::Context { id: flow.id, generation: Generation::default() })
+fn full_header(flow: &Flow, numbered: bool) -> Outcome {
+    let number = if numbered { flow.number } else { 0 };
+    Outcome::Full(full::Context { id: flow.id, generation: Generation::default(), number })
 }

@@ -1,5 +1,6 @@
 //! What a decompressor is told, and what it keeps for a user.
 
+use arrayvec::ArrayVec;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::{ContextError, Fields};
@@ -26,6 +27,34 @@ pub struct Config {
     /// differences applied twice (RFC 2507 §10.1), as if one like it was lost.
     #[serde(default)]
     pub twice: bool,
+    /// Octets of headers that the other end compresses at most (MAX_HEADER), 60 to
+    /// 168; 168 unless said otherwise.
+    #[serde(default)]
+    pub max_header: Option<u16>,
+    /// Whether segments of TCP are numbered (RFC 2507 §11.2), as at the other end.
+    /// One that does not follow the one before it is not rebuilt.
+    #[serde(default)]
+    pub packet_numbers: bool,
+}
+
+/// A set of context identifiers of TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost([u64; 4]);
+
+impl Lost {
+    pub fn add(&mut self, id: u8) {
+        self.0[usize::from(id / 64)] |= 1 << (id % 64);
+    }
+
+    pub fn remove(&mut self, id: u8) {
+        self.0[usize::from(id / 64)] &= !(1 << (id % 64));
+    }
+
+    /// The identifiers, as many as one request has room for.
+    pub fn ids(&self) -> ArrayVec<u8, 255> {
+        let has = |id: &u8| self.0[usize::from(id / 64)] >> (id % 64) & 1 != 0;
+        (0..=u8::MAX).filter(has).take(255).collect()
+    }
 }
 
 /// What is kept for a user.
@@ -34,9 +63,10 @@ pub struct Context {
     pub(super) flows: Holding,
     /// What the clock of the flows is ahead of that of the node, nanoseconds.
     pub(super) offset: u64,
-    /// When a context was last asked for that is not known here, on the clock
-    /// of the flows.
+    /// When contexts were last asked for, on the clock of the flows.
     pub(super) asked: Option<u64>,
+    /// TCP contexts that are to be asked for.
+    pub(super) lost: Lost,
     /// Packets whose headers were rebuilt.
     pub(super) rebuilt: u64,
     /// Packets that came with their own headers.
@@ -52,6 +82,7 @@ impl Context {
         for value in [asked, self.rebuilt, self.regular, self.requests] {
             out.extend(value.to_le_bytes());
         }
+        self.lost.0.iter().for_each(|word| out.extend(word.to_le_bytes()));
     }
 
     pub(super) fn import(fields: &mut Fields<'_>) -> Result<Context, ContextError> {
@@ -65,6 +96,7 @@ impl Context {
             rebuilt: fields.u64()?,
             regular: fields.u64()?,
             requests: fields.u64()?,
+            lost: Lost([fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?]),
             ..Context::default()
         })
     }

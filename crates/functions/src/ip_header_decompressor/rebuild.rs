@@ -4,8 +4,11 @@ use weft_function::Reason;
 use weft_wire::iphc::tcp::{Delta, put_reserved, read_nodelta, reserved};
 use weft_wire::iphc::{Chain, MAX_HEADER, full, non_tcp};
 
-use super::{DAMAGED, IpHeaderDecompressor, MALFORMED, STALE_GENERATION, UNKNOWN_CONTEXT};
+use super::{
+    DAMAGED, IpHeaderDecompressor, MALFORMED, OUT_OF_ORDER, STALE_GENERATION, UNKNOWN_CONTEXT,
+};
 use crate::iphc::flows::{Flow, Holding, Repair, Space};
+use crate::iphc::next_number;
 
 /// Headers that were rebuilt.
 #[derive(Clone, Debug)]
@@ -66,13 +69,13 @@ impl IpHeaderDecompressor {
     /// FULL_HEADER: takes over the context. An identifier beyond the limits is
     /// not kept, and what is compressed against it will be dropped.
     pub(super) fn full(&mut self, user: &mut Holding, bytes: &[u8]) -> Attempt {
-        let chain = Chain::walk(bytes).ok_or(MALFORMED)?;
+        let chain = Chain::within(bytes, self.max_header).ok_or(MALFORMED)?;
         let full = full::read(&chain, bytes)?;
         let (headers, payload) = bytes.split_at_checked(chain.length()).ok_or(MALFORMED)?;
         let mut rebuilt = Rebuilt::of(headers);
         rebuilt.consumed = headers.len();
-        chain.infer(rebuilt.headers_mut(), bytes.len())?;
-        if !chain.same_checksums(headers, rebuilt.headers()) {
+        chain.restore_lengths(rebuilt.headers_mut(), bytes.len())?;
+        if !chain.can_be_inferred(rebuilt.headers(), bytes.len()) {
             return Err(DAMAGED.into());
         }
         let (space, key) = (Space::of(&chain), u32::from(full.id.0));
@@ -86,6 +89,7 @@ impl IpHeaderDecompressor {
             flow.set_headers(&chain, rebuilt.headers());
             (flow.id, flow.generation, flow.repair) = (full.id, full.generation, Repair::None);
             flow.data = payload.len() as u16;
+            (flow.number, flow.is_partial) = (full.number, !full::has_whole_number(&chain));
         }
         Ok(rebuilt)
     }
@@ -98,10 +102,9 @@ impl IpHeaderDecompressor {
         if flow.generation != repr.generation {
             return Err(STALE_GENERATION.into());
         }
-        let chain = *flow.chain();
         let mut rebuilt = Rebuilt::of(flow.headers());
-        let payload = non_tcp::read_random(&chain, rebuilt.headers_mut(), rest)?;
-        rebuilt.consumed = bytes.len() - payload.len();
+        let (chain, payload) = non_tcp::read_random(flow.chain(), &mut rebuilt.header, rest)?;
+        (rebuilt.length, rebuilt.consumed) = (chain.length(), bytes.len() - payload.len());
         chain.infer(rebuilt.headers_mut(), chain.length() + payload.len())?;
         Ok(rebuilt)
     }
@@ -113,18 +116,26 @@ impl IpHeaderDecompressor {
         let lost = |reason| Failure { reason, ask: Some(id) };
         let index = self.flows.find(user, Space::Tcp, id.into());
         let flow = self.flows.get_mut(index.ok_or(lost(UNKNOWN_CONTEXT))?);
-        let chain = *flow.chain();
         if flow.repair != Repair::None {
             return Err(lost(DAMAGED));
         }
         let mut rebuilt = Rebuilt::of(flow.headers());
-        let (delta, payload) = Delta::read(&chain, rebuilt.headers_mut(), flow.data, rest)?;
-        rebuilt.consumed = bytes.len() - payload.len();
-        for _ in 0..=u8::from(self.twice) {
+        let (data, header) = (flow.data, &mut rebuilt.header);
+        let (delta, chain, payload) = Delta::read(flow.chain(), header, data, self.numbered, rest)?;
+        (rebuilt.length, rebuilt.consumed) = (chain.length(), bytes.len() - payload.len());
+        match delta.number().map_or(Order::Next, |number| Order::of(flow, number)) {
+            Order::Next => {}
+            Order::Behind => return Err(OUT_OF_ORDER.into()),
+            Order::Ahead => return Err(lost(DAMAGED)),
+        }
+        for _ in 0..=u8::from(self.twice && !self.numbered) {
             delta.apply(&chain, rebuilt.headers_mut());
             chain.infer(rebuilt.headers_mut(), chain.length() + payload.len())?;
             if chain.tcp_checksum_is_right(rebuilt.headers(), payload) {
-                let reserved = reserved(&chain, flow.headers());
+                let reserved = reserved(flow.chain(), flow.headers());
+                if let Some(number) = delta.number() {
+                    (flow.number, flow.is_partial) = (number, false);
+                }
                 take_over(flow, &chain, &rebuilt, payload);
                 put_reserved(&chain, flow.headers_mut(), reserved);
                 return Ok(rebuilt);
@@ -139,18 +150,42 @@ impl IpHeaderDecompressor {
         let lost = |reason| Failure { reason, ask: Some(id) };
         let index = self.flows.find(user, Space::Tcp, id.into());
         let flow = self.flows.get_mut(index.ok_or(lost(UNKNOWN_CONTEXT))?);
-        let chain = *flow.chain();
+        if self.numbered {
+            // It has no number, so nothing says where it belongs.
+            return Err(MALFORMED.into());
+        }
         let mut rebuilt = Rebuilt::of(flow.headers());
-        let (length, payload) = read_nodelta(&chain, &mut rebuilt.header, rest)?;
-        (rebuilt.length, rebuilt.consumed) = (length, bytes.len() - payload.len());
+        let (chain, payload) = read_nodelta(flow.chain(), &mut rebuilt.header, rest)?;
         // The options may be longer or shorter than before.
-        let chain = Chain::walk(rebuilt.headers()).ok_or(MALFORMED)?;
-        chain.infer(rebuilt.headers_mut(), length + payload.len())?;
+        (rebuilt.length, rebuilt.consumed) = (chain.length(), bytes.len() - payload.len());
+        chain.infer(rebuilt.headers_mut(), chain.length() + payload.len())?;
         if !chain.tcp_checksum_is_right(rebuilt.headers(), payload) {
             return Err(lost(DAMAGED));
         }
         take_over(flow, &chain, &rebuilt, payload);
         Ok(rebuilt)
+    }
+}
+
+/// Where a segment stands beside the last one of its flow (RFC 2507 §11.2).
+enum Order {
+    Behind,
+    Next,
+    Ahead,
+}
+
+impl Order {
+    fn of(flow: &Flow, number: u16) -> Order {
+        let before = |number: u16| if number == 1 { u16::MAX } else { number.wrapping_sub(1) };
+        let is_next = match flow.is_partial {
+            true => before(number) & 0xff == flow.number & 0xff,
+            false => number == next_number(flow.number),
+        };
+        match (is_next, flow.is_partial) {
+            (true, _) => Order::Next,
+            (false, false) if flow.number.wrapping_sub(number) < 1 << 15 => Order::Behind,
+            (false, _) => Order::Ahead,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! How a packet takes on other headers, behind its link header.
 
+use weft_dpdk::Annotations;
 use weft_function::{Headers, IpView, Packet};
 use weft_wire::pppoe::{self, PppProtocol};
-use weft_wire::{EtherType, Protocol, ethernet, tcp, udp, vlan};
+use weft_wire::{EtherType, Protocol, ethernet, options, tcp, udp, vlan};
 
 /// Octets of link headers that are known: Ethernet with two VLAN tags.
 const MAX_LINK: usize = ethernet::HEADER_LENGTH + vlan::MAX_TAGS * vlan::TAG_LENGTH;
@@ -68,6 +69,7 @@ fn make_room(packet: &mut Packet, count: usize) -> bool {
 pub fn note_session(packet: &mut Packet, start: usize, length: usize) {
     let (bytes, annotations) = packet.parts_mut();
     annotations.ether_type = EtherType::PPPOE_SESSION.0;
+    annotations.flags &= !Annotations::FRAGMENT;
     annotations.network_length = length as u16;
     annotations.transport_offset = 0;
     annotations.protocol = 0;
@@ -95,24 +97,39 @@ pub fn note_ip(packet: &mut Packet, start: usize, length: usize) -> bool {
     annotations.network_length = length as u16;
     annotations.transport_offset = 0;
     put_ether_type(bytes, start, ether_type);
-    let (protocol, offset) = match packet.ip() {
-        Some(IpView::V4(ip)) => (ip.protocol(), ip.header_length()),
+    let (protocol, offset, fragment) = match packet.ip() {
+        Some(IpView::V4(ip)) => {
+            if ip.verify_checksum().is_err() || !options::walk(ip.options()).all(|one| one.is_ok())
+            {
+                return false;
+            }
+            (ip.protocol(), ip.header_length(), ip.fragment())
+        }
         Some(IpView::V6(ip)) => match ip.upper_layer() {
-            Ok(upper) => (upper.protocol, upper.offset),
+            Ok(upper) => (upper.protocol, upper.offset, upper.fragment),
             Err(_) => return false,
         },
         None => return false,
     };
+    let fragment = fragment.filter(|fragment| !fragment.is_whole());
     let transport = packet.data().get(start + offset..start + length).unwrap_or_default();
     let whole = match protocol {
+        Protocol::UDP if fragment.is_some() => {
+            udp::Datagram::new_checked_fragment(transport).is_ok()
+        }
         Protocol::UDP => udp::Datagram::new_checked(transport).is_ok(),
         Protocol::TCP => tcp::Segment::new_checked(transport).is_ok(),
         _ => true,
     };
     let annotations = packet.annotations_mut();
     annotations.protocol = protocol.0;
-    annotations.transport_offset = (start + offset) as u16;
-    whole
+    if fragment.is_some() {
+        annotations.flags |= Annotations::FRAGMENT;
+    }
+    if whole && fragment.is_none_or(|fragment| fragment.is_first()) {
+        annotations.transport_offset = (start + offset) as u16;
+    }
+    whole || fragment.is_some()
 }
 
 /// Writes a PPPoE header and a compressed one behind it into the octets that

@@ -14,6 +14,27 @@ pub enum Kind {
     Echo4,
     /// UDP over IPv4 over IPv6.
     Tunnel,
+    /// UDP behind options of IPv4, whose length changes, in IPv6.
+    Options4,
+    /// A fragment of IPv4 in IPv6.
+    Fragment4,
+    /// A fragment of IPv6.
+    Fragment6,
+    /// UDP behind options of IPv6 and an authentication header.
+    Extensions6,
+    /// A security payload.
+    Esp6,
+    /// TCP behind options of IPv4.
+    TcpOptions4,
+    /// TCP behind an authentication header over IPv4.
+    TcpAh4,
+}
+
+impl Kind {
+    /// Whether segments are sent by their differences.
+    pub fn is_tcp(self) -> bool {
+        matches!(self, Kind::Tcp4 | Kind::Tcp6 | Kind::TcpOptions4 | Kind::TcpAh4)
+    }
 }
 
 /// How the next packet differs.
@@ -94,8 +115,25 @@ impl Session {
 
     /// So many, of different kinds.
     pub fn all(count: u16) -> Vec<Session> {
-        let kinds = [Kind::Tcp4, Kind::Tcp6, Kind::Udp4, Kind::Tunnel, Kind::Udp6, Kind::Echo4];
+        Session::of(
+            &[Kind::Tcp4, Kind::Tcp6, Kind::Udp4, Kind::Tunnel, Kind::Udp6, Kind::Echo4],
+            count,
+        )
+    }
+
+    /// So many, of the forms that are not sent field by field.
+    pub fn special(count: u16) -> Vec<Session> {
+        let first = [Kind::TcpOptions4, Kind::TcpAh4, Kind::Options4, Kind::Fragment4];
+        let others = [Kind::Fragment6, Kind::Extensions6, Kind::Esp6];
+        Session::of(&[&first[..], &others].concat(), count)
+    }
+
+    fn of(kinds: &[Kind], count: u16) -> Vec<Session> {
         (0..count).map(|port| Session::new(kinds[usize::from(port) % kinds.len()], port)).collect()
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The frame of the next packet.
@@ -118,6 +156,37 @@ impl Session {
             Kind::Tunnel => {
                 let inner = self.ipv4(Protocol::UDP, step, self.udp(&data));
                 self.ipv6(Protocol::IPV4, &Step::default(), inner)
+            }
+            Kind::Options4 => {
+                let inner = self.with_options(Protocol::UDP, step, self.udp(&data));
+                self.ipv6(Protocol::IPV4, &Step::default(), inner)
+            }
+            Kind::Fragment4 => {
+                let mut inner = self.ipv4(Protocol::UDP, step, [&[0; 8][..], &data].concat());
+                inner[6..8].copy_from_slice(&[0x20, self.count]);
+                ipv4::Packet::new_checked(&mut inner[..]).expect("IPv4").fill_checksum();
+                self.ipv6(Protocol::IPV4, &Step::default(), inner)
+            }
+            Kind::Fragment6 => {
+                let [upper, lower] = self.identification.to_be_bytes();
+                let fragment = [17, 0, self.count, 1, 0, 0, upper, lower];
+                self.ipv6(Protocol::FRAGMENT, step, [&fragment[..], &data].concat())
+            }
+            Kind::Extensions6 => {
+                let options = [51, 0, 5, 2, self.count, 7, 1, 0];
+                let udp = self.sealed6(Protocol::UDP, self.udp(&data));
+                let upper = [&options[..], &self.authentication(17, 4), &udp].concat();
+                self.ipv6(Protocol::DESTINATION_OPTIONS, step, upper)
+            }
+            Kind::Esp6 => {
+                let payload =
+                    [&[0, 0, 1, self.port as u8, 0, 0, 0, self.count][..], &data].concat();
+                self.ipv6(Protocol::ESP, step, payload)
+            }
+            Kind::TcpOptions4 => self.with_options(Protocol::TCP, step, self.tcp(step, &data)),
+            Kind::TcpAh4 => {
+                let tcp = self.sealed4(Protocol::TCP, self.tcp(step, &data));
+                self.ipv4(Protocol::AH, step, [&self.authentication(6, 3)[..], &tcp].concat())
             }
         };
         self.sequence = self.sequence.wrapping_add(step.advance as u32);
@@ -154,9 +223,39 @@ impl Session {
         bytes
     }
 
-    fn ipv4(&self, protocol: Protocol, step: &Step, mut transport: Vec<u8>) -> Vec<u8> {
+    /// An authentication header in front of a protocol, of so many words of data.
+    fn authentication(&self, next: u8, words: u8) -> Vec<u8> {
+        let mut bytes = vec![next, words + 1, 0, 0, 0, 0, 0, self.port as u8];
+        bytes.extend(vec![self.count; usize::from(words) * 4]);
+        bytes
+    }
+
+    fn sealed4(&self, protocol: Protocol, mut transport: Vec<u8>) -> Vec<u8> {
         let (source, destination) = ([10, 0, 0, 1].into(), [192, 0, 2, 1].into());
         fill(&mut transport, protocol, PseudoHeader::V4 { source, destination });
+        transport
+    }
+
+    fn sealed6(&self, protocol: Protocol, mut transport: Vec<u8>) -> Vec<u8> {
+        let (source, destination) = ([0x20; 16].into(), [0x30; 16].into());
+        fill(&mut transport, protocol, PseudoHeader::V6 { source, destination });
+        transport
+    }
+
+    /// IPv4 with options, of another length now and then.
+    fn with_options(&self, protocol: Protocol, step: &Step, transport: Vec<u8>) -> Vec<u8> {
+        let words = if self.count.is_multiple_of(8) { 2 } else { 1 };
+        let mut bytes = self.ipv4(protocol, step, transport);
+        bytes.splice(20..20, vec![1; 4 * words]);
+        bytes[0] += words as u8;
+        let length = bytes.len() as u16;
+        bytes[2..4].copy_from_slice(&length.to_be_bytes());
+        ipv4::Packet::new_checked(&mut bytes[..]).expect("IPv4").fill_checksum();
+        bytes
+    }
+
+    fn ipv4(&self, protocol: Protocol, step: &Step, transport: Vec<u8>) -> Vec<u8> {
+        let transport = self.sealed4(protocol, transport);
         let mut bytes = vec![0x45, step.traffic_class];
         bytes.extend((20 + transport.len() as u16).to_be_bytes());
         bytes.extend(self.identification.to_be_bytes());
@@ -166,9 +265,8 @@ impl Session {
         bytes
     }
 
-    fn ipv6(&self, protocol: Protocol, step: &Step, mut transport: Vec<u8>) -> Vec<u8> {
-        let (source, destination) = ([0x20; 16].into(), [0x30; 16].into());
-        fill(&mut transport, protocol, PseudoHeader::V6 { source, destination });
+    fn ipv6(&self, protocol: Protocol, step: &Step, transport: Vec<u8>) -> Vec<u8> {
+        let transport = self.sealed6(protocol, transport);
         let class = step.traffic_class;
         let mut bytes = vec![0x60 | class >> 4, class << 4, 0, 7];
         bytes.extend((transport.len() as u16).to_be_bytes());

@@ -3,12 +3,13 @@
 //!
 //! ```text
 //!             non-TCP, 8-bit CID     non-TCP, 16-bit CID    TCP
-//! first      |0|D|generation| CID |  |1|D|generation| data | | packet number | CID |
-//! second     |      0       | data|  |        CID          | |         0           |
+//! first      |0|D|generation| CID |  |1|D|generation| data | | number, lower | CID |
+//! second     |      0       | data|  |        CID          | | number, upper |  0  |
 //! ```
 //!
-//! Data and packet number are for links that put packets out of order and have
-//! agreed on that (RFC 2507 §11); they are 0 here and not looked at.
+//! Data is for other compression above UDP (RFC 2507 §12); it is 0 here and not
+//! looked at. The number of the packet is there where both ends agreed on it
+//! (§11.2), and 0 elsewhere.
 
 use super::{Chain, ContextId, Generation, Transport};
 use crate::Error;
@@ -24,6 +25,9 @@ pub struct Context {
     pub id: ContextId,
     /// Which of its headers this is; 0 for TCP.
     pub generation: Generation,
+    /// With TCP, the number of the packet, 0 without; with one length field, its
+    /// lower octet only.
+    pub number: u16,
 }
 
 /// Whether the length fields have room for any of so many context identifiers
@@ -31,6 +35,12 @@ pub struct Context {
 #[inline]
 pub fn has_room(chain: &Chain, ids: u32) -> bool {
     ids <= 1 << 8 || chain.length_fields().count() > 1
+}
+
+/// Whether the length fields have room for a whole packet number.
+#[inline]
+pub fn has_whole_number(chain: &Chain) -> bool {
+    chain.length_fields().count() > 1
 }
 
 /// Writes the context into the length fields of the headers.
@@ -48,7 +58,10 @@ pub fn write(chain: &Chain, header: &mut [u8], context: Context) -> Result<(), E
     let [high, low] = context.id.0.to_be_bytes();
     let generation = context.generation.value();
     let (one, two) = match (high, chain.transport(), second) {
-        (0, Transport::Tcp, _) => ([0, low], 0),
+        (0, Transport::Tcp, _) => {
+            let [upper, lower] = context.number.to_be_bytes();
+            ([lower, low], u16::from(upper) << 8)
+        }
         (0, ..) => ([generation, low], 0),
         (_, Transport::Tcp, _) | (_, _, None) => return Err(Error::BadCompressedHeader),
         _ => ([WIDE | generation, 0], context.id.0),
@@ -75,12 +88,14 @@ pub fn read(chain: &Chain, header: &[u8]) -> Result<Context, Error> {
     let [high, low] = u16_at(header, first..first + 2).to_be_bytes();
     let narrow = ContextId(low.into());
     if chain.transport() == Transport::Tcp {
-        return Ok(Context { id: narrow, generation: Generation::default() });
+        let upper = second.map_or(0, |second| u16_at(header, second..second + 2) & 0xff00);
+        let number = upper | u16::from(high);
+        return Ok(Context { id: narrow, generation: Generation::default(), number });
     }
     let id = match (high & WIDE, second) {
         (0, _) => narrow,
         (_, Some(second)) => ContextId(u16_at(header, second..second + 2)),
         (_, None) => return Err(Error::BadCompressedHeader),
     };
-    Ok(Context { id, generation: Generation::new(high) })
+    Ok(Context { id, generation: Generation::new(high), number: 0 })
 }

@@ -6,13 +6,13 @@
 //! ```
 
 use super::delta::Reader;
-use super::{Chain, Compressed, ContextId, Generation, push};
+use super::{Chain, Compressed, ContextId, Generation, MAX_HEADER, push};
 use crate::Error;
 
 /// The context identifier has 16 bits.
 const WIDE: u8 = 0x80;
-/// An octet of data follows, for links that put packets out of order
-/// (RFC 2507 §12); it is not looked at.
+/// An octet of data follows, for other compression above UDP (RFC 2507 §12); it is
+/// not looked at.
 const DATA: u8 = 0x40;
 
 /// The front of a compressed header.
@@ -55,17 +55,17 @@ pub fn read(bytes: &[u8]) -> Result<(Repr, &[u8]), Error> {
 }
 
 /// Puts the RANDOM fields at the front of `bytes` into `header`, the headers of
-/// the context; gives back the payload behind them.
+/// the context; gives back the form of what came of it, and the payload.
 ///
 /// # Errors
-/// [`Error::BadCompressedHeader`] when they are cut off.
+/// [`Error::BadCompressedHeader`] when they are cut off, or make other headers.
 #[inline]
 pub fn read_random<'a>(
     chain: &Chain,
-    header: &mut [u8],
+    header: &mut [u8; MAX_HEADER],
     bytes: &'a [u8],
-) -> Result<&'a [u8], Error> {
+) -> Result<(Chain, &'a [u8]), Error> {
     let mut reader = Reader(bytes);
-    chain.read_random(header, true, &mut reader)?;
-    Ok(reader.0)
+    let chain = chain.read_random(header, true, &mut reader)?;
+    Ok((chain, reader.0))
 }

@@ -10,13 +10,20 @@ use crate::Error;
 /// Type code of a request for TCP headers.
 const TCP_HEADERS: u8 = 3;
 
-/// Octets of a request for one context.
-pub const REQUEST_LENGTH: usize = 3;
+/// Octets of a request in front of the context identifiers.
+pub const FRONT_LENGTH: usize = 2;
 
-/// A request for the header of one TCP context.
-#[inline]
-pub const fn request(id: u8) -> [u8; REQUEST_LENGTH] {
-    [TCP_HEADERS, 1, id]
+/// Writes a request for the headers of TCP contexts, of at most 255.
+///
+/// # Errors
+/// [`Error::BufferTooShort`], and [`Error::PayloadTooLong`] for more contexts.
+pub fn write_request(ids: &[u8], out: &mut [u8]) -> Result<(), Error> {
+    let count = u8::try_from(ids.len()).map_err(|_| Error::PayloadTooLong)?;
+    let place = out.get_mut(..FRONT_LENGTH + ids.len()).ok_or(Error::BufferTooShort)?;
+    let (front, places) = place.split_at_mut(FRONT_LENGTH);
+    front.copy_from_slice(&[TCP_HEADERS, count]);
+    places.copy_from_slice(ids);
+    Ok(())
 }
 
 /// The TCP contexts whose headers are asked for.
@@ -41,7 +48,12 @@ mod tests {
 
     #[test]
     fn reads_a_request() {
-        assert_eq!(requested(&request(9)), Ok(&[9][..]));
+        let mut out = [0; 5];
+        write_request(&[9, 4, 250], &mut out).unwrap();
+        assert_eq!(out, [3, 3, 9, 4, 250]);
+        assert_eq!(requested(&out), Ok(&[9, 4, 250][..]));
+        assert_eq!(write_request(&[1; 4], &mut out), Err(Error::BufferTooShort));
+        assert_eq!(write_request(&[1; 256], &mut [0; 300]), Err(Error::PayloadTooLong));
         assert_eq!(requested(&[3, 2, 5, 6, 0, 0]), Ok(&[5, 6][..]));
         for bytes in [&[3, 2, 5][..], &[1, 1, 5], &[3], &[]] {
             assert_eq!(requested(bytes), Err(Error::BadCompressedHeader));

@@ -1,20 +1,21 @@
 //! COMPRESSED_TCP and COMPRESSED_TCP_NODELTA (RFC 2507 §6).
 //!
 //! ```text
-//! COMPRESSED_TCP          | CID |R|O|I|P|S|A|W|U| TCP checksum | RANDOM fields
-//!                         | R octet | urgent pointer | window delta
+//! COMPRESSED_TCP          | CID |R|O|I|P|S|A|W|U| TCP checksum | packet number
+//!                         | RANDOM fields | R octet | urgent pointer | window delta
 //!                         | acknowledgment delta | sequence delta
 //!                         | identification delta | options
 //! COMPRESSED_TCP_NODELTA  | CID | RANDOM fields, identification
 //!                         | TCP header behind the ports
 //! ```
 //!
-//! Each field of the second and third line is there if its bit is set. The R
-//! octet has the six reserved bits of RFC 793, of which two are ECN's by now
+//! Each field behind the RANDOM ones is there if its bit is set, the packet number
+//! if both ends agreed on it (§11.2). The R octet has the six reserved bits of RFC 793, of which two are ECN's by now
 //! (RFC 3168), and the ECN bits of IP; it does not change the context, so that
 //! what TCP does not sum cannot go wrong by a loss. Two combinations of S, A, W and U mean
 //! what nearly all segments do instead (RFC 1144 §3.2.2): the sequence number,
-//! or both numbers, advance by the data of the segment before.
+//! or both numbers, advance by the data of the segment before. Of the other flags
+//! ACK is inferred to be set, RST, SYN and FIN to be clear (§7.12.1).
 
 use super::delta::{Reader, write as write_delta};
 use super::{Chain, Compressed, ContextId, push};
@@ -39,17 +40,18 @@ mod bit {
     pub const DATA: u8 = CHANGES;
 }
 
-/// Flags of TCP that stay as they are, and those that a compressed header has.
+/// Flags of TCP that are inferred, and those that a compressed header has.
 mod flag {
-    pub const FIXED: u8 = 0x17;
+    pub const INFERRED: u8 = 0x17;
+    pub const ACK: u8 = 0x10;
     pub const PUSH: u8 = 0x08;
     pub const URGENT: u8 = 0x20;
     /// CWR and ECE, in the R octet.
     pub const RESERVED: u8 = 0xc0;
 
-    /// Of the octets with length and flags: what is not in every compressed
-    /// header.
-    pub const VISIBLE: u16 = !(PUSH | URGENT) as u16 | 0xff00;
+    /// Of the octets with length and flags: what the next compressed header takes
+    /// from the context.
+    pub const VISIBLE: u16 = !(PUSH | URGENT | INFERRED) as u16 | 0xff00;
     /// What is in the R octet.
     pub const ALL_RESERVED: u16 = 0x0f00 | RESERVED as u16;
 }
@@ -59,6 +61,8 @@ mod flag {
 pub struct Delta<'a> {
     /// TCP checksum.
     checksum: u16,
+    /// Packet number, where both ends agreed on it.
+    number: Option<u16>,
     push: bool,
     /// Reserved bits and ECN, if other than before.
     reserved: Option<u8>,
@@ -89,16 +93,17 @@ pub fn reserved(chain: &Chain, header: &[u8]) -> u8 {
 
 #[inline]
 fn reserved_of(chain: &Chain, header: &[u8], tcp: &[u8]) -> u8 {
-    let (at, shift) = chain.ecn();
-    let ecn = header.get(at).map_or(0, |octet| octet >> shift & 3);
+    let ecn = |(at, shift): (usize, u32)| header.get(at).map_or(0, |octet| octet >> shift & 3);
+    let ecn = chain.ecn().map_or(0, ecn);
     tcp[12] << 4 | (tcp[13] & flag::RESERVED) >> 4 | ecn
 }
 
 /// Puts reserved bits and ECN into the headers, if TCP is there.
 #[inline]
 pub fn put_reserved(chain: &Chain, header: &mut [u8], octet: u8) {
-    let (at, shift) = chain.ecn();
-    if let Some(place) = header.get_mut(at) {
+    if let Some((at, shift)) = chain.ecn()
+        && let Some(place) = header.get_mut(at)
+    {
         *place = *place & !(3 << shift) | (octet & 3) << shift;
     }
     if let Some(tcp) = header.get_mut(chain.transport_offset()..)
@@ -148,14 +153,14 @@ fn visible_sum(tcp: &[u8], mask: u16) -> u16 {
 impl<'a> Delta<'a> {
     /// What changed from `old` to `new`, headers of which `chain` is the form
     /// and between which no NOCHANGE octet differs. None when that cannot be
-    /// said by differences: flags that changed, numbers that went back or far
-    /// ahead.
+    /// said by differences: flags other than ACK, PSH and URG, no ACK, numbers that
+    /// went back or far ahead (RFC 2507 §7.12.1).
     pub fn between(chain: &Chain, old: &[u8], new: &'a [u8]) -> Option<Delta<'a>> {
         let (before, tcp) = (segment(chain, old)?, segment(chain, new)?);
         let flags = tcp[13];
         if old.len() != chain.length()
             || before[12] >> 4 != tcp[12] >> 4
-            || (before[13] ^ flags) & flag::FIXED != 0
+            || flags & flag::INFERRED != flag::ACK
         {
             return None;
         }
@@ -174,6 +179,7 @@ impl<'a> Delta<'a> {
         };
         Some(Delta {
             checksum: u16_at(tcp, 16..18),
+            number: None,
             push: flags & flag::PUSH != 0,
             reserved: (octet != reserved_of(chain, old, before)).then_some(octet),
             urgent: urgent.then(|| u16_at(tcp, 18..20)),
@@ -183,6 +189,18 @@ impl<'a> Delta<'a> {
             identification: chain.identification().and_then(identification),
             options: (before[20..] != tcp[20..]).then_some(&tcp[20..]),
         })
+    }
+
+    /// With the number of the packet among those of its flow, 1 to 65,535
+    /// (RFC 2507 §11.2).
+    #[must_use]
+    pub fn numbered(self, number: Option<u16>) -> Delta<'a> {
+        Delta { number, ..self }
+    }
+
+    /// The packet number, if the compressed header has one.
+    pub fn number(&self) -> Option<u16> {
+        self.number
     }
 
     /// Writes a compressed header for `header`. `data` is what the segment
@@ -220,6 +238,9 @@ impl<'a> Delta<'a> {
             | set(self.push, bit::PUSH);
         let [high, low] = self.checksum.to_be_bytes();
         push(out, &[id.0 as u8, flags, high, low]);
+        if let Some(number) = self.number {
+            push(out, &number.to_be_bytes());
+        }
         chain.write_random(header, false, out);
         self.write_fields(flags, out);
         true
@@ -251,22 +272,27 @@ impl<'a> Delta<'a> {
 
     /// Reads what follows the context identifier: RANDOM fields go into
     /// `header`, the headers of the context, the rest is what changed. `data`
-    /// is what the segment before carried, in octets. Gives back the payload
-    /// as well.
+    /// is what the segment before carried, in octets; `numbered`, whether there is
+    /// a packet number. Gives back the form of the headers and the payload as well.
     ///
     /// # Errors
-    /// [`Error::BadCompressedHeader`] when a field is cut off.
+    /// [`Error::BadCompressedHeader`] when a field is cut off, or one is there that
+    /// these headers do not have.
     pub fn read(
         chain: &Chain,
-        header: &mut [u8],
+        header: &mut [u8; super::MAX_HEADER],
         data: u16,
+        numbered: bool,
         bytes: &'a [u8],
-    ) -> Result<(Delta<'a>, &'a [u8]), Error> {
+    ) -> Result<(Delta<'a>, Chain, &'a [u8]), Error> {
         let mut reader = Reader(bytes);
         let flags = reader.u8()?;
         let has = |bit: u8| flags & bit != 0;
         let mut delta = Delta { checksum: reader.u16()?, push: has(bit::PUSH), ..Delta::default() };
-        chain.read_random(header, false, &mut reader)?;
+        if numbered {
+            delta.number = Some(reader.u16()?);
+        }
+        let chain = chain.read_random(header, false, &mut reader)?;
         if has(bit::RESERVED) {
             delta.reserved = Some(reader.u8()?);
         }
@@ -275,16 +301,18 @@ impl<'a> Delta<'a> {
             bit::INTERACTIVE => (delta.sequence, delta.acknowledgment) = (data.into(), data.into()),
             _ => delta.read_changes(flags, &mut reader)?,
         }
-        delta.identification = match has(bit::IDENTIFICATION) {
-            true => Some(reader.delta()?),
-            false => Some(1),
+        delta.identification = match (has(bit::IDENTIFICATION), chain.identification()) {
+            (true, Some(_)) => Some(reader.delta()?),
+            // Zero unless IPv4 is immediately in front of TCP (RFC 2507 §6 a).
+            (true, None) => return Err(Error::BadCompressedHeader),
+            (false, _) => Some(1),
         };
         if has(bit::OPTIONS) {
             let options =
                 chain.length().saturating_sub(chain.transport_offset() + MIN_HEADER_LENGTH);
             delta.options = Some(reader.take(options)?);
         }
-        Ok((delta, reader.0))
+        Ok((delta, chain, reader.0))
     }
 
     fn read_changes(&mut self, flags: u8, reader: &mut Reader<'_>) -> Result<(), Error> {
@@ -328,7 +356,8 @@ impl<'a> Delta<'a> {
         put_u32(tcp, 8..12, acknowledgment);
         put_u16(tcp, 14..16, window);
         put_u16(tcp, 16..18, self.checksum);
-        tcp[13] &= !(flag::PUSH | flag::URGENT);
+        tcp[13] &= !(flag::INFERRED | flag::PUSH | flag::URGENT);
+        tcp[13] |= flag::ACK;
         if self.push {
             tcp[13] |= flag::PUSH;
         }
@@ -358,7 +387,7 @@ pub fn write_nodelta(chain: &Chain, header: &[u8], id: ContextId, out: &mut Comp
 
 /// Reads what follows the context identifier of a COMPRESSED_TCP_NODELTA
 /// header into `header`, whose IP headers and ports are those of the context
-/// and of which `chain` is the form. Gives back the length of the new headers,
+/// and of which `chain` is the form. Gives back the form of the new headers,
 /// whose options may be others, and the payload.
 ///
 /// # Errors
@@ -367,9 +396,9 @@ pub fn read_nodelta<'a>(
     chain: &Chain,
     header: &mut [u8; super::MAX_HEADER],
     bytes: &'a [u8],
-) -> Result<(usize, &'a [u8]), Error> {
+) -> Result<(Chain, &'a [u8]), Error> {
     let mut reader = Reader(bytes);
-    chain.read_random(header, true, &mut reader)?;
+    let chain = chain.read_random(header, true, &mut reader)?;
     let offset = reader.0.get(8).ok_or(Error::BadCompressedHeader)?;
     let length = usize::from(offset >> 4) * 4;
     let (start, end) = (chain.transport_offset(), chain.transport_offset() + length);
@@ -378,5 +407,6 @@ pub fn read_nodelta<'a>(
     }
     let place = header.get_mut(start + 4..end).ok_or(Error::BadCompressedHeader)?;
     place.copy_from_slice(reader.take(length - 4)?);
-    Ok((end, reader.0))
+    let new = Chain::within(&header[..end], end).filter(|new| new.length() == end);
+    Ok((new.ok_or(Error::BadCompressedHeader)?, reader.0))
 }

@@ -3,6 +3,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+mod figures;
+mod kinds;
+
 use super::tcp::{Delta, loss_is_hidden, read_nodelta, write_nodelta};
 use super::*;
 use crate::Error;
@@ -26,6 +29,13 @@ fn tcp4() -> Vec<u8> {
          aaaa 0000")
 }
 
+/// Headers where a decompressor has them.
+fn room(headers: &[u8]) -> [u8; MAX_HEADER] {
+    let mut room = [0; MAX_HEADER];
+    room[..headers.len()].copy_from_slice(headers);
+    room
+}
+
 fn chain(bytes: &[u8]) -> Chain {
     Chain::walk(bytes).expect("a chain")
 }
@@ -47,9 +57,6 @@ fn chains_end_where_compression_does() {
     let mut echo = udp4();
     echo[9] = 1;
     assert_eq!((chain(&echo).length(), chain(&echo).transport()), (20, Transport::Other));
-    let mut fragment = udp4();
-    fragment[6] = 0x20;
-    assert_eq!(Chain::walk(&fragment), None);
 }
 
 /// RFC 2507 §7: each octet of an IPv4 and UDP header is of its kind.
@@ -84,14 +91,15 @@ fn lengths_and_checksums_are_inferred() {
 fn full_headers_carry_the_context_in_their_lengths() {
     let (bytes, chain) = (udp4(), chain(&udp4()));
     for (id, first, second) in [(7, [0x05, 0x07], [0, 0]), (0x0102, [0x85, 0], [1, 2])] {
-        let context = full::Context { id: ContextId(id), generation: Generation::new(5) };
+        let context =
+            full::Context { id: ContextId(id), generation: Generation::new(5), number: 0 };
         let mut header = bytes[..28].to_vec();
         full::write(&chain, &mut header, context).unwrap();
         assert_eq!((&header[2..4], &header[24..26]), (&first[..], &second[..]));
         assert_eq!(full::read(&chain, &header), Ok(context));
     }
     let (mut header, chain) = (tcp4(), Chain::walk(&tcp4()).unwrap());
-    let context = full::Context { id: ContextId(9), generation: Generation::default() };
+    let context = full::Context { id: ContextId(9), generation: Generation::default(), number: 0 };
     full::write(&chain, &mut header, context).unwrap();
     assert_eq!(header[2..4], [0, 9]);
     assert_eq!(full::read(&chain, &header), Ok(context));
@@ -110,11 +118,11 @@ fn headers_other_than_tcp() {
         assert_eq!(out[..], [front, &[0x12, 0x34, 0xab, 0xcd]].concat());
         let (read, rest) = non_tcp::read(&out).unwrap();
         assert_eq!(read, repr);
-        let mut header = udp4();
+        let mut header = room(&udp4()[..28]);
         header[4..6].fill(1);
         header[26..28].fill(1);
-        assert_eq!(non_tcp::read_random(&chain, &mut header, rest), Ok(&[][..]));
-        assert_eq!(header, udp4());
+        assert_eq!(non_tcp::read_random(&chain, &mut header, rest), Ok((chain, &[][..])));
+        assert_eq!(header[..28], udp4()[..28]);
     }
     // An octet of data is passed over.
     assert_eq!(non_tcp::read(&[7, 0x45, 0xee, 1]).unwrap().1, [1]);
@@ -122,20 +130,33 @@ fn headers_other_than_tcp() {
 
 /// A compressed header for `new` behind `old`, and back.
 fn there_and_back(old: &[u8], new: &[u8], data: u16) -> Option<Vec<u8>> {
-    let chain = chain(new);
-    let delta = Delta::between(&chain, old, new)?;
+    numbered_there_and_back(old, new, data, None)
+}
+
+fn numbered_there_and_back(
+    old: &[u8],
+    new: &[u8],
+    data: u16,
+    number: Option<u16>,
+) -> Option<Vec<u8>> {
+    let form = chain(new);
+    let delta = Delta::between(&form, old, new)?.numbered(number);
     let mut out = Compressed::new();
-    if !delta.write(&chain, new, ContextId(3), data, &mut out) {
+    if !delta.write(&form, new, ContextId(3), data, &mut out) {
         return None;
     }
-    let mut header = old.to_vec();
-    let (read, payload) = Delta::read(&chain, &mut header, data, &out[1..]).unwrap();
-    assert!(payload.is_empty());
-    read.apply(&chain, &mut header);
-    assert_eq!(header, new);
+    let read = |header: &mut [u8; MAX_HEADER], end: usize| {
+        let found = Delta::read(&chain(old), header, data, number.is_some(), &out[1..end]);
+        found.map(|(delta, found, payload)| {
+            assert_eq!((found, payload, delta.number()), (form, &[][..], number));
+            delta.apply(&form, &mut header[..form.length()]);
+        })
+    };
+    let mut header = room(old);
+    read(&mut header, out.len()).unwrap();
+    assert_eq!(&header[..new.len()], new);
     for cut in 1..out.len() {
-        let error = Delta::read(&chain, &mut old.to_vec(), data, &out[1..cut]).unwrap_err();
-        assert_eq!(error, Error::BadCompressedHeader);
+        assert_eq!(read(&mut room(old), cut), Err(Error::BadCompressedHeader));
     }
     Some(out.to_vec())
 }
@@ -160,11 +181,23 @@ fn segments_by_their_differences() {
     assert_eq!(change(&[(33, 0x18)]), by(0x10, &[]), "push");
     assert_eq!(change(&[(33, 0xd0)]), by(0x80, &[0x0c]), "CWR and ECE");
     assert_eq!(change(&[(5, 9)]), by(0x20, &[2]), "identification");
-    assert_eq!(change(&[(33, 0x11)]), None, "FIN");
+    for flags in [0x11, 0x12, 0x14, 0x00, 0x08] {
+        assert_eq!(change(&[(33, flags)]), None, "flags {flags:#x}");
+    }
     assert_eq!(change(&[(27, 0x63)]), None, "a retransmission");
     assert_eq!(change(&[(39, 5)]), None, "an urgent pointer without its flag");
     let special = [(27, 0x65), (34, 1), (33, 0x30), (39, 5)];
     assert_eq!(change(&special), None, "a combination that means another");
+}
+
+/// RFC 2507 §7.12.1: ACK is inferred to be 1, RST, SYN and FIN to be 0.
+#[test]
+fn flags_are_inferred_and_not_those_of_the_context() {
+    for flags in [0x11, 0x12, 0x14, 0x3f, 0x00] {
+        let (mut old, mut new) = (tcp4(), tcp4());
+        (old[33], new[5], new[27]) = (flags, 8, 0x65);
+        assert_eq!(there_and_back(&old, &new, 0), Some(vec![3, 8, 0xaa, 0xaa, 1]), "{flags:#x}");
+    }
 }
 
 #[test]
@@ -175,9 +208,9 @@ fn whole_segments() {
     let mut out = Compressed::new();
     write_nodelta(&Chain::walk(&new).unwrap(), &new, ContextId(3), &mut out);
     assert_eq!(out.len(), 1 + 2 + 20, "CID, identification, TCP without ports");
-    let mut header = [0; MAX_HEADER];
-    header[..40].copy_from_slice(&old);
-    assert_eq!(read_nodelta(&chain, &mut header, &out[1..]), Ok((44, &[][..])));
+    let mut header = room(&old);
+    let longer = Chain::walk(&new).unwrap();
+    assert_eq!(read_nodelta(&chain, &mut header, &out[1..]), Ok((longer, &[][..])));
     assert_eq!(header[..44], new);
     for cut in 1..out.len() {
         assert!(read_nodelta(&chain, &mut header, &out[1..cut]).is_err());
@@ -223,13 +256,17 @@ fn checksums_behind_a_routing_header() {
 proptest! {
     #[test]
     fn no_octets_panic(
-        bytes in prop_oneof![hostile(udp4()), hostile(tcp6()), hostile(tcp4())],
+        bytes in prop_oneof![
+            hostile(udp4()), hostile(tcp6()), hostile(tcp4()),
+            hostile(kinds::options4()), hostile(kinds::extensions6()), hostile(kinds::fragment6()),
+        ],
         compressed in vec(any::<u8>(), 0..100),
         data: u16,
     ) {
         let Some(chain) = Chain::walk(&bytes) else { return Ok(()) };
         prop_assert!(chain.length() <= bytes.len().min(MAX_HEADER));
         let mut header = bytes[..chain.length()].to_vec();
+        chain.restore_lengths(&mut header, bytes.len()).unwrap();
         chain.infer(&mut header, bytes.len()).unwrap();
         prop_assert!(chain.can_be_inferred(&header, bytes.len()));
         if let Ok(context) = full::read(&chain, &bytes) {
@@ -238,15 +275,23 @@ proptest! {
                 prop_assert_eq!(full::read(&chain, &written), Ok(context));
             }
         }
-        if let Ok((_, rest)) = non_tcp::read(&compressed) {
-            non_tcp::read_random(&chain, &mut header, rest).ok();
+        let mut out = Compressed::new();
+        chain.write_random(&header, true, &mut out);
+        prop_assert_eq!(chain.sent_length(&header), out.len());
+        let mut place = room(&header);
+        let read = non_tcp::read_random(&chain, &mut place, &out);
+        prop_assert_eq!(read, Ok((chain, &[][..])));
+        prop_assert_eq!(&place[..header.len()], &header[..]);
+        if let Ok((_, rest)) = non_tcp::read(&compressed)
+            && let Ok((other, _)) = non_tcp::read_random(&chain, &mut place, rest)
+        {
+            prop_assert_eq!(Chain::within(&place[..other.length()], other.length()), Some(other));
         }
-        if let Ok((delta, _)) = Delta::read(&chain, &mut header, data, &compressed) {
-            delta.apply(&chain, &mut header);
+        place = room(&header);
+        if let Ok((delta, other, _)) = Delta::read(&chain, &mut place, data, false, &compressed) {
+            delta.apply(&other, &mut place[..other.length()]);
         }
-        let mut room = [0; MAX_HEADER];
-        room[..header.len()].copy_from_slice(&header);
-        read_nodelta(&chain, &mut room, &compressed).ok();
+        read_nodelta(&chain, &mut room(&header), &compressed).ok();
         chain.tcp_checksum_is_right(&header, &compressed);
     }
 

@@ -8,9 +8,11 @@ from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import (
     IPv6,
     IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
     IPv6ExtHdrHopByHop,
     IPv6ExtHdrRouting,
     PadN,
+    RouterAlert,
 )
 from scapy.packet import Packet, Raw
 
@@ -45,10 +47,21 @@ def datagrams(n: int) -> list[Flow]:
         "UDP without checksum": lambda i: ipv4(n, i) / UDP(sport=9, dport=n, chksum=0) / voice(i),
         "UDP over IPv6": lambda i: ipv6(n) / udp / voice(i),
         "options of IPv6": lambda i: ipv6(n) / options / IPv6ExtHdrDestOpt() / udp / voice(i),
-        "options of IPv4": lambda i: ipv4(n, i, b"\1\1\1\0") / UDP(sport=2, dport=2) / voice(i),
+        "options of IPv4 in IPv6": lambda i: (
+            ipv6(n) / ipv4(n, i, b"\1\1\1\0") / UDP(sport=2, dport=2) / voice(i)
+        ),
         "IPv4 in IPv6": lambda i: ipv6(n) / ipv4(n, i * 31) / UDP(sport=6, dport=7) / voice(i),
         "IPv6 in IPv4": lambda i: ipv4(n, i, proto=41) / ipv6(n) / UDP(sport=8, dport=7) / voice(i),
         "echo": lambda i: ipv4(n, i) / ICMP(id=n, seq=i) / voice(i),
+        "options whose data changes": lambda i: ipv6(n) / alert(i) / udp / voice(i),
+        "fragments of IPv6": lambda i: ipv6(n) / fragment(i) / voice(i),
+        "fragments of IPv4 in IPv6": lambda i: (
+            ipv6(n) / ipv4(n, i * 31, flags="MF", frag=i, proto=17) / voice(i)
+        ),
+        "authentication": lambda i: (
+            ipv4(n, i, proto=51) / authentication(n, i) / UDP(sport=9, dport=8, chksum=0) / voice(i)
+        ),
+        "a security payload": lambda i: ipv6(n, nh=50) / security(n, i) / voice(i),
     }
     kinds = list(enumerate(SLOW_START))
     made = [[(packet(i), f"{kind} {name}") for i, kind in kinds] for name, packet in flows.items()]
@@ -57,6 +70,26 @@ def datagrams(n: int) -> list[Flow]:
     # A generation must last for a while, so that 64 of them do (MIN_WRAP).
     made.append([(packet, f"{fates[i]} a TTL that changes") for packet, i in other])
     return made
+
+
+def alert(i: int) -> IPv6ExtHdrHopByHop:
+    """Options of which one has data."""
+    return IPv6ExtHdrHopByHop(options=[RouterAlert(value=i)])
+
+
+def fragment(i: int) -> IPv6ExtHdrFragment:
+    """The middle of some datagram."""
+    return IPv6ExtHdrFragment(nh=17, offset=8 + 5 * i, m=1, id=70000 + i)
+
+
+def authentication(n: int, i: int) -> Raw:
+    """An authentication header in front of UDP, its data 16 octets (RFC 2507 §7.9)."""
+    return Raw(bytes([17, 4, 0, 0, 0, 0, 0, n]) + bytes([i, 0x5A, 0xA5, 255 - i]) * 4)
+
+
+def security(n: int, i: int) -> Raw:
+    """SPI and sequence number of a security payload."""
+    return Raw(bytes([0, 0, 1, n, 0, 0, 0, i]))
 
 
 def segments(n: int) -> Flow:
@@ -93,7 +126,7 @@ def segments(n: int) -> Flow:
     send("delta an echo of congestion", flags="EA")
     send("delta without data", 0)
     send("delta and an acknowledgment alone", 0, ack=6000)
-    send("whole a retransmission", seq=state["seq"] - 500)
+    send("full a retransmission", seq=state["seq"] - 500)
     send("delta behind it")
     send("whole other options", options=0)
     send("delta behind them", options=0)
@@ -126,6 +159,8 @@ def untouched(n: int) -> Flow:
     """What no compressor can help."""
     udp = UDP(sport=3, dport=4)
     return [
+        # Most of these headers would be sent whole.
+        (ipv4(n, 5, b"\1\1\1\0") / UDP(sport=2, dport=3) / voice(1), "regular options of IPv4"),
         (ipv4(n, 1, flags="MF", proto=17) / bytes(udp / payload(32)), "regular a fragment"),
         (ipv4(n, 1, frag=4, proto=17) / payload(32), "regular its end"),
         (ipv4(n, 2) / TCP(sport=5, dport=6, chksum=1) / payload(9), "regular a wrong checksum"),
@@ -146,6 +181,6 @@ def ipv4(n: int, identification: int, options: bytes = b"", **fields) -> IP:
     return header
 
 
-def ipv6(n: int) -> IPv6:
+def ipv6(n: int, **fields) -> IPv6:
     """From user n."""
-    return IPv6(src=user6(n), dst=outside6(n), fl=n)
+    return IPv6(src=user6(n), dst=outside6(n), fl=n, **fields)

@@ -6,8 +6,8 @@ the reason.
 """
 
 from scapy.layers.inet import IP, TCP, UDP
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrHopByHop
-from scapy.packet import Packet
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrHopByHop, RouterAlert
+from scapy.packet import Packet, Raw
 
 from .capture import Capture
 from .plan import core, outside4, outside6, payload, user4, user6
@@ -20,7 +20,7 @@ FLOWS = 512  # context identifiers other than TCP's, in node.yaml
 def build() -> Capture:
     """All parts, one after another."""
     capture = Capture()
-    for part in (plain, datagrams, wide, segments, lost, malformed, flood):
+    for part in (plain, datagrams, wide, special, segments, lost, malformed, flood):
         part(capture)
     title = "iphc-link.pcap: what becomes of each frame"
     capture.side_files["iphc-link.txt"] = capture.notes(title)
@@ -109,6 +109,99 @@ def wide(capture: Capture) -> None:
     send(capture, OTHER, bytes([300 >> 8, body[0], 300 & 0xFF]) + body[1:], packet)
 
 
+def special(capture: Capture) -> None:
+    """Headers and extension headers that are sent as they are (§7.3 to §7.13)."""
+    options(capture)
+    extensions(capture)
+    # A fragment in a tunnel: its header is sent whole, the outer one not at all.
+    for i in (1, 2):
+        inner = IP(src=outside4(1), dst=user4(1), id=i, flags="MF", frag=i, proto=17) / payload(16)
+        packet = IPv6(src=outside6(1), dst=user6(1), nh=4) / inner
+        if i == 1:
+            octets = bytearray(bytes(packet))
+            octets[4:6], octets[42:44] = number(9 << 8 | 30), bytes(2)
+            send(capture, FULL, bytes(octets), packet)
+        else:
+            send(capture, OTHER, bytes([30, 9]) + bytes(inner), packet)
+
+
+def options(capture: Capture) -> None:
+    """Options of IPv4. Those that come may be more than those of the context (§7.13 b)."""
+    for i, words in enumerate((1, 2, 1), 3):
+        packet = with_options(i, words)
+        head = 20 + 4 * words
+        if i == 3:
+            octets = bytearray(bytes(packet))
+            octets[2:4], octets[head + 4 : head + 6] = number(5 << 8 | 20), bytes(2)
+            send(capture, FULL, bytes(octets), packet)
+        else:
+            octets = bytes(packet)
+            send(capture, OTHER, bytes([20, 5]) + octets[:head] + octets[head + 6 :], packet)
+    # A context with options is none for a header without them, nor for a fragment.
+    octets = bytearray(bytes(with_options(6, 1)))
+    for place, value in ((0, 0x45), (6, 0x20)):
+        other = octets.copy()
+        other[place] = value
+        send(capture, OTHER, bytes([20, 5]) + other[:24] + other[30:], "iphc_malformed")
+
+
+def with_options(i: int, words: int) -> Packet:
+    """To user 1, with so many words of options."""
+    header = IP(src=outside4(1), dst=user4(1), id=i, ihl=5 + words)
+    header.options = [Raw(bytes([1] * 4 * words))]
+    return header / UDP(sport=5004, dport=6001) / payload(20, i)
+
+
+def extensions(capture: Capture) -> None:
+    """Extension headers of two packets, and which octets of the second's are sent."""
+    udp = UDP(sport=5004, dport=6002)
+    cases = [
+        # A fragment header, which ends the chain (§7.6).
+        (44, "1100000900000abc", "1100003100000abd", (2, 8), Raw(b"U" * 20)),
+        # A security payload: the SPI is all that is compressed (§7.10).
+        (50, "0000007700000001", "0000007700000002", (4, 8), Raw(b"f" * 20)),
+        # Options: a router alert and padding (§7.3).
+        (0, "1100050200000100", "1100050200010100", (4, 6), udp / payload(20)),
+    ]
+    for cid, (kind, first, second, (begin, end), data) in enumerate(cases, 21):
+        for octets in (first, second):
+            middle = bytes.fromhex(octets)
+            ip = IPv6(src=outside6(1), dst=user6(1), nh=kind)
+            if kind == 0:
+                extension = IPv6ExtHdrHopByHop(options=[RouterAlert(value=middle[5])])
+                packet, behind = ip / extension / data, udp_behind(ip / extension / data)
+            else:
+                packet, behind = ip / Raw(middle) / data, bytes(data)
+            if octets == first:
+                send(capture, FULL, fields(packet, 7 << 8 | cid, 0), packet)
+            else:
+                send(capture, OTHER, bytes([cid, 7]) + middle[begin:end] + behind, packet)
+    authenticated(capture)
+
+
+def udp_behind(packet: Packet) -> bytes:
+    """What of UDP is sent: its checksum, and the data."""
+    return bytes(packet[UDP])[6:]
+
+
+def authenticated(capture: Capture) -> None:
+    """An authentication header over IPv4 (§7.9), in front of TCP: so IPv4 is no unit with
+    TCP, and its identification is RANDOM (§6 a)."""
+    tcp = TCP(sport=443, dport=50001, seq=5000, ack=9, flags="A")
+    for i in (1, 2):
+        tcp.seq = 5000 + 20 * (i - 1)
+        sealed = bytes((IP(src=outside4(1), dst=user4(1)) / tcp / payload(20, i))[TCP])
+        middle = bytes([6, 4, 0, 0, 0, 0, 0, 0x77]) + bytes([i]) * 16
+        packet = IP(src=outside4(1), dst=user4(1), id=i * 300, proto=51) / Raw(middle + sealed)
+        if i == 1:
+            send(capture, FULL, fields(packet, 9, 0), packet)
+        else:
+            # The sequence number by the data before: S, A, W and U.
+            changes = number(i * 300) + middle[8:]
+            octets = bytes([9, 0x0F]) + sealed[16:18] + changes + sealed[20:]
+            send(capture, DELTA, octets, packet)
+
+
 def segment(sequence: int, i: int, size: int = 100, **changes) -> Packet:
     """To user 1."""
     ip = {"id": i, "tos": changes.pop("tos", 0)}
@@ -141,6 +234,11 @@ def segments(capture: Capture) -> None:
     ]
     for flags, packet, changes in cases:
         send(capture, DELTA, tcp(7, flags, packet, changes), packet)
+    # Behind a FIN in a full header, ACK is inferred to be 1 and FIN to be 0 (§7.12.1).
+    first = segment(7000, 1100, ack=409, window=8000, flags="F", dport=50002)
+    send(capture, FULL, fields(first, 6, 0), first)
+    packet = segment(7100, 1101, ack=409, window=8000, dport=50002)
+    send(capture, DELTA, tcp(6, 0x0F, packet), packet)
 
 
 def lost(capture: Capture) -> None:
@@ -153,6 +251,9 @@ def lost(capture: Capture) -> None:
     packet = segment(2550, 1009, **behind)
     send(capture, DELTA, tcp(7, 0x0F, packet), packet)
     send(capture, DELTA, tcp(8, 0x0F, packet), "iphc_unknown_context")
+    # Ten milliseconds later one request is for all that were lost meanwhile.
+    capture.now_us += 10_000
+    send(capture, DELTA, tcp(9, 0x0F, packet), "iphc_damaged")
     # It was asked for.
     send(capture, STATE, bytes([3, 1, 5]), "iphc_request")
 
