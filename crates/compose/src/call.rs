@@ -80,6 +80,11 @@ impl<F: UserPlaneFunction> Called<F> {
             let context = self.contexts.get(self.slot(packets[position].annotations()));
             context.into_iter().for_each(|context| self.function.prefetch(context));
         }
+    }
+
+    /// Shows the function the packets, stage by stage.
+    #[inline]
+    fn look_ahead(&self, packets: &Batch, selected: Positions) {
         for stage in 0..F::STAGES {
             for position in selected {
                 self.function.look_ahead(stage, &packets[position]);
@@ -179,6 +184,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         if F::PREFETCHES && self.is_large() {
             self.prefetch_records(&burst.packets, selected);
         }
+        self.look_ahead(&burst.packets, selected);
         let mut remaining = selected;
         let Outcome { dropped, reasons, kept, emissions, refused, resets } = outcome;
         let mut emit = Emit::new(burst.now, &burst.pool, emissions);

@@ -67,7 +67,7 @@ impl IpHeaderCompressor {
         if alone {
             write_nodelta(chain, headers, flow.id, out);
         }
-        if !fits && !(alone && is_shorter(chain, out)) {
+        if !(fits || alone && is_shorter(chain, out)) {
             return Outcome::Regular;
         }
         // What no checksum would miss is sent twice, in case one is lost.

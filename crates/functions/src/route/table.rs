@@ -381,7 +381,7 @@ mod tests {
         #[test]
         fn ipv6_prefixes_are_found(changes in changes(), more in vec(any::<u128>(), 8)) {
             let wide = |address: u32| u128::from(address) << 96 | u128::from(address & 7);
-            let longer = |length: u8| if length % 3 == 0 { length * 4 } else { length };
+            let longer = |length: u8| if length.is_multiple_of(3) { length * 4 } else { length };
             let changes: Vec<_> = changes
                 .iter()
                 .map(|&(address, length, value)| (wide(address), longer(length), value))

@@ -9,9 +9,9 @@ use serde_json::Value;
 use weft_dpdk::PortOptions;
 
 use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndication, Polling};
-use super::values::{Entries, Ip, Mac, NameOrNumber, Subnet};
+use super::values::{Entries, Ip, Mac, Subnet};
 
-pub use users::{Bearer, Flow, Group, Match, Session, Users, Vlan};
+pub use users::{Flow, Group, Match, Users};
 
 /// The name of the network instance of ports and users that name none.
 pub const DEFAULT_NETWORK: &str = "default";
