@@ -11,8 +11,21 @@ CS6 = 0xC0  # internetwork control (RFC 1812 section 4.3.2.5)
 ERRORS_V4 = (3, 4, 5, 11, 12)
 REDIRECT_V6 = 137
 TIME_EXCEEDED, TOO_BIG = "time exceeded", "too big"
-CODES_V4 = {TIME_EXCEEDED: (11, 0), TOO_BIG: (3, 4)}  # type and code
-CODES_V6 = {TIME_EXCEEDED: (3, 0), TOO_BIG: (2, 0)}
+NO_ROUTE, HOST_UNREACHABLE, PROHIBITED = "no route", "host unreachable", "prohibited"
+CODES_V4 = {  # type and code
+    TIME_EXCEEDED: (11, 0),
+    TOO_BIG: (3, 4),
+    NO_ROUTE: (3, 0),
+    HOST_UNREACHABLE: (3, 1),
+    PROHIBITED: (3, 13),
+}
+CODES_V6 = {
+    TIME_EXCEEDED: (3, 0),
+    TOO_BIG: (2, 0),
+    NO_ROUTE: (1, 0),
+    HOST_UNREACHABLE: (1, 3),
+    PROHIBITED: (1, 1),
+}
 
 
 def is_owed(frame: Frame, problem: str) -> bool:
