@@ -48,7 +48,7 @@ pub enum Back {
     /// The function lost it.
     Lost(Ticket),
     /// A frame without a header: whose it is is to be found, and
-    /// [`claim`](Lane::claim) says where it goes on.
+    /// [`claim`](super::Lane::claim) says where it goes on.
     Plain(Packet),
 }
 
