@@ -82,6 +82,8 @@ struct Draw {
     stream: u32,
     /// Of those made: the number of the length. Of those captured: that of the packet.
     kind: u32,
+    /// In bytes.
+    length: u32,
     due: f64,
 }
 
@@ -192,9 +194,8 @@ impl Source {
             }
             draw.stream = self.shares.turn(&mut self.random);
             let packets = &mut self.streams[draw.stream as usize].packets;
-            let bytes;
-            (draw.kind, bytes) = packets.turn(&mut self.random);
-            draw.due = self.pace.pass(bytes);
+            (draw.kind, draw.length) = packets.turn(&mut self.random);
+            draw.due = self.pace.pass(draw.length as usize);
             count += 1;
         }
         count
@@ -206,7 +207,7 @@ impl Source {
         for (packet, draw) in self.batch.iter_mut().zip(draws) {
             let stream = &mut self.streams[draw.stream as usize];
             // A buffer of a pool has room for every packet.
-            if let Some(frame) = packet.append(stream.packets.bytes(draw.kind)) {
+            if let Some(frame) = packet.append(draw.length as usize) {
                 stream.write(frame, draw.kind, now, &mut self.random);
             }
         }
@@ -255,22 +256,24 @@ impl Sending {
     #[inline]
     fn write(&mut self, frame: &mut [u8], kind: u32, now: u64, random: &mut Random) {
         self.sent += 1;
-        let flow = match &mut self.packets {
-            Packets::Made { choice, .. } => Some(choice.turn(random)),
-            Packets::Captured { packets, .. } => packets.flow(kind),
-        };
         let mut stamp = Stamp { stream: self.stream, sent: now, ..Stamp::default() };
-        match flow {
-            Some(flow) => {
-                let sent = &mut self.flows[flow as usize];
-                (stamp.flow, stamp.sequence) = (flow, *sent as u32);
-                *sent += 1;
+        let mut count = |flow: u32| {
+            let sent = &mut self.flows[flow as usize];
+            (stamp.flow, stamp.sequence) = (flow, *sent as u32);
+            *sent += 1;
+        };
+        match &mut self.packets {
+            Packets::Made { prototype, choice } => {
+                count(choice.turn(random));
+                prototype.write(frame, kind as u16, &stamp);
             }
-            None => self.unstamped += 1,
-        }
-        match &self.packets {
-            Packets::Made { prototype, .. } => prototype.write(frame, kind as u16, &stamp),
-            Packets::Captured { packets, .. } => packets.write(frame, kind, &stamp),
+            Packets::Captured { packets, .. } => {
+                match packets.flow(kind) {
+                    Some(flow) => count(flow),
+                    None => self.unstamped += 1,
+                }
+                packets.write(frame, kind, &stamp);
+            }
         }
     }
 
@@ -291,26 +294,17 @@ impl Sending {
 impl Packets {
     /// Which packet is next, and how many bytes it has.
     #[inline]
-    fn turn(&mut self, random: &mut Random) -> (u32, usize) {
+    fn turn(&mut self, random: &mut Random) -> (u32, u32) {
         match self {
             Packets::Made { prototype, .. } => {
                 let length = prototype.lengths.turn(random);
-                (length.into(), prototype.lengths.all[usize::from(length)])
+                (length.into(), prototype.lengths.all[usize::from(length)] as u32)
             }
             Packets::Captured { packets, next } => {
                 let packet = *next;
                 *next = packets.after(packet);
-                (packet, packets.length(packet))
+                (packet, packets.length(packet) as u32)
             }
-        }
-    }
-
-    /// Bytes of a packet.
-    #[inline]
-    fn bytes(&self, kind: u32) -> usize {
-        match self {
-            Packets::Made { prototype, .. } => prototype.lengths.all[kind as usize],
-            Packets::Captured { packets, .. } => packets.length(kind),
         }
     }
 
