@@ -131,7 +131,8 @@ impl Host<'_> {
         let mut connection = Connection::new(stream).map_err(|error| self.at_socket(error))?;
         let function = self.kind.name.to_owned();
         let hello = Message::Hello { version: VERSION, process: std::process::id(), function };
-        connection.send(&hello).map_err(|error| self.at_socket(error))?;
+        // Who refuses may have hung up already: its reason is there to be read.
+        let _ = connection.send(&hello);
         let welcome = match self.wait_for(&mut connection)? {
             Message::Welcome(welcome) => welcome,
             Message::Refuse(reason) => {
