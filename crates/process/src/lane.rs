@@ -151,6 +151,7 @@ impl Lane {
     /// to `lost`.
     pub fn take_news(&mut self, mut lost: impl FnMut(Ticket)) {
         self.session = self.shared.session.load(Ordering::Acquire);
+        self.leaving.clear();
         while self.tail != self.head {
             lost(self.redeem().0);
             self.count_lost();
@@ -284,15 +285,18 @@ impl Lane {
         self.tx.transmit(&mut self.leaving);
     }
 
-    /// Hands what leaves to the ring. Tickets of what finds no room, the newest
-    /// ones, are given back to `refused`.
+    /// Hands what leaves to the ring. What finds no room waits for the next time: by
+    /// its ticket there is room, but the function, or a ring that was attached just
+    /// now, may be late to make it. Of more than a burst the newest tickets are
+    /// given back to `refused`.
     #[inline]
     pub fn flush(&mut self, mut refused: impl FnMut(Ticket)) {
         if self.leaving.is_empty() {
             return;
         }
         self.tx.transmit(&mut self.leaving);
-        while self.leaving.pop().is_some() {
+        while self.leaving.len() > BURST {
+            self.leaving.pop();
             self.head = self.head.wrapping_sub(1);
             self.originals[self.head as usize % WINDOW] = None;
             refused(self.tickets[self.head as usize % WINDOW]);
@@ -321,6 +325,9 @@ impl Lane {
     pub fn collect(&mut self, mut back: impl FnMut(Back)) -> bool {
         if self.away() == 0 && !self.is_up() {
             return false;
+        }
+        if !self.leaving.is_empty() {
+            self.tx.transmit(&mut self.leaving);
         }
         let count = self.rx.receive(&mut self.coming, BURST);
         if count == 0 {
@@ -455,6 +462,7 @@ impl Lane {
     /// Drops all that waits, as the node stops; hands tickets of what was away to
     /// `lost` and returns how many were held.
     pub fn clear(&mut self, mut lost: impl FnMut(Ticket)) -> usize {
+        self.leaving.clear();
         while self.tail != self.head {
             lost(self.redeem().0);
         }
