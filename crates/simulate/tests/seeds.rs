@@ -71,23 +71,6 @@ fn all_of_it_at_once() {
     assert!(all.deaths > 700 && all.cuts > 700 && all.adopted > 700, "{all:?}");
 }
 
-/// Takes a while: `cargo test --release -p weft-simulate -- --ignored --nocapture`.
-#[test]
-#[ignore = "half a minute in a release build"]
-fn a_hundred_thousand_moves() {
-    let mut all = Statistics::default();
-    let scenario = Scenario { moves: 100, users: 10, ..with(&["all"]) };
-    for seed in 1_000_000.. {
-        let outcome = run(&scenario, seed);
-        assert_eq!(outcome.violation, None, "seed {seed}");
-        all += &outcome.statistics;
-        if all.moves >= 100_000 {
-            println!("{} runs: {all:#?}", seed - 999_999);
-            return;
-        }
-    }
-}
-
 #[test]
 fn gates_may_be_small_and_links_without_order() {
     let gate = Bounds { packets: 2, bytes: 300 };
