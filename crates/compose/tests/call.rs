@@ -117,7 +117,7 @@ impl UserPlaneFunction for Obedient {
         fields.end().map(|()| context)
     }
 
-    fn rebase(&self, context: &mut Context, then: u64, now: u64) {
+    fn rebase(&mut self, context: &mut Context, then: u64, now: u64) {
         context.timers = now - then;
     }
 

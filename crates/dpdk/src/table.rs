@@ -158,6 +158,12 @@ impl<K: Key> Table<K> {
         (value != Self::MISS).then_some(value)
     }
 
+    /// Asks the processor for where the search for `key` begins, ahead of use.
+    #[inline(always)]
+    pub fn prefetch(&self, key: &K) {
+        prefetch(&self.entries, self.home(key));
+    }
+
     /// Looks up all of `keys` and writes their values, or [`Table::MISS`], to
     /// `values`, in order.
     ///

@@ -132,7 +132,7 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// [`Emit::now`]: the exporting node's showed `then` as it exported, this
     /// one's shows `now`, both in nanoseconds. Only a function that keeps times
     /// has something to do here.
-    fn rebase(&self, _context: &mut Self::Context, _then: u64, _now: u64) {}
+    fn rebase(&mut self, _context: &mut Self::Context, _then: u64, _now: u64) {}
 
     /// Takes over what contexts refer to in `previous`, an instance of the same
     /// function under another configuration, whose contexts are this one's from

@@ -285,7 +285,7 @@ impl UserPlaneFunction for IpHeaderCompressor {
         Ok(context)
     }
 
-    fn rebase(&self, context: &mut Context, then: u64, now: u64) {
+    fn rebase(&mut self, context: &mut Context, then: u64, now: u64) {
         context.offset = then.wrapping_sub(now);
     }
 

@@ -240,7 +240,7 @@ impl UserPlaneFunction for IpHeaderDecompressor {
         Ok(context)
     }
 
-    fn rebase(&self, context: &mut Context, then: u64, now: u64) {
+    fn rebase(&mut self, context: &mut Context, then: u64, now: u64) {
         context.offset = then.wrapping_sub(now);
     }
 

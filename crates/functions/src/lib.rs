@@ -50,6 +50,7 @@ registry! {
     ip_header_compressor::IpHeaderCompressor,
     ip_header_decompressor::IpHeaderDecompressor,
     marker::Marker: Lower,
+    nat::Nat,
     pass::Pass: Lower,
     rewrite_address::RewriteAddress: Lower,
     route::Route,

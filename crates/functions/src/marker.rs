@@ -230,7 +230,7 @@ impl UserPlaneFunction for Marker {
         Ok(Context { own: meter.into(), buckets })
     }
 
-    fn rebase(&self, context: &mut Context, then: u64, now: u64) {
+    fn rebase(&mut self, context: &mut Context, then: u64, now: u64) {
         if let Some(meter) = context.meter().or(self.meter) {
             meter.fill(&mut context.buckets, then);
         }

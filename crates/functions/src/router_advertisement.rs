@@ -193,7 +193,7 @@ impl UserPlaneFunction for RouterAdvertisement {
         Ok(Context { prefix, told })
     }
 
-    fn rebase(&self, context: &mut Context, then: u64, now: u64) {
+    fn rebase(&mut self, context: &mut Context, then: u64, now: u64) {
         context.told = context.told.map(|told| now.saturating_sub(then.saturating_sub(told)));
     }
 
