@@ -22,6 +22,8 @@ from recipes import (
     ipv4_mix,
     ipv6_mix,
     malformed,
+    nat_inside,
+    nat_outside,
     neighbours,
     vlan,
 )
@@ -39,6 +41,8 @@ RECIPES = {
     "gtpu": gtpu,
     "iphc-flows": iphc_flows,
     "iphc-link": iphc_link,
+    "nat-inside": nat_inside,
+    "nat-outside": nat_outside,
 }
 
 

@@ -1,6 +1,7 @@
 //! The log of blocks (RFC 6888 §4): who had which public ports, and when. A worker
 //! leaves events in a ring; a thread writes them.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write as _};
 use std::net::Ipv4Addr;
@@ -13,15 +14,38 @@ const WAITING: usize = 4096;
 /// How often they are.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What became of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Of all blocks: none is given out yet.
+    Began,
+    Allocated,
+    Released,
+}
+
 /// A block was given out, or came back.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    pub given: bool,
+    pub what: What,
     /// The inside address that it was given to, or the latest of its user's.
     pub inside: u32,
     pub address: u32,
+    /// First and last port.
     pub first: u16,
-    pub size: u16,
+    pub last: u16,
+}
+
+impl Display for Event {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            What::Began => return f.write_str("began"),
+            What::Allocated => "allocated",
+            What::Released => "released",
+        };
+        let [inside, address] = [self.inside, self.address].map(Ipv4Addr::from_bits);
+        let Event { first, last, .. } = self;
+        write!(f, "{what} inside={inside} outside={address} ports={first}-{last}")
+    }
 }
 
 /// Where events go.
@@ -59,16 +83,9 @@ fn write(file: File, mut events: Consumer<Event>) {
     loop {
         let last = events.is_abandoned();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (seconds, milliseconds) = (since.as_secs(), since.subsec_millis());
         while let Ok(event) = events.pop() {
-            let Event { given, inside, address, first, size } = event;
-            let [inside, address] = [inside, address].map(Ipv4Addr::from_bits);
-            let what = if given { "allocated" } else { "released" };
-            let end = first + (size - 1);
-            let (seconds, milliseconds) = (since.as_secs(), since.subsec_millis());
-            let line = format!(
-                "{seconds}.{milliseconds:03} {what} inside={inside} outside={address} ports={first}-{end}\n"
-            );
-            if let Err(error) = file.write_all(line.as_bytes()) {
+            if let Err(error) = writeln!(file, "{seconds}.{milliseconds:03} {event}") {
                 tracing::warn!("the log of blocks: {error}");
             }
         }

@@ -1,79 +1,16 @@
 //! Blocks of ports and the mappings in them: an arena that is made beforehand, found
 //! by address, port and protocol from the inside, and from the outside.
 
-use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+mod moved;
 
 use weft_dpdk::{Table, prefetch, with_room};
-use weft_function::{ContextError, Fields};
-use weft_wire::Protocol;
+
+use super::blocks::{Blocks, Pool};
+
+pub use self::moved::Moved;
 
 /// No mapping, no block.
 pub const NONE: u32 = u32::MAX;
-/// Ports below are never given out (RFC 6335 §6).
-pub const FIRST_PORT: u16 = 1024;
-
-/// Public addresses and how their ports are cut into blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pool {
-    /// First and last address of each prefix.
-    ranges: Vec<(u32, u32)>,
-    /// Ports of a block.
-    pub size: u16,
-    /// Blocks of an address.
-    per_address: u32,
-    blocks: u32,
-}
-
-impl Pool {
-    /// A pool of these ranges of addresses, which do not overlap.
-    pub fn new(ranges: Vec<(u32, u32)>, size: u16) -> Pool {
-        let per_address = (u32::from(u16::MAX) + 1 - u32::from(FIRST_PORT)) / u32::from(size);
-        let addresses: u64 = ranges.iter().map(|(a, b)| u64::from(b - a) + 1).sum();
-        let blocks = u32::try_from(addresses * u64::from(per_address)).unwrap_or(NONE - 1);
-        Pool { ranges, size, per_address, blocks }
-    }
-
-    /// Blocks of all addresses.
-    pub fn blocks(&self) -> u32 {
-        self.blocks
-    }
-
-    /// Whether the address is one of the pool's.
-    #[inline]
-    pub fn contains(&self, address: u32) -> bool {
-        self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&address))
-    }
-
-    /// Address and first port of a block.
-    #[inline]
-    pub fn place(&self, block: u32) -> (u32, u16) {
-        let mut nth = block / self.per_address;
-        let port = FIRST_PORT + (block % self.per_address) as u16 * self.size;
-        for &(first, last) in &self.ranges {
-            if nth <= last - first {
-                return (first + nth, port);
-            }
-            nth -= last - first + 1;
-        }
-        (0, port)
-    }
-
-    /// The block that begins there.
-    pub fn block(&self, address: u32, port: u16) -> Option<u32> {
-        let mut before = 0;
-        for &(first, last) in &self.ranges {
-            if (first..=last).contains(&address) {
-                let offset = u32::from(port.checked_sub(FIRST_PORT)?);
-                let (nth, rest) = (offset / u32::from(self.size), offset % u32::from(self.size));
-                let whole = rest == 0 && nth < self.per_address;
-                return whole.then(|| (before + address - first) * self.per_address + nth);
-            }
-            before += last - first + 1;
-        }
-        None
-    }
-}
 
 /// What a mapping is found by from the inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,29 +97,15 @@ pub enum Lack {
     Room,
 }
 
-/// What a block is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
-    Never,
-    Taken,
-    Rests,
-}
-
 /// Blocks and mappings of all users.
 #[derive(Debug)]
 pub struct State {
     epoch: u32,
-    pub pool: Pool,
+    blocks: Blocks,
     records: Vec<Mapping>,
     free: u32,
     by_inside: Table<u64>,
     by_outside: Table<u64>,
-    uses: Vec<Use>,
-    /// Blocks from here on were never given out in their turn.
-    fresh: u32,
-    /// Blocks that were given back, and when.
-    rested: VecDeque<(u64, u32)>,
-    hold_down: u64,
 }
 
 impl State {
@@ -195,19 +118,20 @@ impl State {
             let next = index as u32 + 1;
             record.next = if next < capacity { next } else { NONE };
         }
-        let blocks = pool.blocks() as usize;
         State {
             epoch: 1,
-            pool,
+            blocks: Blocks::new(pool, hold_down),
             records,
             free: if capacity > 0 { 0 } else { NONE },
             by_inside: Table::with_capacity(capacity as usize),
             by_outside: Table::with_capacity(capacity as usize),
-            uses: vec![Use::Never; blocks],
-            fresh: 0,
-            rested: VecDeque::with_capacity(blocks),
-            hold_down,
         }
+    }
+
+    /// The public addresses.
+    #[inline(always)]
+    pub fn pool(&self) -> &Pool {
+        &self.blocks.pool
     }
 
     /// Holdings of `before` mean nothing to this one.
@@ -276,7 +200,7 @@ impl State {
     #[inline]
     pub fn address(&self, holding: &Holding) -> Option<u32> {
         let has = self.knows(holding) && holding.block != NONE;
-        has.then(|| self.pool.place(holding.block).0)
+        has.then(|| self.pool().place(holding.block).0)
     }
 
     /// Gives the user a block, if it has none: `wanted`, or any. True when it is new.
@@ -293,40 +217,12 @@ impl State {
         if holding.block != NONE {
             return Ok(false);
         }
-        holding.block = match wanted {
-            Some(block) => self.take(block)?,
-            None => self.any_block(now).ok_or(Lack::Block)?,
+        let block = match wanted {
+            Some(block) => self.blocks.take(block),
+            None => self.blocks.take_any(now),
         };
-        self.uses[holding.block as usize] = Use::Taken;
+        holding.block = block.ok_or(Lack::Block)?;
         Ok(true)
-    }
-
-    /// That block, if nobody has it.
-    fn take(&mut self, block: u32) -> Result<u32, Lack> {
-        match self.uses.get(block as usize) {
-            Some(Use::Never) => Ok(block),
-            Some(Use::Rests) => {
-                self.rested.retain(|(_, rests)| *rests != block);
-                Ok(block)
-            }
-            _ => Err(Lack::Block),
-        }
-    }
-
-    /// The first that was never given out, or that rests for longest.
-    fn any_block(&mut self, now: u64) -> Option<u32> {
-        while self.fresh < self.pool.blocks() {
-            self.fresh += 1;
-            if self.uses[self.fresh as usize - 1] == Use::Never {
-                return Some(self.fresh - 1);
-            }
-        }
-        let &(since, block) = self.rested.front()?;
-        if now.saturating_sub(since) < self.hold_down {
-            return None;
-        }
-        self.rested.pop_front();
-        Some(block)
     }
 
     /// A new mapping of the user, whose block is there. The search for a port begins
@@ -342,8 +238,8 @@ impl State {
         hash: u64,
         now: u64,
     ) -> Result<u32, Lack> {
-        let (address, first) = self.pool.place(holding.block);
-        let size = self.pool.size;
+        let (address, first) = self.pool().place(holding.block);
+        let size = self.pool().size;
         let start = (hash % u64::from(size)) as u16;
         let port = self.free_port(address, first, start, inside.protocol, now);
         let (port, ended) = port.ok_or(Lack::Port)?;
@@ -380,7 +276,7 @@ impl State {
         protocol: u8,
         now: u64,
     ) -> Option<(u16, Option<u32>)> {
-        let size = self.pool.size;
+        let size = self.pool().size;
         let mut ports =
             (0..size).map(|n| first + ((u32::from(start) + u32::from(n)) % u32::from(size)) as u16);
         ports.find_map(|port| match self.by_outside.get(&key(address, port, protocol)) {
@@ -443,117 +339,10 @@ impl State {
             self.unlink(holding, first);
         }
         let block = std::mem::take(holding).block;
-        *self.uses.get_mut(block as usize)? = Use::Rests;
-        // Each block rests once, and there is room for all.
-        self.rested.push_back((now, block));
+        if block == NONE {
+            return None;
+        }
+        self.blocks.give_back(block, now);
         Some(block)
-    }
-
-    /// Writes block and mappings, the oldest first.
-    pub fn export(&self, holding: &Holding, out: &mut Vec<u8>) {
-        let known = self.knows(holding) && holding.block != NONE;
-        out.push(known.into());
-        if !known {
-            return;
-        }
-        let (address, port) = self.pool.place(holding.block);
-        out.extend_from_slice(&address.to_le_bytes());
-        out.extend_from_slice(&port.to_le_bytes());
-        let mut mappings = Vec::new();
-        let mut index = holding.first;
-        while let Some(mapping) = self.records.get(index as usize) {
-            mappings.push(mapping);
-            index = mapping.next;
-            if mappings.len() == holding.count as usize {
-                break;
-            }
-        }
-        out.extend_from_slice(&(mappings.len() as u32).to_le_bytes());
-        for mapping in mappings.into_iter().rev() {
-            let Mapping { inside, port, established, closing, expires, .. } = mapping;
-            out.extend_from_slice(&inside.address.to_le_bytes());
-            out.extend_from_slice(&inside.port.to_le_bytes());
-            out.push(inside.protocol);
-            out.extend_from_slice(&port.to_le_bytes());
-            out.push(u8::from(*established) | u8::from(*closing) << 1);
-            out.extend_from_slice(&expires.to_le_bytes());
-        }
-    }
-}
-
-/// Block and mappings as they came from another node.
-#[derive(Debug, Default)]
-pub struct Moved {
-    /// Address and first port of the block.
-    pub block: Option<(Ipv4Addr, u16)>,
-    mappings: Vec<Mapping>,
-}
-
-impl Moved {
-    /// Reads what [`State::export`] wrote.
-    ///
-    /// # Errors
-    /// [`ContextError::Damaged`].
-    pub fn read(fields: &mut Fields<'_>) -> Result<Moved, ContextError> {
-        match fields.u8()? {
-            0 => return Ok(Moved::default()),
-            1 => {}
-            _ => return Err(ContextError::Damaged),
-        }
-        let block = Some((Ipv4Addr::from_bits(fields.u32()?), fields.u16()?));
-        let count = fields.u32()?;
-        let mut mappings = Vec::new();
-        for _ in 0..count {
-            let inside =
-                Inside { address: fields.u32()?, port: fields.u16()?, protocol: fields.u8()? };
-            let (port, flags, expires) = (fields.u16()?, fields.u8()?, fields.u64()?);
-            let known = [Protocol::TCP, Protocol::UDP, Protocol::ICMP];
-            if flags > 3 || !known.contains(&Protocol(inside.protocol)) {
-                return Err(ContextError::Damaged);
-            }
-            let (established, closing) = (flags & 1 != 0, flags & 2 != 0);
-            mappings.push(Mapping { inside, port, established, closing, expires, ..VACANT });
-        }
-        Ok(Moved { block, mappings })
-    }
-
-    /// Takes the block and the mappings into `state`, as far as they are free there:
-    /// another pool, or one whose block is somebody else's, leaves the user without.
-    pub fn settle(self, state: &mut State) -> Holding {
-        let mut holding = Holding::default();
-        let block =
-            self.block.and_then(|(address, port)| state.pool.block(address.to_bits(), port));
-        if block.is_none() || state.claim(&mut holding, block, 0).is_err() {
-            return holding;
-        }
-        let (_, first) = state.pool.place(holding.block);
-        for mapping in self.mappings {
-            let offset = mapping.port.wrapping_sub(first);
-            let twice = state.find_inside(mapping.inside).is_some();
-            if offset >= state.pool.size || twice {
-                continue;
-            }
-            // A port that is taken gives way to the next one: never for what was
-            // exported.
-            if let Ok(index) =
-                state.map(&mut holding, mapping.inside, mapping.expires, offset.into(), 0)
-                && let Some(record) = state.get(index)
-            {
-                (record.established, record.closing) = (mapping.established, mapping.closing);
-            }
-        }
-        holding
-    }
-}
-
-impl State {
-    /// Moves the ends of the user's mappings from another clock to this one.
-    pub fn rebase(&mut self, holding: &Holding, then: u64, now: u64) {
-        let mut index = holding.first;
-        for _ in 0..holding.count {
-            let Some(record) = self.records.get_mut(index as usize) else { return };
-            record.expires = now.saturating_add(record.expires.saturating_sub(then));
-            index = record.next;
-        }
     }
 }

@@ -256,6 +256,25 @@ fn errors_are_translated_with_what_they_are_about() {
     assert_eq!(seen.dropped, Some("nat_no_mapping"));
 }
 
+/// RFC 5508 REQ-3; and nobody speaks for another user.
+#[test]
+fn errors_that_are_damaged_or_forged_are_dropped() {
+    let mut rig = rig();
+    let [public, _] = ends(&out(&mut rig, 1, &from("10.0.0.1", 5000)).bytes);
+    let came = to(public, SERVER, 80);
+    let inside = back(&mut rig, &came).bytes;
+    let error = |about: &[u8]| [&[3, 3, 0, 0, 0, 0, 0, 0][..], about].concat();
+    let sound = icmp("10.0.0.2", SERVER, &error(&inside[NETWORK..]));
+    assert_eq!(out(&mut rig, 2, &sound).dropped, Some("nat_foreign_address"));
+    let mut about = inside[NETWORK..].to_vec();
+    about[8] ^= 1;
+    let header = icmp("10.0.0.1", SERVER, &error(&about));
+    assert_eq!(out(&mut rig, 1, &header).dropped, Some("nat_checksum"));
+    let mut message = icmp("10.0.0.1", SERVER, &error(&inside[NETWORK..]));
+    message.payload[4] ^= 1;
+    assert_eq!(out(&mut rig, 1, &message).dropped, Some("nat_checksum"));
+}
+
 /// RFC 4787 REQ-14, for fragments in order.
 #[test]
 fn fragments_follow_their_first() {
@@ -316,6 +335,23 @@ fn blocks_are_known_beforehand_in_deterministic_mode() {
     }));
     assert_eq!(public(&mut rig, 63), (1, 0));
     assert_eq!(out(&mut rig, 2, &from("10.1.0.1", 9)).dropped, Some("nat_not_inside"));
+    // The user has a block already, which is not this address's.
+    assert_eq!(out(&mut rig, 3, &from("10.0.0.5", 9)).dropped, Some("nat_not_inside"));
+}
+
+/// A user whose ports are all in use is refused without a search, for a moment.
+#[test]
+fn ports_that_have_ended_are_found_again() {
+    let mut rig = nat(json!({ "addresses": ["192.0.2.1"], "blockSize": 16 }));
+    for port in 0..16 {
+        assert_eq!(out(&mut rig, 1, &from("10.0.0.1", 5000 + port)).dropped, None);
+    }
+    for _ in 0..2 {
+        assert_eq!(out(&mut rig, 1, &from("10.0.0.1", 9)).dropped, Some("nat_no_port"));
+    }
+    rig.now += 301 * SECOND;
+    assert_eq!(out(&mut rig, 1, &from("10.0.0.1", 9)).dropped, None);
+    assert_eq!(rig.shown(1, "refused"), 2);
 }
 
 /// A block that came back rests before another user has it.
@@ -368,11 +404,11 @@ fn blocks_are_logged() {
         std::thread::sleep(std::time::Duration::from_millis(50));
         std::fs::read_to_string(&path).unwrap_or_default()
     };
-    let lines = (0..200).map(|_| read()).find(|text| text.lines().count() == 2).expect("two lines");
+    let lines = (0..200).map(|_| read()).find(|text| text.lines().count() == 3).expect("all lines");
     std::fs::remove_file(&path).expect("it is there");
     let line = "inside=10.0.0.1 outside=192.0.2.1 ports=1024-1087";
     let words: Vec<_> = lines.lines().map(|line| line.split_once(' ').expect("a time").1).collect();
-    assert_eq!(words, [format!("allocated {line}"), format!("released {line}")]);
+    assert_eq!(words, ["began".into(), format!("allocated {line}"), format!("released {line}")]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use weft_function::{Annotations, Packet};
 use weft_wire::Protocol;
-use weft_wire::checksum::Change;
+use weft_wire::checksum::{self, Change};
 
 /// Which end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct Header {
     pub destination: u32,
     pub protocol: u8,
     pub identification: u16,
+    /// Whether the transport header is behind it: not in a later fragment.
+    is_first: bool,
     /// Octets of the header.
     length: usize,
 }
@@ -63,6 +65,7 @@ impl Header {
             destination: address(16),
             protocol: header[9],
             identification: u16::from_be_bytes([header[4], header[5]]),
+            is_first: u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0,
             length,
         })
     }
@@ -172,12 +175,26 @@ fn rewrite_transport(segment: &mut [u8], protocol: u8, end: End, port: u16, chan
     put(segment, sum, checksum);
 }
 
+/// Whether the checksum of an ICMP error is right, and that of the IP header in it. That
+/// of the segment behind is not looked at.
+pub fn is_sound(packet: &Packet) -> bool {
+    let annotations = packet.annotations();
+    let (network, transport) =
+        (usize::from(annotations.network_offset), usize::from(annotations.transport_offset));
+    let end = network + usize::from(annotations.network_length);
+    let Some(message) = packet.data().get(transport..end) else { return false };
+    let about = message.get(ICMP_HEADER..).unwrap_or_default();
+    let header = Header::read(about).and_then(|header| about.get(..header.length));
+    // Over what holds its own checksum the sum is zero (RFC 1071 §1).
+    checksum::of(message) == 0 && header.is_some_and(|header| checksum::of(header) == 0)
+}
+
 /// One end of the packet that an ICMP error is about: address, port or identifier,
 /// and protocol.
 pub fn quoted(packet: &Packet, end: End) -> Option<(u32, u16, u8)> {
     let start = usize::from(packet.annotations().transport_offset) + ICMP_HEADER;
     let bytes = packet.data().get(start..)?;
-    let header = Header::read(bytes)?;
+    let header = Header::read(bytes).filter(|header| header.is_first)?;
     let segment = bytes.get(header.length..)?;
     let port = match Protocol(header.protocol) {
         Protocol::TCP | Protocol::UDP => word(segment, end.port())?,

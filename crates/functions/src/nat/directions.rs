@@ -1,0 +1,293 @@
+//! The ways of packets: from the inside, and from the outside.
+
+use weft_function::{Annotations, Direction, Emit, Headers as _, Packet, Reason};
+use weft_wire::{Protocol, tcp};
+
+use super::config::Timeouts;
+use super::log::What;
+use super::state::{Inside, Lack, NONE};
+use super::translate::{End, Header, Kind, is_sound, quoted, rewrite, rewrite_quoted};
+use super::{
+    CHECKSUM, Context, FOREIGN, FRAGMENT, NO_BLOCK, NO_MAPPING, NO_PORT, NO_ROOM, NOT_INSIDE, Nat,
+    PROTOCOL, SEARCH_PAUSE_BITS, SECOND, mix,
+};
+
+impl Nat {
+    /// From the inside. What is for a public address turns round here.
+    #[inline]
+    pub fn outbound(
+        &mut self,
+        packet: &mut Packet,
+        context: &mut Context,
+        header: &Header,
+        kind: Kind,
+        emit: &mut Emit<'_>,
+    ) -> Result<(), Reason> {
+        let (address, port) = match kind {
+            Kind::Ports(port, _) | Kind::Query(port) => {
+                let inside = Inside { address: header.source, port, protocol: header.protocol };
+                let index = match self.known(context, inside, emit.now())? {
+                    Some(index) => index,
+                    None => self.make(context, inside, emit)?,
+                };
+                self.refresh(index, packet, Direction::Uplink, emit.now());
+                let mapping = self.state.get(index).ok_or(NO_ROOM)?;
+                mapping.user = packet.annotations().user;
+                let (address, port) = (mapping.address, mapping.port);
+                if !context.waits {
+                    self.wait(context, emit);
+                }
+                (address, Some(port))
+            }
+            Kind::Error => return self.outbound_error(packet, context, header),
+            Kind::Later => (self.state.address(&context.holding).ok_or(FRAGMENT)?, None),
+            Kind::Other => return Err(PROTOCOL),
+        };
+        if !rewrite(packet, End::Source, address, port) {
+            return Err(PROTOCOL);
+        }
+        self.turn(packet, header.destination)
+    }
+
+    /// What comes from inside and is for a public address goes to who has it (RFC 4787
+    /// §6), from the public address that it has now.
+    #[inline]
+    fn turn(&mut self, packet: &mut Packet, destination: u32) -> Result<(), Reason> {
+        if !self.state.pool().contains(destination) {
+            return Ok(());
+        }
+        let header = Header::of(packet).ok_or(PROTOCOL)?;
+        let kind = Kind::of(packet, &header);
+        self.inbound(packet, &header, kind)
+    }
+
+    /// From the outside.
+    #[inline]
+    pub fn inbound(
+        &mut self,
+        packet: &mut Packet,
+        header: &Header,
+        kind: Kind,
+    ) -> Result<(), Reason> {
+        if !self.state.pool().contains(header.destination) {
+            return Ok(());
+        }
+        let now = self.now;
+        let (inside, port, user) = match kind {
+            Kind::Ports(_, port) | Kind::Query(port) => {
+                let (address, protocol) = (header.destination, header.protocol);
+                let index = self.state.find_outside(address, port, protocol, now);
+                let index = index.ok_or(NO_MAPPING)?;
+                self.refresh(index, packet, Direction::Downlink, now);
+                let mapping = self.state.get(index).ok_or(NO_MAPPING)?;
+                (mapping.inside.address, Some(mapping.inside.port), mapping.user)
+            }
+            Kind::Error => return self.inbound_error(packet),
+            Kind::Later => {
+                let (inside, user) = self.fragments.find(header, now).ok_or(FRAGMENT)?;
+                (inside, None, user)
+            }
+            Kind::Other => return Err(PROTOCOL),
+        };
+        if packet.annotations().flags & Annotations::FRAGMENT != 0 && port.is_some() {
+            self.fragments.note(header, inside, user, now);
+        }
+        if !rewrite(packet, End::Destination, inside, port) {
+            return Err(PROTOCOL);
+        }
+        belongs_to(packet, user);
+        Ok(())
+    }
+
+    /// An error from inside about a packet that had come in (RFC 5508 §4.2): it names
+    /// the public address, and comes from there.
+    #[cold]
+    fn outbound_error(
+        &mut self,
+        packet: &mut Packet,
+        context: &Context,
+        header: &Header,
+    ) -> Result<(), Reason> {
+        let (address, port, protocol) = about(packet, End::Destination)?;
+        let index = self.state.find_inside(Inside { address, port, protocol });
+        let own = self.own_block(context);
+        let mapping = index.and_then(|index| self.state.get(index)).ok_or(NO_MAPPING)?;
+        let (address, port) = (mapping.address, mapping.port);
+        if mapping.expires <= self.now {
+            return Err(NO_MAPPING);
+        }
+        if own != Some(mapping.block) {
+            return Err(FOREIGN);
+        }
+        let done = rewrite_quoted(packet, End::Destination, address, port)
+            && rewrite(packet, End::Source, address, None);
+        if !done {
+            return Err(PROTOCOL);
+        }
+        self.turn(packet, header.destination)
+    }
+
+    /// An error from outside about a packet that had gone out.
+    #[cold]
+    fn inbound_error(&mut self, packet: &mut Packet) -> Result<(), Reason> {
+        let (address, port, protocol) = about(packet, End::Source)?;
+        let index = self.state.find_outside(address, port, protocol, self.now);
+        let mapping = index.and_then(|index| self.state.get(index)).ok_or(NO_MAPPING)?;
+        let (inside, user) = (mapping.inside, mapping.user);
+        let done = rewrite_quoted(packet, End::Source, inside.address, inside.port)
+            && rewrite(packet, End::Destination, inside.address, None);
+        belongs_to(packet, user);
+        if done { Ok(()) } else { Err(PROTOCOL) }
+    }
+
+    /// The user's mapping that is there, if there is one.
+    #[inline]
+    fn known(
+        &mut self,
+        context: &mut Context,
+        inside: Inside,
+        now: u64,
+    ) -> Result<Option<u32>, Reason> {
+        let Some(index) = self.state.find_inside(inside) else { return Ok(None) };
+        let own = self.own_block(context);
+        let Some(mapping) = self.state.get(index) else { return Ok(None) };
+        let is_own = own == Some(mapping.block);
+        match (mapping.expires > now, is_own) {
+            (true, true) => Ok(Some(index)),
+            (true, false) => Err(FOREIGN),
+            (false, true) => {
+                self.state.unlink(&mut context.holding, index);
+                Ok(None)
+            }
+            (false, false) => Ok(None),
+        }
+    }
+
+    /// The user's block.
+    #[inline(always)]
+    fn own_block(&self, context: &Context) -> Option<u32> {
+        self.state.knows(&context.holding).then_some(context.holding.block)
+    }
+
+    /// A new mapping, in a new block if the user has none.
+    #[cold]
+    fn make(
+        &mut self,
+        context: &mut Context,
+        inside: Inside,
+        emit: &mut Emit<'_>,
+    ) -> Result<u32, Reason> {
+        let wanted = match self.deterministic {
+            Some((first, last)) if (first..=last).contains(&inside.address) => {
+                Some(inside.address - first)
+            }
+            Some(_) => return Err(NOT_INSIDE),
+            None => None,
+        };
+        // A user has one block, and so one inside address with a place of its own.
+        let own = self.own_block(context).filter(|own| *own != NONE);
+        if wanted.is_some() && own.is_some() && own != wanted {
+            return Err(NOT_INSIDE);
+        }
+        let now = emit.now();
+        let pause = (now >> SEARCH_PAUSE_BITS) as u32 + 1;
+        let searched = place(inside.protocol);
+        let made = if context.searched[searched] == pause {
+            Err(Lack::Port)
+        } else {
+            context.inside = inside.address;
+            self.state.claim(&mut context.holding, wanted, now).and_then(|new| {
+                if new {
+                    self.note(context, What::Allocated);
+                }
+                let expires = now + SECOND;
+                self.state.map(&mut context.holding, inside, expires, hash(self.seed, inside), now)
+            })
+        };
+        made.inspect(|_| context.made += 1).map_err(|lack| {
+            context.refused += 1;
+            match lack {
+                Lack::Block => NO_BLOCK,
+                Lack::Port => {
+                    context.searched[searched] = pause;
+                    NO_PORT
+                }
+                Lack::Room => NO_ROOM,
+            }
+        })
+    }
+
+    /// Sets the user's timer.
+    #[cold]
+    fn wait(&self, context: &mut Context, emit: &mut Emit<'_>) {
+        let Timeouts { udp, tcp_transitory, icmp, .. } = self.timeouts;
+        let shortest = u64::from(udp.min(tcp_transitory).min(icmp)) * SECOND;
+        context.waits = emit.wake_at(emit.now() + shortest);
+    }
+
+    /// A packet keeps its mapping: one from inside always, one from outside for TCP.
+    #[inline]
+    fn refresh(&mut self, index: u32, packet: &Packet, direction: Direction, now: u64) {
+        let timeouts = self.timeouts;
+        let flags = match Protocol(packet.annotations().protocol) {
+            Protocol::TCP => {
+                let flags = packet.transport().and_then(|segment| segment.get(13)).copied();
+                Some(tcp::Flags(flags.unwrap_or_default()))
+            }
+            _ => None,
+        };
+        let Some(mapping) = self.state.get(index) else { return };
+        let outbound = direction == Direction::Uplink;
+        let seconds = match flags {
+            Some(flags) => {
+                if flags.contains(tcp::Flags::SYN) && outbound {
+                    mapping.closing = false;
+                }
+                mapping.closing |=
+                    flags.contains(tcp::Flags::FIN) || flags.contains(tcp::Flags::RST);
+                mapping.established |= !outbound && flags.contains(tcp::Flags::ACK);
+                match mapping.established && !mapping.closing {
+                    true => timeouts.tcp_established,
+                    false => timeouts.tcp_transitory,
+                }
+            }
+            None if !outbound => return,
+            None if mapping.inside.protocol == Protocol::UDP.0 => timeouts.udp,
+            None => timeouts.icmp,
+        };
+        mapping.expires = now + u64::from(seconds) * SECOND;
+    }
+}
+
+fn hash(seed: u64, inside: Inside) -> u64 {
+    let Inside { address, port, protocol } = inside;
+    let word = u64::from(address) << 32 | u64::from(port) << 16 | u64::from(protocol);
+    mix(mix(seed, word), seed)
+}
+
+/// Where a protocol is counted.
+fn place(protocol: u8) -> usize {
+    match Protocol(protocol) {
+        Protocol::TCP => 0,
+        Protocol::UDP => 1,
+        _ => 2,
+    }
+}
+
+/// One end of the packet that an ICMP error is about, if its checksums are right (RFC
+/// 5508 REQ-3).
+fn about(packet: &Packet, end: End) -> Result<(u32, u16, u8), Reason> {
+    if !is_sound(packet) {
+        return Err(CHECKSUM);
+    }
+    quoted(packet, end).ok_or(PROTOCOL)
+}
+
+/// From here on it is this user's packet.
+#[inline]
+fn belongs_to(packet: &mut Packet, user: u32) {
+    if user != NONE {
+        let annotations = packet.annotations_mut();
+        (annotations.user, annotations.bearer) = (user, user);
+    }
+}
