@@ -27,6 +27,7 @@ use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
 use crate::signalling::Signalling;
 use crate::station::Station;
+use crate::transfer::Transfers;
 use crate::users::{Room, Users};
 
 /// A question to the agent, asked in its own thread.
@@ -138,6 +139,8 @@ pub struct Agent {
     pub(crate) last_look: u64,
     /// Says when a panic may be logged: a function may panic for every packet.
     pub(crate) panic_warnings: RateLimit,
+    /// Users whose belongings are being taken out or in.
+    pub(crate) transfers: Transfers,
     /// Those who look after function processes.
     pub(crate) supervisors: Vec<Supervisor>,
 }
@@ -190,6 +193,8 @@ impl Agent {
                 Report::Configured(Configure { .. }) => {}
                 Report::TapRemoved(tap) => drop(tap),
                 Report::ContextReset { function, slot } => self.configure_again(&function, slot),
+                Report::TakenOut(extract) => self.taken_out(*extract),
+                Report::TakenIn(intake) => self.taken_in(&intake),
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();

@@ -74,6 +74,8 @@ impl Agent {
             emitted: sum(|counters| &counters.emitted),
             fragments: sum(|counters| &counters.fragments),
             panics: sum(|counters| &counters.panics),
+            moved_out: sum(|counters| &counters.moved_out),
+            moved_in: sum(|counters| &counters.moved_in),
             signals: SignalCounts {
                 peers_down: self.signalling.paths.down() as u64,
                 end_markers: sum(|counters| &counters.end_markers),

@@ -33,6 +33,7 @@ use crate::plan::{self, Classes};
 use crate::rate_limit::RateLimit;
 use crate::signalling::Signalling;
 use crate::station::Station;
+use crate::transfer::Transfers;
 use crate::users::{Room, Users};
 use crate::worker::{Desk, Inlet, Worker};
 
@@ -201,6 +202,7 @@ pub fn assemble(
         waiting: 0,
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
+        transfers: Transfers::default(),
         supervisors,
     };
     agent.note_tunnels(HashMap::new());

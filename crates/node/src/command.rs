@@ -20,6 +20,7 @@ use crate::config::UserKey;
 use crate::counters::FunctionCounters;
 use crate::element::{Function, Plan};
 use crate::tap::Tap;
+use crate::transfer::{Extract, Intake};
 
 /// A change at one worker.
 pub enum Command {
@@ -55,6 +56,10 @@ pub enum Command {
     /// Send an IP packet of the node's own to a user of this worker, whose slot is
     /// in the annotations, as if it had come in for the user.
     Answer(Packet),
+    /// Take a user's belongings out.
+    TakeOut(Box<Extract>),
+    /// Take a user's belongings in.
+    TakeIn(Box<Intake>),
     /// Watch packets; the number names the tap when it is to be removed.
     Tap(u64, Box<Tap>),
     /// Stop watching.
@@ -164,6 +169,7 @@ pub enum UserChange {
 pub type Shown = Vec<(String, Vec<(&'static str, u64)>)>;
 
 /// Settings for one context.
+#[derive(Debug)]
 pub struct Configure {
     /// Number of the function.
     pub function: u16,
@@ -192,6 +198,10 @@ pub enum Report {
         /// Slot of the context.
         slot: u32,
     },
+    /// A user's belongings.
+    TakenOut(Box<Extract>),
+    /// A user's belongings were taken in, or it says which were not.
+    TakenIn(Box<Intake>),
     /// A packet waits for the bearer at this slot, the first one.
     DownlinkData(u32),
     /// A next hop is needed.

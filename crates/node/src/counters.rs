@@ -316,6 +316,10 @@ pub struct WorkerCounters {
     pub end_markers: Counter,
     /// Panics caught in functions.
     pub panics: Counter,
+    /// Kept packets that went to another node with their users.
+    pub moved_out: Counter,
+    /// Kept packets that came from another node with their users.
+    pub moved_in: Counter,
 }
 
 impl WorkerCounters {
@@ -334,6 +338,8 @@ impl WorkerCounters {
             originated: Counter::default(),
             end_markers: Counter::default(),
             panics: Counter::default(),
+            moved_out: Counter::default(),
+            moved_in: Counter::default(),
         }
     }
 

@@ -129,14 +129,24 @@ impl Keeper {
     /// the packet is gone, when there is no room for it.
     pub fn store(&mut self, position: usize, packet: Packet) -> bool {
         let owner = self.in_burst.iter().find(|(_, kept)| *kept == position);
-        let (Some((owner, _)), Some(place)) = (owner, self.places.get_mut(self.vacant as usize))
-        else {
-            return false;
-        };
+        let Some(&(owner, _)) = owner else { return false };
+        self.put(owner, packet)
+    }
+
+    /// Keeps a packet that was kept at another node, behind what is kept already.
+    /// False, and the packet is gone, when there is no room for it.
+    pub fn restore(&mut self, function: u16, slot: u32, packet: Packet) -> bool {
+        let owner = (function, slot);
+        let waiting = self.queues.get(&owner).map_or(0, |queue| queue.length);
+        waiting < self.limit && self.put(owner, packet)
+    }
+
+    fn put(&mut self, owner: Owner, packet: Packet) -> bool {
+        let Some(place) = self.places.get_mut(self.vacant as usize) else { return false };
         let at = self.vacant;
         place.packet = Some(packet);
         self.vacant = std::mem::replace(&mut place.next, NOWHERE);
-        let queue = self.queues.entry(*owner).or_insert(Queue { first: at, last: at, length: 0 });
+        let queue = self.queues.entry(owner).or_insert(Queue { first: at, last: at, length: 0 });
         if queue.length > 0 {
             self.places[queue.last as usize].next = at;
             queue.last = at;
@@ -155,6 +165,22 @@ impl Keeper {
     pub fn wake_at(&mut self, time: u64, function: u16, slot: u32) {
         let time = if self.timers.len() < TIMERS { time } else { 0 };
         self.timers.push(Reverse((time, function, slot)));
+    }
+
+    /// Takes the timers of one context out: when they run out.
+    pub fn take_timers(&mut self, function: u16, slot: u32) -> Vec<u64> {
+        let owner = (function, slot);
+        let mut taken = Vec::new();
+        if !self.timers.is_empty() {
+            self.timers.retain(|Reverse((time, function, slot))| {
+                let is_its = (*function, *slot) == owner;
+                if is_its {
+                    taken.push(*time);
+                }
+                !is_its
+            });
+        }
+        taken
     }
 
     /// Whether any timer runs.
@@ -210,7 +236,9 @@ impl Keeper {
     /// Drops what is kept for one context; returns how many packets that were.
     pub fn forget(&mut self, function: u16, slot: u32) -> usize {
         let owner = (function, slot);
-        self.timers.retain(|Reverse((_, function, slot))| (*function, *slot) != owner);
+        if !self.timers.is_empty() {
+            self.timers.retain(|Reverse((_, function, slot))| (*function, *slot) != owner);
+        }
         self.resets.remove(&owner);
         std::iter::from_fn(|| self.take(function, slot)).count()
     }

@@ -48,6 +48,7 @@ mod signalling;
 mod station;
 mod stopwatch;
 pub mod tap;
+pub mod transfer;
 mod tunnel;
 mod users;
 mod worker;

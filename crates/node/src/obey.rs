@@ -46,6 +46,8 @@ impl Worker {
                 self.counters.originated.add(1);
                 self.carry_to_user(packet, Direction::Downlink);
             }
+            Command::TakeOut(extract) => self.take_out(extract),
+            Command::TakeIn(intake) => self.take_in(intake),
             Command::Tap(number, tap) => self.tap(number, tap),
             Command::Untap(number) => self.untap(number),
             Command::Show { user, answer } => {
@@ -104,11 +106,13 @@ impl Worker {
             UserChange::Remove { user, contexts } => {
                 self.classifier.remove_record(*user);
                 for slot in contexts {
-                    self.release(*slot, |scope| scope != Scope::Group);
+                    self.release_contexts(*slot, |_, scope| scope != Scope::Group);
                     self.forget_waiting(*slot);
                 }
             }
-            UserChange::RemoveGroup { slot } => self.release(*slot, |scope| scope == Scope::Group),
+            UserChange::RemoveGroup { slot } => {
+                self.release_contexts(*slot, |_, scope| scope == Scope::Group);
+            }
             UserChange::EndTunnels { user, next } => self.end_tunnels(*user, next),
             UserChange::Configure(configure) => self.configure_one(configure),
             UserChange::Reset { function, slot } => {
@@ -120,11 +124,11 @@ impl Worker {
         }
     }
 
-    /// Gives back the contexts at `slot` of functions with such a scope, and
-    /// drops what is kept for them.
-    fn release(&mut self, slot: u32, concerns: impl Fn(Scope) -> bool) {
+    /// Gives back the contexts at `slot` of functions of such a number and scope,
+    /// and drops what is kept for them.
+    pub(crate) fn release_contexts(&mut self, slot: u32, concerns: impl Fn(u16, Scope) -> bool) {
         for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
-            if concerns(function.instance.scope()) {
+            if concerns(number as u16, function.instance.scope()) {
                 function.instance.release(slot);
                 let lost = self.keeper.forget(number as u16, slot);
                 self.counters.dropped(DropReason::UserRemoved, lost);
@@ -137,7 +141,10 @@ impl Worker {
         self.give_back(Report::Configured(configure));
     }
 
-    fn configure_one(&mut self, Configure { function, slot, settings, nth }: &Configure) {
+    pub(crate) fn configure_one(
+        &mut self,
+        Configure { function, slot, settings, nth }: &Configure,
+    ) {
         if let Some(function) = self.element.functions_mut().get_mut(usize::from(*function)) {
             function.instance.configure(*slot, settings, *nth);
         }

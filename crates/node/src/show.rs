@@ -41,6 +41,12 @@ pub struct Snapshot {
     pub fragments: u64,
     /// Panics caught in functions.
     pub panics: u64,
+    /// Packets that were kept, and went to another node with their users.
+    #[serde(default)]
+    pub moved_out: u64,
+    /// Packets that were kept, and came from another node with their users.
+    #[serde(default)]
+    pub moved_in: u64,
     /// Messages between the node and its GTP-U peers.
     #[serde(default)]
     pub signals: SignalCounts,

@@ -73,6 +73,23 @@ impl Room {
     }
 }
 
+/// A user of the configuration.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Name of its plan.
+    pub plan: String,
+    /// Its number among the users of the plan, from 0.
+    pub nth: u32,
+    /// Its own slot, and those of its dedicated bearers.
+    pub slots: Vec<u32>,
+    /// Names of its dedicated bearers.
+    pub bearers: Vec<String>,
+    /// What its worker knows of it.
+    pub record: UserRecord,
+}
+
 const VACANT: UserRecord = UserRecord::VACANT;
 
 /// What each worker has to change.
@@ -121,16 +138,51 @@ impl Users {
 
     /// The slot of the user of that name.
     pub fn slot(&self, name: &str) -> Option<u32> {
+        self.find(name).map(|(range, nth)| range.slots[nth])
+    }
+
+    /// The user of that name.
+    pub fn member(&self, name: &str) -> Option<Member> {
+        self.find(name).map(|(range, nth)| self.member_at(range, nth))
+    }
+
+    /// The `nth` user, from 0, of the plan of that name.
+    pub fn member_of(&self, plan: &str, nth: u32) -> Option<Member> {
+        let range = self.ranges.iter().find(|range| range.plan.name == plan)?;
+        let nth = nth as usize;
+        (nth < range.slots.len()).then(|| self.member_at(range, nth))
+    }
+
+    /// Settings of all contexts of a user.
+    pub fn settings(&self, member: &Member) -> impl Iterator<Item = Configure> + '_ {
+        let range = self.ranges.iter().find(|range| range.plan.name == member.plan);
+        let nth = member.nth as usize;
+        range.into_iter().flat_map(move |range| range.settings(self.shift, nth))
+    }
+
+    fn find(&self, name: &str) -> Option<(&Range, usize)> {
         self.ranges.iter().find_map(|range| {
-            let nth = match range.plan.count {
-                1 => (range.plan.name == name).then_some(0),
+            let nth: u32 = match range.plan.count {
+                1 => (range.plan.name == name).then_some(0)?,
                 _ => {
                     let number = name.strip_prefix(&range.plan.name)?.strip_prefix('-')?;
-                    number.parse().ok().filter(|nth| range.plan.name_of(*nth) == name)
+                    number.parse().ok().filter(|nth| range.plan.name_of(*nth) == name)?
                 }
             };
-            range.slots.get(nth? as usize).copied()
+            ((nth as usize) < range.slots.len()).then_some((range, nth as usize))
         })
+    }
+
+    fn member_at(&self, range: &Range, nth: usize) -> Member {
+        let own = std::iter::once(range.slots[nth]);
+        Member {
+            name: range.plan.name_of(nth as u32),
+            plan: range.plan.name.clone(),
+            nth: nth as u32,
+            slots: own.chain(range.bearer_slots(self.shift, nth)).collect(),
+            bearers: range.bearer_plans.iter().map(|bearer| bearer.name.clone()).collect(),
+            record: range.record(nth),
+        }
     }
 
     /// Becomes the users of `new`. `classes` and `profiles` give the node's

@@ -4,6 +4,7 @@
 //! touches there is its own; what it shares are rings with one producer and one
 //! consumer each, and counters that only it writes.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
@@ -13,7 +14,7 @@ use weft_function::{Direction, TagSlot, Tunnel};
 
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
-use crate::command::{Command, Punt, UserChange};
+use crate::command::{Command, Punt, Report, UserChange};
 use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
 use crate::departure::{Departure, LeftOver};
 use crate::element::{Element, Surroundings};
@@ -82,6 +83,8 @@ pub struct Desk {
     doubtful: Positions,
     /// A list of changes that is not worked off yet, and how far it is.
     pub(crate) changing: Option<(Box<[UserChange]>, usize)>,
+    /// Reports that found no room.
+    pub(crate) unreported: VecDeque<Report>,
 }
 
 impl Desk {
@@ -94,6 +97,7 @@ impl Desk {
             taps: None,
             doubtful: Positions::NONE,
             changing: None,
+            unreported: VecDeque::new(),
         }
     }
 }
@@ -117,6 +121,9 @@ impl Worker {
         }
         if self.keeper.has_answers() {
             self.answer();
+        }
+        if !self.desk.unreported.is_empty() {
+            self.report_again();
         }
         if !busy {
             self.counters.empty_polls.add(1);

@@ -1,0 +1,168 @@
+//! A worker takes a user's belongings out, and takes in those of another node's.
+
+use std::sync::Arc;
+
+use weft_dpdk::Packet;
+use weft_function::{ContextError, Scope};
+
+use crate::classify::UserRecord;
+use crate::command::{Configure, Report};
+use crate::counters::DropReason;
+use crate::parse::is_sound;
+use crate::worker::Worker;
+
+/// What a worker takes out for a user.
+#[derive(Debug)]
+pub struct Extract {
+    /// Tells the one that has asked.
+    pub ticket: u64,
+    /// Slots of the user's bearers; that of the default bearer is the user's own.
+    pub slots: Vec<u32>,
+    /// A function whose contexts stay.
+    pub without: Option<u16>,
+    /// The functions by number, as they were when the contexts were taken out:
+    /// name of the instance, and which function.
+    pub functions: Vec<(Arc<str>, &'static str)>,
+    /// Function, number among `slots`, and what the function has exported.
+    pub contexts: Vec<(u16, u16, Vec<u8>)>,
+    /// Function, number among `slots`, and nanoseconds until it runs out.
+    pub timers: Vec<(u16, u16, u64)>,
+    /// Function, number among `slots`, and what it keeps, oldest first.
+    pub kept: Vec<(u16, u16, Packet)>,
+}
+
+impl Extract {
+    /// To be filled.
+    pub fn new(ticket: u64, slots: Vec<u32>, without: Option<u16>) -> Extract {
+        Extract {
+            ticket,
+            slots,
+            without,
+            functions: Vec::new(),
+            contexts: Vec::new(),
+            timers: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+}
+
+/// What a worker is to take in for a user.
+#[derive(Debug)]
+pub struct Intake {
+    /// Tells the one that has asked.
+    pub ticket: u64,
+    /// Slots of the user's bearers; that of the default bearer is the user's own.
+    pub slots: Vec<u32>,
+    /// A function whose contexts stay.
+    pub without: Option<u16>,
+    /// What the user is like from now on, if it is to be like something else.
+    pub record: Option<UserRecord>,
+    /// Settings of fresh contexts, which those below replace.
+    pub settings: Vec<Configure>,
+    /// Function, slot, and what a function has exported.
+    pub contexts: Vec<(u16, u32, Vec<u8>)>,
+    /// Function, slot, and nanoseconds until it runs out.
+    pub timers: Vec<(u16, u32, u64)>,
+    /// Function, slot, and what it is to keep, oldest first.
+    pub kept: Vec<(u16, u32, Packet)>,
+    /// The function that could not take a context; the user has fresh ones then.
+    pub refused: Option<(u16, ContextError)>,
+}
+
+impl Worker {
+    /// Takes a user's contexts, timers and kept packets out. The contexts stay,
+    /// timers and packets go.
+    pub(crate) fn take_out(&mut self, mut extract: Box<Extract>) {
+        let now = self.clock.now();
+        let functions = &self.element.plan().functions;
+        extract.functions =
+            functions.iter().map(|one| (one.name.clone(), one.instance.kind().name)).collect();
+        for (number, function) in functions.iter().enumerate() {
+            let scope = function.instance.scope();
+            let number = number as u16;
+            if scope == Scope::Group || extract.without == Some(number) {
+                continue;
+            }
+            for (which, &slot) in extract.slots.iter().enumerate() {
+                let which = which as u16;
+                if scope == Scope::User && which > 0 {
+                    break;
+                }
+                let mut bytes = Vec::new();
+                function.instance.export(slot, now, &mut bytes);
+                extract.contexts.push((number, which, bytes));
+                for time in self.keeper.take_timers(number, slot) {
+                    extract.timers.push((number, which, time.saturating_sub(now)));
+                }
+                while let Some(packet) = self.keeper.take(number, slot) {
+                    extract.kept.push((number, which, packet));
+                }
+            }
+        }
+        self.counters.moved_out.add(extract.kept.len() as u64);
+        self.answer_transfer(Report::TakenOut(extract));
+    }
+
+    /// Gives a user contexts, timers and kept packets of another node.
+    pub(crate) fn take_in(&mut self, mut intake: Box<Intake>) {
+        let now = self.clock.now();
+        if let (Some(record), Some(&user)) = (intake.record, intake.slots.first()) {
+            self.classifier.set_record(user, record);
+        }
+        self.refresh(&intake);
+        let functions = self.element.functions_mut();
+        for (function, slot, bytes) in &intake.contexts {
+            let Some(at) = functions.get_mut(usize::from(*function)) else { continue };
+            if let Err(error) = at.instance.import(*slot, now, bytes) {
+                intake.refused = Some((*function, error));
+                break;
+            }
+        }
+        self.counters.moved_in.add(intake.kept.len() as u64);
+        if intake.refused.is_some() {
+            self.refresh(&intake);
+            self.counters.dropped(DropReason::UserRemoved, intake.kept.len());
+            intake.kept.clear();
+        } else {
+            for (function, slot, left) in intake.timers.drain(..) {
+                self.keeper.wake_at(now.saturating_add(left), function, slot);
+            }
+            for (function, slot, mut packet) in intake.kept.drain(..) {
+                if !is_sound(&mut packet) {
+                    self.counters.dropped(DropReason::TransportMalformed, 1);
+                } else if !self.keeper.restore(function, slot, packet) {
+                    self.counters.dropped(DropReason::KeptFull, 1);
+                }
+            }
+        }
+        self.answer_transfer(Report::TakenIn(intake));
+    }
+
+    /// Gives a user fresh contexts with their settings, but for the function whose
+    /// contexts stay; what is kept for it is dropped.
+    fn refresh(&mut self, intake: &Intake) {
+        for &slot in &intake.slots {
+            self.release_contexts(slot, |number, scope| {
+                scope != Scope::Group && intake.without != Some(number)
+            });
+        }
+        intake.settings.iter().for_each(|configure| self.configure_one(configure));
+    }
+
+    /// Reports; what finds no room is reported with the next round.
+    pub(crate) fn answer_transfer(&mut self, report: Report) {
+        if let Err(report) = self.departure.report(report) {
+            self.desk.unreported.push_back(report);
+        }
+    }
+
+    /// Reports what found no room.
+    #[cold]
+    pub(crate) fn report_again(&mut self) {
+        while let Some(report) = self.desk.unreported.pop_front() {
+            if let Err(report) = self.departure.report(report) {
+                return self.desk.unreported.push_front(report);
+            }
+        }
+    }
+}

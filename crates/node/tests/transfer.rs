@@ -1,0 +1,488 @@
+//! A user's belongings go from one node to another in the middle of traffic, and
+//! everything goes on as if nothing had happened.
+
+mod common;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use common::gtpu::{HOST, tunnelled};
+use common::{Rig, udp, udp_to};
+use proptest::prelude::*;
+use weft_node::transfer::TransferError;
+use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv6, udp as wire_udp};
+
+const PLAIN: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: plain}
+memory: {packets: 4095}
+ports:
+  access: {device: 'ring:access', direction: uplink}
+  core: {device: 'ring:core', direction: downlink}
+functions:
+  count: {function: counter, config: {payload: {offset: 16, width: 8}}}
+  police:
+    function: marker
+    config: {meter: {twoRate: {committedRate: 80 kbit/s, committedBurst: 200 B,
+                               peakRate: 160 kbit/s, peakBurst: 400 B}}}
+  own: {function: marker, config: {scope: bearer}}
+  guard:
+    function: filter
+    config: {default: allow, rules: [{action: deny, protocol: udp, destinationPorts: 9}]}
+  nearby: {function: rewrite-address, config: {destination: [{from: 198.51.100.9, to: 198.51.100.1}]}}
+  spend: {function: synthetic, config: {cycles: 10}}
+  swap: {function: forward}
+  nothing: {function: pass}
+  tally: {function: tally}
+  way:
+    function: route
+    config:
+      nextHops: [{name: transit, via: 192.0.2.1}]
+      routes: |
+        default via 192.0.2.1 dev wan0
+  play: {function: mischief}
+users:
+  - name: ue
+    count: 3
+    match: {ipv4: 10.0.0.1}
+    chain: full
+    functions: {tally: {start: 100}}
+    bearers:
+      - name: web
+        when: destination-port == 2000
+        functions:
+          own: {meter: {singleRate: {committedRate: 80 kbit/s, committedBurst: 500 B}}}
+rules: |
+  chain full = count -> police -> own -> guard -> nearby -> spend -> tally -> way -> play -> nothing
+  from access when chain == full -> full
+  from core when chain == full -> full
+  from full when direction == uplink -> core
+  from full when colour == yellow -> swap
+  from full -> access
+  from swap -> access
+";
+
+const TUNNELS: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: tunnels}
+memory: {packets: 4095}
+gtpu: {echoInterval: 0}
+ports:
+  access:
+    device: 'ring:access'
+    direction: uplink
+    mac: 02:00:00:00:00:01
+    addresses: [10.0.0.254/24]
+    neighbours: {10.0.0.1: 02:00:00:00:01:01}
+  core:
+    device: 'ring:core'
+    direction: downlink
+    mac: 02:00:00:00:00:02
+    addresses: [198.51.100.254/24, '2001:db8:c::fe/64']
+    gateways: [198.51.100.1]
+    neighbours: {198.51.100.1: 02:00:00:00:02:01}
+functions:
+  advertise: {function: router-advertisement}
+  from-radio: {function: gtpu-decapsulate}
+  to-radio: {function: gtpu-encapsulate}
+  relay: {function: gtpu-relay}
+users:
+  - name: ue
+    count: 3
+    chain: upf
+    match: {ipv4: 10.45.0.1, ipv6: '2001:db8:45::/64', teid: 0x1000}
+    functions:
+      advertise: {prefix: '2001:db8:45::/64'}
+      from-radio: {peer: 10.0.0.1, ipv4: 10.45.0.1}
+      to-radio: {tunnel: {teid: 0x2000, peer: 10.0.0.1, local: 10.0.0.254}, qfi: 9}
+  - name: through
+    count: 3
+    chain: sgw
+    match: {teid: 0x5000}
+    functions:
+      relay:
+        uplink: {teid: 0x6000, peer: 198.51.100.1, local: 198.51.100.254}
+        downlink: {teid: 0x7000, peer: 10.0.0.1, local: 10.0.0.254}
+rules: |
+  chain upf = advertise
+  chain sgw = relay
+  from access when chain == upf -> upf
+  from access when chain == sgw -> sgw
+  from core when chain == upf -> upf
+  from core when chain == sgw -> sgw
+  from upf when direction == uplink -> from-radio
+  from upf -> to-radio
+  from from-radio -> core
+  from to-radio -> access
+  from sgw when direction == uplink -> core
+  from sgw -> access
+";
+
+const COMPRESS: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: compress}
+memory: {packets: 4095}
+ports:
+  access: {device: 'ring:access', direction: uplink}
+  core: {device: 'ring:core', direction: downlink}
+functions:
+  compress: {function: ip-header-compressor}
+users:
+  - {name: ue, count: 3, match: {ipv4: 10.0.0.1}, functions: {compress: {session: 1}}}
+rules: |
+  from access -> compress
+  from compress -> core
+";
+
+const EXPAND: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: expand}
+memory: {packets: 4095}
+ports:
+  access: {device: 'ring:access', direction: uplink}
+  core: {device: 'ring:core', direction: downlink}
+functions:
+  expand: {function: ip-header-decompressor}
+  compress: {function: ip-header-compressor}
+users:
+  - {name: ue, count: 3, match: {session: {port: core, id: 1}}}
+rules: |
+  from core -> expand
+  from expand when iphc == request -> core
+  from expand when iphc == report -> compress
+  from expand -> access
+  from compress -> core
+";
+
+const BEHIND: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: behind}
+memory: {packets: 4095}
+ports:
+  access: {device: 'ring:access', direction: uplink}
+  core: {device: 'ring:core', direction: downlink}
+functions:
+  nat:
+    function: nat
+    config:
+      addresses: [192.0.2.0]
+      blockSize: 16
+      deterministic: 10.0.0.0/24
+      timeouts: {udp: 10}
+users:
+  - {name: ue, count: 3, match: {ipv4: 10.0.0.1}}
+  - {name: internet, match: {port: core}}
+rules: |
+  from access -> nat
+  from core -> nat
+  from nat when destination in 10.0.0.0/24 -> access
+  from nat when direction == uplink -> core
+  from nat -> access
+";
+
+/// What happens next to a node.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A frame comes in at a port.
+    Frame(usize, Vec<u8>),
+    /// Time passes, in nanoseconds.
+    Time(u64),
+}
+
+fn ipv6_to_user(user: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; 62 + payload.len()];
+    let link = ethernet::Repr {
+        destination: MacAddress([2, 0, 0, 0, 0, 2]),
+        source: MacAddress([2, 0, 0, 0, 0, 0xaa]),
+        ether_type: EtherType::IPV6,
+    };
+    link.emit(&mut frame).unwrap();
+    let ip = ipv6::Repr {
+        source: "2001:db8:ffff::1".parse().unwrap(),
+        destination: format!("2001:db8:45:{user:x}::1").parse().unwrap(),
+        next_header: Protocol::UDP,
+        payload_length: 8 + payload.len() as u16,
+        hop_limit: 64,
+        ..Default::default()
+    };
+    ip.emit(&mut frame[14..]).unwrap();
+    let payload_length = payload.len() as u16;
+    let header = wire_udp::Repr { source_port: 1000, destination_port: 2000, payload_length };
+    header.emit(&mut frame[54..]).unwrap();
+    frame[62..].copy_from_slice(payload);
+    let pseudo = ipv6::Packet::new_checked(&frame[14..]).unwrap().pseudo_header();
+    wire_udp::Datagram::new_checked(&mut frame[54..]).unwrap().fill_checksum(&pseudo);
+    frame
+}
+
+/// Packets of three users with orders for `mischief`, some to the port of a bearer.
+fn plain() -> impl Strategy<Value = Step> {
+    let order = proptest::sample::select(b"....kkrcgtd".to_vec());
+    let frame = (0..3u8, any::<bool>(), order, 0..60usize, any::<u8>()).prop_map(
+        |(user, uplink, order, length, number)| {
+            let (user, host) = ([10, 0, 0, 1 + user], [198, 51, 100, 9]);
+            let payload = [vec![order, b'0', number], vec![number; length + 21]].concat();
+            match uplink {
+                true => Step::Frame(0, udp(user, host, &payload)),
+                false => Step::Frame(1, udp(host, user, &payload)),
+            }
+        },
+    );
+    prop_oneof![4 => frame, 1 => (1..30_000_000u64).prop_map(Step::Time)]
+}
+
+fn tunnels() -> impl Strategy<Value = Step> {
+    let frame = (0..4u8, 0..3u8, any::<u8>()).prop_map(|(what, user, number)| {
+        let payload = vec![number; 20];
+        let ue = [10, 45, 0, 1 + user];
+        match what {
+            0 => {
+                let inside = udp(ue, HOST, &payload).split_off(14);
+                Step::Frame(0, tunnelled(0x1000 + u32::from(user), &inside))
+            }
+            1 => {
+                let to_core = MacAddress([2, 0, 0, 0, 0, 2]);
+                Step::Frame(1, udp_to(to_core, HOST, ue, 64, &payload))
+            }
+            2 => {
+                let inside = udp([10, 46, 0, 1], HOST, &payload).split_off(14);
+                Step::Frame(0, tunnelled(0x5000 + u32::from(user), &inside))
+            }
+            _ => Step::Frame(1, ipv6_to_user(user, &payload)),
+        }
+    });
+    prop_oneof![8 => frame, 1 => (1..3_000_000_000_000u64).prop_map(Step::Time)]
+}
+
+/// Packets of two flows of each user, whose headers change little.
+fn flows() -> impl Strategy<Value = Step> {
+    let frame = (0..3u8, 0..2u8, 20..25usize).prop_map(|(user, flow, length)| {
+        Step::Frame(0, udp([10, 0, 0, 1 + user], [198, 51, 100, flow], &vec![user; length]))
+    });
+    prop_oneof![8 => frame, 1 => (1..6_000_000_000u64).prop_map(Step::Time)]
+}
+
+/// How far the clock of the second node is ahead.
+const AHEAD: u64 = 77_000_000_123;
+
+impl Step {
+    fn take(&self, rig: &mut Rig) -> [Vec<Vec<u8>>; 2] {
+        match self {
+            Step::Frame(port, frame) => rig.send(*port, std::slice::from_ref(frame)),
+            Step::Time(passes) => rig.advance(*passes),
+        }
+        [rig.receive(0), rig.receive(1)]
+    }
+}
+
+fn export(rig: &mut Rig, user: &str) -> Vec<u8> {
+    let octets = rig.node.agent().export_user(user).expect("the user is there");
+    rig.settle();
+    octets.try_recv().expect("the worker has come to it")
+}
+
+fn import(rig: &mut Rig, octets: &[u8]) -> Result<(), TransferError> {
+    let outcome = rig.node.agent().import_user(octets)?;
+    rig.settle();
+    outcome.try_recv().expect("the worker has come to it")
+}
+
+fn contexts(rig: &mut Rig, user: &str) -> Vec<(String, Vec<(&'static str, u64)>)> {
+    let (_, answer) = rig.node.agent().contexts_of(user).expect("the user is there");
+    rig.settle();
+    answer.recv().unwrap()
+}
+
+/// What came, and what went; what is kept is the difference.
+fn accounts(rig: &mut Rig) -> (u64, u64) {
+    let end = rig.node.agent().snapshot();
+    let came = end.received() + end.emitted + end.originated + end.fragments + end.moved_in;
+    (came, end.sent() + end.dropped() + end.local + end.moved_out)
+}
+
+/// Takes the steps at one node, and at two of which the second has the users from
+/// `split` on.
+fn same_on_two_nodes(
+    yaml: &str,
+    users: &[&str],
+    steps: &[Step],
+    split: usize,
+) -> Result<(), TestCaseError> {
+    let _turn = turn();
+    let (mut whole, mut first, mut second) = (Rig::new(yaml), Rig::new(yaml), Rig::new(yaml));
+    second.advance(AHEAD);
+    for step in &steps[..split] {
+        prop_assert_eq!(step.take(&mut whole), step.take(&mut first));
+        if let Step::Time(passes) = step {
+            second.advance(*passes);
+        }
+    }
+    for user in users {
+        let octets = export(&mut first, user);
+        prop_assert_eq!(import(&mut second, &octets), Ok(()));
+        first.node.agent().forget_user(user).unwrap();
+    }
+    first.settle();
+    for step in &steps[split..] {
+        prop_assert_eq!(step.take(&mut whole), step.take(&mut second), "{:?}", step);
+    }
+    // Buckets are filled as packets come, and as their user moves.
+    for user in 0..3 {
+        let last = Step::Frame(0, udp([10, 0, 0, 1 + user], HOST, b".0 fills the buckets"));
+        prop_assert_eq!(last.take(&mut whole), last.take(&mut second));
+    }
+    for user in users {
+        prop_assert_eq!(contexts(&mut whole, user), contexts(&mut second, user));
+    }
+    let (came, went) = accounts(&mut first);
+    prop_assert_eq!(came, went, "nothing is left behind");
+    let kept = |rig: &mut Rig| {
+        let (came, went) = accounts(rig);
+        came - went
+    };
+    prop_assert_eq!(kept(&mut whole), kept(&mut second));
+    Ok(())
+}
+
+fn steps(step: impl Strategy<Value = Step>) -> impl Strategy<Value = (Vec<Step>, usize)> {
+    let steps = proptest::collection::vec(step, 1..60);
+    (steps, any::<prop::sample::Index>())
+        .prop_map(|(steps, split)| (split.index(steps.len() + 1), steps))
+        .prop_map(|(split, steps)| (steps, split))
+}
+
+/// Three nodes at a time are as many as there is memory for.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const USERS: [&str; 3] = ["ue-0", "ue-1", "ue-2"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn users_with_bearers_meters_timers_and_kept_packets((steps, split) in steps(plain())) {
+        same_on_two_nodes(PLAIN, &USERS, &steps, split)?;
+    }
+
+    #[test]
+    fn users_in_tunnels((steps, split) in steps(tunnels())) {
+        let users = [USERS, ["through-0", "through-1", "through-2"]].concat();
+        same_on_two_nodes(TUNNELS, &users, &steps, split)?;
+    }
+
+    #[test]
+    fn flows_with_compressed_headers((steps, split) in steps(flows())) {
+        same_on_two_nodes(COMPRESS, &USERS, &steps, split)?;
+    }
+
+    #[test]
+    fn users_behind_a_public_address((steps, split) in steps(flows())) {
+        same_on_two_nodes(BEHIND, &USERS, &steps, split)?;
+    }
+
+    #[test]
+    fn flows_whose_headers_are_expanded((steps, split) in steps(flows())) {
+        let mut compressor = {
+            let _turn = turn();
+            Rig::new(COMPRESS)
+        };
+        let compressed: Vec<_> = steps
+            .into_iter()
+            .flat_map(|step| match step {
+                Step::Time(_) => vec![step],
+                Step::Frame(..) => {
+                    let [_, core] = step.take(&mut compressor);
+                    core.into_iter().map(|frame| Step::Frame(1, frame)).collect()
+                }
+            })
+            .collect();
+        drop(compressor);
+        let split = split.min(compressed.len());
+        same_on_two_nodes(EXPAND, &USERS, &compressed, split)?;
+    }
+}
+
+#[test]
+fn every_function_is_among_those_above() {
+    for kind in weft_functions::KINDS {
+        let named = format!("function: {}", kind.name);
+        let stands =
+            |yaml: &str| yaml.split([',', '}', '\n']).any(|part| part.trim_end().ends_with(&named));
+        assert!(
+            [PLAIN, TUNNELS, COMPRESS, EXPAND, BEHIND].into_iter().any(stands),
+            "{}",
+            kind.name
+        );
+    }
+}
+
+#[test]
+fn what_a_node_lacks_is_named() {
+    let _turn = turn();
+    let mut source = Rig::new(PLAIN);
+    source.send(0, &[udp([10, 0, 0, 2], HOST, b"k0 kept until it is let go")]);
+    let octets = export(&mut source, "ue-1");
+    let refused = |from: &str, to: &str| {
+        assert!(PLAIN.contains(from), "{from}");
+        let refused = import(&mut Rig::new(&PLAIN.replace(from, to)), &octets);
+        refused.unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused("nothing", "naught"),
+        "user ue-1 has a context at function `nothing`, which is not configured here"
+    );
+    assert_eq!(
+        refused("nothing: {function: pass}", "nothing: {function: forward}"),
+        "user ue-1 has a context of `pass` at `nothing`, which is a `forward` here"
+    );
+    assert_eq!(refused("full", "fast"), "user ue-1 has chain `full`, which is not configured here");
+    assert_eq!(
+        refused("name: web", "name: voice"),
+        "user ue-1 has a bearer `web`, which is not configured here"
+    );
+    assert_eq!(refused("name: ue", "name: other"), "no user of this node is called `ue-1`");
+    assert_eq!(refused("count: 3", "count: 1"), "no user of this node is called `ue-1`");
+    assert_eq!(
+        refused("access", "radio"),
+        "a packet of user ue-1 came in at port `access`, which is not configured here"
+    );
+}
+
+#[test]
+fn a_context_that_a_function_does_not_take_leaves_fresh_ones() {
+    let _turn = turn();
+    let mut source = Rig::new(PLAIN);
+    source.send(0, &[udp([10, 0, 0, 2], HOST, b"..")]);
+    let octets = export(&mut source, "ue-1");
+    let mut target = Rig::new(PLAIN);
+    target.send(0, &[udp([10, 0, 0, 2], HOST, b"k0"), udp([10, 0, 0, 2], HOST, b".0")]);
+    let fresh = contexts(&mut Rig::new(PLAIN), "ue-1");
+    let used = contexts(&mut target, "ue-1");
+    assert_ne!(used, fresh);
+    // The counter's context, which comes first, is of a version that there is not.
+    let counted = octets.windows(7).rposition(|text| text == b"counter").unwrap();
+    let mut refused = 0;
+    for at in counted + 7..octets.len() {
+        let mut bent = octets.clone();
+        bent[at] ^= 0xff;
+        let before = contexts(&mut target, "ue-1");
+        match import(&mut target, &bent) {
+            Err(TransferError::Context { .. }) => {
+                refused += 1;
+                assert_eq!(contexts(&mut target, "ue-1"), fresh, "octet {at}");
+            }
+            Err(_) => assert_eq!(contexts(&mut target, "ue-1"), before, "octet {at}"),
+            Ok(()) => {}
+        }
+    }
+    assert!(refused > 0);
+    let (came, went) = accounts(&mut target);
+    assert_eq!(came, went);
+}
