@@ -40,6 +40,10 @@ pub struct Parameters {
     /// the paper's prototype does.
     #[schemars(inner(range(min = 1, max = 1_000_000)))]
     linear_bearers: Vec<u32>,
+    /// Numbers of bearers of which half of all packets are: the others are in unknown
+    /// tunnels, or damaged.
+    #[schemars(inner(range(min = 1, max = 16_000_000)))]
+    beside_bad_bearers: Vec<u32>,
     /// Numbers of bearers with kernel I/O.
     #[schemars(inner(range(min = 1, max = 16_000_000)))]
     kernel_bearers: Vec<u32>,
@@ -80,6 +84,8 @@ const CHAINS: [Chain; 4] = [
 enum Question {
     /// The cost of a packet of the serving gateway, at this size.
     Rate { bytes: usize, bearers: u32, linear: bool },
+    /// The same per good packet, with as many bad ones among them.
+    BesideBad { bytes: usize, bearers: u32 },
     /// The highest rate without loss over the kernel, at this size.
     Kernel { bytes: usize, bearers: u32 },
     /// The cost of a chain without its devices.
@@ -107,6 +113,12 @@ impl Study for SgwBearers {
                 let setup = Setup::gateway(Gateway::Relay, *bearers, Vec::new());
                 let setup = if *linear { setup.linear() } else { setup };
                 let load = Gateway::Relay.load(*bearers, *bytes, Rate::Unlimited);
+                let (cost, disturbance) = rig.cost_of_load(&setup, &load, length)?;
+                Ok((Values::of(mpps(cost.cycles)), disturbance))
+            }
+            Question::BesideBad { bytes, bearers } => {
+                let setup = Setup::gateway(Gateway::Relay, *bearers, Vec::new());
+                let load = Gateway::Relay.load_beside_bad(*bearers, *bytes)?;
                 let (cost, disturbance) = rig.cost_of_load(&setup, &load, length)?;
                 Ok((Values::of(mpps(cost.cycles)), disturbance))
             }
@@ -142,10 +154,21 @@ impl Study for SgwBearers {
         let (one, ten_thousand, million) = (at(1), at(10_000), at(1_000_000));
         let scan = results.series(&linear(first)).and_then(|scan| scan.mean_at(400));
         let over_linear = at(400).zip(scan).map(|(table, scan)| table / scan);
+        // Half of the packets are the good ones' fair share.
+        let beside = results.series(&beside_bad(first));
+        let good_half = |bearers: &u32| {
+            let (good, all) = beside?.mean_at(*bearers).zip(at(*bearers))?;
+            Some((format!("good_half_{}", short(*bearers)), good / (all / 2.0)))
+        };
+        let good_halves: Vec<_> =
+            parameters.beside_bad_bearers.iter().filter_map(good_half).collect();
         for (name, rate) in [("rate_10k_over_1", ten_thousand), ("rate_1m_over_1", million)] {
             if let Some((rate, one)) = rate.zip(one) {
                 results.derive(name, rate / one);
             }
+        }
+        for (name, share) in good_halves {
+            results.derive(name, share);
         }
         results.derive("ours_over_linear_at_400", over_linear.unwrap_or(f64::NAN));
         if let (Some(one), Some(million)) = (one, million) {
@@ -171,11 +194,15 @@ impl Parameters {
             run.series(&rate(bytes), X, "Mpps", Some(Better::Higher));
             run.series(&kernel(bytes), X, "Mpps", Some(Better::Higher));
             run.series(&linear(bytes), X, "Mpps", Some(Better::Higher));
+            run.series(&beside_bad(bytes), X, "Mpps", Some(Better::Higher));
             cells.extend(self.bearers.iter().map(|&bearers| {
                 Cell::new(rate(bytes), bearers, Question::Rate { bytes, bearers, linear: false })
             }));
             cells.extend(self.linear_bearers.iter().map(|&bearers| {
                 Cell::new(linear(bytes), bearers, Question::Rate { bytes, bearers, linear: true })
+            }));
+            cells.extend(self.beside_bad_bearers.iter().map(|&bearers| {
+                Cell::new(beside_bad(bytes), bearers, Question::BesideBad { bytes, bearers })
             }));
             cells.extend(self.kernel_bearers.iter().map(|&bearers| {
                 Cell::new(kernel(bytes), bearers, Question::Kernel { bytes, bearers })
@@ -284,6 +311,10 @@ fn rate(bytes: usize) -> String {
 
 fn linear(bytes: usize) -> String {
     format!("linear matcher, poll mode, {bytes} B")
+}
+
+fn beside_bad(bytes: usize) -> String {
+    format!("weft, half of the packets bad, {bytes} B")
 }
 
 fn kernel(bytes: usize) -> String {

@@ -4,10 +4,12 @@
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
-use weft_traffic::{Encapsulation, Load, Rate, Selection};
+use weft_traffic::{CapturedShare, Encapsulation, Load, Rate, Selection};
 use weft_wire::gtpu::Teid;
 
-use super::open::uplink;
+use super::flood::Target;
+use super::open::{PEER as USERS_PEER, uplink};
+use crate::Failure;
 
 /// The base station, and the node's address towards it.
 const STATION: [u8; 4] = [192, 0, 2, 10];
@@ -18,6 +20,8 @@ const CORE: &str = "203.0.113.1";
 /// TEIDs of the first bearer, before and behind the node.
 const FIRST_TEID: u32 = 0x1000;
 const FIRST_TEID_BEHIND: u32 = 0x0200_0000;
+/// The first of TEIDs that no bearer has.
+const UNKNOWN_TEID: u32 = 0x4000_0000;
 
 /// What a gateway does with each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +89,33 @@ impl Gateway {
             };
         }
         load
+    }
+
+    /// As many packets of bearers again, among as many that are to be dropped: half
+    /// of those are in tunnels that do not exist, the others damaged.
+    ///
+    /// # Errors
+    /// When frames are too short for their headers.
+    pub fn load_beside_bad(self, bearers: u32, frame_bytes: usize) -> Result<Load, Failure> {
+        let mut load = self.load(bearers, frame_bytes, Rate::Unlimited);
+        let mut unknown = load.shares[0].clone();
+        load.shares[0].weight = 2;
+        unknown.template.stream += 1;
+        if let Encapsulation::Gtpu { first_teid, .. } = &mut unknown.template.encapsulation {
+            *first_teid = Teid(UNKNOWN_TEID);
+        }
+        let target = Target {
+            outer: (STATION.into(), ACCESS.into()),
+            teid: Teid(FIRST_TEID),
+            inner: ([10, 0, 0, 0].into(), USERS_PEER.into()),
+        };
+        // The checksum is not in memory.
+        let packets = target.damaged(frame_bytes.saturating_sub(4));
+        let packets = packets.map_err(|error| error.to_string())?;
+        let stream = unknown.template.stream + 1;
+        load.shares.push(unknown);
+        load.captured.push(CapturedShare { stream, packets, weight: 1 });
+        Ok(load)
     }
 
     /// The same, one packet of each bearer in turn.

@@ -17,6 +17,7 @@ mod delay;
 mod devices;
 mod disturbance;
 pub mod environments;
+mod flood;
 mod gateway;
 pub mod namespace;
 mod open;

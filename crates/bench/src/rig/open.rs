@@ -32,7 +32,7 @@ const TURNS: u32 = 64;
 /// Packets that do not arrive for so long do not arrive any more.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// The address that users send to.
-const PEER: [u8; 4] = [198, 51, 100, 1];
+pub(super) const PEER: [u8; 4] = [198, 51, 100, 1];
 
 /// The far ends of a system's two sides, and what is sent there.
 #[derive(Debug)]
