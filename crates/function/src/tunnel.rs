@@ -35,6 +35,8 @@ pub trait Tunnel {
     fn is_end_marker(&self) -> bool;
     /// Source and destination address of the tunnel's packets.
     fn outer_addresses(&self) -> Option<(IpAddr, IpAddr)>;
+    /// Whether the tunnel's packets come from this address.
+    fn comes_from(&self, peer: IpAddr) -> bool;
     /// Where the GTP-U message begins in the frame.
     fn message_offset(&self) -> Option<usize>;
     /// Whether extension headers lie between the GTP-U header and what it carries.
@@ -43,9 +45,10 @@ pub trait Tunnel {
     fn message(&self) -> Option<gtpu::Message<&[u8]>>;
     /// Replaces everything in front of the byte at `offset` by an Ethernet
     /// header with the packet's MAC addresses and `length` bytes of 0 for the
-    /// tunnel's headers, whose IP version `ether_type` says, and notes the tunnel. The user's packet stays where it
-    /// is in memory. Returns the frame from those bytes on; none when the
-    /// headroom does not suffice, and then nothing has changed.
+    /// tunnel's headers, whose IP version `ether_type` says, and notes the tunnel.
+    /// The user's packet stays where it is in memory. Returns the frame from those
+    /// bytes on; none when the headroom does not suffice, and then nothing has
+    /// changed.
     fn wrap(&mut self, offset: usize, length: usize, ether_type: EtherType) -> Option<&mut [u8]>;
     /// Takes the tunnel off, so that the user's packet follows the Ethernet
     /// header. False where nothing is inside.
@@ -62,6 +65,16 @@ impl Tunnel for Packet {
     fn is_end_marker(&self) -> bool {
         let Annotations { outer_offset, network_offset, .. } = *self.annotations();
         outer_offset != 0 && outer_offset == network_offset
+    }
+
+    #[inline]
+    fn comes_from(&self, peer: IpAddr) -> bool {
+        let source = |outer: &[u8]| match (peer, outer.first()? >> 4) {
+            (IpAddr::V4(peer), 4) => Some(outer.get(12..16)? == peer.octets()),
+            (IpAddr::V6(peer), 6) => Some(outer.get(8..24)? == peer.octets()),
+            _ => None,
+        };
+        outer(self).and_then(source).unwrap_or(false)
     }
 
     fn outer_addresses(&self) -> Option<(IpAddr, IpAddr)> {
@@ -164,9 +177,12 @@ pub fn surface(packet: &mut Packet) -> bool {
     let (bytes, annotations) = packet.parts_mut();
     let offset = usize::from(annotations.outer_offset);
     let Some(outer) = bytes.get(offset..).filter(|_| offset != 0) else { return false };
-    let (ether_type, length) = match ipv4::Packet::new_checked(outer) {
-        Ok(ip) => (EtherType::IPV4, usize::from(ip.total_length())),
-        Err(_) => match ipv6::Packet::new_checked(outer) {
+    // What was parsed, or written here, is sound.
+    let (ether_type, length) = match outer.first_chunk::<{ ipv4::MIN_HEADER_LENGTH }>() {
+        Some(ip) if ip[0] >> 4 == 4 => {
+            (EtherType::IPV4, usize::from(u16::from_be_bytes([ip[2], ip[3]])))
+        }
+        _ => match ipv6::Packet::new_checked(outer) {
             Ok(ip) => (EtherType::IPV6, ip.total_length()),
             Err(_) => return false,
         },

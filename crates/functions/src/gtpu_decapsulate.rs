@@ -91,8 +91,7 @@ impl UserPlaneFunction for GtpuDecapsulate {
                 return Verdict::Drop(reason);
             }
         }
-        let from_peer = |peer| packet.outer_addresses().is_some_and(|(from, _)| from == peer);
-        if !context.peer.is_none_or(from_peer) {
+        if !context.peer.is_none_or(|peer| packet.comes_from(peer)) {
             return Verdict::Drop(WRONG_PEER);
         }
         if packet.annotations().flags & Annotations::LINK_SCOPE != 0 {

@@ -92,9 +92,9 @@ impl UserPlaneFunction for GtpuRelay {
         let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
         let tunnel = if uplink { &mut context.uplink } else { &mut context.downlink };
         let Some(tunnel) = tunnel else { return Verdict::Drop(NO_TUNNEL) };
-        let (Some(offset), Some(message)) = (packet.message_offset(), packet.message()) else {
-            return Verdict::Drop(NOT_TUNNELLED);
-        };
+        let Some(offset) = packet.message_offset() else { return Verdict::Drop(NOT_TUNNELLED) };
+        let message = packet.data().get(offset..).map(Message::new_checked);
+        let Some(Ok(message)) = message else { return Verdict::Drop(NOT_TUNNELLED) };
         // What follows the message is no part of it.
         let end = offset + MIN_HEADER_LENGTH + usize::from(message.length());
         let dscp = self.0.dscp.unwrap_or_else(|| outer_dscp(packet));

@@ -52,6 +52,8 @@ pub struct Routed {
     waiting: VecDeque<(IpAddr, Packet)>,
     /// Next hops that were asked for.
     asked: Vec<IpAddr>,
+    /// Where the last IPv4 packet went: most of a burst go one way.
+    last: Option<(u32, MacAddress)>,
 }
 
 impl Routed {
@@ -65,7 +67,24 @@ impl Routed {
             neighbours: Neighbours::new(neighbours),
             waiting: VecDeque::with_capacity(WAITING),
             asked: Vec::new(),
+            last: None,
         }
+    }
+
+    /// The MAC address that a packet goes to, or the next hop that has none yet;
+    /// nothing where there is no way.
+    #[inline]
+    fn mac_for(&mut self, packet: &Packet) -> Option<Result<MacAddress, IpAddr>> {
+        let to = packet.ipv4_destination();
+        match (self.next_hop, self.last) {
+            (Some(mac), _) => return Some(Ok(mac)),
+            (None, Some((last, mac))) if to == Some(last) => return Some(Ok(mac)),
+            _ => {}
+        }
+        let next_hop = self.next_hop_of(packet.addresses()?.1)?;
+        let Some(mac) = self.neighbours.get(next_hop) else { return Some(Err(next_hop)) };
+        self.last = to.map(|to| (to, mac));
+        Some(Ok(mac))
     }
 
     /// The IP address that a packet to `destination` is handed to.
@@ -243,20 +262,11 @@ impl Outlet {
             self.push(packet, counters);
             return Fate::Sent;
         };
-        let mac = match routed.next_hop {
-            Some(mac) => mac,
-            None => {
-                let to = packet.addresses().and_then(|(_, to)| routed.next_hop_of(to));
-                let Some(next_hop) = to else {
-                    return Fate::Dropped(DropReason::NoRoute, Some((packet, Punt::NoRoute)));
-                };
-                match routed.neighbours.get(next_hop) {
-                    Some(mac) => mac,
-                    None => return routed.wait(next_hop, packet, ask),
-                }
-            }
-        };
-        self.address(packet, mac, pool, counters)
+        match routed.mac_for(&packet) {
+            Some(Ok(mac)) => self.address(packet, mac, pool, counters),
+            Some(Err(next_hop)) => routed.wait(next_hop, packet, ask),
+            None => Fate::Dropped(DropReason::NoRoute, Some((packet, Punt::NoRoute))),
+        }
     }
 
     /// Puts the Ethernet header in front and cuts to the MTU.
@@ -372,6 +382,7 @@ impl Outlet {
     ) {
         let Some(routed) = &mut self.routed else { return };
         routed.neighbours.set(address, mac);
+        routed.last = None;
         routed.asked.retain(|asked| *asked != address);
         let waiting = std::mem::take(&mut routed.waiting);
         for (hop, packet) in waiting {
@@ -467,10 +478,15 @@ fn dive(packet: &mut Packet, inside: &Annotations) {
 /// False when the packet has no hop left; none when it is no IP packet.
 #[inline]
 fn decrement_ttl(packet: &mut Packet) -> Option<bool> {
-    Some(match packet.ip_mut()? {
-        IpMut::V4(mut ip) => ip.decrement_time_to_live(),
-        IpMut::V6(mut ip) => ip.decrement_hop_limit(),
-    })
+    if packet.annotations().ether_type == EtherType::IPV4.0 {
+        let (bytes, annotations) = packet.parts_mut();
+        let header = bytes.get_mut(usize::from(annotations.network_offset)..)?;
+        return header.first_chunk_mut().map(ipv4::decrement_time_to_live);
+    }
+    match packet.ip_mut()? {
+        IpMut::V6(mut ip) => Some(ip.decrement_hop_limit()),
+        IpMut::V4(_) => None,
+    }
 }
 
 /// Gives the packet a fresh Ethernet header right before the IP header; VLAN

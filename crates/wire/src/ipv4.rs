@@ -292,17 +292,10 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         self.bytes.as_mut()[field::TIME_TO_LIVE] = time_to_live;
     }
 
-    /// Counts one router and repairs the checksum. Returns whether the packet
-    /// may be forwarded; where not (RFC 1812 §5.3.1), it is left as it was.
+    /// See [`decrement_time_to_live`].
     #[inline]
     pub fn decrement_time_to_live(&mut self) -> bool {
-        if self.time_to_live() <= 1 {
-            return false;
-        }
-        let word = u16_at(self.bytes.as_ref(), field::TIME_TO_LIVE_WORD);
-        put_u16(self.bytes.as_mut(), field::TIME_TO_LIVE_WORD, word - 0x0100);
-        self.update_checksum(Change::NONE.field16(word, word - 0x0100));
-        true
+        self.bytes.as_mut().first_chunk_mut().is_some_and(decrement_time_to_live)
     }
 
     /// Sets what the packet carries.
@@ -349,6 +342,22 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         let range = self.payload_range();
         self.bytes.as_mut().get_mut(range).unwrap_or_default()
     }
+}
+
+/// Counts one router in a header that was checked, and repairs its checksum.
+/// Returns whether the packet may be forwarded; where not (RFC 1812 §5.3.1), the
+/// header is left as it was.
+#[inline]
+pub fn decrement_time_to_live(header: &mut [u8; MIN_HEADER_LENGTH]) -> bool {
+    if header[field::TIME_TO_LIVE] <= 1 {
+        return false;
+    }
+    let word = u16_at(header, field::TIME_TO_LIVE_WORD);
+    let change = Change::NONE.field16(word, word - 0x0100);
+    let checksum = change.apply(u16_at(header, field::CHECKSUM));
+    put_u16(header, field::TIME_TO_LIVE_WORD, word - 0x0100);
+    put_u16(header, field::CHECKSUM, checksum);
+    true
 }
 
 impl<T: AsRef<[u8]>> fmt::Display for Packet<T> {
