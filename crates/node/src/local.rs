@@ -82,6 +82,11 @@ impl Own {
     pub(crate) fn is_martian(&self, from: IpAddr, to: IpAddr) -> bool {
         match (from, to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
+                // Nearly all addresses are usual by their first octet.
+                let is_usual = |first: u8| !matches!(first, 0 | 127 | 169 | 224..);
+                if is_usual(from.octets()[0]) && is_usual(to.octets()[0]) {
+                    return self.broadcasts.contains(&to);
+                }
                 let is_no_host = |address: Ipv4Addr| matches!(address.octets()[0], 0 | 127 | 240..);
                 is_no_host(from)
                     || is_no_host(to)

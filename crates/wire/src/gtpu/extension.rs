@@ -315,6 +315,12 @@ impl Extensions {
         room.map(|place| *place = Some(extension)).is_some()
     }
 
+    /// Whether there are none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.list[0].is_none()
+    }
+
     /// The extension headers, in order.
     pub fn iter(&self) -> impl Iterator<Item = &ExtensionRepr> {
         self.list.iter().flatten()

@@ -45,13 +45,15 @@ impl Repr {
         }
     }
 
+    #[inline]
     fn flags(&self) -> u8 {
-        let extension = if self.extensions == Extensions::NONE { 0 } else { flag::EXTENSION };
+        let extension = if self.extensions.is_empty() { 0 } else { flag::EXTENSION };
         let sequence = self.sequence.map_or(0, |_| flag::SEQUENCE);
         extension | sequence | self.n_pdu.map_or(0, |_| flag::N_PDU)
     }
 
     /// Octets that [`emit`](Self::emit) writes.
+    #[inline]
     pub fn buffer_len(&self) -> usize {
         if self.flags() == 0 {
             return MIN_HEADER_LENGTH;
@@ -65,6 +67,7 @@ impl Repr {
     /// # Errors
     /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets;
     /// [`Error::PayloadTooLong`].
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
         let bytes = header(buffer, self.buffer_len())?;
         let length = bytes.len() - MIN_HEADER_LENGTH + self.payload_length;
