@@ -28,6 +28,8 @@ pub enum Problem {
     HostUnreachable,
     /// Rules forbid it.
     Prohibited,
+    /// Its source is not one that may be used there.
+    SourceRefused,
     /// It is longer than the way takes, which is so many octets, and must not be cut.
     TooBig(u16),
 }
@@ -41,7 +43,9 @@ impl Problem {
             }
             Problem::NoRoute => unreachable(icmpv4::Unreachable::NETWORK, 0),
             Problem::HostUnreachable => unreachable(icmpv4::Unreachable::HOST, 0),
-            Problem::Prohibited => unreachable(icmpv4::Unreachable::PROHIBITED, 0),
+            Problem::Prohibited | Problem::SourceRefused => {
+                unreachable(icmpv4::Unreachable::PROHIBITED, 0)
+            }
             Problem::TooBig(mtu) => unreachable(icmpv4::Unreachable::FRAGMENTATION_NEEDED, mtu),
         }
     }
@@ -55,6 +59,7 @@ impl Problem {
             Problem::NoRoute => unreachable(icmpv6::Unreachable::NO_ROUTE),
             Problem::HostUnreachable => unreachable(icmpv6::Unreachable::ADDRESS),
             Problem::Prohibited => unreachable(icmpv6::Unreachable::PROHIBITED),
+            Problem::SourceRefused => unreachable(icmpv6::Unreachable::SOURCE_REFUSED),
             Problem::TooBig(mtu) => icmpv6::Repr::PacketTooBig { mtu: mtu.into() },
         }
     }

@@ -12,9 +12,12 @@ use weft_compose::Kind;
 
 #[cfg(test)]
 mod composition;
+mod file_version;
+mod first_fragments;
 pub mod icmp_error;
 mod iphc;
 pub mod prefix;
+mod shared_ports;
 #[cfg(test)]
 mod testing;
 pub mod text;
@@ -49,6 +52,7 @@ registry! {
     gtpu_relay::GtpuRelay,
     ip_header_compressor::IpHeaderCompressor,
     ip_header_decompressor::IpHeaderDecompressor,
+    lwaftr::Lwaftr,
     marker::Marker: Lower,
     nat::Nat,
     pass::Pass: Lower,

@@ -9,7 +9,6 @@
 mod blocks;
 mod config;
 mod directions;
-mod fragments;
 mod log;
 mod state;
 mod translate;
@@ -22,10 +21,10 @@ use weft_function::{
 use weft_wire::EtherType;
 
 pub use self::config::{Config, Timeouts};
-use self::fragments::Fragments;
 use self::log::{Event, Log, What};
 use self::state::{Holding, Inside, Moved, NONE, State};
-use self::translate::{Header, Kind};
+use self::translate::{header_of, kind_of};
+use crate::first_fragments::FirstFragments;
 
 const NO_MAPPING: Reason =
     Reason::new("nat_no_mapping", "nobody inside has this public address and port");
@@ -74,7 +73,8 @@ pub struct Nat {
     deterministic: Option<(u32, u32)>,
     timeouts: Timeouts,
     seed: u64,
-    fragments: Fragments,
+    /// Inside address and user of datagrams in fragments.
+    fragments: FirstFragments<(u32, u32)>,
     log: Log,
     /// The log says that the state is new.
     announced: bool,
@@ -127,7 +127,7 @@ impl UserPlaneFunction for Nat {
             deterministic,
             timeouts,
             seed: config.port_seed,
-            fragments: Fragments::new(),
+            fragments: FirstFragments::new(),
             log,
             announced: false,
             now: 0,
@@ -158,8 +158,8 @@ impl UserPlaneFunction for Nat {
         if EtherType(packet.annotations().ether_type) != EtherType::IPV4 {
             return Verdict::Forward;
         }
-        let Some(header) = Header::of(packet) else { return Verdict::Drop(PROTOCOL) };
-        let kind = Kind::of(packet, &header);
+        let Some(header) = header_of(packet) else { return Verdict::Drop(PROTOCOL) };
+        let kind = kind_of(packet, &header);
         let done = match is_uplink(packet) {
             true => self.outbound(packet, context, &header, kind, emit),
             false => self.inbound(packet, &header, kind),
@@ -267,13 +267,6 @@ impl Nat {
         }
         self.log.note(event);
     }
-}
-
-/// The two halves of a product, folded into one: every bit counts.
-fn mix(hash: u64, word: u64) -> u64 {
-    // 2⁶⁴ divided by the golden ratio, as in Fibonacci hashing.
-    let product = u128::from(hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (product >> 64) as u64 ^ product as u64
 }
 
 #[cfg(test)]

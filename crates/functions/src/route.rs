@@ -22,8 +22,9 @@ use weft_function::{
 };
 use weft_wire::MacAddress;
 
-use self::fib::{BLACKHOLE, FIRST_HOP, FIRST_SET, Fib, NO_ROUTE, PROHIBIT, Version, follow};
+use self::fib::{BLACKHOLE, FIRST_HOP, FIRST_SET, Fib, NO_ROUTE, PROHIBIT, follow};
 use self::text::{Named, Routes};
+use crate::file_version::FileVersion;
 use crate::icmp_error::{Errors, Problem};
 use crate::text as config_text;
 
@@ -343,7 +344,7 @@ fn shared(config: &Config) -> Result<Arc<Fib>, ConfigError> {
     }
     let path = config.file.as_deref().map(Path::new);
     // Asked for before the file is read: what comes between is read again.
-    let version = path.and_then(Version::of);
+    let version = path.and_then(FileVersion::of);
     let routes = read(config).map_err(|message| ConfigError::at(place(config), message))?;
     let fib = Arc::new(Fib::new(routes).map_err(|error| full(&error))?);
     if let Some(path) = path.filter(|_| config.follow) {

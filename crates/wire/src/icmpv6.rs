@@ -82,6 +82,8 @@ impl Unreachable {
     pub const ADDRESS: Self = Self(3);
     /// Nobody listens at the port.
     pub const PORT: Self = Self(4);
+    /// The source address failed the ingress or egress policy.
+    pub const SOURCE_REFUSED: Self = Self(5);
 }
 
 impl fmt::Display for Unreachable {
@@ -91,6 +93,7 @@ impl fmt::Display for Unreachable {
             Self::PROHIBITED => f.pad("prohibited"),
             Self::ADDRESS => f.pad("address"),
             Self::PORT => f.pad("port"),
+            Self::SOURCE_REFUSED => f.pad("source refused"),
             Self(code) => write!(f, "code {code}"),
         }
     }

@@ -21,6 +21,8 @@ from recipes import (
     iphc_link,
     ipv4_mix,
     ipv6_mix,
+    lwaftr_internet,
+    lwaftr_softwires,
     malformed,
     nat_inside,
     nat_outside,
@@ -41,6 +43,8 @@ RECIPES = {
     "gtpu": gtpu,
     "iphc-flows": iphc_flows,
     "iphc-link": iphc_link,
+    "lwaftr-softwires": lwaftr_softwires,
+    "lwaftr-internet": lwaftr_internet,
     "nat-inside": nat_inside,
     "nat-outside": nat_outside,
 }

@@ -10,6 +10,7 @@ meant to do, and everything that came out has to be what follows from that.
     translate   other addresses in an IP packet
     fragment    an IPv4 packet in fragments
     icmp        errors and echo replies
+    lwaftr      the border function of lightweight 4over6
     nat         a translator of addresses and ports
     iphc        a decompressor of IP headers
     node        routed and transparent ports, and a node between them

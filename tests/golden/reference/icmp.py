@@ -12,6 +12,7 @@ ERRORS_V4 = (3, 4, 5, 11, 12)
 REDIRECT_V6 = 137
 TIME_EXCEEDED, TOO_BIG = "time exceeded", "too big"
 NO_ROUTE, HOST_UNREACHABLE, PROHIBITED = "no route", "host unreachable", "prohibited"
+SOURCE_REFUSED = "source refused"
 CODES_V4 = {  # type and code
     TIME_EXCEEDED: (11, 0),
     TOO_BIG: (3, 4),
@@ -25,6 +26,7 @@ CODES_V6 = {
     NO_ROUTE: (1, 0),
     HOST_UNREACHABLE: (1, 3),
     PROHIBITED: (1, 1),
+    SOURCE_REFUSED: (1, 5),
 }
 
 

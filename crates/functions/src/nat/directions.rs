@@ -6,11 +6,13 @@ use weft_wire::{Protocol, tcp};
 use super::config::Timeouts;
 use super::log::What;
 use super::state::{Inside, Lack, NONE};
-use super::translate::{End, Header, Kind, is_sound, quoted, rewrite, rewrite_quoted};
+use super::translate::{header_of, kind_of, rewrite, rewrite_quoted};
 use super::{
     CHECKSUM, Context, FOREIGN, FRAGMENT, NO_BLOCK, NO_MAPPING, NO_PORT, NO_ROOM, NOT_INSIDE, Nat,
-    PROTOCOL, SEARCH_PAUSE_BITS, SECOND, mix,
+    PROTOCOL, SEARCH_PAUSE_BITS, SECOND,
 };
+use crate::first_fragments::mix;
+use crate::shared_ports::{End, Header, Kind, is_sound, quoted};
 
 impl Nat {
     /// From the inside. What is for a public address turns round here.
@@ -56,8 +58,8 @@ impl Nat {
         if !self.state.pool().contains(destination) {
             return Ok(());
         }
-        let header = Header::of(packet).ok_or(PROTOCOL)?;
-        let kind = Kind::of(packet, &header);
+        let header = header_of(packet).ok_or(PROTOCOL)?;
+        let kind = kind_of(packet, &header);
         self.inbound(packet, &header, kind)
     }
 
@@ -90,7 +92,7 @@ impl Nat {
             Kind::Other => return Err(PROTOCOL),
         };
         if packet.annotations().flags & Annotations::FRAGMENT != 0 && port.is_some() {
-            self.fragments.note(header, inside, user, now);
+            self.fragments.note(header, (inside, user), now);
         }
         if !rewrite(packet, End::Destination, inside, port) {
             return Err(PROTOCOL);
@@ -277,10 +279,11 @@ fn place(protocol: u8) -> usize {
 /// One end of the packet that an ICMP error is about, if its checksums are right (RFC
 /// 5508 REQ-3).
 fn about(packet: &Packet, end: End) -> Result<(u32, u16, u8), Reason> {
-    if !is_sound(packet) {
+    let message = packet.transport().unwrap_or_default();
+    if !is_sound(message) {
         return Err(CHECKSUM);
     }
-    quoted(packet, end).ok_or(PROTOCOL)
+    quoted(message, end).ok_or(PROTOCOL)
 }
 
 /// From here on it is this user's packet.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::table::{Full, Table, Writer};
 use super::text::{Routes, Target};
+use crate::file_version::FileVersion;
 use crate::prefix::Prefix;
 
 /// What a prefix's value says. Others are next hops, or sets of them.
@@ -235,25 +236,12 @@ pub fn buckets(hops: &[(u16, u16)]) -> [u16; BUCKETS] {
     })
 }
 
-/// When a file was written, and what it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version(SystemTime, u64, u64);
-
-impl Version {
-    /// Of the file at `path`; none when it cannot be told.
-    pub fn of(path: &Path) -> Option<Version> {
-        use std::os::unix::fs::MetadataExt;
-        let data = std::fs::metadata(path).ok()?;
-        Some(Version(data.modified().ok()?, data.len(), data.ino()))
-    }
-}
-
 /// Looks at a file once a second and changes the routes when it is another one. Ends
 /// when nobody has the routes any more. A file that cannot be read changes nothing.
 pub fn follow(
     fib: &Arc<Fib>,
     path: PathBuf,
-    mut version: Option<Version>,
+    mut version: Option<FileVersion>,
     read: impl Fn(&Path) -> Result<Routes, String> + Send + 'static,
 ) -> std::io::Result<()> {
     let fib: Weak<Fib> = Arc::downgrade(fib);
@@ -261,7 +249,7 @@ pub fn follow(
         loop {
             std::thread::sleep(PAUSE);
             let Some(fib) = fib.upgrade() else { return };
-            let now = Version::of(&path);
+            let now = FileVersion::of(&path);
             if now.is_none() || now == version {
                 continue;
             }
