@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use tracing::Level;
 
 use crate::{
-    bench, capture, check, compare, ctl, demo, function, generate, model, replay, run, schema,
-    show, simulate, trace,
+    bench, capture, check, compare, control, ctl, demo, function, generate, model, replay, run,
+    schema, show, simulate, trace,
 };
 
 /// An execution environment for the mobile user plane: ports, small functions,
@@ -30,6 +30,8 @@ pub enum Command {
     Demo(demo::Arguments),
     /// Run a node until SIGINT or SIGTERM
     Run(run::Arguments),
+    /// Run a controller, which hands users over between nodes, until SIGINT or SIGTERM
+    Control(control::Arguments),
     /// Check a configuration and print the paths it is compiled to
     Check(check::Arguments),
     /// Send captures through the data path of a node
@@ -52,7 +54,7 @@ pub enum Command {
     Trace(trace::Arguments),
     /// Capture packets at any place of a running node
     Capture(capture::Arguments),
-    /// Change a running node
+    /// Change a running node, or hand users over
     Ctl(ctl::Arguments),
     /// Print JSON schemas of configurations
     Schema(schema::Arguments),

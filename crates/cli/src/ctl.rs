@@ -1,6 +1,7 @@
-//! `weft ctl`: changes a running node.
+//! `weft ctl`: changes a running node, or lets a controller hand users over.
 
 mod bearer;
+mod handover;
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ enum What {
     /// Add, change, remove and show bearers
     #[command(subcommand)]
     Bearer(bearer::What),
+    /// Hand users over to another node, by their controller
+    Handover(handover::Arguments),
 }
 
 /// Does it.
@@ -42,6 +45,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (target, file) = match arguments.what {
         What::Apply { target, file } => (target, file),
         What::Bearer(what) => return bearer::run(what),
+        What::Handover(arguments) => return handover::run(arguments),
     };
     let name = file.display().to_string();
     let text = fs::read_to_string(&file)

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use weft_control::ControlError;
 use weft_control::client::ClientError;
+use weft_controller::StartError;
 use weft_node::BuildError;
 use weft_node::config::Mistakes;
 
@@ -80,13 +81,19 @@ impl From<ControlError> for Failure {
     }
 }
 
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Failure {
+        Failure::input(error)
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
             ClientError::Refused(problem) if !problem.mistakes.is_empty() => {
                 Failure::Mistakes(crate::ctl::lines(&problem.mistakes))
             }
-            ClientError::Gone(_) | ClientError::Answer(_) => Failure::broken(error),
+            ClientError::Gone(..) | ClientError::Answer(_) => Failure::broken(error),
             _ => Failure::input(error),
         }
     }

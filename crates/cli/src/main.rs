@@ -11,6 +11,7 @@ mod bench;
 mod capture;
 mod check;
 mod compare;
+mod control;
 mod ctl;
 mod demo;
 mod environment;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments),
+        Command::Control(arguments) => control::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

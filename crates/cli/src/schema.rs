@@ -19,6 +19,8 @@ pub struct Arguments {
 enum What {
     /// JSON schema of a node's configuration (the default)
     Node,
+    /// JSON schema of a controller's configuration
+    Controller,
     /// JSON schema of a profile of traffic
     Profile,
     /// JSON schema of an experiment's parameters
@@ -43,6 +45,7 @@ enum What {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.what.unwrap_or(What::Node) {
         What::Node => json(&weft_node::config::schema(KINDS)),
+        What::Controller => json(&weft_controller::config::Configuration::schema()),
         What::Profile => json(&weft_traffic::Profile::schema()),
         What::Experiment => json(&weft_bench::experiments::schema()),
         What::Model => json(&weft_model::Model::schema()),

@@ -4,32 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-/// What went wrong with a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
-    /// In one sentence.
-    pub error: String,
-    /// Mistakes of the configuration that was sent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mistakes: Vec<Mistake>,
-}
-
-/// One mistake of a configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mistake {
-    /// The file, as the client named it.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in the line, in characters, from 1.
-    pub column: usize,
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
+pub use weft_http::problem::{Mistake, Problem};
 
 /// Which users are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,18 +18,22 @@ use axum::routing::{get, post};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use weft_compose::Kind;
+use weft_http::connection;
+use weft_http::socket::{Claim, Refused};
 use weft_node::Handle;
 
 use crate::answer::Failure;
-use crate::socket::{Claim, Refused};
 use crate::state::State;
-use crate::{bearers, capture, configuration, connection, metrics, trace, views};
+use crate::{bearers, capture, configuration, metrics, trace, views};
 
 /// Longest body of a request: that of a configuration file.
 const BODY_BYTES: usize = 4 << 20;
 
 /// How long a request may take until its answer begins.
 const ANSWER: Duration = Duration::from_secs(30);
+
+/// How long a connection over TCP may last.
+const REMOTE: Duration = Duration::from_secs(10);
 
 /// Threads that wait for the agent.
 const WAITING_THREADS: usize = 16;
@@ -169,7 +173,7 @@ fn serve(
         if let Some(metrics) = metrics {
             metrics.set_nonblocking(true)?;
             let metrics = tokio::net::TcpListener::from_std(metrics)?;
-            tokio::spawn(connection::serve_remote(metrics, metrics_only(state)));
+            tokio::spawn(connection::serve_remote(metrics, metrics_only(state), REMOTE));
         }
         let _ = stopped.await;
         io::Result::Ok(())

@@ -27,6 +27,18 @@ pub struct Record {
     pub intent: Intent,
 }
 
+impl Record {
+    /// The number of what is to be done, or else of the ownership; 0 when there is
+    /// neither.
+    pub fn epoch(&self) -> Epoch {
+        match self.intent {
+            Intent::Settled => self.owner.map_or(Epoch(0), |leg| leg.epoch),
+            Intent::Move { target, .. } => target.epoch,
+            Intent::Remove { epoch } => epoch,
+        }
+    }
+}
+
 /// What is to be done with a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
@@ -186,11 +198,7 @@ impl Managed {
 
     /// The number of what is under way.
     fn epoch(&self) -> Epoch {
-        match self.record.intent {
-            Intent::Settled => self.record.owner.map_or(Epoch(0), |leg| leg.epoch),
-            Intent::Move { target, .. } => target.epoch,
-            Intent::Remove { epoch } => epoch,
-        }
+        self.record.epoch()
     }
 
     fn target(&self) -> Option<Leg> {
@@ -273,6 +281,33 @@ impl Controller {
     pub fn owner(&self, user: User) -> Option<Leg> {
         let managed = self.users.get(&user)?;
         managed.record.owner.filter(|_| managed.stage == Stage::Settled)
+    }
+
+    /// What is durable of a user, or becomes so.
+    pub fn record(&self, user: User) -> Option<Record> {
+        self.users.get(&user).map(|managed| managed.record)
+    }
+
+    /// All users with their records and where the controller is with them, in
+    /// order, from one on.
+    pub fn users_from(&self, first: User) -> impl Iterator<Item = (User, Record, Stage)> {
+        let users = self.users.range(first..);
+        users.map(|(user, managed)| (*user, managed.record, managed.stage))
+    }
+
+    /// The incarnation that a node said hello in.
+    pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        self.nodes.get(&node).copied()
+    }
+
+    /// The lowest epoch that has not been given.
+    pub fn next_epoch(&self) -> Epoch {
+        self.next_epoch
+    }
+
+    /// Asks a node to say hello, as after a connection with it has come to be.
+    pub fn probe(&self, node: NodeId, out: &mut Outputs) {
+        self.send(node, Incarnation(0), Message::Probe, out);
     }
 
     /// Nothing is under way and nothing waits to be.

@@ -1,4 +1,4 @@
-//! The socket of a node: where it is, and that only one node has it.
+//! The socket of a node or a controller: where it is, and that only one has it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -25,11 +25,25 @@ pub fn socket_path(node: &str) -> PathBuf {
     directory().join(format!("{node}.sock"))
 }
 
+/// The socket of the controller of that name.
+pub fn controller_path(controller: &str) -> PathBuf {
+    directory().join(format!("{controller}.controller"))
+}
+
 /// Names of the nodes of this user that run now, in order.
 pub fn nodes() -> Vec<String> {
+    running(".sock")
+}
+
+/// Names of the controllers of this user that run now, in order.
+pub fn controllers() -> Vec<String> {
+    running(".controller")
+}
+
+fn running(ending: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory()) else { return Vec::new() };
     let name = |path: PathBuf| {
-        let name = path.file_name()?.to_str()?.strip_suffix(".sock")?.to_owned();
+        let name = path.file_name()?.to_str()?.strip_suffix(ending)?.to_owned();
         UnixStream::connect(&path).is_ok().then_some(name)
     };
     let mut names: Vec<_> = entries.flatten().filter_map(|entry| name(entry.path())).collect();
@@ -37,19 +51,21 @@ pub fn nodes() -> Vec<String> {
     names
 }
 
-/// A socket that is ours: no other node can take it before this is dropped or
+/// A socket that is ours: nobody else can take it before this is dropped or
 /// its process has ended, however that ends.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub struct Claim {
     path: PathBuf,
     _lock: File,
 }
 
 /// Why a socket cannot be taken.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub enum Refused {
+    /// Somebody who runs has it.
     #[error("in use")]
     InUse,
+    /// It cannot be made.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -57,9 +73,12 @@ pub(crate) enum Refused {
 impl Claim {
     /// Takes the socket at `path` and listens there. What a dead node left
     /// behind is replaced.
-    pub(crate) fn take(path: &Path) -> Result<(Claim, UnixListener), Refused> {
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn take(path: &Path) -> Result<(Claim, UnixListener), Refused> {
         make_directory(path)?;
-        let lock = lock(&path.with_extension("lock"))?;
+        let lock = lock(&beside(path, "lock"))?;
         match fs::symlink_metadata(path) {
             Ok(known) if !known.file_type().is_socket() => {
                 let reason = "there is a file of that name, which is not a socket";
@@ -70,7 +89,7 @@ impl Claim {
         }
         // Under another name until it is ours alone: nobody can connect before
         // the mode is set, and the rename replaces a dead node's socket.
-        let new = path.with_extension("new");
+        let new = beside(path, "new");
         let _ = fs::remove_file(&new);
         let listener = UnixListener::bind(&new)?;
         fs::set_permissions(&new, Permissions::from_mode(0o600))?;
@@ -78,7 +97,8 @@ impl Claim {
         Ok((Claim { path: path.to_owned(), _lock: lock }, listener))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where the socket is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -87,6 +107,14 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // The lock file stays: whoever removed it could let two nodes in.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A file beside the socket. A node keeps the names it has always had.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    match path.extension().and_then(|known| known.to_str()) {
+        Some("controller") => path.with_extension(format!("controller-{ending}")),
+        _ => path.with_extension(ending),
     }
 }
 

@@ -21,15 +21,12 @@ const HEAD: Duration = Duration::from_secs(5);
 /// Bytes of a request's head.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// How long a connection over TCP may last.
-const REMOTE: Duration = Duration::from_secs(10);
-
 /// Pause after a connection could not be accepted, for example because the
 /// process has too many files open.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves on the node's socket.
-pub(crate) async fn serve_local(listener: UnixListener, app: Router) {
+/// Serves on a Unix socket.
+pub async fn serve_local(listener: UnixListener, app: Router) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(place) = places.clone().acquire_owned().await {
         let Some(stream) = accepted(listener.accept().await).await else { continue };
@@ -42,12 +39,12 @@ pub(crate) async fn serve_local(listener: UnixListener, app: Router) {
 }
 
 /// Serves over TCP, one request a connection: anybody may be there, so nobody
-/// keeps a place.
-pub(crate) async fn serve_remote(listener: TcpListener, app: Router) {
+/// keeps a place longer than `longest`.
+pub async fn serve_remote(listener: TcpListener, app: Router, longest: Duration) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(place) = places.clone().acquire_owned().await {
         let Some(stream) = accepted(listener.accept().await).await else { continue };
-        let connection = tokio::time::timeout(REMOTE, serve(stream, app.clone(), false));
+        let connection = tokio::time::timeout(longest, serve(stream, app.clone(), false));
         tokio::spawn(async move {
             let _ = connection.await;
             drop(place);

@@ -1,0 +1,73 @@
+//! `weft control`: a controller, until it is told to stop.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+
+use weft_controller::Controller;
+use weft_controller::config::Configuration;
+use weft_http::socket::controller_path;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::signals::Termination;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Configuration of the controller
+    #[arg(value_name = "CONTROLLER.yaml")]
+    file: PathBuf,
+    /// The controller's socket, where not at its usual place
+    #[arg(long, value_name = "PATH", env = "WEFT_CONTROLLER_SOCKET")]
+    socket: Option<PathBuf>,
+}
+
+/// Why it comes to its end.
+enum End {
+    Signal(&'static str),
+    Failed(String),
+}
+
+/// Runs the controller.
+///
+/// # Errors
+/// Whatever keeps it from starting, and records that cannot be written.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let configuration = Configuration::load(&arguments.file)?;
+    let mut termination = Termination::catch()?;
+    let socket = arguments.socket.unwrap_or_else(|| controller_path(&configuration.name));
+    let what = summary(&configuration);
+    let (tell, end) = mpsc::channel();
+    let failed = tell.clone();
+    let controller = Controller::start(configuration, socket, move |error| {
+        // Whoever waits has not gone.
+        let _ = failed.send(End::Failed(error.to_string()));
+    })?;
+    let api = controller.api().map_or(String::new(), |address| format!(", API {address}"));
+    let (nodes, socket) = (controller.address(), controller.socket().display());
+    // Nobody may be reading; the controller runs all the same.
+    let _ = output::line(&format!("{what}; nodes {nodes}, socket {socket}{api}"));
+    thread::spawn(move || tell.send(End::Signal(termination.wait())));
+    let end = end.recv();
+    controller.stop();
+    match end {
+        Ok(End::Failed(reason)) => Err(Failure::broken(reason)),
+        Ok(End::Signal(signal)) => {
+            tracing::info!("stopped after {signal}");
+            Ok(())
+        }
+        Err(_) => Err(Failure::broken("nobody waits for signals any more")),
+    }
+}
+
+fn summary(configuration: &Configuration) -> String {
+    format!("controller {} is ready: {}", configuration.name, counts(configuration))
+}
+
+/// Of how many nodes and users a configuration speaks.
+pub fn counts(configuration: &Configuration) -> String {
+    let users: u64 = configuration.users.iter().map(|users| users.count).sum();
+    let count =
+        |number: u64, noun| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+    format!("{}, {}", count(configuration.nodes.len() as u64, "node"), count(users, "user"))
+}

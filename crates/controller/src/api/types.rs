@@ -1,0 +1,119 @@
+//! What goes over the API, as JSON.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its number in messages.
+    pub number: u32,
+    /// Where other nodes connect to it.
+    pub address: String,
+    /// Whether it is connected with the controller.
+    pub connected: bool,
+    /// How often it has started, once it has said so.
+    pub incarnation: Option<u32>,
+    /// Users that it owns and that stay.
+    pub users: usize,
+    /// Users whose moves begin or end at it, or would.
+    pub moving: usize,
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct User {
+    /// Its number, the same at all nodes.
+    pub user: u64,
+    /// The node that stands before the stations.
+    pub anchor: String,
+    /// Who owns it, or did when what is under way began; null for nobody.
+    pub owner: Option<String>,
+    /// The number of its ownership, or of what is under way.
+    pub epoch: u64,
+    /// Where it is to go; null when nothing is under way.
+    pub target: Option<String>,
+    /// `Settled`, the stage of what is under way, or `Waiting` for nodes that have
+    /// not connected yet.
+    pub state: String,
+}
+
+/// Where a new user is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// The node that stands before the stations.
+    pub anchor: String,
+    /// The node that is to own it.
+    pub node: String,
+}
+
+/// Who is to be handed over, and where to: one user, or all of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HandoverOrder {
+    /// The user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u64>,
+    /// The node whose users are meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_from: Option<String>,
+    /// The node that is to own them.
+    pub to: String,
+}
+
+/// An order to hand users over, and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Handover {
+    /// Its number.
+    pub id: u64,
+    /// The node that is to own them.
+    pub to: String,
+    /// The node whose users are meant, if it is all of a node's.
+    pub all_from: Option<String>,
+    /// Users that are meant.
+    pub users: usize,
+    /// Users that are there.
+    pub moved: usize,
+    /// Users that stayed or went elsewhere: their moves were given up.
+    pub aborted: usize,
+    /// Users whose moves did not begin.
+    pub refused: usize,
+    /// Users of whom it is not known yet.
+    pub under_way: usize,
+    /// Whether nothing more will come of it.
+    pub finished: bool,
+    /// Why users are not there, for the first hundred.
+    pub reasons: Vec<Unmoved>,
+}
+
+/// Why a user is not where it was to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unmoved {
+    /// The user.
+    pub user: u64,
+    /// In one sentence.
+    pub reason: String,
+}
+
+/// A node does not come back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gone {
+    /// The node that takes its users.
+    pub successor: String,
+}
+
+/// A request that is not granted (RFC 9457 section 3.1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// The status's own phrase.
+    pub title: String,
+    /// The status.
+    pub status: u16,
+    /// In one sentence.
+    pub detail: String,
+}

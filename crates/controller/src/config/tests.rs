@@ -1,0 +1,72 @@
+use super::*;
+
+const FILE: &str = "\
+apiVersion: weft/v1
+kind: Controller
+metadata: {name: site}
+listen: 127.0.0.1:9471
+tokenFile: token
+records: records
+api: {listen: '[::1]:9472', tokenFile: api-token}
+nodes:
+  gateway: {number: 1, address: 'gateway.example:9473'}
+  a: {number: 2, address: '192.0.2.2:9473'}
+users:
+  - {first: 10, count: 5, anchor: gateway, node: a}
+  - {first: 15, anchor: gateway, node: a}
+";
+
+#[test]
+fn a_file_is_read_whole() {
+    let read = Configuration::read(FILE, "c.yaml").unwrap();
+    assert_eq!((read.name.as_str(), read.window), ("site", 256));
+    assert_eq!(read.name_of(NodeId(2)), Some("a"));
+    assert_eq!(read.node("gateway").unwrap().address, "gateway.example:9473");
+    assert_eq!(read.users[0].iter().count(), 5);
+    assert!(read.users[1].contains(User(15)) && !read.users[0].contains(User(15)));
+    assert_eq!(read.api.unwrap().listen.port(), 9472);
+}
+
+#[test]
+fn paths_begin_at_the_folder_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.yaml");
+    std::fs::write(&path, FILE.replace("records: records", "records: /var/lib/weft")).unwrap();
+    let read = Configuration::load(&path).unwrap();
+    assert_eq!(read.token_file, folder.path().join("token"));
+    assert_eq!(read.records, Path::new("/var/lib/weft"));
+}
+
+#[test]
+fn mistakes_are_told_where_they_stand() {
+    for (right, wrong, said) in [
+        (
+            "listen: 127.0.0.1:9471",
+            "listen: localhost",
+            "c.yaml:4:9: `localhost` is not an address",
+        ),
+        ("name: site", "name: a/b", "c.yaml:3:18: `a/b` is not a name"),
+        ("number: 2,", "number: 1,", "c.yaml:10:15: 1 is the number of gateway already"),
+        ("number: 2,", "number: 0,", "c.yaml:10:15: 0 is the controller's own number"),
+        ("192.0.2.2:9473", "192.0.2.2", "c.yaml:10:27: `192.0.2.2` is not HOST:PORT"),
+        ("first: 15,", "first: 14,", "c.yaml:13:13: some of these users are named before"),
+        ("node: a}\n  -", "node: gateway}\n  -", "the anchor cannot own a user itself"),
+        ("node: a}\n  -", "node: gatewy}\n  -", "there is no node `gatewy`"),
+        ("count: 5", "count: 0", "c.yaml:12:24: must be 1 to 16777216"),
+        ("kind: Controller", "kind: Node", "the kind of a controller is `Controller`, not `Node`"),
+        ("tokenFile: token", "tokenFil: token", "tokenFile"),
+    ] {
+        let mistakes = Configuration::read(&FILE.replacen(right, wrong, 1), "c.yaml").unwrap_err();
+        let text = mistakes.to_string();
+        assert!(text.contains(said), "{wrong}: {text}");
+        assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn the_schema_says_what_there_is() {
+    let schema = Configuration::schema().to_string();
+    for key in ["tokenFile", "records", "window", "anchor", "address"] {
+        assert!(schema.contains(key), "{key}");
+    }
+}

@@ -1,0 +1,282 @@
+//! The other end: asks a node or a controller, and waits for the answer.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::problem::Problem;
+
+/// Longest wait for an answer to begin.
+const ANSWER: Duration = Duration::from_secs(40);
+
+/// What can go wrong between client and server.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens there.
+    #[error("no {0} is running at {1}")]
+    Nobody(&'static str, Server),
+    /// The place is there and cannot be opened.
+    #[error("cannot connect to {server}: {reason}")]
+    Server {
+        /// The place.
+        server: Server,
+        /// What is wrong.
+        reason: io::Error,
+    },
+    /// The request was not granted.
+    #[error("{}", .0.error)]
+    Refused(Problem),
+    /// The conversation broke off.
+    #[error("the {0} went away: {1}")]
+    Gone(&'static str, String),
+    /// The answer is not what was expected of it.
+    #[error("cannot read the answer: {0}")]
+    Answer(#[from] serde_json::Error),
+}
+
+/// Where somebody serves.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Server {
+    /// A Unix socket.
+    Socket(PathBuf),
+    /// A TCP address.
+    Remote {
+        /// `HOST:PORT`.
+        address: String,
+        /// What shows who we are.
+        token: String,
+    },
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Server::Socket(path) => write!(f, "{}", path.display()),
+            Server::Remote { address, .. } => f.write_str(address),
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the token.
+        write!(f, "Server({self})")
+    }
+}
+
+/// A client of one server; waits for answers in the calling thread.
+#[derive(Debug)]
+pub struct Client {
+    server: Server,
+    what: &'static str,
+    runtime: Runtime,
+}
+
+impl Client {
+    /// A client of the node at `socket`, which is not asked yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Server`] when the machine has no room for it.
+    pub fn new(socket: &Path) -> Result<Client, ClientError> {
+        Client::of("node", Server::Socket(socket.to_owned()))
+    }
+
+    /// A client of a `what`, such as `controller`, which is not asked yet.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn of(what: &'static str, server: Server) -> Result<Client, ClientError> {
+        match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => Ok(Client { server, what, runtime }),
+            Err(reason) => Err(ClientError::Server { server, reason }),
+        }
+    }
+
+    /// Gets what is at `path`, as JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.ask(Method::GET, path, String::new())
+    }
+
+    /// Gets what is at `path`, as text.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn text(&self, path: &str) -> Result<String, ClientError> {
+        let bytes = self.exchange(Method::GET, path, Bytes::new())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Sends `body` to `path`; the answer is JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn post<T: DeserializeOwned>(&self, path: &str, body: String) -> Result<T, ClientError> {
+        self.ask(Method::POST, path, body)
+    }
+
+    /// Asks by any method; the answer is JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> Result<T, ClientError> {
+        Ok(serde_json::from_slice(&self.exchange(method, path, body.into())?)?)
+    }
+
+    /// Sends `question` to `path` as JSON and gives each piece of the answer to
+    /// `take` as it comes, until there is no more or `take` returns false.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn stream(
+        &self,
+        path: &str,
+        question: &impl Serialize,
+        take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), ClientError> {
+        self.pieces(Method::POST, path, serde_json::to_vec(question)?.into(), take)
+    }
+
+    /// Gives each piece of what is at `path` to `take` as it comes, until there is
+    /// no more or `take` returns false.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn listen(&self, path: &str, take: impl FnMut(&[u8]) -> bool) -> Result<(), ClientError> {
+        self.pieces(Method::GET, path, Bytes::new(), take)
+    }
+
+    fn pieces(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), ClientError> {
+        self.runtime.block_on(async {
+            let mut response = self.send(method, path, body).await?;
+            while let Some(frame) = response.frame().await {
+                if let Ok(piece) = frame.map_err(|error| self.gone(error))?.into_data()
+                    && !take(&piece)
+                {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn gone(&self, error: impl ToString) -> ClientError {
+        ClientError::Gone(self.what, error.to_string())
+    }
+
+    fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
+        self.runtime.block_on(async {
+            let response = self.send(method, path, body).await?;
+            self.whole(response).await
+        })
+    }
+
+    async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+        let body = response.into_body().collect().await;
+        Ok(body.map_err(|error| self.gone(error))?.to_bytes())
+    }
+
+    /// Sends a request; returns a response that grants it.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let mut request =
+            Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
+        let (host, stream) = match &self.server {
+            Server::Socket(path) => ("weft", self.opened(UnixStream::connect(path).await)?.into()),
+            Server::Remote { address, token } => {
+                request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+                (address.as_str(), self.opened(TcpStream::connect(address).await)?.into())
+            }
+        };
+        let request = request.header(HOST, host).body(Full::new(body));
+        let request = request.map_err(|error| self.gone(error))?;
+        let answered = tokio::time::timeout(ANSWER, exchange(stream, request)).await;
+        let answered = answered.map_err(|_| self.gone("no answer"))?;
+        let response = answered.map_err(|error| self.gone(error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let said = self.whole(response).await?;
+        let problem = serde_json::from_slice(&said).unwrap_or_else(|_| {
+            let text = String::from_utf8_lossy(&said).trim().to_owned();
+            Problem { error: format!("{status}: {text}"), mistakes: Vec::new() }
+        });
+        Err(ClientError::Refused(problem))
+    }
+
+    fn opened<S>(&self, stream: io::Result<S>) -> Result<S, ClientError> {
+        stream.map_err(|reason| match reason.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ClientError::Nobody(self.what, self.server.clone())
+            }
+            _ => ClientError::Server { server: self.server.clone(), reason },
+        })
+    }
+}
+
+/// A connection of either kind.
+enum Stream {
+    Socket(UnixStream),
+    Remote(TcpStream),
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Stream {
+        Stream::Socket(stream)
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Stream {
+        Stream::Remote(stream)
+    }
+}
+
+async fn exchange(
+    stream: Stream,
+    request: Request<Full<Bytes>>,
+) -> hyper::Result<Response<Incoming>> {
+    let mut sender = match stream {
+        Stream::Socket(stream) => {
+            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+            tokio::spawn(connection);
+            sender
+        }
+        Stream::Remote(stream) => {
+            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+            tokio::spawn(connection);
+            sender
+        }
+    };
+    sender.send_request(request).await
+}

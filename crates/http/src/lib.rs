@@ -1,0 +1,9 @@
+//! HTTP as nodes and controllers serve it: on a Unix socket that only its owner
+//! may open, and over TCP within bounds; and the other end, for the command line.
+
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod connection;
+pub mod problem;
+pub mod socket;
