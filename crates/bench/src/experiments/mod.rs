@@ -16,6 +16,7 @@ mod chains;
 mod figure;
 mod function_mix;
 mod function_overhead;
+mod functions;
 mod gateway;
 mod io_environments;
 mod model;
@@ -51,6 +52,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<overload::Overload>(),
     Experiment::of::<working_set::WorkingSet>(),
     Experiment::of::<function_mix::FunctionMix>(),
+    Experiment::of::<functions::Functions>(),
     Experiment::of::<size_sweep::SizeSweep>(),
     Experiment::of::<calibrate::Calibrate>(),
     Experiment::of::<model::Model>(),
@@ -103,6 +105,7 @@ mod tests {
         read::<chain_throughput::ChainThroughput>();
         read::<function_mix::FunctionMix>();
         read::<function_overhead::FunctionOverhead>();
+        read::<functions::Functions>();
         read::<io_environments::IoEnvironments>();
         read::<model::Model>();
         read::<overload::Overload>();

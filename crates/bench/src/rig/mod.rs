@@ -8,6 +8,7 @@
 //! A machine that is shared takes cores away; [`Spoilt`] counts the trials
 //! that this spoilt.
 
+pub mod alone;
 mod burner;
 mod cable;
 pub mod capture;

@@ -1,0 +1,221 @@
+//! The packets that functions are shown: one of each flow, in an order that jumps about.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use weft_dpdk::Annotations;
+use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, ipv6, udp};
+
+use crate::rig::alone::{Flow, HEADERS, Packets};
+
+/// Where softwires end.
+pub const ADDRESS: &str = "2001:db8:ffff::1";
+/// Flows of one user behind a translator.
+pub const FLOWS_OF_A_USER: u32 = 64;
+/// Octets of a frame's checksum.
+const CHECKSUM: usize = 4;
+const LINK: usize = ethernet::HEADER_LENGTH;
+const PLAIN: usize = LINK + ipv4::MIN_HEADER_LENGTH + udp::HEADER_LENGTH;
+const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+
+/// Which packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// One flow of each user.
+    Users,
+    /// To an address of each prefix.
+    Routed,
+    /// From behind a translator.
+    Inside,
+    /// Answers to it.
+    Outside,
+    /// To each softwire.
+    IntoSoftwires,
+    /// From each softwire.
+    OutOfSoftwires,
+}
+
+impl Traffic {
+    /// Users that have so many entries.
+    pub fn users(self, entries: u32) -> u32 {
+        match self {
+            Traffic::Users => entries,
+            Traffic::Inside | Traffic::Outside => entries.div_ceil(FLOWS_OF_A_USER) + 1,
+            _ => 1,
+        }
+    }
+
+    fn is_uplink(self) -> bool {
+        !matches!(self, Traffic::Outside | Traffic::IntoSoftwires)
+    }
+}
+
+/// Address of a prefix of 24 bits; each is another.
+pub fn prefix(number: u32) -> u32 {
+    // Odd, so that all of 24 bits come up before one comes again; the first octets that
+    // are no unicast are as good as any here.
+    (number.wrapping_mul(0x9e_3779) & 0xff_ffff) << 8
+}
+
+/// Address, port set and lwB4 of a softwire.
+pub fn softwire(number: u32) -> (Ipv4Addr, u16, Ipv6Addr) {
+    let b4 = Ipv6Addr::from_bits(0x2001_0db8_u128 << 96 | u128::from(number) << 64 | 1);
+    (Ipv4Addr::from_bits(0x0b00_0000 + number / 64), (number % 64) as u16, b4)
+}
+
+/// One packet of each entry.
+///
+/// # Errors
+/// When a frame is too short for its headers.
+pub fn packets(traffic: Traffic, entries: u32, bytes: usize) -> Result<Packets, weft_wire::Error> {
+    let plain = bytes.saturating_sub(CHECKSUM).max(PLAIN);
+    let outer = if traffic == Traffic::OutOfSoftwires { ipv6::HEADER_LENGTH } else { 0 };
+    // 617 has no factor in common with any number of entries used here.
+    let order = (0..u64::from(entries)).map(|n| (n * 617 % u64::from(entries)) as u32);
+    let flows =
+        order.map(|number| flow(traffic, number, plain - LINK)).collect::<Result<_, _>>()?;
+    let is_ipv6 = outer > 0;
+    let mut annotations = Annotations {
+        network_offset: LINK as u16,
+        network_length: (plain - LINK + outer) as u16,
+        transport_offset: match is_ipv6 {
+            true => LINK + outer,
+            false => LINK + ipv4::MIN_HEADER_LENGTH,
+        } as u16,
+        ether_type: if is_ipv6 { EtherType::IPV6.0 } else { EtherType::IPV4.0 },
+        protocol: if is_ipv6 { Protocol::IPV4.0 } else { Protocol::UDP.0 },
+        group: Annotations::NONE,
+        vlan: Annotations::NO_VLAN,
+        ..Annotations::default()
+    };
+    let mut flows: Vec<Flow> = flows;
+    if traffic == Traffic::Outside {
+        // Whatever comes from outside is one user's, behind those inside.
+        flows.iter_mut().for_each(|flow| flow.user = traffic.users(entries) - 1);
+    }
+    // The first slot is that of the direction.
+    annotations.tags[0] = u32::from(!traffic.is_uplink());
+    Ok(Packets { flows, headers: PLAIN + outer, length: plain + outer, annotations })
+}
+
+fn flow(traffic: Traffic, number: u32, length: usize) -> Result<Flow, weft_wire::Error> {
+    let from = |source: u32, port: u16| [(source.into(), port), (SERVER, 2000)];
+    let ends: [(Ipv4Addr, u16); 2] = match traffic {
+        Traffic::Users => from(0x0a00_0000 + number, 1000),
+        Traffic::Routed => [(SERVER, 1000), ((prefix(number) | 7).into(), 2000)],
+        Traffic::Inside | Traffic::Outside => {
+            let (user, nth) = (number / FLOWS_OF_A_USER, number % FLOWS_OF_A_USER);
+            from(0x0a00_0000 + user, 2000 + nth as u16)
+        }
+        Traffic::IntoSoftwires => {
+            let (ipv4, psid, _) = softwire(number);
+            [(SERVER, 2000), (ipv4, psid << 10 | 5)]
+        }
+        Traffic::OutOfSoftwires => {
+            let (ipv4, psid, _) = softwire(number);
+            [(ipv4, psid << 10 | 5), (SERVER, 2000)]
+        }
+    };
+    let user = match traffic {
+        Traffic::Users => number,
+        Traffic::Inside => number / FLOWS_OF_A_USER,
+        _ => 0,
+    };
+    let is_tunnelled = traffic == Traffic::OutOfSoftwires;
+    let mut headers = [0; HEADERS];
+    let link = ethernet::Repr {
+        destination: MacAddress([2, 0, 0, 0, 0, 1]),
+        source: MacAddress([2, 0, 0, 0, 0, 2]),
+        ether_type: if is_tunnelled { EtherType::IPV6 } else { EtherType::IPV4 },
+    };
+    link.emit(&mut headers)?;
+    let mut at = LINK;
+    if is_tunnelled {
+        let (.., b4) = softwire(number);
+        let tunnel = ipv6::Repr {
+            source: b4,
+            destination: ADDRESS.parse().unwrap_or(Ipv6Addr::LOCALHOST),
+            next_header: Protocol::IPV4,
+            payload_length: length as u16,
+            ..ipv6::Repr::default()
+        };
+        tunnel.emit(&mut headers[at..])?;
+        at += ipv6::HEADER_LENGTH;
+    }
+    plain(&mut headers[at..], ends, length)?;
+    Ok(Flow { headers, user })
+}
+
+/// IPv4 and UDP, without a checksum of the datagram's.
+fn plain(
+    headers: &mut [u8],
+    [(source, source_port), (destination, destination_port)]: [(Ipv4Addr, u16); 2],
+    length: usize,
+) -> Result<(), weft_wire::Error> {
+    let payload_length = (length - ipv4::MIN_HEADER_LENGTH) as u16;
+    let ip = ipv4::Repr {
+        source,
+        destination,
+        protocol: Protocol::UDP,
+        payload_length,
+        ..ipv4::Repr::default()
+    };
+    ip.emit(headers)?;
+    let payload_length = payload_length - udp::HEADER_LENGTH as u16;
+    let udp = udp::Repr { source_port, destination_port, payload_length };
+    udp.emit(&mut headers[ipv4::MIN_HEADER_LENGTH..])?;
+    // Any sum but none, so that there is one to repair.
+    headers[ipv4::MIN_HEADER_LENGTH + 6] = 1;
+    Ok(())
+}
+
+/// The headers of an answer to a packet. The IP checksum is the same.
+pub fn answer(frame: &[u8]) -> [u8; HEADERS] {
+    let mut headers = [0; HEADERS];
+    let reach = frame.len().min(PLAIN);
+    headers[..reach].copy_from_slice(&frame[..reach]);
+    let (sources, destinations) = headers[LINK + 12..LINK + 20].split_at_mut(4);
+    sources.swap_with_slice(destinations);
+    let ports = LINK + ipv4::MIN_HEADER_LENGTH;
+    let (source, destination) = headers[ports..ports + 4].split_at_mut(2);
+    source.swap_with_slice(destination);
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_flow_is_another() {
+        const COUNT: u32 = 1000;
+        for traffic in [
+            Traffic::Users,
+            Traffic::Routed,
+            Traffic::Inside,
+            Traffic::IntoSoftwires,
+            Traffic::OutOfSoftwires,
+        ] {
+            let packets = packets(traffic, COUNT, 64).expect("frames");
+            let flows: HashSet<_> = packets.flows.iter().map(|flow| flow.headers).collect();
+            assert_eq!(flows.len(), COUNT as usize, "{traffic:?}");
+        }
+    }
+
+    #[test]
+    fn prefixes_are_all_different() {
+        let prefixes: HashSet<_> = (0..1_000_000).map(prefix).collect();
+        assert_eq!(prefixes.len(), 1_000_000);
+    }
+
+    #[test]
+    fn an_answer_goes_back() {
+        let flow = packets(Traffic::Inside, 10, 64).expect("frames").flows[3];
+        let back = answer(&flow.headers);
+        let ip = ipv4::Packet::new_checked(&back[LINK..]);
+        // The length is that of the whole packet, which is not here.
+        assert!(ip.is_err() || ip.is_ok_and(|ip| ip.source() == SERVER));
+        assert_eq!(answer(&back), flow.headers);
+    }
+}
