@@ -35,6 +35,7 @@ pub(crate) fn exposition(snapshot: &Snapshot) -> String {
     workers(&mut text, snapshot);
     signals(&mut text, &snapshot.signals);
     node(&mut text, snapshot);
+    handover(&mut text, snapshot);
     text.text
 }
 
@@ -189,6 +190,23 @@ fn node(text: &mut Exposition<'_>, snapshot: &Snapshot) {
     ] {
         text.counter(name, help, iter::once((vec![], value)));
     }
+}
+
+/// Users that move between nodes.
+fn handover(text: &mut Exposition<'_>, snapshot: &Snapshot) {
+    let help = "Kept packets that went to another node with their users, and that came.";
+    let moved = [("out", snapshot.moved_out), ("in", snapshot.moved_in)];
+    let moved = moved.into_iter().map(|(way, packets)| (vec![("direction", way)], packets));
+    text.counter("weft_moved_packets_total", help, moved);
+    let Some(view) = &snapshot.handover else { return };
+    let help = "Users that the node has to do with, by state.";
+    let users = view.users.iter().map(|(state, users)| (vec![("state", &**state)], *users));
+    text.gauge("weft_handover_users", help, users);
+    let help = "Users whose packets go through gates.";
+    text.gauge("weft_handover_gated_users", help, iter::once((vec![], view.gated)));
+    let help = "What the node's part in handovers has counted.";
+    let counts = view.counts.iter().map(|(event, count)| (vec![("event", &**event)], *count));
+    text.counter("weft_handover_total", help, counts);
 }
 
 fn worker_numbers(snapshot: &Snapshot) -> Vec<String> {

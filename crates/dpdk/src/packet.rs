@@ -73,6 +73,8 @@ impl Annotations {
     /// In `flags`: the GTP-U message around the packet has extension headers that
     /// are not passed on to another tunnel.
     pub const DISCARDED_EXTENSIONS: u8 = 16;
+    /// In `flags`: the packet has been let through the gate of its user, who moves.
+    pub const PASSED: u8 = 32;
 }
 
 /// One packet: an owned, linear DPDK mbuf. Dropping it gives the buffer back to

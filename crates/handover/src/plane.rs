@@ -11,7 +11,7 @@ use crate::identity::{Direction, Epoch, Leg, NodeId, User};
 use crate::output::{AnchorPosture, Posture, Treatment};
 
 /// How much may wait, and what gives way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// In one gate of a user.
     pub user: Bounds,

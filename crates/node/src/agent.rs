@@ -23,6 +23,7 @@ use crate::command::{Command, Configure, Report};
 use crate::config::{Blueprint, FunctionPlan};
 use crate::counters::{FunctionCounters, WorkerCounters};
 use crate::fuse::{Compiled, FusedPlan};
+use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
 use crate::signalling::Signalling;
@@ -141,6 +142,8 @@ pub struct Agent {
     pub(crate) panic_warnings: RateLimit,
     /// Users whose belongings are being taken out or in.
     pub(crate) transfers: Transfers,
+    /// The node's part in moving users.
+    pub(crate) mobility: Option<Box<Mobility>>,
     /// Those who look after function processes.
     pub(crate) supervisors: Vec<Supervisor>,
 }
@@ -170,6 +173,7 @@ impl Agent {
             busy |= self.take_packets(worker);
             busy |= self.links[worker].push_on();
         }
+        busy |= self.look_after_handover();
         let now = self.clock.now();
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
@@ -193,6 +197,11 @@ impl Agent {
                 Report::Configured(Configure { .. }) => {}
                 Report::TapRemoved(tap) => drop(tap),
                 Report::ContextReset { function, slot } => self.configure_again(&function, slot),
+                Report::Ordered(order) => self.note_done(Done::Ordered(order.user)),
+                Report::Held(slot, way) => self.note_done(Done::Told(slot, Told::Held(way))),
+                Report::EndMarker(slot, marker) => {
+                    self.note_done(Done::Told(slot, Told::EndMarker(marker)));
+                }
                 Report::TakenOut(extract) => self.taken_out(*extract),
                 Report::TakenIn(intake) => self.taken_in(&intake),
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),

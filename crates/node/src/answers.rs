@@ -74,6 +74,7 @@ impl Agent {
             emitted: sum(|counters| &counters.emitted),
             fragments: sum(|counters| &counters.fragments),
             panics: sum(|counters| &counters.panics),
+            handover: self.handover_view(),
             moved_out: sum(|counters| &counters.moved_out),
             moved_in: sum(|counters| &counters.moved_in),
             signals: SignalCounts {

@@ -18,7 +18,9 @@ use crate::bearer::Bearers;
 use crate::classify::{Capacity, Classifier, PortClass, Tables};
 use crate::clock::Clock;
 use crate::command::{PUNT_RING, Part, Replacement, UserChange};
-use crate::config::{Blueprint, Classification, FunctionPlan, PortPlan, UserKey};
+use crate::config::{
+    Blueprint, Classification, FunctionPlan, HandoverPlan, PortPlan, UserKey, UserPlan,
+};
 use crate::counters::WorkerCounters;
 use crate::departure::{Departure, Peer, Relay};
 use crate::egress::{Outlet, Routed, Way};
@@ -162,6 +164,9 @@ pub fn assemble(
             profiles: profiles.clone(),
         };
         worker.start_with(Box::new(replacement), &changes);
+        if let Some(plan) = &blueprint.handover {
+            worker.start_gates(plan, moving(plan, &users, number), count);
+        }
         workers.push(worker);
         links.push(link);
     }
@@ -203,10 +208,22 @@ pub fn assemble(
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
         transfers: Transfers::default(),
+        mobility: None,
         supervisors,
     };
     agent.note_tunnels(HashMap::new());
     Ok(Assembled { agent, workers, handle: Handle::new(ask) })
+}
+
+/// Slots and numbers of the users of a worker that move.
+fn moving(plan: &HandoverPlan, users: &Users, worker: usize) -> Vec<(u32, u32)> {
+    let number = |(user, nth, slot): (&UserPlan, u32, u32)| {
+        let range = plan.users.iter().find(|range| range.plan == user.name)?;
+        // Numbers were compared with their bound.
+        Some((slot, range.first as u32 + nth))
+    };
+    let own = users.iter().filter(|(_, _, slot)| users.worker_of(*slot) == worker);
+    own.filter_map(number).collect()
 }
 
 /// A port that was opened, and the MAC address it uses.
@@ -346,6 +363,7 @@ impl Shared<'_> {
             relays: std::mem::take(&mut rings.relays[number]),
             punts,
             punting: Batch::new(),
+            gated: Batch::new(),
             originals: ArrayVec::new(),
             reports: outbox,
             pool: self.pool.clone(),
@@ -365,6 +383,7 @@ impl Shared<'_> {
             commands: mailbox,
             peer_errors: RateLimit::default(),
             lanes: Lanes::default(),
+            gates: None,
             desk: Desk::new(self.pool),
         };
         let link = Link { commands, backlog: VecDeque::new(), reports, punts: taken, counters };
@@ -495,11 +514,13 @@ impl Keys {
         let limit = blueprint.limits.users as usize;
         // A kind of key that no user has yet gets room for a few.
         let later = |now: usize| if now == 0 { limit.min(1024) } else { now.max(limit) };
+        // Each user that moves has a tunnel, and three more while it does.
+        let tunnels = blueprint.handover.as_ref().map_or(0, |_| limit + 3 * limit.min(1 << 16));
         Capacity {
             users: room.users as usize,
             bearers: room.bearers as usize,
             // An address and a TEID for each user.
-            narrow: self.narrow.max(2 * limit),
+            narrow: self.narrow.max(2 * limit) + tunnels,
             ipv6: later(self.ipv6),
             flows: later(self.flows),
         }

@@ -145,6 +145,7 @@ impl Agent {
             ("limits", limits(old) == limits(new)),
             ("ports", same_ports(old, new)),
             ("functions in processes of their own", same_processes(old, new)),
+            ("handover, or users that move", same_moving(old, new)),
         ];
         if let Some((what, _)) = fixed.into_iter().find(|(_, same)| !same) {
             return Err(Refused::Fixed(what));
@@ -240,6 +241,17 @@ fn same_processes(old: &Blueprint, new: &Blueprint) -> bool {
     };
     let same_tags = slots(old) == slots(new);
     isolated(old) == isolated(new) && (same_tags || isolated(old).is_empty())
+}
+
+/// Whether the same users move in the same way.
+fn same_moving(old: &Blueprint, new: &Blueprint) -> bool {
+    let users = |blueprint: &Blueprint| -> Vec<_> {
+        let plans = blueprint.handover.iter().flat_map(|handover| &handover.users);
+        let plan = |name: &String| blueprint.users.iter().find(|plan| plan.name == *name);
+        let plans = plans.filter_map(|moving| plan(&moving.plan));
+        plans.map(|plan| (plan.name.clone(), plan.count, plan.keys.clone(), plan.group)).collect()
+    };
+    old.handover == new.handover && users(old) == users(new)
 }
 
 /// Whether the ports are the same but for what may change.

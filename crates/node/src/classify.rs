@@ -29,7 +29,7 @@ use crate::bearer::{Action, Selector};
 use crate::config::UserKey;
 use crate::facts::PacketFacts;
 
-/// What a worker knows of one of its users: a quarter of a cache line.
+/// What a worker is told of one of its users.
 #[derive(Clone, Copy, Debug)]
 pub struct UserRecord {
     /// Slot of the group; [`Annotations::NONE`] without one.
@@ -59,15 +59,61 @@ impl UserRecord {
         action: Action::Forward,
         selects: false,
     };
+}
 
-    /// Whether nothing is to be done for its packets but to forward them.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        self.bearer_profile == 0 && !self.selects && self.action == Action::Forward
+/// What a worker knows of one of its users: a quarter of a cache line.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    group: u32,
+    bearers: u32,
+    class: u16,
+    bearer_profile: u16,
+    standing: Standing,
+    action: Action,
+    selects: bool,
+    /// Its packets go through a gate, as it moves.
+    gated: bool,
+}
+
+const _: () = assert!(size_of::<Record>() == 16);
+
+/// All that is to be known of a user for most packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Standing {
+    /// There is no such user.
+    Vacant,
+    /// Nothing is to be done for its packets but to forward them.
+    Plain,
+    /// Its packets have to be looked at.
+    Special,
+}
+
+impl Record {
+    fn new(told: UserRecord, gated: bool) -> Record {
+        let UserRecord { group, bearers, class, bearer_profile, present, action, selects } = told;
+        let plain = bearer_profile == 0 && !selects && !gated && action == Action::Forward;
+        let standing = match (present, plain) {
+            (false, _) => Standing::Vacant,
+            (true, true) => Standing::Plain,
+            (true, false) => Standing::Special,
+        };
+        Record { group, bearers, class, bearer_profile, standing, action, selects, gated }
+    }
+
+    fn told(&self) -> UserRecord {
+        let Record { group, bearers, class, bearer_profile, standing, action, selects, .. } = *self;
+        let present = standing != Standing::Vacant;
+        UserRecord { group, bearers, class, bearer_profile, present, action, selects }
     }
 }
 
-const _: () = assert!(size_of::<UserRecord>() == 16);
+/// What becomes of a packet that has to be looked at.
+enum Way {
+    On,
+    Held,
+    Gate,
+}
 
 /// What the classifier knows of a port.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +155,8 @@ pub struct Classified {
     /// Packets of this worker's users that are not to be forwarded now: their
     /// annotation `state` has the [`Action`].
     pub held: Positions,
+    /// Packets of this worker's users that go through a gate.
+    pub gated: Positions,
 }
 
 impl Entry {
@@ -122,6 +170,7 @@ impl Classified {
         self.elsewhere = Positions::NONE;
         self.unknown = Positions::NONE;
         self.held = Positions::NONE;
+        self.gated = Positions::NONE;
     }
 
     /// Whether every packet of this worker's users is to be forwarded.
@@ -156,7 +205,7 @@ pub struct Classifier {
     selectors: Selectors,
     /// By the index of the slot at this worker: users, then the dedicated
     /// bearers that have an action of their own.
-    records: Box<[UserRecord]>,
+    records: Box<[Record]>,
     /// Tags of each class at each port: number `port * classes + class`.
     tags: Vec<[u32; TAG_SLOTS]>,
     classes: usize,
@@ -203,7 +252,7 @@ impl Classifier {
     ) -> Classifier {
         let room = capacity.users + capacity.bearers;
         let mut records = with_room(room);
-        records.resize(room, UserRecord::VACANT);
+        records.resize(room, Record::new(UserRecord::VACANT, false));
         Classifier {
             tables: Tables::new(&capacity),
             linear: None,
@@ -270,11 +319,23 @@ impl Classifier {
         self.selectors.remove(user, selector);
     }
 
-    /// Sets the record of one of this worker's users.
+    /// Sets the record of one of this worker's users, who has a gate or not as before.
     pub fn set_record(&mut self, slot: u32, record: UserRecord) {
         if let Some(place) = self.records.get_mut(self.shift.index(slot)) {
-            *place = record;
+            *place = Record::new(record, place.gated && record.present);
         }
+    }
+
+    /// Puts a gate in the way of one of this worker's users, or takes it away.
+    pub fn set_gated(&mut self, slot: u32, gated: bool) {
+        if let Some(place) = self.records.get_mut(self.shift.index(slot)) {
+            *place = Record::new(place.told(), gated);
+        }
+    }
+
+    /// Direction of what comes in at a port.
+    pub fn direction_at(&self, port: u16) -> Direction {
+        self.ports.get(usize::from(port)).map_or(Direction::Uplink, |port| port.direction)
     }
 
     /// Removes the record of one of this worker's users.
@@ -292,7 +353,8 @@ impl Classifier {
     /// uplink and downlink: as if they had come in at the first port of that
     /// direction.
     pub fn annotations(&self, user: u32, bearer: u32) -> [Annotations; 2] {
-        let record = self.records.get(self.shift.index(user)).unwrap_or(&UserRecord::VACANT);
+        let vacant = Record::new(UserRecord::VACANT, false);
+        let record = self.records.get(self.shift.index(user)).unwrap_or(&vacant);
         [Direction::Uplink, Direction::Downlink].map(|direction| {
             let port = self.ports.iter().position(|port| port.direction == direction);
             let port = port.unwrap_or_default();
@@ -393,8 +455,8 @@ impl Classifier {
     ) {
         let annotations = packet.annotations_mut();
         let (slot, port) = (annotations.user, annotations.port);
-        let record = self.records.get(self.shift.index(slot)).filter(|record| record.present);
-        let Some(record) = record else {
+        let record = self.records.get(self.shift.index(slot));
+        let Some(record) = record.filter(|record| record.standing != Standing::Vacant) else {
             out.unknown.insert(position);
             return;
         };
@@ -404,9 +466,12 @@ impl Classifier {
         }
         annotations.group = record.group;
         annotations.bearer = slot;
-        if !record.is_plain() && self.is_held(packet, *record) {
-            out.held.insert(position);
-            return;
+        if record.standing == Standing::Special {
+            match self.way_of(packet, *record) {
+                Way::On => {}
+                Way::Held => return out.held.insert(position),
+                Way::Gate => return out.gated.insert(position),
+            }
         }
         if (port, record.class) != (run.port, run.class) {
             out.add(*run);
@@ -415,28 +480,33 @@ impl Classifier {
         run.positions.insert(position);
     }
 
-    /// Chooses the bearer of a packet; returns whether the packet is not to be
-    /// forwarded now.
+    /// Chooses the bearer of a packet; says whether it is to be forwarded now.
     #[cold]
-    fn is_held(&self, packet: &mut Packet, record: UserRecord) -> bool {
+    fn way_of(&self, packet: &mut Packet, record: Record) -> Way {
+        if record.gated && packet.annotations().flags & Annotations::PASSED == 0 {
+            return Way::Gate;
+        }
         let direction = self.ports.get(usize::from(packet.annotations().port));
         let direction = direction.map_or(Direction::Uplink, |port| port.direction);
         let mut action = record.action;
         if let Some(bearer) = self.dedicated(packet, &record, direction) {
             packet.annotations_mut().bearer = bearer;
-            let own = self.records.get(self.shift.index(bearer)).filter(|own| own.present);
+            let own = self
+                .records
+                .get(self.shift.index(bearer))
+                .filter(|own| own.standing != Standing::Vacant);
             action = own.map_or(action, |own| own.action);
         }
         packet.annotations_mut().state = action as u32;
         match action {
-            Action::Forward => false,
-            Action::Drop => true,
-            Action::Buffer | Action::Notify => direction == Direction::Downlink,
+            Action::Drop => Way::Held,
+            Action::Buffer | Action::Notify if direction == Direction::Downlink => Way::Held,
+            _ => Way::On,
         }
     }
 
     /// The dedicated bearer that carries a packet, if one does.
-    fn dedicated(&self, packet: &Packet, record: &UserRecord, direction: Direction) -> Option<u32> {
+    fn dedicated(&self, packet: &Packet, record: &Record, direction: Direction) -> Option<u32> {
         if record.selects {
             return self.selectors.choose(packet.annotations().user, packet, direction);
         }

@@ -12,6 +12,7 @@ use std::sync::mpsc::Sender;
 
 use weft_compose::{Instance, Settings};
 use weft_dpdk::{Batch, Packet, TAG_SLOTS};
+use weft_handover::EndMarker;
 use weft_rules::Condition;
 
 use crate::bearer::Selector;
@@ -19,6 +20,7 @@ use crate::classify::UserRecord;
 use crate::config::UserKey;
 use crate::counters::FunctionCounters;
 use crate::element::{Function, Plan};
+use crate::handover::Order;
 use crate::tap::Tap;
 use crate::transfer::{Extract, Intake};
 
@@ -56,6 +58,8 @@ pub enum Command {
     /// Send an IP packet of the node's own to a user of this worker, whose slot is
     /// in the annotations, as if it had come in for the user.
     Answer(Packet),
+    /// Treat a user that moves otherwise.
+    Order(Box<Order>),
     /// Take a user's belongings out.
     TakeOut(Box<Extract>),
     /// Take a user's belongings in.
@@ -198,6 +202,13 @@ pub enum Report {
         /// Slot of the context.
         slot: u32,
     },
+    /// Obeyed.
+    Ordered(Box<Order>),
+    /// The first packet of a user waits at the gate for fresh packets of this
+    /// direction.
+    Held(u32, weft_handover::Direction),
+    /// An End Marker has come for the user at this slot.
+    EndMarker(u32, EndMarker),
     /// A user's belongings.
     TakenOut(Box<Extract>),
     /// A user's belongings were taken in, or it says which were not.

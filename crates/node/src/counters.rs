@@ -79,6 +79,9 @@ pub enum DropReason {
     FunctionFull,
     FunctionMalformed,
     FunctionTooLong,
+    NoOwner,
+    StaleEpoch,
+    GateFull,
     Stopped,
 }
 
@@ -197,6 +200,12 @@ impl DropReason {
                 FunctionTooLong,
                 Reason::new("function_too_long", "too long for the ring of a function"),
             ),
+            (NoOwner, Reason::new("no_owner", "the user moves, and is not here")),
+            (
+                StaleEpoch,
+                Reason::new("stale_epoch", "in a tunnel that a move of the user has ended"),
+            ),
+            (GateFull, Reason::new("gate_full", "more waits for the end of a move than may")),
             (Stopped, Reason::new("stopped", "still waiting for something as the node stopped")),
         ]
     };

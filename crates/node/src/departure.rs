@@ -8,6 +8,7 @@ use arrayvec::ArrayVec;
 use rtrb::Producer as Outbox;
 use weft_compose::{Burst, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, Producer};
+use weft_function::tunnel::surface;
 use weft_function::{Direction, TagSlot, Tunnel};
 use weft_wire::MacAddress;
 
@@ -40,6 +41,8 @@ pub struct LeftOver {
     pub kept: Positions,
     /// Of users of other workers.
     pub elsewhere: Positions,
+    /// To be shown to a gate.
+    pub gated: Positions,
 }
 
 /// All ways out of a worker.
@@ -56,6 +59,8 @@ pub struct Departure {
     pub punting: Batch,
     /// Packets of the burst at hand that may be refused, as they came in.
     pub originals: ArrayVec<(usize, Packet), { Batch::CAPACITY }>,
+    /// Packets of the burst at hand that go through a gate.
+    pub gated: Batch,
     /// Reports to the agent.
     pub reports: Outbox<Report>,
     /// Where fragments come from.
@@ -192,6 +197,9 @@ impl Departure {
                 // A burst has no more packets than a batch has room.
                 drop(peer.batch.push(packet));
             }
+        } else if left_over.gated.contains(position) {
+            // As above.
+            drop(self.gated.push(packet));
         }
     }
 
@@ -252,6 +260,19 @@ impl Departure {
             self.counters.dropped(reason, 1);
         }
         self.flush(port);
+    }
+
+    /// Sends a packet in a tunnel that the node has put it into; it leaves with the
+    /// port's burst.
+    pub fn send_tunnelled(&mut self, port: u16, mut packet: Packet) {
+        let Some(outlet) = self.outlets.get_mut(usize::from(port)) else { return };
+        surface(&mut packet);
+        let reports = &mut self.reports;
+        let ask = |address| reports.push(Report::Resolve { port, address }).is_ok();
+        if let Fate::Dropped(reason, _) = outlet.send_own(packet, &self.pool, &self.counters, ask) {
+            // Another node of the same operator is told nothing.
+            self.counters.dropped(reason, 1);
+        }
     }
 
     /// Sends on what waited for a next hop, or gives it up.

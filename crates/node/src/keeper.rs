@@ -109,6 +109,12 @@ impl Keeper {
         packet
     }
 
+    /// The position of the oldest packet kept from this burst, which stays kept.
+    pub fn first_of_burst(&self, function: u16, slot: u32) -> Option<usize> {
+        let of = |(owner, _): &&(Owner, usize)| *owner == (function, slot);
+        self.in_burst.iter().find(of).map(|(_, position)| *position)
+    }
+
     /// The position of the oldest packet kept from this burst.
     pub fn take_from_burst(&mut self, function: u16, slot: u32) -> Option<usize> {
         let at = self.in_burst.iter().position(|(owner, _)| *owner == (function, slot))?;

@@ -30,6 +30,7 @@ mod facts;
 mod fragment;
 mod fuse;
 mod gtpu;
+pub mod handover;
 mod hold;
 mod icmp;
 mod idle;

@@ -1,6 +1,5 @@
 //! How a worker applies commands, between bursts and within a budget.
 
-use weft_compose::Positions;
 use weft_function::{Direction, Scope};
 use weft_wire::MacAddress;
 
@@ -46,6 +45,7 @@ impl Worker {
                 self.counters.originated.add(1);
                 self.carry_to_user(packet, Direction::Downlink);
             }
+            Command::Order(order) => self.obey_order(order),
             Command::TakeOut(extract) => self.take_out(extract),
             Command::TakeIn(intake) => self.take_in(intake),
             Command::Tap(number, tap) => self.tap(number, tap),
@@ -157,7 +157,7 @@ impl Worker {
         let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
         let like = self.classifier.annotations(user, next.slot);
         burst.now = self.clock.now();
-        classified.elsewhere = Positions::NONE;
+        classified.clear();
         let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
         let mut around = Surroundings { counters, keeper, watch, taps, lanes };
         self.element.end_tunnels(burst, next, &like, &mut around);

@@ -47,9 +47,30 @@ pub struct Snapshot {
     /// Packets that were kept, and came from another node with their users.
     #[serde(default)]
     pub moved_in: u64,
+    /// Users that move between nodes, where they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<HandoverView>,
     /// Messages between the node and its GTP-U peers.
     #[serde(default)]
     pub signals: SignalCounts,
+}
+
+/// What a node has to do with users that move.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HandoverView {
+    /// Number of the node.
+    pub node: u32,
+    /// `station` or `anchor`.
+    pub role: String,
+    /// How often it has started, as it says.
+    pub incarnation: u32,
+    /// Users by the name of their state.
+    pub users: BTreeMap<String, u64>,
+    /// Users that a worker looks at gates for.
+    pub gated: u64,
+    /// What was counted, by name.
+    pub counts: BTreeMap<String, u64>,
 }
 
 /// Messages of GTP-U (TS 29.281 §7) that were counted, and what came of them.

@@ -15,12 +15,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 use weft_function::{ContextError, TagSlot, TagTable, TagValues};
+use weft_handover::{Epoch, User};
 use weft_rules::NO_CHAIN;
 
 use crate::agent::Agent;
 use crate::classify::UserRecord;
 use crate::command::{Command, Configure};
 use crate::config::Composition;
+use crate::handover::Done;
 use crate::users::Member;
 
 pub use self::form::FormError;
@@ -110,6 +112,10 @@ pub(crate) enum Asked {
     Export(Sender<Vec<u8>>),
     /// Somebody waits for the outcome.
     Import(Sender<Result<(), TransferError>>),
+    /// The user moves.
+    Handover(User, Epoch),
+    /// The user does not move after all, or goes.
+    Resumed(User),
 }
 
 /// Transfers that workers have not finished.
@@ -208,6 +214,33 @@ impl Agent {
         Ok(())
     }
 
+    /// Gives a user back what was taken out of this node: timers and kept packets.
+    /// Contexts have stayed; those that cannot be set back begin anew if they may
+    /// have been used elsewhere.
+    pub(crate) fn begin_resume(
+        &mut self,
+        asked: Asked,
+        octets: &[u8],
+        rolled_back: bool,
+        without: Option<u16>,
+    ) -> Result<(), TransferError> {
+        let form = Form::parse(octets)?;
+        let member = self.users.member_of(&form.plan, form.nth);
+        let member =
+            member.ok_or_else(|| TransferError::NoUser(format!("{}-{}", form.plan, form.nth)))?;
+        let mut intake = self.intake(form, &member, without)?;
+        let functions = self.blueprint.functions.iter().enumerate();
+        let stays = functions.filter(|(_, plan)| plan.kind.rollback || !rolled_back);
+        intake.stay.extend(stays.map(|(number, _)| number as u16));
+        let Intake { stay, settings, .. } = &mut intake;
+        settings.retain(|one| !stay.contains(&one.function));
+        intake.contexts.clear();
+        let worker = self.users.worker_of(member.slots[0]);
+        intake.ticket = self.transfers.note(asked, member);
+        self.links[worker].send(Command::TakeIn(Box::new(intake)));
+        Ok(())
+    }
+
     /// Gives a user fresh contexts.
     pub(crate) fn begin_fresh(&mut self, asked: Asked, member: Member, without: Option<u16>) {
         let worker = self.users.worker_of(member.slots[0]);
@@ -221,7 +254,7 @@ impl Agent {
         Intake {
             ticket: 0,
             slots: member.slots.clone(),
-            without,
+            stay: without.into_iter().collect(),
             record: None,
             settings: settings.collect::<Vec<Configure>>(),
             contexts: Vec::new(),
@@ -347,7 +380,8 @@ impl Agent {
         match asked {
             // Whoever asked may have gone.
             Asked::Export(answer) => drop(answer.send(octets)),
-            Asked::Import(_) => {}
+            Asked::Handover(user, epoch) => self.note_done(Done::Exported(user, epoch, octets)),
+            Asked::Import(_) | Asked::Resumed(_) => {}
         }
     }
 
@@ -365,6 +399,8 @@ impl Agent {
         match asked {
             // Whoever asked may have gone.
             Asked::Import(answer) => drop(answer.send(outcome)),
+            Asked::Handover(user, epoch) => self.note_done(Done::Imported(user, epoch, outcome)),
+            Asked::Resumed(user) => self.note_done(Done::Resumed(user)),
             Asked::Export(_) => {}
         }
     }

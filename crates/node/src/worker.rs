@@ -18,6 +18,7 @@ use crate::command::{Command, Punt, Report, UserChange};
 use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
 use crate::departure::{Departure, LeftOver};
 use crate::element::{Element, Surroundings};
+use crate::handover::{self, Gates};
 use crate::idle::Idle;
 use crate::isolated::Lanes;
 use crate::keeper::Keeper;
@@ -69,6 +70,8 @@ pub struct Worker {
     pub(crate) peer_errors: RateLimit,
     /// Functions in processes of their own.
     pub(crate) lanes: Lanes,
+    /// Gates of users that move.
+    pub(crate) gates: Option<Box<Gates>>,
     /// What goes on at the moment.
     pub(crate) desk: Desk,
 }
@@ -265,8 +268,13 @@ impl Worker {
     fn after_classification(&mut self, transit: Positions) {
         let Desk { burst, classified, taps, .. } = &mut self.desk;
         let unknown = classified.unknown;
-        let mut tunnelled = Positions::NONE;
+        let (mut tunnelled, mut stale) = (Positions::NONE, Positions::NONE);
         for position in unknown.filter(|position| burst.packets[*position].is_tunnelled()) {
+            // A tunnel of a user that has moved on is not unheard of.
+            if self.gates.is_some() && handover::is_moving_tunnel(&burst.packets[position]) {
+                stale.insert(position);
+                continue;
+            }
             tunnelled.insert(position);
             // A flood is not copied: few are answered, and the others end here.
             let packet = &burst.packets[position];
@@ -275,8 +283,9 @@ impl Worker {
             }
         }
         let reasons = [
-            (DropReason::UnknownUser, unknown.without(tunnelled)),
+            (DropReason::UnknownUser, unknown.without(tunnelled).without(stale)),
             (DropReason::UnknownTeid, tunnelled),
+            (DropReason::StaleEpoch, stale),
         ];
         for (reason, positions) in reasons {
             self.counters.dropped(reason, positions.len());
@@ -310,6 +319,9 @@ impl Worker {
     pub(crate) fn transmit(&mut self) {
         self.send_burst();
         self.departure.forget_originals();
+        if !self.departure.gated.is_empty() {
+            self.pass_gates();
+        }
     }
 
     #[inline]
@@ -317,7 +329,11 @@ impl Worker {
         let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
         let count = burst.packets.len();
         let ports = self.element.ports_used();
-        let left_over = LeftOver { kept: self.keeper.kept(), elsewhere: classified.elsewhere };
+        let left_over = LeftOver {
+            kept: self.keeper.kept(),
+            elsewhere: classified.elsewhere,
+            gated: classified.gated,
+        };
         let away = self.element.away();
         match (ports, self.element.order()) {
             (&[], None) if !away.is_empty() => {
@@ -450,6 +466,7 @@ impl Worker {
         let like = if direction == Direction::Uplink { uplink } else { downlink };
         let annotations = packet.annotations_mut();
         (annotations.port, annotations.vlan) = (like.port, like.vlan);
+        annotations.flags &= !Annotations::PASSED;
         // The burst was sent: there is room.
         let _ = self.desk.burst.packets.push(packet);
         self.carry_on();
@@ -467,7 +484,7 @@ impl Worker {
             let Some((function, slot)) = self.keeper.due(now) else { break };
             busy = true;
             let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
-            classified.elsewhere = Positions::NONE;
+            classified.clear();
             burst.now = now;
             let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
             let mut around = Surroundings { counters, keeper, watch, taps, lanes };
@@ -485,6 +502,8 @@ impl Worker {
         self.finish_lanes();
         self.departure.finish();
         self.counters.dropped(DropReason::Stopped, self.keeper.clear());
+        let gated = self.gates.as_mut().map_or(0, |gates| gates.clear());
+        self.counters.dropped(DropReason::Stopped, gated);
     }
 }
 

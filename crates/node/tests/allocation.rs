@@ -203,7 +203,7 @@ fn round(rig: &mut Rig, traffic: &[(usize, Vec<u8>)]) -> usize {
             sum += allocations(|| while worker.poll() {});
         }
     }
-    (0..4).for_each(|port| drop(rig.receive(port)));
+    (0..rig.far.len()).for_each(|port| drop(rig.receive(port)));
     sum
 }
 
@@ -237,4 +237,78 @@ fn compiled_forwarding_allocates_nothing() {
 #[test]
 fn lookup_forwarding_allocates_nothing() {
     count("lookup");
+}
+
+/// A station whose user a test moves by hand.
+const STATION: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: station}
+memory: {packets: 4095}
+gtpu: {echoInterval: 0}
+ports:
+  radio: {device: 'ring:radio', direction: uplink}
+  core:
+    device: 'ring:core'
+    direction: downlink
+    mac: 02:00:00:00:00:02
+    addresses: [10.1.0.1/24]
+    neighbours: {10.1.0.254: 02:00:00:00:00:01, 10.1.0.2: 02:00:00:00:00:03}
+functions:
+  from-anchor: {function: gtpu-decapsulate}
+  to-anchor: {function: gtpu-encapsulate}
+users:
+  - {name: ue, match: {ipv4: 10.0.0.1}}
+rules: |
+  from radio -> to-anchor
+  from to-anchor -> core
+  from core -> from-anchor
+  from from-anchor -> radio
+handover:
+  node: 2
+  role: station
+  address: 10.1.0.1
+  tunnel: to-anchor
+  users: [{name: ue, first: 5}]
+  peers: [{node: 1, address: 10.1.0.254}, {node: 3, address: 10.1.0.2}]
+  gates: {packets: 20}
+";
+
+#[test]
+fn gates_allocate_nothing_for_a_packet() {
+    use weft_handover::{Envelope, Epoch, Incarnation, Leg, Message, NodeId, Step, User};
+
+    let mut rig = Rig::new(STATION);
+    let life = Incarnation(9);
+    let mail = rig.node.agent().join_handover(life, Default::default()).unwrap();
+    let tell = |rig: &mut Rig, epoch, step| {
+        let (from, from_incarnation) = (NodeId::CONTROLLER, Incarnation(0));
+        let (to, to_incarnation) = (NodeId(2), life);
+        let message = Message::Handover { user: User(5), epoch: Epoch(epoch), step };
+        let envelope = Envelope { from, from_incarnation, to, to_incarnation, message };
+        mail.to_node.send(envelope).unwrap();
+        rig.settle();
+    };
+    let frames: Vec<_> =
+        (0..24).map(|number| (0, udp([10, 0, 0, 1], SERVER, &[number; 50]))).collect();
+    let carried = |rig: &mut Rig| {
+        let (sent, full) = (rig.node.agent().snapshot().sent(), rig.drops("gate_full"));
+        let asked = round(rig, &frames);
+        (asked, rig.node.agent().snapshot().sent() - sent, rig.drops("gate_full") - full)
+    };
+    // It waits, and the gate is full.
+    let prepare = Step::Prepare { source: None, anchor: NodeId(1), settled: Epoch(0) };
+    tell(&mut rig, 7, prepare);
+    assert_eq!(carried(&mut rig), (0, 0, 4));
+    // It is processed behind the gate, and without one.
+    tell(&mut rig, 7, Step::Adopt { lost: false });
+    assert_eq!(carried(&mut rig), (0, 24, 0));
+    rig.advance(400_000_000);
+    assert_eq!(rig.node.agent().handover_view().unwrap().gated, 0);
+    assert_eq!(carried(&mut rig), (0, 24, 0));
+    // It is forwarded, to a next hop that has to be found first.
+    let target = Leg { node: NodeId(3), incarnation: life, epoch: Epoch(8) };
+    tell(&mut rig, 8, Step::Move { target });
+    carried(&mut rig);
+    assert_eq!(carried(&mut rig), (0, 24, 0));
 }

@@ -101,6 +101,10 @@ fn functions_drop_keep_release_copy_and_generate_in_order() {
     rig.send(0, &[up(1, "k0x"), up(2, "k0other")]);
     rig.send(0, &[up(1, "r0y")]);
     assert_eq!(payloads(&rig.receive(1)), ["k0x", "r0y"]);
+    // Of an earlier burst, and of this one.
+    rig.send(0, &[up(1, "k0first")]);
+    rig.send(0, &[up(1, "k0second"), up(1, "k0third"), up(1, "r0last")]);
+    assert_eq!(payloads(&rig.receive(1)), ["k0first", "k0second", "k0third", "r0last"]);
 }
 
 #[test]

@@ -184,6 +184,34 @@ rules: |
   from nat -> access
 ";
 
+const BORDER: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: border}
+memory: {packets: 4095}
+ports:
+  access: {device: 'ring:access', direction: uplink}
+  core: {device: 'ring:core', direction: downlink}
+functions:
+  count: {function: counter}
+  border:
+    function: lwaftr
+    config:
+      address: 2001:db8:aaaa::1
+      bindings:
+        portSets: [{addresses: 192.0.2.128/25}]
+        softwires:
+          - {ipv4: 192.0.2.129, b4: '2001:db8:0:1::1'}
+          - {ipv4: 192.0.2.130, b4: '2001:db8:0:2::1'}
+          - {ipv4: 192.0.2.131, b4: '2001:db8:0:3::1'}
+users:
+  - {name: ue, count: 3, match: {ipv4: 192.0.2.129}}
+rules: |
+  from core -> count
+  from count -> border
+  from border -> access
+";
+
 /// What happens next to a node.
 #[derive(Clone, Debug)]
 enum Step {
@@ -262,6 +290,14 @@ fn tunnels() -> impl Strategy<Value = Step> {
 fn flows() -> impl Strategy<Value = Step> {
     let frame = (0..3u8, 0..2u8, 20..25usize).prop_map(|(user, flow, length)| {
         Step::Frame(0, udp([10, 0, 0, 1 + user], [198, 51, 100, flow], &vec![user; length]))
+    });
+    prop_oneof![8 => frame, 1 => (1..6_000_000_000u64).prop_map(Step::Time)]
+}
+
+/// Packets from the Internet to three users at the ends of softwires.
+fn softwires() -> impl Strategy<Value = Step> {
+    let frame = (0..3u8, 20..60usize).prop_map(|(user, length)| {
+        Step::Frame(1, udp(HOST, [192, 0, 2, 129 + user], &vec![user; length]))
     });
     prop_oneof![8 => frame, 1 => (1..6_000_000_000u64).prop_map(Step::Time)]
 }
@@ -388,6 +424,11 @@ proptest! {
     }
 
     #[test]
+    fn users_at_the_ends_of_softwires((steps, split) in steps(softwires())) {
+        same_on_two_nodes(BORDER, &USERS, &steps, split)?;
+    }
+
+    #[test]
     fn flows_whose_headers_are_expanded((steps, split) in steps(flows())) {
         let mut compressor = {
             let _turn = turn();
@@ -416,7 +457,7 @@ fn every_function_is_among_those_above() {
         let stands =
             |yaml: &str| yaml.split([',', '}', '\n']).any(|part| part.trim_end().ends_with(&named));
         assert!(
-            [PLAIN, TUNNELS, COMPRESS, EXPAND, BEHIND].into_iter().any(stands),
+            [PLAIN, TUNNELS, COMPRESS, EXPAND, BEHIND, BORDER].into_iter().any(stands),
             "{}",
             kind.name
         );

@@ -29,6 +29,13 @@ pub fn text(snapshot: &Snapshot) -> String {
         "\nto the node itself {}, sent by it {}, emitted by functions {}, fragments {}, panics {}\n",
         snapshot.local, snapshot.originated, snapshot.emitted, snapshot.fragments, snapshot.panics,
     ));
+    if let Some(view) = &snapshot.handover {
+        let users = view.users.iter().map(|(state, users)| format!("{state} {users}"));
+        let counts = view.counts.iter().map(|(event, count)| format!("{event} {count}"));
+        let all: Vec<_> = users.chain(counts).collect();
+        let all = if all.is_empty() { "no users".to_owned() } else { all.join(", ") };
+        text.push_str(&format!("handover, {} {}: {all}\n", view.role, view.node));
+    }
     text.push_str(&format!(
         "cycles are of a sample; left out of it because the kernel had the core: {}\n",
         snapshot.disturbed(),

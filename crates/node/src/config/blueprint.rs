@@ -9,6 +9,7 @@ use serde_json::Value;
 use weft_compose::{Kind, Settings};
 use weft_dpdk::TAG_SLOTS;
 use weft_function::{Direction, TagTable};
+use weft_handover::NodeId;
 use weft_process::Policy;
 use weft_rules::{Condition, RuleSet};
 
@@ -44,6 +45,8 @@ pub struct Blueprint {
     pub bearer_profiles: Vec<Vec<BearerPlan>>,
     /// The rules, parsed and checked.
     pub rules: RuleSet,
+    /// How users move between this node and others.
+    pub handover: Option<HandoverPlan>,
     /// What is said in GTP-U.
     pub gtpu: Gtpu,
     /// Most users, groups and so on that the node makes room for.
@@ -387,6 +390,60 @@ pub struct BearerPlan {
     pub when: Condition,
     /// Settings, each with a position in [`Blueprint::functions`].
     pub settings: Vec<(usize, Settings)>,
+}
+
+/// How users move between this node and others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandoverPlan {
+    /// Number of this node.
+    pub node: NodeId,
+    /// What it is.
+    pub role: HandoverRole,
+    /// Own address that tunnels end at.
+    pub local: IpAddr,
+    /// The port that has it: a position in [`Blueprint::ports`].
+    pub port: u16,
+    /// Number of the port's network instance.
+    pub network: u32,
+    /// Numbers of the other nodes, and where their tunnels end.
+    pub peers: Vec<(NodeId, IpAddr)>,
+    /// The users that move.
+    pub users: Vec<MovingUsers>,
+    /// The function that puts packets into tunnels: a position in
+    /// [`Blueprint::functions`].
+    pub tunnel: u16,
+    /// How much may wait.
+    pub limits: weft_handover::plane::Limits,
+}
+
+/// What a node is in handovers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandoverRole {
+    /// It owns users and hands them over.
+    Station,
+    /// It stands before the stations, and switches the paths of users.
+    Anchor,
+}
+
+impl HandoverRole {
+    /// As configurations write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HandoverRole::Station => "station",
+            HandoverRole::Anchor => "anchor",
+        }
+    }
+}
+
+/// Users that move: all of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovingUsers {
+    /// Name of the plan.
+    pub plan: String,
+    /// Number of the first of them.
+    pub first: u64,
+    /// How many there are.
+    pub count: u32,
 }
 
 /// What the node says in GTP-U of its own accord, and does about what peers say.

@@ -1,6 +1,7 @@
 //! The file as it is written. The comments here are the descriptions in the
 //! published schema, so they speak to whoever writes a configuration.
 
+mod handover;
 mod users;
 
 use schemars::JsonSchema;
@@ -11,6 +12,7 @@ use weft_dpdk::PortOptions;
 use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndication, Polling};
 use super::values::{Entries, Ip, Mac, Subnet};
 
+pub use handover::{GatesFile, HandoverFile, Role, WhenFull};
 pub use users::{Flow, Group, Match, Users};
 
 /// The name of the network instance of ports and users that name none.
@@ -63,6 +65,8 @@ pub struct NodeFile {
     pub users: Vec<Users>,
     /// The rules that steer packets; docs/rules.md describes their language.
     pub rules: String,
+    /// How users move between this node and others; without it, they do not.
+    pub handover: Option<HandoverFile>,
     /// What the node says in GTP-U of its own accord.
     #[serde(default)]
     pub gtpu: GtpuFile,

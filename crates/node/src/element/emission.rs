@@ -104,10 +104,12 @@ impl Element {
                 }
                 What::Release(count) => {
                     let mut left = count;
+                    // Before those of this burst, too, which are newer.
+                    let first = around.keeper.first_of_burst(function, slot).unwrap_or(parent);
                     while left > 0
                         && let Some(packet) = around.keeper.take(function, slot)
                     {
-                        let at = self.order_of(burst, parent);
+                        let at = self.order_of(burst, first);
                         joining = joining.or(self.append(burst, packet, Some(at), around));
                         left -= 1;
                     }

@@ -53,8 +53,8 @@ pub struct Intake {
     pub ticket: u64,
     /// Slots of the user's bearers; that of the default bearer is the user's own.
     pub slots: Vec<u32>,
-    /// A function whose contexts stay.
-    pub without: Option<u16>,
+    /// Functions whose contexts stay.
+    pub stay: Vec<u16>,
     /// What the user is like from now on, if it is to be like something else.
     pub record: Option<UserRecord>,
     /// Settings of fresh contexts, which those below replace.
@@ -143,7 +143,7 @@ impl Worker {
     fn refresh(&mut self, intake: &Intake) {
         for &slot in &intake.slots {
             self.release_contexts(slot, |number, scope| {
-                scope != Scope::Group && intake.without != Some(number)
+                scope != Scope::Group && !intake.stay.contains(&number)
             });
         }
         intake.settings.iter().for_each(|configure| self.configure_one(configure));

@@ -17,7 +17,7 @@ const TRIAL_HZ: u64 = 1_000_000_000;
 /// The functions of a file and the tags that they and the file declare.
 pub(super) struct Functions {
     /// Names of the instances, in the order of the file.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// The instances in the same order; `None` where there is a mistake.
     pub made: Vec<Option<Made>>,
     pub tags: TagTable,

@@ -8,6 +8,7 @@
 mod collisions;
 mod frame;
 mod functions;
+mod handover;
 mod keys;
 mod names;
 mod ports;
@@ -39,6 +40,13 @@ pub(super) fn blueprint(
     let users = users::users(&scene, &rules, source);
     let gtpu = frame::gtpu(&file.gtpu, source);
     let limits = frame::limits(file, source);
+    let moving = handover::Scene {
+        ports: &ports,
+        functions: &functions,
+        users: &users.users,
+        memory: &memory,
+    };
+    let handover = file.handover.as_ref().and_then(|file| handover::plan(file, &moving, source));
     let warnings = rules.check(source);
     if !source.mistakes.is_empty() {
         return None;
@@ -61,6 +69,7 @@ pub(super) fn blueprint(
             .into_iter()
             .map(|made| Some(made?.plan))
             .collect::<Option<_>>()?,
+        handover,
         gtpu,
         limits,
         warnings: Mistakes(warnings),

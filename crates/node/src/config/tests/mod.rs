@@ -3,6 +3,7 @@
 mod blueprints;
 mod documents;
 mod examples;
+mod handover;
 mod kinds;
 mod mistakes;
 mod mutations;

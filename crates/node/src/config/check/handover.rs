@@ -1,0 +1,185 @@
+//! How users move between nodes.
+
+use std::net::IpAddr;
+
+use serde_json::json;
+use weft_handover::NodeId;
+use weft_handover::gate::{Bounds, Policy};
+use weft_handover::plane::Limits;
+
+use super::functions::Functions;
+use super::within;
+use crate::config::blueprint::{
+    Composition, HandoverPlan, HandoverRole, Memory, MovingUsers, PortPlan, UserKey, UserPlan,
+};
+use crate::config::locate::Source;
+use crate::config::yaml::{GatesFile, HandoverFile, Role, WhenFull};
+use crate::handover::{FIRST_TEID, USERS};
+
+/// What a handover refers to.
+pub(super) struct Scene<'a> {
+    pub ports: &'a [PortPlan],
+    pub functions: &'a Functions,
+    pub users: &'a [UserPlan],
+    pub memory: &'a Memory,
+}
+
+/// The plan, if everything it needs is there.
+pub(super) fn plan(
+    file: &HandoverFile,
+    scene: &Scene<'_>,
+    source: &mut Source<'_>,
+) -> Option<HandoverPlan> {
+    let before = source.mistakes.len();
+    within(source, "handover.node", file.node.into(), 1, u32::MAX.into());
+    let local = file.address.0;
+    let has_it = |port: &PortPlan| port.addresses.iter().any(|(address, _)| *address == local);
+    let port = scene.ports.iter().position(has_it);
+    if port.is_none() {
+        let mistake = source.wrong("handover.address", format!("no port has {local}"));
+        mistake.hint("tunnels end at an address of one of the `ports`");
+    }
+    let peers = peers(file, source);
+    let users = users(file, scene.users, source);
+    let tunnel = tunnel(file, scene.functions, source);
+    isolated(scene.functions, source);
+    teids(scene.users, source);
+    let limits = limits(&file.gates, scene.memory, source);
+    if source.mistakes.len() > before {
+        return None;
+    }
+    Some(HandoverPlan {
+        node: NodeId(file.node),
+        role: match file.role {
+            Role::Station => HandoverRole::Station,
+            Role::Anchor => HandoverRole::Anchor,
+        },
+        local,
+        port: port? as u16,
+        network: scene.ports[port?].network,
+        peers,
+        users,
+        tunnel: tunnel? as u16,
+        limits,
+    })
+}
+
+fn peers(file: &HandoverFile, source: &mut Source<'_>) -> Vec<(NodeId, IpAddr)> {
+    let mut peers: Vec<(NodeId, IpAddr)> = Vec::new();
+    for (index, peer) in file.peers.iter().enumerate() {
+        let path = format!("handover.peers.{index}");
+        let (node, address) = (NodeId(peer.node), peer.address.0);
+        within(source, &format!("{path}.node"), peer.node.into(), 1, u32::MAX.into());
+        if peer.node == file.node {
+            source.wrong(&format!("{path}.node"), format!("{} is this node", peer.node));
+        } else if peers.iter().any(|(known, _)| *known == node) {
+            source.wrong(&format!("{path}.node"), format!("there is another node {}", peer.node));
+        }
+        let path = format!("{path}.address");
+        if address.is_ipv4() != file.address.0.is_ipv4() {
+            source.wrong(&path, format!("{address} is not of the family of `handover.address`"));
+        } else if address.is_unspecified() || address.is_multicast() {
+            source.wrong(&path, format!("{address} is not the address of one host"));
+        } else if address == file.address.0 {
+            source.wrong(&path, format!("{address} is this node's"));
+        }
+        peers.push((node, address));
+    }
+    peers
+}
+
+fn users(file: &HandoverFile, plans: &[UserPlan], source: &mut Source<'_>) -> Vec<MovingUsers> {
+    let mut moving: Vec<MovingUsers> = Vec::new();
+    for (index, users) in file.users.iter().enumerate() {
+        let path = format!("handover.users.{index}");
+        let Some(plan) = plans.iter().find(|plan| plan.name == users.name) else {
+            let message = format!("there are no `users` called `{}`", users.name);
+            let mistake = source.wrong(&format!("{path}.name"), message);
+            mistake.suggest(&users.name, plans.iter().map(|plan| plan.name.as_str()));
+            continue;
+        };
+        let (first, count) = (users.first, plan.count);
+        let last = first.saturating_add(u64::from(count)).saturating_sub(1);
+        let path = format!("{path}.first");
+        if last >= USERS {
+            let message = format!("the last of {count} users would have number {last}");
+            source.wrong(&path, message).hint(format!("numbers are below {USERS}"));
+        }
+        let meets = |one: &&MovingUsers| {
+            one.plan == plan.name || first < one.first + u64::from(one.count) && one.first <= last
+        };
+        if let Some(other) = moving.iter().find(meets) {
+            let message = match other.plan == plan.name {
+                true => format!("`{}` have numbers already", plan.name),
+                false => format!("some of `{}` have these numbers", other.plan),
+            };
+            source.wrong(&path, message);
+        }
+        moving.push(MovingUsers { plan: plan.name.clone(), first, count });
+    }
+    moving
+}
+
+fn tunnel(file: &HandoverFile, functions: &Functions, source: &mut Source<'_>) -> Option<usize> {
+    let name = &file.tunnel;
+    let at = functions.names.iter().position(|known| known == name);
+    let Some(at) = at else {
+        let mistake = source.wrong("handover.tunnel", format!("there is no function `{name}`"));
+        mistake.suggest(name, functions.names.iter().map(String::as_str));
+        return None;
+    };
+    let made = functions.made.get(at)?.as_ref()?;
+    let settings = json!({"tunnel": {"teid": 1, "peer": file.address.0, "local": file.address.0}});
+    if made.plan.kind.settings(&settings).is_err() {
+        let message = format!("a `{}` puts nothing into a tunnel", made.plan.kind.name);
+        source.wrong("handover.tunnel", message).hint("name a `gtpu-encapsulate`");
+        return None;
+    }
+    Some(at)
+}
+
+fn isolated(functions: &Functions, source: &mut Source<'_>) {
+    for made in functions.made.iter().flatten() {
+        if made.plan.composition == Composition::Process {
+            let path = format!("functions.{}.composition", made.plan.name);
+            let mistake = source.wrong(&path, "a process does not give contexts to other nodes");
+            mistake.hint("no function of a node whose users move has a process of its own");
+        }
+    }
+}
+
+/// The tunnels of moving users have TEIDs of their own.
+fn teids(users: &[UserPlan], source: &mut Source<'_>) {
+    for (index, plan) in users.iter().enumerate() {
+        let reaches = |key: &UserKey| match key {
+            UserKey::Teid { first, .. } => {
+                u64::from(*first) + u64::from(plan.count) > u64::from(FIRST_TEID)
+            }
+            _ => false,
+        };
+        if plan.keys.iter().any(reaches) {
+            let message = format!("TEIDs from {FIRST_TEID:#x} on are those of moving users");
+            source.wrong(&format!("users.{index}.match"), message);
+        }
+    }
+}
+
+fn limits(file: &GatesFile, memory: &Memory, source: &mut Source<'_>) -> Limits {
+    let all = file.all_packets.unwrap_or((memory.packets / 4).max(1));
+    let all_bytes = file.all_bytes.unwrap_or(u64::from(all) * 2048);
+    within(source, "handover.gates.packets", file.packets.into(), 1, 1 << 16);
+    within(source, "handover.gates.bytes", file.bytes.into(), 1, u32::MAX.into());
+    within(source, "handover.gates.allPackets", all.into(), 1, memory.packets.into());
+    within(source, "handover.gates.allBytes", all_bytes, 1, u64::MAX);
+    Limits {
+        user: Bounds { packets: file.packets as usize, bytes: file.bytes as usize },
+        node: Bounds {
+            packets: all as usize,
+            bytes: usize::try_from(all_bytes).unwrap_or(usize::MAX),
+        },
+        policy: match file.full {
+            WhenFull::DropNewest => Policy::DropNewest,
+            WhenFull::DropOldest => Policy::DropOldest,
+        },
+    }
+}

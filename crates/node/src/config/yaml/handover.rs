@@ -1,0 +1,113 @@
+//! How users move between nodes, as it is written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::config::values::Ip;
+
+/// How users move between this node and others; docs/handover.md describes the
+/// protocol.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Handover")]
+pub struct HandoverFile {
+    /// Number of this node, which no other node of the controller has.
+    #[schemars(range(min = 1))]
+    pub node: u32,
+    /// A `station` owns users and hands them over; an `anchor` stands before the
+    /// stations.
+    pub role: Role,
+    /// Own address that the tunnels of moving users end at.
+    pub address: Ip,
+    /// The other nodes.
+    #[serde(default)]
+    pub peers: Vec<PeerFile>,
+    /// The users that move: those of some `users` of this file.
+    pub users: Vec<MovingFile>,
+    /// The function that puts packets into the tunnel: a `gtpu-encapsulate`, uplink at
+    /// a station, downlink at an anchor. The node gives it its settings.
+    pub tunnel: String,
+    /// How many packets wait while their user moves.
+    #[serde(default)]
+    pub gates: GatesFile,
+}
+
+/// What a node is in handovers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Role {
+    /// It owns users.
+    Station,
+    /// It stands before the stations.
+    Anchor,
+}
+
+/// Another node.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "HandoverPeer")]
+pub struct PeerFile {
+    /// Its number.
+    #[schemars(range(min = 1))]
+    pub node: u32,
+    /// Where its tunnels end.
+    pub address: Ip,
+}
+
+/// Users that move.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "MovingUsers")]
+pub struct MovingFile {
+    /// Their name in `users`.
+    pub name: String,
+    /// Number of the first of them; the others have the numbers behind it. A user has
+    /// the same number at every node.
+    #[schemars(range(max = 1_048_575))]
+    pub first: u64,
+}
+
+/// How many packets wait while their user moves.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "Gates")]
+pub struct GatesFile {
+    /// Packets in one gate of a user.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub packets: u32,
+    /// Bytes in one gate of a user.
+    #[schemars(range(min = 1))]
+    pub bytes: u32,
+    /// Packets in all gates; by default a quarter of the packet buffers.
+    #[schemars(range(min = 1, max = 16_777_215))]
+    pub all_packets: Option<u32>,
+    /// Bytes in all gates; by default 2048 for each packet.
+    #[schemars(range(min = 1))]
+    pub all_bytes: Option<u64>,
+    /// What gives way when a gate is full: the packet that comes, or the oldest.
+    pub full: WhenFull,
+}
+
+impl Default for GatesFile {
+    fn default() -> Self {
+        GatesFile {
+            packets: 1024,
+            bytes: 1 << 20,
+            all_packets: None,
+            all_bytes: None,
+            full: WhenFull::DropNewest,
+        }
+    }
+}
+
+/// What gives way when a gate is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum WhenFull {
+    /// The packet that comes.
+    DropNewest,
+    /// The oldest in the same gate.
+    DropOldest,
+}

@@ -1,0 +1,516 @@
+//! The node's part in moving users from node to node.
+//!
+//! The protocol is `weft_handover`'s: its machines decide, and know nothing of packets.
+//! Here stands what carries their decisions out. The agent holds the machine, gives it
+//! messages, timers and what workers tell, and does what it asks in order for each
+//! user, one thing after the other: a message that says that something is done leaves
+//! when workers have done it. Messages come and go over a pair of channels; whoever
+//! holds the other ends moves them ([`Mail`]).
+
+mod gates;
+mod settling;
+mod tunnel;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use serde_json::json;
+use weft_dpdk::{Annotations, Packet};
+use weft_function::Scope;
+use weft_handover::{
+    Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,
+    Message, NodeId, Output, Posture, Reason, Settings, Station, Step, TimerKey, Treatment, User,
+    Ways,
+};
+use weft_wire::{EtherType, Protocol, ethernet};
+
+use crate::agent::Agent;
+use crate::command::{Command, Configure};
+use crate::config::{HandoverPlan, HandoverRole, UserKey};
+use crate::show::HandoverView;
+use crate::transfer::{Asked, TransferError};
+use crate::users::Member;
+
+pub(crate) use self::gates::{Act, Gates, Order, Told};
+use self::tunnel::Purpose;
+pub(crate) use self::tunnel::{FIRST_TEID, USERS, is_moving_tunnel, purpose};
+
+/// How long a user that is settled keeps its gate, for what an End Marker that was
+/// given up for lost was to stand behind.
+const LINGER: Duration = Duration::from_millis(300);
+
+/// The far ends of the channels that messages come and go by.
+#[derive(Debug)]
+pub struct Mail {
+    /// Messages for the node.
+    pub to_node: Sender<Envelope>,
+    /// Messages of the node, for the controller and for other nodes.
+    pub from_node: Receiver<Envelope>,
+}
+
+/// The configuration has no `handover`, or the node takes part already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node moves no users: its configuration has no `handover`, or it has begun to")]
+pub struct NoHandover;
+
+/// The node's machine.
+enum Machine {
+    Station(Station),
+    Anchor(Anchor),
+}
+
+type Outputs = Vec<Output>;
+
+impl Machine {
+    fn message(&mut self, envelope: Envelope, out: &mut Outputs) {
+        match self {
+            Machine::Station(station) => station.message(envelope, out),
+            Machine::Anchor(anchor) => anchor.message(envelope, out),
+        }
+    }
+
+    fn timer(&mut self, key: TimerKey, out: &mut Outputs) {
+        match self {
+            Machine::Station(station) => station.timer(key, out),
+            Machine::Anchor(anchor) => anchor.timer(key, out),
+        }
+    }
+
+    fn told(&mut self, user: User, told: Told, out: &mut Outputs) {
+        match (self, told) {
+            (Machine::Station(station), Told::Held(way)) => station.held(user, way, out),
+            (Machine::Station(station), Told::EndMarker(marker)) => {
+                station.end_marker(user, marker, out);
+            }
+            (Machine::Anchor(anchor), Told::Held(_)) => anchor.held(user, out),
+            (Machine::Anchor(anchor), Told::EndMarker(marker)) => {
+                anchor.end_marker(user, marker, out);
+            }
+        }
+    }
+
+    /// Users by the name of their state.
+    fn states(&self) -> BTreeMap<String, u64> {
+        let mut states = BTreeMap::new();
+        let mut count = |name: &str| *states.entry(name.to_owned()).or_default() += 1;
+        match self {
+            Machine::Station(station) => station
+                .users()
+                .filter_map(|user| station.state(user))
+                .for_each(|state| count(state.name())),
+            Machine::Anchor(anchor) => anchor
+                .users()
+                .filter_map(|user| anchor.state(user))
+                .for_each(|state| count(state.name())),
+        }
+        states
+    }
+}
+
+/// A user that the node has something to do with.
+struct Mobile {
+    member: Member,
+    /// What the machine asks for, in order.
+    outputs: VecDeque<Output>,
+    /// Answers that are due before the next is done.
+    pending: usize,
+    anchor: Option<NodeId>,
+    /// TEIDs that workers know the user by.
+    teids: Vec<u32>,
+    /// How a station treats it.
+    posture: Option<Posture>,
+    /// An anchor's ways to it: the one in use, and the one before.
+    legs: [Option<Leg>; 2],
+    /// What was exported, until another node has it or it is used again.
+    exported: Option<Vec<u8>>,
+    /// Whether a worker looks at a gate for it.
+    gated: bool,
+    /// When the gate is taken away.
+    settled: Option<u64>,
+}
+
+/// What workers have finished.
+pub(crate) enum Done {
+    /// A user was exported.
+    Exported(User, Epoch, Vec<u8>),
+    /// Contexts were made for a user, or were not.
+    Imported(User, Epoch, Result<(), TransferError>),
+    /// What was exported is used again.
+    Resumed(User),
+    /// A worker has obeyed.
+    Ordered(User),
+    /// Something was told of the user at this slot.
+    Told(u32, Told),
+}
+
+/// The node's part in moving users.
+pub(crate) struct Mobility {
+    plan: HandoverPlan,
+    incarnation: Incarnation,
+    machine: Machine,
+    mail: Receiver<Envelope>,
+    post: Sender<Envelope>,
+    mobiles: HashMap<User, Mobile>,
+    slots: HashMap<u32, User>,
+    timers: BTreeSet<(u64, TimerKey)>,
+    due: HashMap<TimerKey, u64>,
+    settled: BTreeSet<(u64, User)>,
+    counts: BTreeMap<&'static str, u64>,
+    done: Vec<Done>,
+}
+
+impl Agent {
+    /// Begins to take part in handovers, in an incarnation that the node has never had
+    /// before, and says hello. Messages come and go by the channels that are returned.
+    ///
+    /// # Errors
+    /// [`NoHandover`].
+    pub fn join_handover(
+        &mut self,
+        incarnation: Incarnation,
+        settings: Settings,
+    ) -> Result<Mail, NoHandover> {
+        let plan = self.blueprint.handover.clone().filter(|_| self.mobility.is_none());
+        let plan = plan.ok_or(NoHandover)?;
+        let ((to_node, mail), (post, from_node)) = (channel(), channel());
+        let mut out = Vec::new();
+        let machine = match plan.role {
+            HandoverRole::Station => {
+                Machine::Station(Station::new(plan.node, incarnation, settings, &mut out))
+            }
+            HandoverRole::Anchor => {
+                Machine::Anchor(Anchor::new(plan.node, incarnation, settings, &mut out))
+            }
+        };
+        let mut mobility = Mobility {
+            plan,
+            incarnation,
+            machine,
+            mail,
+            post,
+            mobiles: HashMap::new(),
+            slots: HashMap::new(),
+            timers: BTreeSet::new(),
+            due: HashMap::new(),
+            settled: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            done: Vec::new(),
+        };
+        mobility.take(self, out);
+        self.mobility = Some(Box::new(mobility));
+        Ok(Mail { to_node, from_node })
+    }
+
+    /// A user's radio has left this station: nothing comes from it any more that the
+    /// workers have not received.
+    pub fn radio_left(&mut self, user: User) {
+        self.with_mobility(|mobility, agent| {
+            let mut out = Vec::new();
+            if let Machine::Station(station) = &mut mobility.machine {
+                station.radio_left(user, &mut out);
+            }
+            mobility.take(agent, out);
+        });
+    }
+
+    /// A user's radio is at this station.
+    pub fn radio_arrived(&mut self, user: User) {
+        if let Some(mobility) = &mut self.mobility
+            && let Machine::Station(station) = &mut mobility.machine
+        {
+            station.radio_arrived(user);
+        }
+    }
+
+    /// What the node has to do with users that move.
+    pub fn handover_view(&self) -> Option<HandoverView> {
+        let mobility = self.mobility.as_ref()?;
+        Some(HandoverView {
+            node: mobility.plan.node.0,
+            role: mobility.plan.role.name().to_owned(),
+            incarnation: mobility.incarnation.0,
+            users: mobility.machine.states(),
+            gated: mobility.mobiles.values().filter(|mobile| mobile.gated).count() as u64,
+            counts: mobility
+                .counts
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count))
+                .collect(),
+        })
+    }
+
+    pub(crate) fn note_done(&mut self, done: Done) {
+        if let Some(mobility) = &mut self.mobility {
+            mobility.done.push(done);
+        }
+    }
+
+    fn with_mobility(&mut self, work: impl FnOnce(&mut Mobility, &mut Agent)) {
+        if let Some(mut mobility) = self.mobility.take() {
+            work(&mut mobility, self);
+            self.mobility = Some(mobility);
+        }
+    }
+
+    /// Sees to users that move; whether there was anything to do.
+    pub(crate) fn look_after_handover(&mut self) -> bool {
+        let mut busy = false;
+        self.with_mobility(|mobility, agent| busy = mobility.work(agent));
+        busy
+    }
+}
+
+impl Mobility {
+    fn work(&mut self, agent: &mut Agent) -> bool {
+        let mut busy = false;
+        for done in std::mem::take(&mut self.done) {
+            busy = true;
+            self.finish(agent, done);
+        }
+        while let Ok(envelope) = self.mail.try_recv() {
+            busy = true;
+            self.hear(agent, envelope);
+        }
+        let now = agent.clock.now();
+        while let Some(&(time, key)) = self.timers.first()
+            && time <= now
+        {
+            busy = true;
+            self.timers.pop_first();
+            self.due.remove(&key);
+            let mut out = Vec::new();
+            self.machine.timer(key, &mut out);
+            self.take(agent, out);
+        }
+        busy | self.open_settled(agent, now)
+    }
+
+    /// A message has come.
+    fn hear(&mut self, agent: &mut Agent, envelope: Envelope) {
+        if let Message::Handover { user, epoch, step } = &envelope.message {
+            if !self.know(agent, *user) {
+                return self.refuse(*user, *epoch, step);
+            }
+            if let (Step::Prepare { anchor, .. }, Some(mobile)) = (step, self.mobiles.get_mut(user))
+            {
+                mobile.anchor = Some(*anchor);
+            }
+        }
+        let mut out = Vec::new();
+        self.machine.message(envelope, &mut out);
+        self.take(agent, out);
+    }
+
+    /// Somebody speaks of a user that is not configured here.
+    fn refuse(&mut self, user: User, epoch: Epoch, step: &Step) {
+        tracing::warn!(%user, step = step.name(), "no such user in `handover.users`");
+        let step = Step::Refused(Reason::Unknown);
+        // Whoever moves messages may have gone.
+        let _ = self.post.send(Envelope {
+            from: self.plan.node,
+            from_incarnation: self.incarnation,
+            to: NodeId::CONTROLLER,
+            to_incarnation: Incarnation(0),
+            message: Message::Handover { user, epoch, step },
+        });
+    }
+
+    /// Makes sure that there is an entry for a user; whether it is configured here.
+    fn know(&mut self, agent: &Agent, user: User) -> bool {
+        if self.mobiles.contains_key(&user) {
+            return true;
+        }
+        let member = self.plan.users.iter().find_map(|range| {
+            let nth = user.0.checked_sub(range.first)?;
+            let nth = u32::try_from(nth).ok().filter(|nth| *nth < range.count)?;
+            agent.users.member_of(&range.plan, nth)
+        });
+        let Some(member) = member else { return false };
+        self.slots.insert(member.slots[0], user);
+        self.mobiles.insert(
+            user,
+            Mobile {
+                member,
+                outputs: VecDeque::new(),
+                pending: 0,
+                anchor: None,
+                teids: Vec::new(),
+                posture: None,
+                legs: [None; 2],
+                exported: None,
+                gated: false,
+                settled: None,
+            },
+        );
+        true
+    }
+
+    /// What workers have finished.
+    fn finish(&mut self, agent: &mut Agent, done: Done) {
+        let mut out = Vec::new();
+        let user = match done {
+            Done::Told(slot, told) => {
+                let Some(&user) = self.slots.get(&slot) else { return };
+                self.machine.told(user, told, &mut out);
+                return self.take(agent, out);
+            }
+            Done::Exported(user, epoch, octets) => {
+                if let Some(mobile) = self.mobiles.get_mut(&user) {
+                    mobile.exported = Some(octets.clone());
+                }
+                if let Machine::Station(station) = &mut self.machine {
+                    station.exported(user, epoch, octets, &mut out);
+                }
+                user
+            }
+            Done::Imported(user, epoch, outcome) => {
+                if let Err(error) = &outcome {
+                    tracing::warn!(%user, %error, "the user is not taken");
+                }
+                if let Machine::Station(station) = &mut self.machine {
+                    station.imported(user, epoch, outcome.is_ok(), &mut out);
+                }
+                user
+            }
+            Done::Resumed(user) | Done::Ordered(user) => user,
+        };
+        if let Some(mobile) = self.mobiles.get_mut(&user) {
+            mobile.pending = mobile.pending.saturating_sub(1);
+        }
+        self.take(agent, out);
+        self.go_on(agent, user);
+    }
+
+    /// Takes what a machine asks for: what is about a user waits its turn.
+    fn take(&mut self, agent: &mut Agent, outputs: Outputs) {
+        let mut users = Vec::new();
+        for output in outputs {
+            match user_of(&output).filter(|user| self.mobiles.contains_key(user)) {
+                Some(user) => {
+                    if let Some(mobile) = self.mobiles.get_mut(&user) {
+                        mobile.outputs.push_back(output);
+                    }
+                    if !users.contains(&user) {
+                        users.push(user);
+                    }
+                }
+                None => self.carry_out(agent, None, output),
+            }
+        }
+        users.into_iter().for_each(|user| self.go_on(agent, user));
+    }
+
+    /// Does what is asked for a user, as far as nothing has to be waited for.
+    fn go_on(&mut self, agent: &mut Agent, user: User) {
+        while let Some(mobile) = self.mobiles.get_mut(&user)
+            && mobile.pending == 0
+            && let Some(output) = mobile.outputs.pop_front()
+        {
+            self.carry_out(agent, Some(user), output);
+        }
+    }
+
+    fn carry_out(&mut self, agent: &mut Agent, user: Option<User>, output: Output) {
+        match output {
+            // Whoever moves messages may have gone.
+            Output::Send(envelope) => drop(self.post.send(envelope)),
+            Output::SetTimer(key, after) => self.set_timer(agent, key, after),
+            Output::CancelTimer(key) => self.cancel_timer(key),
+            Output::Count(counter) => self.count(counter),
+            Output::Changed(user, change) => {
+                tracing::debug!(%user, from = change.from, to = change.to, event = change.event);
+            }
+            Output::Persist { .. } | Output::Tell(_) => {}
+            output => {
+                let Some(user) = user else { return };
+                self.carry_out_for(agent, user, output);
+            }
+        }
+    }
+
+    fn carry_out_for(&mut self, agent: &mut Agent, user: User, output: Output) {
+        match output {
+            Output::Steer(_, posture) => self.steer(agent, user, posture),
+            Output::SteerAnchor(_, posture) => self.steer_anchor(agent, user, posture),
+            Output::Export { epoch, .. } => self.export(agent, user, epoch),
+            Output::Import { epoch, contexts, .. } => self.import(agent, user, epoch, contexts),
+            Output::Resume { rolled_back, .. } => self.resume(agent, user, rolled_back),
+            Output::Discard(_) => self.discard(agent, user),
+            Output::SendEndMarker { to, marker, .. } => {
+                self.send_end_marker(agent, user, to, marker);
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, counter: Counter) {
+        *self.counts.entry(counter.name()).or_default() += 1;
+    }
+
+    fn set_timer(&mut self, agent: &Agent, key: TimerKey, after: Duration) {
+        self.cancel_timer(key);
+        let time = agent.clock.now().saturating_add(after.as_nanos() as u64);
+        self.due.insert(key, time);
+        self.timers.insert((time, key));
+    }
+
+    fn cancel_timer(&mut self, key: TimerKey) {
+        if let Some(time) = self.due.remove(&key) {
+            self.timers.remove(&(time, key));
+        }
+    }
+
+    fn export(&mut self, agent: &mut Agent, user: User, epoch: Epoch) {
+        let Some(mobile) = self.mobiles.get_mut(&user) else { return };
+        let (asked, member) = (Asked::Handover(user, epoch), mobile.member.clone());
+        match agent.begin_export(asked, member, Some(self.plan.tunnel)) {
+            Ok(()) => mobile.pending += 1,
+            // The configuration is checked for what cannot be exported.
+            Err(error) => tracing::error!(%user, %error, "the user is not exported"),
+        }
+    }
+
+    fn import(&mut self, agent: &mut Agent, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {
+        let Some(mobile) = self.mobiles.get_mut(&user) else { return };
+        mobile.pending += 1;
+        let (asked, without) = (Asked::Handover(user, epoch), Some(self.plan.tunnel));
+        match contexts {
+            Some(octets) => {
+                if let Err(error) = agent.begin_import(asked, &octets, without) {
+                    self.done.push(Done::Imported(user, epoch, Err(error)));
+                }
+            }
+            None => agent.begin_fresh(asked, mobile.member.clone(), without),
+        }
+    }
+
+    /// Contexts have stayed, but timers and kept packets were taken out with them.
+    fn resume(&mut self, agent: &mut Agent, user: User, rolled_back: bool) {
+        let Some(mobile) = self.mobiles.get_mut(&user) else { return };
+        let Some(octets) = mobile.exported.take() else { return };
+        let (asked, without) = (Asked::Resumed(user), Some(self.plan.tunnel));
+        match agent.begin_resume(asked, &octets, rolled_back, without) {
+            Ok(()) => mobile.pending += 1,
+            Err(error) => tracing::error!(%user, %error, "the user is not resumed"),
+        }
+    }
+}
+
+/// The user whose turn an output waits for.
+fn user_of(output: &Output) -> Option<User> {
+    match output {
+        Output::Send(Envelope { message: Message::Handover { user, .. }, .. })
+        | Output::Steer(user, _)
+        | Output::SteerAnchor(user, _)
+        | Output::Export { user, .. }
+        | Output::Import { user, .. }
+        | Output::Resume { user, .. }
+        | Output::Discard(user)
+        | Output::SendEndMarker { user, .. }
+        | Output::Changed(user, _) => Some(*user),
+        Output::SetTimer(key, _) | Output::CancelTimer(key) => key.user,
+        _ => None,
+    }
+}

@@ -1,0 +1,281 @@
+//! The tunnels between anchor and stations, and from a source to its target
+//! (TS 29.281).
+//!
+//! Both ends of a tunnel know its TEID without asking: it says what the tunnel is for,
+//! whose packets it carries, and of which epoch.
+//!
+//! ```text
+//! bits 31..30   1 anchor and station, 2 uplink and 3 downlink from station to station
+//!      29..10   number of the user
+//!       9..0    the epoch's lowest bits
+//! ```
+//! A user that moved 1024 epochs ago to the number has the same TEID again, so an epoch
+//! is only told from those near it. The path of a move is empty, though, before the move
+//! is over, unless a node dies; and an End Marker carries the whole epoch.
+//!
+//! An End Marker (§7.3.2) follows the packets of the tunnel that it ends, with the same
+//! TEID and UDP port. What it says stands in a private extension (§8.6) of the
+//! enterprise number that is for examples (RFC 5612): version 1, bits (0 downlink,
+//! 1 resumed), and the epoch in network byte order.
+
+use std::net::IpAddr;
+
+use weft_dpdk::Packet;
+use weft_function::{Headers, Tunnel};
+use weft_handover::{Direction, EndMarker, Epoch};
+use weft_wire::gtpu::{Element, Message, MessageType, PORT, Repr, Teid, elements};
+use weft_wire::{Dscp, EtherType, Protocol, ipv4, ipv6, udp};
+
+use crate::counters::DropReason;
+
+/// Users have lower numbers.
+pub const USERS: u64 = 1 << USER_BITS;
+/// TEIDs of these tunnels begin here.
+pub const FIRST_TEID: u32 = 1 << 30;
+
+const USER_BITS: u32 = 20;
+const EPOCH_BITS: u32 = 10;
+
+/// What a tunnel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Between anchor and station, in either direction.
+    Fresh,
+    /// From station to station, of this direction.
+    Forwarded(Direction),
+}
+
+/// The TEID of a tunnel.
+pub fn teid(purpose: Purpose, user: u32, epoch: Epoch) -> u32 {
+    let purpose = match purpose {
+        Purpose::Fresh => 1,
+        Purpose::Forwarded(Direction::Uplink) => 2,
+        Purpose::Forwarded(Direction::Downlink) => 3,
+    };
+    let user = user & (USERS as u32 - 1);
+    purpose << 30 | user << EPOCH_BITS | epoch.0 as u32 & ((1 << EPOCH_BITS) - 1)
+}
+
+/// What a TEID is of, if it is of such a tunnel.
+pub fn purpose(teid: u32) -> Option<Purpose> {
+    match teid >> 30 {
+        0 => None,
+        1 => Some(Purpose::Fresh),
+        2 => Some(Purpose::Forwarded(Direction::Uplink)),
+        _ => Some(Purpose::Forwarded(Direction::Downlink)),
+    }
+}
+
+/// Whether a TEID is of this epoch, as far as it says.
+pub fn is_of(teid: u32, epoch: Epoch) -> bool {
+    let mask = (1 << EPOCH_BITS) - 1;
+    teid & mask == epoch.0 as u32 & mask
+}
+
+/// The TEID of the tunnel around a packet.
+pub fn teid_of(packet: &Packet) -> Option<u32> {
+    packet.is_tunnelled().then(|| packet.message().map(|message| message.teid().0))?
+}
+
+/// Whether a packet is in a tunnel of a user that moves.
+pub fn is_moving_tunnel(packet: &Packet) -> bool {
+    teid_of(packet).and_then(purpose).is_some()
+}
+
+/// Source port of a tunnel's packets. It hangs on the tunnel alone, so that nothing
+/// overtakes an End Marker.
+fn source_port(teid: u32) -> u16 {
+    // 14 bits of a multiplicative hash, among the dynamic ports (RFC 6335 §6).
+    0xc000 | (teid.wrapping_mul(0x9e37_79b1) >> 18) as u16
+}
+
+/// Puts a user's packet into a tunnel to another station, in place of one that it is
+/// in.
+///
+/// # Errors
+/// Why it cannot be: it is not IP, or there is no room in front of it.
+pub fn wrap(
+    packet: &mut Packet,
+    (local, peer): (IpAddr, IpAddr),
+    teid: u32,
+    number: u16,
+) -> Result<(), DropReason> {
+    packet.unwrap_tunnel();
+    let dscp = packet.dscp().ok_or(DropReason::GtpuPayloadUnknown)?;
+    let network = usize::from(packet.annotations().network_offset);
+    // Padding of the link does not travel in the tunnel.
+    packet.truncate(network + packet.ip_length());
+    let message = Repr {
+        message_type: MessageType::G_PDU,
+        teid: Teid(teid),
+        payload_length: packet.len().saturating_sub(network),
+        ..Default::default()
+    };
+    let (ether_type, ip) = match peer {
+        IpAddr::V4(_) => (EtherType::IPV4, ipv4::MIN_HEADER_LENGTH),
+        IpAddr::V6(_) => (EtherType::IPV6, ipv6::HEADER_LENGTH),
+    };
+    let headers = ip + udp::HEADER_LENGTH;
+    let outer = packet.wrap(network, headers + message.buffer_len(), ether_type);
+    let outer = outer.ok_or(DropReason::PoolExhausted)?;
+    let written = message.emit(&mut outer[headers..]).is_ok()
+        && emit(outer, (local, peer), source_port(teid), dscp, number).is_some();
+    if written { Ok(()) } else { Err(DropReason::PacketTooBig) }
+}
+
+/// Writes IP and UDP header to the front of `packet`, which the message follows.
+fn emit(
+    packet: &mut [u8],
+    ends: (IpAddr, IpAddr),
+    source_port: u16,
+    dscp: Dscp,
+    number: u16,
+) -> Option<()> {
+    let ip_length = if ends.0.is_ipv4() { ipv4::MIN_HEADER_LENGTH } else { ipv6::HEADER_LENGTH };
+    let length = u16::try_from(packet.len().checked_sub(ip_length)?).ok()?;
+    let payload_length = length.checked_sub(udp::HEADER_LENGTH as u16)?;
+    let header = udp::Repr { source_port, destination_port: PORT, payload_length };
+    match ends {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let ip = ipv4::Repr {
+                source,
+                destination,
+                protocol: Protocol::UDP,
+                payload_length: length,
+                time_to_live: 64,
+                dscp,
+                identification: number,
+                ..Default::default()
+            };
+            ip.emit(packet).ok()?;
+            header.emit(&mut packet[ip_length..]).ok()
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let ip = ipv6::Repr {
+                source,
+                destination,
+                next_header: Protocol::UDP,
+                payload_length: length,
+                hop_limit: 64,
+                dscp,
+                flow_label: source_port.into(),
+                ..Default::default()
+            };
+            ip.emit(packet).ok()?;
+            header.emit(&mut packet[ip_length..]).ok()?;
+            let pseudo_header = ipv6::Packet::new_checked(&*packet).ok()?.pseudo_header();
+            let mut datagram = udp::Datagram::new_checked(&mut packet[ip_length..]).ok()?;
+            datagram.fill_checksum(&pseudo_header);
+            Some(())
+        }
+        _ => None,
+    }
+}
+
+const PRIVATE_EXTENSION: u8 = 255;
+const ENTERPRISE: u16 = 32473;
+const MARKER_VERSION: u8 = 1;
+const MARKER_LENGTH: usize = 2 + 1 + 1 + 8;
+
+/// An End Marker behind the packets of a tunnel, as an IP packet. It is sent with best
+/// effort, so that it overtakes nothing on its way.
+pub fn end_marker(ends: (IpAddr, IpAddr), teid: u32, marker: EndMarker) -> Option<Vec<u8>> {
+    let mut element = [0; 3 + MARKER_LENGTH];
+    element[0] = PRIVATE_EXTENSION;
+    element[1..3].copy_from_slice(&(MARKER_LENGTH as u16).to_be_bytes());
+    element[3..5].copy_from_slice(&ENTERPRISE.to_be_bytes());
+    element[5] = MARKER_VERSION;
+    let downlink = u8::from(marker.direction == Direction::Downlink);
+    element[6] = downlink | u8::from(marker.resumed) << 1;
+    element[7..].copy_from_slice(&marker.epoch.0.to_be_bytes());
+    let message = Repr {
+        message_type: MessageType::END_MARKER,
+        teid: Teid(teid),
+        payload_length: element.len(),
+        ..Default::default()
+    };
+    let ip = if ends.0.is_ipv4() { ipv4::MIN_HEADER_LENGTH } else { ipv6::HEADER_LENGTH };
+    let headers = ip + udp::HEADER_LENGTH;
+    let mut bytes = vec![0; headers + message.buffer_len() + element.len()];
+    message.emit(&mut bytes[headers..]).ok()?;
+    let payload = bytes.len() - element.len();
+    bytes[payload..].copy_from_slice(&element);
+    emit(&mut bytes, ends, source_port(teid), Dscp::default(), 0)?;
+    Some(bytes)
+}
+
+/// What an End Marker says; none for one that says nothing of a move.
+pub fn read_marker(packet: &Packet) -> Option<EndMarker> {
+    read_message(&packet.message()?)
+}
+
+fn read_message(message: &Message<&[u8]>) -> Option<EndMarker> {
+    let content = elements(message.payload()).find_map(|element| match element {
+        Ok(Element::Other { kind: PRIVATE_EXTENSION, content }) => Some(content),
+        _ => None,
+    })?;
+    let &[a, b, MARKER_VERSION, bits @ 0..=3, ref epoch @ ..] = content else { return None };
+    let epoch = Epoch(u64::from_be_bytes(epoch.try_into().ok()?));
+    let direction = if bits & 1 == 0 { Direction::Uplink } else { Direction::Downlink };
+    let of_us = u16::from_be_bytes([a, b]) == ENTERPRISE;
+    of_us.then_some(EndMarker { epoch, direction, resumed: bits & 2 != 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_teid_says_what_the_tunnel_is_for() {
+        let purposes = [
+            Purpose::Fresh,
+            Purpose::Forwarded(Direction::Uplink),
+            Purpose::Forwarded(Direction::Downlink),
+        ];
+        let mut all = Vec::new();
+        for purpose in purposes {
+            for user in [1, 2, USERS as u32 - 1] {
+                for epoch in [1, 1023, 1024, 70_000] {
+                    let teid = teid(purpose, user, Epoch(epoch));
+                    assert_eq!(super::purpose(teid), Some(purpose));
+                    assert!(is_of(teid, Epoch(epoch)) && !is_of(teid, Epoch(epoch + 1)));
+                    assert!(teid >= FIRST_TEID);
+                    all.push(teid);
+                }
+            }
+        }
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert_eq!(purpose(FIRST_TEID - 1), None);
+    }
+
+    #[test]
+    fn an_end_marker_says_which_path_of_which_move_ends() {
+        let ends: [(IpAddr, IpAddr); 2] = [
+            ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()),
+            ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap()),
+        ];
+        for (ends, headers) in ends.into_iter().zip([28, 48]) {
+            for direction in Direction::ALL {
+                for resumed in [false, true] {
+                    let marker = EndMarker { epoch: Epoch(1 << 40 | 5), direction, resumed };
+                    let bytes = end_marker(ends, 0x4000_0405, marker).unwrap();
+                    let message = Message::new_checked(&bytes[headers..]).unwrap();
+                    assert_eq!(message.message_type(), MessageType::END_MARKER);
+                    assert_eq!(message.teid(), Teid(0x4000_0405));
+                    assert_eq!(read_message(&message), Some(marker));
+                    for at in headers..bytes.len() {
+                        let mut bent = bytes.clone();
+                        bent[at] ^= 0x81;
+                        // Whatever it says then, it is read without a panic.
+                        if let Ok(message) = Message::new_checked(&bent[headers..]) {
+                            let _ = read_message(&message);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
