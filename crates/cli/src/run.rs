@@ -1,5 +1,7 @@
 //! `weft run`: a node, until it is told to stop.
 
+mod handover;
+
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub struct Arguments {
     /// What workers do while there is nothing to do
     #[arg(long, value_name = "HOW", env = "WEFT_POLLING")]
     polling: Option<HowToPoll>,
+    #[command(flatten)]
+    handover: handover::HandoverArguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -55,6 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut blueprint = node_file::load(&arguments.file)?;
     arguments.overrule(&mut blueprint)?;
+    let part = arguments.handover.part(&blueprint)?;
     node_file::warn(&blueprint.warnings);
     let mut termination = Termination::catch()?;
     // Before ports are opened: a second node of this name must not touch them.
@@ -67,18 +72,29 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let metrics = listening.metrics();
     let eal = environment::start(&blueprint, 0)?;
     let ready = summary(&blueprint, eal);
+    let described = blueprint.clone();
     let node = Node::build(eal, blueprint)?;
     if let Some(function) = node.wait_for_functions(PATIENCE) {
         tracing::warn!(function, "not attached to its ring yet");
     }
-    let serving = listening.serve(node.handle())?;
+    let handle = node.handle();
+    let serving = listening.serve(handle.clone())?;
     let running = node.start(eal);
+    let joined = part.map(|part| part.take(&described, serving.socket(), &handle));
+    let transport = match joined.transpose() {
+        Ok(transport) => transport,
+        Err(failure) => {
+            stop(serving, running)?;
+            return Err(failure);
+        }
+    };
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
     let ready = format!("{ready}; socket {}{metrics}", serving.socket().display());
     // Nobody may be reading; the node runs all the same.
     let _ = output::line(&ready);
     let signal = termination.wait();
     tracing::info!("stopping after {signal}");
+    drop(transport);
     stop(serving, running)
 }
 

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# A controller, a gateway and two stations, each a process: users get their owners, go
+# from station to station by order and come back, and a controller or a station that is
+# killed takes nobody along. Without traffic: what packets see is tested with the node.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+
+work=$(mktemp -d)
+# end: ends what was started. A check is a process of its own: what outlives it is in files.
+end() {
+    local pid
+    for pid in "$work"/*.pid; do
+        kill -9 "$(<"$pid")" 2>/dev/null
+    done
+    rm -rf "$work"
+}
+trap end EXIT
+export XDG_RUNTIME_DIR=$work
+users=200
+
+# Ports out of the way of whoever else runs here.
+base=$((20000 + RANDOM % 10000))
+printf 'nodes-know-this-token' >"$work/node-token"
+printf 'clients-know-this-token' >"$work/api-token"
+sed -e "s/:9471/:$base/" -e 's/:9472/:0/' -e "s/:9473/:$((base + 1))/" -e "s/:9474/:$((base + 2))/" \
+    -e "s/:9475/:$((base + 3))/" -e "s/count: 10000/count: $users/" ../../examples/controller.yaml >"$work/site.yaml"
+sed 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1"/' ../../examples/handover-anchor.yaml >"$work/gateway.yaml"
+sed -e 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1"/' -e 's/station-2/station-a/' \
+    ../../examples/handover-station.yaml >"$work/station-a.yaml"
+sed -e 's/station-a/station-b/' -e 's/^  node: 2/  node: 3/' -e 's/{node: 3, address: 10.1.0.2}/{node: 2, address: 10.1.0.1}/' \
+    -e 's/10.1.0.1\/24/10.1.0.2\/24/' -e 's/^  address: 10.1.0.1/  address: 10.1.0.2/' \
+    "$work/station-a.yaml" >"$work/station-b.yaml"
+
+# launch NAME COMMAND...: starts a process, and waits until it says that it is ready.
+launch() {
+    local name=$1 _
+    shift
+    : >"$work/$name.out"
+    "$@" >"$work/$name.out" 2>"$work/$name.log" &
+    echo $! >"$work/$name.pid"
+    for _ in $(seq 400); do
+        grep -q ' is ready' "$work/$name.out" && return 0
+        sleep 0.05
+    done
+    cat "$work/$name.log"
+    return 1
+}
+
+# node NAME NUMBER
+node() {
+    launch "$1" "$WEFT" run "$work/$1.yaml" --polling adaptive --handover-controller "127.0.0.1:$base" \
+        --handover-listen "127.0.0.1:$((base + $2))" --handover-token-file "$work/node-token"
+}
+
+controller() {
+    launch site "$WEFT" control "$work/site.yaml"
+}
+
+# crash NAME: ends a process without a word.
+crash() {
+    kill -9 "$(<"$work/$1.pid")" && sleep 0.2
+}
+
+ask() {
+    curl -sS --max-time 30 --unix-socket "$work/weft/site.controller" "http://weft$1"
+}
+
+# settled STATION COUNT: waits until the station has so many users, and nobody moves.
+settled() {
+    local _
+    for _ in $(seq 400); do
+        ask /v1/nodes >"$work/nodes" 2>/dev/null
+        grep -q "\"name\":\"$1\"[^}]*\"users\":$2,\"moving\":0" "$work/nodes" &&
+            ! grep -q '"moving":[1-9]' "$work/nodes" && ! grep -q '"connected":false' "$work/nodes" &&
+            ! grep -q '"incarnation":null' "$work/nodes" && return 0
+        sleep 0.05
+    done
+    cat "$work/nodes" "$work"/*.log
+    return 1
+}
+
+all_get_owners() {
+    controller && node gateway 1 && node station-a 2 && node station-b 3 && settled station-a "$users"
+}
+
+one_moves() {
+    "$WEFT" ctl handover 7 --to station-b | tee "$work/said" && grep -q '^user 7 is at station-b after' "$work/said" &&
+        ask /v1/users/7 | grep -q '"owner":"station-b"' && settled station-a $((users - 1))
+}
+
+all_move_and_come_back() {
+    "$WEFT" ctl handover --all-from station-a --to station-b | tee "$work/said" &&
+        grep -q "^$((users - 1)) users went from station-a to station-b in" "$work/said" && settled station-b "$users" &&
+        "$WEFT" ctl handover --all-from station-b --to station-a && settled station-a "$users"
+}
+
+controller_is_killed() {
+    "$WEFT" ctl handover --all-from station-a --to station-b >"$work/said" 2>&1 &
+    local ordered=$!
+    sleep 0.1
+    crash site && controller || return 1
+    # It says that the controller has started again, unless it was done before.
+    wait "$ordered"
+    cat "$work/said"
+    local _
+    for _ in $(seq 400); do
+        ask /v1/nodes >"$work/nodes" 2>/dev/null
+        ! grep -q '"moving":[1-9]' "$work/nodes" && ! grep -q '"incarnation":null' "$work/nodes" && break
+        sleep 0.05
+    done
+    "$WEFT" ctl handover --all-from station-a --to station-b && settled station-b "$users"
+}
+
+station_is_killed() {
+    crash station-b && node station-b 3 && settled station-b "$users"
+}
+
+check "users get their owners" all_get_owners
+check "a user goes by order" one_moves
+check "all users of a station go and come back" all_move_and_come_back
+check "a killed controller goes on where it was" controller_is_killed
+check "a station that was killed has its users again" station_is_killed
+close_report
