@@ -5,7 +5,7 @@ mod field;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use field::{A, B, Field, GATEWAY, until};
+use field::{A, B, Field, GATEWAY, in_the_end, until};
 use weft_controller::api;
 use weft_handover::User;
 
@@ -110,10 +110,11 @@ fn a_station_that_does_not_come_back_has_a_successor() {
 fn controller_process() {
     let Some(file) = std::env::var_os(FILE) else { return };
     let file = std::path::PathBuf::from(file);
-    let configuration = weft_controller::config::Configuration::load(&file).unwrap();
-    let socket = file.with_file_name("test.controller");
-    let failed = |error| panic!("{error}");
-    let _controller = weft_controller::Controller::start(configuration, socket, failed).unwrap();
+    let _controller = in_the_end(|| {
+        let configuration = weft_controller::config::Configuration::load(&file).unwrap();
+        let socket = file.with_file_name("test.controller");
+        weft_controller::Controller::start(configuration, socket, |error| panic!("{error}"))
+    });
     loop {
         std::thread::park();
     }

@@ -7,6 +7,7 @@ pub mod node;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -45,14 +46,36 @@ pub struct Field {
     users: u64,
 }
 
+/// An address that is free, and stays so: below the ports that connections begin at,
+/// as a node that dials again and again would meet its own sooner or later.
 fn free() -> SocketAddr {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(24) + NEXT.fetch_add(1, Ordering::Relaxed);
+        let address = SocketAddr::from(([127, 0, 0, 1], 20_000 + (number % 12_000) as u16));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < PATIENCE, "{what} has not come to be");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What needs an address that was in use a moment ago: a process that another test
+/// starts has its sockets, too, until it has begun.
+pub fn in_the_end<T, E: std::fmt::Display>(mut start: impl FnMut() -> Result<T, E>) -> T {
+    let since = Instant::now();
+    loop {
+        match start() {
+            Ok(started) => return started,
+            Err(error) => assert!(since.elapsed() < PATIENCE, "{error}"),
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -125,9 +148,10 @@ impl Field {
     }
 
     pub fn controller(&self) -> Controller {
-        let configuration = Configuration::load(&self.file()).unwrap();
-        let failed = |error| panic!("{error}");
-        Controller::start(configuration, self.socket(), failed).unwrap()
+        in_the_end(|| {
+            let configuration = Configuration::load(&self.file()).unwrap();
+            Controller::start(configuration, self.socket(), |error| panic!("{error}"))
+        })
     }
 
     pub fn client(&self) -> Client {
@@ -168,12 +192,14 @@ impl Field {
     }
 
     pub fn finish(&self, client: &Client, id: u64) -> api::Handover {
+        let since = Instant::now();
         loop {
             let handover: api::Handover =
                 client.get(&format!("/v1/handovers/{id}?wait=20")).unwrap();
             if handover.finished {
                 return handover;
             }
+            assert!(since.elapsed() < PATIENCE, "an order does not come to its end");
         }
     }
 

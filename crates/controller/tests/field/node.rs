@@ -12,7 +12,7 @@ use weft_handover::{
 };
 use weft_transport::{Event, Options, Transport};
 
-use super::Shared;
+use super::{Shared, in_the_end};
 
 /// What a node is given.
 pub enum Input {
@@ -76,9 +76,11 @@ impl Node {
 }
 
 fn connect(options: &Options, inputs: &Sender<Input>) -> Transport {
-    let inputs = inputs.clone();
-    let deliver = move |event| inputs.send(Input::Arrived(event)).is_ok();
-    Transport::start(options.clone(), deliver).expect("a transport")
+    in_the_end(|| {
+        let inputs = inputs.clone();
+        let deliver = move |event| inputs.send(Input::Arrived(event)).is_ok();
+        Transport::start(options.clone(), deliver)
+    })
 }
 
 struct Work {
