@@ -4,12 +4,16 @@
 //! place: [`Headers`](crate::Headers) show the user's packet inside, this trait
 //! what is around it. A packet leaves with whatever tunnel is around it then.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use arrayvec::ArrayVec;
 use weft_dpdk::{Annotations, Packet};
+use weft_wire::checksum::{PseudoHeader, sum20};
 use weft_wire::gtpu::Teid;
-use weft_wire::{EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
+use weft_wire::{Dscp, EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
+
+/// Time to live and hop limit of packets that begin here.
+const HOPS: u8 = 64;
 
 /// The far end of a tunnel that begins at the node (an F-TEID, TS 29.281 §4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +26,105 @@ pub struct TunnelEnd {
     pub local: IpAddr,
     /// UDP port that the packets come from.
     pub source_port: u16,
+}
+
+impl TunnelEnd {
+    /// The far end with this TEID and address, of packets from `local`. Networks
+    /// spread tunnels over their paths by the source port: it hangs on the tunnel
+    /// alone, so that nothing overtakes an End Marker.
+    #[inline]
+    pub fn new(teid: Teid, local: IpAddr, peer: IpAddr) -> TunnelEnd {
+        // 14 bits of a multiplicative hash, among the dynamic ports (RFC 6335 §6).
+        let source_port = 0xc000 | (teid.0.wrapping_mul(0x9e37_79b1) >> 18) as u16;
+        TunnelEnd { teid, peer, local, source_port }
+    }
+
+    /// What stands in front of the IP header.
+    #[inline]
+    pub fn ether_type(&self) -> EtherType {
+        if self.peer.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 }
+    }
+
+    /// Octets of IP and UDP header.
+    #[inline]
+    pub fn headers_length(&self) -> usize {
+        udp::HEADER_LENGTH
+            + if self.peer.is_ipv4() { ipv4::MIN_HEADER_LENGTH } else { ipv6::HEADER_LENGTH }
+    }
+
+    /// Writes IP and UDP header to the front of `packet`, which the GTP-U message
+    /// follows to the end. Over IPv4 there is no UDP checksum, and `number` is the
+    /// identification; over IPv6 there is one, unless `zero_checksum` (RFC 6935 §5).
+    /// False where the message is longer than a datagram can be, or the addresses
+    /// are not of one family.
+    #[inline]
+    pub fn emit(&self, packet: &mut [u8], dscp: Dscp, number: u16, zero_checksum: bool) -> bool {
+        let payload = packet.len().saturating_sub(self.headers_length());
+        let Ok(payload_length) = u16::try_from(payload) else { return false };
+        let Some(length) = payload_length.checked_add(udp::HEADER_LENGTH as u16) else {
+            return false;
+        };
+        let source_port = self.source_port;
+        let header = udp::Repr { source_port, destination_port: gtpu::PORT, payload_length };
+        match (self.local, self.peer) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let total = length.checked_add(ipv4::MIN_HEADER_LENGTH as u16);
+                let parts = packet.split_first_chunk_mut().zip(total);
+                let Some(((front, datagram), total)) = parts else { return false };
+                *front = front_v4([source, destination], dscp, number, total);
+                header.emit(datagram).is_ok()
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let ip = ipv6::Repr {
+                    source,
+                    destination,
+                    next_header: Protocol::UDP,
+                    payload_length: length,
+                    hop_limit: HOPS,
+                    dscp,
+                    flow_label: source_port.into(),
+                    ..Default::default()
+                };
+                let pseudo_header = PseudoHeader::V6 { source, destination };
+                let written =
+                    ip.emit(packet).is_ok() && header.emit(&mut packet[ip.buffer_len()..]).is_ok();
+                if written && !zero_checksum {
+                    let datagram = udp::Datagram::new_checked(&mut packet[ip.buffer_len()..]);
+                    return datagram
+                        .map(|mut datagram| datagram.fill_checksum(&pseudo_header))
+                        .is_ok();
+                }
+                written
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The header of an IPv4 packet of `length` octets with a UDP datagram, all at once:
+/// what [`ipv4::Repr`] writes field by field.
+#[inline]
+fn front_v4(
+    [source, destination]: [Ipv4Addr; 2],
+    dscp: Dscp,
+    identification: u16,
+    length: u16,
+) -> [u8; ipv4::MIN_HEADER_LENGTH] {
+    let [length_high, length_low] = length.to_be_bytes();
+    let [number_high, number_low] = identification.to_be_bytes();
+    let [s0, s1, s2, s3] = source.octets();
+    let [d0, d1, d2, d3] = destination.octets();
+    #[rustfmt::skip]
+    let mut header = [
+        0x45, dscp.value() << 2, length_high, length_low,
+        number_high, number_low, 0, 0,
+        HOPS, Protocol::UDP.0, 0, 0,
+        s0, s1, s2, s3,
+        d0, d1, d2, d3,
+    ];
+    let checksum = !sum20(&header);
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    header
 }
 
 /// The tunnels of one context: at most one for each direction.

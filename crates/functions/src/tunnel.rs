@@ -1,18 +1,14 @@
 //! GTP-U tunnels as settings give them, and their outer headers.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::{
     Annotations, ConfigError, ContextError, Emit, Fields, Packet, Position, TunnelEnd,
 };
-use weft_wire::checksum::{PseudoHeader, sum20};
-use weft_wire::gtpu::{PORT, Signal, Teid};
-use weft_wire::{Dscp, EtherType, Protocol, ethernet, ipv4, ipv6, udp};
-
-/// Hops of a tunnel's packets.
-const HOPS: u8 = 64;
+use weft_wire::gtpu::{Signal, Teid};
+use weft_wire::{Dscp, EtherType, Protocol, ethernet};
 
 /// Where the packets of one bearer are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -77,17 +73,13 @@ impl Tunnel {
     /// Octets of IP and UDP header.
     #[inline]
     pub fn headers_length(&self) -> usize {
-        udp::HEADER_LENGTH
-            + match self.peer {
-                IpAddr::V4(_) => ipv4::MIN_HEADER_LENGTH,
-                IpAddr::V6(_) => ipv6::HEADER_LENGTH,
-            }
+        self.end().headers_length()
     }
 
     /// The tunnel, as the node knows it.
+    #[inline]
     pub fn end(&self) -> TunnelEnd {
-        let Tunnel { teid, peer, local, .. } = *self;
-        TunnelEnd { teid, peer, local, source_port: self.source_port() }
+        TunnelEnd::new(self.teid, self.local, self.peer)
     }
 
     /// Sends an End Marker (TS 29.281 §7.3.2) into the tunnel, in a packet with
@@ -127,68 +119,19 @@ impl Tunnel {
     /// What stands in front of the IP header.
     #[inline]
     pub fn ether_type(&self) -> EtherType {
-        match self.peer {
-            IpAddr::V4(_) => EtherType::IPV4,
-            IpAddr::V6(_) => EtherType::IPV6,
-        }
+        self.end().ether_type()
     }
 
-    /// Source port: networks spread tunnels by it over their paths. It hangs on
-    /// the tunnel alone, so that nothing overtakes an End Marker.
-    #[inline]
-    fn source_port(&self) -> u16 {
-        // 14 bits of a multiplicative hash, among the dynamic ports (RFC 6335 §6).
-        0xc000 | (self.teid.0.wrapping_mul(0x9e37_79b1) >> 18) as u16
-    }
-
-    /// Writes IP and UDP header to the front of `packet`, which the GTP-U
-    /// message follows to the end. Over IPv4 there is no UDP checksum; over IPv6
-    /// there is, unless `zero_checksum` (RFC 6935 §5). False where the message
-    /// is longer than a datagram can be.
+    /// Writes IP and UDP header to the front of `packet`: see [`TunnelEnd::emit`].
     #[inline]
     pub fn emit(&mut self, packet: &mut [u8], dscp: Dscp, zero_checksum: bool) -> bool {
-        let payload = packet.len().saturating_sub(self.headers_length());
-        let Ok(payload_length) = u16::try_from(payload) else { return false };
-        let Some(length) = payload_length.checked_add(udp::HEADER_LENGTH as u16) else {
-            return false;
-        };
-        let port = self.source_port();
-        let header = udp::Repr { source_port: port, destination_port: PORT, payload_length };
-        match (self.local, self.peer) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                self.sent = self.sent.wrapping_add(1);
-                // Tunnels between two nodes begin at different numbers.
-                let identification = port.rotate_left(2) ^ self.sent;
-                let total = length.checked_add(ipv4::MIN_HEADER_LENGTH as u16);
-                let parts = packet.split_first_chunk_mut().zip(total);
-                let Some(((front, datagram), total)) = parts else { return false };
-                *front = front_v4([source, destination], dscp, identification, total);
-                header.emit(datagram).is_ok()
-            }
-            (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                let ip = ipv6::Repr {
-                    source,
-                    destination,
-                    next_header: Protocol::UDP,
-                    payload_length: length,
-                    hop_limit: HOPS,
-                    dscp,
-                    flow_label: port.into(),
-                    ..Default::default()
-                };
-                let pseudo_header = PseudoHeader::V6 { source, destination };
-                let written =
-                    ip.emit(packet).is_ok() && header.emit(&mut packet[ip.buffer_len()..]).is_ok();
-                if written && !zero_checksum {
-                    let datagram = udp::Datagram::new_checked(&mut packet[ip.buffer_len()..]);
-                    return datagram
-                        .map(|mut datagram| datagram.fill_checksum(&pseudo_header))
-                        .is_ok();
-                }
-                written
-            }
-            _ => false,
+        let end = self.end();
+        if end.peer.is_ipv4() {
+            self.sent = self.sent.wrapping_add(1);
         }
+        // Tunnels between two nodes begin at different numbers.
+        let number = end.source_port.rotate_left(2) ^ self.sent;
+        end.emit(packet, dscp, number, zero_checksum)
     }
 
     /// Writes the tunnel as bytes.
@@ -211,32 +154,6 @@ impl Tunnel {
             sent: fields.u16()?,
         })
     }
-}
-
-/// The header of an IPv4 packet of `length` octets with a UDP datagram, all at once:
-/// what [`ipv4::Repr`] writes field by field.
-#[inline]
-fn front_v4(
-    [source, destination]: [Ipv4Addr; 2],
-    dscp: Dscp,
-    identification: u16,
-    length: u16,
-) -> [u8; ipv4::MIN_HEADER_LENGTH] {
-    let [length_high, length_low] = length.to_be_bytes();
-    let [number_high, number_low] = identification.to_be_bytes();
-    let [s0, s1, s2, s3] = source.octets();
-    let [d0, d1, d2, d3] = destination.octets();
-    #[rustfmt::skip]
-    let mut header = [
-        0x45, dscp.value() << 2, length_high, length_low,
-        number_high, number_low, 0, 0,
-        HOPS, Protocol::UDP.0, 0, 0,
-        s0, s1, s2, s3,
-        d0, d1, d2, d3,
-    ];
-    let checksum = !sum20(&header);
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    header
 }
 
 /// Writes an address as bytes.

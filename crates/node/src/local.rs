@@ -82,8 +82,6 @@ impl Own {
     pub(crate) fn is_martian(&self, from: IpAddr, to: IpAddr) -> bool {
         match (from, to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
-                // Nearly all addresses are usual by their first octet.
-                let is_usual = |first: u8| !matches!(first, 0 | 127 | 169 | 224..);
                 if is_usual(from.octets()[0]) && is_usual(to.octets()[0]) {
                     return self.broadcasts.contains(&to);
                 }
@@ -99,6 +97,13 @@ impl Own {
             _ => true,
         }
     }
+}
+
+/// Whether an IPv4 address with this first octet names a host beyond a link, unless
+/// it is a subnet's own: nearly all do.
+#[inline(always)]
+pub(crate) const fn is_usual(first: u8) -> bool {
+    !matches!(first, 0 | 127 | 169 | 224..)
 }
 
 /// The address of all hosts of a subnet; subnets of two addresses have none

@@ -21,10 +21,10 @@
 use std::net::IpAddr;
 
 use weft_dpdk::Packet;
-use weft_function::{Headers, Tunnel};
+use weft_function::{Headers, Tunnel, TunnelEnd};
 use weft_handover::{Direction, EndMarker, Epoch};
-use weft_wire::gtpu::{Element, Message, MessageType, PORT, Repr, Teid, elements};
-use weft_wire::{Dscp, EtherType, Protocol, ipv4, ipv6, udp};
+use weft_wire::Dscp;
+use weft_wire::gtpu::{Element, Message, MessageType, Repr, Teid, elements};
 
 use crate::counters::DropReason;
 
@@ -82,13 +82,6 @@ pub fn is_moving_tunnel(packet: &Packet) -> bool {
     teid_of(packet).and_then(purpose).is_some()
 }
 
-/// Source port of a tunnel's packets. It hangs on the tunnel alone, so that nothing
-/// overtakes an End Marker.
-fn source_port(teid: u32) -> u16 {
-    // 14 bits of a multiplicative hash, among the dynamic ports (RFC 6335 §6).
-    0xc000 | (teid.wrapping_mul(0x9e37_79b1) >> 18) as u16
-}
-
 /// Puts a user's packet into a tunnel to another station, in place of one that it is
 /// in.
 ///
@@ -111,65 +104,13 @@ pub fn wrap(
         payload_length: packet.len().saturating_sub(network),
         ..Default::default()
     };
-    let (ether_type, ip) = match peer {
-        IpAddr::V4(_) => (EtherType::IPV4, ipv4::MIN_HEADER_LENGTH),
-        IpAddr::V6(_) => (EtherType::IPV6, ipv6::HEADER_LENGTH),
-    };
-    let headers = ip + udp::HEADER_LENGTH;
-    let outer = packet.wrap(network, headers + message.buffer_len(), ether_type);
+    let end = TunnelEnd::new(Teid(teid), local, peer);
+    let headers = end.headers_length();
+    let outer = packet.wrap(network, headers + message.buffer_len(), end.ether_type());
     let outer = outer.ok_or(DropReason::PoolExhausted)?;
-    let written = message.emit(&mut outer[headers..]).is_ok()
-        && emit(outer, (local, peer), source_port(teid), dscp, number).is_some();
+    let written =
+        message.emit(&mut outer[headers..]).is_ok() && end.emit(outer, dscp, number, false);
     if written { Ok(()) } else { Err(DropReason::PacketTooBig) }
-}
-
-/// Writes IP and UDP header to the front of `packet`, which the message follows.
-fn emit(
-    packet: &mut [u8],
-    ends: (IpAddr, IpAddr),
-    source_port: u16,
-    dscp: Dscp,
-    number: u16,
-) -> Option<()> {
-    let ip_length = if ends.0.is_ipv4() { ipv4::MIN_HEADER_LENGTH } else { ipv6::HEADER_LENGTH };
-    let length = u16::try_from(packet.len().checked_sub(ip_length)?).ok()?;
-    let payload_length = length.checked_sub(udp::HEADER_LENGTH as u16)?;
-    let header = udp::Repr { source_port, destination_port: PORT, payload_length };
-    match ends {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let ip = ipv4::Repr {
-                source,
-                destination,
-                protocol: Protocol::UDP,
-                payload_length: length,
-                time_to_live: 64,
-                dscp,
-                identification: number,
-                ..Default::default()
-            };
-            ip.emit(packet).ok()?;
-            header.emit(&mut packet[ip_length..]).ok()
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            let ip = ipv6::Repr {
-                source,
-                destination,
-                next_header: Protocol::UDP,
-                payload_length: length,
-                hop_limit: 64,
-                dscp,
-                flow_label: source_port.into(),
-                ..Default::default()
-            };
-            ip.emit(packet).ok()?;
-            header.emit(&mut packet[ip_length..]).ok()?;
-            let pseudo_header = ipv6::Packet::new_checked(&*packet).ok()?.pseudo_header();
-            let mut datagram = udp::Datagram::new_checked(&mut packet[ip_length..]).ok()?;
-            datagram.fill_checksum(&pseudo_header);
-            Some(())
-        }
-        _ => None,
-    }
 }
 
 const PRIVATE_EXTENSION: u8 = 255;
@@ -194,14 +135,13 @@ pub fn end_marker(ends: (IpAddr, IpAddr), teid: u32, marker: EndMarker) -> Optio
         payload_length: element.len(),
         ..Default::default()
     };
-    let ip = if ends.0.is_ipv4() { ipv4::MIN_HEADER_LENGTH } else { ipv6::HEADER_LENGTH };
-    let headers = ip + udp::HEADER_LENGTH;
+    let end = TunnelEnd::new(message.teid, ends.0, ends.1);
+    let headers = end.headers_length();
     let mut bytes = vec![0; headers + message.buffer_len() + element.len()];
     message.emit(&mut bytes[headers..]).ok()?;
     let payload = bytes.len() - element.len();
     bytes[payload..].copy_from_slice(&element);
-    emit(&mut bytes, ends, source_port(teid), Dscp::default(), 0)?;
-    Some(bytes)
+    end.emit(&mut bytes, Dscp::default(), 0, false).then_some(bytes)
 }
 
 /// What an End Marker says; none for one that says nothing of a move.

@@ -14,7 +14,7 @@ use weft_wire::checksum::sum20;
 use weft_wire::gtpu::{self, MessageType, PduSession};
 use weft_wire::{EtherType, Protocol, ethernet, ipv4, tcp, udp};
 
-use crate::local::Own;
+use crate::local::{Own, is_usual};
 
 /// Where each header of the shape begins in the frame.
 const OUTER: usize = ethernet::HEADER_LENGTH;
@@ -131,10 +131,9 @@ impl Own {
     /// no is no answer yet.
     #[inline(always)]
     fn may_leave(&self, inside: &[u8; ipv4::MIN_HEADER_LENGTH]) -> bool {
-        let is_doubtful = |first: u8| matches!(first, 0 | 127 | 169 | 224..);
         let to = destination(inside);
-        !is_doubtful(inside[12])
-            && !is_doubtful(inside[16])
+        is_usual(inside[12])
+            && is_usual(inside[16])
             && !self.ipv4.contains(&to)
             && !self.broadcasts.contains(&to)
     }
