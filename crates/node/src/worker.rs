@@ -4,28 +4,31 @@
 //! touches there is its own; what it shares are rings with one producer and one
 //! consumer each, and counters that only it writes.
 
+mod ending;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, RxQueue};
-use weft_function::{Direction, TagSlot, Tunnel};
+use weft_function::{Direction, TagSlot};
 
+use self::ending::{drop_malformed, refuse_sessions};
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
-use crate::command::{Command, Punt, Report, UserChange};
+use crate::command::{Command, Report, UserChange};
 use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
 use crate::departure::{Departure, LeftOver};
 use crate::element::{Element, Surroundings};
-use crate::handover::{self, Gates};
+use crate::handover::Gates;
 use crate::idle::Idle;
 use crate::isolated::Lanes;
 use crate::keeper::Keeper;
 use crate::local::{Divided, Own};
-use crate::parse::{Sorted, parse_burst, reason_of};
+use crate::parse::{Sorted, parse_burst};
 use crate::rate_limit::RateLimit;
-use crate::tap::{Point, Taps};
+use crate::tap::Taps;
 
 /// Packets that are received at once. More gains nothing, and a burst has room
 /// left for what functions add to it.
@@ -209,46 +212,6 @@ impl Worker {
         (divided.transit.or(usual), divided.tunnelled.or(usual))
     }
 
-    /// Gives the agent what is for the node, and drops what is for others or
-    /// came in a tunnel that it should not have come in.
-    #[cold]
-    fn not_for_users(&mut self, divided: &Divided) {
-        let Desk { burst, taps, .. } = &mut self.desk;
-        for position in divided.local {
-            // The agent gets a copy: the burst keeps its packet to the end.
-            match burst.packets[position].duplicate(&burst.pool) {
-                Some(mut copy) => {
-                    Punt::Local.mark(&mut copy, 0);
-                    match self.departure.punt(copy) {
-                        true => self.counters.local.add(1),
-                        false => self.counters.dropped(DropReason::LocalFull, 1),
-                    }
-                }
-                None => self.counters.dropped(DropReason::PoolExhausted, 1),
-            }
-        }
-        for position in divided.refused {
-            let packet = &burst.packets[position];
-            if reason_of(packet) == DropReason::GtpuExtensionUnknown
-                && self.peer_errors.take(burst.now)
-            {
-                self.departure.owe(packet, Punt::UnknownExtension);
-            }
-            drop_malformed(position, burst, &self.counters, taps);
-        }
-        if let Some(taps) = taps {
-            taps.admit(divided.ending().without(divided.refused), burst);
-        }
-        let reasons =
-            [(DropReason::NotForUs, divided.foreign), (DropReason::Martian, divided.martian)];
-        for (reason, positions) in reasons {
-            self.counters.dropped(reason, positions.len());
-            if let Some(taps) = taps {
-                taps.at(Point::Dropped(reason), positions, burst);
-            }
-        }
-    }
-
     #[inline]
     fn classify(&mut self, inlet: usize, transit: Positions, tunnelled: Positions) {
         let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
@@ -259,46 +222,6 @@ impl Worker {
         watch.lap(&self.counters.stages[Stage::Classify as usize], transit.len());
         if taps.is_some() || !classified.is_usual() {
             self.after_classification(transit);
-        }
-    }
-
-    /// What is rare after classification: taps, packets of nobody, and packets
-    /// of bearers that do not forward now.
-    #[cold]
-    fn after_classification(&mut self, transit: Positions) {
-        let Desk { burst, classified, taps, .. } = &mut self.desk;
-        let unknown = classified.unknown;
-        let (mut tunnelled, mut stale) = (Positions::NONE, Positions::NONE);
-        for position in unknown.filter(|position| burst.packets[*position].is_tunnelled()) {
-            // A tunnel of a user that has moved on is not unheard of.
-            if self.gates.is_some() && handover::is_moving_tunnel(&burst.packets[position]) {
-                stale.insert(position);
-                continue;
-            }
-            tunnelled.insert(position);
-            // A flood is not copied: few are answered, and the others end here.
-            let packet = &burst.packets[position];
-            if !packet.is_end_marker() && self.peer_errors.take(burst.now) {
-                self.departure.owe(packet, Punt::UnknownTeid);
-            }
-        }
-        let reasons = [
-            (DropReason::UnknownUser, unknown.without(tunnelled).without(stale)),
-            (DropReason::UnknownTeid, tunnelled),
-            (DropReason::StaleEpoch, stale),
-        ];
-        for (reason, positions) in reasons {
-            self.counters.dropped(reason, positions.len());
-        }
-        if let Some(taps) = taps {
-            taps.admit(transit.without(classified.elsewhere), burst);
-            for (reason, positions) in reasons {
-                taps.at(Point::Dropped(reason), positions, burst);
-            }
-            taps.at(Point::Classified, transit.without(unknown), burst);
-        }
-        if !self.desk.classified.held.is_empty() {
-            self.hold();
         }
     }
 
@@ -505,39 +428,4 @@ impl Worker {
         let gated = self.gates.as_mut().map_or(0, |gates| gates.clear());
         self.counters.dropped(DropReason::Stopped, gated);
     }
-}
-
-/// Counts a packet that the parser refused.
-#[cold]
-fn drop_malformed(
-    position: usize,
-    burst: &Burst,
-    counters: &WorkerCounters,
-    taps: &mut Option<Box<Taps>>,
-) {
-    let reason = reason_of(&burst.packets[position]);
-    counters.dropped(reason, 1);
-    if let Some(taps) = taps {
-        taps.admit(one(position), burst);
-        taps.at(Point::Dropped(reason), one(position), burst);
-    }
-}
-
-/// Drops what a router has no way for.
-#[cold]
-fn refuse_sessions(
-    burst: &Burst,
-    session: Positions,
-    counters: &WorkerCounters,
-    taps: &mut Option<Box<Taps>>,
-) {
-    counters.dropped(DropReason::EtherTypeUnknown, session.len());
-    if let Some(taps) = taps {
-        taps.admit(session, burst);
-        taps.at(Point::Dropped(DropReason::EtherTypeUnknown), session, burst);
-    }
-}
-
-fn one(position: usize) -> Positions {
-    Positions(1 << position)
 }
