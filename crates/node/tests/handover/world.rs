@@ -1,0 +1,392 @@
+//! Three nodes on memory ports, the users and the host at their far ends, and a
+//! controller's machine, in a time of their own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weft_handover::controller::{Intent, Notice};
+use weft_handover::{
+    Controller, Envelope, Epoch, Incarnation, NodeId, Output, Settings, TimerKey, User,
+};
+use weft_node::handover::Mail;
+
+use crate::common::{Rig, udp};
+
+pub const ANCHOR: NodeId = NodeId(1);
+pub const SOURCE: NodeId = NodeId(2);
+pub const TARGET: NodeId = NodeId(3);
+pub const FIRST: u64 = 100;
+/// Nanoseconds between two rounds.
+const ROUND: u64 = 20_000;
+
+/// Packets of a user in one direction: how many were sent, and the last that came.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flow {
+    pub sent: u32,
+    pub came: u32,
+    last: Option<u32>,
+}
+
+impl Flow {
+    fn arrive(&mut self, what: &str, sequence: u32) {
+        assert!(
+            self.last.is_none_or(|last| last < sequence),
+            "{what}: {sequence} behind {:?}",
+            self.last
+        );
+        self.last = Some(sequence);
+        self.came += 1;
+    }
+}
+
+/// A user at the far ends.
+#[derive(Clone, Debug, Default)]
+pub struct Ue {
+    pub down: Flow,
+    pub up: Flow,
+    radio: Option<NodeId>,
+}
+
+pub struct World {
+    pub rigs: BTreeMap<NodeId, Rig>,
+    mails: BTreeMap<NodeId, Mail>,
+    pub controller: Controller,
+    timers: BTreeSet<(u64, TimerKey)>,
+    due: HashMap<TimerKey, u64>,
+    /// Messages on their way, and when they are there.
+    messages: VecDeque<(u64, Envelope)>,
+    time: u64,
+    random: u64,
+    /// Messages of a thousand that are lost.
+    pub lossy: u64,
+    pub users: BTreeMap<User, Ue>,
+    notices: Vec<Notice>,
+    /// The order that packets to users carry for `mischief`.
+    pub keeps: bool,
+}
+
+/// One world at a time is as much as there is memory for.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn address(user: User) -> [u8; 4] {
+    [10, 45, 0, (user.0 - FIRST) as u8]
+}
+
+pub const HOST: [u8; 4] = [198, 51, 100, 1];
+
+impl World {
+    pub fn new(gateway: &str, source: &str, target: &str, users: u64) -> World {
+        let nodes = [(ANCHOR, gateway), (SOURCE, source), (TARGET, target)];
+        let mut rigs: BTreeMap<_, _> =
+            nodes.into_iter().map(|(node, yaml)| (node, Rig::new(yaml))).collect();
+        let join = |(node, rig): (&NodeId, &mut Rig)| {
+            let agent = rig.node.agent();
+            (*node, agent.join_handover(Incarnation(7), Settings::default()).unwrap())
+        };
+        let mails = rigs.iter_mut().map(join).collect();
+        let mut out = Vec::new();
+        let controller = Controller::new(Settings::default(), Vec::new(), Epoch(1), &mut out);
+        let mut world = World {
+            rigs,
+            mails,
+            controller,
+            timers: BTreeSet::new(),
+            due: HashMap::new(),
+            messages: VecDeque::new(),
+            time: 1,
+            random: 0x9e37_79b9_7f4a_7c15,
+            lossy: 0,
+            users: BTreeMap::new(),
+            notices: Vec::new(),
+            keeps: false,
+        };
+        world.carry_out(out);
+        for _ in 0..20 {
+            world.round();
+        }
+        for user in (FIRST..FIRST + users).map(User) {
+            world.users.insert(user, Ue::default());
+            world.order(|controller, out| controller.add(user, ANCHOR, SOURCE, out));
+        }
+        world.rest();
+        world
+    }
+
+    fn chance(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % 1000
+    }
+
+    fn order(&mut self, order: impl FnOnce(&mut Controller, &mut Vec<Output>)) {
+        let mut out = Vec::new();
+        order(&mut self.controller, &mut out);
+        self.carry_out(out);
+    }
+
+    fn carry_out(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Send(envelope) => self.post(envelope),
+                Output::SetTimer(key, after) => {
+                    self.cancel(key);
+                    let time = self.time + after.as_nanos() as u64;
+                    self.due.insert(key, time);
+                    self.timers.insert((time, key));
+                }
+                Output::CancelTimer(key) => self.cancel(key),
+                Output::Persist { user, record, .. } => {
+                    let epoch = record.map(|record| match record.intent {
+                        Intent::Settled => Epoch(0),
+                        Intent::Move { target, .. } => target.epoch,
+                        Intent::Remove { epoch } => epoch,
+                    });
+                    if let Some(epoch) = epoch {
+                        self.order(|controller, out| controller.persisted(user, epoch, out));
+                    }
+                }
+                Output::Tell(notice) => self.told(notice),
+                _ => {}
+            }
+        }
+    }
+
+    fn cancel(&mut self, key: TimerKey) {
+        if let Some(time) = self.due.remove(&key) {
+            self.timers.remove(&(time, key));
+        }
+    }
+
+    /// A message goes on its way: it may be lost, doubled, late.
+    fn post(&mut self, envelope: Envelope) {
+        let chance = self.chance();
+        if chance < self.lossy {
+            return;
+        }
+        let late = if self.lossy > 0 { chance % 7 * ROUND } else { 0 };
+        if self.lossy > 0 && chance > 950 {
+            self.messages.push_back((self.time + 9 * ROUND, envelope.clone()));
+        }
+        self.messages.push_back((self.time + late, envelope));
+    }
+
+    fn told(&mut self, notice: Notice) {
+        self.notices.push(notice);
+        match notice {
+            Notice::Ready(user, node)
+            | Notice::Aborting(user, node)
+            | Notice::Owned(user, node) => self.move_radio(user, node),
+            _ => {}
+        }
+    }
+
+    /// The radio leaves a station behind all that the station has from it.
+    fn move_radio(&mut self, user: User, node: NodeId) {
+        let before = self.users.get_mut(&user).and_then(|ue| ue.radio.replace(node));
+        if before == Some(node) {
+            return;
+        }
+        if let Some(rig) = before.and_then(|before| self.rigs.get_mut(&before)) {
+            rig.settle();
+            rig.node.agent().radio_left(user);
+        }
+        self.rigs.get_mut(&node).unwrap().node.agent().radio_arrived(user);
+    }
+
+    /// Everybody has a little time.
+    pub fn round(&mut self) {
+        self.time += ROUND;
+        for rig in self.rigs.values_mut() {
+            rig.time.store(self.time, Ordering::Relaxed);
+            rig.node.step();
+        }
+        self.carry_frames();
+        for mail in self
+            .mails
+            .values()
+            .map(|mail| mail.from_node.try_iter().collect::<Vec<_>>())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .flatten()
+        {
+            self.post(mail);
+        }
+        for _ in 0..self.messages.len() {
+            let Some((time, envelope)) = self.messages.pop_front() else { break };
+            if time > self.time {
+                self.messages.push_back((time, envelope));
+            } else if envelope.to == NodeId::CONTROLLER {
+                self.order(|controller, out| controller.message(envelope, out));
+            } else {
+                self.mails[&envelope.to].to_node.send(envelope).unwrap();
+            }
+        }
+        while let Some(&(time, key)) = self.timers.first()
+            && time <= self.time
+        {
+            self.cancel(key);
+            self.order(|controller, out| controller.timer(key, out));
+        }
+    }
+
+    /// What left a node comes to the next: the nodes' own network, the users, the host.
+    fn carry_frames(&mut self) {
+        let mut network: Vec<(NodeId, Vec<u8>)> = Vec::new();
+        for (node, rig) in &mut self.rigs {
+            let port = if *node == ANCHOR { 0 } else { 1 };
+            for frame in rig.receive(port) {
+                let to = match frame[33] {
+                    254 => ANCHOR,
+                    1 => SOURCE,
+                    2 => TARGET,
+                    other => panic!("nobody has 10.1.0.{other}"),
+                };
+                network.push((to, frame));
+            }
+        }
+        for (to, frame) in network {
+            let port = if to == ANCHOR { 0 } else { 1 };
+            self.rigs.get_mut(&to).unwrap().offer(port, &[frame]);
+        }
+        for node in [SOURCE, TARGET] {
+            let rig = self.rigs.get_mut(&node).unwrap();
+            for frame in rig.receive(0) {
+                let (user, sequence) = read(&frame);
+                let ue = self.users.get_mut(&user).unwrap();
+                ue.down.arrive(&format!("{user} at {node}, downlink"), sequence);
+                // Back it goes, to where it came from.
+                ue.up.sent += 1;
+                rig.offer(0, &[udp(address(user), HOST, &payload(b'.', user, sequence))]);
+            }
+        }
+        let anchor = self.rigs.get_mut(&ANCHOR).unwrap();
+        for frame in anchor.receive(1) {
+            let (user, sequence) = read(&frame);
+            self.users.get_mut(&user).unwrap().up.arrive(&format!("{user}, uplink"), sequence);
+        }
+    }
+
+    /// The host sends a packet to each user.
+    pub fn send_to_all(&mut self) {
+        let users: Vec<_> = self.users.keys().copied().collect();
+        for user in users {
+            let order = match self.keeps && self.chance() < 400 {
+                true => b'k',
+                false => b'r',
+            };
+            self.send_to(user, order);
+        }
+    }
+
+    fn send_to(&mut self, user: User, order: u8) {
+        let ue = self.users.get_mut(&user).unwrap();
+        let sequence = ue.down.sent;
+        ue.down.sent += 1;
+        let frame = udp(HOST, address(user), &payload(order, user, sequence));
+        self.rigs.get_mut(&ANCHOR).unwrap().offer(1, &[frame]);
+    }
+
+    /// Goes on until nothing moves any more, and longer than any gate waits.
+    pub fn rest(&mut self) {
+        let mut rounds = 0;
+        while !self.controller.is_idle() {
+            rounds += 1;
+            assert!(rounds < 1_000_000, "no rest: {:?}", self.notices.last());
+            self.round();
+        }
+        for _ in 0..50 {
+            self.round();
+        }
+    }
+
+    /// All gates are taken away of users that have been settled for a while.
+    pub fn settle(&mut self) {
+        self.rest();
+        self.time += 400_000_000;
+        for _ in 0..50 {
+            self.round();
+        }
+        for (node, rig) in &mut self.rigs {
+            let view = rig.node.agent().handover_view().unwrap();
+            assert_eq!(view.gated, 0, "{node}: {view:?}");
+        }
+    }
+
+    pub fn move_all(&mut self, to: NodeId) {
+        let users: Vec<_> = self.users.keys().copied().collect();
+        self.order(|controller, out| controller.move_users(users, to, out));
+    }
+
+    /// Moves all users with packets in flight, and comes back to rest.
+    pub fn move_under_traffic(&mut self, to: NodeId) {
+        for round in 0..400 {
+            if round == 40 {
+                self.move_all(to);
+            }
+            if round % 3 == 0 {
+                self.send_to_all();
+            }
+            self.round();
+        }
+        self.rest();
+    }
+
+    /// Each packet has arrived, once and in order.
+    pub fn check_all_arrived(&mut self) {
+        for user in self.users.keys().copied().collect::<Vec<_>>() {
+            self.send_to(user, b'r');
+        }
+        self.rest();
+        for (user, ue) in &self.users {
+            assert!(ue.down.sent > 0, "{user} had no traffic");
+            assert_eq!((ue.down.sent, ue.up.sent), (ue.down.came, ue.up.came), "{user}: {ue:?}");
+        }
+        self.check_accounts();
+    }
+
+    pub fn check_accounts(&mut self) {
+        for (node, rig) in &mut self.rigs {
+            let end = rig.node.agent().snapshot();
+            let came = end.received() + end.emitted + end.originated + end.fragments + end.moved_in;
+            let went = end.sent() + end.dropped() + end.local + end.moved_out;
+            assert_eq!(came, went, "{node}: {end:?}");
+            assert_eq!(end.panics, 0);
+        }
+    }
+
+    pub fn drops(&mut self) -> BTreeMap<(NodeId, String), u64> {
+        let mut drops = BTreeMap::new();
+        for (node, rig) in &mut self.rigs {
+            for drop in rig.node.agent().snapshot().drops {
+                *drops.entry((*node, drop.reason)).or_default() += drop.packets;
+            }
+        }
+        drops
+    }
+
+    pub fn counted(&mut self, node: NodeId, name: &str) -> u64 {
+        let agent = self.rigs.get_mut(&node).unwrap().node.agent();
+        agent.handover_view().unwrap().counts.get(name).copied().unwrap_or(0)
+    }
+
+    pub fn tally(&mut self, node: NodeId, user: User) -> u64 {
+        self.rigs.get_mut(&node).unwrap().tally(&format!("ue-{}", user.0 - FIRST))
+    }
+}
+
+pub fn payload(order: u8, user: User, sequence: u32) -> Vec<u8> {
+    let mut payload = vec![order, b'0', (user.0 - FIRST) as u8, 0];
+    payload.extend(sequence.to_be_bytes());
+    payload.resize(64, 0);
+    payload
+}
+
+fn read(frame: &[u8]) -> (User, u32) {
+    let user = User(FIRST + u64::from(frame[44]));
+    (user, u32::from_be_bytes(frame[46..50].try_into().unwrap()))
+}
