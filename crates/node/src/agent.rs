@@ -28,7 +28,7 @@ use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
 use crate::signalling::Signalling;
 use crate::station::Station;
-use crate::transfer::Transfers;
+use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
 
 /// A question to the agent, asked in its own thread.
@@ -142,6 +142,8 @@ pub struct Agent {
     pub(crate) panic_warnings: RateLimit,
     /// Users whose belongings are being taken out or in.
     pub(crate) transfers: Transfers,
+    /// What processes were asked about them.
+    pub(crate) inquiries: Inquiries,
     /// The node's part in moving users.
     pub(crate) mobility: Option<Box<Mobility>>,
     /// Those who look after function processes.
@@ -173,6 +175,7 @@ impl Agent {
             busy |= self.take_packets(worker);
             busy |= self.links[worker].push_on();
         }
+        busy |= self.take_contexts();
         busy |= self.look_after_handover();
         let now = self.clock.now();
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {

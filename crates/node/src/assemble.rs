@@ -35,7 +35,7 @@ use crate::plan::{self, Classes};
 use crate::rate_limit::RateLimit;
 use crate::signalling::Signalling;
 use crate::station::Station;
-use crate::transfer::Transfers;
+use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
 use crate::worker::{Desk, Inlet, Worker};
 
@@ -208,6 +208,7 @@ pub fn assemble(
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
         transfers: Transfers::default(),
+        inquiries: Inquiries::default(),
         mobility: None,
         supervisors,
     };

@@ -141,6 +141,8 @@ pub(crate) enum Done {
     Resumed(User),
     /// A worker has obeyed.
     Ordered(User),
+    /// A user goes without what a process had of it.
+    ContextLost,
     /// Something was told of the user at this slot.
     Told(u32, Told),
 }
@@ -374,6 +376,7 @@ impl Mobility {
                 }
                 user
             }
+            Done::ContextLost => return self.count(Counter::ContextLost),
             Done::Resumed(user) | Done::Ordered(user) => user,
         };
         if let Some(mobile) = self.mobiles.get_mut(&user) {
@@ -465,11 +468,8 @@ impl Mobility {
     fn export(&mut self, agent: &mut Agent, user: User, epoch: Epoch) {
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         let (asked, member) = (Asked::Handover(user, epoch), mobile.member.clone());
-        match agent.begin_export(asked, member, Some(self.plan.tunnel)) {
-            Ok(()) => mobile.pending += 1,
-            // The configuration is checked for what cannot be exported.
-            Err(error) => tracing::error!(%user, %error, "the user is not exported"),
-        }
+        mobile.pending += 1;
+        agent.begin_export(asked, member, Some(self.plan.tunnel));
     }
 
     fn import(&mut self, agent: &mut Agent, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {

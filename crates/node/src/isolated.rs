@@ -129,6 +129,24 @@ impl Lanes {
         }
     }
 
+    /// Whether packets of this user are away or wait.
+    pub fn has_of(&self, user: u32) -> bool {
+        self.lanes.iter().any(|lane| lane.has_of(user))
+    }
+
+    /// Gives up what waits of this user for a function that is not there.
+    #[cold]
+    pub fn drop_held_of(&mut self, user: u32, counters: &WorkerCounters) {
+        let mut promises = Promises::default();
+        for lane in &mut self.lanes {
+            lane.drop_held_of(user, |place| {
+                counters.dropped(DropReason::FunctionLost, 1);
+                promises.add(&Ticket::lost(place));
+            });
+        }
+        self.keep(&promises);
+    }
+
     /// Whether packets are away or wait.
     pub fn is_busy(&self) -> bool {
         self.lanes.iter().any(Lane::is_busy)

@@ -63,13 +63,19 @@ impl Node {
         let mut busy = false;
         for worker in &mut self.workers {
             busy |= worker.poll();
-            if worker.waits_for_functions() {
-                // They need a processor, too.
-                thread::yield_now();
-                busy = true;
-            }
+        }
+        if self.waits_for_functions() {
+            // They need a processor, too.
+            thread::yield_now();
+            busy = true;
         }
         busy | self.agent.poll()
+    }
+
+    /// Whether function processes that are there have packets of the node, or have yet to
+    /// say something about users that move.
+    pub fn waits_for_functions(&self) -> bool {
+        self.workers.iter().any(Worker::waits_for_functions) || self.agent.waits_for_contexts()
     }
 
     /// Waits until the functions are there whose processes the node has started,

@@ -46,7 +46,7 @@ impl Worker {
                 self.carry_to_user(packet, Direction::Downlink);
             }
             Command::Order(order) => self.obey_order(order),
-            Command::TakeOut(extract) => self.take_out(extract),
+            Command::TakeOut(extract) => self.begin_take_out(extract),
             Command::TakeIn(intake) => self.take_in(intake),
             Command::Tap(number, tap) => self.tap(number, tap),
             Command::Untap(number) => self.untap(number),

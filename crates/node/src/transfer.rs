@@ -9,6 +9,7 @@
 
 mod carry;
 mod form;
+mod isolated;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,14 +22,14 @@ use weft_rules::NO_CHAIN;
 use crate::agent::Agent;
 use crate::classify::UserRecord;
 use crate::command::{Command, Configure};
-use crate::config::Composition;
 use crate::handover::Done;
 use crate::users::Member;
 
 pub use self::form::FormError;
 
-pub(crate) use self::carry::{Extract, Intake};
+pub(crate) use self::carry::{Extract, Intake, Waiting};
 use self::form::{Form, Kept, Owner, Value};
+pub(crate) use self::isolated::Inquiries;
 
 /// Why a user is not taken out or in; nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,9 +60,16 @@ pub enum TransferError {
         /// What it is.
         is: &'static str,
     },
-    /// A function's contexts are in a process of its own.
-    #[error("function `{0}` runs in a process of its own, which does not give contexts away")]
-    Process(String),
+    /// The process of a function did not take a context.
+    #[error("function `{function}` has not taken the context of user {user}: {reason}")]
+    Process {
+        /// Name of the user.
+        user: String,
+        /// Name of the instance.
+        function: String,
+        /// What the process says, or that it is not there.
+        reason: String,
+    },
     /// The node lacks a bearer of the user.
     #[error("user {user} has a bearer `{bearer}`, which is not configured here")]
     NoBearer {
@@ -116,6 +124,8 @@ pub(crate) enum Asked {
     Handover(User, Epoch),
     /// The user does not move after all, or goes.
     Resumed(User),
+    /// Nobody waits.
+    Nobody,
 }
 
 /// Transfers that workers have not finished.
@@ -127,8 +137,13 @@ pub(crate) struct Transfers {
 
 impl Transfers {
     fn note(&mut self, asked: Asked, member: Member) -> u64 {
+        let ticket = self.next();
+        self.asked.insert(ticket, (asked, member));
+        ticket
+    }
+
+    fn next(&mut self) -> u64 {
         self.next += 1;
-        self.asked.insert(self.next, (asked, member));
         self.next
     }
 }
@@ -136,7 +151,7 @@ impl Transfers {
 impl Agent {
     /// Takes out all that belongs to a user, as octets for
     /// [`import_user`](Self::import_user). They come once the worker has come to it,
-    /// behind all packets that it has received before. Timers and kept packets go
+    /// behind all packets that it has received before and that are in processes. Timers and kept packets go
     /// with them; the contexts stay until [`forget_user`](Self::forget_user).
     ///
     /// # Errors
@@ -144,7 +159,7 @@ impl Agent {
     pub fn export_user(&mut self, name: &str) -> Result<Receiver<Vec<u8>>, TransferError> {
         let member = self.member(name)?;
         let (answer, octets) = channel();
-        self.begin_export(Asked::Export(answer), member, None)?;
+        self.begin_export(Asked::Export(answer), member, None);
         Ok(octets)
     }
 
@@ -169,8 +184,7 @@ impl Agent {
     /// [`TransferError::NoUser`].
     pub fn forget_user(&mut self, name: &str) -> Result<(), TransferError> {
         let member = self.member(name)?;
-        let (answer, _) = channel();
-        self.begin_fresh(Asked::Import(answer), member, None);
+        self.begin_fresh(Asked::Nobody, member, None);
         Ok(())
     }
 
@@ -179,21 +193,11 @@ impl Agent {
     }
 
     /// Asks the worker of a user for its belongings.
-    pub(crate) fn begin_export(
-        &mut self,
-        asked: Asked,
-        member: Member,
-        without: Option<u16>,
-    ) -> Result<(), TransferError> {
-        let mut isolated = self.blueprint.functions.iter();
-        if let Some(one) = isolated.find(|one| one.composition == Composition::Process) {
-            return Err(TransferError::Process(one.name.clone()));
-        }
+    pub(crate) fn begin_export(&mut self, asked: Asked, member: Member, without: Option<u16>) {
         let (worker, slots) = (self.users.worker_of(member.slots[0]), member.slots.clone());
         let ticket = self.transfers.note(asked, member);
         let extract = Box::new(Extract::new(ticket, slots, without));
         self.links[worker].send(Command::TakeOut(extract));
-        Ok(())
     }
 
     /// Gives the worker of a user its belongings.
@@ -207,10 +211,8 @@ impl Agent {
         let member = self.users.member_of(&form.plan, form.nth);
         let member =
             member.ok_or_else(|| TransferError::NoUser(format!("{}-{}", form.plan, form.nth)))?;
-        let mut intake = self.intake(form, &member, without)?;
-        let worker = self.users.worker_of(member.slots[0]);
-        intake.ticket = self.transfers.note(asked, member);
-        self.links[worker].send(Command::TakeIn(Box::new(intake)));
+        let intake = self.intake(form, &member, without)?;
+        self.take_in_by_steps(asked, member, intake, without);
         Ok(())
     }
 
@@ -317,9 +319,6 @@ impl Agent {
             let Some((number, plan)) = functions.find(|(_, plan)| plan.name == *name) else {
                 return Err(TransferError::NoFunction { user, function: name.clone() });
             };
-            if plan.composition == Composition::Process {
-                return Err(TransferError::Process(name.clone()));
-            }
             if plan.kind.name != kind {
                 let (function, was) = (name.clone(), kind.clone());
                 let is = plan.kind.name;
@@ -376,33 +375,49 @@ impl Agent {
     /// A worker has taken a user's belongings out.
     pub(crate) fn taken_out(&mut self, extract: Extract) {
         let Some((asked, member)) = self.transfers.asked.remove(&extract.ticket) else { return };
-        let octets = self.form(extract, &member).emit();
+        match extract.away.is_empty() {
+            true => self.give_out(asked, extract, &member),
+            false => self.fetch(asked, member, extract),
+        }
+    }
+
+    fn give_out(&mut self, asked: Asked, extract: Extract, member: &Member) {
+        let octets = self.form(extract, member).emit();
         match asked {
             // Whoever asked may have gone.
             Asked::Export(answer) => drop(answer.send(octets)),
             Asked::Handover(user, epoch) => self.note_done(Done::Exported(user, epoch, octets)),
-            Asked::Import(_) | Asked::Resumed(_) => {}
+            Asked::Import(_) | Asked::Resumed(_) | Asked::Nobody => {}
         }
     }
 
     /// A worker has taken a user's belongings in, or has not.
     pub(crate) fn taken_in(&mut self, intake: &Intake) {
+        if self.passed_on(intake) {
+            return;
+        }
         let Some((asked, member)) = self.transfers.asked.remove(&intake.ticket) else { return };
         let outcome = match intake.refused {
             None => Ok(()),
-            Some((function, error)) => {
-                let function = self.functions.get(usize::from(function));
-                let function = function.map_or(String::new(), |one| one.name.to_string());
-                Err(TransferError::Context { user: member.name, function, error })
-            }
+            Some((function, error)) => Err(self.refused(&member, function, error)),
         };
+        self.tell_outcome(asked, outcome);
+    }
+
+    fn tell_outcome(&mut self, asked: Asked, outcome: Result<(), TransferError>) {
         match asked {
             // Whoever asked may have gone.
             Asked::Import(answer) => drop(answer.send(outcome)),
             Asked::Handover(user, epoch) => self.note_done(Done::Imported(user, epoch, outcome)),
             Asked::Resumed(user) => self.note_done(Done::Resumed(user)),
-            Asked::Export(_) => {}
+            Asked::Export(_) | Asked::Nobody => {}
         }
+    }
+
+    fn refused(&self, member: &Member, function: u16, error: ContextError) -> TransferError {
+        let function = self.functions.get(usize::from(function));
+        let function = function.map_or(String::new(), |one| one.name.to_string());
+        TransferError::Context { user: member.name.clone(), function, error }
     }
 
     fn form(&self, extract: Extract, member: &Member) -> Form {

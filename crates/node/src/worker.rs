@@ -29,6 +29,7 @@ use crate::local::{Divided, Own};
 use crate::parse::{Sorted, parse_burst};
 use crate::rate_limit::RateLimit;
 use crate::tap::Taps;
+use crate::transfer::Waiting;
 
 /// Packets that are received at once. More gains nothing, and a burst has room
 /// left for what functions add to it.
@@ -91,6 +92,8 @@ pub struct Desk {
     pub(crate) changing: Option<(Box<[UserChange]>, usize)>,
     /// Reports that found no room.
     pub(crate) unreported: VecDeque<Report>,
+    /// Users that go, and have packets at functions.
+    pub(crate) leaving: Vec<Waiting>,
 }
 
 impl Desk {
@@ -104,6 +107,7 @@ impl Desk {
             doubtful: Positions::NONE,
             changing: None,
             unreported: VecDeque::new(),
+            leaving: Vec::new(),
         }
     }
 }
@@ -115,6 +119,9 @@ impl Worker {
         let mut busy = self.obey();
         if !self.lanes.is_empty() {
             busy |= self.take_back();
+            if !self.desk.leaving.is_empty() {
+                self.take_out_waiting();
+            }
         }
         for inlet in 0..self.inlets.len() {
             busy |= self.carry(inlet);

@@ -201,8 +201,8 @@ impl Host<'_> {
 struct Bench {
     kind: &'static Kind,
     seats: Vec<Seat>,
-    /// What was asked and is to be answered once all rings were seen empty.
-    questions: Vec<Message>,
+    /// What was asked, and the orders before it, by worker.
+    questions: VecDeque<(Message, Vec<u32>)>,
 }
 
 impl Bench {
@@ -232,6 +232,7 @@ impl Bench {
                 tickets: [0; Batch::CAPACITY],
                 outcome: Outcome::default(),
                 orders: VecDeque::new(),
+                refused: Vec::new(),
                 done: 0,
                 settings: HashMap::new(),
                 dirty: vec![false; welcome.contexts],
@@ -239,7 +240,7 @@ impl Bench {
             })
         };
         let seats = (0..welcome.workers).map(seat).collect::<Result<_, HostError>>()?;
-        Ok(Bench { kind, seats, questions: Vec::new() })
+        Ok(Bench { kind, seats, questions: VecDeque::new() })
     }
 
     /// An order before the ring is there.
@@ -247,8 +248,9 @@ impl Bench {
         let kind = self.kind;
         if let Some(((worker, _), _)) = order_of(&message)
             && let Some(seat) = self.seats.get_mut(usize::from(worker))
+            && let Some((slot, error)) = seat.obey(kind, &message)
         {
-            seat.obey(kind, &message);
+            tracing::warn!(slot, error, "a context could not be imported");
         }
     }
 
@@ -270,6 +272,7 @@ impl Bench {
             rounds = rounds.wrapping_add(1);
             if empty > 0 || rounds.is_multiple_of(ROUNDS) {
                 self.listen(connection)?;
+                self.answer(connection)?;
             }
             let mut any = false;
             for number in 0..self.seats.len() {
@@ -279,7 +282,6 @@ impl Bench {
                 empty = 0;
                 continue;
             }
-            self.answer(connection)?;
             empty = empty.saturating_add(1);
             match pause {
                 Some(longest) if empty > SPIN_ROUNDS => {
@@ -299,7 +301,10 @@ impl Bench {
                 Message::Ping(number) => connection.send(&Message::Pong(number))?,
                 message @ (Message::Fence(_)
                 | Message::Checkpoint { .. }
-                | Message::Export { .. }) => self.questions.push(message),
+                | Message::Export { .. }) => {
+                    let before = self.seats.iter().map(Seat::last_order).collect();
+                    self.questions.push_back((message, before));
+                }
                 message => {
                     if let Some(((worker, _), _)) = order_of(&message)
                         && let Some(seat) = self.seats.get_mut(usize::from(worker))
@@ -379,9 +384,20 @@ impl Bench {
         }
     }
 
-    /// Answers what was asked before the rings were seen empty.
+    /// Answers what was asked, as far as the orders before it are carried out.
     fn answer(&mut self, connection: &mut Connection) -> io::Result<()> {
-        for question in std::mem::take(&mut self.questions) {
+        for (worker, seat) in self.seats.iter_mut().enumerate() {
+            for (slot, reason) in seat.refused.drain(..) {
+                let worker = worker as u16;
+                connection.send(&Message::NotImported { worker, slot, reason })?;
+            }
+        }
+        while let Some((question, before)) = self.questions.pop_front() {
+            let mut seats = self.seats.iter().zip(&before);
+            if !seats.all(|(seat, number)| (number.wrapping_sub(seat.done) as i32) <= 0) {
+                self.questions.push_front((question, before));
+                break;
+            }
             match question {
                 Message::Fence(number) => connection.send(&Message::Fenced(number))?,
                 Message::Export { worker, slot, now } => {
@@ -389,7 +405,7 @@ impl Bench {
                     if let Some(seat) = self.seats.get(usize::from(worker)) {
                         seat.instance.export(slot, now, &mut context);
                     }
-                    connection.send(&Message::Context { worker, slot, context })?;
+                    connection.send(&Message::Exported { worker, slot, context })?;
                 }
                 Message::Checkpoint { now } => {
                     for (worker, seat) in self.seats.iter_mut().enumerate() {

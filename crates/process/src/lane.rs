@@ -141,6 +141,28 @@ impl Lane {
         self.away() > 0 || !self.held.is_empty()
     }
 
+    /// Whether packets of this user are away or wait.
+    pub fn has_of(&self, user: u32) -> bool {
+        let mut away = 0..self.away() as u32;
+        away.any(|ahead| self.ticket(ahead).annotations.user == user)
+            || self.held.iter().any(|(packet, ..)| packet.annotations().user == user)
+    }
+
+    /// Gives up what waits of this user, and hands its places to `lost`.
+    pub fn drop_held_of(&mut self, user: u32, mut lost: impl FnMut(Place)) {
+        self.held.retain(|(packet, place, _)| {
+            let stays = packet.annotations().user != user;
+            if !stays {
+                lost(*place);
+            }
+            stays
+        });
+    }
+
+    fn ticket(&self, ahead: u32) -> &Ticket {
+        &self.tickets[self.tail.wrapping_add(ahead) as usize % WINDOW]
+    }
+
     /// Whether the supervisor has something new to say.
     #[inline]
     pub fn has_news(&self) -> bool {
@@ -443,8 +465,7 @@ impl Lane {
     ) -> Option<(Ticket, Option<Packet>)> {
         let fits =
             |ticket: &Ticket| ticket.annotations.user == user && ticket.annotations.port == port;
-        let ahead = (0..self.away() as u32)
-            .find(|ahead| fits(&self.tickets[self.tail.wrapping_add(*ahead) as usize % WINDOW]))?;
+        let ahead = (0..self.away() as u32).find(|ahead| fits(self.ticket(*ahead)))?;
         for _ in 0..ahead {
             lost(self.redeem().0);
             self.count_lost();

@@ -21,7 +21,7 @@ pub mod supervisor;
 
 pub use lane::{Lane, Place, Ticket};
 pub use order::{Away, Order};
-pub use supervisor::{Plan, Policy, StartError, Status, Supervisor, View};
+pub use supervisor::{Answer, Plan, Policy, Question, StartError, Status, Supervisor, View, What};
 
 /// The socket of the control protocol beside the ring at `ring`.
 pub fn control_path(ring: &std::path::Path) -> std::path::PathBuf {

@@ -15,6 +15,8 @@ use weft_compose::{Burst, Instance, Kind, Outcome, Positions, Settings};
 use weft_dpdk::{Annotations, Pool};
 use weft_function::{ConfigError, ContextError, Scope, TunnelEnds};
 
+use crate::supervisor::Question;
+
 /// One order.
 #[derive(Clone, Debug)]
 pub struct Order {
@@ -44,6 +46,15 @@ pub enum Change {
     Import(Vec<u8>),
 }
 
+/// What a supervisor is told and asked, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    /// By a worker.
+    Order(Order),
+    /// By the agent.
+    Question(Question),
+}
+
 /// A function that is away: its place in a worker. Packets never visit it here;
 /// the worker's [`Lane`](crate::Lane) takes them to where it is.
 #[derive(Debug)]
@@ -51,7 +62,7 @@ pub struct Away {
     kind: &'static Kind,
     scope: Scope,
     worker: u16,
-    orders: Sender<Order>,
+    orders: Sender<Request>,
     last: Arc<AtomicU32>,
 }
 
@@ -61,7 +72,7 @@ impl Away {
         kind: &'static Kind,
         scope: Scope,
         worker: u16,
-        orders: Sender<Order>,
+        orders: Sender<Request>,
         last: Arc<AtomicU32>,
     ) -> Away {
         Away { kind, scope, worker, orders, last }
@@ -71,7 +82,8 @@ impl Away {
         let number = self.last.load(Ordering::Relaxed).wrapping_add(1);
         self.last.store(number, Ordering::Relaxed);
         // The supervisor lives as long as the node.
-        let _ = self.orders.send(Order { worker: self.worker, number, slot, change });
+        let order = Order { worker: self.worker, number, slot, change };
+        let _ = self.orders.send(Request::Order(order));
     }
 }
 
@@ -116,7 +128,7 @@ impl Instance for Away {
         self.order(slot, Change::Release);
     }
 
-    /// What the process holds is not at hand here.
+    /// What the process holds is not at hand here: the supervisor is asked for it.
     fn export(&self, _: u32, _: u64, _: &mut Vec<u8>) {}
 
     fn import(&mut self, slot: u32, _: u64, bytes: &[u8]) -> Result<(), ContextError> {

@@ -10,9 +10,14 @@
 //! | node | `Order`s: configure, release, import | nothing: packets carry their numbers |
 //! | node | `Start`: the orders for now are complete, attach to the ring | `Ready` |
 //! | node | `Ping` | `Pong` |
-//! | node | `Fence`: when all that came before is done | `Fenced` |
+//! | node | `Fence` | `Fenced` |
 //! | node | `Checkpoint`: what has changed | `Context`s, then `Checkpointed` |
-//! | node | `Export` of one context | `Context` |
+//! | node | `Export` of one context | `Exported` |
+//! | function | `NotImported`: a context that it could not take | nothing |
+//!
+//! Questions of the node are answered once all orders that came before them were carried
+//! out. Packets that were before them in the ring need not have been handled: whoever
+//! wants a context as they leave it asks when they are back.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Version of the protocol that this program speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Octets of the longest message.
 pub const MAX_MESSAGE: usize = 1 << 20;
@@ -106,7 +111,7 @@ pub enum Message {
     Ping(u32),
     /// Yes.
     Pong(u32),
-    /// Say when all that came before is done.
+    /// Say when all orders that came before are carried out.
     Fence(u32),
     /// It is.
     Fenced(u32),
@@ -115,7 +120,7 @@ pub enum Message {
         /// Nanoseconds since the node started.
         now: u64,
     },
-    /// A context as it is.
+    /// A context that has changed, as it is.
     Context {
         /// Worker that it belongs to.
         worker: u16,
@@ -134,6 +139,24 @@ pub enum Message {
         slot: u32,
         /// Nanoseconds since the node started.
         now: u64,
+    },
+    /// The context that was asked for.
+    Exported {
+        /// Worker that it belongs to.
+        worker: u16,
+        /// Slot of the context.
+        slot: u32,
+        /// What was exported; empty for one that is fresh.
+        context: Vec<u8>,
+    },
+    /// A context could not be imported; it is as it was.
+    NotImported {
+        /// Worker that it belongs to.
+        worker: u16,
+        /// Slot of the context.
+        slot: u32,
+        /// Why.
+        reason: String,
     },
 }
 
@@ -161,6 +184,8 @@ impl Message {
             Message::Context { .. } => 14,
             Message::Checkpointed => 15,
             Message::Export { .. } => 16,
+            Message::Exported { .. } => 17,
+            Message::NotImported { .. } => 18,
         }
     }
 
@@ -199,7 +224,8 @@ impl Message {
             | Message::Fence(number)
             | Message::Fenced(number) => out.extend_from_slice(&number.to_le_bytes()),
             Message::Checkpoint { now } => out.extend_from_slice(&now.to_le_bytes()),
-            Message::Context { worker, slot, context } => {
+            Message::Context { worker, slot, context }
+            | Message::Exported { worker, slot, context } => {
                 out.extend_from_slice(&worker.to_le_bytes());
                 out.extend_from_slice(&slot.to_le_bytes());
                 out.extend_from_slice(context);
@@ -208,6 +234,11 @@ impl Message {
                 out.extend_from_slice(&worker.to_le_bytes());
                 out.extend_from_slice(&slot.to_le_bytes());
                 out.extend_from_slice(&now.to_le_bytes());
+            }
+            Message::NotImported { worker, slot, reason } => {
+                out.extend_from_slice(&worker.to_le_bytes());
+                out.extend_from_slice(&slot.to_le_bytes());
+                out.extend_from_slice(reason.as_bytes());
             }
         }
         let length = (out.len() - start - 4) as u32;
@@ -266,6 +297,16 @@ impl Message {
             16 => {
                 Message::Export { worker: fields.u16()?, slot: fields.u32()?, now: fields.u64()? }
             }
+            17 => Message::Exported {
+                worker: fields.u16()?,
+                slot: fields.u32()?,
+                context: fields.rest().to_vec(),
+            },
+            18 => Message::NotImported {
+                worker: fields.u16()?,
+                slot: fields.u32()?,
+                reason: fields.text()?,
+            },
             _ => return Err(Malformed("unknown type")),
         };
         match fields.0.is_empty() {

@@ -2,16 +2,18 @@
 //! needs, and sees when it dies or stands still.
 
 mod book;
+mod inquiry;
 mod plan;
 mod process;
 mod watch;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -22,9 +24,10 @@ use weft_function::{Setup, TagTable, TagValues, tags_written};
 
 use crate::frame::{Form, ROOM};
 use crate::lane::{Lane, Parts, Shared, WINDOW};
-use crate::order::Away;
+use crate::order::{Away, Request};
 use crate::protocol::{VERSION, Welcome};
 use book::Book;
+pub use inquiry::{Answer, Question, What};
 pub use plan::{Plan, Policy, Start, StartError, Status, View};
 use watch::{FIRST_PAUSE, Watch};
 
@@ -34,6 +37,8 @@ pub struct Supervisor {
     instance: String,
     shared: Vec<Arc<Shared>>,
     view: Arc<Mutex<View>>,
+    requests: Sender<Request>,
+    answers: Receiver<Answer>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -92,6 +97,7 @@ impl Supervisor {
             chown(path, plan.user, plan.user).map_err(|error| at(path, error))?;
         }
         let (orders, given) = channel();
+        let (answer, answers) = channel();
         let form = Form::new(plan.number, plan.tags.iter().count());
         let writes = tags_written(plan.kind.writes, plan.tags);
         let mut seats = Vec::new();
@@ -141,11 +147,15 @@ impl Supervisor {
             checkpoint: plan.checkpoint,
             port,
             listener,
-            orders: given,
+            requests: given,
+            answers: answer,
             shared: shared.clone(),
             view: view.clone(),
             now: Box::new(now),
-            book: Book::new(workers, plan.contexts),
+            book: Book::new(workers, plan.contexts, kind.rollback),
+            inquiries: VecDeque::new(),
+            fences: 0,
+            was_up: false,
             process: None,
             session: None,
             pause: FIRST_PAUSE,
@@ -157,12 +167,26 @@ impl Supervisor {
             .spawn(move || watch.run(&told))
             .map_err(|error| at(&plan.ring, error))?;
         let instance = plan.instance.to_owned();
-        Ok((Supervisor { instance, shared, view, stop, thread: Some(thread) }, seats))
+        let requests = orders;
+        let thread = Some(thread);
+        Ok((Supervisor { instance, shared, view, requests, answers, stop, thread }, seats))
     }
 
     /// Name of the instance.
     pub fn instance(&self) -> &str {
         &self.instance
+    }
+
+    /// Asks for contexts, behind all orders that workers have given. The answer is one of
+    /// [`answers`](Self::answers), whatever becomes of the process.
+    pub fn ask(&self, question: Question) {
+        // The thread lives as long as we do.
+        let _ = self.requests.send(Request::Question(question));
+    }
+
+    /// Answers that have come.
+    pub fn answers(&self) -> impl Iterator<Item = Answer> + '_ {
+        self.answers.try_iter()
     }
 
     /// What is known of the process.

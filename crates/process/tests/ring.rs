@@ -18,7 +18,9 @@ use weft_process::frame::{Form, What};
 use weft_process::lane::Back;
 use weft_process::protocol::{Connection, Message, VERSION};
 use weft_process::supervisor::{Plan, Seat, Start};
-use weft_process::{Place, Policy, Status, Supervisor, control_path};
+use weft_process::{
+    Answer, Place, Policy, Question, Status, Supervisor, What as Wanted, control_path,
+};
 
 struct Nothing;
 
@@ -305,4 +307,77 @@ fn who_is_not_expected_is_refused() {
     let mut second = attach(&rig._folder.0.join("ring.sock"));
     assert!(matches!(receive(&mut second), Message::Refuse(_)));
     assert_eq!(rig.supervisor.view().status, Status::Running);
+}
+
+fn ask(rig: &Rig, ticket: u64, slots: &[u32], what: Wanted) {
+    rig.supervisor.ask(Question { ticket, worker: 0, slots: slots.to_vec(), what });
+}
+
+fn answered(rig: &Rig) -> Answer {
+    let mut answers = Vec::new();
+    wait(|| {
+        answers.extend(rig.supervisor.answers());
+        !answers.is_empty()
+    });
+    assert_eq!(answers.len(), 1);
+    answers.remove(0)
+}
+
+#[test]
+fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
+    let mut rig = Rig::new("asked", Policy::Drop);
+    rig.seat.away.import(2, 0, &[7]).unwrap();
+    ask(&rig, 5, &[2], Wanted::Import);
+    assert!(matches!(receive(&mut rig.connection), Message::Import { slot: 2, .. }));
+    let Message::Fence(fence) = receive(&mut rig.connection) else { panic!("no fence") };
+    rig.connection.send(&Message::Fenced(fence)).unwrap();
+    assert_eq!(answered(&rig), Answer::Imported { ticket: 5, outcome: Ok(()) });
+
+    ask(&rig, 6, &[2], Wanted::Import);
+    let Message::Fence(fence) = receive(&mut rig.connection) else { panic!("no fence") };
+    let reason = "damaged".to_owned();
+    rig.connection.send(&Message::NotImported { worker: 0, slot: 2, reason }).unwrap();
+    rig.connection.send(&Message::Fenced(fence)).unwrap();
+    let outcome = Err("damaged".to_owned());
+    assert_eq!(answered(&rig), Answer::Imported { ticket: 6, outcome });
+
+    ask(&rig, 7, &[2, 3], Wanted::Export);
+    for slot in [2, 3] {
+        assert_eq!(receive(&mut rig.connection), Message::Export { worker: 0, slot, now: 0 });
+        let context = vec![slot as u8; 100];
+        rig.connection.send(&Message::Exported { worker: 0, slot, context }).unwrap();
+    }
+    let contexts = vec![Some(vec![2; 100]), Some(vec![3; 100])];
+    assert_eq!(answered(&rig), Answer::Exported { ticket: 7, contexts, lost: false });
+
+    // What nobody asked for is a breach of the protocol.
+    rig.connection.send(&Message::Exported { worker: 0, slot: 2, context: vec![] }).unwrap();
+    wait(|| rig.supervisor.view().status == Status::Absent);
+    assert_eq!(rig.supervisor.view().failures, 1);
+}
+
+#[test]
+fn a_process_that_dies_leaves_its_checkpoints_and_no_question_open() {
+    let mut rig = Rig::new("checkpoints", Policy::Drop);
+    let context = vec![9];
+    rig.connection.send(&Message::Context { worker: 0, slot: 2, context }).unwrap();
+    ask(&rig, 1, &[2, 3], Wanted::Export);
+    ask(&rig, 2, &[2], Wanted::Import);
+    for _ in 0..2 {
+        assert!(matches!(receive(&mut rig.connection), Message::Export { .. }));
+    }
+    // One comes before it dies: not all that was asked for.
+    rig.connection.send(&Message::Exported { worker: 0, slot: 2, context: vec![10] }).unwrap();
+    rig.connection.send(&Message::Ready).unwrap();
+    let mut answers = Vec::new();
+    wait(|| {
+        answers.extend(rig.supervisor.answers());
+        answers.len() == 2
+    });
+    let contexts = vec![Some(vec![9]), None];
+    assert_eq!(answers[0], Answer::Exported { ticket: 1, contexts: contexts.clone(), lost: true });
+    assert!(matches!(&answers[1], Answer::Imported { ticket: 2, outcome: Err(_) }));
+    // Nor is one that is asked for now.
+    ask(&rig, 3, &[2, 3], Wanted::Export);
+    assert_eq!(answered(&rig), Answer::Exported { ticket: 3, contexts, lost: true });
 }

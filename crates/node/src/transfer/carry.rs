@@ -25,11 +25,24 @@ pub struct Extract {
     pub functions: Vec<(Arc<str>, &'static str)>,
     /// Function, number among `slots`, and what the function has exported.
     pub contexts: Vec<(u16, u16, Vec<u8>)>,
+    /// Functions in processes, and how many of `slots` they have contexts for.
+    pub away: Vec<(u16, u16)>,
     /// Function, number among `slots`, and nanoseconds until it runs out.
     pub timers: Vec<(u16, u16, u64)>,
     /// Function, number among `slots`, and what it keeps, oldest first.
     pub kept: Vec<(u16, u16, Packet)>,
 }
+
+/// A user that is taken out once nothing of it is away any more.
+#[derive(Debug)]
+pub struct Waiting {
+    extract: Box<Extract>,
+    /// When what is held for a process that is not there is given up.
+    until: u64,
+}
+
+/// How long a user that goes waits for a process that is not there, in nanoseconds.
+const HELD_WAIT: u64 = 1_000_000_000;
 
 impl Extract {
     /// To be filled.
@@ -40,6 +53,7 @@ impl Extract {
             without,
             functions: Vec::new(),
             contexts: Vec::new(),
+            away: Vec::new(),
             timers: Vec::new(),
             kept: Vec::new(),
         }
@@ -70,9 +84,36 @@ pub struct Intake {
 }
 
 impl Worker {
+    /// Takes a user's belongings out, once its packets are back from processes.
+    pub(crate) fn begin_take_out(&mut self, extract: Box<Extract>) {
+        let is_away = extract.slots.first().is_some_and(|user| self.lanes.has_of(*user));
+        if is_away {
+            let until = self.clock.now().saturating_add(HELD_WAIT);
+            self.desk.leaving.push(Waiting { extract, until });
+        } else {
+            self.take_out(extract);
+        }
+    }
+
+    /// Takes those out whose packets have come back in the meantime.
+    #[cold]
+    pub(crate) fn take_out_waiting(&mut self) {
+        let now = self.clock.now();
+        for waiting in std::mem::take(&mut self.desk.leaving) {
+            let user = waiting.extract.slots[0];
+            if waiting.until <= now {
+                self.lanes.drop_held_of(user, &self.counters);
+            }
+            match self.lanes.has_of(user) {
+                true => self.desk.leaving.push(waiting),
+                false => self.take_out(waiting.extract),
+            }
+        }
+    }
+
     /// Takes a user's contexts, timers and kept packets out. The contexts stay,
     /// timers and packets go.
-    pub(crate) fn take_out(&mut self, mut extract: Box<Extract>) {
+    fn take_out(&mut self, mut extract: Box<Extract>) {
         let now = self.clock.now();
         let functions = &self.element.plan().functions;
         extract.functions =
@@ -81,6 +122,11 @@ impl Worker {
             let scope = function.instance.scope();
             let number = number as u16;
             if scope == Scope::Group || extract.without == Some(number) {
+                continue;
+            }
+            if function.lane.is_some() {
+                let count = if scope == Scope::User { 1 } else { extract.slots.len() };
+                extract.away.push((number, count as u16));
                 continue;
             }
             for (which, &slot) in extract.slots.iter().enumerate() {

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod isolated;
 mod nodes;
 mod world;
 

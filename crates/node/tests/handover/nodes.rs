@@ -1,5 +1,7 @@
 //! The configurations of a gateway and of base stations.
 
+use std::path::Path;
+
 pub const GATEWAY: &str = "
 apiVersion: weft/v1
 kind: Node
@@ -76,7 +78,7 @@ handover:
 /// What base stations do with packets.
 #[derive(Clone, Copy)]
 pub struct Chain {
-    functions: &'static str,
+    pub functions: &'static str,
     bearers: &'static str,
     chain: &'static str,
 }
@@ -103,6 +105,17 @@ pub const BEARERS: Chain = Chain {
 /// No function has anything of a user.
 pub const NOTHING: Chain =
     Chain { functions: "  nothing: {function: pass}", bearers: "", chain: "nothing" };
+
+/// The base station whose count is in a process that attaches at this ring, and what
+/// becomes of packets while it does not.
+pub fn isolated_station(number: u32, ring: &Path, policy: &str) -> String {
+    let process = format!(
+        "{{function: tally, composition: process, process: {{start: elsewhere, heartbeat: 20000, \
+         checkpoint: 0, onFailure: {policy}, socket: {}}}}}",
+        ring.display()
+    );
+    station(number, KEEPING).replace("{function: tally}", &process)
+}
 
 pub fn station(number: u32, chain: Chain) -> String {
     let (own, other) = (format!("10.1.0.{}", number - 1), format!("10.1.0.{}", 4 - number));

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use weft_handover::controller::{Intent, Notice};
 use weft_handover::{
@@ -17,6 +18,8 @@ pub const ANCHOR: NodeId = NodeId(1);
 pub const SOURCE: NodeId = NodeId(2);
 pub const TARGET: NodeId = NodeId(3);
 pub const FIRST: u64 = 100;
+/// How long a process may take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Nanoseconds between two rounds.
 const ROUND: u64 = 20_000;
 
@@ -204,6 +207,12 @@ impl World {
         for rig in self.rigs.values_mut() {
             rig.time.store(self.time, Ordering::Relaxed);
             rig.node.step();
+            // Processes have a time of their own.
+            let until = Instant::now() + PATIENCE;
+            while rig.node.waits_for_functions() {
+                assert!(Instant::now() < until, "a function does not answer");
+                rig.node.step();
+            }
         }
         self.carry_frames();
         for mail in self

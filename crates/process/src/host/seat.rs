@@ -24,6 +24,8 @@ pub(super) struct Seat {
     pub(super) tickets: [u32; Batch::CAPACITY],
     pub(super) outcome: Outcome,
     pub(super) orders: VecDeque<Message>,
+    /// Slots of contexts that could not be imported, and why.
+    pub(super) refused: Vec<(u32, String)>,
     /// Number of the last order that was carried out.
     pub(super) done: u32,
     /// Settings in force, for contexts that are reset.
@@ -139,14 +141,21 @@ impl Seat {
 
     pub(super) fn obey_next(&mut self, kind: &Kind) -> bool {
         let Some(message) = self.orders.pop_front() else { return false };
-        self.obey(kind, &message);
+        let refused = self.obey(kind, &message);
+        self.refused.extend(refused);
         true
     }
 
-    /// Carries out an order. One that cannot be was checked by the node; nothing
-    /// follows from it.
-    pub(super) fn obey(&mut self, kind: &Kind, message: &Message) {
-        let Some(((_, number), slot)) = order_of(message) else { return };
+    /// Number of the last order that has come.
+    pub(super) fn last_order(&self) -> u32 {
+        let last = self.orders.back().and_then(order_of);
+        last.map_or(self.done, |((_, number), _)| number)
+    }
+
+    /// Carries out an order. Settings were checked by the node; of a context that
+    /// cannot be imported, its slot and why.
+    pub(super) fn obey(&mut self, kind: &Kind, message: &Message) -> Option<(u32, String)> {
+        let ((_, number), slot) = order_of(message)?;
         self.done = number;
         match message {
             Message::Configure { nth, settings, .. } => {
@@ -162,12 +171,12 @@ impl Seat {
                 }
             }
             Message::Import { now, context, .. } => {
-                if let Err(error) = self.instance.import(slot, *now, context) {
-                    tracing::warn!(slot, %error, "a context could not be imported");
-                }
+                let outcome = self.instance.import(slot, *now, context);
+                return outcome.err().map(|error| (slot, error.to_string()));
             }
             _ => {}
         }
+        None
     }
 
     fn configure_again(&mut self, kind: &Kind, slot: u32) {

@@ -36,6 +36,8 @@ fn messages() -> Vec<Message> {
         Message::Context { worker: 1, slot: 2, context: vec![] },
         Message::Checkpointed,
         Message::Export { worker: 1, slot: 2, now: 3 },
+        Message::Exported { worker: 1, slot: 2, context: vec![3, 4] },
+        Message::NotImported { worker: 1, slot: 2, reason: "full".into() },
     ]
 }
 

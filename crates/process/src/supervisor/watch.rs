@@ -1,10 +1,11 @@
 //! What the thread does that looks after one function process.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,11 @@ use weft_compose::Kind;
 use weft_dpdk::Port;
 
 use super::book::Book;
+use super::inquiry::{Answer, Inquiry, Question, What};
 use super::plan::{Start, Status, View};
 use super::process::{self, Process};
 use crate::lane::Shared;
-use crate::order::Order;
+use crate::order::{Order, Request};
 use crate::protocol::{Connection, Message, VERSION, Welcome};
 
 /// How often the thread looks whether a worker has given orders.
@@ -42,11 +44,18 @@ pub(super) struct Watch {
     pub(super) checkpoint: Option<Duration>,
     pub(super) port: Port,
     pub(super) listener: UnixListener,
-    pub(super) orders: Receiver<Order>,
+    pub(super) requests: Receiver<Request>,
+    pub(super) answers: Sender<Answer>,
     pub(super) shared: Vec<Arc<Shared>>,
     pub(super) view: Arc<Mutex<View>>,
     pub(super) now: Box<dyn Fn() -> u64 + Send>,
     pub(super) book: Book,
+    /// What the process was asked and has not answered.
+    pub(super) inquiries: VecDeque<Inquiry>,
+    /// Fences that were sent; wraps.
+    pub(super) fences: u32,
+    /// Whether the function has ever been there.
+    pub(super) was_up: bool,
     pub(super) process: Option<Process>,
     pub(super) session: Option<Session>,
     pub(super) pause: Duration,
@@ -94,7 +103,7 @@ impl Watch {
 
     fn round(&mut self) {
         self.wait();
-        self.take_orders();
+        self.take_requests();
         if self.plain {
             return self.watch_ring();
         }
@@ -141,17 +150,95 @@ impl Watch {
         let _ = poll(&mut descriptors, Some(&round));
     }
 
-    fn take_orders(&mut self) {
-        while let Ok(order) = self.orders.try_recv() {
-            let now = (self.now)();
-            if let Some(session) = &mut self.session
-                && session.stage != Stage::Greeting
-            {
-                // An error shows again as the session is looked at.
-                let _ = session.connection.send(&order.message(now));
+    fn take_requests(&mut self) {
+        while let Ok(request) = self.requests.try_recv() {
+            match request {
+                Request::Order(order) => self.pass_on(order),
+                Request::Question(question) => self.ask(question),
             }
-            self.book.note(order);
         }
+    }
+
+    fn pass_on(&mut self, order: Order) {
+        let now = (self.now)();
+        let session = self.session.as_mut().filter(|session| session.stage != Stage::Greeting);
+        let given = session.is_some();
+        if let Some(session) = session {
+            // An error shows again as the session is looked at.
+            let _ = session.connection.send(&order.message(now));
+        }
+        self.book.note(order, given);
+    }
+
+    /// Asks the process, if it is there.
+    fn ask(&mut self, question: Question) {
+        let session = self.session.as_mut().filter(|session| session.stage == Stage::Running);
+        let Some(session) = session.filter(|_| !self.plain) else {
+            return self.answer_without(question);
+        };
+        let (now, worker) = ((self.now)(), question.worker);
+        // An error shows again as the session is looked at.
+        match question.what {
+            What::Export => question.slots.iter().for_each(|&slot| {
+                let _ = session.connection.send(&Message::Export { worker, slot, now });
+            }),
+            What::Import => {
+                self.fences = self.fences.wrapping_add(1);
+                let _ = session.connection.send(&Message::Fence(self.fences));
+            }
+        }
+        self.inquiries.push_back(Inquiry::new(question, self.fences));
+        self.answer_whole();
+    }
+
+    /// Answers what a process that is not there was asked.
+    fn answer_without(&self, question: Question) {
+        let Question { ticket, worker, slots, what } = question;
+        let answer = match what {
+            What::Export => {
+                let known = |slot: u32| self.book.context(worker, slot).cloned();
+                let contexts = slots.into_iter().map(known).collect();
+                // A plain function has no contexts.
+                Answer::Exported { ticket, contexts, lost: self.was_up && !self.plain }
+            }
+            What::Import => {
+                Answer::Imported { ticket, outcome: Err("its process is not there".to_owned()) }
+            }
+        };
+        // Whoever asked may have gone.
+        let _ = self.answers.send(answer);
+    }
+
+    /// Answers what has all its contexts.
+    fn answer_whole(&mut self) {
+        while self.answer_first_if(Inquiry::has_all) {}
+    }
+
+    /// Answers what was asked first, if that can be; whether it could.
+    fn answer_first_if(&mut self, can: impl Fn(&Inquiry) -> bool) -> bool {
+        if !self.inquiries.front().is_some_and(can) {
+            return false;
+        }
+        if let Some(inquiry) = self.inquiries.pop_front() {
+            // Whoever asked may have gone.
+            let _ = self.answers.send(inquiry.answer());
+        }
+        true
+    }
+
+    /// A context that was asked for has come.
+    fn take_exported(&mut self, worker: u16, slot: u32, mut context: Vec<u8>) -> bool {
+        let known = self.inquiries.iter_mut().any(|one| one.note(worker, slot, &mut context));
+        self.answer_whole();
+        known
+    }
+
+    /// A fence was passed.
+    fn pass_fence(&mut self, number: u32) -> bool {
+        let known =
+            self.answer_first_if(|one| one.question.what == What::Import && one.fence == number);
+        self.answer_whole();
+        known
     }
 
     fn accept(&mut self) {
@@ -225,12 +312,33 @@ impl Watch {
                 Ok(())
             }
             (Stage::Running, Message::Context { worker, slot, context }) => {
-                if self.kind.rollback {
-                    self.book.put_down(worker, slot, context);
-                }
+                self.book.put_down(worker, slot, context);
                 Ok(())
             }
-            (Stage::Running, Message::Checkpointed | Message::Fenced(_)) => Ok(()),
+            (Stage::Running, Message::Checkpointed) => {
+                self.book.end_checkpoint();
+                Ok(())
+            }
+            (Stage::Running, Message::Exported { worker, slot, context }) => {
+                match self.take_exported(worker, slot, context) {
+                    true => Ok(()),
+                    false => Err("it sent a context that was not asked for".to_owned()),
+                }
+            }
+            (Stage::Running, Message::Fenced(number)) => match self.pass_fence(number) {
+                true => Ok(()),
+                false => Err("it passed a fence out of turn".to_owned()),
+            },
+            (Stage::Ready | Stage::Running, Message::NotImported { worker, slot, reason }) => {
+                tracing::warn!(
+                    function = self.welcome.instance,
+                    slot,
+                    reason,
+                    "a context could not be imported"
+                );
+                self.inquiries.iter_mut().for_each(|one| one.refuse(worker, slot, &reason));
+                Ok(())
+            }
             (_, message) => Err(format!("it sent a message out of turn: {message:?}")),
         }
     }
@@ -245,6 +353,7 @@ impl Watch {
         for message in messages {
             session.connection.send(&message).map_err(|_| "it closed its socket".to_owned())?;
         }
+        self.book.given();
         Ok(())
     }
 
@@ -274,11 +383,16 @@ impl Watch {
         }
         if let Some(every) = self.checkpoint
             && now - session.last_checkpoint >= every
+            && !self.book.is_checkpointing()
         {
             session.last_checkpoint = now;
+            self.book.begin_checkpoint();
             let question = Message::Checkpoint { now: (self.now)() };
             let sent = session.connection.send(&question);
             sent.map_err(|_| "it closed its socket".to_owned())?;
+        }
+        if self.inquiries.front().is_some_and(|one| one.is_late(self.heartbeat)) {
+            return Err("it does not give its contexts away".to_owned());
         }
         let silent = now - session.last_pong;
         if silent > self.heartbeat && session.is_stuck(silent, self.heartbeat) {
@@ -319,6 +433,7 @@ impl Watch {
             let session = shared.session.load(Ordering::Relaxed);
             shared.session.store((session + 1) | 1, Ordering::Release);
         }
+        self.was_up = true;
         self.set_status(Status::Running);
         let process = self.session.as_ref().map(|session| session.process);
         self.edit(|view| view.process = process);
@@ -341,6 +456,10 @@ impl Watch {
         let now = Instant::now();
         let begun = self.session.take().map(|session| session.begun);
         self.process = None;
+        self.book.end_checkpoint();
+        for inquiry in std::mem::take(&mut self.inquiries) {
+            self.answer_without(inquiry.question);
+        }
         if begun.is_some_and(|begun| now - begun > STEADY) {
             self.pause = FIRST_PAUSE;
         }

@@ -42,7 +42,7 @@ pub(super) fn plan(
     let peers = peers(file, source);
     let users = users(file, scene.users, source);
     let tunnel = tunnel(file, scene.functions, source);
-    isolated(scene.functions, source);
+    isolated(file, scene.functions, source);
     teids(scene.users, source);
     let limits = limits(&file.gates, scene.memory, source);
     if source.mistakes.len() > before {
@@ -138,13 +138,19 @@ fn tunnel(file: &HandoverFile, functions: &Functions, source: &mut Source<'_>) -
     Some(at)
 }
 
-fn isolated(functions: &Functions, source: &mut Source<'_>) {
+/// End Markers go behind packets that are in the node, not behind those in processes: an
+/// anchor has none, and a station those for which it waits.
+fn isolated(file: &HandoverFile, functions: &Functions, source: &mut Source<'_>) {
     for made in functions.made.iter().flatten() {
-        if made.plan.composition == Composition::Process {
-            let path = format!("functions.{}.composition", made.plan.name);
-            let mistake = source.wrong(&path, "a process does not give contexts to other nodes");
-            mistake.hint("no function of a node whose users move has a process of its own");
-        }
+        let name = &made.plan.name;
+        let why = match file.role {
+            _ if made.plan.composition != Composition::Process => continue,
+            Role::Anchor => "functions of an anchor have no processes of their own",
+            Role::Station if *name == file.tunnel => "the tunnel's function has no process",
+            Role::Station => continue,
+        };
+        let mistake = source.wrong(&format!("functions.{name}.composition"), why);
+        mistake.hint("write `composition: call`");
     }
 }
 

@@ -36,6 +36,17 @@ fn the_example_says_what_it_means() {
 }
 
 #[test]
+fn a_station_may_have_functions_in_processes_and_an_anchor_may_not() {
+    let from = "count: {function: counter}";
+    let to = "count: {function: counter, composition: process}";
+    assert_eq!(said(from, to), [""; 0]);
+    let anchor = example().replace("role: station", "role: anchor").replace(from, to);
+    let Err(mistakes) = read(&anchor, "", KINDS) else { panic!("nothing is wrong") };
+    let says = "functions of an anchor have no processes of their own (write `composition: call`)";
+    assert!(mistakes.to_string().contains(says), "{mistakes}");
+}
+
+#[test]
 fn mistakes_are_named() {
     for (from, to, says) in [
         (
@@ -77,10 +88,9 @@ fn mistakes_are_named() {
         ("packets: 1024", "packets: 0", "0 is not within 1..65536"),
         ("packets: 1024", "allPackets: 20000", "20000 is not within 1..16383"),
         (
-            "count: {function: counter}",
-            "count: {function: counter, composition: process}",
-            "a process does not give contexts to other nodes (no function of a node whose users \
-             move has a process of its own)",
+            "to-anchor: {function: gtpu-encapsulate",
+            "to-anchor: {composition: process, function: gtpu-encapsulate",
+            "the tunnel's function has no process (write `composition: call`)",
         ),
         (
             "match: {ipv4: 10.45.0.1}",

@@ -1,0 +1,247 @@
+//! Contexts that are in processes: the agent asks those who look after them, behind
+//! all that the worker has told them, while packets of other users go on.
+//!
+//! A user is taken out of the worker when nothing of it is away any more; only then the
+//! process is asked. It is taken in by two steps: the process says that it has the
+//! contexts before the worker gets all else, so a user that is refused has left nothing.
+
+use std::collections::HashMap;
+
+use weft_process::{Answer, Question, Supervisor, What};
+
+use super::carry::{Extract, Intake};
+use super::{Asked, TransferError};
+use crate::agent::Agent;
+use crate::command::Command;
+use crate::config::{Blueprint, Composition};
+use crate::handover::Done;
+use crate::users::Member;
+
+/// What processes have been asked for and have not answered.
+#[derive(Default)]
+pub(crate) struct Inquiries {
+    exports: HashMap<u64, Export>,
+    imports: HashMap<u64, Import>,
+}
+
+impl Inquiries {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.exports.is_empty() && self.imports.is_empty()
+    }
+}
+
+/// A user that is taken out.
+struct Export {
+    asked: Asked,
+    member: Member,
+    extract: Extract,
+    waiting: usize,
+    /// A function that could not be asked.
+    lost: Option<String>,
+}
+
+/// A user that is taken in.
+struct Import {
+    asked: Asked,
+    member: Member,
+    without: Option<u16>,
+    waiting: usize,
+    rest: Box<Intake>,
+    refusal: Option<TransferError>,
+}
+
+/// Which functions have processes, by number.
+fn isolated(blueprint: &Blueprint) -> Vec<u16> {
+    let functions = blueprint.functions.iter().enumerate();
+    let isolated = functions.filter(|(_, plan)| plan.composition == Composition::Process);
+    isolated.map(|(number, _)| number as u16).collect()
+}
+
+impl Intake {
+    /// The part of these functions; the rest stays. None when there is none.
+    fn split(&mut self, functions: &[u16], all: usize) -> Option<Intake> {
+        let is_theirs = |function: &u16| functions.contains(function);
+        if !self.contexts.iter().any(|(function, ..)| is_theirs(function)) {
+            return None;
+        }
+        let first = Intake {
+            ticket: 0,
+            slots: self.slots.clone(),
+            stay: (0..all as u16).filter(|function| !is_theirs(function)).collect(),
+            record: None,
+            settings: self.settings.extract_if(.., |one| is_theirs(&one.function)).collect(),
+            contexts: self.contexts.extract_if(.., |one| is_theirs(&one.0)).collect(),
+            timers: Vec::new(),
+            kept: Vec::new(),
+            refused: None,
+        };
+        self.stay.extend(functions);
+        Some(first)
+    }
+}
+
+impl Agent {
+    /// Whether processes have yet to say something about users that move.
+    pub(crate) fn waits_for_contexts(&self) -> bool {
+        !self.inquiries.is_empty()
+    }
+
+    fn supervisor(&self, instance: &str) -> Option<&Supervisor> {
+        self.supervisors.iter().find(|one| one.instance() == instance)
+    }
+
+    /// Asks for the contexts that the worker did not have.
+    pub(super) fn fetch(&mut self, asked: Asked, member: Member, extract: Extract) {
+        let (ticket, mut waiting) = (extract.ticket, 0);
+        let worker = self.users.worker_of(member.slots[0]) as u16;
+        for (function, count) in &extract.away {
+            let name = &extract.functions[usize::from(*function)].0;
+            let slots = extract.slots.iter().take(usize::from(*count)).copied().collect();
+            // One that has gone since has no contexts.
+            if let Some(supervisor) = self.supervisor(name) {
+                supervisor.ask(Question { ticket, worker, slots, what: What::Export });
+                waiting += 1;
+            }
+        }
+        let export = Export { asked, member, extract, waiting, lost: None };
+        if waiting == 0 {
+            return self.finish_export(export);
+        }
+        self.inquiries.exports.insert(ticket, export);
+    }
+
+    /// Gives what a user brings to its worker; first what is for processes.
+    pub(super) fn take_in_by_steps(
+        &mut self,
+        asked: Asked,
+        member: Member,
+        mut intake: Intake,
+        without: Option<u16>,
+    ) {
+        let worker = self.users.worker_of(member.slots[0]);
+        let functions = isolated(&self.blueprint);
+        let first = intake.split(&functions, self.blueprint.functions.len());
+        let command = match first {
+            None => {
+                intake.ticket = self.transfers.note(asked, member);
+                intake
+            }
+            Some(mut first) => {
+                first.ticket = self.transfers.next();
+                let rest = Box::new(intake);
+                let import = Import { asked, member, without, waiting: 0, rest, refusal: None };
+                self.inquiries.imports.insert(first.ticket, import);
+                first
+            }
+        };
+        self.links[worker].send(Command::TakeIn(Box::new(command)));
+    }
+
+    /// The worker has passed contexts on to processes; whether it was for that.
+    pub(super) fn passed_on(&mut self, intake: &Intake) -> bool {
+        let ticket = intake.ticket;
+        let Some(mut import) = self.inquiries.imports.remove(&ticket) else { return false };
+        let worker = self.users.worker_of(import.member.slots[0]) as u16;
+        let mut functions: Vec<u16> = intake.contexts.iter().map(|one| one.0).collect();
+        functions.dedup();
+        for function in functions {
+            let name = &self.blueprint.functions[usize::from(function)].name;
+            let contexts = intake.contexts.iter().filter(|one| one.0 == function);
+            let slots = contexts.map(|one| one.1).collect();
+            if let Some(supervisor) = self.supervisor(name) {
+                supervisor.ask(Question { ticket, worker, slots, what: What::Import });
+                import.waiting += 1;
+            }
+        }
+        if let Some((function, error)) = intake.refused {
+            import.refusal = Some(self.refused(&import.member, function, error));
+        }
+        self.inquiries.imports.insert(ticket, import);
+        true
+    }
+
+    /// Takes what processes have answered; whether there was anything.
+    pub(crate) fn take_contexts(&mut self) -> bool {
+        if self.inquiries.is_empty() {
+            return false;
+        }
+        let mut answers = Vec::new();
+        for supervisor in &self.supervisors {
+            let name = supervisor.instance().to_owned();
+            answers.extend(supervisor.answers().map(|answer| (name.clone(), answer)));
+        }
+        let busy = !answers.is_empty();
+        for (function, answer) in answers {
+            match answer {
+                Answer::Exported { ticket, contexts, lost } => {
+                    self.take_exported(ticket, function, contexts, lost);
+                }
+                Answer::Imported { ticket, outcome } => {
+                    self.take_imported(ticket, function, outcome);
+                }
+            }
+        }
+        busy
+    }
+
+    fn take_exported(
+        &mut self,
+        ticket: u64,
+        function: String,
+        contexts: Vec<Option<Vec<u8>>>,
+        lost: bool,
+    ) {
+        let Some(mut export) = self.inquiries.exports.remove(&ticket) else { return };
+        let extract = &mut export.extract;
+        let number = extract.functions.iter().position(|(name, _)| **name == *function);
+        let number = number.unwrap_or_default() as u16;
+        for (which, context) in contexts.into_iter().enumerate() {
+            extract.contexts.extend(context.map(|octets| (number, which as u16, octets)));
+        }
+        if lost {
+            export.lost = Some(function);
+        }
+        export.waiting -= 1;
+        match export.waiting {
+            0 => self.finish_export(export),
+            _ => drop(self.inquiries.exports.insert(ticket, export)),
+        }
+    }
+
+    fn finish_export(&mut self, export: Export) {
+        let Export { asked, member, extract, lost, .. } = export;
+        if let Some(function) = lost {
+            let user = &member.name;
+            tracing::warn!(user, function, "its process is not there: the last checkpoint moves");
+            if let Asked::Handover(..) = asked {
+                self.note_done(Done::ContextLost);
+            }
+        }
+        self.give_out(asked, extract, &member);
+    }
+
+    fn take_imported(&mut self, ticket: u64, function: String, outcome: Result<(), String>) {
+        let Some(mut import) = self.inquiries.imports.remove(&ticket) else { return };
+        if let Err(reason) = outcome {
+            let user = import.member.name.clone();
+            import.refusal = Some(TransferError::Process { user, function, reason });
+        }
+        import.waiting -= 1;
+        if import.waiting > 0 {
+            self.inquiries.imports.insert(ticket, import);
+            return;
+        }
+        let Import { asked, member, without, mut rest, refusal, .. } = import;
+        match refusal {
+            None => {
+                let worker = self.users.worker_of(member.slots[0]);
+                rest.ticket = self.transfers.note(asked, member);
+                self.links[worker].send(Command::TakeIn(rest));
+            }
+            Some(error) => {
+                self.begin_fresh(Asked::Nobody, member, without);
+                self.tell_outcome(asked, Err(error));
+            }
+        }
+    }
+}
