@@ -98,18 +98,15 @@ all_move_and_come_back() {
 
 controller_is_killed() {
     "$WEFT" ctl handover --all-from station-a --to station-b >"$work/said" 2>&1 &
-    local ordered=$!
-    sleep 0.1
-    crash site && controller || return 1
-    # It says that the controller has started again, unless it was done before.
-    wait "$ordered"
-    cat "$work/said"
-    local _
+    local ordered=$! _
     for _ in $(seq 400); do
-        ask /v1/nodes >"$work/nodes" 2>/dev/null
-        ! grep -q '"moving":[1-9]' "$work/nodes" && ! grep -q '"incarnation":null' "$work/nodes" && break
-        sleep 0.05
+        ask /v1/handovers | grep -q "\"allFrom\":\"station-a\",\"users\":$users," && break
+        sleep 0.02
     done
+    crash site && controller || return 1
+    # It goes on with the order, and whoever waits for that still does.
+    wait "$ordered" || grep -q 'users are not at station-b' "$work/said" ||
+        { cat "$work/said" && return 1; }
     "$WEFT" ctl handover --all-from station-a --to station-b && settled station-b "$users"
 }
 

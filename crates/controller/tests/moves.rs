@@ -8,6 +8,7 @@ use std::time::Duration;
 use field::{A, B, Field, GATEWAY, in_the_end, until};
 use weft_controller::api;
 use weft_handover::User;
+use weft_http::client::Client;
 
 /// What a child process is told by.
 const FILE: &str = "WEFT_TEST_CONTROLLER";
@@ -140,6 +141,7 @@ impl Drop for Process {
     }
 }
 
+/// FAULTS 57, for the controller.
 #[test]
 fn a_controller_that_is_killed_at_any_time_goes_on_where_it_was() {
     const USERS: u64 = 600;
@@ -155,17 +157,20 @@ fn a_controller_that_is_killed_at_any_time_goes_on_where_it_was() {
         let handover: api::Handover = client.post("/v1/handovers", order).unwrap();
         std::thread::sleep(Duration::from_millis(3 * round));
         drop(process);
+        let at = if to == "a" { A } else { B };
+        cut_short += u64::from((1..USERS as usize).contains(&field.owned(at)));
         process = Process(spawn(&field));
         field.meet(&client);
+        // The order goes on, with the moves that had not begun.
+        let handover = field.finish(&client, handover.id);
+        // Whose messages were lost too often was given up, and is at home.
+        let counts = (handover.users, handover.moved + handover.aborted, handover.refused);
+        assert_eq!(counts, (USERS as usize, USERS as usize, 0), "{:?}", handover.reasons);
         field.settle(&client, USERS as usize);
         field.check(&client, USERS);
-        // It was forgotten, and so were the moves that had not begun.
-        assert!(client.get::<api::Handover>(&format!("/v1/handovers/{}", handover.id)).is_err());
-        cut_short += u64::from(field.owned(A) > 0 && field.owned(B) > 0);
         let rest = field.drain(&client, from, to);
-        assert_eq!(rest.moved, rest.users, "{:?}", rest.reasons);
-        field.settle(&client, USERS as usize);
-        field.check(&client, USERS);
+        assert_eq!((rest.users, rest.moved), (handover.aborted, handover.aborted));
+        assert_eq!(field.owned(at), USERS as usize);
         // Every user has moved once more, and once only, with its contexts.
         let moves = field.shared.moves.lock().unwrap().clone();
         assert!(moves.values().all(|moves| *moves == round + 1), "round {round}");
@@ -175,4 +180,36 @@ fn a_controller_that_is_killed_at_any_time_goes_on_where_it_was() {
     }
     assert!(cut_short > 0, "no order was cut short: the test shows nothing");
     assert_eq!(field.shared.owners.lock().unwrap()[&User(1)], [A]);
+}
+
+/// FAULTS 57: a node that was said to be gone stays so for a controller that dies.
+#[test]
+fn a_killed_controller_remembers_who_does_not_come_back() {
+    const USERS: u64 = 50;
+    let mut field = Field::new(USERS);
+    let client = field.client();
+    let mut process = Process(spawn(&field));
+    field.settle(&client, USERS as usize);
+    let at = field.nodes.iter().position(|node| node.number == A).unwrap();
+    field.nodes.remove(at).stop();
+    let gone = r#"{"successor":"b"}"#.to_owned();
+    let _: Vec<api::Node> = client.post("/v1/nodes/a/gone", gone).unwrap();
+    let successor = |client: &Client| {
+        let nodes: Vec<api::Node> = client.get("/v1/nodes").unwrap_or_default();
+        nodes.into_iter().find(|node| node.name == "a").and_then(|node| node.successor)
+    };
+    for _ in 0..3 {
+        drop(process);
+        process = Process(spawn(&field));
+        until("the successor", || successor(&client).as_deref() == Some("b"));
+    }
+    field.settle(&client, USERS as usize);
+    field.check(&client, USERS);
+    assert_eq!(field.owned(B), USERS as usize);
+    // It comes back after all, and is as good as any other.
+    let node = field.node(A, 2);
+    field.nodes.push(node);
+    until("the node", || successor(&client).is_none());
+    assert_eq!(field.drain(&client, "b", "a").moved, USERS as usize);
+    drop(process);
 }

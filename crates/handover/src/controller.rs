@@ -361,8 +361,26 @@ impl Controller {
         let legs = self.users.values().flat_map(|managed| [managed.record.owner, managed.target()]);
         let lives = legs.flatten().filter(|leg| leg.node == node).map(|leg| leg.incarnation);
         let incarnation = lives.chain(self.nodes.get(&node).copied()).max().unwrap_or_default();
+        self.still_gone(node, incarnation, successor, out);
+    }
+
+    /// The same, of a node whose last incarnation was found out before the controller
+    /// stopped.
+    pub fn still_gone(
+        &mut self,
+        node: NodeId,
+        incarnation: Incarnation,
+        successor: NodeId,
+        out: &mut Outputs,
+    ) {
         self.gone.insert(node, (incarnation, successor));
         self.check_all(out);
+    }
+
+    /// Nodes that do not come back, with their last incarnations and successors.
+    pub fn gone(&self) -> impl Iterator<Item = (NodeId, Incarnation, NodeId)> {
+        let gone = self.gone.iter();
+        gone.map(|(node, (incarnation, successor))| (*node, *incarnation, *successor))
     }
 
     /// A timer has fired.

@@ -121,13 +121,7 @@ fn follow(client: &Client, id: u64) -> Result<Handover, Failure> {
     loop {
         match client.get(&format!("/v1/handovers/{id}?wait=20")) {
             Ok(handover) => return Ok(handover),
-            Err(ClientError::Refused(problem)) => {
-                let reason = problem.error;
-                return Err(Failure::broken(format!(
-                    "{reason}: the controller has started again, which goes on with moves \
-                     that had begun and forgets those that had not"
-                )));
-            }
+            Err(ClientError::Refused(problem)) => return Err(Failure::broken(problem.error)),
             Err(ClientError::Nobody(..) | ClientError::Gone(..)) if begin.elapsed() < PATIENCE => {
                 thread::sleep(PAUSE);
             }

@@ -10,16 +10,17 @@ use crate::engine::NodeView;
 
 pub async fn list(State(shared): State<Shared>) -> Result<Json<Vec<Node>>, Failure> {
     let nodes = shared.handle.ask(|engine| engine.nodes()).await?;
-    Ok(Json(nodes.into_iter().map(node).collect()))
+    Ok(Json(nodes.into_iter().map(|view| node(&shared, view)).collect()))
 }
 
-fn node(view: NodeView) -> Node {
+fn node(shared: &Shared, view: NodeView) -> Node {
     Node {
         name: view.name,
         number: view.number.0,
         address: view.address,
         connected: view.connected,
         incarnation: view.incarnation,
+        successor: view.successor.map(|node| shared.name(node)),
         users: view.users,
         moving: view.moving,
     }

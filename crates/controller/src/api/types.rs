@@ -16,6 +16,10 @@ pub struct Node {
     pub connected: bool,
     /// How often it has started, once it has said so.
     pub incarnation: Option<u32>,
+    /// Who takes its users, if it was said not to come back; null if not, or once it has
+    /// come back all the same.
+    #[serde(default)]
+    pub successor: Option<String>,
     /// Users that it owns and that stay.
     pub users: usize,
     /// Users whose moves begin or end at it, or would.

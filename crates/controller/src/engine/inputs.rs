@@ -13,7 +13,10 @@ use super::Engine;
 /// Messages that wait for the engine; further ones are lost, and said again.
 const MOST_WAITING: usize = 1 << 18;
 
-type Question = Box<dyn FnOnce(&mut Engine) + Send>;
+/// Gives an answer to whoever has asked.
+pub(crate) type Answer = Box<dyn FnOnce() + Send>;
+
+type Question = Box<dyn FnOnce(&mut Engine) -> Answer + Send>;
 
 /// What the engine is given.
 pub(crate) enum Input {
@@ -50,7 +53,7 @@ pub(crate) fn inputs() -> (Handle, Receiver<Input>) {
 }
 
 impl Handle {
-    /// Lets the engine do something, and waits for what comes of it.
+    /// Lets the engine do something, and waits for what comes of it: until that is durable.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -60,8 +63,9 @@ impl Handle {
     ) -> Result<T, Stopped> {
         let (answer, answered) = oneshot::channel();
         let question = move |engine: &mut Engine| {
+            let said = question(engine);
             // Whoever asked may have gone.
-            let _ = answer.send(question(engine));
+            Box::new(move || drop(answer.send(said))) as Answer
         };
         self.inputs.send(Input::Ask(Box::new(question))).map_err(|_| Stopped)?;
         answered.await.map_err(|_| Stopped)

@@ -22,11 +22,11 @@ use weft_handover::{Controller, Envelope, Message, NodeId, Output, Settings, Use
 use weft_transport::{Event, Sender};
 
 use crate::config::Configuration;
-use crate::journal::{Entry, Journal, JournalError, Recovered};
+use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
 
 pub use events::{Happening, Watcher};
+pub(crate) use inputs::{Answer, Input, inputs};
 pub use inputs::{Handle, Stopped};
-pub(crate) use inputs::{Input, inputs};
 pub use orders::{Order, OrderError, Ways};
 pub use view::{NodeView, UserView};
 
@@ -49,8 +49,10 @@ pub struct Engine {
     seeds: Seeds,
     events: Events,
     counters: BTreeMap<&'static str, u64>,
-    /// Records that are not durable yet.
+    /// Entries that are not durable yet.
     unwritten: Vec<Entry>,
+    /// Answers that wait for that.
+    answers: Vec<Answer>,
     /// Inputs that have arrived and were not taken.
     waiting: Arc<AtomicUsize>,
 }
@@ -75,13 +77,19 @@ impl Engine {
             journal,
             transport,
             timers: Timers::default(),
-            orders: Orders::new(),
+            orders: Orders::new(&recovered.orders),
             events: Events::new(),
             counters: BTreeMap::new(),
             unwritten: Vec::new(),
+            answers: Vec::new(),
             waiting,
         };
         engine.carry_out(out);
+        for (node, Gone { incarnation, successor }) in &recovered.gone {
+            let (node, incarnation, successor) = (*node, *incarnation, *successor);
+            engine.drive(|machine, out| machine.still_gone(node, incarnation, successor, out));
+        }
+        engine.look_at_orders();
         engine
     }
 
@@ -104,7 +112,10 @@ impl Engine {
                 match input {
                     Input::Stop => return self.commit(),
                     Input::Arrived(event) => self.arrived(event),
-                    Input::Ask(question) => question(&mut self),
+                    Input::Ask(question) => {
+                        let answer = question(&mut self);
+                        self.answers.push(answer);
+                    }
                 }
             }
             let now = Instant::now();
@@ -133,6 +144,7 @@ impl Engine {
         self.drive(|machine, out| machine.message(envelope, out));
         if hello {
             self.seeds.look();
+            self.go_on_with_orders();
         }
     }
 
@@ -150,7 +162,7 @@ impl Engine {
                 Output::SetTimer(key, after) => self.timers.set(key, Instant::now() + after),
                 Output::CancelTimer(key) => self.timers.cancel(key),
                 Output::Persist { user, record, .. } => {
-                    self.unwritten.push(Entry { user, record });
+                    self.unwritten.push(Entry::Record(user, record));
                 }
                 Output::Count(counter) => *self.counters.entry(counter.name()).or_default() += 1,
                 Output::Tell(notice) => self.noted(notice),
@@ -179,11 +191,15 @@ impl Engine {
 
     /// Makes what was gathered durable, and tells the machine.
     fn commit(&mut self) -> Result<(), JournalError> {
-        while !self.unwritten.is_empty() {
+        loop {
+            self.unwritten.extend(self.orders.take_entries());
+            if self.unwritten.is_empty() {
+                break;
+            }
             let written = std::mem::take(&mut self.unwritten);
             self.journal.append(&written, self.machine.next_epoch())?;
-            for Entry { user, record } in written {
-                if let Some(record) = record {
+            for entry in written {
+                if let Entry::Record(user, Some(record)) = entry {
                     self.drive(|machine, out| machine.persisted(user, record.epoch(), out));
                 }
             }
@@ -191,12 +207,17 @@ impl Engine {
         }
         if self.journal.wants_compaction() {
             let users = self.machine.users_from(User(0));
-            let records = users.map(|(user, record, _)| Entry { user, record: Some(record) });
+            let records = users.map(|(user, record, _)| Entry::Record(user, Some(record)));
             // Users of the configuration that were removed do not come back.
-            let gone = self.seeds.removed().map(|user| Entry { user, record: None });
-            let entries: Vec<_> = records.chain(gone).collect();
+            let removed = self.seeds.removed().map(|user| Entry::Record(user, None));
+            let gone = self.machine.gone().map(|(node, incarnation, successor)| {
+                Entry::Gone(node, Gone { incarnation, successor })
+            });
+            let entries: Vec<_> =
+                records.chain(removed).chain(gone).chain(self.orders.entries()).collect();
             self.journal.compact(&entries, self.machine.next_epoch())?;
         }
+        self.answers.drain(..).for_each(|answer| answer());
         Ok(())
     }
 

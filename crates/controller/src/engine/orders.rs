@@ -1,13 +1,14 @@
 //! Orders to hand users over, and what has become of them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
-use weft_handover::controller::{Notice, Refusal, Stage};
+use weft_handover::controller::{Intent, Notice, Refusal, Stage};
 use weft_handover::{NodeId, User};
 
 use super::Engine;
+use crate::journal::{End, Entry, Ordered};
 
 /// Orders that are remembered, finished ones among them.
 const REMEMBERED: usize = 1000;
@@ -57,6 +58,34 @@ impl Order {
     pub fn under_way(&self) -> usize {
         self.waiting.len()
     }
+
+    /// An order of before the controller has started again. Why users are not where they
+    /// were to be is forgotten.
+    fn again(ordered: &Ordered, users: &BTreeSet<User>) -> Order {
+        let [moved, aborted, refused] = ordered.ended.map(|count| count as usize);
+        Order {
+            number: ordered.number,
+            to: ordered.to,
+            from: ordered.from,
+            users: ordered.users as usize,
+            moved,
+            aborted,
+            refused,
+            reasons: Vec::new(),
+            waiting: users.iter().copied().collect(),
+        }
+    }
+
+    /// As it is made durable.
+    fn kept(&self) -> Ordered {
+        Ordered {
+            number: self.number,
+            to: self.to,
+            from: self.from,
+            users: self.users as u64,
+            ended: [self.moved, self.aborted, self.refused].map(|count| count as u64),
+        }
+    }
 }
 
 /// Why an order is not taken.
@@ -86,19 +115,52 @@ pub struct Orders {
     next: u64,
     orders: BTreeMap<u64, Order>,
     of_user: HashMap<User, u64>,
+    /// Users whose moves had not begun when the controller stopped, by where they are to go.
+    resumed: BTreeMap<NodeId, Vec<User>>,
+    /// What is to be made durable.
+    entries: Vec<Entry>,
     waiters: HashMap<u64, Vec<oneshot::Sender<()>>>,
 }
 
 impl Orders {
-    /// None yet.
-    pub fn new() -> Orders {
-        // A controller that starts again does not use numbers again.
+    /// Those that were durable.
+    pub fn new(recovered: &BTreeMap<u64, (Ordered, BTreeSet<User>)>) -> Orders {
+        // A controller whose records were lost does not use numbers again.
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        Orders {
-            next: (seconds & 0xffff_ffff) << 20,
+        let last = recovered.keys().next_back().copied().unwrap_or_default();
+        let mut orders = Orders {
+            next: last.max((seconds & 0xffff_ffff) << 20),
             orders: BTreeMap::new(),
             of_user: HashMap::new(),
+            resumed: BTreeMap::new(),
+            entries: Vec::new(),
             waiters: HashMap::new(),
+        };
+        for (ordered, users) in recovered.values() {
+            orders.of_user.extend(users.iter().map(|user| (*user, ordered.number)));
+            orders.orders.insert(ordered.number, Order::again(ordered, users));
+        }
+        orders.forget();
+        orders
+    }
+
+    /// What is to be made durable.
+    pub fn take_entries(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.entries)
+    }
+
+    /// All that is to be durable.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.orders.values().flat_map(|order| {
+            let meant = order.waiting.iter().map(|user| Entry::Meant(*user, order.number));
+            [Entry::Order(order.kept())].into_iter().chain(meant)
+        })
+    }
+
+    /// A node does not come back: nobody goes there who had not begun to.
+    pub fn target_gone(&mut self, node: NodeId) {
+        for user in self.resumed.remove(&node).unwrap_or_default() {
+            self.end(user, Outcome::Refused(Refusal::UnknownNode));
         }
     }
 
@@ -139,6 +201,8 @@ impl Orders {
             waiting,
         };
         self.of_user.extend(users.iter().map(|user| (*user, number)));
+        self.entries.push(Entry::Order(order.kept()));
+        self.entries.extend(users.iter().map(|user| Entry::Meant(*user, number)));
         self.orders.insert(number, order);
         self.forget();
         number
@@ -177,20 +241,21 @@ impl Orders {
         let Some(number) = self.of_user.remove(&user) else { return };
         let Some(order) = self.orders.get_mut(&number) else { return };
         order.waiting.remove(&user);
-        let reason = match outcome {
+        let (end, reason) = match outcome {
             Outcome::Moved => {
                 order.moved += 1;
-                None
+                (End::Moved, None)
             }
             Outcome::Aborted(reason) => {
                 order.aborted += 1;
-                Some(reason)
+                (End::Aborted, Some(reason))
             }
             Outcome::Refused(refusal) => {
                 order.refused += 1;
-                Some(refusal.to_string())
+                (End::Refused, Some(refusal.to_string()))
             }
         };
+        self.entries.push(Entry::Ended(user, number, end));
         if let Some(reason) = reason.filter(|_| order.reasons.len() < REASONS) {
             order.reasons.push((user, reason));
         }
@@ -225,6 +290,37 @@ impl Engine {
         self.drive(|machine, out| machine.move_users(users, to, out));
         // It was opened just now.
         self.orders.get(number).cloned().ok_or(Refusal::UnknownUser.into())
+    }
+
+    /// Sorts users of orders that were not finished when the controller stopped: those
+    /// whose moves had begun are going already.
+    pub(super) fn look_at_orders(&mut self) {
+        let users: Vec<_> = self.orders.of_user.iter().map(|(user, at)| (*user, *at)).collect();
+        for (user, number) in users {
+            let Some(to) = self.orders.get(number).map(|order| order.to) else { continue };
+            let Some(record) = self.machine.record(user) else {
+                self.orders.end(user, Outcome::Refused(Refusal::UnknownUser));
+                continue;
+            };
+            match record.intent {
+                Intent::Settled if record.owner.is_some_and(|leg| leg.node == to) => {
+                    self.orders.end(user, Outcome::Moved);
+                }
+                Intent::Settled => self.orders.resumed.entry(to).or_default().push(user),
+                Intent::Move { .. } | Intent::Remove { .. } => {}
+            }
+        }
+        self.orders.resumed.values_mut().for_each(|users| users.sort_unstable());
+    }
+
+    /// Goes on with orders to nodes that have said hello.
+    pub(super) fn go_on_with_orders(&mut self) {
+        let is_known = |node: &NodeId| self.machine.incarnation(*node).is_some();
+        let known: Vec<_> = self.orders.resumed.keys().copied().filter(is_known).collect();
+        for to in known {
+            let users = self.orders.resumed.remove(&to).unwrap_or_default();
+            self.drive(|machine, out| machine.move_users(users, to, out));
+        }
     }
 
     /// A user for whom nothing else is to be done.

@@ -6,7 +6,7 @@ use weft_handover::controller::{Intent, Record, Refusal, Stage};
 use weft_handover::{Leg, NodeId, User};
 
 use super::Engine;
-use crate::journal::Entry;
+use crate::journal::{Entry, Gone};
 
 /// A node as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct NodeView {
     pub connected: bool,
     /// How often it has started, once it has said so.
     pub incarnation: Option<u32>,
+    /// Who takes its users, as it does not come back.
+    pub successor: Option<NodeId>,
     /// Users that it owns and that stay.
     pub users: usize,
     /// Users whose moves begin or end at it, or would.
@@ -85,11 +87,18 @@ impl Engine {
                 address: node.address.clone(),
                 connected: self.transport.is_connected(node.number),
                 incarnation: self.machine.incarnation(node.number).map(|number| number.0),
+                successor: self.successor(node.number),
                 users,
                 moving,
             }
         };
         self.configuration.nodes.iter().map(node).collect()
+    }
+
+    fn successor(&self, node: NodeId) -> Option<NodeId> {
+        let (_, last, successor) = self.machine.gone().find(|(gone, ..)| *gone == node)?;
+        let is_back = self.machine.incarnation(node).is_some_and(|known| known > last);
+        (!is_back).then_some(successor)
     }
 
     /// Users from a number on, of one owner or of all: so many at most.
@@ -141,7 +150,7 @@ impl Engine {
             return Err(Refusal::UnknownUser);
         }
         // It was only in the configuration, and is not to begin after a restart.
-        self.unwritten.push(Entry { user, record: None });
+        self.unwritten.push(Entry::Record(user, None));
         Ok(())
     }
 
@@ -154,6 +163,11 @@ impl Engine {
             return Err(Refusal::UnknownNode);
         }
         self.drive(|machine, out| machine.node_gone(node, successor, out));
+        let named = self.machine.gone().find(|(gone, ..)| *gone == node);
+        self.unwritten.extend(named.map(|(node, incarnation, successor)| {
+            Entry::Gone(node, Gone { incarnation, successor })
+        }));
+        self.orders.target_gone(node);
         Ok(())
     }
 

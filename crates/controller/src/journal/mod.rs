@@ -1,5 +1,6 @@
 //! What a controller must not forget, on disk: for each user the newest record,
-//! and the lowest epoch that has not been given to a move.
+//! the lowest epoch that has not been given to a move, orders and whom they still mean,
+//! and nodes that do not come back.
 //!
 //! A file of frames is added to, and each frame is durable (`fdatasync`, POSIX)
 //! before [`Journal::append`] returns. In network byte order:
@@ -18,7 +19,7 @@
 mod entry;
 mod recover;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,7 +28,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use weft_handover::controller::Record;
-use weft_handover::{Epoch, User};
+use weft_handover::{Epoch, Incarnation, NodeId, User};
 
 use entry::header;
 use recover::recover;
@@ -39,11 +40,52 @@ const FRAME_ENTRIES: usize = 4096;
 
 /// One change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Whose record.
-    pub user: User,
-    /// The record; `None` when there is none any more.
-    pub record: Option<Record>,
+pub enum Entry {
+    /// The record of a user; `None` when there is none any more.
+    Record(User, Option<Record>),
+    /// An order, and how far it is; it means nobody yet.
+    Order(Ordered),
+    /// The order of this number means a user.
+    Meant(User, u64),
+    /// What has become of a user by the order of this number.
+    Ended(User, u64, End),
+    /// A node does not come back.
+    Gone(NodeId, Gone),
+}
+
+/// An order to hand users over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ordered {
+    /// Its number.
+    pub number: u64,
+    /// Where the users are to go.
+    pub to: NodeId,
+    /// Whose users they are, if it is all of a node's.
+    pub from: Option<NodeId>,
+    /// Users that are meant, those of whom it is known what has become among them.
+    pub users: u64,
+    /// Users that are there; that stayed or went elsewhere; whose moves did not begin.
+    pub ended: [u64; 3],
+}
+
+/// What has become of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is where it was to be.
+    Moved,
+    /// It stayed, or went elsewhere.
+    Aborted,
+    /// Its move did not begin.
+    Refused,
+}
+
+/// A node that does not come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// The last incarnation that it had.
+    pub incarnation: Incarnation,
+    /// Who takes its users.
+    pub successor: NodeId,
 }
 
 /// What was durable.
@@ -51,6 +93,10 @@ pub struct Entry {
 pub struct Recovered {
     /// The newest record of each user; `None` for one that was removed.
     pub records: BTreeMap<User, Option<Record>>,
+    /// Orders by their numbers, and the users of whom nothing is known yet.
+    pub orders: BTreeMap<u64, (Ordered, BTreeSet<User>)>,
+    /// Nodes that do not come back.
+    pub gone: BTreeMap<NodeId, Gone>,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
     /// Octets at the end that were being written when the machine stopped.

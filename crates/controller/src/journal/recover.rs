@@ -1,5 +1,6 @@
 //! Reads a file, and tells a tail that was being written from damage.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use weft_handover::Epoch;
@@ -34,13 +35,37 @@ pub fn recover(octets: &[u8], path: &Path) -> Result<(Recovered, u64), JournalEr
                 return Err(JournalError::Damaged { path: path.to_owned(), at: at as u64 });
             }
             Next::Frame(entries, next_epoch, length) => {
-                recovered.records.extend(entries.iter().map(|entry| (entry.user, entry.record)));
+                entries.into_iter().for_each(|entry| recovered.take(entry));
                 recovered.next_epoch = recovered.next_epoch.max(next_epoch);
                 at += length;
             }
         }
     }
     Ok((recovered, at as u64))
+}
+
+impl Recovered {
+    pub(super) fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Record(user, record) => drop(self.records.insert(user, record)),
+            Entry::Order(order) => {
+                self.orders.insert(order.number, (order, BTreeSet::new()));
+            }
+            Entry::Meant(user, number) => {
+                if let Some((_, users)) = self.orders.get_mut(&number) {
+                    users.insert(user);
+                }
+            }
+            Entry::Ended(user, number, end) => {
+                if let Some((order, users)) = self.orders.get_mut(&number)
+                    && users.remove(&user)
+                {
+                    order.ended[end as usize] += 1;
+                }
+            }
+            Entry::Gone(node, gone) => drop(self.gone.insert(node, gone)),
+        }
+    }
 }
 
 fn next(rest: &[u8]) -> Next {

@@ -23,8 +23,25 @@ fn intent() -> impl Strategy<Value = Intent> {
 fn entry() -> impl Strategy<Value = Entry> {
     let record = (any::<u32>(), proptest::option::of(leg()), intent())
         .prop_map(|(anchor, owner, intent)| Record { anchor: NodeId(anchor), owner, intent });
-    (0..20_u64, proptest::option::of(record))
-        .prop_map(|(user, record)| Entry { user: User(user), record })
+    let end = prop_oneof![Just(End::Moved), Just(End::Aborted), Just(End::Refused)];
+    let order = (0..5_u64, any::<u32>(), proptest::option::of(any::<u32>()), any::<[u32; 4]>());
+    let order = order.prop_map(|(number, to, from, counts)| {
+        let [users, ended @ ..] = counts.map(u64::from);
+        Ordered { number, to: NodeId(to), from: from.map(NodeId), users, ended }
+    });
+    let gone = (any::<u32>(), any::<u32>()).prop_map(|(incarnation, successor)| Gone {
+        incarnation: Incarnation(incarnation),
+        successor: NodeId(successor),
+    });
+    prop_oneof![
+        4 => (0..20_u64, proptest::option::of(record))
+            .prop_map(|(user, record)| Entry::Record(User(user), record)),
+        1 => order.prop_map(Entry::Order),
+        2 => (0..20_u64, 0..5_u64).prop_map(|(user, order)| Entry::Meant(User(user), order)),
+        1 => (0..20_u64, 0..5_u64, end)
+            .prop_map(|(user, order, end)| Entry::Ended(User(user), order, end)),
+        1 => (any::<u32>(), gone).prop_map(|(node, gone)| Entry::Gone(NodeId(node), gone)),
+    ]
 }
 
 fn frames() -> impl Strategy<Value = Vec<Vec<Entry>>> {
@@ -33,7 +50,11 @@ fn frames() -> impl Strategy<Value = Vec<Vec<Entry>>> {
 
 /// Some epoch that goes with a frame.
 fn epoch(entries: &[Entry]) -> Epoch {
-    Epoch(entries.iter().map(|entry| entry.user.0 + 1).sum())
+    let number = |entry: &Entry| match entry {
+        Entry::Record(user, _) => user.0 + 1,
+        _ => 1,
+    };
+    Epoch(entries.iter().map(number).sum())
 }
 
 fn frame(entries: &[Entry]) -> Vec<u8> {
@@ -44,10 +65,22 @@ fn frame(entries: &[Entry]) -> Vec<u8> {
 fn expected(frames: &[Vec<Entry>]) -> Recovered {
     let mut recovered = Recovered::default();
     for entries in frames {
-        recovered.records.extend(entries.iter().map(|entry| (entry.user, entry.record)));
+        entries.iter().for_each(|entry| recovered.take(*entry));
         recovered.next_epoch = recovered.next_epoch.max(epoch(entries));
     }
     recovered
+}
+
+/// What a file holds that is written anew.
+fn entries(recovered: &Recovered) -> Vec<Entry> {
+    let records = recovered.records.iter().map(|(user, record)| Entry::Record(*user, *record));
+    let mut all: Vec<_> = records.collect();
+    for (order, users) in recovered.orders.values() {
+        all.push(Entry::Order(*order));
+        all.extend(users.iter().map(|user| Entry::Meant(*user, order.number)));
+    }
+    all.extend(recovered.gone.iter().map(|(node, gone)| Entry::Gone(*node, *gone)));
+    all
 }
 
 fn written(frames: &[Vec<Entry>]) -> tempfile::TempDir {
@@ -69,11 +102,7 @@ proptest! {
         let (mut journal, recovered) = Journal::open(folder.path()).unwrap();
         prop_assert_eq!(&recovered, &expected(&frames));
         let next_epoch = recovered.next_epoch;
-        let all: Vec<_> = recovered
-            .records
-            .iter()
-            .map(|(user, record)| Entry { user: *user, record: *record })
-            .collect();
+        let all = entries(&recovered);
         journal.compact(&all, next_epoch).unwrap();
         journal.append(&frames[0], epoch(&frames[0])).unwrap();
         drop(journal);
@@ -157,7 +186,7 @@ fn records_have_one_controller() {
 fn a_file_that_is_out_of_date_is_written_anew() {
     let folder = tempfile::tempdir().unwrap();
     let (mut journal, _) = Journal::open(folder.path()).unwrap();
-    let many = vec![Entry { user: User(1), record: None }; 1000];
+    let many = vec![Entry::Record(User(1), None); 1000];
     let mut appended = 0;
     while !journal.wants_compaction() {
         journal.append(&many, Epoch(1000)).unwrap();
