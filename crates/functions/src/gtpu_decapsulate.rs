@@ -1,7 +1,8 @@
 //! `gtpu-decapsulate`: takes the GTP-U tunnel off a user's packet (TS 29.281),
 //! uplink at a UPF or PDN gateway, downlink at a base station.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZero;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -53,8 +54,31 @@ pub struct Context {
     peer: Option<IpAddr>,
     qfi: Option<Qfi>,
     ipv4: Option<u32>,
-    ipv6: Option<(u128, u8)>,
+    ipv6: Option<UserPrefix>,
 }
+
+/// An IPv6 prefix of a user.
+#[derive(Clone, Copy, Debug)]
+struct UserPrefix {
+    address: Ipv6Addr,
+    length: NonZero<u8>,
+}
+
+impl UserPrefix {
+    /// None for a length that is not within 1..128.
+    fn new(bits: u128, length: u8) -> Option<UserPrefix> {
+        let length = NonZero::new(length).filter(|length| length.get() <= 128)?;
+        Some(UserPrefix { address: bits.into(), length })
+    }
+
+    #[inline]
+    fn contains(&self, address: Ipv6Addr) -> bool {
+        let differs = self.address.to_bits() ^ address.to_bits();
+        differs.leading_zeros() >= self.length.get().into()
+    }
+}
+
+const _: () = assert!(size_of::<Context>() == 64);
 
 /// Takes packets out of tunnels.
 #[derive(Debug)]
@@ -133,9 +157,9 @@ impl UserPlaneFunction for GtpuDecapsulate {
         write_option(context.peer, out, write_address);
         write_option(context.qfi, out, |qfi, out| out.push(qfi.value()));
         write_option(context.ipv4, out, |bits, out| out.extend_from_slice(&bits.to_le_bytes()));
-        write_option(context.ipv6, out, |(bits, length), out| {
-            out.extend_from_slice(&bits.to_le_bytes());
-            out.push(length);
+        write_option(context.ipv6, out, |prefix, out| {
+            out.extend_from_slice(&prefix.address.to_bits().to_le_bytes());
+            out.push(prefix.length.get());
         });
     }
 
@@ -152,9 +176,7 @@ impl UserPlaneFunction for GtpuDecapsulate {
             ipv4: read_option(&mut fields, |fields| fields.u32())?,
             ipv6: read_option(&mut fields, |fields| {
                 let bits = u128::from_le_bytes(fields.array()?);
-                let length = fields.u8()?;
-                let sound = (1..=128).contains(&length);
-                if sound { Ok((bits, length)) } else { Err(ContextError::Damaged) }
+                UserPrefix::new(bits, fields.u8()?).ok_or(ContextError::Damaged)
             })?,
         };
         fields.end()?;
@@ -192,18 +214,17 @@ impl Context {
             return self.ipv4 == ipv4;
         }
         let address = packet.addresses().map(|(from, to)| if uplink { from } else { to });
-        let (Some(IpAddr::V6(address)), Some((bits, length))) = (address, self.ipv6) else {
+        let (Some(IpAddr::V6(address)), Some(prefix)) = (address, self.ipv6) else {
             return false;
         };
-        (bits ^ address.to_bits()).leading_zeros() >= u32::from(length)
+        prefix.contains(address)
     }
 }
 
-/// The bits and the length of the `nth` prefix from `first`, of IPv6 and not
-/// of length 0.
-fn nth_prefix(first: Prefix, nth: u32) -> Option<(u128, u8)> {
+/// The `nth` prefix from `first`, of IPv6 and not of length 0.
+fn nth_prefix(first: Prefix, nth: u32) -> Option<UserPrefix> {
     let lowest = first.v6()?.first();
     let step = 1_u128.checked_shl(128 - u32::from(first.length()))?;
     let bits = lowest.checked_add(u128::from(nth).checked_mul(step)?)?;
-    Some((bits, first.length()))
+    UserPrefix::new(bits, first.length())
 }

@@ -14,7 +14,7 @@ use weft_wire::gtpu::{
 };
 
 use crate::text;
-use crate::tunnel::{Tunnel, TunnelSettings, outer_dscp, read_option, write_option};
+use crate::tunnel::{Locals, Tunnel, TunnelSettings, outer_dscp, read_option, write_option};
 
 const NO_TUNNEL: Reason =
     Reason::new("no_tunnel", "the bearer has no next tunnel in this direction");
@@ -47,12 +47,15 @@ pub struct Settings {
     pub downlink: Option<TunnelSettings>,
 }
 
-/// What is set for a bearer: 80 bytes.
+/// What is set for a bearer: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub struct Context {
     uplink: Option<Tunnel>,
     downlink: Option<Tunnel>,
 }
+
+const _: () = assert!(size_of::<Context>() == 64);
 
 /// Takes out the extension headers that are not to be passed on (TS 29.281 §5.2.1);
 /// returns how far the message has moved.
@@ -67,7 +70,10 @@ fn discard(packet: &mut Packet, offset: usize) -> usize {
 
 /// Moves packets from tunnel to tunnel.
 #[derive(Debug)]
-pub struct GtpuRelay(Config);
+pub struct GtpuRelay {
+    config: Config,
+    locals: Locals,
+}
 
 impl UserPlaneFunction for GtpuRelay {
     const NAME: &'static str = "gtpu-relay";
@@ -80,7 +86,7 @@ impl UserPlaneFunction for GtpuRelay {
     type Context = Context;
 
     fn new(config: Config, _: &Setup<'_>) -> Result<GtpuRelay, ConfigError> {
-        Ok(GtpuRelay(config))
+        Ok(GtpuRelay { config, locals: Locals::default() })
     }
 
     fn scope(&self) -> Scope {
@@ -97,20 +103,21 @@ impl UserPlaneFunction for GtpuRelay {
         let Some(Ok(message)) = message else { return Verdict::Drop(NOT_TUNNELLED) };
         // What follows the message is no part of it.
         let end = offset + MIN_HEADER_LENGTH + usize::from(message.length());
-        let dscp = self.0.dscp.unwrap_or_else(|| outer_dscp(packet));
+        let dscp = self.config.dscp.unwrap_or_else(|| outer_dscp(packet));
         packet.truncate(end);
         let offset = match packet.annotations().flags & Annotations::DISCARDED_EXTENSIONS {
             0 => offset,
             _ => offset + discard(packet, offset),
         };
-        let headers = tunnel.headers_length();
-        let Some(outer) = packet.wrap(offset, headers, tunnel.ether_type()) else {
+        let end = self.locals.end(tunnel);
+        let headers = end.headers_length();
+        let Some(outer) = packet.wrap(offset, headers, end.ether_type()) else {
             return Verdict::Drop(NO_HEADROOM);
         };
         if let Ok(mut message) = Message::new_checked(&mut outer[headers..]) {
-            message.set_teid(tunnel.teid);
+            message.set_teid(end.teid);
         }
-        match tunnel.emit(outer, dscp, self.0.zero_checksum) {
+        match end.emit(outer, dscp, tunnel.number(&end), self.config.zero_checksum) {
             true => Verdict::Forward,
             false => Verdict::Drop(NO_HEADROOM),
         }
@@ -124,13 +131,13 @@ impl UserPlaneFunction for GtpuRelay {
     }
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
-        let of = |tunnel: Option<TunnelSettings>| tunnel.map(|tunnel| tunnel.nth(nth));
+        let mut of = |tunnel: Option<TunnelSettings>| self.locals.tunnel(tunnel?.nth(nth));
         *context = Context { uplink: of(settings.uplink), downlink: of(settings.downlink) };
     }
 
     fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
         let both = [settings.uplink, settings.downlink];
-        both.into_iter().flatten().map(|tunnel| tunnel.nth(nth).end()).collect()
+        both.into_iter().flatten().map(|tunnel| tunnel.nth(nth)).collect()
     }
 
     fn end_tunnels(
@@ -147,15 +154,16 @@ impl UserPlaneFunction for GtpuRelay {
         ];
         for (tunnel, next, like) in ways {
             let Some(tunnel) = tunnel else { continue };
-            if next.map(|next| next.nth(nth).end()) != Some(tunnel.end()) {
-                tunnel.send_end_marker(like, self.0.dscp, self.0.zero_checksum, emit);
+            let (end, config) = (self.locals.end(tunnel), &self.config);
+            if next.map(|next| next.nth(nth)) != Some(end) {
+                tunnel.send_end_marker(&end, like, config.dscp, config.zero_checksum, emit);
             }
         }
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
         for tunnel in [context.uplink, context.downlink] {
-            write_option(tunnel, out, |tunnel, out| tunnel.export(out));
+            write_option(tunnel, out, |tunnel, out| self.locals.export(&tunnel, out));
         }
     }
 
@@ -164,8 +172,8 @@ impl UserPlaneFunction for GtpuRelay {
             return Err(ContextError::Version(version));
         }
         let mut fields = Fields::new(bytes);
-        let uplink = read_option(&mut fields, Tunnel::import)?;
-        let downlink = read_option(&mut fields, Tunnel::import)?;
+        let uplink = read_option(&mut fields, |fields| self.locals.import(fields))?;
+        let downlink = read_option(&mut fields, |fields| self.locals.import(fields))?;
         fields.end()?;
         Ok(Context { uplink, downlink })
     }

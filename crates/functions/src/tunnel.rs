@@ -1,6 +1,7 @@
 //! GTP-U tunnels as settings give them, and their outer headers.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZero;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +9,7 @@ use weft_function::{
     Annotations, ConfigError, ContextError, Emit, Fields, Packet, Position, TunnelEnd,
 };
 use weft_wire::gtpu::{Signal, Teid};
-use weft_wire::{Dscp, EtherType, Protocol, ethernet};
+use weft_wire::{Dscp, Protocol, ethernet};
 
 /// Where the packets of one bearer are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -51,62 +52,106 @@ impl TunnelSettings {
         Ok(())
     }
 
-    /// The tunnel of the `nth` user.
-    pub fn nth(&self, nth: u32) -> Tunnel {
-        let teid = Teid(self.teid.wrapping_add(nth));
-        Tunnel { teid, peer: self.peer, local: self.local, sent: 0 }
+    /// The far end of the tunnel of the `nth` user.
+    pub fn nth(&self, nth: u32) -> TunnelEnd {
+        TunnelEnd::new(Teid(self.teid.wrapping_add(nth)), self.local, self.peer)
     }
 }
 
-/// A tunnel that begins here: 40 bytes.
+/// The addresses of the node that an instance's tunnels begin at. They are few, so a
+/// tunnel names its own by a number.
+#[derive(Debug, Default)]
+pub struct Locals(Vec<IpAddr>);
+
+impl Locals {
+    /// The tunnel to `end`. None beyond 65,535 addresses of the node.
+    pub fn tunnel(&mut self, end: TunnelEnd) -> Option<Tunnel> {
+        let place = self.0.iter().position(|known| *known == end.local).unwrap_or_else(|| {
+            self.0.push(end.local);
+            self.0.len() - 1
+        });
+        let local = u16::try_from(place + 1).ok().and_then(NonZero::new);
+        Some(Tunnel { peer: to_mapped(end.peer), teid: end.teid, local: local?, sent: 0 })
+    }
+
+    /// Where a tunnel of this instance leads.
+    #[inline]
+    pub fn end(&self, tunnel: &Tunnel) -> TunnelEnd {
+        let place = usize::from(tunnel.local.get()) - 1;
+        let local = self.0.get(place).copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        TunnelEnd::new(tunnel.teid, local, tunnel.peer.to_canonical())
+    }
+
+    /// Writes a tunnel as bytes.
+    pub fn export(&self, tunnel: &Tunnel, out: &mut Vec<u8>) {
+        let end = self.end(tunnel);
+        out.extend_from_slice(&end.teid.0.to_le_bytes());
+        write_address(end.peer, out);
+        write_address(end.local, out);
+        out.extend_from_slice(&tunnel.sent.to_le_bytes());
+    }
+
+    /// Reads what [`export`](Self::export) wrote.
+    ///
+    /// # Errors
+    /// [`ContextError::Damaged`].
+    pub fn import(&mut self, fields: &mut Fields<'_>) -> Result<Tunnel, ContextError> {
+        let (teid, peer) = (Teid(fields.u32()?), read_address(fields)?);
+        let end = TunnelEnd::new(teid, read_address(fields)?, peer);
+        let sent = fields.u16()?;
+        let tunnel = self.tunnel(end).ok_or(ContextError::Damaged)?;
+        Ok(Tunnel { sent, ..tunnel })
+    }
+}
+
+/// A tunnel that begins here, within [`Locals`]: 24 bytes, so both of a bearer are in one
+/// cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
-    /// The peer's end.
-    pub teid: Teid,
-    peer: IpAddr,
-    local: IpAddr,
+    /// IPv4 addresses are mapped ones.
+    peer: Ipv6Addr,
+    teid: Teid,
+    local: NonZero<u16>,
     /// Packets sent, which numbers them.
     sent: u16,
 }
 
 impl Tunnel {
-    /// Octets of IP and UDP header.
+    /// The identification of the next packet to `end`.
     #[inline]
-    pub fn headers_length(&self) -> usize {
-        self.end().headers_length()
+    pub fn number(&mut self, end: &TunnelEnd) -> u16 {
+        self.sent = self.sent.wrapping_add(1);
+        // Tunnels between two nodes begin at different numbers.
+        end.source_port.rotate_left(2) ^ self.sent
     }
 
-    /// The tunnel, as the node knows it.
-    #[inline]
-    pub fn end(&self) -> TunnelEnd {
-        TunnelEnd::new(self.teid, self.local, self.peer)
-    }
-
-    /// Sends an End Marker (TS 29.281 §7.3.2) into the tunnel, in a packet with
+    /// Sends an End Marker (TS 29.281 §7.3.2) into the tunnel to `end`, in a packet with
     /// the annotations of `like`. Without a `dscp` of all packets it is sent with
     /// best effort, so that it overtakes nothing on its way.
     pub fn send_end_marker(
         &mut self,
+        end: &TunnelEnd,
         like: &Annotations,
         dscp: Option<Dscp>,
         zero_checksum: bool,
         emit: &mut Emit<'_>,
     ) {
-        let marker = Signal::EndMarker { teid: self.teid };
-        let (front, headers) = (ethernet::HEADER_LENGTH, self.headers_length());
+        let marker = Signal::EndMarker { teid: end.teid };
+        let (front, headers) = (ethernet::HEADER_LENGTH, end.headers_length());
         let length = headers + marker.buffer_len();
         let Some(mut packet) = emit.allocate(like) else { return };
         let Some(frame) = packet.append(front + length) else { return };
         frame.fill(0);
-        frame[12..front].copy_from_slice(&self.ether_type().0.to_be_bytes());
+        frame[12..front].copy_from_slice(&end.ether_type().0.to_be_bytes());
+        let (dscp, number) = (dscp.unwrap_or_default(), self.number(end));
         let written = marker.emit(&mut frame[front + headers..]).is_ok()
-            && self.emit(&mut frame[front..], dscp.unwrap_or_default(), zero_checksum);
+            && end.emit(&mut frame[front..], dscp, number, zero_checksum);
         if !written {
             return;
         }
         // As of one that came in: nothing of a user is inside.
         let annotations = packet.annotations_mut();
-        annotations.ether_type = self.ether_type().0;
+        annotations.ether_type = end.ether_type().0;
         annotations.protocol = Protocol::UDP.0;
         annotations.outer_offset = front as u16;
         annotations.network_offset = front as u16;
@@ -115,44 +160,14 @@ impl Tunnel {
         annotations.flags |= Annotations::TUNNELLED;
         emit.send(packet, Position::After);
     }
+}
 
-    /// What stands in front of the IP header.
-    #[inline]
-    pub fn ether_type(&self) -> EtherType {
-        self.end().ether_type()
-    }
-
-    /// Writes IP and UDP header to the front of `packet`: see [`TunnelEnd::emit`].
-    #[inline]
-    pub fn emit(&mut self, packet: &mut [u8], dscp: Dscp, zero_checksum: bool) -> bool {
-        let end = self.end();
-        if end.peer.is_ipv4() {
-            self.sent = self.sent.wrapping_add(1);
-        }
-        // Tunnels between two nodes begin at different numbers.
-        let number = end.source_port.rotate_left(2) ^ self.sent;
-        end.emit(packet, dscp, number, zero_checksum)
-    }
-
-    /// Writes the tunnel as bytes.
-    pub fn export(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.teid.0.to_le_bytes());
-        write_address(self.peer, out);
-        write_address(self.local, out);
-        out.extend_from_slice(&self.sent.to_le_bytes());
-    }
-
-    /// Reads what [`export`](Self::export) wrote.
-    ///
-    /// # Errors
-    /// [`ContextError::Damaged`].
-    pub fn import(fields: &mut Fields<'_>) -> Result<Tunnel, ContextError> {
-        Ok(Tunnel {
-            teid: Teid(fields.u32()?),
-            peer: read_address(fields)?,
-            local: read_address(fields)?,
-            sent: fields.u16()?,
-        })
+/// An address in 16 bytes: one of IPv4 as the mapped one of IPv6 (RFC 4291 §2.5.5.2).
+#[inline]
+pub fn to_mapped(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
     }
 }
 
