@@ -171,6 +171,8 @@ struct Managed {
     attempt: u32,
     /// The target has surely never owned the user in this move.
     certain: bool,
+    /// The target has refused, and never had the user.
+    target_absent: bool,
     /// The target was asked to adopt the user, as the source is gone.
     adopting: bool,
     /// The target refused what nobody else can do: begin again, with a new epoch.
@@ -189,6 +191,7 @@ impl Managed {
             wants: Wants::default(),
             attempt: 0,
             certain: false,
+            target_absent: false,
             adopting: false,
             renew: false,
             counted: false,

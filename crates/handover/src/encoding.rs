@@ -198,6 +198,7 @@ fn kind(message: &Message) -> u8 {
         Step::Removed => 34,
         Step::Route { .. } => 35,
         Step::Routed(_) => 36,
+        Step::Arrived => 37,
     }
 }
 
@@ -237,7 +238,7 @@ fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
         1 => return Ok(Message::Hello),
         2 => return Ok(Message::Probe),
         3 => return Ok(Message::Welcome),
-        16..=36 => {}
+        16..=37 => {}
         _ => return Err(ParseError::Kind(kind)),
     }
     let (user, epoch) = (User(reader.u64()?), Epoch(reader.u64()?));
@@ -281,7 +282,8 @@ fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
             old: reader.optional_leg()?,
             new: reader.optional_leg()?,
         },
-        _ => Step::Routed(parse_stage(reader)?),
+        36 => Step::Routed(parse_stage(reader)?),
+        _ => Step::Arrived,
     };
     Ok(Message::Handover { user, epoch, step })
 }

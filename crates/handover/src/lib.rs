@@ -41,5 +41,5 @@ pub use message::{Envelope, Message, Reason, RouteStage, Step};
 pub use output::{
     AnchorPosture, Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment, Ways,
 };
-pub use settings::Settings;
+pub use settings::{Arrival, Settings};
 pub use station::Station;

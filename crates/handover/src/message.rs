@@ -87,6 +87,9 @@ pub enum Step {
     },
     /// The source owns the user again.
     Resumed,
+    /// Between the stations of a move: the user's radio is here, and has left you. The
+    /// other answers with its End Marker of uplink (HANDOVER SUCCESS, TS 38.423 §8.2.8).
+    Arrived,
     /// Controller to source: forget the user once nothing comes any more.
     Release,
     /// The source has forgotten the user.
@@ -176,6 +179,7 @@ impl Step {
             Step::Aborted => "Aborted",
             Step::Resume { .. } => "Resume",
             Step::Resumed => "Resumed",
+            Step::Arrived => "Arrived",
             Step::Release => "Release",
             Step::Released => "Released",
             Step::Complete => "Complete",

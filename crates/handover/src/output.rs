@@ -47,6 +47,14 @@ pub enum Output {
         /// whose contexts cannot be rolled back start new ones.
         rolled_back: bool,
     },
+    /// Forward what the ports to the user's radio have received already, and give the
+    /// epoch back as an input ([`Station::drained`](crate::Station::drained)).
+    Drain {
+        /// Whose radio.
+        user: User,
+        /// To be given back.
+        epoch: Epoch,
+    },
     /// Forget the user's contexts and posture. What is still held is dropped.
     Discard(User),
     /// Send an End Marker behind all packets that have gone that way.

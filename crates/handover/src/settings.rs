@@ -2,6 +2,16 @@
 
 use std::time::Duration;
 
+/// How a station knows that a user's radio has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Arrival {
+    /// It is told.
+    #[default]
+    Order,
+    /// It is told, or the first packet comes from the user while a move is under way.
+    Uplink,
+}
+
 /// Times and bounds of the protocol; the defaults suit a network in which a
 /// message takes milliseconds at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +29,8 @@ pub struct Settings {
     /// How long a source that may go waits for the radio to leave, and for the
     /// End Marker of the anchor.
     pub release: Duration,
+    /// How a station knows that a user's radio has arrived.
+    pub arrival: Arrival,
     /// Moves that the controller has under way at once; further ones wait.
     pub window: usize,
     /// Users that a station prepares for at once; more are refused.
@@ -33,6 +45,7 @@ impl Default for Settings {
             attempts: 10,
             gate: Duration::from_millis(200),
             release: Duration::from_secs(2),
+            arrival: Arrival::default(),
             window: 256,
             prepared: 16_384,
         }

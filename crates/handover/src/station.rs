@@ -101,6 +101,8 @@ pub(crate) struct Entry {
     /// A fresh packet waits.
     held: [bool; 2],
     radio: Radio,
+    /// The radio leaves, or has left; what the ports have received of it is awaited.
+    leaving: bool,
     /// Source: may go once both paths have ended. Others: the controller waits
     /// to hear that the move is over here.
     asked: bool,
@@ -131,6 +133,7 @@ impl Entry {
             returned: [false; 2],
             held: [false; 2],
             radio: Radio::Unknown,
+            leaving: false,
             asked: false,
             grace: false,
             lost: false,
@@ -261,6 +264,7 @@ impl Station {
             Step::Resume { target, certain, target_gone } => {
                 self.resume(user, Leg { epoch, ..target }, certain, target_gone, out);
             }
+            Step::Arrived => self.arrived_there(user, epoch, out),
             Step::Release => self.release(user, epoch, out),
             Step::Complete => self.complete(user, epoch, out),
             Step::Remove => self.remove(user, epoch, out),
@@ -274,7 +278,10 @@ impl Station {
     pub fn timer(&mut self, key: TimerKey, out: &mut Outputs) {
         match (key.user, key.kind) {
             (None, _) => self.hello(out),
-            (Some(user), TimerKind::Resend) => self.send_contexts(user, out),
+            (Some(user), TimerKind::Resend) => {
+                self.send_contexts(user, out);
+                self.say_arrived(user, true, out);
+            }
             (Some(user), TimerKind::Gate(direction)) => self.gate_timeout(user, direction, out),
             (Some(user), TimerKind::Release) => self.release_timeout(user, out),
         }
@@ -375,7 +382,8 @@ impl Station {
     fn set(&self, user: User, kind: TimerKind, out: &mut Outputs) {
         let after = match kind {
             TimerKind::Gate(_) => self.settings.gate,
-            _ => self.settings.release,
+            TimerKind::Resend => self.settings.resend,
+            TimerKind::Release => self.settings.release,
         };
         out.push(Output::SetTimer(TimerKey { user: Some(user), kind }, after));
     }

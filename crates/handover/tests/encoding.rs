@@ -44,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Abort),
         Just(Step::Aborted),
         Just(Step::Resumed),
+        Just(Step::Arrived),
         Just(Step::Release),
         Just(Step::Released),
         Just(Step::Complete),

@@ -39,6 +39,7 @@ impl World {
                 Output::Resume { user, rolled_back } => {
                     self.resume(node, user, rolled_back && lost);
                 }
+                Output::Drain { user, epoch } => self.drain_air(node, user, epoch),
                 Output::Discard(user) => self.discard(node, user),
                 Output::SendEndMarker { user, to, marker } => {
                     if !self.is(Mutation::NoMarkers) {
@@ -83,10 +84,10 @@ impl World {
         if state.touched && (there || on_air) {
             state.disordered[index(Direction::Uplink)] = true;
         }
-        if there {
-            self.input(node, None, |machine, _| {
+        if there && self.radios_are_told() {
+            self.input(node, None, |machine, out| {
                 if let Machine::Station(station) = machine {
-                    station.radio_arrived(user);
+                    station.radio_arrived(user, out);
                 }
             });
         }
@@ -100,8 +101,11 @@ impl World {
             Counter::ReleaseTimeout => None,
             _ => return,
         };
+        let told = self.radios_are_told();
         let Some(user) = about.and_then(|user| self.users.get_mut(&user)) else { return };
-        let excused = user.touched || user.untold;
+        // Nobody can know where a radio is that has said nothing since.
+        let silent = !told && !user.spoke && counter == Counter::ReleaseTimeout;
+        let excused = user.touched || user.untold || silent;
         if let Some(direction) = direction {
             user.disordered[index(direction)] = true;
         }
@@ -119,6 +123,11 @@ impl World {
         let (from, to) = (envelope.from, envelope.to);
         self.statistics.messages += 1;
         let faulty = self.scenario.faults.messages;
+        if let Message::Handover { user, step: Step::Arrived, .. } = &envelope.message
+            && (self.is_cut(from, to) || self.is_untold(*user))
+        {
+            return self.leave_untold(*user);
+        }
         if self.is_cut(from, to) || (faulty && self.random.one_in_thousand(100)) {
             self.statistics.messages_lost += 1;
             return;
@@ -134,6 +143,18 @@ impl World {
             let late = faulty && self.random.one_in_thousand(50);
             let times = if late { self.random.between(2, 50) } else { 1 };
             self.after(delay * times, Event::Message { to, bytes: bytes.clone() });
+        }
+    }
+
+    fn is_untold(&self, user: User) -> bool {
+        self.users.get(&user).is_some_and(|state| state.untold)
+    }
+
+    /// The station that the radio has left does not hear of it from the other one.
+    fn leave_untold(&mut self, user: User) {
+        self.statistics.messages_lost += 1;
+        if let Some(state) = self.users.get_mut(&user) {
+            state.untold = true;
         }
     }
 

@@ -81,6 +81,12 @@ pub(crate) enum Event {
         user: User,
         direction: Direction,
     },
+    /// What the air still held for a station has come to it.
+    Drained {
+        node: NodeId,
+        user: User,
+        epoch: Epoch,
+    },
     /// The radio goes where it is wanted.
     Radio(User),
     /// The user is to be added, again or for the first time.

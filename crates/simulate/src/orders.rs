@@ -1,6 +1,6 @@
 //! Orders to the controller, traffic, the radio, and users' contexts.
 
-use weft_handover::{Counter, Direction, Epoch, NodeId, Output, User};
+use weft_handover::{Controller, Counter, Direction, Epoch, NodeId, Output, User};
 
 use crate::check::Promise;
 use crate::event::{Event, Item};
@@ -23,7 +23,7 @@ impl World {
     /// A packet from a user or for it, and the next one later.
     pub fn traffic(&mut self, user: User, direction: Direction) {
         match self.phase {
-            Phase::Draining if self.time > self.since + TRAFFIC_ON => return,
+            Phase::Draining if self.time > self.since + TRAFFIC_ON && self.may_be_silent() => return,
             Phase::Running | Phase::Draining => {
                 // Bursts now and then.
                 let gap = self.scenario.packet_gap * 2;
@@ -38,6 +38,7 @@ impl World {
             return;
         }
         let packet = state.send(direction);
+        state.spoke |= direction == Direction::Uplink;
         let (anchor, radio) = (state.anchor, state.radio);
         self.statistics.packets += 1;
         match direction {
@@ -49,24 +50,43 @@ impl World {
         }
     }
 
-    /// The radio goes to where it is wanted; the station that it leaves hears of
-    /// that behind its last packet.
+    /// Whether nobody waits for what a radio says.
+    fn may_be_silent(&self) -> bool {
+        let idle = self.controller.machine.as_ref().is_some_and(Controller::is_idle);
+        self.radios_are_told() || idle
+    }
+
+    /// The radio goes to where it is wanted. Stations that are told of radios hear of it
+    /// behind the last packet, and before the first.
     pub fn move_radio(&mut self, user: User) {
-        let untold = self.scenario.faults.radio && self.random.one_in_thousand(50);
+        let told = self.radios_are_told();
+        let untold = told && self.scenario.faults.radio && self.random.one_in_thousand(50);
         let Some(state) = self.users.get_mut(&user) else { return };
         let (from, to) = (state.radio, state.wanted);
         if from == to {
             return;
         }
-        state.radio = to;
+        (state.radio, state.spoke) = (to, false);
+        self.note(Some(user), || format!("the radio goes from {from} to {to}"));
         if untold {
-            state.untold = true;
+            if let Some(state) = self.users.get_mut(&user) {
+                state.untold = true;
+            }
             self.note(Some(user), || format!("{from} is not told that the radio leaves"));
-        } else {
+        } else if told {
             self.send_air(user, from, Item::RadioLeft(user));
         }
-        self.note(Some(user), || format!("the radio goes from {from} to {to}"));
-        self.send_air(user, to, Item::RadioArrived(user));
+        if told {
+            self.send_air(user, to, Item::RadioArrived(user));
+        }
+    }
+
+    /// A station waits for what is in the air from a radio.
+    pub fn drain_air(&mut self, node: NodeId, user: User, epoch: Epoch) {
+        let last = self.air.get(&(user, node)).copied().unwrap_or_default();
+        let last = if self.is(Mutation::SkipDrain) { 0 } else { last };
+        let delay = self.random.between(1, 50);
+        self.at(last.max(self.time) + delay, Event::Drained { node, user, epoch });
     }
 
     /// Some radios do not wait until the target owns the user.
@@ -172,7 +192,9 @@ impl World {
         }
         // A user comes with its radio.
         (state.radio, state.wanted) = (node, node);
-        self.send_air(user, node, Item::RadioArrived(user));
+        if self.radios_are_told() {
+            self.send_air(user, node, Item::RadioArrived(user));
+        }
         self.note(Some(user), || format!("order: add at {node}"));
         self.input(NodeId::CONTROLLER, Some(user), |machine, out| {
             if let Machine::Controller(controller) = machine {

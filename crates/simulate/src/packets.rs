@@ -73,9 +73,9 @@ impl World {
                     }
                 });
             }
-            Item::RadioArrived(_) => self.input(to, Some(user), |machine, _| {
+            Item::RadioArrived(_) => self.input(to, Some(user), |machine, out| {
                 if let Machine::Station(station) = machine {
-                    station.radio_arrived(user);
+                    station.radio_arrived(user, out);
                 }
             }),
         }

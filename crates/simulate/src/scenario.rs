@@ -77,11 +77,13 @@ pub enum Mutation {
     HideLostContexts,
     /// A node that starts again has the incarnation that it had before.
     SameIncarnation,
+    /// A radio is taken to have left before what it sent has come.
+    SkipDrain,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 15] = [
+    pub const ALL: [Mutation; 16] = [
         Mutation::SkipFence,
         Mutation::OpenGateEarly,
         Mutation::KeepProcessing,
@@ -97,6 +99,7 @@ impl Mutation {
         Mutation::ResumeUnasked,
         Mutation::HideLostContexts,
         Mutation::SameIncarnation,
+        Mutation::SkipDrain,
     ];
 
     /// The name by which it is chosen.
@@ -117,6 +120,7 @@ impl Mutation {
             Mutation::ResumeUnasked => "resume-unasked",
             Mutation::HideLostContexts => "hide-lost-contexts",
             Mutation::SameIncarnation => "same-incarnation",
+            Mutation::SkipDrain => "skip-drain",
         }
     }
 }

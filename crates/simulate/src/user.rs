@@ -74,6 +74,8 @@ pub(crate) struct UserState {
     pub early: bool,
     /// A station was not told that the radio left.
     pub untold: bool,
+    /// The radio has sent a packet since it is where it is.
+    pub spoke: bool,
     /// What contexts must be: `None` when there are none.
     pub context: Option<Context>,
     /// Packets below these were sent before the user was last whole again.
@@ -94,6 +96,7 @@ impl UserState {
             disordered: [false; 2],
             early: false,
             untold: false,
+            spoke: false,
             context: None,
             excused: [0; 2],
             fates: [Vec::new(), Vec::new()],

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use weft_handover::controller::Record;
 use weft_handover::plane::{AnchorPlane, Limits, StationPlane};
 use weft_handover::{
-    Anchor, Controller, Direction, Envelope, Epoch, Incarnation, NodeId, Output, Settings, Station,
-    TimerKey, User,
+    Anchor, Arrival, Controller, Direction, Envelope, Epoch, Incarnation, NodeId, Output, Settings,
+    Station, TimerKey, User,
 };
 
 use crate::check::{Promise, Violation};
@@ -131,6 +131,9 @@ impl World {
         if random.one_in_thousand(125) {
             (settings.prepared, settings.window) = (2, 2);
         }
+        if Random::new(!seed).one_in_thousand(500) {
+            settings.arrival = Arrival::Uplink;
+        }
         let mut world = World {
             scenario,
             settings,
@@ -228,6 +231,13 @@ impl World {
             }
             Event::Stored { life } => self.stored(life),
             Event::Traffic { user, direction } => self.traffic(user, direction),
+            Event::Drained { node, user, epoch } => {
+                self.input(node, Some(user), |machine, out| {
+                    if let Machine::Station(station) = machine {
+                        station.drained(user, epoch, out);
+                    }
+                });
+            }
             Event::Radio(user) => self.move_radio(user),
             Event::Add(user) => self.add(user),
             Event::Order => self.order(),
@@ -251,6 +261,11 @@ impl World {
     pub fn unique(&mut self) -> u64 {
         self.number += 1;
         self.number
+    }
+
+    /// Whether stations are told of radios, or see by themselves where they are.
+    pub fn radios_are_told(&self) -> bool {
+        self.settings.arrival == Arrival::Order
     }
 
     pub fn is(&self, mutation: Mutation) -> bool {

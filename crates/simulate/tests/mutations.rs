@@ -47,6 +47,7 @@ fn what_is_seen_is_what_is_wrong() {
     assert_eq!(found(Mutation::DoubleForwarded).1, Promise::NothingDoubled);
     assert_eq!(found(Mutation::LoseHeld).1, Promise::NothingLost);
     assert_eq!(found(Mutation::OpenGateEarly).1, Promise::Order);
+    assert_eq!(found(Mutation::SkipDrain).1, Promise::NothingLost);
     assert_eq!(found(Mutation::NoMarkers).1, Promise::Markers);
     assert_eq!(found(Mutation::KeepProcessing).1, Promise::OneOwner);
     assert_eq!(found(Mutation::HideLostContexts).1, Promise::Contexts);

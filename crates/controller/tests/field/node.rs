@@ -189,10 +189,16 @@ impl Work {
                     self.drive(|machine, out| {
                         if let Machine::Station(station) = machine {
                             station.imported(user, epoch, true, out);
-                            station.radio_arrived(user);
+                            station.radio_arrived(user, out);
                         }
                     });
                 }
+                // Nothing is in the air.
+                Output::Drain { user, epoch } => self.drive(|machine, out| {
+                    if let Machine::Station(station) = machine {
+                        station.drained(user, epoch, out);
+                    }
+                }),
                 Output::Discard(user) => _ = self.contexts.remove(&user),
                 Output::SendEndMarker { user, to, marker } => {
                     if let Some(to) = self.shared.inputs.lock().unwrap().get(&to) {

@@ -39,6 +39,7 @@ impl Controller {
                 out.push(Output::Persist { user, record, next_epoch });
                 return;
             }
+            Stage::PreparingTarget => managed.target_absent = false,
             Stage::Moving => managed.certain = false,
             // Not earlier: a move that is given up then leaves the radio where it is.
             Stage::Switching if managed.record.owner.is_some() => {
@@ -96,7 +97,7 @@ impl Controller {
             Stage::AbortingSource => Step::Resume {
                 target: target?,
                 certain: managed.certain,
-                target_gone: self.is_gone(target?),
+                target_gone: managed.target_absent || self.is_gone(target?),
             },
             Stage::AbortClosing => Step::Complete,
             Stage::Releasing => Step::Release,

@@ -83,6 +83,9 @@ impl Controller {
             }
             Step::Refused(_) | Step::Aborted if aborting || (early && *step != Step::Aborted) => {
                 managed.certain = true;
+                // It has made no entry, so it returns nothing.
+                let absent = [Reason::Full, Reason::Busy, Reason::Unknown].map(Step::Refused);
+                managed.target_absent = absent.contains(step);
                 self.enter(user, Stage::AbortingSource, step.name(), out);
             }
             Step::Prepared if managed.stage == Stage::PreparingTarget => {

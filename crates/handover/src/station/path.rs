@@ -2,8 +2,10 @@
 //! packets, and timers that stand in for markers that do not come.
 
 use super::{Outputs, Radio, State, Station, index};
-use crate::identity::{Direction, User};
+use crate::identity::{Direction, Epoch, User};
+use crate::message::{Message, Step};
 use crate::output::{Counter, EndMarker, Output, TimerKind};
+use crate::settings::Arrival;
 
 impl Station {
     /// An End Marker of the user has come, behind the packets of its path.
@@ -43,10 +45,59 @@ impl Station {
         }
     }
 
-    /// The user's radio is at this station.
-    pub fn radio_arrived(&mut self, user: User) {
+    /// The user's radio leaves this station, or has left it: what the ports have
+    /// received of it already is awaited.
+    pub fn radio_leaves(&mut self, user: User, out: &mut Outputs) {
+        let Some(entry) = self.entries.get_mut(&user) else { return };
+        entry.leaving = true;
+        out.push(Output::Drain { user, epoch: entry.epoch });
+    }
+
+    /// What the ports had received of a radio that leaves has gone its way.
+    pub fn drained(&mut self, user: User, epoch: Epoch, out: &mut Outputs) {
+        let leaves = |entry: &&mut super::Entry| entry.epoch == epoch && entry.leaving;
+        if let Some(entry) = self.entries.get_mut(&user).filter(leaves) {
+            entry.leaving = false;
+            self.radio_left(user, out);
+        }
+    }
+
+    /// The user's radio is at this station. The other station of a move under way is
+    /// told that it has left.
+    pub fn radio_arrived(&mut self, user: User, out: &mut Outputs) {
         if let Some(entry) = self.entries.get_mut(&user) {
             entry.radio = Radio::Here;
+            entry.leaving = false;
+            self.say_arrived(user, false, out);
+        }
+    }
+
+    /// Tells the other station that the radio is here, until its End Marker comes.
+    pub(super) fn say_arrived(&mut self, user: User, again: bool, out: &mut Outputs) {
+        let waits = |entry: &&super::Entry| {
+            let of_two = matches!(entry.state, State::Settling | State::Resuming);
+            let here = entry.radio == Radio::Here && !entry.ended(Direction::Uplink);
+            of_two && here && !entry.grace
+        };
+        let Some(entry) = self.entries.get(&user).filter(waits) else { return };
+        let Some((peer, incarnation)) = entry.peer else { return };
+        let message = Message::Handover { user, epoch: entry.link, step: Step::Arrived };
+        if again {
+            out.push(Output::Count(Counter::Resent));
+        }
+        self.send(peer, incarnation, message, out);
+        self.set(user, TimerKind::Resend, out);
+    }
+
+    /// The radio is at the other station.
+    pub(super) fn arrived_there(&mut self, user: User, epoch: Epoch, out: &mut Outputs) {
+        let Some(entry) = self.entries.get_mut(&user).filter(|entry| entry.link == epoch) else {
+            return;
+        };
+        let source = entry.state.is_source() && !entry.ended(Direction::Uplink);
+        let returning = entry.state == State::Returning && entry.radio == Radio::Here;
+        if (source || returning) && !std::mem::replace(&mut entry.leaving, true) {
+            out.push(Output::Drain { user, epoch: entry.epoch });
         }
     }
 
@@ -55,9 +106,15 @@ impl Station {
     pub fn held(&mut self, user: User, direction: Direction, out: &mut Outputs) {
         let Some(entry) = self.entries.get_mut(&user) else { return };
         entry.held[index(direction)] = true;
+        if direction == Direction::Uplink && self.settings.arrival == Arrival::Uplink {
+            entry.radio = Radio::Here;
+        }
         let waits = matches!(entry.state, State::Settling | State::Resuming);
         if waits && !entry.ended(direction) && !entry.grace {
             self.set(user, TimerKind::Gate(direction), out);
+        }
+        if direction == Direction::Uplink {
+            self.say_arrived(user, false, out);
         }
     }
 
@@ -66,6 +123,9 @@ impl Station {
         let state = entry.state;
         if !std::mem::replace(&mut entry.ended[index(direction)], true) {
             self.cancel(user, TimerKind::Gate(direction), out);
+            if direction == Direction::Uplink {
+                self.cancel(user, TimerKind::Resend, out);
+            }
             self.enter(user, state, event, out);
             self.settle_user(user, event, out);
         }

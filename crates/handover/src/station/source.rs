@@ -4,10 +4,13 @@ use super::{Outputs, Radio, State, Station, end_marker, index};
 use crate::identity::{Direction, Epoch, Leg, User};
 use crate::message::{Message, Reason, Step};
 use crate::output::{Counter, Output, TimerKey, TimerKind};
+use crate::settings::Arrival;
 
 impl Station {
     pub(super) fn begin(&mut self, user: User, epoch: Epoch, target: Leg, out: &mut Outputs) {
         let over = self.is_over(user, epoch);
+        // What is known from packets only is known again from packets.
+        let told = self.settings.arrival == Arrival::Order;
         let Some(entry) = self.entries.get_mut(&user) else {
             let step = if over { Step::Released } else { Step::Refused(Reason::Unknown) };
             return self.answer(user, epoch, step, out);
@@ -20,12 +23,12 @@ impl Station {
             State::Owning if entry.epoch < epoch => {
                 entry.link = epoch;
                 entry.peer = Some((target.node, target.incarnation));
-                entry.ended = [entry.radio == Radio::Left, false];
+                let left = told && entry.radio == Radio::Left;
+                entry.ended = [left, false];
                 entry.held = [false; 2];
                 entry.asked = false;
                 entry.contexts = None;
                 entry.attempt = 0;
-                let left = entry.radio == Radio::Left;
                 self.enter(user, State::Exporting, "Move", out);
                 out.push(Output::Export { user, epoch });
                 if left {
@@ -145,6 +148,7 @@ impl Station {
         entry.contexts = None;
         entry.asked = false;
         entry.grace = target_gone;
+        entry.leaving = false;
         // A target without contexts returns uplink only, and after the End Marker
         // that it is sent now.
         entry.ended = [unmoved && target_gone, unmoved];
@@ -165,6 +169,7 @@ impl Station {
             self.set_gates(user, out);
         }
         self.answer(user, epoch, Step::Resumed, out);
+        self.say_arrived(user, false, out);
         self.settle_user(user, "Resume", out);
     }
 

@@ -140,6 +140,7 @@ impl Station {
         for (direction, _) in Direction::ALL.into_iter().zip(waits).filter(|(_, waits)| *waits) {
             self.set(user, TimerKind::Gate(direction), out);
         }
+        self.say_arrived(user, false, out);
         self.settle_user(user, "Import done", out);
     }
 
