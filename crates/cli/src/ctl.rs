@@ -2,6 +2,7 @@
 
 mod bearer;
 mod handover;
+mod radio;
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ enum What {
     Bearer(bearer::What),
     /// Hand users over to another node, by their controller
     Handover(handover::Arguments),
+    /// Tell a base station that users' radios have left it, or have arrived
+    Radio(radio::Arguments),
 }
 
 /// Does it.
@@ -46,6 +49,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         What::Apply { target, file } => (target, file),
         What::Bearer(what) => return bearer::run(what),
         What::Handover(arguments) => return handover::run(arguments),
+        What::Radio(arguments) => return radio::run(arguments),
     };
     let name = file.display().to_string();
     let text = fs::read_to_string(&file)

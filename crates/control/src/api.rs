@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 pub use weft_http::problem::{Mistake, Problem};
+pub use weft_node::handover::Radio;
 
 /// Which users are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,23 @@ impl Default for Page {
     fn default() -> Page {
         Page { first: 0, count: 100 }
     }
+}
+
+/// What has become of users' radios at a station.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RadioOrder {
+    /// They have left, or arrived.
+    pub radio: Radio,
+    /// The users' numbers, as the controller has them.
+    pub users: Vec<u64>,
+}
+
+/// What a station was told of radios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RadioNoted {
+    /// Of so many users.
+    pub users: usize,
 }
 
 /// What a change of the configuration came to.

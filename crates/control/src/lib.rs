@@ -22,6 +22,7 @@ mod configuration;
 mod metrics;
 pub mod pcapng;
 mod question;
+mod radio;
 mod server;
 mod state;
 mod trace;

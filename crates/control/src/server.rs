@@ -24,7 +24,7 @@ use weft_node::Handle;
 
 use crate::answer::Failure;
 use crate::state::State;
-use crate::{bearers, capture, configuration, metrics, trace, views};
+use crate::{bearers, capture, configuration, metrics, radio, trace, views};
 
 /// Longest body of a request: that of a configuration file.
 const BODY_BYTES: usize = 4 << 20;
@@ -197,6 +197,7 @@ fn whole_api(state: State) -> Router {
         .route("/v1/bearers/{id}", get(bearers::one))
         .route("/v1/events", post(bearers::events))
         .route("/v1/configuration", post(configuration::apply))
+        .route("/v1/radio", post(radio::note))
         .route("/v1/trace", post(trace::trace))
         .route("/v1/capture", post(capture::capture));
     bounded(api, state)

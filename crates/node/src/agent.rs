@@ -7,8 +7,9 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
 
 use rtrb::{Consumer as Inbox, Producer as Outbox};
 use weft_compose::{Kind, SlotShift};
@@ -132,6 +133,8 @@ pub struct Agent {
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     pub(crate) requests: Receiver<Request>,
+    /// Ends its pause.
+    pub(crate) waker: Waker,
     pub(crate) next_tap: u64,
     /// Changes of users that some worker has not finished.
     pub(crate) changing: usize,
@@ -205,6 +208,7 @@ impl Agent {
                 Report::EndMarker(slot, marker) => {
                     self.note_done(Done::Told(slot, Told::EndMarker(marker)));
                 }
+                Report::Drained(number) => self.note_done(Done::Drained(number)),
                 Report::TakenOut(extract) => self.taken_out(*extract),
                 Report::TakenIn(intake) => self.taken_in(&intake),
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
@@ -312,6 +316,26 @@ impl Agent {
 #[derive(Clone, Debug)]
 pub struct Handle {
     requests: Sender<Request>,
+    waker: Waker,
+}
+
+/// Ends the pause that the agent makes while there is nothing to do.
+#[derive(Clone, Debug, Default)]
+pub struct Waker(Arc<OnceLock<Thread>>);
+
+impl Waker {
+    /// The agent runs in this thread.
+    pub(crate) fn is_here(&self) {
+        // One thread runs it all its life.
+        let _ = self.0.set(thread::current());
+    }
+
+    /// Wakes the agent. Costs a system call only while it pauses.
+    pub fn wake(&self) {
+        if let Some(thread) = self.0.get() {
+            thread.unpark();
+        }
+    }
 }
 
 /// The node has stopped and answers nothing any more.
@@ -320,8 +344,8 @@ pub struct Handle {
 pub struct Stopped;
 
 impl Handle {
-    pub(crate) fn new(requests: Sender<Request>) -> Handle {
-        Handle { requests }
+    pub(crate) fn new(requests: Sender<Request>, waker: Waker) -> Handle {
+        Handle { requests, waker }
     }
 
     /// Asks `question` in the agent's thread and waits for the answer.
@@ -338,6 +362,7 @@ impl Handle {
             let _ = answer.send(question(agent));
         });
         self.requests.send(request).map_err(|_| Stopped)?;
+        self.waker.wake();
         wait.recv().map_err(|_| Stopped)
     }
 }

@@ -13,7 +13,7 @@ use weft_process::supervisor::Seat;
 use weft_rules::Program;
 use weft_wire::MacAddress;
 
-use crate::agent::{Agent, FunctionEntry, Handle, Link, PANIC_WARNINGS};
+use crate::agent::{Agent, FunctionEntry, Handle, Link, PANIC_WARNINGS, Waker};
 use crate::bearer::Bearers;
 use crate::classify::{Capacity, Classifier, PortClass, Tables};
 use crate::clock::Clock;
@@ -113,6 +113,7 @@ pub fn assemble(
     let room = Room::of(&blueprint.limits, count, !blueprint.groups.is_empty());
     let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
     let clock = time.map_or_else(Clock::start, Clock::Virtual);
+    let waker = Waker::default();
     let mut classes = Classes::default();
     let mut profiles = vec![Vec::new()];
     let class_numbers = classes.adopt(&blueprint, &blueprint)?;
@@ -140,8 +141,14 @@ pub fn assemble(
     let (supervisors, mut seats) = isolated::start(eal, &blueprint, room, &clock)?;
     let (mut workers, mut links) = (Vec::new(), Vec::new());
     for (number, changes) in changes.into_iter().enumerate() {
-        let shared =
-            Shared { blueprint: &blueprint, ports: &ports, pool: &pool, clock: &clock, room };
+        let shared = Shared {
+            blueprint: &blueprint,
+            ports: &ports,
+            pool: &pool,
+            clock: &clock,
+            room,
+            waker: &waker,
+        };
         let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
         let replacement = Replacement {
             plan: Box::new(plan::plan(
@@ -202,6 +209,7 @@ pub fn assemble(
         pool,
         clock,
         requests,
+        waker: waker.clone(),
         next_tap: 0,
         changing: 0,
         waiting: 0,
@@ -213,7 +221,7 @@ pub fn assemble(
         supervisors,
     };
     agent.note_tunnels(HashMap::new());
-    Ok(Assembled { agent, workers, handle: Handle::new(ask) })
+    Ok(Assembled { agent, workers, handle: Handle::new(ask, waker) })
 }
 
 /// Slots and numbers of the users of a worker that move.
@@ -343,6 +351,7 @@ struct Shared<'a> {
     pool: &'a Pool,
     clock: &'a Clock,
     room: Room,
+    waker: &'a Waker,
 }
 
 impl Shared<'_> {
@@ -385,6 +394,7 @@ impl Shared<'_> {
             peer_errors: RateLimit::default(),
             lanes: Lanes::default(),
             gates: None,
+            waker: self.waker.clone(),
             desk: Desk::new(self.pool),
         };
         let link = Link { commands, backlog: VecDeque::new(), reports, punts: taken, counters };

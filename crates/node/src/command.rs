@@ -60,6 +60,8 @@ pub enum Command {
     Answer(Packet),
     /// Treat a user that moves otherwise.
     Order(Box<Order>),
+    /// Carry what has been received for users by now, and say so with this number.
+    Drain(u64),
     /// Take a user's belongings out.
     TakeOut(Box<Extract>),
     /// Take a user's belongings in.
@@ -209,6 +211,8 @@ pub enum Report {
     Held(u32, weft_handover::Direction),
     /// An End Marker has come for the user at this slot.
     EndMarker(u32, EndMarker),
+    /// What had been received for users is carried.
+    Drained(u64),
     /// A user's belongings.
     TakenOut(Box<Extract>),
     /// A user's belongings were taken in, or it says which were not.

@@ -8,6 +8,7 @@
 //! holds the other ends moves them ([`Mail`]).
 
 mod gates;
+mod radio;
 mod settling;
 mod tunnel;
 
@@ -21,12 +22,11 @@ use weft_dpdk::{Annotations, Packet};
 use weft_function::Scope;
 use weft_handover::{
     Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,
-    Message, NodeId, Output, Posture, Reason, Settings, Station, Step, TimerKey, Treatment, User,
-    Ways,
+    Message, NodeId, Output, Posture, Reason, Settings, Station, Step, TimerKey, Treatment, Ways,
 };
 use weft_wire::{EtherType, Protocol, ethernet};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Waker};
 use crate::command::{Command, Configure};
 use crate::config::{HandoverPlan, HandoverRole, UserKey};
 use crate::show::HandoverView;
@@ -34,8 +34,11 @@ use crate::transfer::{Asked, TransferError};
 use crate::users::Member;
 
 pub(crate) use self::gates::{Act, Gates, Order, Told};
+use self::radio::Drains;
+pub use self::radio::{Radio, RadioError};
 use self::tunnel::Purpose;
 pub(crate) use self::tunnel::{FIRST_TEID, USERS, is_moving_tunnel, purpose};
+pub use weft_handover::User;
 
 /// How long a user that is settled keeps its gate, for what an End Marker that was
 /// given up for lost was to stand behind.
@@ -48,6 +51,9 @@ pub struct Mail {
     pub to_node: Sender<Envelope>,
     /// Messages of the node, for the controller and for other nodes.
     pub from_node: Receiver<Envelope>,
+    /// Wakes the agent for messages that were given to it: without, they wait for its
+    /// next round.
+    pub waker: Waker,
 }
 
 /// The configuration has no `handover`, or the node takes part already.
@@ -145,6 +151,8 @@ pub(crate) enum Done {
     ContextLost,
     /// Something was told of the user at this slot.
     Told(u32, Told),
+    /// A worker has seen to what its ports had received.
+    Drained(u64),
 }
 
 /// The node's part in moving users.
@@ -160,6 +168,7 @@ pub(crate) struct Mobility {
     due: HashMap<TimerKey, u64>,
     settled: BTreeSet<(u64, User)>,
     counts: BTreeMap<&'static str, u64>,
+    drains: Drains,
     done: Vec<Done>,
 }
 
@@ -176,6 +185,7 @@ impl Agent {
     ) -> Result<Mail, NoHandover> {
         let plan = self.blueprint.handover.clone().filter(|_| self.mobility.is_none());
         let plan = plan.ok_or(NoHandover)?;
+        let settings = Settings { arrival: plan.arrival, ..settings };
         let ((to_node, mail), (post, from_node)) = (channel(), channel());
         let mut out = Vec::new();
         let machine = match plan.role {
@@ -198,32 +208,12 @@ impl Agent {
             due: HashMap::new(),
             settled: BTreeSet::new(),
             counts: BTreeMap::new(),
+            drains: Drains::default(),
             done: Vec::new(),
         };
         mobility.take(self, out);
         self.mobility = Some(Box::new(mobility));
-        Ok(Mail { to_node, from_node })
-    }
-
-    /// A user's radio has left this station: nothing comes from it any more that the
-    /// workers have not received.
-    pub fn radio_left(&mut self, user: User) {
-        self.with_mobility(|mobility, agent| {
-            let mut out = Vec::new();
-            if let Machine::Station(station) = &mut mobility.machine {
-                station.radio_left(user, &mut out);
-            }
-            mobility.take(agent, out);
-        });
-    }
-
-    /// A user's radio is at this station.
-    pub fn radio_arrived(&mut self, user: User) {
-        if let Some(mobility) = &mut self.mobility
-            && let Machine::Station(station) = &mut mobility.machine
-        {
-            station.radio_arrived(user);
-        }
+        Ok(Mail { to_node, from_node, waker: self.waker.clone() })
     }
 
     /// What the node has to do with users that move.
@@ -286,7 +276,7 @@ impl Mobility {
             self.machine.timer(key, &mut out);
             self.take(agent, out);
         }
-        busy | self.open_settled(agent, now)
+        busy | self.drain(agent) | self.open_settled(agent, now)
     }
 
     /// A message has come.
@@ -353,6 +343,7 @@ impl Mobility {
     fn finish(&mut self, agent: &mut Agent, done: Done) {
         let mut out = Vec::new();
         let user = match done {
+            Done::Drained(number) => return self.drained(agent, number),
             Done::Told(slot, told) => {
                 let Some(&user) = self.slots.get(&slot) else { return };
                 self.machine.told(user, told, &mut out);
@@ -440,6 +431,7 @@ impl Mobility {
             Output::Export { epoch, .. } => self.export(agent, user, epoch),
             Output::Import { epoch, contexts, .. } => self.import(agent, user, epoch, contexts),
             Output::Resume { rolled_back, .. } => self.resume(agent, user, rolled_back),
+            Output::Drain { epoch, .. } => self.drains.ask(user, epoch),
             Output::Discard(_) => self.discard(agent, user),
             Output::SendEndMarker { to, marker, .. } => {
                 self.send_end_marker(agent, user, to, marker);
@@ -507,6 +499,7 @@ fn user_of(output: &Output) -> Option<User> {
         | Output::Export { user, .. }
         | Output::Import { user, .. }
         | Output::Resume { user, .. }
+        | Output::Drain { user, .. }
         | Output::Discard(user)
         | Output::SendEndMarker { user, .. }
         | Output::Changed(user, _) => Some(*user),

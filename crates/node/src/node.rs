@@ -16,7 +16,7 @@ use crate::worker::Worker;
 /// Rounds without a packet before a worker that polls adaptively sleeps.
 const SPIN_ROUNDS: u32 = 512;
 
-/// Pause of the agent when there was nothing to do.
+/// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);
 
 /// A node that does not run by itself: [`Node::step`] drives it.
@@ -238,9 +238,10 @@ impl Idle {
 
 fn run_agent(eal: &'static Eal, mut agent: Agent, stop: &AtomicBool) -> Agent {
     let _registration = eal.register_thread();
+    agent.waker.is_here();
     while !stop.load(Ordering::Acquire) {
         if !agent.poll() {
-            thread::sleep(AGENT_PAUSE);
+            thread::park_timeout(AGENT_PAUSE);
         }
     }
     agent

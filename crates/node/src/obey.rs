@@ -46,6 +46,7 @@ impl Worker {
                 self.carry_to_user(packet, Direction::Downlink);
             }
             Command::Order(order) => self.obey_order(order),
+            Command::Drain(number) => self.drain(number),
             Command::TakeOut(extract) => self.begin_take_out(extract),
             Command::TakeIn(intake) => self.take_in(intake),
             Command::Tap(number, tap) => self.tap(number, tap),

@@ -15,6 +15,7 @@ use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, RxQueue};
 use weft_function::{Direction, TagSlot};
 
 use self::ending::{drop_malformed, refuse_sessions};
+use crate::agent::Waker;
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
 use crate::command::{Command, Report, UserChange};
@@ -76,6 +77,8 @@ pub struct Worker {
     pub(crate) lanes: Lanes,
     /// Gates of users that move.
     pub(crate) gates: Option<Box<Gates>>,
+    /// Wakes the agent for users that move.
+    pub(crate) waker: Waker,
     /// What goes on at the moment.
     pub(crate) desk: Desk,
 }
@@ -145,7 +148,7 @@ impl Worker {
     }
 
     /// The way of a packet: a burst from one queue, to wherever it goes.
-    fn carry(&mut self, inlet: usize) -> bool {
+    pub(crate) fn carry(&mut self, inlet: usize) -> bool {
         // 1. Receive: up to 32 packets of one port.
         let count = self.receive(inlet);
         if count == 0 {
@@ -341,7 +344,7 @@ impl Worker {
     }
 
     /// Takes packets of this worker's users from the other workers.
-    fn take_over(&mut self) -> bool {
+    pub(crate) fn take_over(&mut self) -> bool {
         let mut busy = false;
         for number in 0..self.crossings.len() {
             let Desk { burst, watch, .. } = &mut self.desk;

@@ -23,7 +23,9 @@ impl World {
     /// A packet from a user or for it, and the next one later.
     pub fn traffic(&mut self, user: User, direction: Direction) {
         match self.phase {
-            Phase::Draining if self.time > self.since + TRAFFIC_ON && self.may_be_silent() => return,
+            Phase::Draining if self.time > self.since + TRAFFIC_ON && self.may_be_silent() => {
+                return;
+            }
             Phase::Running | Phase::Draining => {
                 // Bursts now and then.
                 let gap = self.scenario.packet_gap * 2;

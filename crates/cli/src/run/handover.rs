@@ -76,7 +76,7 @@ impl Part {
     ) -> Result<Transport, Failure> {
         let life = incarnation(&socket.with_extension("incarnation"))?;
         let joined = handle.ask(move |agent| agent.join_handover(life, Settings::default()));
-        let Mail { to_node, from_node } =
+        let Mail { to_node, from_node, waker } =
             joined.map_err(Failure::broken)?.map_err(Failure::input)?;
         let plan = blueprint.handover.as_ref();
         let options = Options {
@@ -89,7 +89,11 @@ impl Part {
             timing: Timing::default(),
         };
         let deliver = move |event| match event {
-            Event::Message(envelope) => to_node.send(envelope).is_ok(),
+            Event::Message(envelope) => {
+                let taken = to_node.send(envelope).is_ok();
+                waker.wake();
+                taken
+            }
             Event::Connected(_) | Event::Lost(_) => true,
         };
         let transport = Transport::start(options, deliver).map_err(Failure::input)?;

@@ -176,6 +176,7 @@ impl Engine {
                 | Output::Export { .. }
                 | Output::Import { .. }
                 | Output::Resume { .. }
+                | Output::Drain { .. }
                 | Output::Discard(_)
                 | Output::SendEndMarker { .. } => {}
             }

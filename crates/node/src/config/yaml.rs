@@ -12,7 +12,7 @@ use weft_dpdk::PortOptions;
 use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndication, Polling};
 use super::values::{Entries, Ip, Mac, Subnet};
 
-pub use handover::{GatesFile, HandoverFile, Role, WhenFull};
+pub use handover::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
 pub use users::{Flow, Group, Match, Users};
 
 /// The name of the network instance of ports and users that name none.

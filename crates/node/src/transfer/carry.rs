@@ -200,6 +200,7 @@ impl Worker {
         if let Err(report) = self.departure.report(report) {
             self.desk.unreported.push_back(report);
         }
+        self.waker.wake();
     }
 
     /// Reports what found no room.

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use common::udp;
 use nodes::{BEARERS, GATEWAY, KEEPING, NOTHING, station};
 use weft_handover::User;
+use weft_node::handover::{Radio, RadioError};
 use world::{ANCHOR, FIRST, HOST, SOURCE, TARGET, World, address, payload, turn};
 
 #[test]
@@ -38,6 +39,39 @@ fn users_move_back_and_forth_with_packets_in_flight() {
         }
     }
     world.settle();
+}
+
+#[test]
+fn stations_see_by_themselves_where_radios_are() {
+    let _turn = turn();
+    let seeing = |number| format!("{}  radio: uplink\n", station(number, KEEPING));
+    let mut world = World::new(GATEWAY, &seeing(2), &seeing(3), 12);
+    (world.keeps, world.told) = (true, false);
+    for to in [TARGET, SOURCE, TARGET, SOURCE, SOURCE, TARGET] {
+        world.move_under_traffic(to);
+    }
+    world.check_all_arrived();
+    assert_eq!(world.drops(), BTreeMap::new());
+    assert_eq!(world.counted(TARGET, "imported"), 12 * 3);
+    for node in [ANCHOR, SOURCE, TARGET] {
+        for timeout in ["uplink_gate_timeout", "downlink_gate_timeout", "release_timeout"] {
+            assert_eq!(world.counted(node, timeout), 0, "{timeout} at {node}");
+        }
+    }
+    world.settle();
+}
+
+#[test]
+fn a_station_is_told_of_radios_of_its_users_only() {
+    let _turn = turn();
+    let mut world = World::new(GATEWAY, &station(2, NOTHING), &station(3, NOTHING), 2);
+    let mut note = |node, users: &[u64]| {
+        let users: Vec<User> = users.iter().copied().map(User).collect();
+        world.rigs.get_mut(&node).unwrap().node.agent().note_radios(Radio::Left, &users)
+    };
+    assert_eq!(note(SOURCE, &[FIRST, FIRST + 19]), Ok(()));
+    assert_eq!(note(SOURCE, &[FIRST, FIRST + 20]), Err(RadioError::NoUser(User(FIRST + 20))));
+    assert_eq!(note(ANCHOR, &[FIRST]), Err(RadioError::NoStation));
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub struct World {
     pub lossy: u64,
     pub users: BTreeMap<User, Ue>,
     notices: Vec<Notice>,
+    /// Stations hear of radios. If not, they have to see for themselves.
+    pub told: bool,
     /// The order that packets to users carry for `mischief`.
     pub keeps: bool,
 }
@@ -105,6 +107,7 @@ impl World {
             lossy: 0,
             users: BTreeMap::new(),
             notices: Vec::new(),
+            told: true,
             keeps: false,
         };
         world.carry_out(out);
@@ -191,7 +194,7 @@ impl World {
     /// The radio leaves a station behind all that the station has from it.
     fn move_radio(&mut self, user: User, node: NodeId) {
         let before = self.users.get_mut(&user).and_then(|ue| ue.radio.replace(node));
-        if before == Some(node) {
+        if before == Some(node) || !self.told {
             return;
         }
         if let Some(rig) = before.and_then(|before| self.rigs.get_mut(&before)) {

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use serde_json::json;
-use weft_handover::NodeId;
 use weft_handover::gate::{Bounds, Policy};
 use weft_handover::plane::Limits;
+use weft_handover::{Arrival, NodeId};
 
 use super::functions::Functions;
 use super::within;
@@ -13,7 +13,7 @@ use crate::config::blueprint::{
     Composition, HandoverPlan, HandoverRole, Memory, MovingUsers, PortPlan, UserKey, UserPlan,
 };
 use crate::config::locate::Source;
-use crate::config::yaml::{GatesFile, HandoverFile, Role, WhenFull};
+use crate::config::yaml::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
 use crate::handover::{FIRST_TEID, USERS};
 
 /// What a handover refers to.
@@ -44,6 +44,9 @@ pub(super) fn plan(
     let tunnel = tunnel(file, scene.functions, source);
     isolated(file, scene.functions, source);
     teids(scene.users, source);
+    if (file.role, file.radio) == (Role::Anchor, RadioFile::Uplink) {
+        source.wrong("handover.radio", "an anchor has no radio").hint("it is for stations");
+    }
     let limits = limits(&file.gates, scene.memory, source);
     if source.mistakes.len() > before {
         return None;
@@ -61,6 +64,10 @@ pub(super) fn plan(
         users,
         tunnel: tunnel? as u16,
         limits,
+        arrival: match file.radio {
+            RadioFile::Order => Arrival::Order,
+            RadioFile::Uplink => Arrival::Uplink,
+        },
     })
 }
 

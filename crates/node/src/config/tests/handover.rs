@@ -1,6 +1,7 @@
 //! What is said of mistakes in `handover`.
 
 use weft_functions::KINDS;
+use weft_handover::Arrival;
 
 use super::examples::EXAMPLES;
 use crate::config::{HandoverRole, read};
@@ -33,6 +34,16 @@ fn the_example_says_what_it_means() {
     assert_eq!((plan.users[0].first, plan.users[0].count), (1, 1000));
     assert_eq!((plan.limits.user.packets, plan.limits.node.packets), (1024, 4095));
     assert_eq!(plan.peers.len(), 2);
+    assert_eq!(plan.arrival, Arrival::Order);
+    let seeing = example().replace("  gates:", "  radio: uplink\n  gates:");
+    assert_eq!(read(&seeing, "", KINDS).unwrap().handover.unwrap().arrival, Arrival::Uplink);
+}
+
+#[test]
+fn an_anchor_sees_no_radio() {
+    let anchor = example().replace("role: station", "role: anchor\n  radio: uplink");
+    let Err(mistakes) = read(&anchor, "", KINDS) else { panic!("nothing is wrong") };
+    assert!(mistakes.to_string().contains("an anchor has no radio"), "{mistakes}");
 }
 
 #[test]

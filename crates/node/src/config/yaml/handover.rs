@@ -30,6 +30,22 @@ pub struct HandoverFile {
     /// How many packets wait while their user moves.
     #[serde(default)]
     pub gates: GatesFile,
+    /// A station's: what says that a user's radio has arrived.
+    #[serde(default)]
+    pub radio: RadioFile,
+}
+
+/// What says that a user's radio has arrived at a station.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum RadioFile {
+    /// `weft ctl radio`, as the control plane of a base station would.
+    #[default]
+    Order,
+    /// That, or the user's first uplink packet during a move. A station that has left
+    /// a user without traffic waits in vain, and goes after its time.
+    Uplink,
 }
 
 /// What a node is in handovers.

@@ -1,0 +1,169 @@
+//! Where users' radios are: what a station is told of them, and what its ports still
+//! hold of one that has left.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weft_function::Direction;
+use weft_handover::{Epoch, User};
+
+use super::{Machine, Mobility};
+use crate::agent::Agent;
+use crate::command::{Command, Report};
+use crate::config::HandoverRole;
+use crate::worker::{BURST, Worker};
+
+/// Bursts that a full receive queue can hold: more is not waited for.
+const FULL_QUEUE: usize = 32_768 / BURST;
+
+/// What has become of users' radios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Radio {
+    /// They have left this station: nothing comes from them any more that its ports
+    /// have not received.
+    Left,
+    /// They are at this station.
+    Arrived,
+}
+
+/// Why a station is told nothing of radios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RadioError {
+    /// The node takes no part in handovers, or is no station.
+    #[error("the node is no station that takes part in handovers")]
+    NoStation,
+    /// A user is not among those of `handover.users`.
+    #[error("{0} is not in `handover.users` of this node")]
+    NoUser(User),
+}
+
+/// What the ports have received is waited for, for some users at once.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    users: Vec<(User, Epoch)>,
+    /// Workers that have not answered.
+    awaited: usize,
+    /// What workers have for one another is waited for, too.
+    again: bool,
+}
+
+/// Those that are under way, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Drains {
+    next: u64,
+    /// Of whom the next one will be.
+    asked: Vec<(User, Epoch)>,
+    under_way: BTreeMap<u64, Drain>,
+}
+
+impl Drains {
+    pub fn ask(&mut self, user: User, epoch: Epoch) {
+        self.asked.push((user, epoch));
+    }
+}
+
+impl Agent {
+    /// Tells a station what has become of users' radios: of all of them, or of none.
+    ///
+    /// # Errors
+    /// [`RadioError`].
+    pub fn note_radios(&mut self, radio: Radio, users: &[User]) -> Result<(), RadioError> {
+        let mobility = self.mobility.as_ref().ok_or(RadioError::NoStation)?;
+        if mobility.plan.role != HandoverRole::Station {
+            return Err(RadioError::NoStation);
+        }
+        let known = |user: &&User| {
+            let has = |first: u64, count: u32| (first..first + u64::from(count)).contains(&user.0);
+            mobility.plan.users.iter().any(|range| has(range.first, range.count))
+        };
+        if let Some(stranger) = users.iter().find(|user| !known(user)) {
+            return Err(RadioError::NoUser(*stranger));
+        }
+        for user in users {
+            match radio {
+                Radio::Left => self.radio_left(*user),
+                Radio::Arrived => self.radio_arrived(*user),
+            }
+        }
+        Ok(())
+    }
+
+    /// A user's radio has left this station: nothing comes from it any more that the
+    /// ports have not received.
+    pub fn radio_left(&mut self, user: User) {
+        self.with_mobility(|mobility, agent| {
+            let mut out = Vec::new();
+            if let Machine::Station(station) = &mut mobility.machine {
+                station.radio_leaves(user, &mut out);
+            }
+            mobility.take(agent, out);
+        });
+    }
+
+    /// A user's radio is at this station.
+    pub fn radio_arrived(&mut self, user: User) {
+        self.with_mobility(|mobility, agent| {
+            let mut out = Vec::new();
+            if let Machine::Station(station) = &mut mobility.machine {
+                station.radio_arrived(user, &mut out);
+            }
+            mobility.take(agent, out);
+        });
+    }
+}
+
+impl Mobility {
+    /// Asks the workers for what their ports have received, for all users at once that
+    /// it was asked for; whether there were any.
+    pub(super) fn drain(&mut self, agent: &mut Agent) -> bool {
+        if self.drains.asked.is_empty() {
+            return false;
+        }
+        let users = std::mem::take(&mut self.drains.asked);
+        let number = self.drains.next;
+        self.drains.next += 1;
+        let (awaited, again) = (agent.links.len(), agent.links.len() > 1);
+        self.drains.under_way.insert(number, Drain { users, awaited, again });
+        agent.links.iter_mut().for_each(|link| link.send(Command::Drain(number)));
+        true
+    }
+
+    /// A worker has seen to what its ports had received.
+    pub(super) fn drained(&mut self, agent: &mut Agent, number: u64) {
+        let Some(drain) = self.drains.under_way.get_mut(&number) else { return };
+        drain.awaited -= 1;
+        if drain.awaited > 0 {
+            return;
+        }
+        if std::mem::take(&mut drain.again) {
+            drain.awaited = agent.links.len();
+            return agent.links.iter_mut().for_each(|link| link.send(Command::Drain(number)));
+        }
+        let Some(Drain { users, .. }) = self.drains.under_way.remove(&number) else { return };
+        for (user, epoch) in users {
+            let mut out = Vec::new();
+            if let Machine::Station(station) = &mut self.machine {
+                station.drained(user, epoch, &mut out);
+            }
+            self.take(agent, out);
+        }
+    }
+}
+
+impl Worker {
+    /// Carries what the ports to users and the other workers have for this one by now.
+    #[cold]
+    pub(crate) fn drain(&mut self, number: u64) {
+        for inlet in 0..self.inlets.len() {
+            let port = self.inlets[inlet].port;
+            if self.classifier.direction_at(port) == Direction::Uplink {
+                let mut bursts = 0..FULL_QUEUE;
+                while bursts.next().is_some() && self.carry(inlet) {}
+            }
+        }
+        let mut bursts = 0..FULL_QUEUE;
+        while bursts.next().is_some() && self.take_over() {}
+        self.answer_transfer(Report::Drained(number));
+    }
+}
