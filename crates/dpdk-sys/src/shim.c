@@ -138,3 +138,75 @@ unsigned int weft_ring_count(const struct rte_ring *ring)
 {
 	return rte_ring_count(ring);
 }
+
+/* Drivers look at the first queue pair as they schedule a key, though it stays unused. */
+int weft_crypto_start(uint8_t device, int socket)
+{
+	struct rte_cryptodev_config config = { .socket_id = socket, .nb_queue_pairs = 1 };
+	const struct rte_cryptodev_qp_conf queue_pair = { .nb_descriptors = 64 };
+	int status = rte_cryptodev_configure(device, &config);
+
+	if (status == 0)
+		status = rte_cryptodev_queue_pair_setup(device, 0, &queue_pair, socket);
+	if (status == 0)
+		status = rte_cryptodev_start(device);
+	return status;
+}
+
+/* Whether the device has AES-GCM and works in the thread that asks. */
+int weft_crypto_is_synchronous(uint8_t device)
+{
+	const struct rte_cryptodev_sym_capability_idx gcm = {
+		.type = RTE_CRYPTO_SYM_XFORM_AEAD,
+		.algo.aead = RTE_CRYPTO_AEAD_AES_GCM,
+	};
+	struct rte_cryptodev_info info;
+
+	rte_cryptodev_info_get(device, &info);
+	return (info.feature_flags & RTE_CRYPTODEV_FF_SYM_CPU_CRYPTO) != 0 &&
+	       rte_cryptodev_sym_capability_get(device, &gcm) != NULL;
+}
+
+/* AES-GCM with a nonce of 12 octets and a tag of 16. */
+void *weft_gcm_session(uint8_t device, struct rte_mempool *pool, const uint8_t *key,
+		       uint16_t key_length, uint16_t aad_length, int encrypts)
+{
+	struct rte_crypto_sym_xform transform = {
+		.type = RTE_CRYPTO_SYM_XFORM_AEAD,
+		.aead = {
+			.op = encrypts ? RTE_CRYPTO_AEAD_OP_ENCRYPT : RTE_CRYPTO_AEAD_OP_DECRYPT,
+			.algo = RTE_CRYPTO_AEAD_AES_GCM,
+			.key = { .data = key, .length = key_length },
+			.iv = { .offset = 0, .length = 12 },
+			.digest_length = 16,
+			.aad_length = aad_length,
+		},
+	};
+
+	return rte_cryptodev_sym_session_create(device, &transform, pool);
+}
+
+/* One buffer, in place; 0 when it was done, and the tag was right. */
+int weft_gcm_process(uint8_t device, void *session, const uint8_t *nonce, const uint8_t *aad,
+		     uint8_t *data, uint32_t length, uint8_t *tag)
+{
+	struct rte_crypto_vec part = { .base = data, .len = length, .tot_len = length };
+	struct rte_crypto_sgl parts = { .vec = &part, .num = 1 };
+	struct rte_crypto_va_iova_ptr iv = { .va = (void *)(uintptr_t)nonce };
+	struct rte_crypto_va_iova_ptr associated = { .va = (void *)(uintptr_t)aad };
+	struct rte_crypto_va_iova_ptr digest = { .va = tag };
+	union rte_crypto_sym_ofs offsets = { .raw = 0 };
+	int32_t status = -1;
+	struct rte_crypto_sym_vec burst = {
+		.num = 1,
+		.src_sgl = &parts,
+		.iv = &iv,
+		.digest = &digest,
+		.aad = &associated,
+		.status = &status,
+	};
+
+	if (rte_cryptodev_sym_cpu_crypto_process(device, session, offsets, &burst) != 1)
+		return -1;
+	return status;
+}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include <rte_cryptodev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -32,5 +33,11 @@ void weft_mbuf_free(struct rte_mbuf *packet);
 unsigned int weft_ring_enqueue_burst(struct rte_ring *ring, void *const *objects, unsigned int count);
 unsigned int weft_ring_dequeue_burst(struct rte_ring *ring, void **objects, unsigned int count);
 unsigned int weft_ring_count(const struct rte_ring *ring);
+int weft_crypto_start(uint8_t device, int socket);
+int weft_crypto_is_synchronous(uint8_t device);
+void *weft_gcm_session(uint8_t device, struct rte_mempool *pool, const uint8_t *key,
+		       uint16_t key_length, uint16_t aad_length, int encrypts);
+int weft_gcm_process(uint8_t device, void *session, const uint8_t *nonce, const uint8_t *aad,
+		     uint8_t *data, uint32_t length, uint8_t *tag);
 
 #endif

@@ -18,11 +18,11 @@ use crate::port::PortOptions;
 use crate::privilege::{may_lock, may_use_interfaces};
 use crate::ring_port::RingEnd;
 
-const VIRTUAL: &CStr = c"vdev";
+pub(crate) const VIRTUAL: &CStr = c"vdev";
 const PCI: &CStr = c"pci";
 
 /// What [`plug`] gives for a device that is on the bus already.
-const ALREADY: i32 = -libc::EEXIST;
+pub(crate) const ALREADY: i32 = -libc::EEXIST;
 /// What [`plug`] gives for a name that no driver has.
 const NO_DRIVER: i32 = -libc::EFAULT;
 
@@ -204,7 +204,7 @@ impl Drop for Device {
 
 /// Makes DPDK probe the device `name`, unless it is open already; 0, or an
 /// error number below it.
-fn plug(bus: &CStr, name: &CStr, arguments: &CStr) -> i32 {
+pub(crate) fn plug(bus: &CStr, name: &CStr, arguments: &CStr) -> i32 {
     let mut open = lock(&OPEN);
     if open.contains(name) {
         return ALREADY;

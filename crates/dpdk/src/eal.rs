@@ -71,6 +71,11 @@ impl Eal {
         Ok(EAL.get_or_init(|| Eal { huge_pages }))
     }
 
+    /// The environment, if it stands.
+    pub fn standing() -> Option<&'static Eal> {
+        EAL.get()
+    }
+
     /// Whether the pools lie in huge pages.
     pub fn has_huge_pages(&self) -> bool {
         self.huge_pages

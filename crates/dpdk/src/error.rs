@@ -31,6 +31,16 @@ pub enum Error {
         /// The cause, as DPDK's error number says it.
         reason: io::Error,
     },
+    /// Sessions of a cryptographic device could not be made room for.
+    #[error(
+        "no memory for {sessions} cryptographic sessions ({reason}); give the node more memory or ask for fewer"
+    )]
+    Sessions {
+        /// Sessions asked for.
+        sessions: u32,
+        /// The cause, as DPDK's error number says it.
+        reason: io::Error,
+    },
     /// A device string that names no device that can be opened.
     #[error("device \"{device}\": {reason}{}", detail(.log))]
     Device {

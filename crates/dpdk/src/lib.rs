@@ -6,7 +6,8 @@
 //! [`Batch::CAPACITY`] of them; a [`Port`] is one Ethernet device, named by its
 //! DPDK device string, whose queues are handed out as [`RxQueue`] and
 //! [`TxQueue`]. Beside them stand the [`Ring`], which hands packets or commands
-//! from one thread to another, and the [`Table`], which finds many keys at once.
+//! from one thread to another, and the [`Table`], which finds many keys at once;
+//! [`crypto`] encrypts and decrypts by a cryptographic device.
 //!
 //! Nothing else in Weft sees a DPDK pointer, and apart from the bindings this
 //! is the only crate on the way of a packet that contains `unsafe`.
@@ -27,6 +28,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod batch;
+pub mod crypto;
 mod device;
 mod driver;
 mod eal;
