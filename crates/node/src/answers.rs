@@ -233,6 +233,7 @@ impl Agent {
                 format!("{first}/{prefix_len}{}", network(n))
             }
             UserKey::Teid { network: n, first } => format!("teid {first:#010x}{}", network(n)),
+            UserKey::Spi { network: n, first } => format!("spi {first:#010x}{}", network(n)),
             UserKey::Vlan { port: p, first } => format!("{} vlan {first}", port(p)),
             UserKey::Session { port: p, first } => format!("{} session {first}", port(p)),
             UserKey::Port { port: p } => format!("port {}", port(p)),

@@ -44,6 +44,7 @@
 pub mod arp;
 pub mod checksum;
 mod error;
+pub mod esp;
 pub mod ethernet;
 pub mod gtpu;
 pub mod icmpv4;

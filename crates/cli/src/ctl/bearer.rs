@@ -78,6 +78,12 @@ pub struct Add {
     /// Network instance of the TEID
     #[arg(long, value_name = "NAME")]
     teid_network: Option<String>,
+    /// SPI of the user's IPsec tunnel, as 4096 or 0x1000
+    #[arg(long, value_parser = spi)]
+    spi: Option<u32>,
+    /// Network instance of the SPI
+    #[arg(long, value_name = "NAME")]
+    spi_network: Option<String>,
     /// QoS flow identifier of a dedicated bearer
     #[arg(long)]
     qfi: Option<u8>,
@@ -218,6 +224,8 @@ fn bearer(add: Add) -> WrittenBearer {
             ipv6: add.ipv6,
             teid: add.teid,
             teid_network: add.teid_network,
+            spi: add.spi,
+            spi_network: add.spi_network,
             qfi: add.qfi,
             flow: (flow != Filter::default()).then_some(flow),
         },
@@ -332,11 +340,18 @@ fn one(bearer: &BearerView) -> String {
 }
 
 fn teid(text: &str) -> Result<u32, String> {
-    let read = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    read.map_err(|_| format!("`{text}` is not a TEID, such as 4096 or 0x1000"))
+    number(text).ok_or_else(|| format!("`{text}` is not a TEID, such as 4096 or 0x1000"))
+}
+
+fn spi(text: &str) -> Result<u32, String> {
+    number(text).ok_or_else(|| format!("`{text}` is not an SPI, such as 4096 or 0x1000"))
+}
+
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
 }
 
 fn setting(text: &str) -> Result<(String, Value), String> {

@@ -500,6 +500,7 @@ fn text(key: &UserKey) -> String {
         UserKey::Ipv4 { first, .. } => first.to_string(),
         UserKey::Ipv6 { first, prefix_len, .. } => format!("{first}/{prefix_len}"),
         UserKey::Teid { first, .. } => format!("TEID {first:#x}"),
+        UserKey::Spi { first, .. } => format!("SPI {first:#x}"),
         UserKey::Vlan { first, .. } => format!("VLAN {first}"),
         UserKey::Session { first, .. } => format!("session {first}"),
         UserKey::Port { .. } => "the port".to_owned(),

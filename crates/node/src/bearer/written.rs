@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use weft_wire::esp::Spi;
 use weft_wire::gtpu::Qfi;
 
 use super::{
@@ -86,6 +87,12 @@ pub struct WrittenMatch {
     /// Network instance of the TEID; `network` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teid_network: Option<String>,
+    /// The SPI of the user's IPsec tunnel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spi: Option<u32>,
+    /// Network instance of the SPI; that of the addresses by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spi_network: Option<String>,
     /// Of a dedicated bearer: the QoS flow identifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qfi: Option<u8>,
@@ -141,8 +148,8 @@ impl Agent {
     }
 
     fn read_detection(&self, bearer: &WrittenBearer) -> Result<Detection, Wrong> {
-        let WrittenMatch { ipv4, ipv6, teid, qfi, flow, .. } = &bearer.r#match;
-        let says_user = ipv4.is_some() || ipv6.is_some() || teid.is_some();
+        let WrittenMatch { ipv4, ipv6, teid, spi, qfi, flow, .. } = &bearer.r#match;
+        let says_user = ipv4.is_some() || ipv6.is_some() || teid.is_some() || spi.is_some();
         match (&bearer.like, bearer.of) {
             (Some(_), None) if qfi.is_some() || flow.is_some() => {
                 wrong("qfi and flow are of dedicated bearers, which are `of` a user")
@@ -152,7 +159,7 @@ impl Agent {
                 Ok(Detection::User { like: like.clone(), nth: bearer.nth, keys })
             }
             (None, Some(_)) if says_user => {
-                wrong("ipv4, ipv6 and teid are the user's; a dedicated bearer has qfi or flow")
+                wrong("ipv4, ipv6, teid and spi are the user's; a dedicated bearer has qfi or flow")
             }
             (None, Some(of)) => {
                 let selector = match (qfi, flow) {
@@ -191,6 +198,16 @@ impl Agent {
             Some(first) => {
                 let network = written.teid_network.as_deref().unwrap_or(name);
                 keys.push(UserKey::Teid { network: self.network(network)?, first });
+            }
+            None => {}
+        }
+        match written.spi {
+            Some(first) if Spi(first) < Spi::FIRST => {
+                return wrong(&format!("{first} is a reserved SPI; they begin with 256"));
+            }
+            Some(first) => {
+                let network = written.spi_network.as_deref().unwrap_or(name);
+                keys.push(UserKey::Spi { network: self.network(network)?, first });
             }
             None => {}
         }

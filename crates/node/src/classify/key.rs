@@ -22,6 +22,7 @@ pub(super) fn encode(key: &UserKey) -> Encoded {
             Encoded::Ipv6(ipv6_key(network, first, prefix_len))
         }
         UserKey::Teid { network, first } => Encoded::Narrow(teid_key(network, first)),
+        UserKey::Spi { network, first } => Encoded::Narrow(spi_key(network, first)),
         UserKey::Vlan { port, first } => Encoded::Narrow(vlan_key(port as u16, first)),
         UserKey::Session { port, first } => Encoded::Narrow(session_key(port as u16, first)),
         UserKey::Port { port } => Encoded::Narrow(port_key(port as u16)),
@@ -37,6 +38,7 @@ pub(super) fn encode(key: &UserKey) -> Encoded {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kinds {
     pub(super) flow: usize,
+    pub(super) spi: usize,
     pub(super) ipv6_address: usize,
     pub(super) ipv6_prefix: usize,
     pub(super) vlan: usize,
@@ -50,6 +52,7 @@ impl Kinds {
     pub(super) fn of(&mut self, key: &UserKey) -> Option<&mut usize> {
         match key {
             UserKey::Ipv4 { .. } | UserKey::Teid { .. } => None,
+            UserKey::Spi { .. } => Some(&mut self.spi),
             UserKey::Ipv6 { prefix_len: 64, .. } => Some(&mut self.ipv6_prefix),
             UserKey::Ipv6 { .. } => Some(&mut self.ipv6_address),
             UserKey::Vlan { .. } => Some(&mut self.vlan),
@@ -66,6 +69,8 @@ const PORT: u64 = 2 << 62;
 const TEID: u64 = 3 << 62;
 /// Beside VLANs, which take 28 bits.
 const SESSION: u64 = VLAN | 1 << 61;
+/// Beside ports, which take 16 bits.
+const SPI: u64 = PORT | 1 << 61;
 
 #[inline(always)]
 pub(super) fn ipv4_key(network: u32, address: u32) -> u64 {
@@ -75,6 +80,10 @@ pub(super) fn ipv4_key(network: u32, address: u32) -> u64 {
 #[inline(always)]
 pub(super) fn teid_key(network: u32, teid: u32) -> u64 {
     TEID | u64::from(network) << 32 | u64::from(teid)
+}
+
+pub(super) fn spi_key(network: u32, spi: u32) -> u64 {
+    SPI | u64::from(network) << 32 | u64::from(spi)
 }
 
 pub(super) fn vlan_key(port: u16, vlan: u16) -> u64 {

@@ -21,6 +21,8 @@ const V4: u64 = 1 << 62;
 const V6: u64 = 1 << 61;
 /// Bit of the first word: the packet is of a PPPoE session.
 const SESSION: u64 = 1 << 60;
+/// Bit of the first word: the packet is ESP.
+const ESP: u64 = 1 << 59;
 
 /// An entry: fields that must be alike, where the mask has ones.
 #[derive(Debug)]
@@ -66,16 +68,17 @@ impl Linear {
     }
 }
 
-/// Flows first, then addresses, sessions, VLANs and ports; tunnels meet no others.
+/// Flows first, then security associations, addresses, sessions, VLANs and ports; tunnels meet no others.
 fn precedence(key: &UserKey) -> u8 {
     match key {
         UserKey::Flow { .. } | UserKey::Teid { .. } => 0,
-        UserKey::Ipv4 { .. } => 1,
-        UserKey::Ipv6 { prefix_len: 128, .. } => 2,
-        UserKey::Ipv6 { .. } => 3,
-        UserKey::Session { .. } => 4,
-        UserKey::Vlan { .. } => 5,
-        UserKey::Port { .. } => 6,
+        UserKey::Spi { .. } => 1,
+        UserKey::Ipv4 { .. } => 2,
+        UserKey::Ipv6 { prefix_len: 128, .. } => 3,
+        UserKey::Ipv6 { .. } => 4,
+        UserKey::Session { .. } => 5,
+        UserKey::Vlan { .. } => 6,
+        UserKey::Port { .. } => 7,
     }
 }
 
@@ -92,6 +95,10 @@ fn entry(key: &UserKey) -> (Fields, Fields) {
     match *key {
         UserKey::Teid { network, first } => {
             wants(0, network.into(), low);
+            wants(1, first.into(), low);
+        }
+        UserKey::Spi { network, first } => {
+            wants(0, ESP | u64::from(network), ESP | low);
             wants(1, first.into(), low);
         }
         UserKey::Ipv4 { network, first } => {
@@ -142,6 +149,10 @@ fn fields(packet: &Packet, network: u32, direction: Direction) -> Fields {
     if let Some(session) = super::look_up::session(packet) {
         fields[0] |= SESSION;
         fields[1] |= u64::from(session);
+    }
+    if let Some(spi) = super::look_up::spi(packet) {
+        fields[0] |= ESP;
+        fields[1] |= u64::from(spi);
     }
     if let Some((source, destination)) = packet.addresses() {
         let uplink = direction == Direction::Uplink;

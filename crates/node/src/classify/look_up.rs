@@ -5,9 +5,11 @@ use std::net::{IpAddr, Ipv6Addr};
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Batch, Table};
 use weft_function::{Direction, Headers, Packet};
-use weft_wire::{EtherType, pppoe};
+use weft_wire::{EtherType, Protocol, esp, pppoe};
 
-use super::key::{flow_key, ipv4_key, ipv6_key, port_key, session_key, teid_key, vlan_key};
+use super::key::{
+    flow_key, ipv4_key, ipv6_key, port_key, session_key, spi_key, teid_key, vlan_key,
+};
 use super::{Classifier, Scratch, Search};
 
 impl Classifier {
@@ -34,6 +36,9 @@ impl Classifier {
         }
         if self.tables.kinds.flow > 0 {
             self.look_up_flows(burst, &mut rest, search);
+        }
+        if self.tables.kinds.spi > 0 {
+            self.look_up_spis(burst, &mut rest, search);
         }
         self.look_up_ipv4(burst, &mut rest, search);
         if rest.is_empty() {
@@ -116,6 +121,16 @@ impl Classifier {
         }
     }
 
+    fn look_up_spis(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
+        for position in *rest {
+            let Some(spi) = spi(&burst.packets[position]) else { continue };
+            if let Some(slot) = self.tables.narrow.get(&spi_key(search.network, spi)) {
+                self.scratch.slots[position] = slot;
+                rest.remove(position);
+            }
+        }
+    }
+
     fn look_up_entry(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
         for position in *rest {
             let packet = &burst.packets[position];
@@ -139,6 +154,13 @@ fn user_ipv4(packet: &Packet, direction: Direction) -> Option<u32> {
         Direction::Uplink => packet.ipv4_source(),
         Direction::Downlink => packet.ipv4_destination(),
     }
+}
+
+/// The security parameters index of an ESP packet.
+pub(super) fn spi(packet: &Packet) -> Option<u32> {
+    let is_esp = Protocol(packet.annotations().protocol) == Protocol::ESP;
+    let payload = packet.transport().filter(|_| is_esp)?;
+    esp::Packet::new_checked(payload).ok().map(|packet| packet.spi().0)
 }
 
 /// The session of a PPPoE frame.

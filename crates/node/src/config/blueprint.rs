@@ -337,6 +337,14 @@ pub enum UserKey {
         /// TEID of the first user.
         first: u32,
     },
+    /// The security association (RFC 4303 §2.1) of ESP packets that come in at a
+    /// network instance.
+    Spi {
+        /// Number of the network instance.
+        network: u32,
+        /// SPI of the first user.
+        first: u32,
+    },
     /// One flow, as seen uplink; source and destination change places downlink.
     Flow {
         /// Number of the network instance.
@@ -372,6 +380,9 @@ impl UserKey {
             }
             UserKey::Teid { network, first } => {
                 UserKey::Teid { network, first: first.wrapping_add(nth) }
+            }
+            UserKey::Spi { network, first } => {
+                UserKey::Spi { network, first: first.wrapping_add(nth) }
             }
             UserKey::Session { port, first } => {
                 UserKey::Session { port, first: first.wrapping_add(nth as u16) }

@@ -15,6 +15,7 @@ enum Space {
     Ipv4(u32),
     Ipv6(u32),
     Teid(u32),
+    Spi(u32),
     Vlan(usize),
     Session(usize),
     Port(usize),
@@ -51,6 +52,7 @@ impl<'u> Collisions<'u> {
                 (Space::Ipv6(network), numbers(first.to_bits(), step))
             }
             UserKey::Teid { network, first } => (Space::Teid(network), numbers(first.into(), 1)),
+            UserKey::Spi { network, first } => (Space::Spi(network), numbers(first.into(), 1)),
             UserKey::Vlan { port, first } => (Space::Vlan(port), numbers(first.into(), 1)),
             UserKey::Session { port, first } => (Space::Session(port), numbers(first.into(), 1)),
             UserKey::Port { port } => (Space::Port(port), (0, 0)),
@@ -117,6 +119,7 @@ impl Space {
             Space::Ipv4(_) => Ipv4Addr::from_bits(number as u32).to_string(),
             Space::Ipv6(_) => Ipv6Addr::from_bits(number).to_string(),
             Space::Teid(_) => format!("TEID {number}"),
+            Space::Spi(_) => format!("SPI {number}"),
             Space::Vlan(_) => format!("VLAN {number}"),
             Space::Session(_) => format!("session {number}"),
             Space::Port(_) => "the port".to_owned(),

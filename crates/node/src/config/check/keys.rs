@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use weft_wire::esp::Spi;
+
 use super::users::Scene;
 use crate::config::blueprint::UserKey;
 use crate::config::locate::Source;
@@ -39,12 +41,12 @@ pub(super) fn keys(
     scene: &Scene<'_>,
     source: &mut Source<'_>,
 ) -> (Vec<Located>, u32) {
-    let Match { ipv4, ipv6, teid, vlan, session, port, flow, .. } = &users.r#match;
+    let Match { ipv4, ipv6, teid, spi, vlan, session, port, flow, .. } = &users.r#match;
     let mut reader = Reader { users, path, scene, source, keys: Vec::new() };
     let at_port = vlan.is_some() || session.is_some() || port.is_some();
-    if !users.r#match.is_addressed() && teid.is_none() && !at_port {
+    if !users.r#match.is_addressed() && teid.is_none() && spi.is_none() && !at_port {
         let mistake = reader.source.wrong(&format!("{path}.match"), "nothing can match this user");
-        mistake.hint("give one of ipv4, ipv6, teid, vlan, session, port, flow");
+        mistake.hint("give one of ipv4, ipv6, teid, spi, vlan, session, port, flow");
         return (reader.keys, 0);
     }
     let network = reader.network();
@@ -56,6 +58,9 @@ pub(super) fn keys(
     }
     if let Some(first) = teid {
         reader.teid(network, *first);
+    }
+    if let Some(first) = spi {
+        reader.spi(network, *first);
     }
     if let Some(vlan) = vlan {
         reader.vlan(&vlan.port, vlan.id);
@@ -188,6 +193,23 @@ impl Reader<'_, '_, '_> {
         };
         if let Some(network) = network {
             self.push(UserKey::Teid { network, first }, "teid");
+        }
+    }
+
+    fn spi(&mut self, network: Option<u32>, first: u32) {
+        let path = self.path("spi");
+        if Spi(first) < Spi::FIRST {
+            let mistake = self.source.wrong(&path, format!("{first} is a reserved SPI"));
+            mistake.hint("RFC 4303 §2.1; they begin with 256");
+        } else if first.checked_add(self.users.count.max(1) - 1).is_none() {
+            self.overflow(&path, first, u32::MAX);
+        }
+        let network = match &self.users.r#match.spi_network {
+            Some(name) => self.named_network(name, "spiNetwork"),
+            None => network,
+        };
+        if let Some(network) = network {
+            self.push(UserKey::Spi { network, first }, "spi");
         }
     }
 

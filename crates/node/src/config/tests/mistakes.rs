@@ -348,7 +348,7 @@ fn of_what_users_are_known_by() {
             "{network: internet, ipv4: 10.0.0.1, ipv6: 2001:db8::/64}",
             "{}",
             &[
-                "29:5: nothing can match this user (give one of ipv4, ipv6, teid, vlan, session, port, flow)",
+                "29:5: nothing can match this user (give one of ipv4, ipv6, teid, spi, vlan, session, port, flow)",
             ],
         ),
         (
@@ -386,6 +386,11 @@ fn of_what_users_are_known_by() {
             "ipv4: 10.0.0.1, ipv6: 2001:db8::/64",
             "ipv4: 10.0.0.1, teid: 0",
             &["29:54: 0 is not the TEID of a tunnel (TS 29.281 §5.1; they begin with 1)"],
+        ),
+        (
+            "ipv4: 10.0.0.1, ipv6: 2001:db8::/64",
+            "ipv4: 10.0.0.1, spi: 255",
+            &["29:53: 255 is a reserved SPI (RFC 4303 §2.1; they begin with 256)"],
         ),
         (
             "ipv4: 10.0.0.1, ipv6: 2001:db8::/64",

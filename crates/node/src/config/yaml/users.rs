@@ -68,6 +68,13 @@ pub struct Match {
     /// Network instance of the TEID; `network` by default.
     #[serde(rename = "teidNetwork")]
     pub teid_network: Option<String>,
+    /// The security parameters index (RFC 4303) that the node has given out for the
+    /// user's IPsec tunnel; the nth of several users has the nth from it.
+    #[schemars(range(min = 256))]
+    pub spi: Option<u32>,
+    /// Network instance of the SPI; `network` by default.
+    #[serde(rename = "spiNetwork")]
+    pub spi_network: Option<String>,
     /// A VLAN at a port.
     pub vlan: Option<Vlan>,
     /// A PPPoE session at a port.
