@@ -12,6 +12,8 @@ use weft_compose::Kind;
 
 #[cfg(test)]
 mod composition;
+mod congestion;
+mod esp;
 mod file_version;
 mod first_fragments;
 pub mod icmp_error;
@@ -45,6 +47,8 @@ macro_rules! kind_of {
 
 registry! {
     counter::Counter: Lower,
+    esp_decrypt::EspDecrypt,
+    esp_encrypt::EspEncrypt,
     filter::Filter: Lower,
     forward::Forward: Lower,
     gtpu_decapsulate::GtpuDecapsulate,

@@ -212,6 +212,46 @@ rules: |
   from border -> access
 ";
 
+/// What goes up leaves sealed; what goes down is sealed, and opened at once.
+const SECURED: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: secured}
+memory: {packets: 4095}
+ports:
+  access: {device: 'ring:access', direction: uplink}
+  core: {device: 'ring:core', direction: downlink}
+functions:
+  seal: {function: esp-encrypt}
+  back: {function: esp-encrypt}
+  open: {function: esp-decrypt}
+users:
+  - name: ue-0
+    match: {ipv4: 10.0.0.1}
+    functions:
+      seal: {spi: 4096, key: 'a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0', local: 192.0.2.1, peer: 192.0.2.2, firstIv: 7}
+      back: {spi: 4097, key: 'b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0', local: 192.0.2.1, peer: 192.0.2.2, firstIv: 7}
+      open: {spi: 4097, key: 'b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0'}
+  - name: ue-1
+    match: {ipv4: 10.0.0.2}
+    functions:
+      seal: {spi: 4096, key: 'a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1', local: 192.0.2.1, peer: 192.0.2.2, firstIv: 7}
+      back: {spi: 4097, key: 'b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1', local: 192.0.2.1, peer: 192.0.2.2, firstIv: 7}
+      open: {spi: 4097, key: 'b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1'}
+  - name: ue-2
+    match: {ipv4: 10.0.0.3}
+    functions:
+      seal: {spi: 4096, key: 'a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2', local: 192.0.2.1, peer: 192.0.2.2, firstIv: 7}
+      back: {spi: 4097, key: 'b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2', local: 192.0.2.1, peer: 192.0.2.2, firstIv: 7}
+      open: {spi: 4097, key: 'b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2'}
+rules: |
+  from access -> seal
+  from seal -> core
+  from core -> back
+  from back -> open
+  from open -> access
+";
+
 /// What happens next to a node.
 #[derive(Clone, Debug)]
 enum Step {
@@ -429,6 +469,11 @@ proptest! {
     }
 
     #[test]
+    fn users_of_ipsec_tunnels((steps, split) in steps(flows())) {
+        same_on_two_nodes(SECURED, &USERS, &steps, split)?;
+    }
+
+    #[test]
     fn flows_whose_headers_are_expanded((steps, split) in steps(flows())) {
         let mut compressor = {
             let _turn = turn();
@@ -457,7 +502,7 @@ fn every_function_is_among_those_above() {
         let stands =
             |yaml: &str| yaml.split([',', '}', '\n']).any(|part| part.trim_end().ends_with(&named));
         assert!(
-            [PLAIN, TUNNELS, COMPRESS, EXPAND, BEHIND, BORDER].into_iter().any(stands),
+            [PLAIN, TUNNELS, COMPRESS, EXPAND, BEHIND, BORDER, SECURED].into_iter().any(stands),
             "{}",
             kind.name
         );

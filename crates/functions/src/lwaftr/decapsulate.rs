@@ -3,9 +3,9 @@
 
 use std::net::Ipv6Addr;
 
-use weft_function::{Annotations, Emit, Headers as _, IpMut, IpView, Packet, Reason, Tunnel as _};
-use weft_wire::checksum::{self, Change, PseudoHeader};
-use weft_wire::ip::{Fragment, traffic_class};
+use weft_function::{Annotations, Emit, Headers as _, IpView, Packet, Reason, Tunnel as _};
+use weft_wire::checksum::{self, PseudoHeader};
+use weft_wire::ip::Fragment;
 use weft_wire::{Dscp, Ecn, EtherType, Protocol, icmpv4, icmpv6, ipv4, ipv6, tcp, udp};
 
 use super::reassembly::{Outcome, Piece};
@@ -13,6 +13,7 @@ use super::{
     BAD_FRAGMENT, CONGESTION, INNER, Lwaftr, NO_ROOM, NO_SOFTWIRE, NOT_SOFTWIRE, Problem, REFUSED,
     TUNNEL_ERROR, WAITS, ip_of, total_length,
 };
+use crate::congestion::{after_tunnel, mark};
 use crate::shared_ports::{End, Header, Kind};
 
 const HEADER: usize = ipv6::HEADER_LENGTH;
@@ -266,30 +267,5 @@ fn unwrap(packet: &mut Packet, start: usize, length: usize, header: &Header, tra
     packet.unwrap_tunnel();
     if !transport {
         packet.annotations_mut().transport_offset = 0;
-    }
-}
-
-/// Congestion notification of a packet that leaves a tunnel (RFC 6040 §4.2); none for
-/// one that met congestion and cannot tell of it.
-#[inline]
-fn after_tunnel(outer: Ecn, inner: Ecn) -> Option<Ecn> {
-    match (inner, outer) {
-        (Ecn::NotEct, Ecn::Ce) => None,
-        (Ecn::NotEct, _) => Some(Ecn::NotEct),
-        (_, Ecn::Ce) => Some(Ecn::Ce),
-        (Ecn::Ect0, Ecn::Ect1) => Some(Ecn::Ect1),
-        (inner, _) => Some(inner),
-    }
-}
-
-/// Gives an IPv4 packet this congestion notification.
-#[inline]
-fn mark(packet: &mut Packet, ecn: Ecn) {
-    if let Some(IpMut::V4(mut ip)) = packet.ip_mut()
-        && ip.ecn() != ecn
-    {
-        let [old, new] = [ip.ecn(), ecn].map(|ecn| traffic_class(ip.dscp(), ecn).into());
-        ip.set_ecn(ecn);
-        ip.update_checksum(Change::NONE.field16(old, new));
     }
 }
