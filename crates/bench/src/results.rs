@@ -142,6 +142,18 @@ pub struct Figure {
     /// The names of the paper's values that belong on it.
     #[serde(default)]
     pub paper: Vec<String>,
+    /// Places of a numeric x that have names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
+}
+
+/// A place on the x axis that has a name: a line stands there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Mark {
+    /// Where.
+    pub at: f64,
+    /// What it is called.
+    pub name: String,
 }
 
 /// How the points of a figure are drawn.

@@ -94,9 +94,21 @@ impl<'a> Run<'a> {
 
     /// Begins a series, unless it was begun before.
     pub fn series(&mut self, name: &str, x: &str, unit: &str, better: Option<Better>) {
-        if !self.curves.iter().any(|curve| curve.series.name == name) {
+        if !self.has(name) {
             let series = Series { better, ..Series::new(name, x, unit) };
             self.curves.push(Curve { series, places: Vec::new() });
+        }
+    }
+
+    /// Whether there is such a series.
+    pub fn has(&self, series: &str) -> bool {
+        self.curves.iter().any(|curve| curve.series.name == series)
+    }
+
+    /// Keeps a series that was measured at once, unless there is one of its name.
+    pub fn keep_series(&mut self, series: Series) {
+        if !self.has(&series.name) {
+            self.curves.push(Curve::resumed(series));
         }
     }
 
@@ -264,6 +276,13 @@ impl Values {
     ) -> Values {
         self.others.extend(value.map(|value| (series.into(), value.into())));
         self
+    }
+}
+
+impl Value {
+    /// The median of something, with percentiles of it by name: `p99`, `max`.
+    pub fn with(median: f64, percentiles: Vec<(&'static str, f64)>) -> Value {
+        Value { number: median, percentiles }
     }
 }
 

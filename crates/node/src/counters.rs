@@ -329,6 +329,8 @@ pub struct WorkerCounters {
     pub moved_out: Counter,
     /// Kept packets that came from another node with their users.
     pub moved_in: Counter,
+    /// Packets that waited at gates of users that move.
+    pub waited: Counter,
 }
 
 impl WorkerCounters {
@@ -349,6 +351,7 @@ impl WorkerCounters {
             panics: Counter::default(),
             moved_out: Counter::default(),
             moved_in: Counter::default(),
+            waited: Counter::default(),
         }
     }
 

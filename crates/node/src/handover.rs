@@ -225,6 +225,7 @@ impl Agent {
             incarnation: mobility.incarnation.0,
             users: mobility.machine.states(),
             gated: mobility.mobiles.values().filter(|mobile| mobile.gated).count() as u64,
+            waited: self.links.iter().map(|link| link.counters.waited.get()).sum(),
             counts: mobility
                 .counts
                 .iter()

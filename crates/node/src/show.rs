@@ -69,6 +69,9 @@ pub struct HandoverView {
     pub users: BTreeMap<String, u64>,
     /// Users that a worker looks at gates for.
     pub gated: u64,
+    /// Packets that have waited at gates.
+    #[serde(default)]
+    pub waited: u64,
     /// What was counted, by name.
     pub counts: BTreeMap<String, u64>,
 }

@@ -24,6 +24,7 @@ pub fn figure<'s>(
         series: series.into_iter().map(str::to_owned).collect(),
         baselines: Vec::new(),
         paper: Vec::new(),
+        marks: Vec::new(),
     })
 }
 

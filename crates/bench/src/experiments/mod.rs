@@ -18,6 +18,7 @@ mod function_mix;
 mod function_overhead;
 mod functions;
 mod gateway;
+mod handover;
 mod io_environments;
 mod model;
 mod overload;
@@ -48,6 +49,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<function_overhead::FunctionOverhead>(),
     Experiment::of::<users::Users>(),
     Experiment::of::<chain_mix::ChainMix>(),
+    Experiment::of::<handover::Mobility>(),
     Experiment::of::<chain_throughput::ChainThroughput>(),
     Experiment::of::<overload::Overload>(),
     Experiment::of::<working_set::WorkingSet>(),
@@ -106,6 +108,7 @@ mod tests {
         read::<function_mix::FunctionMix>();
         read::<function_overhead::FunctionOverhead>();
         read::<functions::Functions>();
+        read::<handover::Mobility>();
         read::<io_environments::IoEnvironments>();
         read::<model::Model>();
         read::<overload::Overload>();

@@ -8,6 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::figure::{Area, DrawError, Room};
 use super::palette::{INK, Look, Marker};
 use super::scale::Scale;
+use crate::results::Mark;
 
 /// One entry of a legend.
 pub struct Entry {
@@ -199,6 +200,21 @@ impl<'a, 'svg> Frame<'a, 'svg> {
     pub fn level(&self, y: f64, look: &Look) -> Result<(), DrawError> {
         let (_, y) = self.pixel(self.x.low, y);
         curve(self.area, &[(self.left, y), (self.right, y)], look)
+    }
+
+    /// Thin lines up from places of x, with their names beside them: each below the one
+    /// before, so that those of places close to each other can be read.
+    pub fn marks(&self, marks: &[Mark]) -> Result<(), DrawError> {
+        let line = line_height(self.room);
+        for (number, mark) in (0..).zip(marks) {
+            let (x, _) = self.pixel(mark.at, 0.0);
+            let top = self.top + number * line;
+            let style = INK.mix(0.45).stroke_width(1);
+            self.area.draw(&PathElement::new(vec![(x, top), (x, self.bottom)], style))?;
+            let style = text(self.room, HPos::Right, VPos::Center);
+            self.area.draw(&Text::new(mark.name.clone(), (x - 4, top + line / 2), style))?;
+        }
+        Ok(())
     }
 
     /// A whisker from one value of y to another.

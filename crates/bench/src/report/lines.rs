@@ -75,6 +75,7 @@ pub fn draw(
             marker(area, pixel, look)?;
         }
     }
+    frame.marks(&figure.marks)?;
     for value in paper {
         let same = series.iter().find(|(series, _)| series.name == value.name);
         let look = palette::paper(same.map(|(_, look)| look.colour));

@@ -20,6 +20,7 @@ mod disturbance;
 pub mod environments;
 mod flood;
 mod gateway;
+pub mod handover;
 pub mod namespace;
 mod open;
 mod perf;

@@ -104,6 +104,7 @@ fn figure(name: &str, title: &str, series: &[String]) -> Figure {
         series: series.to_vec(),
         baselines: Vec::new(),
         paper: Vec::new(),
+        marks: Vec::new(),
     }
 }
 

@@ -240,8 +240,12 @@ impl Worker {
         match action {
             Action::Process(packet, _) | Action::Pass(packet) => self.let_through(packet),
             Action::Forward(packet, to, link) => self.forward_to(packet, to, link),
-            Action::Wait { first: true } => self.answer_transfer(Report::Held(slot, direction)),
-            Action::Wait { first: false } => {}
+            Action::Wait { first } => {
+                self.counters.waited.add(1);
+                if first {
+                    self.answer_transfer(Report::Held(slot, direction));
+                }
+            }
             Action::Drop(_, reason) => self.counters.dropped(reason.into(), 1),
         }
     }

@@ -1,0 +1,350 @@
+//! `handover`: what packets of users that move see of it.
+
+mod drawn;
+
+use std::cell::{Cell as Shared, RefCell};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::drawn::Drawn;
+use super::figure::paper;
+use crate::Failure;
+use crate::experiment::Study;
+use crate::results::{Better, Results};
+use crate::rig::Rig;
+use crate::rig::handover::{Chain, Course, Faults, Handover, Outcome, Phase, Scene, World};
+use crate::run::{Cell, Run, Value, Values};
+use crate::statistics;
+
+const ADDED: &str = "added delay";
+const TO_USER: &str = "added delay to the user";
+const TO_HOST: &str = "added delay from the user";
+const EACH: &str = "added delay, each move";
+const NORMAL: &str = "normal again";
+const NORMAL_EACH: &str = "normal again, each move";
+const GAP_USER: &str = "gap at the user";
+const GAP_HOST: &str = "gap at the gateway";
+const WAITED: &str = "packets that waited";
+const FORWARDED: &str = "packets that were forwarded";
+const MASS: &str = "all users";
+const MASS_DELAY: &str = "added delay of a user";
+const MASS_OWNERLESS: &str = "time of a user without owner";
+const PAPER_GAP: &str = "gap";
+const PAPER_NORMAL: &str = "normal";
+const X: &str = "packets per second, to and fro";
+const X_MASS: &str = "users";
+/// Moves before those that count.
+const WARM_UP: u32 = 5;
+/// The percentiles that are kept beside a median.
+const PERCENTILES: [(&str, f64); 3] = [("p90", 90.0), ("p99", 99.0), ("max", 100.0)];
+
+/// See [`Study::VARIES`].
+pub struct Mobility;
+
+/// Parameters of `handover`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Repetitions of each.
+    #[schemars(range(min = 1))]
+    repetitions: u32,
+    /// Moves of the user in each.
+    #[schemars(range(min = 1))]
+    moves: u32,
+    /// Milliseconds before each move.
+    #[schemars(range(min = 16))]
+    pause: u32,
+    /// Bytes of a frame with its checksum.
+    #[schemars(range(min = 68, max = 1400))]
+    frame_bytes: usize,
+    /// Packets per second to the user, in thousands; it returns as many.
+    #[schemars(inner(range(min = 0.2, max = 1000.0)))]
+    thousands_per_second: Vec<f64>,
+    /// Many users at once.
+    mass: Option<Mass>,
+}
+
+/// Users who all move at once.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Mass {
+    /// How many.
+    #[schemars(range(min = 1, max = 16_384))]
+    users: u32,
+    /// Moves of all of them in each repetition.
+    #[schemars(range(min = 1))]
+    moves: u32,
+    /// Packets per second to all of them in turn, in thousands; as many return.
+    thousands_per_second: f64,
+}
+
+impl Study for Mobility {
+    const NAME: &'static str = "handover";
+    const TITLE: &'static str = "Users move between base stations";
+    const VARIES: &'static str =
+        "packets per second of a user that moves to and fro; 10,000 users at once";
+    const PAPER: &'static str = "Pinczel et al., fig. 8";
+    const FILE: &'static str = include_str!("../../../../experiments/handover.yaml");
+    type Parameters = Parameters;
+
+    fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
+        let faults = Shared::new(Faults::default());
+        let ended = parameters.measure_one(run, &faults);
+        let ended = ended.and_then(|()| parameters.measure_all(run, &faults));
+        let Faults { lost, duplicated, reordered, .. } = faults.get();
+        run.derive("lost", lost as f64);
+        run.derive("duplicated", duplicated as f64);
+        run.derive("reordered", reordered as f64);
+        ended
+    }
+
+    fn conclude(parameters: &Parameters, results: &mut Results) {
+        for thousands in &parameters.thousands_per_second {
+            parameters.derive(results, *thousands);
+        }
+        parameters.derive_mass(results);
+        parameters.say(results);
+        let source = "Pinczel et al., §V, one user at 10,000 packets a second";
+        results.paper = vec![paper(PAPER_GAP, 2000.0, source), paper(PAPER_NORMAL, 6000.0, source)];
+        for thousands in &parameters.thousands_per_second {
+            drawn::distribute(results, &rate(*thousands));
+        }
+        let rates: Vec<_> = parameters.thousands_per_second.iter().map(|one| rate(*one)).collect();
+        results.figures = drawn::figures(results, &rates);
+    }
+}
+
+/// A rate, in words.
+fn rate(thousands: f64) -> String {
+    format!("{thousands} kpps")
+}
+
+impl Parameters {
+    /// One user, again and again.
+    fn measure_one(&self, run: &mut Run<'_>, faults: &Shared<Faults>) -> Result<(), Failure> {
+        let micros = [ADDED, TO_USER, TO_HOST, EACH, NORMAL, NORMAL_EACH, GAP_USER, GAP_HOST];
+        micros.into_iter().for_each(|name| run.series(name, X, "µs", Some(Better::Lower)));
+        Phase::ALL.iter().for_each(|one| run.series(one.name(), X, "µs", Some(Better::Lower)));
+        run.series(WAITED, X, "packets", None);
+        run.series(FORWARDED, X, "packets", None);
+        let cells = self.thousands_per_second.iter();
+        let cells: Vec<_> = cells.map(|&one| Cell::new(ADDED, rate(one), one)).collect();
+        let scene = self.scene(1, Chain::Metered);
+        let drawn = RefCell::new(Vec::new());
+        let mut world = None;
+        run.rounds(self.repetitions, &cells, |rig, &thousands| {
+            let world = ready(&mut world, rig, scene, thousands)?;
+            let course = self.course(thousands, self.moves);
+            let outcome = perform(world, &course, faults)?;
+            let values = values_of(&outcome);
+            let mut drawn = drawn.borrow_mut();
+            if !drawn.iter().any(|(known, _)| *known == thousands) {
+                drawn.extend(typical(&outcome).map(|one| (thousands, Drawn::of(one))));
+            }
+            Ok((values, outcome.disturbance))
+        })?;
+        for (thousands, drawn) in drawn.into_inner() {
+            drawn.record(run, &rate(thousands));
+        }
+        Ok(())
+    }
+
+    /// Many users at once.
+    fn measure_all(&self, run: &mut Run<'_>, faults: &Shared<Faults>) -> Result<(), Failure> {
+        let Some(mass) = self.mass else { return Ok(()) };
+        run.series(MASS, X_MASS, "s", Some(Better::Lower));
+        run.series(MASS_DELAY, X_MASS, "ms", Some(Better::Lower));
+        run.series(MASS_OWNERLESS, X_MASS, "ms", Some(Better::Lower));
+        let cells = [Cell::new(MASS, mass.users, mass)];
+        let scene = self.scene(mass.users, Chain::Compressed);
+        let mut world = None;
+        run.rounds(self.repetitions, &cells, |rig, mass| {
+            let world = ready(&mut world, rig, scene, mass.thousands_per_second)?;
+            let course = self.course(mass.thousands_per_second, mass.moves);
+            let outcome = perform(world, &course, faults)?;
+            let mut values = Values::none();
+            for handover in &outcome.handovers {
+                let delays = handover.disturbed.iter().map(|one| one.added / 1e3).collect();
+                let without = (0..mass.users).filter_map(|user| ownerless(handover, user));
+                values = values
+                    .and(MASS, Some(handover.seconds()))
+                    .and(MASS_DELAY, spread(delays))
+                    .and(MASS_OWNERLESS, spread(without.map(|micros| micros / 1e3).collect()));
+            }
+            Ok((values, outcome.disturbance))
+        })
+    }
+
+    fn scene(&self, users: u32, chain: Chain) -> Scene {
+        // The checksum is not in memory.
+        Scene { users, chain, frame_bytes: self.frame_bytes - 4 }
+    }
+
+    fn course(&self, thousands: f64, moves: u32) -> Course {
+        let pause = Duration::from_millis(self.pause.into());
+        Course { rate: thousands * 1e3, moves, pause }
+    }
+
+    /// The numbers of one rate. Those of the first stand without it in their names.
+    fn derive(&self, results: &mut Results, thousands: f64) {
+        let first = self.thousands_per_second.first() == Some(&thousands);
+        let name =
+            |stem: &str| if first { stem.to_owned() } else { format!("{stem}_{thousands}k") };
+        let at = |series: &str, percent: f64| {
+            let x = rate(thousands).into();
+            let point = results.series(series)?.points.iter().find(|point| point.x == x)?;
+            statistics::percentile(&point.raw, percent)
+        };
+        let numbers = [
+            ("added_delay_us_p50", at(EACH, 50.0)),
+            ("added_delay_us_p99", at(EACH, 99.0)),
+            ("back_to_normal_us", at(NORMAL_EACH, 50.0)),
+            ("back_to_normal_us_p99", at(NORMAL_EACH, 99.0)),
+            ("gap_us", at(GAP_USER, 50.0)),
+            ("waited", at(WAITED, 50.0)),
+        ];
+        for (stem, number) in numbers {
+            number.into_iter().for_each(|number| results.derive(name(stem), number));
+        }
+    }
+
+    fn derive_mass(&self, results: &mut Results) {
+        let Some(mass) = self.mass else { return };
+        let point = |series: &str| {
+            let points = &results.series(series)?.points;
+            points.iter().find(|point| point.x == mass.users.into())
+        };
+        let seconds = point(MASS).map(|point| point.mean);
+        let p99 = |series| point(series).and_then(|point| point.percentiles.get("p99").copied());
+        let numbers = [
+            ("mass_seconds", seconds),
+            ("mass_delay_ms_p99", p99(MASS_DELAY)),
+            ("mass_ownerless_ms_p99", p99(MASS_OWNERLESS)),
+        ];
+        for (name, number) in numbers {
+            number.into_iter().for_each(|number| results.derive(name, number));
+        }
+    }
+
+    fn say(&self, results: &mut Results) {
+        let of = |name: &str| results.derived.get(name).copied();
+        let (Some(p50), Some(p99), Some(normal)) =
+            (of("added_delay_us_p50"), of("added_delay_us_p99"), of("back_to_normal_us"))
+        else {
+            return;
+        };
+        let mut says = format!(
+            "A move of one user delays a packet by {p50:.0} µs at most in half of the moves and by \
+             {p99:.0} µs in 99 of 100, and delays are as before {normal:.0} µs after the order, \
+             where the paper states a gap of 2 ms and 6 ms"
+        );
+        if let (Some(mass), Some(seconds), Some(delay)) =
+            (self.mass, of("mass_seconds"), of("mass_delay_ms_p99"))
+        {
+            says += &format!(
+                "; {} users move in {seconds:.2} s, and {delay:.1} ms is the most that a packet of \
+                 99 in 100 of them is later",
+                mass.users
+            );
+        }
+        if of("lost") == Some(0.0) {
+            says += "; nothing is lost, doubled or out of order";
+        }
+        results.says = says + ".";
+    }
+}
+
+/// The world of a scene, made when it is first asked for, and warm.
+fn ready<'w>(
+    world: &'w mut Option<World>,
+    rig: &Rig,
+    scene: Scene,
+    thousands: f64,
+) -> Result<&'w mut World, Failure> {
+    let world = match world {
+        Some(world) => world,
+        None => {
+            let name = format!("bench{}", rig.serial());
+            world.insert(World::build(rig.eal, rig.cores, &name, scene)?)
+        }
+    };
+    let pause = Duration::from_millis(2);
+    world.perform(&Course { rate: thousands * 1e3, moves: WARM_UP, pause })?;
+    Ok(world)
+}
+
+/// Performs a course in which nothing may go wrong.
+fn perform(
+    world: &mut World,
+    course: &Course,
+    faults: &Shared<Faults>,
+) -> Result<Outcome, Failure> {
+    let outcome = world.perform(course)?;
+    if outcome.faults.is_none() {
+        return Ok(outcome);
+    }
+    let mut all = faults.get();
+    all.lost += outcome.faults.lost;
+    all.duplicated += outcome.faults.duplicated;
+    all.reordered += outcome.faults.reordered;
+    faults.set(all);
+    let mut error = format!("{} in {} moves", outcome.faults, course.moves);
+    if !outcome.drops.is_empty() {
+        error += &format!(" ({})", outcome.drops.join(", "));
+    }
+    Err(error.into())
+}
+
+/// What is recorded of the moves of one user.
+fn values_of(outcome: &Outcome) -> Values {
+    let users = || outcome.handovers.iter().filter_map(|handover| handover.disturbed.first());
+    let added: Vec<_> = users().map(|one| one.added).collect();
+    let normal: Vec<_> = users().map(|one| one.normal).collect();
+    let each = |number: &dyn Fn(&Handover) -> f64| outcome.handovers.iter().map(number).collect();
+    let mut values = spread(added.clone()).map_or_else(Values::none, Values::of);
+    values = values
+        .and(TO_USER, spread(users().map(|one| one.added_each_way[0]).collect()))
+        .and(TO_HOST, spread(users().map(|one| one.added_each_way[1]).collect()))
+        .and(NORMAL, spread(normal.clone()))
+        .and(GAP_USER, spread(users().map(|one| one.gaps[0]).collect()))
+        .and(GAP_HOST, spread(users().map(|one| one.gaps[1]).collect()))
+        .and(WAITED, spread(each(&|handover| handover.waited as f64)))
+        .and(FORWARDED, spread(each(&|handover| handover.forwarded as f64)));
+    values = added.into_iter().fold(values, |values, one| values.and(EACH, Some(one)));
+    values = normal.into_iter().fold(values, |values, one| values.and(NORMAL_EACH, Some(one)));
+    for (number, phase) in Phase::ALL.into_iter().enumerate() {
+        let lengths = outcome.handovers.iter().filter_map(|handover| length(handover, number));
+        values = values.and(phase.name(), spread(lengths.collect()));
+    }
+    values
+}
+
+/// How long a phase of the move of user 0 took, in microseconds.
+fn length(handover: &Handover, number: usize) -> Option<f64> {
+    let ends = handover.ends(0);
+    let begin = number.checked_sub(1).map_or(Some(0.0), |before| ends[before]);
+    Some((ends[number]? - begin?).max(0.0))
+}
+
+/// How long a user was without owner, at most, in microseconds.
+fn ownerless(handover: &Handover, user: u32) -> Option<f64> {
+    let [prepared, _, owned, ..] = handover.ends(user);
+    Some(owned? - prepared?)
+}
+
+/// The median, with higher percentiles; none of nothing.
+fn spread(values: Vec<f64>) -> Option<Value> {
+    let at = |percent| statistics::percentile(&values, percent);
+    let percentiles = PERCENTILES.iter().filter_map(|(name, percent)| Some((*name, at(*percent)?)));
+    Some(Value::with(at(50.0)?, percentiles.collect()))
+}
+
+/// The move whose packets were as late as in half of the moves.
+fn typical(outcome: &Outcome) -> Option<&Handover> {
+    let added = |one: &Handover| one.disturbed.first().map_or(0.0, |user| user.added);
+    let mut moves: Vec<_> = outcome.handovers.iter().collect();
+    moves.sort_by(|a, b| added(a).total_cmp(&added(b)));
+    moves.get(moves.len() / 2).copied()
+}
