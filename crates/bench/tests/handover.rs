@@ -12,7 +12,7 @@ fn cores(two: bool) -> Cores {
 }
 
 fn move_to_and_fro(name: &str, two: bool, scene: Scene, course: Course) {
-    let options = EalOptions { memory_megabytes: 384, huge_pages: false, ..Default::default() };
+    let options = EalOptions { memory_megabytes: 256, huge_pages: false, ..Default::default() };
     let eal = Eal::start(&options).expect("the environment starts");
     let mut world = World::build(eal, cores(two), name, scene).expect("a world");
     let outcome = world.perform(&course).expect("all users move");
@@ -33,13 +33,13 @@ fn move_to_and_fro(name: &str, two: bool, scene: Scene, course: Course) {
 
 #[test]
 fn nothing_is_lost_of_users_that_move() {
-    let one = Scene { users: 1, chain: Chain::Metered, frame_bytes: 124 };
+    let one = Scene { users: 1, chain: Chain::Metered, frame_bytes: 124, buffers: 8191 };
     let pause = Duration::from_millis(20);
     let course = Course { rate: 4000.0, moves: 6, pause };
     for (name, two) in [("test-two", true), ("test-one", false)] {
         move_to_and_fro(name, two, one, course);
     }
-    let many = Scene { users: 300, chain: Chain::Compressed, frame_bytes: 124 };
+    let many = Scene { users: 300, chain: Chain::Compressed, frame_bytes: 124, buffers: 8191 };
     let course = Course { rate: 6000.0, moves: 2, pause };
     move_to_and_fro("test-many", true, many, course);
 }

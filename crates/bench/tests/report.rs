@@ -26,6 +26,7 @@ fn figure(name: &str, kind: FigureKind, log: bool, series: &[&str]) -> Figure {
         series: series.iter().map(|&name| name.to_owned()).collect(),
         baselines: vec!["dpdk-testpmd macswap".to_owned()],
         paper: vec!["weft".to_owned()],
+        marks: Vec::new(),
     }
 }
 

@@ -33,7 +33,7 @@ fn passing(name: &str, launcher: &[&str], words: &[&str]) -> Value {
     let verdicts = text.lines().filter(|line| line.starts_with("ok ")).count();
     let report: Value = serde_json::from_slice(&fs::read(&file).expect("a report")).expect("JSON");
     let html = fs::read_to_string(&page).expect("a page");
-    assert!(html.starts_with("<!DOCTYPE html>") && html.matches("<svg").count() >= 3);
+    assert!(html.starts_with("<!DOCTYPE html>") && html.matches("<svg").count() >= 4);
     assert!(text.trim_end().ends_with(&format!("report: {}", paths[1])), "{text}");
     fs::remove_file(&file).and_then(|()| fs::remove_file(&page)).expect("the reports are ours");
     let checks = report["checks"].as_array().expect("checks");
@@ -59,6 +59,9 @@ fn its_report_adds_up() {
     assert!(sent > 1000);
     assert_eq!(sent, sum(streams, "delivered") + sum(drops, "packets"));
     assert_eq!(report["throughput"]["sent"], sent);
+    let handover = &report["handover"];
+    assert_eq!((&handover["lost"], &handover["reordered"]), (&0.into(), &0.into()));
+    assert!(handover["sent"].as_u64() > Some(0) && handover["phases"][6]["name"] == "complete");
     assert_eq!((sum(streams, "users"), &report["setup"]["users"]), (2000, &1000.into()));
     let reasons: Vec<_> =
         drops.as_array().into_iter().flatten().map(|one| &one["reason"]).collect();

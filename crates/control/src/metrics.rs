@@ -204,6 +204,8 @@ fn handover(text: &mut Exposition<'_>, snapshot: &Snapshot) {
     text.gauge("weft_handover_users", help, users);
     let help = "Users whose packets go through gates.";
     text.gauge("weft_handover_gated_users", help, iter::once((vec![], view.gated)));
+    let help = "Packets that have waited at gates.";
+    text.counter("weft_handover_waited_packets_total", help, iter::once((vec![], view.waited)));
     let help = "What the node's part in handovers has counted.";
     let counts = view.counts.iter().map(|(event, count)| (vec![("event", &**event)], *count));
     text.counter("weft_handover_total", help, counts);

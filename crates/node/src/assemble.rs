@@ -476,6 +476,10 @@ impl Shared<'_> {
             routed.next_hop = plan.next_hop_mac.map(MacAddress);
             routed.subnets = plan.addresses.clone();
             routed.gateways = plan.gateways.clone();
+            // Packets do not wait for what is configured.
+            for (address, mac) in &plan.neighbours {
+                routed.neighbours.set(*address, Some(MacAddress(*mac)));
+            }
             routed
         })
     }

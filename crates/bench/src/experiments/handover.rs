@@ -1,5 +1,6 @@
 //! `handover`: what packets of users that move see of it.
 
+pub mod arrivals;
 mod drawn;
 
 use std::cell::{Cell as Shared, RefCell};
@@ -8,7 +9,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::drawn::Drawn;
 use super::figure::paper;
 use crate::Failure;
 use crate::experiment::Study;
@@ -35,6 +35,9 @@ const PAPER_GAP: &str = "gap";
 const PAPER_NORMAL: &str = "normal";
 const X: &str = "packets per second, to and fro";
 const X_MASS: &str = "users";
+/// Packet buffers of each node: more than a thread that is put aside for some
+/// milliseconds falls behind by.
+const BUFFERS: u32 = 16_383;
 /// Moves before those that count.
 const WARM_UP: u32 = 5;
 /// The percentiles that are kept beside a median.
@@ -141,13 +144,14 @@ impl Parameters {
             let values = values_of(&outcome);
             let mut drawn = drawn.borrow_mut();
             if !drawn.iter().any(|(known, _)| *known == thousands) {
-                drawn.extend(typical(&outcome).map(|one| (thousands, Drawn::of(one))));
+                let rate = rate(thousands);
+                drawn
+                    .extend(outcome.typical().map(|one| (thousands, arrivals::series(one, &rate))));
             }
             Ok((values, outcome.disturbance))
         })?;
-        for (thousands, drawn) in drawn.into_inner() {
-            drawn.record(run, &rate(thousands));
-        }
+        let drawn = drawn.into_inner().into_iter().flat_map(|(_, series)| series);
+        drawn.for_each(|series| run.keep_series(series));
         Ok(())
     }
 
@@ -179,7 +183,7 @@ impl Parameters {
 
     fn scene(&self, users: u32, chain: Chain) -> Scene {
         // The checksum is not in memory.
-        Scene { users, chain, frame_bytes: self.frame_bytes - 4 }
+        Scene { users, chain, frame_bytes: self.frame_bytes - 4, buffers: BUFFERS }
     }
 
     fn course(&self, thousands: f64, moves: u32) -> Course {
@@ -339,12 +343,4 @@ fn spread(values: Vec<f64>) -> Option<Value> {
     let at = |percent| statistics::percentile(&values, percent);
     let percentiles = PERCENTILES.iter().filter_map(|(name, percent)| Some((*name, at(*percent)?)));
     Some(Value::with(at(50.0)?, percentiles.collect()))
-}
-
-/// The move whose packets were as late as in half of the moves.
-fn typical(outcome: &Outcome) -> Option<&Handover> {
-    let added = |one: &Handover| one.disturbed.first().map_or(0.0, |user| user.added);
-    let mut moves: Vec<_> = outcome.handovers.iter().collect();
-    moves.sort_by(|a, b| added(a).total_cmp(&added(b)));
-    moves.get(moves.len() / 2).copied()
 }

@@ -18,7 +18,7 @@ mod function_mix;
 mod function_overhead;
 mod functions;
 mod gateway;
-mod handover;
+pub mod handover;
 mod io_environments;
 mod model;
 mod overload;

@@ -7,13 +7,15 @@
 //! 1. [`calibrate`] finds a rate that this machine keeps, unless one is given;
 //! 2. [`scene`] fits users, rates and the node's configuration to each other;
 //! 3. [`mod@run`] drives node and traffic, and gathers what was counted;
-//! 4. [`check`] compares what was sent with what arrived and what the node says;
-//! 5. [`mod@report`] puts it into numbers, [`mod@print`] into words.
+//! 4. [`handover`] moves a user between nodes;
+//! 5. [`check`] compares what was sent with what arrived and what the node says;
+//! 6. [`mod@report`] puts it into numbers, [`mod@print`] into words.
 
 mod calibrate;
 mod check;
 mod drive;
 mod end;
+mod handover;
 mod number;
 mod page;
 mod print;
@@ -87,9 +89,13 @@ fn report(
     course: &Course,
 ) -> Result<(&'static Eal, Report), Failure> {
     let example = scene::example()?;
-    let eal = environment::start(&example, run::PACKETS + calibrate::PACKETS)?;
+    let eal = environment::start(
+        &example,
+        run::PACKETS + calibrate::PACKETS + handover::SCENE.all_buffers(),
+    )?;
     let rate = rate.map_or_else(|| calibrate::rate(eal, course.threads), Ok)?;
     let scene = Scene::new(example, users, rate);
     let outcome = run::run(eal, &scene, course)?;
-    Ok((eal, Report::new(eal, &scene, course, &outcome)))
+    let handover = handover::run(eal)?;
+    Ok((eal, Report::new(eal, &scene, course, &outcome, handover)))
 }

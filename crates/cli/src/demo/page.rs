@@ -1,11 +1,13 @@
 //! The report as a page, `report.html`: what the bench's reports are made of, from
 //! a single run.
 
+use weft_bench::experiments::handover::arrivals;
 use weft_bench::machine::Machine;
 use weft_bench::report::{self, ReportError};
 use weft_bench::results::{Axis, Better, Figure, FigureKind, Point, Results, Series};
 use weft_dpdk::Eal;
 
+use super::handover::RATE_NAME;
 use super::number::count;
 use super::report::{Report, StreamReport};
 
@@ -43,6 +45,8 @@ fn results(eal: &Eal, report: &Report) -> Results {
     let delays = streams.iter().map(delays);
     results.series.extend(delays);
     results.figures = figures(streams);
+    results.series.extend(report.handover.series.iter().cloned());
+    results.figures.extend(arrivals::drawing(&results, RATE_NAME));
     results.notes = report
         .checks
         .iter()

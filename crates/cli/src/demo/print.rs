@@ -12,6 +12,7 @@ pub fn text(report: &Report) -> String {
         delays(&report.streams),
         cost(&report.cost),
         drops(&report.drops),
+        report.handover.text(),
         checks(report),
     ];
     parts.join("\n")

@@ -6,6 +6,7 @@ use weft_node::show::{FunctionView, Snapshot, StageView};
 use weft_traffic::{Direction, Stream, Tally};
 
 use super::check::{Check, checks};
+use super::handover::HandoverReport;
 use super::run::{Course, Outcome};
 use super::scene::{FRAME_BYTES, OVER, Plan, Scene, is_over};
 
@@ -19,6 +20,7 @@ pub struct Report {
     pub streams: Vec<StreamReport>,
     pub cost: Cost,
     pub drops: Vec<DropReport>,
+    pub handover: HandoverReport,
     pub checks: Vec<Check>,
     /// Whether all checks passed.
     pub passed: bool,
@@ -111,8 +113,15 @@ pub struct DropReport {
 
 impl Report {
     /// The report on an outcome.
-    pub fn new(eal: &Eal, scene: &Scene, course: &Course, outcome: &Outcome) -> Report {
-        let checks = checks(scene, outcome);
+    pub fn new(
+        eal: &Eal,
+        scene: &Scene,
+        course: &Course,
+        outcome: &Outcome,
+        handover: HandoverReport,
+    ) -> Report {
+        let mut checks = checks(scene, outcome);
+        checks.push(handover.check());
         let seconds = outcome.sending.as_secs_f64();
         let streams = scene.plans.iter().zip(&outcome.streams);
         Report {
@@ -136,6 +145,7 @@ impl Report {
                 .collect(),
             cost: Cost::new(&outcome.node),
             drops: drops(outcome),
+            handover,
             passed: checks.iter().all(|check| check.passed),
             checks,
         }

@@ -215,6 +215,7 @@ fn figure(
         series: series.iter().map(|&name| name.to_owned()).collect(),
         baselines: Vec::new(),
         paper: Vec::new(),
+        marks: Vec::new(),
     }
 }
 

@@ -109,6 +109,38 @@ fn nothing_is_lost_when_messages_are() {
     world.settle();
 }
 
+/// `MOVES` says how many.
+#[test]
+fn random_moves_with_messages_lost_doubled_and_late_lose_nothing() {
+    let moves = std::env::var("MOVES").map_or(300, |moves| moves.parse().expect("a number"));
+    let _turn = turn();
+    let mut world = World::new(GATEWAY, &station(2, KEEPING), &station(3, KEEPING), 16);
+    world.keeps = true;
+    world.lossy = 100;
+    world.move_at_random(moves);
+    world.lossy = 0;
+    world.rest();
+    assert_eq!(world.drops(), BTreeMap::new());
+    // That each came once and in order was looked at as it came.
+    world.check_all_arrived();
+    assert!(world.moved >= moves);
+    let (mut packets, mut counted) = (0, 0);
+    for user in world.users.keys().copied().collect::<Vec<_>>() {
+        let ue = &world.users[&user];
+        packets += u64::from(ue.down.sent + ue.up.sent);
+        let owner = world.controller.owner(user).unwrap().node;
+        counted += world.tally(owner, user);
+    }
+    assert_eq!(counted, packets);
+    for node in [ANCHOR, SOURCE, TARGET] {
+        for timeout in ["uplink_gate_timeout", "downlink_gate_timeout"] {
+            assert_eq!(world.counted(node, timeout), 0, "{timeout} at {node}");
+        }
+    }
+    world.settle();
+    println!("{} moves, {packets} packets", world.moved);
+}
+
 #[test]
 fn a_target_that_cannot_take_a_user_leaves_it_where_it_was() {
     let _turn = turn();

@@ -67,6 +67,8 @@ pub struct World {
     notices: Vec<Notice>,
     /// Stations hear of radios. If not, they have to see for themselves.
     pub told: bool,
+    /// Moves that are complete.
+    pub moved: u64,
     /// The order that packets to users carry for `mischief`.
     pub keeps: bool,
 }
@@ -108,6 +110,7 @@ impl World {
             users: BTreeMap::new(),
             notices: Vec::new(),
             told: true,
+            moved: 0,
             keeps: false,
         };
         world.carry_out(out);
@@ -183,6 +186,7 @@ impl World {
 
     fn told(&mut self, notice: Notice) {
         self.notices.push(notice);
+        self.moved += u64::from(matches!(notice, Notice::Moved(..)));
         match notice {
             Notice::Ready(user, node)
             | Notice::Aborting(user, node)
@@ -332,6 +336,28 @@ impl World {
     pub fn move_all(&mut self, to: NodeId) {
         let users: Vec<_> = self.users.keys().copied().collect();
         self.order(|controller, out| controller.move_users(users, to, out));
+    }
+
+    /// Moves users at random, with packets in flight, until so many moves are complete.
+    pub fn move_at_random(&mut self, moves: u64) {
+        let users: Vec<_> = self.users.keys().copied().collect();
+        let end = self.moved + moves;
+        let mut rounds = 0_u64;
+        while self.moved < end {
+            rounds += 1;
+            assert!(rounds < moves * 20_000, "{} moves are complete", self.moved);
+            let user = users[self.chance() as usize % users.len()];
+            let order = if self.keeps && self.chance() < 400 { b'k' } else { b'r' };
+            self.send_to(user, order);
+            if self.chance() < 30 {
+                let user = users[self.chance() as usize % users.len()];
+                let to = if self.chance() < 500 { SOURCE } else { TARGET };
+                // One that moves already is left alone, as is one that is there.
+                self.order(|controller, out| controller.move_users([user], to, out));
+            }
+            self.round();
+            self.notices.clear();
+        }
     }
 
     /// Moves all users with packets in flight, and comes back to rest.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use weft_dpdk::tsc;
 use weft_handover::controller::{Intent, Notice};
@@ -18,6 +19,10 @@ use super::nodes::NUMBERS;
 
 /// Messages that are handed over in a turn: traffic waits meanwhile.
 const AT_ONCE: usize = 8;
+/// How long gates wait for End Markers, and a source for the radio to leave. Neither is
+/// ever lost here, and a machine that is busy otherwise may take its time.
+const GATE: Duration = Duration::from_secs(10);
+const RELEASE: Duration = Duration::from_secs(20);
 /// The number of the stations' ports towards users.
 const OUTSIDE: usize = 1;
 
@@ -84,11 +89,11 @@ impl Control {
         received: [Arc<WorkerCounters>; 2],
         users: u32,
     ) -> Result<Control, NoHandover> {
-        let join =
-            |agent: &mut &mut Agent| agent.join_handover(Incarnation(1), Settings::default());
+        let settings = Settings { gate: GATE, release: RELEASE, ..Settings::default() };
+        let join = |agent: &mut &mut Agent| agent.join_handover(Incarnation(1), settings);
         let mails = agents.iter_mut().map(join).collect::<Result<_, _>>()?;
         let mut out = Vec::new();
-        let controller = Controller::new(Settings::default(), [], Epoch(1), &mut out);
+        let controller = Controller::new(settings, [], Epoch(1), &mut out);
         let mut control = Control {
             controller,
             mails,
@@ -250,7 +255,7 @@ impl Control {
             return;
         }
         if let Some(before) = before {
-            ends.reflect(before);
+            ends.drain(before);
             self.leaving.push(Leaving { user, station: before, packets: ends.returned[before] });
         }
         agents[station + 1].radio_arrived(user);

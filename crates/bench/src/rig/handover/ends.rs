@@ -181,11 +181,16 @@ impl Ends {
         self.host.tx.transmit(&mut batch);
     }
 
-    /// Users return what has come from a station.
-    pub fn reflect(&mut self, station: usize) {
+    /// Users return all that has come from a station.
+    pub fn drain(&mut self, station: usize) {
+        while self.reflect(station) {}
+    }
+
+    /// Users return what has come from a station; whether there was anything.
+    fn reflect(&mut self, station: usize) -> bool {
         let mut batch = Batch::new();
         if self.radios[station].rx.receive(&mut batch, BURST) == 0 {
-            return;
+            return false;
         }
         let (mut back, now) = (Batch::new(), tsc::now());
         for mut packet in batch.drain() {
@@ -203,6 +208,7 @@ impl Ends {
         }
         self.returned[station] += back.len() as u64;
         self.radios[station].tx.transmit(&mut back);
+        true
     }
 }
 

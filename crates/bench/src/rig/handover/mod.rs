@@ -1,7 +1,7 @@
 //! Users that move between two base stations behind a gateway, with packets in flight.
 //!
-//! Three nodes stand in this process on memory ports, with a [network] between
-//! them, [a host and users](ends) behind them, and [a controller](control) whose messages
+//! Three nodes stand in this process on memory ports, with a network between
+//! them, a host and users behind them, and a controller whose messages
 //! and the nodes' are the real ones. One thread has the nodes' workers and the network,
 //! another the agents, the controller and the traffic; without a second core one
 //! thread has all in turn. A radio goes from station to station at once: what a radio
@@ -14,6 +14,7 @@ mod journal;
 mod network;
 mod nodes;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,16 +27,13 @@ use weft_node::{Agent, Node, Worker, config};
 use self::control::Control;
 use self::ends::Ends;
 use self::network::{Far, Network, Seen};
-use self::nodes::{DESCRIPTORS, Devices, PACKETS};
+use self::nodes::Devices;
 use super::Cores;
 use super::disturbance::Look;
 
 pub use self::account::{Disturbed, Dot, Handover, Phase};
 pub use self::journal::Faults;
 pub use self::nodes::Chain;
-
-/// Packet buffers that it takes in all.
-pub const BUFFERS: u32 = 4 * PACKETS;
 
 /// Longest wait for an order, and for packets that are still on their way.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,6 +51,21 @@ pub struct Scene {
     pub chain: Chain,
     /// Octets of the packets' frames, without their checksum.
     pub frame_bytes: usize,
+    /// Packet buffers of each node, and of host and users. Queues hold a quarter of it,
+    /// gates all.
+    pub buffers: u32,
+}
+
+impl Scene {
+    /// Packet buffers in all.
+    pub fn all_buffers(&self) -> u32 {
+        4 * self.buffers
+    }
+
+    /// Packets that a queue holds.
+    fn descriptors(&self) -> u16 {
+        (self.buffers / 4).next_power_of_two().clamp(64, 8192) as u16
+    }
 }
 
 /// Traffic, and moves while it runs.
@@ -79,6 +92,16 @@ pub struct Outcome {
     pub drops: Vec<String>,
     /// The share of the time that was taken from either core.
     pub disturbance: f64,
+}
+
+impl Outcome {
+    /// The move whose packets were as late as in half of the moves; none of no moves.
+    pub fn typical(&self) -> Option<&Handover> {
+        let added = |one: &Handover| one.disturbed.first().map_or(0.0, |user| user.added);
+        let mut moves: Vec<_> = self.handovers.iter().collect();
+        moves.sort_by(|a, b| added(a).total_cmp(&added(b)));
+        moves.get(moves.len() / 2).copied()
+    }
 }
 
 /// A gateway, two stations, and all around them.
@@ -176,8 +199,8 @@ impl World {
         let [gateway, first, second] = &devices;
         let node = |number, devices| build_node(eal, number, devices, scene);
         let mut nodes = [node(0, gateway)?, node(1, first)?, node(2, second)?];
-        let pool = Pool::new(eal, &format!("{name}-ends"), PACKETS).map_err(text)?;
-        let far = |device: &str| far(eal, &pool, device);
+        let pool = Pool::new(eal, &format!("{name}-ends"), scene.buffers).map_err(text)?;
+        let far = |device: &str| far(eal, &pool, device, scene.descriptors());
         let [a, b, c] = &devices;
         let network = Network::new([far(&a.network)?, far(&b.network)?, far(&c.network)?]);
         let (host, radios) = (far(&a.outside)?, [far(&b.outside)?, far(&c.outside)?]);
@@ -203,7 +226,7 @@ impl World {
     /// # Errors
     /// When a move fails, or takes for ever.
     pub fn perform(&mut self, course: &Course) -> Result<Outcome, String> {
-        let (users, mut station) = (self.scene.users, self.station);
+        let (users, mut station, before) = (self.scene.users, self.station, self.drops());
         let whole = course.pause.as_secs_f64() * f64::from(course.moves + 2);
         let room = (course.rate * (whole + f64::from(course.moves) * 0.005)) as usize;
         let (mut handovers, disturbance) = self.run(|desk| {
@@ -223,7 +246,15 @@ impl World {
         let journal = &self.ends.journal;
         handovers.iter_mut().for_each(|handover| handover.follow(journal.packets()));
         let (packets, faults) = (journal.packets().len(), journal.faults());
-        Ok(Outcome { packets, faults, handovers, drops: self.drops(), disturbance })
+        let fresh = |(why, count): (String, u64)| {
+            let count = count - before.get(&why).copied().unwrap_or(0);
+            (count > 0).then(|| format!("{count} {why}"))
+        };
+        let mut drops: Vec<_> = self.drops().into_iter().filter_map(fresh).collect();
+        if self.ends.unsent > 0 {
+            drops.push(format!("{} without a buffer to be sent in", self.ends.unsent));
+        }
+        Ok(Outcome { packets, faults, handovers, drops, disturbance })
     }
 
     /// Runs something while the nodes do; also the share of the time that was taken.
@@ -267,28 +298,17 @@ impl World {
         })
     }
 
-    /// What the nodes dropped, in words.
-    fn drops(&mut self) -> Vec<String> {
-        let mut drops = Vec::new();
+    /// What the nodes have dropped so far, by reason and node.
+    fn drops(&mut self) -> BTreeMap<String, u64> {
+        let mut drops = BTreeMap::new();
         for node in &mut self.nodes {
             let view = node.agent().snapshot();
-            let dropped = view.drops.iter();
-            drops.extend(
-                dropped.map(|one| format!("{} {} at {}", one.packets, one.reason, view.node)),
-            );
-            let missed = view.ports.iter().filter(|port| port.rx_missed > 0);
-            drops.extend(missed.map(|port| {
-                format!("{} rx_missed at {} of {}", port.rx_missed, port.name, view.node)
-            }));
+            for one in view.drops {
+                *drops.entry(format!("{} at {}", one.reason, view.node)).or_default() +=
+                    one.packets;
+            }
         }
-        match self.network.seen.astray() {
-            0 => {}
-            astray => drops.push(format!("{astray} to nobody")),
-        }
-        match self.ends.unsent {
-            0 => {}
-            unsent => drops.push(format!("{unsent} without a buffer to be sent in")),
-        }
+        drops.insert("to nobody".to_owned(), self.network.seen.astray());
         drops
     }
 }
@@ -333,13 +353,13 @@ fn build_node(
     devices: &Devices,
     scene: Scene,
 ) -> Result<Node, String> {
-    let document = nodes::document(number, devices, scene.users, scene.chain).to_string();
+    let document = nodes::document(number, devices, scene).to_string();
     let blueprint = config::read(&document, "handover", KINDS).map_err(text)?;
     Node::build(eal, blueprint).map_err(text)
 }
 
-fn far(eal: &'static Eal, pool: &Pool, device: &str) -> Result<Far, String> {
-    let options = PortOptions { descriptors: DESCRIPTORS, ..PortOptions::default() };
+fn far(eal: &'static Eal, pool: &Pool, device: &str, descriptors: u16) -> Result<Far, String> {
+    let options = PortOptions { descriptors, ..PortOptions::default() };
     let port = Port::open(eal, device, &options, pool).map_err(text)?;
     let queues = port.take_rx(0).zip(port.take_tx(0));
     let (rx, tx) = queues.ok_or("a device without queues")?;

@@ -2,16 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::Scene;
+
 /// Number of the gateway, and of the stations, as the controller knows them.
 pub const NUMBERS: [u32; 3] = [1, 2, 3];
 /// Their addresses in the network between them; the last octet tells them apart.
 pub const ADDRESSES: [[u8; 4]; 3] = [[10, 1, 0, 254], [10, 1, 0, 1], [10, 1, 0, 2]];
 /// The first user's address; the others' follow.
 pub const FIRST_ADDRESS: [u8; 4] = [10, 45, 0, 0];
-/// Packets that each queue and each pool hold: more than a thread that is put aside
-/// for some milliseconds falls behind by.
-pub const DESCRIPTORS: u16 = 4096;
-pub const PACKETS: u32 = 16_383;
 
 /// What stations do with each user's packets, beside tunnels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +36,9 @@ pub struct Devices {
     pub outside: String,
 }
 
-/// The configuration of node `node` (0 the gateway) for so many users; JSON is YAML.
-pub fn document(node: usize, devices: &Devices, users: u32, chain: Chain) -> Value {
+/// The configuration of node `node` (0 the gateway); JSON is YAML.
+pub fn document(node: usize, devices: &Devices, scene: Scene) -> Value {
+    let Scene { users, chain, buffers, .. } = scene;
     let [a, b, c, d] = FIRST_ADDRESS;
     let others: Vec<_> = (0..NUMBERS.len()).filter(|other| *other != node).collect();
     let neighbours: serde_json::Map<_, _> =
@@ -47,7 +46,7 @@ pub fn document(node: usize, devices: &Devices, users: u32, chain: Chain) -> Val
     let network = json!({
         "device": devices.network,
         "direction": if node == 0 { "uplink" } else { "downlink" },
-        "descriptors": DESCRIPTORS,
+        "descriptors": scene.descriptors(),
         "mac": mac(node),
         "addresses": [format!("{}/24", address(node))],
         "neighbours": neighbours,
@@ -55,7 +54,7 @@ pub fn document(node: usize, devices: &Devices, users: u32, chain: Chain) -> Val
     let outside = json!({
         "device": devices.outside,
         "direction": if node == 0 { "downlink" } else { "uplink" },
-        "descriptors": DESCRIPTORS,
+        "descriptors": scene.descriptors(),
     });
     let mut functions = json!({
         "unwrap": {"function": "gtpu-decapsulate"},
@@ -69,7 +68,7 @@ pub fn document(node: usize, devices: &Devices, users: u32, chain: Chain) -> Val
         "apiVersion": "weft/v1",
         "kind": "Node",
         "metadata": {"name": if node == 0 { "gateway".to_owned() } else { format!("station-{node}") }},
-        "memory": {"packets": PACKETS},
+        "memory": {"packets": buffers},
         "gtpu": {"echoInterval": 0},
         "ports": {"network": network, "outside": outside},
         "functions": functions,
@@ -82,7 +81,7 @@ pub fn document(node: usize, devices: &Devices, users: u32, chain: Chain) -> Val
             "tunnel": "wrap",
             "users": [{"name": "ue", "first": 0}],
             "peers": others.iter().map(peer).collect::<Vec<_>>(),
-            "gates": {"packets": PACKETS, "bytes": 16 << 20, "allPackets": PACKETS,
+            "gates": {"packets": buffers, "bytes": 16 << 20, "allPackets": buffers,
                       "allBytes": 32 << 20},
         },
     })
