@@ -114,7 +114,9 @@ fn nothing_is_lost_when_messages_are() {
 fn random_moves_with_messages_lost_doubled_and_late_lose_nothing() {
     let moves = std::env::var("MOVES").map_or(300, |moves| moves.parse().expect("a number"));
     let _turn = turn();
-    let mut world = World::new(GATEWAY, &station(2, KEEPING), &station(3, KEEPING), 16);
+    let wide = |yaml: &str| format!("{yaml}  gates: {{packets: 4000, allPackets: 4000}}\n");
+    let [source, target] = [2, 3].map(|number| wide(&station(number, KEEPING)));
+    let mut world = World::new(&wide(GATEWAY), &source, &target, 16);
     world.keeps = true;
     world.lossy = 100;
     world.move_at_random(moves);
