@@ -134,11 +134,6 @@ fn random_moves_with_messages_lost_doubled_and_late_lose_nothing() {
         counted += world.tally(owner, user);
     }
     assert_eq!(counted, packets);
-    for node in [ANCHOR, SOURCE, TARGET] {
-        for timeout in ["uplink_gate_timeout", "downlink_gate_timeout"] {
-            assert_eq!(world.counted(node, timeout), 0, "{timeout} at {node}");
-        }
-    }
     world.settle();
     println!("{} moves, {packets} packets", world.moved);
 }
