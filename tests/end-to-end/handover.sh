@@ -114,7 +114,43 @@ station_is_killed() {
     crash station-b && node station-b 3 && settled station-b "$users"
 }
 
+nodes_users_and_events_are_shown() {
+    local shown
+    "$WEFT" ctl nodes | tee "$work/shown" && grep -Eq '^station-a +connected, life 1 .* s ago +2 +' "$work/shown" &&
+        shown=$("$WEFT" ctl nodes --json | jq -r '.[] | select(.name == "station-a") | .users') &&
+        [ "$shown" = "$users" ] || return 1
+    "$WEFT" ctl users 7 | tee "$work/shown" && grep -Eq '^station-a +- +gateway +Settled +7 ' "$work/shown" &&
+        [ "$("$WEFT" ctl users --owner station-a --count 1000 --json | jq length)" = "$users" ] || return 1
+    timeout 60 "$WEFT" ctl events --count 2 >"$work/shown" &
+    local follower=$! _
+    # Until it listens, and a move has been told.
+    for _ in $(seq 100); do
+        "$WEFT" ctl handover 9 --to station-b && "$WEFT" ctl handover 9 --to station-a || return 1
+        kill -0 "$follower" 2>/dev/null || break
+    done
+    wait "$follower" && cat "$work/shown" && grep -Eq '^[0-9.]+  (ready|moved)  user 9  station-[ab]$' "$work/shown"
+}
+
+# says STATUS TEXT COMMAND...: one line, of which the text is a part.
+says() {
+    local status=$1 text=$2 said
+    shift 2
+    said=$("$WEFT" ctl "$@" 2>&1 >/dev/null)
+    [ $? -eq "$status" ] && [ "$(wc -l <<<"$said")" = 1 ] && grep -qF "$text" <<<"$said" && return
+    echo "$*: $said"
+    return 1
+}
+
+mistakes_are_one_line() {
+    says 2 'there is no such user' users 100000 && says 2 'there is no node `nobody`' users --owner nobody &&
+        says 2 'there is no node `nobody`' gone nobody --successor station-a &&
+        says 2 'a node cannot be its own successor' gone station-a --successor station-a &&
+        says 2 'no controller named nowhere is running' nodes --controller nowhere
+}
+
 check "users get their owners" all_get_owners
+check "nodes, users and events are shown" nodes_users_and_events_are_shown
+check "mistakes are one line each" mistakes_are_one_line
 check "a user goes by order" one_moves
 check "all users of a station go and come back" all_move_and_come_back
 check "a killed controller goes on where it was" controller_is_killed

@@ -1,8 +1,10 @@
 //! `weft ctl`: changes a running node, or lets a controller hand users over.
 
 mod bearer;
+mod controller;
 mod handover;
 mod radio;
+mod site;
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,6 +39,14 @@ enum What {
     Handover(handover::Arguments),
     /// Tell a base station that users' radios have left it, or have arrived
     Radio(radio::Arguments),
+    /// Show the nodes of a controller
+    Nodes(site::Nodes),
+    /// Show users that move, or one: owner and epoch
+    Users(site::Users),
+    /// Follow what happens at a controller
+    Events(site::Events),
+    /// Say that a node does not come back, and who takes its users
+    Gone(site::GoneNode),
 }
 
 /// Does it.
@@ -50,6 +60,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         What::Bearer(what) => return bearer::run(what),
         What::Handover(arguments) => return handover::run(arguments),
         What::Radio(arguments) => return radio::run(arguments),
+        What::Nodes(arguments) => return site::nodes(&arguments),
+        What::Users(arguments) => return site::users(&arguments),
+        What::Events(arguments) => return site::events(&arguments),
+        What::Gone(arguments) => return site::gone(&arguments),
     };
     let name = file.display().to_string();
     let text = fs::read_to_string(&file)

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -80,9 +81,17 @@ pub(crate) struct Peer {
     /// Where the peer can be dialled.
     address: Mutex<Option<String>>,
     pub connected: AtomicBool,
+    /// When something was last heard of it, in milliseconds since 1970 (UTC).
+    pub heard: AtomicU64,
 }
 
 impl Peer {
+    /// Something is heard of it.
+    pub fn hear(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.heard.store(now.as_millis() as u64, Ordering::Relaxed);
+    }
+
     pub fn address(&self) -> Option<String> {
         locked(&self.address).clone()
     }
@@ -127,6 +136,7 @@ impl Hub {
             streams,
             address: Mutex::default(),
             connected: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
         });
         peers.insert(node, peer.clone());
         self.runtime.spawn(peer::serve(self.clone(), node, peer.clone(), messages, accepted));

@@ -20,7 +20,7 @@ const BATCH: usize = 64;
 const ALIVE: u8 = 0;
 
 /// Reads messages of `node` until the connection ends.
-pub(crate) async fn read(hub: &Hub, node: NodeId, mut stream: OwnedReadHalf) -> Ended {
+pub(crate) async fn read(hub: &Hub, node: NodeId, peer: &Peer, mut stream: OwnedReadHalf) -> Ended {
     let mut buffer = Vec::new();
     loop {
         buffer.reserve(CHUNK);
@@ -28,7 +28,7 @@ pub(crate) async fn read(hub: &Hub, node: NodeId, mut stream: OwnedReadHalf) -> 
             Err(_) => return Ended::Silence,
             Ok(Ok(0)) => return Ended::Closed,
             Ok(Err(error)) => return error.into(),
-            Ok(Ok(_)) => {}
+            Ok(Ok(_)) => peer.hear(),
         }
         match take_messages(hub, node, &buffer) {
             Ok(taken) => _ = buffer.drain(..taken),

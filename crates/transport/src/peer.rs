@@ -161,7 +161,7 @@ impl Attendance {
         let (reader, writer) = stream.into_split();
         let first = self.first.take();
         let ended = tokio::select! {
-            ended = link::read(&self.hub, self.node, reader) => ended,
+            ended = link::read(&self.hub, self.node, &self.peer, reader) => ended,
             ended = link::write(&self.hub, &self.peer, first, &mut self.messages, writer) => ended,
             newer = self.streams.recv() => return newer,
         };

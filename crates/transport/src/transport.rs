@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -106,6 +107,12 @@ impl Sender {
     /// Whether there is a connection with the node.
     pub fn is_connected(&self, node: NodeId) -> bool {
         self.0.known(node).is_some_and(|peer| peer.connected.load(Ordering::Relaxed))
+    }
+
+    /// When something was last heard of the node, since 1970 (UTC).
+    pub fn last_heard(&self, node: NodeId) -> Option<Duration> {
+        let heard = self.0.known(node)?.heard.load(Ordering::Relaxed);
+        (heard > 0).then(|| Duration::from_millis(heard))
     }
 
     /// What became of messages.

@@ -1,13 +1,12 @@
 //! `weft ctl handover`: users go from one node to another.
 
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_controller::api::{Handover, HandoverOrder};
-use weft_http::client::{Client, ClientError, Server};
-use weft_http::socket::{controller_path, controllers};
+use weft_http::client::{Client, ClientError};
 
+use super::controller::Target;
 use crate::failure::Failure;
 use crate::output;
 
@@ -30,57 +29,6 @@ pub struct Arguments {
     /// Where they are to go
     #[arg(long, value_name = "NODE")]
     to: String,
-}
-
-/// Which controller is spoken to.
-#[derive(Clone, clap::Args)]
-struct Target {
-    /// The controller: its name, its socket, or http://HOST:PORT; needed when
-    /// several run, or none here
-    #[arg(long, value_name = "WHERE", env = "WEFT_CONTROLLER")]
-    controller: Option<String>,
-    /// File of the token that the controller asks for over TCP
-    #[arg(long, value_name = "FILE", env = "WEFT_TOKEN_FILE")]
-    token_file: Option<PathBuf>,
-}
-
-impl Target {
-    fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::of("controller", self.server()?)?)
-    }
-
-    fn server(&self) -> Result<Server, Failure> {
-        let Some(wanted) = &self.controller else { return only_one() };
-        if let Some(address) = wanted.strip_prefix("http://") {
-            let file = self.token_file.as_ref().ok_or_else(|| {
-                Failure::input("a controller over TCP asks for a token: give --token-file")
-            })?;
-            let token = weft_transport::Token::load(file).map_err(Failure::input)?;
-            // A token is of visible ASCII characters.
-            let token = String::from_utf8_lossy(token.octets()).into_owned();
-            return Ok(Server::Remote { address: address.trim_end_matches('/').to_owned(), token });
-        }
-        if wanted.contains('/') {
-            return Ok(Server::Socket(wanted.into()));
-        }
-        let socket = controller_path(wanted);
-        if !controllers().contains(wanted) && !socket.exists() {
-            return Err(Failure::input(format!("no controller named {wanted} is running")));
-        }
-        Ok(Server::Socket(socket))
-    }
-}
-
-fn only_one() -> Result<Server, Failure> {
-    match controllers().as_slice() {
-        [] => Err(Failure::input("no controller is running here")),
-        [name] => Ok(Server::Socket(controller_path(name))),
-        several => {
-            let names = several.join(", ");
-            let reason = format!("several controllers run here; choose by --controller: {names}");
-            Err(Failure::input(reason))
-        }
-    }
 }
 
 /// Hands over, and waits for what comes of it.

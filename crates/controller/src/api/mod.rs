@@ -16,5 +16,6 @@ mod server;
 mod types;
 mod users;
 
+pub use crate::engine::Happening as Event;
 pub use server::{Listening, ServeError, Serving};
 pub use types::{Gone, Handover, HandoverOrder, Node, Placement, Problem, Unmoved, User};

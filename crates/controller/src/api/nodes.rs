@@ -19,6 +19,7 @@ fn node(shared: &Shared, view: NodeView) -> Node {
         number: view.number.0,
         address: view.address,
         connected: view.connected,
+        last_heard: view.last_heard.map(|time| time.as_millis() as u64),
         incarnation: view.incarnation,
         successor: view.successor.map(|node| shared.name(node)),
         users: view.users,

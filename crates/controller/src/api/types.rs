@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Node {
     /// Its name.
     pub name: String,
@@ -14,6 +15,10 @@ pub struct Node {
     pub address: String,
     /// Whether it is connected with the controller.
     pub connected: bool,
+    /// Milliseconds since 1970 (UTC) at which something of it was last heard; null for
+    /// nothing since the controller started.
+    #[serde(default)]
+    pub last_heard: Option<u64>,
     /// How often it has started, once it has said so.
     pub incarnation: Option<u32>,
     /// Who takes its users, if it was said not to come back; null if not, or once it has

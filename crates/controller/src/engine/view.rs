@@ -1,6 +1,7 @@
 //! What is shown, and what is changed, of nodes and users.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use weft_handover::controller::{Intent, Record, Refusal, Stage};
 use weft_handover::{Leg, NodeId, User};
@@ -19,6 +20,8 @@ pub struct NodeView {
     pub address: String,
     /// Whether it is connected with the controller.
     pub connected: bool,
+    /// When something of it was last heard, since 1970 (UTC).
+    pub last_heard: Option<Duration>,
     /// How often it has started, once it has said so.
     pub incarnation: Option<u32>,
     /// Who takes its users, as it does not come back.
@@ -86,6 +89,7 @@ impl Engine {
                 number: node.number,
                 address: node.address.clone(),
                 connected: self.transport.is_connected(node.number),
+                last_heard: self.transport.last_heard(node.number),
                 incarnation: self.machine.incarnation(node.number).map(|number| number.0),
                 successor: self.successor(node.number),
                 users,
