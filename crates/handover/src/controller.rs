@@ -181,6 +181,8 @@ struct Managed {
     counted: bool,
     /// To be removed once nothing is under way.
     removal: bool,
+    /// The last epoch that it was given, and how far behind it the next one's tag is.
+    last: (Epoch, u64),
 }
 
 impl Managed {
@@ -196,6 +198,7 @@ impl Managed {
             renew: false,
             counted: false,
             removal: false,
+            last: (record.epoch(), 1),
         }
     }
 
@@ -226,6 +229,8 @@ pub struct Controller {
     active: BTreeSet<Epoch>,
     queue: VecDeque<(User, NodeId)>,
     running: usize,
+    /// The last epochs of users that were removed and may come back soon.
+    removed: BTreeMap<User, Epoch>,
 }
 
 type Outputs = Vec<Output>;
@@ -248,12 +253,16 @@ impl Controller {
             active: BTreeSet::new(),
             queue: VecDeque::new(),
             running: 0,
+            removed: BTreeMap::new(),
         };
         let mut nodes = BTreeSet::new();
         for (user, record) in records {
             nodes.insert(record.anchor);
             nodes.extend(record.owner.map(|leg| leg.node));
-            let managed = Managed::new(record, Stage::Settled);
+            let mut managed = Managed::new(record, Stage::Settled);
+            // Moves that were given up since are not known any more: half way round is far
+            // from them.
+            managed.last.1 = 1 << (Epoch::TAG_BITS - 1);
             if record.intent != Intent::Settled {
                 controller.active.insert(managed.epoch());
             }
@@ -327,7 +336,8 @@ impl Controller {
         if self.users.contains_key(&user) {
             return out.push(Output::Tell(Notice::Refused(user, Refusal::KnownUser)));
         }
-        let target = Leg { node, incarnation, epoch: self.raise() };
+        let epoch = self.raise(user);
+        let target = Leg { node, incarnation, epoch };
         let intent = Intent::Move { target, lost: false };
         let record = Record { anchor, owner: None, intent };
         self.users.insert(user, Managed::new(record, Stage::Settled));
@@ -463,23 +473,31 @@ impl Controller {
             return out.push(Output::Tell(Notice::Refused(user, refusal)));
         }
         let incarnation = self.nodes.get(&to).copied().unwrap_or_default();
-        let target = Leg { node: to, incarnation, epoch: self.raise() };
+        let target = Leg { node: to, incarnation, epoch: self.raise(user) };
         let Some(managed) = self.users.get_mut(&user) else { return };
         managed.record.intent = Intent::Move { target, lost: false };
         managed.certain = true;
+        managed.target_absent = false;
         self.enter(user, Stage::Storing, "Move", out);
     }
 
     fn begin_removal(&mut self, user: User, out: &mut Outputs) {
-        let epoch = self.raise();
+        let epoch = self.raise(user);
         let Some(managed) = self.users.get_mut(&user) else { return };
         managed.record.intent = Intent::Remove { epoch };
         self.enter(user, Stage::Storing, "Remove", out);
     }
 
-    /// An epoch that no move has had.
-    fn raise(&mut self) -> Epoch {
-        let epoch = self.next_epoch;
+    /// An epoch that no move has had, with the user's next tag.
+    fn raise(&mut self, user: User) -> Epoch {
+        let removed = self.removed.remove(&user).map(|epoch| (epoch, 1));
+        let known = self.users.get_mut(&user).map(|managed| &mut managed.last);
+        let last = known.as_deref().copied().or(removed);
+        let epoch = last
+            .map_or(self.next_epoch, |(before, steps)| self.next_epoch.following(before, steps));
+        if let Some(last) = known {
+            *last = (epoch, 1);
+        }
         self.next_epoch = Epoch(epoch.0 + 1);
         self.active.insert(epoch);
         epoch

@@ -40,6 +40,24 @@ impl NodeId {
     pub const CONTROLLER: NodeId = NodeId(0);
 }
 
+impl Epoch {
+    /// Bits of a [`tag`](Self::tag).
+    pub const TAG_BITS: u32 = 10;
+
+    /// What short names of an epoch say of it, as a TEID does. Tags of one user follow
+    /// each other: two of its epochs have the same one only when it has had 1,023 between
+    /// them, given-up moves among them, whatever other users do in the meantime.
+    pub fn tag(self) -> u32 {
+        self.0 as u32 & ((1 << Epoch::TAG_BITS) - 1)
+    }
+
+    /// The lowest epoch from here on whose tag is `steps` behind that of `before`.
+    pub(crate) fn following(self, before: Epoch, steps: u64) -> Epoch {
+        let tags = (1 << Epoch::TAG_BITS) - 1;
+        Epoch(self.0 + (before.0.wrapping_add(steps).wrapping_sub(self.0) & tags))
+    }
+}
+
 /// One way to a user: a station in one incarnation, and the epoch by which it
 /// owns the user there. A tunnel of its own (a TEID) stands for it on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -82,7 +82,7 @@ pub enum Step {
         target: Leg,
         /// The target never owned the user, so the contexts are the newest.
         certain: bool,
-        /// The target is gone and will return nothing.
+        /// The target is gone, or has refused to prepare, and will return nothing.
         target_gone: bool,
     },
     /// The source owns the user again.

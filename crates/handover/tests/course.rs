@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use weft_handover::controller::Notice;
+use weft_handover::controller::{Intent, Notice, Record};
 use weft_handover::{
-    Anchor, Controller, Counter, EndMarker, Envelope, Epoch, Incarnation, NodeId, Output, Settings,
-    Station, TimerKey, TimerKind, User,
+    Anchor, Controller, Counter, EndMarker, Envelope, Epoch, Incarnation, Leg, Message, NodeId,
+    Output, Settings, Station, TimerKey, TimerKind, User,
 };
 
 const USER: User = User(7);
@@ -36,6 +36,10 @@ struct World {
     radio: NodeId,
     notices: Vec<Notice>,
     counted: Vec<Counter>,
+    /// Changes of the stations' states, by event and new state.
+    changes: Vec<(&'static str, &'static str)>,
+    /// Epochs of moves, as they were made durable.
+    epochs: Vec<Epoch>,
 }
 
 impl World {
@@ -56,6 +60,8 @@ impl World {
             radio: STATIONS[0],
             notices: Vec::new(),
             counted: Vec::new(),
+            changes: Vec::new(),
+            epochs: Vec::new(),
         };
         // Hellos; their timers are not needed, as these are not lost.
         for output in out {
@@ -105,10 +111,16 @@ impl World {
                 Output::Persist { record, .. } => {
                     let intent = record.map(|record| record.intent);
                     if let Some(weft_handover::controller::Intent::Move { target, .. }) = intent {
+                        self.epochs.push(target.epoch);
                         self.events.push_back(Event::Persisted(target.epoch));
                     }
                 }
-                Output::Changed(_, change) => assert!(change.is_allowed(), "{change:?}"),
+                Output::Changed(_, change) => {
+                    assert!(change.is_allowed(), "{change:?}");
+                    if STATIONS.contains(&node) {
+                        self.changes.push((change.event, change.to));
+                    }
+                }
                 Output::Tell(notice) => {
                     self.notices.push(notice);
                     if let Notice::Ready(_, to) | Notice::Aborting(_, to) = notice
@@ -250,4 +262,70 @@ fn contexts_that_cannot_be_taken_leave_the_user_where_it_is() {
         world.imports = true;
         world.move_user(0);
     }
+}
+
+#[test]
+fn tags_follow_each_other_also_when_moves_are_given_up() {
+    let mut world = World::new(3);
+    for nth in 0..40 {
+        world.imports = nth % 3 > 0;
+        world.move_user(0);
+    }
+    world.epochs.dedup();
+    assert_eq!(world.epochs.len(), 41);
+    let follows = |pair: &[Epoch]| pair[1].tag() == (pair[0].tag() + 1) % 1024;
+    assert!(world.epochs.windows(2).all(follows), "{:?}", world.epochs);
+}
+
+/// FAULTS 59: many users go to and fro at once, and a controller starts again in between.
+#[test]
+fn a_tag_is_a_users_own_however_many_others_move() {
+    let settings = Settings { window: 10_000, ..Settings::default() };
+    let leg = |node, epoch| Leg { node, incarnation: Incarnation(1), epoch: Epoch(epoch) };
+    // Owned by epochs in no order, each with a tag that the next epoch has, too.
+    let owner = |user: u64| leg(STATIONS[0], user * 7919 % 3000 + 1);
+    let record =
+        |user| Record { anchor: ANCHOR, owner: Some(owner(user)), intent: Intent::Settled };
+    let records = (0..3000).map(|user| (User(user), record(user)));
+    let mut out = Vec::new();
+    let mut controller = Controller::new(settings, records, Epoch(3001), &mut out);
+    for node in [STATIONS[0], STATIONS[1], ANCHOR] {
+        controller.message(
+            Envelope {
+                from: node,
+                from_incarnation: Incarnation(1),
+                to: NodeId::CONTROLLER,
+                to_incarnation: Incarnation(0),
+                message: Message::Hello,
+            },
+            &mut out,
+        );
+    }
+    out.clear();
+    controller.move_users((0..3000).map(User), STATIONS[1], &mut out);
+    let mut given = Vec::new();
+    for output in out {
+        let Output::Persist { user, record: Some(record), .. } = output else { continue };
+        let Intent::Move { target, .. } = record.intent else { panic!("{record:?}") };
+        let step = target.epoch.tag().wrapping_sub(owner(user.0).epoch.tag()) % 1024;
+        assert_eq!(step, 512, "{user}");
+        given.push(target.epoch);
+    }
+    assert_eq!(given.len(), 3000);
+    assert!(given[0] >= Epoch(3001) && given.is_sorted_by(|one, other| one < other));
+}
+
+/// What was seed 1000574 of the simulator with shorter outages: the source closed gates for
+/// what a target returns that has refused, and opened them by their timer when the message
+/// that says that all is over was lost.
+#[test]
+fn a_target_that_refuses_keeps_no_gate_closed() {
+    let mut world = World::new(1);
+    let full = Settings { prepared: 0, ..Settings::default() };
+    let mut out = Vec::new();
+    world.stations[1] = Station::new(STATIONS[1], Incarnation(1), full, &mut out);
+    world.changes.clear();
+    let (to, owner) = world.move_user(0);
+    assert_ne!(to, owner);
+    assert_eq!(world.changes, [("Resume", "Resuming"), ("Resume", "Owning")]);
 }

@@ -7,6 +7,9 @@ use crate::message::{Message, RouteStage, Step};
 use crate::output::{Counter, Output};
 use crate::transition::{Role, Transition};
 
+/// Removed users whose last epochs are remembered.
+const REMEMBERED: usize = 1 << 16;
+
 impl Controller {
     /// Puts a user into a stage and asks what is to be asked there.
     pub(super) fn enter(
@@ -275,7 +278,12 @@ impl Controller {
             let change = Transition { role: Role::Controller, from, event, to };
             out.push(Output::Changed(user, change));
             self.uncount(user);
-            self.users.remove(&user);
+            if let Some(managed) = self.users.remove(&user) {
+                self.removed.insert(user, managed.last.0);
+            }
+            if self.removed.len() > REMEMBERED {
+                self.removed.pop_first();
+            }
             out.push(Output::Persist { user, record: None, next_epoch });
             return self.begin_queued(out);
         }
@@ -330,7 +338,7 @@ impl Controller {
         }
         let incarnation = self.nodes.get(&node).copied().unwrap_or_default();
         self.active.remove(&before);
-        let target = Leg { node, incarnation, epoch: self.raise() };
+        let target = Leg { node, incarnation, epoch: self.raise(user) };
         let Some(managed) = self.users.get_mut(&user) else { return };
         managed.record.owner = None;
         managed.record.intent = Intent::Move { target, lost };

@@ -7,11 +7,12 @@
 //! ```text
 //! bits 31..30   1 anchor and station, 2 uplink and 3 downlink from station to station
 //!      29..10   number of the user
-//!       9..0    the epoch's lowest bits
+//!       9..0    the epoch's tag
 //! ```
-//! A user that moved 1024 epochs ago to the number has the same TEID again, so an epoch
-//! is only told from those near it. The path of a move is empty, though, before the move
-//! is over, unless a node dies; and an End Marker carries the whole epoch.
+//! A user's tags follow each other, so a TEID is its own for 1,024 moves of that user. The
+//! path of a move is empty before the move is over, unless a node dies; packets of one
+//! that died are gone long before a user has moved so often. An End Marker carries the
+//! whole epoch.
 //!
 //! An End Marker (§7.3.2) follows the packets of the tunnel that it ends, with the same
 //! TEID and UDP port. What it says stands in a private extension (§8.6) of the
@@ -34,7 +35,7 @@ pub const USERS: u64 = 1 << USER_BITS;
 pub const FIRST_TEID: u32 = 1 << 30;
 
 const USER_BITS: u32 = 20;
-const EPOCH_BITS: u32 = 10;
+const EPOCH_BITS: u32 = Epoch::TAG_BITS;
 
 /// What a tunnel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub fn teid(purpose: Purpose, user: u32, epoch: Epoch) -> u32 {
         Purpose::Forwarded(Direction::Downlink) => 3,
     };
     let user = user & (USERS as u32 - 1);
-    purpose << 30 | user << EPOCH_BITS | epoch.0 as u32 & ((1 << EPOCH_BITS) - 1)
+    purpose << 30 | user << EPOCH_BITS | epoch.tag()
 }
 
 /// What a TEID is of, if it is of such a tunnel.
@@ -68,8 +69,7 @@ pub fn purpose(teid: u32) -> Option<Purpose> {
 
 /// Whether a TEID is of this epoch, as far as it says.
 pub fn is_of(teid: u32, epoch: Epoch) -> bool {
-    let mask = (1 << EPOCH_BITS) - 1;
-    teid & mask == epoch.0 as u32 & mask
+    teid & ((1 << EPOCH_BITS) - 1) == epoch.tag()
 }
 
 /// The TEID of the tunnel around a packet.
