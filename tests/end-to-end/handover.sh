@@ -116,7 +116,7 @@ station_is_killed() {
 
 nodes_users_and_events_are_shown() {
     local shown
-    "$WEFT" ctl nodes | tee "$work/shown" && grep -Eq '^station-a +connected, life 1 .* s ago +2 +' "$work/shown" &&
+    "$WEFT" ctl nodes | tee "$work/shown" && grep -Eq '^station-a +connected .* s ago +2 +' "$work/shown" &&
         shown=$("$WEFT" ctl nodes --json | jq -r '.[] | select(.name == "station-a") | .users') &&
         [ "$shown" = "$users" ] || return 1
     "$WEFT" ctl users 7 | tee "$work/shown" && grep -Eq '^station-a +- +gateway +Settled +7 ' "$work/shown" &&

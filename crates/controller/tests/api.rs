@@ -56,6 +56,42 @@ fn nothing_is_granted_over_tcp_without_the_token() {
     controller.stop();
 }
 
+/// FAULTS 61: nobody who is slow, long or deep keeps others waiting or changes anything.
+#[test]
+fn hostile_requests_cost_nobody_else_anything() {
+    let field = Field::new(3);
+    let controller = field.controller();
+    let client = field.client();
+    field.meet(&client);
+    field.settle(&client, 3);
+    let address = controller.api().unwrap();
+    // As many as there are places, and each never comes to the end of what it says.
+    let mut slow: Vec<_> = (0..32).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for (nth, stream) in slow.iter_mut().enumerate() {
+        let said = ["", "GET /v1/us", "POST /v1/handovers HTTP/1.1\r\nHost: x\r\nX: "][nth % 3];
+        stream.write_all(said.as_bytes()).unwrap();
+    }
+    assert_eq!(client.get::<Vec<api::User>>("/v1/users").unwrap().len(), 3);
+    // They are shown out, and then it is the others' turn.
+    let order = r#"{"user":1,"to":"b"}"#;
+    assert_eq!(say(address, "POST", "/v1/handovers", "", order).0, 401);
+    for stream in &mut slow {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut answer = Vec::new();
+        // Closed with an answer or without one.
+        let ended = stream.read_to_end(&mut answer);
+        assert!(ended.is_ok() || ended.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset);
+    }
+    let deep = format!("{}{}", r#"{"user":"#, "[".repeat(50_000));
+    let (status, answer) = say(address, "POST", "/v1/handovers", API_TOKEN, &deep);
+    assert_eq!(status, 400, "{answer}");
+    let head = format!("/v1/users?owner={}", "x".repeat(20_000));
+    assert!((400..500).contains(&say(address, "GET", &head, API_TOKEN, "").0));
+    assert_eq!(client.get::<api::User>("/v1/users/1").unwrap().owner.as_deref(), Some("a"));
+    assert_eq!(say(address, "POST", "/v1/handovers", API_TOKEN, order).0, 202);
+    controller.stop();
+}
+
 #[test]
 fn what_cannot_be_done_is_told_as_a_problem() {
     let field = Field::new(3);

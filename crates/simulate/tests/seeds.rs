@@ -34,6 +34,7 @@ fn without_faults_nothing_at_all_is_lost() {
     assert!(!all.counters.contains_key("context_lost"), "{all:?}");
 }
 
+/// FAULTS 58.
 #[test]
 fn messages_may_be_lost_doubled_and_late() {
     let all = seeds(with(&["messages"]), 400);
@@ -41,6 +42,7 @@ fn messages_may_be_lost_doubled_and_late() {
     assert!(!all.counters.contains_key("context_lost"), "{all:?}");
 }
 
+/// FAULTS 57.
 #[test]
 fn anybody_may_die() {
     let all = seeds(with(&["deaths"]), 400);

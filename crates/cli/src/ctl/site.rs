@@ -99,11 +99,10 @@ pub fn nodes(arguments: &Nodes) -> Result<(), Failure> {
 }
 
 fn state(node: &Node) -> String {
-    match (&node.successor, node.connected, node.incarnation) {
-        (Some(successor), ..) => format!("gone, for {successor}"),
-        (None, true, Some(life)) => format!("connected, life {life}"),
-        (None, true, None) => "connected".to_owned(),
-        (None, false, _) => "not connected".to_owned(),
+    match (&node.successor, node.connected) {
+        (Some(successor), _) => format!("gone, for {successor}"),
+        (None, true) => "connected".to_owned(),
+        (None, false) => "not connected".to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ use weft_handover::{Incarnation, Settings};
 use weft_node::Handle;
 use weft_node::config::Blueprint;
 use weft_node::handover::Mail;
-use weft_transport::{Event, Options, Timing, Token, Transport};
+use weft_transport::{Event, Options, Token, Transport};
 
 use crate::failure::Failure;
 
@@ -86,7 +86,7 @@ impl Part {
             token: self.token,
             controller: Some(self.controller),
             places: Vec::new(),
-            timing: Timing::default(),
+            timing: plan.map(|plan| plan.timing).unwrap_or_default(),
         };
         let deliver = move |event| match event {
             Event::Message(envelope) => {

@@ -88,6 +88,7 @@ fn users_with_bearers_and_users_without_anything_move() {
     }
 }
 
+/// FAULTS 58.
 #[test]
 fn nothing_is_lost_when_messages_are() {
     let _turn = turn();
@@ -155,6 +156,7 @@ fn a_target_that_cannot_take_a_user_leaves_it_where_it_was() {
     world.settle();
 }
 
+/// FAULTS 60.
 #[test]
 fn a_full_gate_drops_and_counts() {
     let _turn = turn();
