@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
 use weft_handover::NodeId;
-use weft_transport::{Options, Place, Timing, Token, TokenError, Transport, TransportError};
+use weft_transport::{Options, Place, Token, TokenError, Transport, TransportError};
 
 use crate::api::{Listening, ServeError, Serving};
 use crate::config::Configuration;
@@ -126,6 +126,6 @@ fn options(configuration: &Configuration, token: Token) -> Options {
         token,
         controller: None,
         places: configuration.nodes.iter().map(place).collect(),
-        timing: Timing::default(),
+        timing: configuration.timing,
     }
 }

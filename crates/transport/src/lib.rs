@@ -23,11 +23,13 @@ mod hub;
 mod link;
 mod options;
 mod peer;
+mod settings;
 mod stream;
 mod token;
 mod transport;
 
 pub use hub::{Event, Statistics};
 pub use options::{Options, Place, Timing};
+pub use settings::TransportSettings;
 pub use token::{Token, TokenError};
 pub use transport::{Sender, Transport, TransportError};

@@ -39,7 +39,7 @@ pub struct Options {
 }
 
 /// Times and bounds of connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// How long a greeting may take, and the making of a connection.
     pub greeting: Duration,

@@ -30,6 +30,9 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
     if !(1..=MOST_MOVES).contains(&file.window) {
         source.wrong("window", format!("must be 1 to {MOST_MOVES}, not {}", file.window));
     }
+    for (key, why) in file.transport.mistakes() {
+        source.wrong(&format!("transport.{key}"), why);
+    }
     let nodes = nodes(file, source);
     let users = users(file, &nodes, source);
     if !source.mistakes.is_empty() {
@@ -45,6 +48,7 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         },
         records: file.records.clone().into(),
         window: file.window as usize,
+        timing: file.transport.timing(),
         nodes,
         users,
     })

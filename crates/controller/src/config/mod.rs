@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use schemars::schema_for;
 use serde_json::Value;
 use weft_handover::{NodeId, User};
+use weft_transport::Timing;
 use weft_yaml::mistake::Mistakes;
 use weft_yaml::shape;
 
@@ -27,6 +28,8 @@ pub struct Configuration {
     pub records: PathBuf,
     /// Moves that are under way at once.
     pub window: usize,
+    /// Times and bounds of connections with nodes.
+    pub timing: Timing,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// Users that there are at first.

@@ -24,6 +24,10 @@ fn a_file_is_read_whole() {
     assert_eq!(read.node("gateway").unwrap().address, "gateway.example:9473");
     assert_eq!(read.users[0].iter().count(), 5);
     assert!(read.users[1].contains(User(15)) && !read.users[0].contains(User(15)));
+    assert_eq!(read.timing, Timing::default());
+    let with = FILE.replace("records: records", "records: records\ntransport: {pause: 7}");
+    let timing = Configuration::read(&with, "c.yaml").unwrap().timing;
+    assert_eq!(timing.pause.as_millis(), 7);
     assert_eq!(read.api.unwrap().listen.port(), 9472);
 }
 
@@ -55,6 +59,11 @@ fn mistakes_are_told_where_they_stand() {
         ("count: 5", "count: 0", "c.yaml:12:24: must be 1 to 16777216"),
         ("kind: Controller", "kind: Node", "the kind of a controller is `Controller`, not `Node`"),
         ("tokenFile: token", "tokenFil: token", "tokenFile"),
+        (
+            "records: records",
+            "records: records\ntransport: {silence: 100}",
+            "c.yaml:7:22: nobody would be heard: `alive` is 2000 ms",
+        ),
     ] {
         let mistakes = Configuration::read(&FILE.replacen(right, wrong, 1), "c.yaml").unwrap_err();
         let text = mistakes.to_string();

@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use weft_transport::TransportSettings;
 use weft_yaml::values::Entries;
 
 /// A controller: which nodes there are, and who owns which user at first.
@@ -32,6 +33,9 @@ pub struct ControllerFile {
     #[serde(default = "window")]
     #[schemars(range(min = 1, max = 16_384))]
     pub window: u64,
+    /// Connections with nodes.
+    #[serde(default)]
+    pub transport: TransportSettings,
     /// The nodes by name.
     pub nodes: Entries<NodeFile>,
     /// Users that there are at first; others come and go by the API.

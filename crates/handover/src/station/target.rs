@@ -26,8 +26,6 @@ impl Station {
             }
             _ if over => self.refuse(user, epoch, Reason::Stale, out),
             None if self.prepared >= self.settings.prepared => {
-                // Nor does a Prepare that comes late make an entry.
-                self.note_over(user, epoch);
                 self.refuse(user, epoch, Reason::Full, out);
             }
             None => {

@@ -427,6 +427,8 @@ pub struct HandoverPlan {
     pub limits: weft_handover::plane::Limits,
     /// What says that a user's radio has arrived.
     pub arrival: Arrival,
+    /// Times and bounds of connections with the controller and with other nodes.
+    pub timing: weft_transport::Timing,
 }
 
 /// What a node is in handovers.

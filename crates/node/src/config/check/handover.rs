@@ -48,6 +48,9 @@ pub(super) fn plan(
         source.wrong("handover.radio", "an anchor has no radio").hint("it is for stations");
     }
     let limits = limits(&file.gates, scene.memory, source);
+    for (key, why) in file.transport.mistakes() {
+        source.wrong(&format!("handover.transport.{key}"), why);
+    }
     if source.mistakes.len() > before {
         return None;
     }
@@ -68,6 +71,7 @@ pub(super) fn plan(
             RadioFile::Order => Arrival::Order,
             RadioFile::Uplink => Arrival::Uplink,
         },
+        timing: file.transport.timing(),
     })
 }
 

@@ -99,6 +99,11 @@ fn mistakes_are_named() {
         ("packets: 1024", "packets: 0", "0 is not within 1..65536"),
         ("packets: 1024", "allPackets: 20000", "20000 is not within 1..16383"),
         (
+            "gates: {packets: 1024",
+            "transport: {pause: 6000}\n  gates: {packets: 1024",
+            "the longest pause is shorter than the first, 6000 ms",
+        ),
+        (
             "to-anchor: {function: gtpu-encapsulate",
             "to-anchor: {composition: process, function: gtpu-encapsulate",
             "the tunnel's function has no process (write `composition: call`)",

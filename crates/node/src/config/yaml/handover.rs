@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use weft_transport::TransportSettings;
 
 use crate::config::values::Ip;
 
@@ -33,6 +34,9 @@ pub struct HandoverFile {
     /// A station's: what says that a user's radio has arrived.
     #[serde(default)]
     pub radio: RadioFile,
+    /// Connections with the controller and with other nodes.
+    #[serde(default)]
+    pub transport: TransportSettings,
 }
 
 /// What says that a user's radio has arrived at a station.
