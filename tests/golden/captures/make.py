@@ -15,6 +15,8 @@ from pathlib import Path
 from recipes import (
     bursts,
     downlink_mix,
+    esp_plain,
+    esp_tunnels,
     fragments,
     gtpu,
     iphc_flows,
@@ -41,6 +43,8 @@ RECIPES = {
     "bursts": bursts,
     "neighbours": neighbours,
     "gtpu": gtpu,
+    "esp-tunnels": esp_tunnels,
+    "esp-plain": esp_plain,
     "iphc-flows": iphc_flows,
     "iphc-link": iphc_link,
     "lwaftr-softwires": lwaftr_softwires,
