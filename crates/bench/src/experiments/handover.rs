@@ -267,16 +267,16 @@ fn ready<'w>(
     scene: Scene,
     thousands: f64,
 ) -> Result<&'w mut World, Failure> {
-    let world = match world {
-        Some(world) => world,
+    match world {
+        Some(world) => Ok(world),
         None => {
             let name = format!("bench{}", rig.serial());
-            world.insert(World::build(rig.eal, rig.cores, &name, scene)?)
+            let world = world.insert(World::build(rig.eal, rig.cores, &name, scene)?);
+            let pause = Duration::from_millis(2);
+            world.perform(&Course { rate: thousands * 1e3, moves: WARM_UP, pause })?;
+            Ok(world)
         }
-    };
-    let pause = Duration::from_millis(2);
-    world.perform(&Course { rate: thousands * 1e3, moves: WARM_UP, pause })?;
-    Ok(world)
+    }
 }
 
 /// Performs a course in which nothing may go wrong.
