@@ -96,6 +96,7 @@ fn scales(
 ) -> (Scale, Scale) {
     let points = || series.iter().flat_map(|(series, _)| &series.points);
     let mut xs: Vec<_> = points().filter_map(|point| number(&point.x)).collect();
+    xs.extend(figure.marks.iter().map(|mark| mark.at));
     xs.extend(paper.iter().filter_map(|value| value.x.as_ref().and_then(number)));
     let mut ys: Vec<_> = points().map(|point| point.mean).collect();
     ys.extend(paper.iter().map(|value| value.value));
