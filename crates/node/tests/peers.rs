@@ -350,9 +350,8 @@ fn an_end_marker_ends_the_old_tunnel() {
             packet(0x4001, STATION, "a"),
             packet(0x4001, STATION, "b"),
             marker(0x4001, STATION),
-            packet(0x4002, STATION, "other"),
-            // The first one to a neighbour waits for its MAC address.
             packet(0x77, OTHER_STATION, "c"),
+            packet(0x4002, STATION, "other"),
         ]
     );
     // It goes the way of the tunnel's packets, from the same port.
