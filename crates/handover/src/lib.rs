@@ -31,6 +31,7 @@ pub mod output;
 pub mod plane;
 mod settings;
 pub mod station;
+mod timers;
 pub mod transition;
 
 pub use anchor::Anchor;
@@ -43,3 +44,4 @@ pub use output::{
 };
 pub use settings::{Arrival, Settings};
 pub use station::Station;
+pub use timers::Timers;

@@ -22,7 +22,8 @@ use weft_dpdk::{Annotations, Packet};
 use weft_function::Scope;
 use weft_handover::{
     Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,
-    Message, NodeId, Output, Posture, Reason, Settings, Station, Step, TimerKey, Treatment, Ways,
+    Message, NodeId, Output, Posture, Reason, Settings, Station, Step, TimerKey, Timers, Treatment,
+    Ways,
 };
 use weft_wire::{EtherType, Protocol, ethernet};
 
@@ -164,8 +165,7 @@ pub(crate) struct Mobility {
     post: Sender<Envelope>,
     mobiles: HashMap<User, Mobile>,
     slots: HashMap<u32, User>,
-    timers: BTreeSet<(u64, TimerKey)>,
-    due: HashMap<TimerKey, u64>,
+    timers: Timers<u64>,
     settled: BTreeSet<(u64, User)>,
     counts: BTreeMap<&'static str, u64>,
     drains: Drains,
@@ -204,8 +204,7 @@ impl Agent {
             post,
             mobiles: HashMap::new(),
             slots: HashMap::new(),
-            timers: BTreeSet::new(),
-            due: HashMap::new(),
+            timers: Timers::default(),
             settled: BTreeSet::new(),
             counts: BTreeMap::new(),
             drains: Drains::default(),
@@ -267,12 +266,8 @@ impl Mobility {
             self.hear(agent, envelope);
         }
         let now = agent.clock.now();
-        while let Some(&(time, key)) = self.timers.first()
-            && time <= now
-        {
+        while let Some(key) = self.timers.due(now) {
             busy = true;
-            self.timers.pop_first();
-            self.due.remove(&key);
             let mut out = Vec::new();
             self.machine.timer(key, &mut out);
             self.take(agent, out);
@@ -412,7 +407,7 @@ impl Mobility {
             // Whoever moves messages may have gone.
             Output::Send(envelope) => drop(self.post.send(envelope)),
             Output::SetTimer(key, after) => self.set_timer(agent, key, after),
-            Output::CancelTimer(key) => self.cancel_timer(key),
+            Output::CancelTimer(key) => self.timers.cancel(key),
             Output::Count(counter) => self.count(counter),
             Output::Changed(user, change) => {
                 tracing::debug!(%user, from = change.from, to = change.to, event = change.event);
@@ -446,16 +441,8 @@ impl Mobility {
     }
 
     fn set_timer(&mut self, agent: &Agent, key: TimerKey, after: Duration) {
-        self.cancel_timer(key);
         let time = agent.clock.now().saturating_add(after.as_nanos() as u64);
-        self.due.insert(key, time);
-        self.timers.insert((time, key));
-    }
-
-    fn cancel_timer(&mut self, key: TimerKey) {
-        if let Some(time) = self.due.remove(&key) {
-            self.timers.remove(&(time, key));
-        }
+        self.timers.set(key, time);
     }
 
     fn export(&mut self, agent: &mut Agent, user: User, epoch: Epoch) {

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, udp};
+use weft_wire::{EtherType, MacAddress, ethernet, ipv4, udp};
+
+use super::datagram::datagram;
 
 /// Bytes of a frame's checksum, which a capture does not hold.
 const CHECKSUM: usize = 4;
@@ -69,24 +71,10 @@ fn frame(user: u32, bytes: usize) -> Result<Vec<u8>, weft_wire::Error> {
         ether_type: EtherType::IPV4,
     };
     link.emit(&mut frame)?;
-    let payload_length = (frame.len() - ethernet::HEADER_LENGTH - ipv4::MIN_HEADER_LENGTH) as u16;
-    let network = ipv4::Repr {
-        source: (0x0a00_0000 + user).into(),
-        destination: [198, 51, 100, 1].into(),
-        protocol: Protocol::UDP,
-        payload_length,
-        time_to_live: 64,
-        ..Default::default()
-    };
-    network.emit(&mut frame[ethernet::HEADER_LENGTH..])?;
-    let transport = udp::Repr {
-        source_port: 1000,
-        destination_port: 2000,
-        payload_length: payload_length - udp::HEADER_LENGTH as u16,
-    };
+    let ends = [(0x0a00_0000 + user).into(), [198, 51, 100, 1].into()];
+    datagram(&mut frame[ethernet::HEADER_LENGTH..], ends, [1000, 2000])?;
     let mut ip = ipv4::Packet::new_checked(&mut frame[ethernet::HEADER_LENGTH..])?;
     let pseudo_header = ip.pseudo_header();
-    transport.emit(ip.payload_mut())?;
     udp::Datagram::new_checked(ip.payload_mut())?.fill_checksum(&pseudo_header);
     Ok(frame)
 }

@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 
 use weft_traffic::{Captured, CapturedError};
 use weft_wire::gtpu::{self, MessageType, Teid};
-use weft_wire::{Error, EtherType, MacAddress, Protocol, ethernet, ipv4, udp};
+use weft_wire::{Error, EtherType, MacAddress, ethernet, ipv4, udp};
+
+use super::datagram::datagram;
 
 /// Where each header begins in the frame.
 const OUTER: usize = ethernet::HEADER_LENGTH;
@@ -33,11 +35,11 @@ const DAMAGES: [(usize, u8); 8] = [
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Addresses of the tunnel's packets.
-    pub outer: (Ipv4Addr, Ipv4Addr),
+    pub outer: [Ipv4Addr; 2],
     /// The tunnel.
     pub teid: Teid,
     /// Addresses of the user's packets.
-    pub inner: (Ipv4Addr, Ipv4Addr),
+    pub inner: [Ipv4Addr; 2],
 }
 
 impl Target {
@@ -63,7 +65,7 @@ impl Target {
             ether_type: EtherType::IPV4,
         };
         link.emit(&mut frame)?;
-        datagram(&mut frame[OUTER..], self.outer, gtpu::PORT)?;
+        datagram(&mut frame[OUTER..], self.outer, [gtpu::PORT; 2])?;
         let message = gtpu::Repr {
             message_type: MessageType::G_PDU,
             teid: self.teid,
@@ -71,26 +73,9 @@ impl Target {
             ..Default::default()
         };
         message.emit(&mut frame[MESSAGE..])?;
-        datagram(&mut frame[INNER..], self.inner, 9)?;
+        datagram(&mut frame[INNER..], self.inner, [9; 2])?;
         Ok(frame)
     }
-}
-
-/// Writes the headers of a UDP datagram that fills `bytes`, without its checksum.
-fn datagram(bytes: &mut [u8], (from, to): (Ipv4Addr, Ipv4Addr), port: u16) -> Result<(), Error> {
-    let length = (bytes.len() - ipv4::MIN_HEADER_LENGTH) as u16;
-    let network = ipv4::Repr {
-        source: from,
-        destination: to,
-        protocol: Protocol::UDP,
-        payload_length: length,
-        time_to_live: 64,
-        ..Default::default()
-    };
-    network.emit(bytes)?;
-    let payload_length = length - udp::HEADER_LENGTH as u16;
-    udp::Repr { source_port: port, destination_port: port, payload_length }
-        .emit(&mut bytes[ipv4::MIN_HEADER_LENGTH..])
 }
 
 #[cfg(test)]
@@ -100,9 +85,9 @@ mod tests {
     #[test]
     fn every_damage_makes_another_frame() {
         let target = Target {
-            outer: ([192, 0, 2, 10].into(), [192, 0, 2, 1].into()),
+            outer: [[192, 0, 2, 10].into(), [192, 0, 2, 1].into()],
             teid: Teid(7),
-            inner: ([10, 0, 0, 0].into(), [198, 51, 100, 1].into()),
+            inner: [[10, 0, 0, 0].into(), [198, 51, 100, 1].into()],
         };
         let sound = target.frame(124).unwrap();
         assert!(gtpu::Message::new_checked(&sound[MESSAGE..]).is_ok());

@@ -105,9 +105,9 @@ impl Gateway {
             *first_teid = Teid(UNKNOWN_TEID);
         }
         let target = Target {
-            outer: (STATION.into(), ACCESS.into()),
+            outer: [STATION.into(), ACCESS.into()],
             teid: Teid(FIRST_TEID),
-            inner: ([10, 0, 0, 0].into(), USERS_PEER.into()),
+            inner: [[10, 0, 0, 0].into(), USERS_PEER.into()],
         };
         // The checksum is not in memory.
         let packets = target.damaged(frame_bytes.saturating_sub(4));

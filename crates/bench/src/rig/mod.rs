@@ -14,6 +14,7 @@ mod cable;
 pub mod capture;
 mod closed;
 mod cores;
+mod datagram;
 mod delay;
 mod devices;
 mod disturbance;

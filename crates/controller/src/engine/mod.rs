@@ -8,7 +8,6 @@ mod events;
 mod inputs;
 mod orders;
 mod seeds;
-mod timers;
 mod view;
 
 use std::collections::BTreeMap;
@@ -18,7 +17,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use weft_handover::controller::Notice;
-use weft_handover::{Controller, Envelope, Message, NodeId, Output, Settings, User};
+use weft_handover::{Controller, Envelope, Message, NodeId, Output, Settings, Timers, User};
 use weft_transport::{Event, Sender};
 
 use crate::config::Configuration;
@@ -33,7 +32,6 @@ pub use view::{NodeView, UserView};
 use events::Events;
 use orders::Orders;
 use seeds::Seeds;
-use timers::Timers;
 
 /// Inputs that are taken before records are made durable.
 const BATCH: usize = 4096;
@@ -44,7 +42,7 @@ pub struct Engine {
     machine: Controller,
     journal: Journal,
     transport: Sender,
-    timers: Timers,
+    timers: Timers<Instant>,
     orders: Orders,
     seeds: Seeds,
     events: Events,

@@ -1,14 +1,14 @@
 //! Three nodes on memory ports, the users and the host at their far ends, and a
 //! controller's machine, in a time of their own.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weft_handover::controller::{Intent, Notice};
+use weft_handover::controller::Notice;
 use weft_handover::{
-    Controller, Envelope, Epoch, Incarnation, NodeId, Output, Settings, TimerKey, User,
+    Controller, Envelope, Epoch, Incarnation, NodeId, Output, Settings, Timers, User,
 };
 use weft_node::handover::Mail;
 
@@ -55,8 +55,7 @@ pub struct World {
     pub rigs: BTreeMap<NodeId, Rig>,
     mails: BTreeMap<NodeId, Mail>,
     pub controller: Controller,
-    timers: BTreeSet<(u64, TimerKey)>,
-    due: HashMap<TimerKey, u64>,
+    timers: Timers<u64>,
     /// Messages on their way, and when they are there.
     messages: VecDeque<(u64, Envelope)>,
     time: u64,
@@ -101,8 +100,7 @@ impl World {
             rigs,
             mails,
             controller,
-            timers: BTreeSet::new(),
-            due: HashMap::new(),
+            timers: Timers::default(),
             messages: VecDeque::new(),
             time: 1,
             random: 0x9e37_79b9_7f4a_7c15,
@@ -143,31 +141,15 @@ impl World {
             match output {
                 Output::Send(envelope) => self.post(envelope),
                 Output::SetTimer(key, after) => {
-                    self.cancel(key);
-                    let time = self.time + after.as_nanos() as u64;
-                    self.due.insert(key, time);
-                    self.timers.insert((time, key));
+                    self.timers.set(key, self.time + after.as_nanos() as u64);
                 }
-                Output::CancelTimer(key) => self.cancel(key),
-                Output::Persist { user, record, .. } => {
-                    let epoch = record.map(|record| match record.intent {
-                        Intent::Settled => Epoch(0),
-                        Intent::Move { target, .. } => target.epoch,
-                        Intent::Remove { epoch } => epoch,
-                    });
-                    if let Some(epoch) = epoch {
-                        self.order(|controller, out| controller.persisted(user, epoch, out));
-                    }
+                Output::CancelTimer(key) => self.timers.cancel(key),
+                Output::Persist { user, record: Some(record), .. } => {
+                    self.order(|controller, out| controller.persisted(user, record.epoch(), out));
                 }
                 Output::Tell(notice) => self.told(notice),
                 _ => {}
             }
-        }
-    }
-
-    fn cancel(&mut self, key: TimerKey) {
-        if let Some(time) = self.due.remove(&key) {
-            self.timers.remove(&(time, key));
         }
     }
 
@@ -242,10 +224,7 @@ impl World {
                 self.mails[&envelope.to].to_node.send(envelope).unwrap();
             }
         }
-        while let Some(&(time, key)) = self.timers.first()
-            && time <= self.time
-        {
-            self.cancel(key);
+        while let Some(key) = self.timers.due(self.time) {
             self.order(|controller, out| controller.timer(key, out));
         }
     }

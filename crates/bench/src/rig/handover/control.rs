@@ -1,17 +1,15 @@
 //! The controller's machine and the messages between it and the nodes' agents.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use weft_dpdk::tsc;
-use weft_handover::controller::{Intent, Notice};
+use weft_handover::controller::Notice;
 use weft_handover::{
     Controller, Envelope, Epoch, Incarnation, Message, NodeId, Output, RouteStage, Settings, Step,
-    TimerKey, User,
+    Timers, User,
 };
 use weft_node::Agent;
-use weft_node::counters::WorkerCounters;
 use weft_node::handover::{Mail, NoHandover};
 
 use super::ends::Ends;
@@ -23,8 +21,6 @@ const AT_ONCE: usize = 8;
 /// ever lost here, and a machine that is busy otherwise may take its time.
 const GATE: Duration = Duration::from_secs(10);
 const RELEASE: Duration = Duration::from_secs(20);
-/// The number of the stations' ports towards users.
-const OUTSIDE: usize = 1;
 
 /// Something that happened in a move.
 #[derive(Clone, Copy, Debug)]
@@ -50,27 +46,14 @@ pub enum What {
     Moved,
 }
 
-/// A radio that has moved: the station that it has left hears of it when it has received
-/// all that came from it.
-struct Leaving {
-    user: User,
-    station: usize,
-    /// Packets of the station's radio by then.
-    packets: u64,
-}
-
 /// The controller, and its messages.
 pub struct Control {
     controller: Controller,
     mails: Vec<Mail>,
-    /// What the stations' workers count.
-    received: [Arc<WorkerCounters>; 2],
     inbox: VecDeque<Envelope>,
-    timers: BTreeSet<(u64, TimerKey)>,
-    due: HashMap<TimerKey, u64>,
+    timers: Timers<u64>,
     /// Where each user's radio is.
     radios: Vec<Option<usize>>,
-    leaving: Vec<Leaving>,
     notices: Vec<Notice>,
     /// Moves and additions that are under way.
     under_way: usize,
@@ -84,11 +67,7 @@ impl Control {
     ///
     /// # Errors
     /// When a node takes part in handovers already.
-    pub fn new(
-        agents: &mut [&mut Agent],
-        received: [Arc<WorkerCounters>; 2],
-        users: u32,
-    ) -> Result<Control, NoHandover> {
+    pub fn new(agents: &mut [&mut Agent], users: u32) -> Result<Control, NoHandover> {
         let settings = Settings { gate: GATE, release: RELEASE, ..Settings::default() };
         let join = |agent: &mut &mut Agent| agent.join_handover(Incarnation(1), settings);
         let mails = agents.iter_mut().map(join).collect::<Result<_, _>>()?;
@@ -97,12 +76,9 @@ impl Control {
         let mut control = Control {
             controller,
             mails,
-            received,
             inbox: VecDeque::new(),
-            timers: BTreeSet::new(),
-            due: HashMap::new(),
+            timers: Timers::default(),
             radios: vec![None; users as usize],
-            leaving: Vec::new(),
             notices: Vec::new(),
             under_way: 0,
             failed: Vec::new(),
@@ -147,17 +123,12 @@ impl Control {
             let Some(envelope) = self.inbox.pop_front() else { break };
             self.deliver(envelope);
         }
-        let now = tsc::now();
-        while let Some(&(time, key)) = self.timers.first()
-            && time <= now
-        {
-            self.cancel(key);
+        while let Some(key) = self.timers.due(tsc::now()) {
             self.order(|controller, out| controller.timer(key, out));
         }
         for notice in std::mem::take(&mut self.notices) {
             self.hear(notice, agents, ends);
         }
-        self.let_leave(agents);
     }
 
     fn deliver(&mut self, envelope: Envelope) {
@@ -191,33 +162,17 @@ impl Control {
             match output {
                 Output::Send(envelope) => self.inbox.push_back(envelope),
                 Output::SetTimer(key, after) => {
-                    self.cancel(key);
                     let cycles = (after.as_secs_f64() * tsc::hz() as f64) as u64;
-                    let time = tsc::now().saturating_add(cycles);
-                    self.due.insert(key, time);
-                    self.timers.insert((time, key));
+                    self.timers.set(key, tsc::now().saturating_add(cycles));
                 }
-                Output::CancelTimer(key) => self.cancel(key),
+                Output::CancelTimer(key) => self.timers.cancel(key),
                 // There is no disk here: what is to be durable is so at once.
-                Output::Persist { user, record, .. } => {
-                    let epoch = record.map(|record| match record.intent {
-                        Intent::Settled => Epoch(0),
-                        Intent::Move { target, .. } => target.epoch,
-                        Intent::Remove { epoch } => epoch,
-                    });
-                    if let Some(epoch) = epoch {
-                        self.order(|controller, out| controller.persisted(user, epoch, out));
-                    }
+                Output::Persist { user, record: Some(record), .. } => {
+                    self.order(|controller, out| controller.persisted(user, record.epoch(), out));
                 }
                 Output::Tell(notice) => self.notices.push(notice),
                 _ => {}
             }
-        }
-    }
-
-    fn cancel(&mut self, key: TimerKey) {
-        if let Some(time) = self.due.remove(&key) {
-            self.timers.remove(&(time, key));
         }
     }
 
@@ -256,26 +211,9 @@ impl Control {
         }
         if let Some(before) = before {
             ends.drain(before);
-            self.leaving.push(Leaving { user, station: before, packets: ends.returned[before] });
-        }
-        agents[station + 1].radio_arrived(user);
-    }
-
-    /// Stations whose workers have received all that a radio sent hear that it has left.
-    fn let_leave(&mut self, agents: &mut [&mut Agent]) {
-        if self.leaving.is_empty() {
-            return;
-        }
-        let received =
-            |station: usize| self.received[station].ports[OUTSIDE].received.packets.get();
-        let received = [received(0), received(1)];
-        let (gone, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.leaving)
-            .into_iter()
-            .partition(|leaving| received[leaving.station] >= leaving.packets);
-        self.leaving = stay;
-        for Leaving { user, station, .. } in gone {
-            agents[station + 1].radio_left(user);
+            agents[before + 1].radio_left(user);
             self.mark(user, What::RadioLeft);
         }
+        agents[station + 1].radio_arrived(user);
     }
 }

@@ -2,11 +2,12 @@
 //! each packet by the station that it came from (Pinczel et al., §V).
 
 use weft_dpdk::{Batch, Packet, Pool, tsc};
-use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, udp};
+use weft_wire::{EtherType, MacAddress, ethernet, ipv4, udp};
 
 use super::journal::{Journal, Place};
 use super::network::Far;
 use super::nodes::FIRST_ADDRESS;
+use crate::rig::datagram::datagram;
 
 /// Packets that are sent or received at once.
 const BURST: usize = 32;
@@ -54,23 +55,9 @@ fn frame(
         ether_type: EtherType::IPV4,
     };
     link.emit(&mut frame)?;
-    let payload_length = (frame.len() - ethernet::HEADER_LENGTH - ipv4::MIN_HEADER_LENGTH) as u16;
-    let network = ipv4::Repr {
-        source: source.into(),
-        destination: destination.into(),
-        protocol: Protocol::UDP,
-        payload_length,
-        time_to_live: 64,
-        ..Default::default()
-    };
-    network.emit(&mut frame[ethernet::HEADER_LENGTH..])?;
-    // Without a checksum (RFC 768), as the payload differs from packet to packet.
-    let transport = udp::Repr {
-        source_port: 1000,
-        destination_port: 2000,
-        payload_length: payload_length - udp::HEADER_LENGTH as u16,
-    };
-    transport.emit(&mut frame[ethernet::HEADER_LENGTH + ipv4::MIN_HEADER_LENGTH..])?;
+    // Without a checksum, as the payload differs from packet to packet.
+    let ends = [source.into(), destination.into()];
+    datagram(&mut frame[ethernet::HEADER_LENGTH..], ends, [1000, 2000])?;
     Ok(frame)
 }
 
@@ -94,8 +81,6 @@ pub struct Ends {
     up: Frames,
     users: u32,
     pace: Option<Pace>,
-    /// Packets that users have returned by each station, of all trials.
-    pub returned: [u64; 2],
     /// Packets that no buffer was there for.
     pub unsent: u64,
     pub journal: Journal,
@@ -123,7 +108,6 @@ impl Ends {
             up,
             users,
             pace: None,
-            returned: [0; 2],
             unsent: 0,
             journal: Journal::new(users, 0),
         })
@@ -206,7 +190,6 @@ impl Ends {
             // As many as came fit.
             let _ = back.push(packet);
         }
-        self.returned[station] += back.len() as u64;
         self.radios[station].tx.transmit(&mut back);
         true
     }

@@ -205,9 +205,8 @@ impl World {
         let network = Network::new([far(&a.network)?, far(&b.network)?, far(&c.network)?]);
         let (host, radios) = (far(&a.outside)?, [far(&b.outside)?, far(&c.outside)?]);
         let ends = Ends::new(pool, host, radios, scene.users, scene.frame_bytes).map_err(text)?;
-        let received = [1, 2].map(|node: usize| nodes[node].workers()[0].counters.clone());
         let mut agents: Vec<_> = nodes.iter_mut().map(Node::agent).collect();
-        let control = Control::new(&mut agents, received, scene.users).map_err(text)?;
+        let control = Control::new(&mut agents, scene.users).map_err(text)?;
         let mut world = World { eal, scene, cores, nodes, network, ends, control, station: 0 };
         world.run(|desk| {
             desk.until("nodes say hello", |desk| desk.control.is_connected())?;
