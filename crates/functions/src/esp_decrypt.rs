@@ -19,8 +19,7 @@ use crate::esp::key::Key;
 use crate::esp::window::{Refusal, SIZES, Window};
 use crate::esp::{
     ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
-    associated_length, check_alone, check_spi, default_associations, default_device, nonce,
-    sessions, yes,
+    check_alone, check_spi, default_associations, default_device, nonce, session, sessions, yes,
 };
 use crate::tunnel::{read_address, read_option, write_address, write_option};
 
@@ -230,13 +229,8 @@ impl UserPlaneFunction for EspDecrypt {
 
 impl EspDecrypt {
     fn session(&self, association: &Association) -> Option<Session> {
-        let length = associated_length(association.window.is_extended());
-        let sessions = self.sessions.as_ref()?;
-        let session = sessions.aes_gcm(association.key.secret(), length, Direction::Open);
-        if session.is_none() {
-            tracing::warn!("no room for another security association; raise `associations`");
-        }
-        session
+        let extended = association.window.is_extended();
+        session(self.sessions.as_ref(), &association.key, extended, Direction::Open)
     }
 }
 

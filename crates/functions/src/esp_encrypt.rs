@@ -28,8 +28,7 @@ use crate::esp::key::Key;
 use crate::esp::outer::{Ends, Outside};
 use crate::esp::{
     ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
-    associated_length, check_alone, check_spi, default_associations, default_device, nonce,
-    sessions, yes,
+    check_alone, check_spi, default_associations, default_device, nonce, session, sessions, yes,
 };
 use crate::icmp_error::{Errors, Problem};
 use crate::text;
@@ -317,12 +316,7 @@ struct Inside {
 
 impl EspEncrypt {
     fn session(&self, key: &Key, extended: bool) -> Option<Session> {
-        let sessions = self.sessions.as_ref()?;
-        let session = sessions.aes_gcm(key.secret(), associated_length(extended), Direction::Seal);
-        if session.is_none() {
-            tracing::warn!("no room for another security association; raise `associations`");
-        }
-        session
+        session(self.sessions.as_ref(), key, extended, Direction::Seal)
     }
 
     #[inline]

@@ -15,6 +15,8 @@ use weft_dpdk::crypto::{self, Sessions};
 use weft_function::{ByteSize, ConfigError, ContextError, Fields, Reason, Setup};
 use weft_wire::esp::{HEADER_LENGTH, Spi};
 
+use self::key::Key;
+
 /// Octets of the initialization vector that travels with each packet (RFC 4106 §3.1).
 pub const IV: usize = 8;
 /// Octets of the integrity check value (RFC 4106 §6).
@@ -132,6 +134,21 @@ pub fn sessions(
     Ok(Some(sessions))
 }
 
+/// A session of an association with this key. None in an instance on trial, and where
+/// there is no room, which the log says.
+pub fn session(
+    sessions: Option<&Sessions>,
+    key: &Key,
+    extended: bool,
+    direction: crypto::Direction,
+) -> Option<crypto::Session> {
+    let session = sessions?.aes_gcm(key.secret(), associated_length(extended), direction);
+    if session.is_none() {
+        tracing::warn!("no room for another security association; raise `associations`");
+    }
+    session
+}
+
 /// An SPI that may be given out (RFC 4303 §2.1).
 ///
 /// # Errors
@@ -171,7 +188,7 @@ pub fn associated(spi: u32, sequence: u64, extended: bool) -> ([u8; 12], usize) 
 }
 
 /// Octets of associated data.
-pub fn associated_length(extended: bool) -> u16 {
+fn associated_length(extended: bool) -> u16 {
     if extended { 12 } else { 8 }
 }
 
