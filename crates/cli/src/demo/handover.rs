@@ -116,17 +116,19 @@ impl HandoverReport {
 
     /// What it came to, in words.
     pub fn text(&self) -> String {
+        let normal = match self.normal_us {
+            0.0 => "no packet was later than any before the order".to_owned(),
+            normal => format!("{normal:.0} µs after the order all was as before"),
+        };
         format!(
             "handover: one user at {} packets/s went from a base station to another, and back again: \
              lost {}\n\
-             nothing came to it for {:.0} µs, {} packets waited; {:.0} µs after the order all was \
-             as before\n\
+             nothing came to it for {:.0} µs, {} packets waited; {normal}\n\
              (Pinczel et al. state 2 ms and 6 ms)\n",
             count(RATE as u64),
             self.lost,
             self.gap_us,
             self.waited,
-            self.normal_us,
         )
     }
 }
