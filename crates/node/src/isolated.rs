@@ -1,25 +1,22 @@
 //! Functions in processes of their own, as a worker sees them: lanes that packets
 //! go away by and come back on, while the worker goes on with others.
 
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+mod seats;
+
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use weft_compose::{PANIC, Positions};
-use weft_dpdk::{Annotations, Batch, Eal, Packet};
+use weft_dpdk::{Annotations, Batch, Packet};
 use weft_process::lane::{Back, Refusal};
-use weft_process::supervisor::{Plan, Seat, Start};
-use weft_process::{Lane, Place, Policy, Supervisor, Ticket};
+use weft_process::{Lane, Place, Policy, Ticket};
 
-use crate::assemble::BuildError;
-use crate::clock::Clock;
-use crate::config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
 use crate::counters::{DropReason, WorkerCounters};
 use crate::element::{Function, Surroundings};
 use crate::parse::{Parsed, is_sound, parse};
-use crate::users::Room;
 use crate::worker::Worker;
+
+pub use self::seats::{Seats, start};
 
 /// Lanes of a node at most: a set of them is one number.
 pub const LANES: usize = 64;
@@ -424,100 +421,4 @@ impl Worker {
         }
         self.counters.dropped(DropReason::Stopped, stopped);
     }
-}
-
-/// Places of isolated functions, to be taken by their workers.
-#[derive(Debug, Default)]
-pub struct Seats(Vec<(String, Vec<Option<Seat>>)>);
-
-impl Seats {
-    /// The place of the function at one worker, if it is isolated.
-    pub fn take(&mut self, worker: usize, function: &str) -> Option<Seat> {
-        let (_, seats) = self.0.iter_mut().find(|(name, _)| name == function)?;
-        seats.get_mut(worker)?.take()
-    }
-}
-
-/// Makes the rings of all isolated functions of a blueprint.
-///
-/// # Errors
-/// [`BuildError`].
-pub fn start(
-    eal: &Eal,
-    blueprint: &Blueprint,
-    room: Room,
-    clock: &Clock,
-) -> Result<(Vec<Supervisor>, Seats), BuildError> {
-    let (mut supervisors, mut seats) = (Vec::new(), Seats::default());
-    for (number, function) in blueprint.functions.iter().enumerate() {
-        let Some(process) = &function.process else { continue };
-        let failed = |error| BuildError::Process { function: function.name.clone(), error };
-        let ring = ring(blueprint, function, process).map_err(|error| {
-            failed(weft_process::StartError::Socket { path: PathBuf::from("ring"), error })
-        })?;
-        let plan = Plan {
-            instance: &function.name,
-            kind: function.kind,
-            config: &function.config,
-            tags: &blueprint.tags,
-            workers: blueprint.workers.count,
-            contexts: room.contexts(),
-            number: number as u32 + 1,
-            ring,
-            own_folder: process.socket.is_none(),
-            start: match process.started {
-                true => Start::Program(program()),
-                false => Start::Elsewhere,
-            },
-            plain: process.plain,
-            user: process.user,
-            policy: process.policy,
-            heartbeat: process.heartbeat,
-            checkpoint: process.checkpoint,
-            max_sleep_us: match blueprint.workers.polling {
-                Polling::Busy => None,
-                Polling::Adaptive => Some(blueprint.workers.max_sleep_us),
-            },
-        };
-        let clock = clock.clone();
-        let started = Supervisor::start(eal, &plan, move || clock.now());
-        let (supervisor, places) = started.map_err(failed)?;
-        supervisors.push(supervisor);
-        seats.0.push((function.name.clone(), places.into_iter().map(Some).collect()));
-    }
-    Ok((supervisors, seats))
-}
-
-/// The program that hosts functions: this one, or what `WEFT_PROGRAM` names.
-fn program() -> PathBuf {
-    let named = std::env::var_os("WEFT_PROGRAM").map(PathBuf::from);
-    named.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| "weft".into())
-}
-
-/// Where the ring of a function is. One that the node chooses is in a folder of
-/// this process.
-fn ring(
-    blueprint: &Blueprint,
-    function: &FunctionPlan,
-    process: &ProcessPlan,
-) -> std::io::Result<PathBuf> {
-    if let Some(socket) = &process.socket {
-        return Ok(socket.clone());
-    }
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let runtime = runtime.filter(|folder| folder.is_absolute());
-    let base = runtime.unwrap_or_else(|| match Path::new("/run").metadata() {
-        Ok(run) if !run.permissions().readonly() && is_root() => PathBuf::from("/run"),
-        _ => std::env::temp_dir(),
-    });
-    let folder = base.join(format!("weft-{}-{}", blueprint.name, std::process::id()));
-    match std::fs::DirBuilder::new().mode(0o711).create(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(folder.join(format!("{}.sock", function.name))),
-    }
-}
-
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
