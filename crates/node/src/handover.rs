@@ -22,8 +22,7 @@ use weft_dpdk::{Annotations, Packet};
 use weft_function::Scope;
 use weft_handover::{
     Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,
-    Message, NodeId, Output, Posture, Reason, Settings, Station, Step, TimerKey, Timers, Treatment,
-    Ways,
+    Message, NodeId, Output, Posture, Reason, Station, Step, TimerKey, Timers, Treatment, Ways,
 };
 use weft_wire::{EtherType, Protocol, ethernet};
 
@@ -178,14 +177,10 @@ impl Agent {
     ///
     /// # Errors
     /// [`NoHandover`].
-    pub fn join_handover(
-        &mut self,
-        incarnation: Incarnation,
-        settings: Settings,
-    ) -> Result<Mail, NoHandover> {
+    pub fn join_handover(&mut self, incarnation: Incarnation) -> Result<Mail, NoHandover> {
         let plan = self.blueprint.handover.clone().filter(|_| self.mobility.is_none());
         let plan = plan.ok_or(NoHandover)?;
-        let settings = Settings { arrival: plan.arrival, ..settings };
+        let settings = plan.settings;
         let ((to_node, mail), (post, from_node)) = (channel(), channel());
         let mut out = Vec::new();
         let machine = match plan.role {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weft_handover::{Incarnation, Settings};
+use weft_handover::Incarnation;
 use weft_node::Handle;
 use weft_node::config::Blueprint;
 use weft_node::handover::Mail;
@@ -75,7 +75,7 @@ impl Part {
         handle: &Handle,
     ) -> Result<Transport, Failure> {
         let life = incarnation(&socket.with_extension("incarnation"))?;
-        let joined = handle.ask(move |agent| agent.join_handover(life, Settings::default()));
+        let joined = handle.ask(move |agent| agent.join_handover(life));
         let Mail { to_node, from_node, waker } =
             joined.map_err(Failure::broken)?.map_err(Failure::input)?;
         let plan = blueprint.handover.as_ref();

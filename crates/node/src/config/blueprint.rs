@@ -9,7 +9,7 @@ use serde_json::Value;
 use weft_compose::{Kind, Settings};
 use weft_dpdk::TAG_SLOTS;
 use weft_function::{Direction, TagTable};
-use weft_handover::{Arrival, NodeId};
+use weft_handover::NodeId;
 use weft_process::Policy;
 use weft_rules::{Condition, RuleSet};
 
@@ -425,8 +425,8 @@ pub struct HandoverPlan {
     pub tunnel: u16,
     /// How much may wait.
     pub limits: weft_handover::plane::Limits,
-    /// What says that a user's radio has arrived.
-    pub arrival: Arrival,
+    /// What says that a user's radio has arrived, and times of the protocol.
+    pub settings: weft_handover::Settings,
     /// Times and bounds of connections with the controller and with other nodes.
     pub timing: weft_transport::Timing,
 }

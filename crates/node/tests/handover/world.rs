@@ -91,7 +91,7 @@ impl World {
             nodes.into_iter().map(|(node, yaml)| (node, Rig::new(yaml))).collect();
         let join = |(node, rig): (&NodeId, &mut Rig)| {
             let agent = rig.node.agent();
-            (*node, agent.join_handover(Incarnation(7), Settings::default()).unwrap())
+            (*node, agent.join_handover(Incarnation(7)).unwrap())
         };
         let mails = rigs.iter_mut().map(join).collect();
         let mut out = Vec::new();

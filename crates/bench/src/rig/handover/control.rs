@@ -17,10 +17,6 @@ use super::nodes::NUMBERS;
 
 /// Messages that are handed over in a turn: traffic waits meanwhile.
 const AT_ONCE: usize = 8;
-/// How long gates wait for End Markers, and a source for the radio to leave. Neither is
-/// ever lost here, and a machine that is busy otherwise may take its time.
-const GATE: Duration = Duration::from_secs(10);
-const RELEASE: Duration = Duration::from_secs(20);
 
 /// Something that happened in a move.
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +64,10 @@ impl Control {
     /// # Errors
     /// When a node takes part in handovers already.
     pub fn new(agents: &mut [&mut Agent], users: u32) -> Result<Control, NoHandover> {
-        let settings = Settings { gate: GATE, release: RELEASE, ..Settings::default() };
-        let join = |agent: &mut &mut Agent| agent.join_handover(Incarnation(1), settings);
+        let join = |agent: &mut &mut Agent| agent.join_handover(Incarnation(1));
         let mails = agents.iter_mut().map(join).collect::<Result<_, _>>()?;
         let mut out = Vec::new();
-        let controller = Controller::new(settings, [], Epoch(1), &mut out);
+        let controller = Controller::new(Settings::default(), [], Epoch(1), &mut out);
         let mut control = Control {
             controller,
             mails,

@@ -11,6 +11,12 @@ pub const ADDRESSES: [[u8; 4]; 3] = [[10, 1, 0, 254], [10, 1, 0, 1], [10, 1, 0, 
 /// The first user's address; the others' follow.
 pub const FIRST_ADDRESS: [u8; 4] = [10, 45, 0, 0];
 
+/// How long gates wait for End Markers, and a source for the radio to leave, in
+/// milliseconds. Neither is ever lost here, and a machine that is busy otherwise may take
+/// its time.
+const GATE: u32 = 10_000;
+const RELEASE: u32 = 20_000;
+
 /// What stations do with each user's packets, beside tunnels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chain {
@@ -82,7 +88,8 @@ pub fn document(node: usize, devices: &Devices, scene: Scene) -> Value {
             "users": [{"name": "ue", "first": 0}],
             "peers": others.iter().map(peer).collect::<Vec<_>>(),
             "gates": {"packets": buffers, "bytes": 16 << 20, "allPackets": buffers,
-                      "allBytes": 32 << 20},
+                      "allBytes": 32 << 20, "timeout": GATE},
+            "releaseTimeout": RELEASE,
         },
     })
 }

@@ -1,11 +1,12 @@
 //! How users move between nodes.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde_json::json;
 use weft_handover::gate::{Bounds, Policy};
 use weft_handover::plane::Limits;
-use weft_handover::{Arrival, NodeId};
+use weft_handover::{Arrival, NodeId, Settings};
 
 use super::functions::Functions;
 use super::within;
@@ -15,6 +16,9 @@ use crate::config::blueprint::{
 use crate::config::locate::Source;
 use crate::config::yaml::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
 use crate::handover::{FIRST_TEID, USERS};
+
+/// The longest time that can be written, in milliseconds.
+const LONGEST: u64 = 600_000;
 
 /// What a handover refers to.
 pub(super) struct Scene<'a> {
@@ -48,6 +52,7 @@ pub(super) fn plan(
         source.wrong("handover.radio", "an anchor has no radio").hint("it is for stations");
     }
     let limits = limits(&file.gates, scene.memory, source);
+    within(source, "handover.releaseTimeout", file.release_timeout, 1, LONGEST);
     for (key, why) in file.transport.mistakes() {
         source.wrong(&format!("handover.transport.{key}"), why);
     }
@@ -67,9 +72,14 @@ pub(super) fn plan(
         users,
         tunnel: tunnel? as u16,
         limits,
-        arrival: match file.radio {
-            RadioFile::Order => Arrival::Order,
-            RadioFile::Uplink => Arrival::Uplink,
+        settings: Settings {
+            arrival: match file.radio {
+                RadioFile::Order => Arrival::Order,
+                RadioFile::Uplink => Arrival::Uplink,
+            },
+            gate: Duration::from_millis(file.gates.timeout),
+            release: Duration::from_millis(file.release_timeout),
+            ..Settings::default()
         },
         timing: file.transport.timing(),
     })
@@ -188,6 +198,7 @@ fn limits(file: &GatesFile, memory: &Memory, source: &mut Source<'_>) -> Limits 
     within(source, "handover.gates.bytes", file.bytes.into(), 1, u32::MAX.into());
     within(source, "handover.gates.allPackets", all.into(), 1, memory.packets.into());
     within(source, "handover.gates.allBytes", all_bytes, 1, u64::MAX);
+    within(source, "handover.gates.timeout", file.timeout, 1, LONGEST);
     Limits {
         user: Bounds { packets: file.packets as usize, bytes: file.bytes as usize },
         node: Bounds {

@@ -1,7 +1,7 @@
 //! What is said of mistakes in `handover`.
 
 use weft_functions::KINDS;
-use weft_handover::Arrival;
+use weft_handover::{Arrival, Settings};
 
 use super::examples::EXAMPLES;
 use crate::config::{HandoverRole, read};
@@ -34,9 +34,14 @@ fn the_example_says_what_it_means() {
     assert_eq!((plan.users[0].first, plan.users[0].count), (1, 1000));
     assert_eq!((plan.limits.user.packets, plan.limits.node.packets), (1024, 4095));
     assert_eq!(plan.peers.len(), 2);
-    assert_eq!(plan.arrival, Arrival::Order);
+    assert_eq!(plan.settings, Settings::default());
     let seeing = example().replace("  gates:", "  radio: uplink\n  gates:");
-    assert_eq!(read(&seeing, "", KINDS).unwrap().handover.unwrap().arrival, Arrival::Uplink);
+    let settings = read(&seeing, "", KINDS).unwrap().handover.unwrap().settings;
+    assert_eq!(settings, Settings { arrival: Arrival::Uplink, ..Settings::default() });
+    let patient =
+        example().replace("  gates: {", "  releaseTimeout: 60000\n  gates: {timeout: 30000, ");
+    let settings = read(&patient, "", KINDS).unwrap().handover.unwrap().settings;
+    assert_eq!((settings.gate.as_secs(), settings.release.as_secs()), (30, 60));
 }
 
 #[test]
@@ -98,6 +103,12 @@ fn mistakes_are_named() {
         ("node: 2\n", "node: 0\n", "0 is not within 1..4294967295"),
         ("packets: 1024", "packets: 0", "0 is not within 1..65536"),
         ("packets: 1024", "allPackets: 20000", "20000 is not within 1..16383"),
+        ("packets: 1024", "timeout: 0", "0 is not within 1..600000"),
+        (
+            "role: station",
+            "role: station\n  releaseTimeout: 600001",
+            "600001 is not within 1..600000",
+        ),
         (
             "gates: {packets: 1024",
             "transport: {pause: 6000}\n  gates: {packets: 1024",

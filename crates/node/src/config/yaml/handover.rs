@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use weft_handover::Settings;
 use weft_transport::TransportSettings;
 
 use crate::config::values::Ip;
@@ -34,9 +35,18 @@ pub struct HandoverFile {
     /// A station's: what says that a user's radio has arrived.
     #[serde(default)]
     pub radio: RadioFile,
+    /// How long a station that has handed a user over waits for the user's radio to leave,
+    /// and for the anchor's End Marker, in milliseconds.
+    #[serde(default = "release_timeout")]
+    #[schemars(range(min = 1, max = 600_000))]
+    pub release_timeout: u64,
     /// Connections with the controller and with other nodes.
     #[serde(default)]
     pub transport: TransportSettings,
+}
+
+fn release_timeout() -> u64 {
+    Settings::default().release.as_millis() as u64
 }
 
 /// What says that a user's radio has arrived at a station.
@@ -107,6 +117,10 @@ pub struct GatesFile {
     pub all_bytes: Option<u64>,
     /// What gives way when a gate is full: the packet that comes, or the oldest.
     pub full: WhenFull,
+    /// How long a gate with packets waits for its End Marker, which can be lost (TS 29.281
+    /// §7.3.2), in milliseconds.
+    #[schemars(range(min = 1, max = 600_000))]
+    pub timeout: u64,
 }
 
 impl Default for GatesFile {
@@ -117,6 +131,7 @@ impl Default for GatesFile {
             all_packets: None,
             all_bytes: None,
             full: WhenFull::DropNewest,
+            timeout: Settings::default().gate.as_millis() as u64,
         }
     }
 }
