@@ -1,7 +1,6 @@
 //! The controller's machine and the messages between it and the nodes' agents.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use weft_dpdk::tsc;
 use weft_handover::controller::Notice;
