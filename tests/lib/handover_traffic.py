@@ -112,7 +112,10 @@ class Traffic:
         self.due = max(self.due + self.gap, now - 16 * self.gap)
         user = self.sent % len(self.numbers)
         head = struct.pack("!IQQ", user, self.numbers[user], time.monotonic_ns())
-        self.server.sendto(head.ljust(64, b"."), self.addresses[user])
+        try:
+            self.server.sendto(head.ljust(64, b"."), self.addresses[user])
+        except BlockingIOError:  # packets wait for a gateway that does not answer
+            return
         self.numbers[user] += 1
         self.sent += 1
         self.times.append(time.time())
@@ -170,12 +173,14 @@ class Traffic:
     def flows(self, user, since):
         return self.at_server[user].last >= since
 
-    def account(self, until):
-        """How it went for each user with packets below those numbers."""
+    def account(self, since):
+        """How it went for each user, up to the last packet that has come back if that is
+        one of those that were sent since, and up to these otherwise."""
         said = []
-        for user, until in enumerate(until):
+        for user, number in enumerate(since):
             there, back = self.at_ue[user], self.at_server[user]
-            one = {"sent": until - there.first, "flows": self.flows(user, until)}
+            until = max(number, back.last + 1)
+            one = {"sent": until - there.first, "flows": self.flows(user, number)}
             lost_there, lost = there.account(until), back.account(until)
             one["lost there"], one["lost"] = len(lost_there), len(lost)
             one["lost at"] = [self.times[lost[at] * len(self.numbers) + user] for at in (0, -1)] if lost else None
