@@ -58,9 +58,18 @@ controller() {
     launch site "$WEFT" control "$work/site.yaml"
 }
 
-# crash NAME: ends a process without a word.
+# crash NAME: ends a process without a word, and waits until it has given its sockets back.
 crash() {
-    kill -9 "$(<"$work/$1.pid")" && sleep 0.2
+    local pid _
+    pid=$(<"$work/$1.pid")
+    kill -9 "$pid" || return 1
+    for _ in $(seq 1200); do
+        # One that nobody has waited for yet has nothing any more.
+        grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" || return 0
+        sleep 0.05
+    done
+    echo "$1 does not end"
+    return 1
 }
 
 ask() {
