@@ -10,8 +10,8 @@ use weft_handover::{NodeId, User};
 use weft_process::host::Host;
 
 use crate::common::KINDS;
-use crate::nodes::{GATEWAY, KEEPING, isolated_station, station};
-use crate::world::{PATIENCE, SOURCE, TARGET, World, turn};
+use crate::nodes::{GATEWAY, KEEPING, isolated_gateway, isolated_station, station};
+use crate::world::{ANCHOR, PATIENCE, SOURCE, TARGET, World, turn};
 
 const RING: &str = "WEFT_TEST_RING";
 
@@ -126,6 +126,35 @@ fn contexts_move_out_of_processes_and_into_them() {
     for name in ["context_lost", "uplink_gate_timeout", "downlink_gate_timeout", "release_timeout"]
     {
         assert_eq!(world.counted(SOURCE, name) + world.counted(TARGET, name), 0, "{name}");
+    }
+    world.settle();
+}
+
+/// An anchor whose count is in a process: End Markers go behind what its tunnel has sent, and
+/// what the process still has then goes by the new tunnel.
+#[test]
+fn users_move_behind_an_anchor_with_a_process() {
+    let _turn = turn();
+    let mut processes = Processes::new();
+    let anchor = isolated_gateway(&processes.ring(ANCHOR));
+    processes.start(ANCHOR);
+    let mut world = World::new(&anchor, &station(2, KEEPING), &station(3, KEEPING), 12);
+    world.keeps = true;
+    until(&mut world, ANCHOR, true);
+    for to in [TARGET, SOURCE, TARGET, SOURCE] {
+        world.move_under_traffic(to);
+    }
+    world.move_at_random(100);
+    world.rest();
+    world.check_all_arrived();
+    assert_eq!(world.drops(), Default::default());
+    let all: u64 = users(&world).into_iter().map(|user| sent(&world, user)).sum();
+    let snapshot = world.rigs.get_mut(&ANCHOR).unwrap().node.agent().snapshot();
+    let away = snapshot.functions.iter().find(|function| function.process.is_some());
+    assert_eq!(away.map(|function| function.packets), Some(all));
+    for name in ["uplink_gate_timeout", "downlink_gate_timeout"] {
+        let counted = [ANCHOR, SOURCE, TARGET].map(|node| world.counted(node, name));
+        assert_eq!(counted, [0; 3], "{name}");
     }
     world.settle();
 }

@@ -109,12 +109,24 @@ pub const NOTHING: Chain =
 /// The base station whose count is in a process that attaches at this ring, and what
 /// becomes of packets while it does not.
 pub fn isolated_station(number: u32, ring: &Path, policy: &str) -> String {
-    let process = format!(
+    station(number, KEEPING).replace("{function: tally}", &isolated_tally(ring, policy))
+}
+
+fn isolated_tally(ring: &Path, policy: &str) -> String {
+    format!(
         "{{function: tally, composition: process, process: {{start: elsewhere, heartbeat: 20000, \
          checkpoint: 0, onFailure: {policy}, socket: {}}}}}",
         ring.display()
-    );
-    station(number, KEEPING).replace("{function: tally}", &process)
+    )
+}
+
+/// The gateway, with a count of both directions in a process.
+pub fn isolated_gateway(ring: &Path) -> String {
+    let count = format!("functions:\n  count: {}", isolated_tally(ring, "drop"));
+    GATEWAY
+        .replace("functions:", &count)
+        .replace("from core -> to-station", "from core -> count\n  from count when direction == uplink -> core\n  from count -> to-station")
+        .replace("from from-station -> core", "from from-station -> count")
 }
 
 pub fn station(number: u32, chain: Chain) -> String {

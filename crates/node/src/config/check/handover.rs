@@ -1,5 +1,6 @@
 //! How users move between nodes.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -7,11 +8,13 @@ use serde_json::json;
 use weft_handover::gate::{Bounds, Policy};
 use weft_handover::plane::Limits;
 use weft_handover::{Arrival, NodeId, Settings};
+use weft_rules::{Program, StateId, To};
 
 use super::functions::Functions;
 use super::within;
 use crate::config::blueprint::{
-    Composition, HandoverPlan, HandoverRole, Memory, MovingUsers, PortPlan, UserKey, UserPlan,
+    Blueprint, Composition, FunctionPlan, HandoverPlan, HandoverRole, Memory, MovingUsers,
+    PortPlan, UserKey, UserPlan,
 };
 use crate::config::locate::Source;
 use crate::config::yaml::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
@@ -159,19 +162,46 @@ fn tunnel(file: &HandoverFile, functions: &Functions, source: &mut Source<'_>) -
     Some(at)
 }
 
-/// End Markers go behind packets that are in the node, not behind those in processes: an
-/// anchor has none, and a station those for which it waits.
+/// The function that changes tunnels has to do so between two packets.
 fn isolated(file: &HandoverFile, functions: &Functions, source: &mut Source<'_>) {
-    for made in functions.made.iter().flatten() {
-        let name = &made.plan.name;
-        let why = match file.role {
-            _ if made.plan.composition != Composition::Process => continue,
-            Role::Anchor => "functions of an anchor have no processes of their own",
-            Role::Station if *name == file.tunnel => "the tunnel's function has no process",
-            Role::Station => continue,
-        };
-        let mistake = source.wrong(&format!("functions.{name}.composition"), why);
+    let mut made = functions.made.iter().flatten();
+    if made.any(|made| made.plan.name == file.tunnel && is_isolated(&made.plan)) {
+        let path = format!("functions.{}.composition", file.tunnel);
+        let mistake = source.wrong(&path, "the tunnel's function has no process");
         mistake.hint("write `composition: call`");
+    }
+}
+
+fn is_isolated(function: &FunctionPlan) -> bool {
+    function.composition == Composition::Process
+}
+
+/// An anchor's End Markers go behind packets that its tunnel's function has sent, but would
+/// overtake those in a process behind it. A station waits for its processes before.
+pub(super) fn behind_tunnel(blueprint: &Blueprint, program: &Program, source: &mut Source<'_>) {
+    let anchor = |plan: &&HandoverPlan| plan.role == HandoverRole::Anchor;
+    let Some(plan) = blueprint.handover.as_ref().filter(anchor) else { return };
+    let mut reached = vec![false; program.states.len()];
+    let places = (0..).map(StateId).zip(&program.states);
+    let of_tunnel = places.filter(|(_, state)| state.function.0 == plan.tunnel);
+    let mut open: Vec<StateId> = of_tunnel.map(|(place, _)| place).collect();
+    let mut behind = BTreeSet::new();
+    while let Some(place) = open.pop() {
+        for target in program.states[place.0 as usize].next.targets() {
+            let To::State(next) = target.to else { continue };
+            if !std::mem::replace(&mut reached[next.0 as usize], true) {
+                behind.insert(program.states[next.0 as usize].function.0);
+                open.push(next);
+            }
+        }
+    }
+    for function in behind {
+        let function = &blueprint.functions[usize::from(function)];
+        if is_isolated(function) {
+            let path = format!("functions.{}.composition", function.name);
+            let why = "behind the tunnel of an anchor no function has a process";
+            source.wrong(&path, why).hint("write `composition: call`, or put it before the tunnel");
+        }
     }
 }
 

@@ -74,7 +74,9 @@ pub(super) fn blueprint(
         limits,
         warnings: Mistakes(warnings),
     };
-    rules::compile(&blueprint, source);
+    if let Some(program) = rules::compile(&blueprint, source) {
+        handover::behind_tunnel(&blueprint, &program, source);
+    }
     source.mistakes.is_empty().then_some(blueprint)
 }
 

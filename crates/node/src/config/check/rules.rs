@@ -2,8 +2,8 @@
 
 use weft_function::{TagSlot, TagTable, TagValues};
 use weft_rules::{
-    CompileError, Condition, Diagnostic, Entry, FunctionPlace, Known, PortIndex, RuleSet, Severity,
-    TAG_SLOTS, TagKind, TagSpec, Vocabulary,
+    CompileError, Condition, Diagnostic, Entry, FunctionPlace, Known, PortIndex, Program, RuleSet,
+    Severity, TAG_SLOTS, TagKind, TagSpec, Vocabulary,
 };
 
 use super::functions::Functions;
@@ -109,15 +109,17 @@ fn tag_specs(tags: &TagTable) -> Vec<TagSpec> {
 }
 
 /// Compiles the rules once, to see that they can be.
-pub(super) fn compile(blueprint: &Blueprint, source: &mut Source<'_>) {
+pub(super) fn compile(blueprint: &Blueprint, source: &mut Source<'_>) -> Option<Program> {
     let classes = blueprint.classes();
     let entries: Vec<Entry> = (0..blueprint.ports.len())
         .flat_map(|port| classes.iter().map(move |tags| (port, tags)))
         .map(|(port, tags)| entry(blueprint, port, tags))
         .collect();
-    if let Err(error @ CompileError::TooManyStates) = blueprint.rules.compile(&entries) {
+    let compiled = blueprint.rules.compile(&entries);
+    if let Err(error @ CompileError::TooManyStates) = &compiled {
         source.wrong_key(RULES, error.to_string());
     }
+    compiled.ok()
 }
 
 fn entry(blueprint: &Blueprint, port: usize, tags: &[u32; TAG_SLOTS]) -> Entry {

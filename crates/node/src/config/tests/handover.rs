@@ -52,13 +52,18 @@ fn an_anchor_sees_no_radio() {
 }
 
 #[test]
-fn a_station_may_have_functions_in_processes_and_an_anchor_may_not() {
+fn an_anchor_has_no_processes_behind_its_tunnel() {
     let from = "count: {function: counter}";
     let to = "count: {function: counter, composition: process}";
     assert_eq!(said(from, to), [""; 0]);
     let anchor = example().replace("role: station", "role: anchor").replace(from, to);
+    assert!(read(&anchor, "", KINDS).is_ok());
+    let behind = "from to-anchor -> count";
+    let anchor = anchor.replace("from to-anchor -> core", behind);
+    assert!(anchor.contains(behind));
     let Err(mistakes) = read(&anchor, "", KINDS) else { panic!("nothing is wrong") };
-    let says = "functions of an anchor have no processes of their own (write `composition: call`)";
+    let says = "behind the tunnel of an anchor no function has a process (write `composition: \
+                call`, or put it before the tunnel)";
     assert!(mistakes.to_string().contains(says), "{mistakes}");
 }
 
