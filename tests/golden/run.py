@@ -28,6 +28,16 @@ DEFAULT_WEFT = HERE.parents[1] / "target" / "release" / "weft"
 TIMEOUT_S = 120
 
 
+# A function in a configuration, in either style.
+FUNCTION = re.compile(r"(\{|\n +)function: ")
+
+
+def patient(function: re.Match[str]) -> str:
+    """The function, whose process is not taken for a dead one on a machine that is busy."""
+    before = function[1]
+    return f"{before}process: {{heartbeat: 60000}}{', ' if before == '{' else before}function: "
+
+
 class CaseError(Exception):
     """Why a case failed, in words for its author."""
 
@@ -241,7 +251,10 @@ class Case:
             return "node.yaml"
         text = (self.folder / "node.yaml").read_text()
         node = output / "node.yaml"
-        node.write_text(text.replace("\nmetadata:", f"\ncomposition: {composition}\nmetadata:", 1))
+        text = text.replace("\nmetadata:", f"\ncomposition: {composition}\nmetadata:", 1)
+        if composition == "process":
+            text = re.sub(FUNCTION, patient, text)
+        node.write_text(text)
         return str(node)
 
     def replay(self, weft: Path, output: Path, node: str = "node.yaml") -> None:
