@@ -223,6 +223,15 @@ impl Packet {
         }
     }
 
+    /// Makes the packet as empty, and its headroom as long, as in one fresh from a
+    /// [`Pool`]. The buffer holds what it held before, and so do the annotations.
+    #[inline]
+    pub fn reset(&mut self) {
+        let mbuf = self.mbuf_mut();
+        mbuf.data_off = mbuf.buf_len.min(sys::RTE_PKTMBUF_HEADROOM as u16);
+        (mbuf.data_len, mbuf.pkt_len) = (0, 0);
+    }
+
     /// A deep copy, bytes and annotations, with all of its headroom; none when
     /// `pool` is exhausted or the bytes do not fit behind that headroom.
     pub fn duplicate(&self, pool: &Pool) -> Option<Packet> {

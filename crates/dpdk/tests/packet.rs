@@ -14,6 +14,7 @@ enum Step {
     Append(usize, u8),
     TrimFront(usize),
     Truncate(usize),
+    Reset,
     Duplicate,
 }
 
@@ -25,6 +26,7 @@ fn step() -> impl Strategy<Value = Step> {
         (count(), any::<u8>()).prop_map(|(count, byte)| Step::Append(count, byte)),
         count().prop_map(Step::TrimFront),
         count().prop_map(Step::Truncate),
+        Just(Step::Reset),
         Just(Step::Duplicate),
     ]
 }
@@ -65,6 +67,10 @@ impl Model {
             Step::Truncate(length) => {
                 packet.truncate(length);
                 self.bytes.truncate(length);
+            }
+            Step::Reset => {
+                packet.reset();
+                (self.bytes, self.headroom) = (Vec::new(), HEADROOM);
             }
             Step::Duplicate => {
                 // The copy lies at the start of its buffer, if it fits there.

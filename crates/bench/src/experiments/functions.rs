@@ -1,23 +1,24 @@
 //! `functions`: what each function costs alone.
 
-mod flows;
+pub(super) mod configure;
+pub(super) mod esp;
+pub(super) mod flows;
 
-use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use weft_dpdk::crypto::{Device, Direction};
 
-use self::flows::{ADDRESS, Traffic};
+use self::esp::DeviceAlone;
+use self::flows::Traffic;
 use super::figure::{figure, paper};
 use crate::Failure;
 use crate::experiment::Study;
-use crate::results::{Axis, Better, FigureKind, Results};
+use crate::results::{Axis, Better, Figure, FigureKind, Results};
 use crate::rig::Rig;
-use crate::rig::alone::{Alone, Bench};
+use crate::rig::alone::{Alone, Bench, Subject, Told};
 use crate::run::{Cell, Run, Values};
 
 const X: &str = "frame, bytes";
@@ -33,6 +34,15 @@ const TABLES: [(&str, Traffic); 5] = [
     ("lwaftr, out of softwires", Traffic::OutOfSoftwires),
 ];
 
+/// Those of IPsec, and the device that encrypts and decrypts for them.
+const IPSEC: [(&str, Traffic); 2] =
+    [(ENCRYPT, Traffic::IntoTunnels), (DECRYPT, Traffic::OutOfTunnels)];
+const ENCRYPT: &str = "esp-encrypt";
+const DECRYPT: &str = "esp-decrypt";
+const DEVICE_ALONE: [(&str, Direction); 2] = [(SEALS, Direction::Seal), (OPENS, Direction::Open)];
+const SEALS: &str = "cryptographic device alone, encrypting";
+const OPENS: &str = "cryptographic device alone, decrypting";
+
 /// See [`Study::VARIES`].
 pub struct Functions;
 
@@ -47,7 +57,10 @@ pub struct Parameters {
     seconds: f64,
     /// Routes, mappings, softwires or users.
     entries: Vec<u32>,
-    /// Bytes of a frame with its checksum; of the packet inside, for softwires.
+    /// Security associations, which have keys in the memory that packets are in: as many as
+    /// there is room for.
+    associations: Vec<u32>,
+    /// Bytes of a frame with its checksum; of the packet inside, for softwires and ESP.
     frame_bytes: Vec<usize>,
     /// Functions that keep something for each user, or nothing.
     functions: Vec<Component>,
@@ -72,11 +85,21 @@ struct Component {
 /// What is measured in one cell.
 #[derive(Clone, Copy)]
 struct Case<'a> {
-    /// None for a function with a table of its own.
-    component: Option<&'a Component>,
-    traffic: Traffic,
+    what: What<'a>,
     entries: u32,
     bytes: usize,
+}
+
+#[derive(Clone, Copy)]
+enum What<'a> {
+    /// A function with a table of its own.
+    Table(Traffic),
+    /// One that keeps something for each user.
+    Component(&'a Component),
+    /// One end of security associations.
+    Ipsec(Traffic),
+    /// The device alone.
+    Device(Direction),
 }
 
 impl Study for Functions {
@@ -90,21 +113,28 @@ impl Study for Functions {
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
         let length = Duration::from_secs_f64(parameters.seconds);
         let mut cells = Vec::new();
-        for (name, case) in parameters.cases() {
+        let mut cases = parameters.cases();
+        match Device::open(run.rig.eal, esp::DEVICE) {
+            Ok(_) => cases.extend(parameters.ipsec()),
+            Err(missing) => run.note(format!("IPsec: not measured, {missing}.")),
+        }
+        for (name, case) in cases {
             run.series(&name, X, "cycles/packet", Some(Better::Lower));
             for &bytes in &parameters.frame_bytes {
                 cells.push(Cell::new(name.clone(), bytes as f64, Case { bytes, ..case }));
             }
         }
         // A trial that was spoilt is repeated with the tables that are filled.
-        let mut last: Option<(*const Case<'_>, Bench)> = None;
+        let mut last: Option<(*const Case<'_>, Box<dyn Subject>)> = None;
         run.rounds(parameters.repetitions, &cells, |rig, case| {
-            let mut bench = match last.take() {
-                Some((same, bench)) if std::ptr::eq(same, case) => bench,
-                _ => case.bench(rig)?,
+            // Another one goes before the next comes: both may not fit into memory.
+            let same = last.take().filter(|(same, _)| std::ptr::eq(*same, case));
+            let mut subject = match same {
+                Some((_, subject)) => subject,
+                None => case.subject(rig)?,
             };
-            let (cycles, disturbance) = rig.cost_alone(&mut bench, length)?;
-            last = Some((case, bench));
+            let (cycles, disturbance) = rig.cost_alone(&mut *subject, length)?;
+            last = Some((case, subject));
             Ok((Values::of(cycles), disturbance))
         })
     }
@@ -125,9 +155,12 @@ impl Study for Functions {
                 said.push(format!("{table} {cycles:.0} cycles"));
             }
         }
+        let mut says = Vec::new();
         if !said.is_empty() {
-            results.says = format!("With {} entries: {}.", short(most), said.join(", "));
+            says.push(format!("With {} entries: {}.", short(most), said.join(", ")));
         }
+        says.extend(parameters.say_ipsec(results));
+        results.says = says.join(" ");
         let vpp = "VPP 26.10, measured on this kind of machine";
         let snabb = "Snabb's lwAFTR on such a machine, 550 B, 1 M softwires";
         results.paper = vec![
@@ -149,7 +182,7 @@ impl Study for Functions {
                 .paper([VPP_ROUTE, VPP_TUNNELS, SNABB])
                 .of(results)
         });
-        results.figures = figures.collect();
+        results.figures = figures.chain(parameters.ipsec_figure(results)).collect();
     }
 }
 
@@ -158,18 +191,78 @@ impl Parameters {
     fn cases(&self) -> Vec<(String, Case<'_>)> {
         let mut cases = Vec::new();
         for &entries in &self.entries {
-            for (name, traffic) in TABLES {
-                let case = Case { component: None, traffic, entries, bytes: 0 };
-                cases.push((labelled(name, entries), case));
-            }
-            for component in &self.functions {
-                let (component, traffic) = (Some(component), Traffic::Users);
-                let name = component.map_or("", |component| &component.name);
-                let case = Case { component, traffic, entries, bytes: 0 };
-                cases.push((labelled(name, entries), case));
-            }
+            let case =
+                |name: &str, what| (labelled(name, entries), Case { what, entries, bytes: 0 });
+            cases.extend(TABLES.map(|(name, traffic)| case(name, What::Table(traffic))));
+            let components = self.functions.iter();
+            cases.extend(
+                components.map(|component| case(&component.name, What::Component(component))),
+            );
         }
         cases
+    }
+
+    /// The same for IPsec: the device has one key.
+    fn ipsec(&self) -> Vec<(String, Case<'_>)> {
+        let mut cases = Vec::new();
+        for &entries in &self.associations {
+            cases.extend(IPSEC.map(|(name, traffic)| {
+                let what = What::Ipsec(traffic);
+                (associated(name, entries), Case { what, entries, bytes: 0 })
+            }));
+        }
+        cases.extend(DEVICE_ALONE.map(|(name, direction)| {
+            (name.to_owned(), Case { what: What::Device(direction), entries: 1, bytes: 0 })
+        }));
+        cases
+    }
+
+    /// What the functions cost more than the device: with one key, and with most.
+    fn say_ipsec(&self, results: &mut Results) -> Option<String> {
+        const BYTES: f64 = 550.0;
+        let most = self.associations.iter().copied().max()?;
+        let mut said = Vec::new();
+        for (function, device, name) in
+            [(ENCRYPT, SEALS, "esp_encrypt"), (DECRYPT, OPENS, "esp_decrypt")]
+        {
+            let at = |series: &str| results.series(series)?.mean_at(BYTES);
+            let (alone, one) = (at(device), at(&associated(function, 1)));
+            let all = at(&associated(function, most));
+            if let Some(all) = all {
+                results.derive(format!("cycles_{name}"), all);
+            }
+            let (Some(one), Some(alone)) = (one, alone) else { continue };
+            results.derive(format!("{name}_over_device"), one / alone);
+            said.push(format!("{function} {:.2} times", one / alone));
+        }
+        (!said.is_empty()).then(|| {
+            let said = said.join(", ");
+            format!(
+                "With one key and {BYTES} bytes, against the cryptographic device alone: {said}."
+            )
+        })
+    }
+
+    fn ipsec_figure(&self, results: &Results) -> Option<Figure> {
+        let cases = self.ipsec();
+        let names = cases.iter().map(|(name, _)| name.as_str());
+        let title = "Cycles per packet, IPsec";
+        figure("ipsec", title, FigureKind::Lines, names)
+            .caption(
+                "AES-GCM with keys of 128 bits, in tunnels over IPv4. The device alone has one key \
+                 and encrypts as many octets as there are in a packet, its padding and trailer. \
+                 Keys lie where packets do, so there are not as many as entries of tables.",
+            )
+            .axes(Axis::log("Frame", "bytes"), Axis::log("Cost", "cycles/packet"))
+            .baselines([SEALS, OPENS])
+            .of(results)
+    }
+}
+
+fn associated(name: &str, associations: u32) -> String {
+    match associations {
+        1 => format!("{name}, 1 association"),
+        _ => format!("{name}, {} associations", short(associations)),
     }
 }
 
@@ -189,75 +282,53 @@ fn short(count: u32) -> String {
 }
 
 impl Case<'_> {
-    /// The function with its table filled, and its packets.
-    fn bench(&self, rig: &Rig) -> Result<Bench, Failure> {
-        let Case { component, traffic, entries, bytes } = *self;
-        let (function, config) = match (component, traffic) {
-            (Some(component), _) => (component.function.as_str(), component.config.clone()),
-            (None, Traffic::Routed) => ("route", route(rig.scratch(), entries)?),
-            (None, Traffic::Inside | Traffic::Outside) => ("nat", nat(entries)),
-            (None, _) => ("lwaftr", lwaftr(rig.scratch(), entries)?),
-        };
-        let settings = component.map_or(&Value::Null, |component| &component.settings);
-        let users = traffic.users(entries);
-        let alone = Alone { function, config, settings, users };
-        let first = if traffic == Traffic::Outside { Traffic::Inside } else { traffic };
-        let mut bench = Bench::new(rig, &alone, flows::packets(first, entries, bytes)?)?;
-        if traffic == Traffic::Outside {
-            // What was sent is answered: to where it came from by then.
-            let mut answers = flows::packets(Traffic::Outside, entries, bytes)?;
-            bench.pass(|place, frame| answers.flows[place].headers = flows::answer(frame))?;
-            bench.replace(answers);
-        }
-        Ok(bench)
+    /// What is measured: a function with its table filled, and its packets.
+    fn subject(&self, rig: &Rig) -> Result<Box<dyn Subject>, Failure> {
+        let Case { what, entries, bytes } = *self;
+        Ok(match what {
+            What::Table(traffic) => Box::new(table(rig, traffic, entries, bytes)?),
+            What::Component(Component { function, config, settings, .. }) => {
+                let settings =
+                    if settings.is_null() { Told::Nothing } else { Told::Alike(settings) };
+                let alone = Alone { function, config: config.clone(), settings, users: entries };
+                Box::new(Bench::new(rig, &alone, flows::packets(Traffic::Users, entries, bytes)?)?)
+            }
+            What::Ipsec(traffic) => Box::new(ipsec(rig, traffic, entries, bytes)?),
+            What::Device(direction) => {
+                Box::new(DeviceAlone::new(rig, direction, flows::network_length(bytes))?)
+            }
+        })
     }
 }
 
-/// As many prefixes as there are entries, all of them with one next hop.
-fn route(scratch: &Path, entries: u32) -> Result<Value, Failure> {
-    let file = written(scratch, &format!("routes-{entries}"), |text| {
-        for number in 0..entries {
-            let [a, b, c, _] = flows::prefix(number).to_be_bytes();
-            let _ = writeln!(text, "{a}.{b}.{c}.0/24 dev out");
-        }
-    })?;
-    let hops = [json!({"name": "out", "device": "out"})];
-    Ok(json!({"nextHops": hops, "file": file, "follow": false}))
-}
-
-fn nat(entries: u32) -> Value {
-    json!({
-        "addresses": ["192.0.2.0/24"],
-        "blockSize": flows::FLOWS_OF_A_USER,
-        "mappings": entries,
-    })
-}
-
-fn lwaftr(scratch: &Path, entries: u32) -> Result<Value, Failure> {
-    let file = written(scratch, &format!("softwires-{entries}.json"), |text| {
-        text.push_str(r#"{"portSets": [{"addresses": "11.0.0.0/8", "psidLength": 6}], "#);
-        text.push_str(r#""softwires": ["#);
-        for number in 0..entries {
-            let (ipv4, psid, b4) = flows::softwire(number);
-            let comma = if number > 0 { "," } else { "" };
-            let _ = write!(text, r#"{comma}{{"ipv4":"{ipv4}","psid":{psid},"b4":"{b4}"}}"#);
-        }
-        text.push_str("]}");
-    })?;
-    Ok(json!({"address": ADDRESS, "file": file, "follow": false}))
-}
-
-/// A file of this run, written when it is first asked for.
-fn written(
-    scratch: &Path,
-    name: &str,
-    write: impl FnOnce(&mut String),
-) -> Result<PathBuf, Failure> {
-    let path = scratch.join(name);
-    if !path.exists() {
-        let mut text = String::new();
-        write(&mut text);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+fn table(rig: &Rig, traffic: Traffic, entries: u32, bytes: usize) -> Result<Bench, Failure> {
+    let (function, config) = match traffic {
+        Traffic::Routed => ("route", configure::route(rig.scratch(), entries)?),
+        Traffic::Inside | Traffic::Outside => ("nat", configure::nat(entries)),
+        _ => ("lwaftr", configure::lwaftr(rig.scratch(), entries)?),
+    };
+    let alone = Alone { function, config, settings: Told::Nothing, users: traffic.users(entries) };
+    let first = if traffic == Traffic::Outside { Traffic::Inside } else { traffic };
+    let mut bench = Bench::new(rig, &alone, flows::packets(first, entries, bytes)?)?;
+    if traffic == Traffic::Outside {
+        // What was sent is answered: to where it came from by then.
+        let mut answers = flows::packets(Traffic::Outside, entries, bytes)?;
+        bench.pass(|place, frame| answers.flows[place].headers = flows::answer(frame))?;
+        bench.replace(answers);
     }
-    Ok(path)
+    Ok(bench)
+}
+
+fn ipsec(rig: &Rig, traffic: Traffic, users: u32, bytes: usize) -> Result<Bench, Failure> {
+    let mut packets = flows::packets(traffic, users, bytes)?;
+    let (function, told): (_, fn(u32) -> Value) = match traffic {
+        Traffic::OutOfTunnels => {
+            let users = packets.flows.iter().map(|flow| flow.user).collect();
+            packets.finish = Some(esp::seal(rig, users)?);
+            (DECRYPT, esp::opening)
+        }
+        _ => (ENCRYPT, esp::sealing),
+    };
+    let config = json!({"device": esp::DEVICE, "associations": users});
+    Bench::new(rig, &Alone { function, config, settings: Told::Each(told), users }, packets)
 }

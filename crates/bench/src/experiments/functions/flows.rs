@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weft_dpdk::Annotations;
-use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, ipv6, udp};
+use weft_wire::{EtherType, MacAddress, Protocol, esp as header, ethernet, ipv4, ipv6, udp};
 
+use super::esp;
 use crate::rig::alone::{Flow, HEADERS, Packets};
 
 /// Where softwires end.
@@ -32,20 +33,57 @@ pub enum Traffic {
     IntoSoftwires,
     /// From each softwire.
     OutOfSoftwires,
+    /// To the other end of each security association.
+    IntoTunnels,
+    /// From there.
+    OutOfTunnels,
+}
+
+/// What is around a packet, between its link header and its own.
+struct Around {
+    ether_type: EtherType,
+    /// What the outermost IP header says that it carries.
+    protocol: Protocol,
+    /// Octets of that header.
+    network: usize,
+    /// Octets in front of the packet and behind it.
+    front: usize,
+    back: usize,
 }
 
 impl Traffic {
     /// Users that have so many entries.
     pub fn users(self, entries: u32) -> u32 {
         match self {
-            Traffic::Users => entries,
+            Traffic::Users | Traffic::IntoTunnels | Traffic::OutOfTunnels => entries,
             Traffic::Inside | Traffic::Outside => entries.div_ceil(FLOWS_OF_A_USER) + 1,
             _ => 1,
         }
     }
 
     fn is_uplink(self) -> bool {
-        !matches!(self, Traffic::Outside | Traffic::IntoSoftwires)
+        !matches!(self, Traffic::Outside | Traffic::IntoSoftwires | Traffic::OutOfTunnels)
+    }
+
+    /// What is around packets of so many octets.
+    fn around(self, length: usize) -> Around {
+        let around = |ether_type, protocol, network, front, back| Around {
+            ether_type,
+            protocol,
+            network,
+            front,
+            back,
+        };
+        let (v4, v6) = (ipv4::MIN_HEADER_LENGTH, ipv6::HEADER_LENGTH);
+        match self {
+            Traffic::OutOfSoftwires => around(EtherType::IPV6, Protocol::IPV4, v6, v6, 0),
+            Traffic::OutOfTunnels => {
+                let front = v4 + esp::FRONT;
+                let back = v4 + esp::payload(length) - front - length;
+                around(EtherType::IPV4, Protocol::ESP, v4, front, back)
+            }
+            _ => around(EtherType::IPV4, Protocol::UDP, v4, 0, 0),
+        }
     }
 }
 
@@ -62,45 +100,47 @@ pub fn softwire(number: u32) -> (Ipv4Addr, u16, Ipv6Addr) {
     (Ipv4Addr::from_bits(0x0b00_0000 + number / 64), (number % 64) as u16, b4)
 }
 
+/// Octets of the IP packet in a frame of so many.
+pub fn network_length(bytes: usize) -> usize {
+    bytes.saturating_sub(CHECKSUM).max(PLAIN) - LINK
+}
+
 /// One packet of each entry.
 ///
 /// # Errors
 /// When a frame is too short for its headers.
 pub fn packets(traffic: Traffic, entries: u32, bytes: usize) -> Result<Packets, weft_wire::Error> {
-    let plain = bytes.saturating_sub(CHECKSUM).max(PLAIN);
-    let outer = if traffic == Traffic::OutOfSoftwires { ipv6::HEADER_LENGTH } else { 0 };
+    let length = network_length(bytes);
+    let Around { ether_type, protocol, network, front, back } = traffic.around(length);
     // 617 has no factor in common with any number of entries used here.
     let order = (0..u64::from(entries)).map(|n| (n * 617 % u64::from(entries)) as u32);
-    let flows =
-        order.map(|number| flow(traffic, number, plain - LINK)).collect::<Result<_, _>>()?;
-    let is_ipv6 = outer > 0;
+    let mut flows: Vec<Flow> =
+        order.map(|number| flow(traffic, number, length)).collect::<Result<_, _>>()?;
     let mut annotations = Annotations {
         network_offset: LINK as u16,
-        network_length: (plain - LINK + outer) as u16,
-        transport_offset: match is_ipv6 {
-            true => LINK + outer,
-            false => LINK + ipv4::MIN_HEADER_LENGTH,
-        } as u16,
-        ether_type: if is_ipv6 { EtherType::IPV6.0 } else { EtherType::IPV4.0 },
-        protocol: if is_ipv6 { Protocol::IPV4.0 } else { Protocol::UDP.0 },
+        network_length: (front + length + back) as u16,
+        transport_offset: (LINK + network) as u16,
+        ether_type: ether_type.0,
+        protocol: protocol.0,
         group: Annotations::NONE,
         vlan: Annotations::NO_VLAN,
         ..Annotations::default()
     };
-    let mut flows: Vec<Flow> = flows;
     if traffic == Traffic::Outside {
         // Whatever comes from outside is one user's, behind those inside.
         flows.iter_mut().for_each(|flow| flow.user = traffic.users(entries) - 1);
     }
     // The first slot is that of the direction.
     annotations.tags[0] = u32::from(!traffic.is_uplink());
-    Ok(Packets { flows, headers: PLAIN + outer, length: plain + outer, annotations })
+    let (headers, length) = (PLAIN + front, LINK + front + length + back);
+    Ok(Packets { flows, headers, length, annotations, finish: None })
 }
 
 fn flow(traffic: Traffic, number: u32, length: usize) -> Result<Flow, weft_wire::Error> {
     let from = |source: u32, port: u16| [(source.into(), port), (SERVER, 2000)];
     let ends: [(Ipv4Addr, u16); 2] = match traffic {
-        Traffic::Users => from(0x0a00_0000 + number, 1000),
+        Traffic::Users | Traffic::IntoTunnels => from(0x0a00_0000 + number, 1000),
+        Traffic::OutOfTunnels => [(SERVER, 2000), ((0x0a00_0000 + number).into(), 1000)],
         Traffic::Routed => [(SERVER, 1000), ((prefix(number) | 7).into(), 2000)],
         Traffic::Inside | Traffic::Outside => {
             let (user, nth) = (number / FLOWS_OF_A_USER, number % FLOWS_OF_A_USER);
@@ -116,33 +156,53 @@ fn flow(traffic: Traffic, number: u32, length: usize) -> Result<Flow, weft_wire:
         }
     };
     let user = match traffic {
-        Traffic::Users => number,
+        Traffic::Users | Traffic::IntoTunnels | Traffic::OutOfTunnels => number,
         Traffic::Inside => number / FLOWS_OF_A_USER,
         _ => 0,
     };
-    let is_tunnelled = traffic == Traffic::OutOfSoftwires;
     let mut headers = [0; HEADERS];
+    let Around { ether_type, front, .. } = traffic.around(length);
     let link = ethernet::Repr {
         destination: MacAddress([2, 0, 0, 0, 0, 1]),
         source: MacAddress([2, 0, 0, 0, 0, 2]),
-        ether_type: if is_tunnelled { EtherType::IPV6 } else { EtherType::IPV4 },
+        ether_type,
     };
     link.emit(&mut headers)?;
-    let mut at = LINK;
-    if is_tunnelled {
-        let (.., b4) = softwire(number);
-        let tunnel = ipv6::Repr {
-            source: b4,
-            destination: ADDRESS.parse().unwrap_or(Ipv6Addr::LOCALHOST),
-            next_header: Protocol::IPV4,
-            payload_length: length as u16,
-            ..ipv6::Repr::default()
-        };
-        tunnel.emit(&mut headers[at..])?;
-        at += ipv6::HEADER_LENGTH;
+    let (outer, inner) = headers[LINK..].split_at_mut(front);
+    match traffic {
+        Traffic::OutOfSoftwires => softwire_header(outer, number, length)?,
+        Traffic::OutOfTunnels => tunnel_headers(outer, number, length)?,
+        _ => {}
     }
-    plain(&mut headers[at..], ends, length)?;
+    plain(inner, ends, length)?;
     Ok(Flow { headers, user })
+}
+
+/// IPv6, from a softwire's end.
+fn softwire_header(outer: &mut [u8], number: u32, length: usize) -> Result<(), weft_wire::Error> {
+    let (.., b4) = softwire(number);
+    let tunnel = ipv6::Repr {
+        source: b4,
+        destination: ADDRESS.parse().unwrap_or(Ipv6Addr::LOCALHOST),
+        next_header: Protocol::IPV4,
+        payload_length: length as u16,
+        ..ipv6::Repr::default()
+    };
+    tunnel.emit(outer)
+}
+
+/// IPv4 and ESP, whose sequence number is still to come.
+fn tunnel_headers(outer: &mut [u8], number: u32, length: usize) -> Result<(), weft_wire::Error> {
+    let tunnel = ipv4::Repr {
+        source: Ipv4Addr::new(192, 0, 2, 1),
+        destination: Ipv4Addr::new(192, 0, 2, 2),
+        protocol: Protocol::ESP,
+        payload_length: esp::payload(length) as u16,
+        ..ipv4::Repr::default()
+    };
+    tunnel.emit(outer)?;
+    let header = header::Repr { spi: esp::spi(number), sequence_number: 0 };
+    header.emit(&mut outer[ipv4::MIN_HEADER_LENGTH..])
 }
 
 /// IPv4 and UDP, without a checksum of the datagram's.
@@ -196,6 +256,8 @@ mod tests {
             Traffic::Inside,
             Traffic::IntoSoftwires,
             Traffic::OutOfSoftwires,
+            Traffic::IntoTunnels,
+            Traffic::OutOfTunnels,
         ] {
             let packets = packets(traffic, COUNT, 64).expect("frames");
             let flows: HashSet<_> = packets.flows.iter().map(|flow| flow.headers).collect();
