@@ -71,4 +71,17 @@ fn every_function_takes_all_packets() {
         assert!(functions.derived.contains_key(derived), "{derived}");
     }
     assert_eq!(functions.figures.len(), 2);
+
+    let mix = perform(
+        &rig,
+        "function-mix",
+        "{repetitions: 1, seconds: 0.01, tables: {routes: 1000, softwires: 1000}, \
+          functions: [{name: little, cycles: 10, accesses: 1, workingSet: 4 KiB}]}",
+    );
+    has(&mix, "weft call, real functions", 6);
+    for series in mix.series.iter().filter(|series| series.name.ends_with("core")) {
+        let functions = if series.name.contains("real") { 4 } else { 1 };
+        assert_eq!(series.points.len(), functions, "{}", series.name);
+    }
+    assert!(mix.says.contains("esp-encrypt"), "{}", mix.says);
 }

@@ -124,6 +124,7 @@ impl Parameters {
         ];
         Setup {
             settings: Vec::new(),
+            each: Vec::new(),
             functions,
             chains: vec![("full".to_owned(), names)],
             users,

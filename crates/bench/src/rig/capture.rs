@@ -43,23 +43,34 @@ impl Content {
     /// # Errors
     /// When the file cannot be written, or the frame is too short for its headers.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
-        // pcap with microseconds, version 2.4, Ethernet.
-        for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        // 617 has no factor in common with any number of users used here.
+        let order = (0..self.users).map(|n| (u64::from(n) * 617 % u64::from(self.users)) as u32);
+        let own = order.filter(|user| user % self.parts == self.rest);
+        write(path, own.map(|user| frame(user, self.frame_bytes)))
+    }
+}
+
+/// Writes a capture of these frames.
+///
+/// # Errors
+/// When the file cannot be written, or one of the frames could not be made.
+pub fn write(
+    path: &Path,
+    frames: impl Iterator<Item = Result<Vec<u8>, weft_wire::Error>>,
+) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    // pcap with microseconds, version 2.4, Ethernet.
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.write_all(&word.to_ne_bytes())?;
+    }
+    for (number, frame) in (0_u32..).zip(frames) {
+        let frame = frame.map_err(io::Error::other)?;
+        for word in [0, number, frame.len() as u32, frame.len() as u32] {
             file.write_all(&word.to_ne_bytes())?;
         }
-        // 617 has no factor in common with any number of users used here.
-        let order = (0..self.users)
-            .map(|number| (number, (u64::from(number) * 617 % u64::from(self.users)) as u32));
-        for (number, user) in order.filter(|(_, user)| user % self.parts == self.rest) {
-            let frame = frame(user, self.frame_bytes).map_err(io::Error::other)?;
-            for word in [0, number, frame.len() as u32, frame.len() as u32] {
-                file.write_all(&word.to_ne_bytes())?;
-            }
-            file.write_all(&frame)?;
-        }
-        file.flush()
+        file.write_all(&frame)?;
     }
+    file.flush()
 }
 
 fn frame(user: u32, bytes: usize) -> Result<Vec<u8>, weft_wire::Error> {

@@ -64,7 +64,7 @@ impl Rig {
         })
     }
 
-    /// The same while the worker of another node, with the same packets, is busy on
+    /// The same while the worker of another node, with a capture of its own, is busy on
     /// the core that traffic has elsewhere. That it may slow this one down is what is
     /// asked, so only time that is taken away is a disturbance.
     ///
@@ -72,14 +72,15 @@ impl Rig {
     /// As [`Rig::cost`], of either node, or when the machine has one core only.
     pub fn cost_beside(
         &self,
-        setup: &Setup,
-        neighbour: &Setup,
-        capture: &Path,
+        node: (&Setup, &Path),
+        neighbour: (&Setup, &Path),
         length: Duration,
     ) -> Result<(Cost, f64), Failure> {
         let (core, other_core) = (self.cores.system, self.cores.traffic()?);
-        let build = |setup: &Setup| setup.build(self, &self.endless(&[capture.to_owned()]));
-        let (mut node, mut other) = (build(setup)?, build(neighbour)?);
+        let build = |(setup, capture): (&Setup, &Path)| {
+            setup.build(self, &self.endless(&[capture.to_owned()]))
+        };
+        let (mut node, mut other) = (build(node)?, build(neighbour)?);
         let (worker, other, done) =
             (&mut node.workers()[0], &mut other.workers()[0], AtomicBool::new(false));
         let keep_busy = || {

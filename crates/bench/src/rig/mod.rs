@@ -14,7 +14,7 @@ mod cable;
 pub mod capture;
 mod closed;
 mod cores;
-mod datagram;
+pub(crate) mod datagram;
 mod delay;
 mod devices;
 mod disturbance;

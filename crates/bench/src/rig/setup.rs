@@ -1,6 +1,8 @@
 //! The node of a trial: ports at an access and a core side, some functions, some
 //! users, the rules between them.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use serde_json::{Map, Value, json};
 use weft_functions::KINDS;
 use weft_node::{Node, config};
@@ -23,6 +25,9 @@ pub struct Setup {
     /// What instances are told of each user, as in a node's file; numbers and
     /// addresses count up from user to user where the function says so.
     pub settings: Vec<(String, Value)>,
+    /// What instances are told of one user alone, user by user; empty where nothing is.
+    /// Users are known by an IPv6 prefix then, too: 2001:db8::/64 and on.
+    pub each: Vec<Vec<(String, Value)>>,
     /// Users from 10.0.0.0 on, block by block.
     pub users: Vec<Block>,
     /// Whether the core port rewrites Ethernet headers and TTLs as a router does.
@@ -62,6 +67,7 @@ impl Setup {
             functions: Vec::new(),
             chains: Vec::new(),
             settings: Vec::new(),
+            each: Vec::new(),
             users,
             routed: false,
             gateway: None,
@@ -79,6 +85,7 @@ impl Setup {
             functions,
             chains: vec![("all".to_owned(), names)],
             settings: Vec::new(),
+            each: Vec::new(),
             users: vec![Block { count: users, chain: Some("all".to_owned()) }],
             routed: false,
             gateway: None,
@@ -156,14 +163,39 @@ impl Setup {
         })
     }
 
+    /// Users that are told apart, all of the first chain.
+    fn users_one_by_one(&self) -> Vec<Value> {
+        let chain = self.users.first().and_then(|block| block.chain.as_ref());
+        let user = |(number, settings): (u32, &Vec<(String, Value)>)| {
+            let ipv4 = Ipv4Addr::from([10, 0, 0, 0]).to_bits() + number;
+            let ipv6 = 0x2001_0db8_u128 << 96 | u128::from(number) << 64;
+            let (ipv4, ipv6) = (Ipv4Addr::from_bits(ipv4), Ipv6Addr::from_bits(ipv6));
+            let mut user = json!({
+                "name": format!("ue{number}"),
+                "match": {"ipv4": ipv4.to_string(), "ipv6": format!("{ipv6}/64")},
+            });
+            if !settings.is_empty() {
+                user["functions"] = settings.iter().cloned().collect::<Map<_, _>>().into();
+            }
+            if let Some(chain) = chain {
+                user["chain"] = json!(chain);
+            }
+            user
+        };
+        (0..).zip(&self.each).map(user).collect()
+    }
+
     fn user_blocks(&self) -> Vec<Value> {
+        if !self.each.is_empty() {
+            return self.users_one_by_one();
+        }
         let mut first = u32::from_be_bytes([10, 0, 0, 0]);
         let mut blocks = Vec::new();
         for (number, Block { count, chain }) in self.users.iter().enumerate() {
             if *count == 0 {
                 continue;
             }
-            let address = std::net::Ipv4Addr::from_bits(first).to_string();
+            let address = Ipv4Addr::from_bits(first).to_string();
             let mut block =
                 json!({"name": format!("ue{number}"), "count": count, "match": {"ipv4": &address}});
             let mut settings: Map<String, Value> = self.settings.iter().cloned().collect();
