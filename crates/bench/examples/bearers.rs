@@ -163,7 +163,12 @@ fn add(nth: u32, settings: &weft_compose::Settings) -> BearerCommand {
     let ipv4 = UserKey::Ipv4 { network: 0, first: (USERS + nth).into() };
     BearerCommand::Add {
         id: BearerId(nth.into()),
-        detection: Detection::User { like: "ue".to_owned(), nth: 0, keys: vec![teid, ipv4] },
+        detection: Detection::User {
+            like: "ue".to_owned(),
+            nth: 0,
+            keys: vec![teid, ipv4],
+            user: None,
+        },
         action: Action::Forward,
         settings: vec![Given { function, settings, nth }],
     }

@@ -5,6 +5,7 @@ mod controller;
 mod handover;
 mod radio;
 mod site;
+mod user;
 
 use std::fs;
 use std::path::PathBuf;
@@ -43,6 +44,9 @@ enum What {
     Nodes(site::Nodes),
     /// Show users that move, or one: owner and epoch
     Users(site::Users),
+    /// Add and remove users that move
+    #[command(subcommand)]
+    User(user::What),
     /// Follow what happens at a controller
     Events(site::Events),
     /// Say that a node does not come back, and who takes its users
@@ -62,6 +66,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         What::Radio(arguments) => return radio::run(arguments),
         What::Nodes(arguments) => return site::nodes(&arguments),
         What::Users(arguments) => return site::users(&arguments),
+        What::User(what) => return user::run(what),
         What::Events(arguments) => return site::events(&arguments),
         What::Gone(arguments) => return site::gone(&arguments),
     };

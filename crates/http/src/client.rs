@@ -129,6 +129,22 @@ impl Client {
         self.ask(Method::POST, path, body)
     }
 
+    /// Puts `body` at `path`; the answer is JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn put<T: DeserializeOwned>(&self, path: &str, body: String) -> Result<T, ClientError> {
+        self.ask(Method::PUT, path, body)
+    }
+
+    /// Removes what is at `path`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn delete(&self, path: &str) -> Result<(), ClientError> {
+        self.exchange(Method::DELETE, path, Bytes::new()).map(drop)
+    }
+
     /// Asks by any method; the answer is JSON.
     ///
     /// # Errors

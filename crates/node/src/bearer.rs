@@ -16,24 +16,30 @@
 
 mod book;
 mod change;
+mod dedicated;
+mod guests;
+mod moving;
 mod tunnels;
 mod view;
 mod written;
+mod wrong;
 
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 pub use weft_compose::Settings;
+pub use weft_handover::User;
 use weft_wire::gtpu::Qfi;
 
 use crate::config::UserKey;
 
-pub use self::change::{BearerError, BearersChanged, Wrong};
+pub use self::change::BearersChanged;
 pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
+pub use self::wrong::{BearerError, Wrong};
 
 pub(crate) use self::book::Bearers;
-pub(crate) use self::change::Template;
+pub(crate) use self::change::{Staged, Steered, Template};
 
 /// Names a bearer; whoever adds it chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -43,6 +49,25 @@ pub struct BearerId(pub u64);
 impl fmt::Display for BearerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+/// The default bearer of a user: that of a dedicated one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum DefaultBearer {
+    /// A command has added it.
+    Added(BearerId),
+    /// It is that of the user of this name in the configuration.
+    Configured(Box<str>),
+}
+
+impl fmt::Display for DefaultBearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DefaultBearer::Added(id) => id.fmt(f),
+            DefaultBearer::Configured(name) => name.fmt(f),
+        }
     }
 }
 
@@ -101,11 +126,15 @@ pub enum Detection {
         nth: u32,
         /// At least one key that nobody else has.
         keys: Vec<UserKey>,
+        /// The number that it moves by: one that `handover.users.*.added` has for
+        /// users like these. It has at most one address or prefix of each IP version,
+        /// one TEID and one SPI then.
+        user: Option<User>,
     },
     /// A dedicated bearer of a user.
     Dedicated {
         /// The user's default bearer.
-        of: BearerId,
+        of: DefaultBearer,
         /// Which of the user's packets.
         selector: Selector,
     },

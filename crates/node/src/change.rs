@@ -45,6 +45,9 @@ pub enum Refused {
         "what a user is known by belongs to bearer {0}, which a command added; remove it first"
     )]
     Taken(BearerId),
+    /// A dedicated bearer that a command added to a user that would go.
+    #[error("bearer {0}, which a command added, is of a user that would go; remove it first")]
+    HasBearer(BearerId),
     /// What cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -95,6 +98,9 @@ impl Agent {
         let changes = users
             .become_those_of(&new, &old_functions, &class_numbers, &profile_numbers)
             .map_err(BuildError::from)?;
+        if let Some(id) = changes.iter().find_map(|changes| self.bearers.of_leaving(changes)) {
+            return Err(Refused::HasBearer(id));
+        }
         self.bearers.give_way_to(&changes[0])?;
         // From here on nothing fails.
         let paths = self.paths_in_use();

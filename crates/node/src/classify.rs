@@ -343,6 +343,12 @@ impl Classifier {
         self.set_record(slot, UserRecord::VACANT);
     }
 
+    /// What becomes of packets of the user or bearer at `slot`.
+    pub fn action_of(&self, slot: u32) -> Action {
+        let record = self.records.get(self.shift.index(slot));
+        record.map_or(Action::Forward, |record| record.action)
+    }
+
     /// Slot of the group of one of this worker's users; [`Annotations::NONE`]
     /// without one.
     pub fn group_of(&self, slot: u32) -> u32 {
@@ -508,7 +514,10 @@ impl Classifier {
     /// The dedicated bearer that carries a packet, if one does.
     fn dedicated(&self, packet: &Packet, record: &Record, direction: Direction) -> Option<u32> {
         if record.selects {
-            return self.selectors.choose(packet.annotations().user, packet, direction);
+            let user = packet.annotations().user;
+            if let Some(bearer) = self.selectors.choose(user, packet, direction) {
+                return Some(bearer);
+            }
         }
         let profile = self.profiles.get(usize::from(record.bearer_profile))?;
         let facts = PacketFacts(packet);

@@ -124,6 +124,8 @@ pub enum UserChange {
     /// The user at this slot is this worker's, with fresh contexts or with
     /// those it had.
     Record(u32, UserRecord),
+    /// All that comes for the user at this slot goes through a gate.
+    Gate(u32),
     /// The user's packets that this selector is of belong to this bearer.
     Select {
         /// Slot of the user.

@@ -8,6 +8,7 @@
 //! holds the other ends moves them ([`Mail`]).
 
 mod gates;
+mod guests;
 mod radio;
 mod settling;
 mod tunnel;
@@ -31,9 +32,10 @@ use crate::command::{Command, Configure};
 use crate::config::{HandoverPlan, HandoverRole, UserKey};
 use crate::show::HandoverView;
 use crate::transfer::{Asked, TransferError};
-use crate::users::Member;
 
 pub(crate) use self::gates::{Act, Gates, Order, Told};
+pub(crate) use self::guests::Standing;
+use self::guests::Unknown;
 use self::radio::Drains;
 pub use self::radio::{Radio, RadioError};
 use self::tunnel::Purpose;
@@ -60,6 +62,9 @@ pub struct Mail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node moves no users: its configuration has no `handover`, or it has begun to")]
 pub struct NoHandover;
+
+/// What is said of a user whose node has died with all that commands had added for it.
+const BARE: &str = "the user comes without what commands had added for it: add it again";
 
 /// The node's machine.
 enum Machine {
@@ -97,6 +102,13 @@ impl Machine {
         }
     }
 
+    fn has(&self, user: User) -> bool {
+        match self {
+            Machine::Station(station) => station.state(user).is_some(),
+            Machine::Anchor(anchor) => anchor.state(user).is_some(),
+        }
+    }
+
     /// Users by the name of their state.
     fn states(&self) -> BTreeMap<String, u64> {
         let mut states = BTreeMap::new();
@@ -117,7 +129,7 @@ impl Machine {
 
 /// A user that the node has something to do with.
 struct Mobile {
-    member: Member,
+    slot: u32,
     /// What the machine asks for, in order.
     outputs: VecDeque<Output>,
     /// Answers that are due before the next is done.
@@ -129,6 +141,9 @@ struct Mobile {
     posture: Option<Posture>,
     /// An anchor's ways to it: the one in use, and the one before.
     legs: [Option<Leg>; 2],
+    /// It has been owned here, or was to be: nobody but the node it goes to has what
+    /// commands have added for it.
+    had: bool,
     /// What was exported, until another node has it or it is used again.
     exported: Option<Vec<u8>>,
     /// Whether a worker looks at a gate for it.
@@ -272,9 +287,11 @@ impl Mobility {
 
     /// A message has come.
     fn hear(&mut self, agent: &mut Agent, envelope: Envelope) {
+        let mut about = None;
         if let Message::Handover { user, epoch, step } = &envelope.message {
-            if !self.know(agent, *user) {
-                return self.refuse(*user, *epoch, step);
+            about = Some(*user);
+            if let Err(unknown) = self.know(agent, *user) {
+                return self.refuse(*user, *epoch, step, &unknown);
             }
             if let (Step::Prepare { anchor, .. }, Some(mobile)) = (step, self.mobiles.get_mut(user))
             {
@@ -284,11 +301,14 @@ impl Mobility {
         let mut out = Vec::new();
         self.machine.message(envelope, &mut out);
         self.take(agent, out);
+        if let Some(user) = about {
+            self.let_guest_go(agent, user);
+        }
     }
 
-    /// Somebody speaks of a user that is not configured here.
-    fn refuse(&mut self, user: User, epoch: Epoch, step: &Step) {
-        tracing::warn!(%user, step = step.name(), "no such user in `handover.users`");
+    /// Somebody speaks of a user that is not configured here, or has no room.
+    fn refuse(&mut self, user: User, epoch: Epoch, step: &Step, unknown: &Unknown) {
+        tracing::warn!(%user, step = step.name(), "{unknown}");
         let step = Step::Refused(Reason::Unknown);
         // Whoever moves messages may have gone.
         let _ = self.post.send(Envelope {
@@ -300,34 +320,30 @@ impl Mobility {
         });
     }
 
-    /// Makes sure that there is an entry for a user; whether it is configured here.
-    fn know(&mut self, agent: &Agent, user: User) -> bool {
+    /// Makes sure that there is an entry for a user.
+    fn know(&mut self, agent: &mut Agent, user: User) -> Result<(), Unknown> {
         if self.mobiles.contains_key(&user) {
-            return true;
+            return Ok(());
         }
-        let member = self.plan.users.iter().find_map(|range| {
-            let nth = user.0.checked_sub(range.first)?;
-            let nth = u32::try_from(nth).ok().filter(|nth| *nth < range.count)?;
-            agent.users.member_of(&range.plan, nth)
-        });
-        let Some(member) = member else { return false };
-        self.slots.insert(member.slots[0], user);
+        let slot = self.slot_of(agent, user)?;
+        self.slots.insert(slot, user);
         self.mobiles.insert(
             user,
             Mobile {
-                member,
+                slot,
                 outputs: VecDeque::new(),
                 pending: 0,
                 anchor: None,
                 teids: Vec::new(),
                 posture: None,
                 legs: [None; 2],
+                had: false,
                 exported: None,
                 gated: false,
                 settled: None,
             },
         );
-        true
+        Ok(())
     }
 
     /// What workers have finished.
@@ -352,6 +368,9 @@ impl Mobility {
             Done::Imported(user, epoch, outcome) => {
                 if let Err(error) = &outcome {
                     tracing::warn!(%user, %error, "the user is not taken");
+                }
+                if let Some(mobile) = self.mobiles.get_mut(&user) {
+                    mobile.had = true;
                 }
                 if let Machine::Station(station) = &mut self.machine {
                     station.imported(user, epoch, outcome.is_ok(), &mut out);
@@ -395,6 +414,7 @@ impl Mobility {
         {
             self.carry_out(agent, Some(user), output);
         }
+        self.let_guest_go(agent, user);
     }
 
     fn carry_out(&mut self, agent: &mut Agent, user: Option<User>, output: Output) {
@@ -441,23 +461,34 @@ impl Mobility {
     }
 
     fn export(&mut self, agent: &mut Agent, user: User, epoch: Epoch) {
+        let Some(member) = self.member(agent, user) else { return };
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
-        let (asked, member) = (Asked::Handover(user, epoch), mobile.member.clone());
         mobile.pending += 1;
-        agent.begin_export(asked, member, Some(self.plan.tunnel));
+        agent.begin_export(Asked::Handover(user, epoch), member, Some(self.plan.tunnel));
     }
 
     fn import(&mut self, agent: &mut Agent, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {
+        let steered: Vec<_> = self.steered(agent, user).into_iter().collect();
+        let member = self.member(agent, user);
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         mobile.pending += 1;
         let (asked, without) = (Asked::Handover(user, epoch), Some(self.plan.tunnel));
-        match contexts {
-            Some(octets) => {
-                if let Err(error) = agent.begin_import(asked, &octets, without) {
+        match (contexts, member) {
+            (Some(octets), _) => {
+                if let Err(error) = agent.begin_import(asked, &octets, without, &steered) {
                     self.done.push(Done::Imported(user, epoch, Err(error)));
                 }
             }
-            None => agent.begin_fresh(asked, mobile.member.clone(), without),
+            (None, Some(member)) => {
+                if self.is_guest(user) && member.default.is_none() {
+                    tracing::warn!(%user, "{BARE}");
+                }
+                agent.begin_fresh(asked, member, without);
+            }
+            (None, None) => {
+                let unknown = TransferError::NoUser(user.to_string());
+                self.done.push(Done::Imported(user, epoch, Err(unknown)));
+            }
         }
     }
 

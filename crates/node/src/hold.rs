@@ -1,7 +1,7 @@
 //! Packets of bearers that do not forward now: dropped, or kept until they do.
 
 use weft_compose::Positions;
-use weft_dpdk::Annotations;
+use weft_dpdk::{Annotations, Packet};
 
 use crate::bearer::Action;
 use crate::command::Report;
@@ -68,6 +68,16 @@ impl Worker {
                     self.carry_on();
                 }
             }
+        }
+    }
+
+    /// A packet that waited for the bearer at `slot` at another node, which has told of
+    /// it, waits on.
+    pub(crate) fn wait_again(&mut self, slot: u32, packet: Packet) {
+        match self.idle.take(slot, packet.len()) {
+            Ok(()) if self.keeper.wait_again(slot, packet) => self.idle.note_told(slot),
+            Ok(()) => self.counters.dropped(DropReason::KeptFull, 1),
+            Err(reason) => self.counters.dropped(reason, 1),
         }
     }
 

@@ -147,6 +147,12 @@ impl Keeper {
         waiting < self.limit && self.put(owner, packet)
     }
 
+    /// The same for a packet that waits for its bearer, which
+    /// [`Idle`](crate::idle::Idle) has allowed.
+    pub fn wait_again(&mut self, slot: u32, packet: Packet) -> bool {
+        self.put((WAITING, slot), packet)
+    }
+
     fn put(&mut self, owner: Owner, packet: Packet) -> bool {
         let Some(place) = self.places.get_mut(self.vacant as usize) else { return false };
         let at = self.vacant;

@@ -100,6 +100,7 @@ impl Worker {
                 self.classifier.set_record(*slot, *record);
                 self.act(*slot, record.action);
             }
+            UserChange::Gate(slot) => self.classifier.set_gated(*slot, true),
             UserChange::Select { user, selector, bearer } => {
                 self.classifier.select(*user, selector, *bearer);
             }

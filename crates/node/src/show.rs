@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bearer::{Action, BearerId};
+use crate::bearer::{Action, BearerId, DefaultBearer};
 use crate::config::Composition;
 use crate::path::PathState;
 
@@ -275,7 +275,10 @@ pub struct BearerView {
     /// Its number.
     pub id: BearerId,
     /// The default bearer of its user; none for a default bearer.
-    pub of: Option<BearerId>,
+    pub of: Option<DefaultBearer>,
+    /// The number that its user moves by, of a default bearer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u64>,
     /// What it is found by.
     pub found_by: Vec<String>,
     /// What becomes of its packets.

@@ -30,7 +30,7 @@ pub(crate) struct Signalling {
     indications: RateLimit,
     /// Bearers of the configuration that an Error Indication has stopped, by slot,
     /// and how they are told to go on.
-    stopped: HashMap<u32, UserRecord>,
+    pub stopped: HashMap<u32, UserRecord>,
 }
 
 impl Signalling {

@@ -4,12 +4,14 @@
 //!
 //! What moves is known by name: users by their plan and number, functions by the
 //! names of their instances, the path by the user's tags, the chain among them. So
-//! two nodes need not be configured alike, only have what the user needs. Contexts of
-//! a group belong to the group and stay.
+//! two nodes need not be configured alike, only have what the user needs. What commands
+//! have added for the user, its dedicated bearers or all of it, goes along as commands.
+//! Contexts of a group belong to the group and stay.
 
 mod carry;
 mod error;
 mod form;
+mod given;
 mod isolated;
 
 use std::collections::HashMap;
@@ -21,9 +23,11 @@ use weft_handover::{Epoch, User};
 use weft_rules::NO_CHAIN;
 
 use crate::agent::Agent;
+use crate::bearer::Steered;
 use crate::classify::UserRecord;
 use crate::command::{Command, Configure};
 use crate::handover::Done;
+use crate::idle::WAITING;
 use crate::users::Member;
 
 pub use self::error::TransferError;
@@ -93,29 +97,34 @@ impl Agent {
         octets: &[u8],
     ) -> Result<Receiver<Result<(), TransferError>>, TransferError> {
         let (answer, outcome) = channel();
-        self.begin_import(Asked::Import(answer), octets, None)?;
+        self.begin_import(Asked::Import(answer), octets, None, &[])?;
         Ok(outcome)
     }
 
-    /// Gives a user fresh contexts, and drops what is kept for it.
+    /// Gives a user fresh contexts, drops what is kept for it, and removes what commands
+    /// have added for it.
     ///
     /// # Errors
     /// [`TransferError::NoUser`].
     pub fn forget_user(&mut self, name: &str) -> Result<(), TransferError> {
         let member = self.member(name)?;
-        self.begin_fresh(Asked::Nobody, member, None);
+        self.remove_added(&member);
+        if let Ok(member) = self.member(name) {
+            self.begin_fresh(Asked::Nobody, member, None);
+        }
         Ok(())
     }
 
     fn member(&self, name: &str) -> Result<Member, TransferError> {
-        self.users.member(name).ok_or_else(|| TransferError::NoUser(name.to_owned()))
+        self.member_named(name).ok_or_else(|| TransferError::NoUser(name.to_owned()))
     }
 
     /// Asks the worker of a user for its belongings.
     pub(crate) fn begin_export(&mut self, asked: Asked, member: Member, without: Option<u16>) {
         let (worker, slots) = (self.users.worker_of(member.slots[0]), member.slots.clone());
+        let given = self.given_for(&member);
         let ticket = self.transfers.note(asked, member);
-        let extract = Box::new(Extract::new(ticket, slots, without));
+        let extract = Box::new(Extract::new(ticket, slots, without, given));
         self.links[worker].send(Command::TakeOut(extract));
     }
 
@@ -125,14 +134,37 @@ impl Agent {
         asked: Asked,
         octets: &[u8],
         without: Option<u16>,
+        steered: &[Steered],
     ) -> Result<(), TransferError> {
         let form = Form::parse(octets)?;
-        let member = self.users.member_of(&form.plan, form.nth);
-        let member =
-            member.ok_or_else(|| TransferError::NoUser(format!("{}-{}", form.plan, form.nth)))?;
-        let intake = self.intake(form, &member, without)?;
+        let staged = self.stage_given(&form, steered)?;
+        let taken = self.member_in(&form).and_then(|member| {
+            let intake = self.intake(form, &member, without)?;
+            Ok((member, intake))
+        });
+        let (member, intake) = match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                if let Some(staged) = staged {
+                    self.take_back(staged);
+                }
+                return Err(error);
+            }
+        };
+        if let Some(staged) = staged {
+            self.commit(staged);
+        }
+        if let Some(record) = intake.record {
+            self.note_class(&member, record.class);
+        }
         self.take_in_by_steps(asked, member, intake, without);
         Ok(())
+    }
+
+    /// The user that a form is of.
+    fn member_in(&self, form: &Form) -> Result<Member, TransferError> {
+        let member = self.member_of(&form.plan, form.nth);
+        member.ok_or_else(|| TransferError::NoUser(format!("{}-{}", form.plan, form.nth)))
     }
 
     /// Gives a user back what was taken out of this node: timers and kept packets.
@@ -146,9 +178,7 @@ impl Agent {
         without: Option<u16>,
     ) -> Result<(), TransferError> {
         let form = Form::parse(octets)?;
-        let member = self.users.member_of(&form.plan, form.nth);
-        let member =
-            member.ok_or_else(|| TransferError::NoUser(format!("{}-{}", form.plan, form.nth)))?;
+        let member = self.member_in(&form)?;
         let mut intake = self.intake(form, &member, without)?;
         let functions = self.blueprint.functions.iter().enumerate();
         let stays = functions.filter(|(_, plan)| plan.kind.rollback || !rolled_back);
@@ -171,7 +201,8 @@ impl Agent {
     }
 
     fn fresh(&self, member: &Member, without: Option<u16>) -> Intake {
-        let settings = self.users.settings(member).filter(|one| Some(one.function) != without);
+        let settings = self.settings_of_member(member).into_iter();
+        let settings = settings.filter(|one| Some(one.function) != without);
         Intake {
             ticket: 0,
             slots: member.slots.clone(),
@@ -203,8 +234,16 @@ impl Agent {
         for name in &form.bearers {
             slots.push(bearer(name)?);
         }
+        for id in form.added() {
+            let at = member.added.iter().position(|known| *known == id);
+            let at = at.map(|at| member.slots.len() - member.added.len() + at);
+            let lacking = || TransferError::NoBearer { user: user(), bearer: id.to_string() };
+            slots.push(member.slots[at.ok_or_else(lacking)?]);
+        }
         let place = |owner: Owner| {
-            (functions[usize::from(owner.function)], slots[usize::from(owner.bearer)])
+            let function = functions.get(usize::from(owner.function));
+            // What waits for its bearer is no function's.
+            (function.copied().unwrap_or(WAITING), slots[usize::from(owner.bearer)])
         };
         let record = self.record_for(&form, member)?;
         let mut kept = Vec::new();
@@ -355,6 +394,7 @@ impl Agent {
             nth: member.nth,
             tags: write_tags(&class, tags, own),
             bearers: member.bearers.clone(),
+            given: extract.given,
             functions: functions
                 .map(|(name, kind)| (name.to_string(), (*kind).to_owned()))
                 .collect(),

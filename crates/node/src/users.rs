@@ -9,6 +9,8 @@ mod settings;
 mod slots;
 mod tunnels;
 
+use std::collections::BTreeSet;
+
 use weft_compose::{Settings, SlotShift};
 use weft_dpdk::Annotations;
 
@@ -17,7 +19,7 @@ use self::settings::{Delta, configure};
 use self::slots::Slots;
 pub use self::tunnels::Found;
 
-use crate::bearer::Template;
+use crate::bearer::{BearerId, Template};
 use crate::classify::UserRecord;
 use crate::command::{Configure, UserChange};
 use crate::config::{Blueprint, Limits, UserPlan};
@@ -73,7 +75,7 @@ impl Room {
     }
 }
 
-/// A user of the configuration.
+/// A user.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Its name.
@@ -84,8 +86,12 @@ pub struct Member {
     pub nth: u32,
     /// Its own slot, and those of its dedicated bearers.
     pub slots: Vec<u32>,
-    /// Names of its dedicated bearers.
+    /// Names of its dedicated bearers in the configuration.
     pub bearers: Vec<String>,
+    /// Its default bearer, if a command has added it.
+    pub default: Option<BearerId>,
+    /// Its dedicated bearers that commands have added, which have the last slots.
+    pub added: Vec<BearerId>,
     /// What its worker knows of it.
     pub record: UserRecord,
 }
@@ -106,6 +112,8 @@ pub struct Users {
     group_slots: Slots,
     /// Where the search for a worker with room begins.
     next_worker: usize,
+    /// Slots of users that have dedicated bearers by commands.
+    selecting: BTreeSet<u32>,
 }
 
 impl Users {
@@ -119,6 +127,7 @@ impl Users {
             bearer_slots: Slots::new(workers, room.users, room.bearers),
             group_slots: Slots::new(workers, 0, room.groups),
             next_worker: 0,
+            selecting: BTreeSet::new(),
         }
     }
 
@@ -157,7 +166,32 @@ impl Users {
     pub fn settings(&self, member: &Member) -> impl Iterator<Item = Configure> + '_ {
         let range = self.ranges.iter().find(|range| range.plan.name == member.plan);
         let nth = member.nth as usize;
+        let range = range.filter(|range| nth < range.slots.len());
         range.into_iter().flat_map(move |range| range.settings(self.shift, nth))
+    }
+
+    /// Slot and record of the user of that name.
+    pub fn record_of(&self, name: &str) -> Option<(u32, UserRecord)> {
+        let (range, nth) = self.find(name)?;
+        Some((range.slots[nth], self.record(range, nth)))
+    }
+
+    /// Plan of the user of that name, and its number among the users of the plan.
+    pub fn place_of(&self, name: &str) -> Option<(&str, u32)> {
+        self.find(name).map(|(range, nth)| (&*range.plan.name, nth as u32))
+    }
+
+    /// The user at `slot` has dedicated bearers by commands, or has none any more.
+    pub fn set_selects(&mut self, slot: u32, selects: bool) {
+        match selects {
+            true => self.selecting.insert(slot),
+            false => self.selecting.remove(&slot),
+        };
+    }
+
+    fn record(&self, range: &Range, nth: usize) -> UserRecord {
+        let selects = self.selecting.contains(&range.slots[nth]);
+        UserRecord { selects, ..range.record(nth) }
     }
 
     fn find(&self, name: &str) -> Option<(&Range, usize)> {
@@ -181,7 +215,9 @@ impl Users {
             nth: nth as u32,
             slots: own.chain(range.bearer_slots(self.shift, nth)).collect(),
             bearers: range.bearer_plans.iter().map(|bearer| bearer.name.clone()).collect(),
-            record: range.record(nth),
+            default: None,
+            added: Vec::new(),
+            record: self.record(range, nth),
         }
     }
 
@@ -403,7 +439,7 @@ impl Users {
             let slot = wanted.slots[nth];
             let changes = &mut changes[self.shift.worker(slot)];
             if moved {
-                changes.push(UserChange::Record(slot, wanted.record(nth)));
+                changes.push(UserChange::Record(slot, self.record(wanted, nth)));
             }
             changes.extend(own.changes(slot, nth as u32));
             for (slot, delta) in wanted.bearer_slots(self.shift, nth).zip(&of_bearers) {
@@ -425,7 +461,7 @@ impl Users {
                 range.bearers.push(self.shift.slot(worker, first as usize));
             }
             let own = &mut changes[worker];
-            own.push(UserChange::Record(slot, range.record(nth)));
+            own.push(UserChange::Record(slot, self.record(range, nth)));
             own.extend(range.settings(self.shift, nth).map(UserChange::Configure));
             for key in &range.plan.keys {
                 let key = key.nth(nth as u32);

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use weft_control::client::Client;
 use weft_node::bearer::{
-    Action, BearerId, BearersChanged, Filter, WrittenBearer, WrittenChange, WrittenCommand,
-    WrittenMatch,
+    Action, BearerId, BearersChanged, DefaultBearer, Filter, WrittenBearer, WrittenChange,
+    WrittenCommand, WrittenMatch,
 };
 use weft_node::show::{BearerView, ContextView};
 use weft_yaml::mistake::Mistakes;
@@ -60,9 +60,13 @@ pub struct Add {
     /// Users of the configuration that its user is like
     #[arg(long, value_name = "USERS")]
     like: Option<String>,
-    /// For a dedicated bearer: the default bearer of its user
-    #[arg(long, value_name = "ID", conflicts_with = "like")]
-    of: Option<u64>,
+    /// Number that its user moves by, among those that `handover.users` has for it
+    #[arg(long, value_name = "NUMBER", requires = "like")]
+    user: Option<u64>,
+    /// For a dedicated bearer: the default bearer of its user, or a user of the
+    /// configuration
+    #[arg(long, value_name = "ID|USER", conflicts_with = "like")]
+    of: Option<String>,
     /// Network instance of the addresses
     #[arg(long, value_name = "NAME")]
     network: Option<String>,
@@ -217,7 +221,8 @@ fn bearer(add: Add) -> WrittenBearer {
         id: BearerId(add.id.unwrap_or_default()),
         like: add.like,
         nth: 0,
-        of: add.of.map(BearerId),
+        user: add.user,
+        of: add.of.map(default_bearer),
         r#match: WrittenMatch {
             network: add.network,
             ipv4: add.ipv4,
@@ -231,6 +236,13 @@ fn bearer(add: Add) -> WrittenBearer {
         },
         action: add.action.into(),
         functions: add.settings.into_iter().collect::<BTreeMap<_, _>>(),
+    }
+}
+
+fn default_bearer(of: String) -> DefaultBearer {
+    match of.parse() {
+        Ok(id) => DefaultBearer::Added(BearerId(id)),
+        Err(_) => DefaultBearer::Configured(of.into()),
     }
 }
 
@@ -310,11 +322,13 @@ fn json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 fn many(bearers: &[BearerView]) -> String {
-    let mut table = Table::new(&["bearer", "of", "action", "worker", "slot", "found by"], 6);
+    let mut table =
+        Table::new(&["bearer", "of", "user", "action", "worker", "slot", "found by"], 7);
     for bearer in bearers {
         table.row([
             bearer.id.to_string(),
-            bearer.of.map_or("-".to_owned(), |of| of.to_string()),
+            bearer.of.as_ref().map_or("-".to_owned(), |of| of.to_string()),
+            bearer.user.map_or("-".to_owned(), |user| user.to_string()),
             format!("{:?}", bearer.action).to_lowercase(),
             bearer.worker.to_string(),
             bearer.slot.to_string(),

@@ -6,8 +6,9 @@ use weft_compose::Settings;
 use weft_function::{TunnelEnd, TunnelEnds};
 use weft_wire::gtpu::Teid;
 
+use super::guests::Guest;
 use super::tunnels::Tunnels;
-use super::{Action, BearerId, Selector};
+use super::{Action, BearerId, DefaultBearer, Selector, User};
 use crate::change::Refused;
 use crate::classify::{Tables, UserRecord};
 use crate::command::{Configure, UserChange};
@@ -36,11 +37,13 @@ impl Entry {
 pub(super) enum Place {
     Default {
         keys: Box<[UserKey]>,
-        /// Dedicated bearers of the user.
-        dedicated: u32,
+        /// The number that it moves by.
+        user: Option<u32>,
     },
     Dedicated {
-        of: BearerId,
+        of: DefaultBearer,
+        /// Slot of the user.
+        user: u32,
         selector: Selector,
     },
 }
@@ -51,6 +54,8 @@ pub(super) struct Setting {
     pub function: u16,
     pub settings: Settings,
     pub nth: u32,
+    /// By a command, and not by the plan that the user is like.
+    pub is_given: bool,
 }
 
 impl Setting {
@@ -59,7 +64,7 @@ impl Setting {
     }
 
     pub fn configure(&self, slot: u32) -> Configure {
-        let Setting { function, settings, nth } = self;
+        let Setting { function, settings, nth, .. } = self;
         Configure { function: *function, slot, settings: settings.clone(), nth: *nth }
     }
 }
@@ -72,6 +77,10 @@ pub(crate) struct Bearers {
     pub(super) taken: Tables,
     /// Selectors that are taken, by the slot of their user.
     pub(super) selectors: HashMap<(u32, Selector), BearerId>,
+    /// Dedicated bearers, by the slot of their user, in the order in which they came.
+    pub(super) dedicated: HashMap<u32, Vec<BearerId>>,
+    /// Users that move and are not of the configuration.
+    pub(super) guests: HashMap<User, Guest>,
     /// Bearers, by slot, whose first waiting packet is to be told.
     pub(super) told: HashMap<u32, BearerId>,
     /// The tunnels that they send into.
@@ -85,6 +94,8 @@ impl Bearers {
             entries: HashMap::new(),
             taken,
             selectors: HashMap::new(),
+            dedicated: HashMap::new(),
+            guests: HashMap::new(),
             told: HashMap::new(),
             tunnels: Tunnels::default(),
         }
@@ -140,6 +151,14 @@ impl Bearers {
         for (id, entry) in &self.entries {
             self.tunnels.enter(*id, entry, trials, paths, now);
         }
+    }
+
+    /// A dedicated bearer of one of the users that `changes` take away.
+    pub fn of_leaving(&self, changes: &[UserChange]) -> Option<BearerId> {
+        changes.iter().find_map(|change| match change {
+            UserChange::Remove { user, .. } => self.dedicated.get(user)?.first().copied(),
+            _ => None,
+        })
     }
 
     /// Lets the keys of the users of the configuration change as `changes` say.

@@ -1,19 +1,23 @@
 //! Changes of the bearer table: checked one by one, applied whole or not at
 //! all.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use weft_compose::Settings;
 use weft_function::{ConfigError, Scope};
 
 use super::book::{Bearers, Entry, Place, Setting};
-use super::{Action, BearerCommand, BearerId, Detection, Given, Selector};
+use super::guests::Guest;
+use super::{Action, BearerCommand, BearerError, BearerId, Detection, Given, User, Wrong};
 use crate::agent::Agent;
 use crate::classify::UserRecord;
 use crate::command::{Command, UserChange};
-use crate::config::UserKey;
+use crate::config::{HandoverPlan, OnErrorIndication, UserKey};
+use crate::handover::FIRST_TEID;
 use crate::path::Paths;
 use crate::plan::Trials;
-use crate::users::{Changes, NoRoom, Users};
+use crate::users::{Changes, Users};
 
 /// Changes that may wait at the workers; more are refused, as nobody gains by a
 /// queue without end.
@@ -32,74 +36,6 @@ pub struct BearersChanged {
     pub now: usize,
 }
 
-/// Why a batch was refused; nothing has changed then.
-#[derive(Debug, thiserror::Error)]
-#[error("command {number} (bearer {id}): {wrong}")]
-pub struct BearerError {
-    /// Which command of the batch, from 1.
-    pub number: usize,
-    /// The bearer that it is about.
-    pub id: BearerId,
-    /// What is wrong with it.
-    pub wrong: Wrong,
-}
-
-/// What can be wrong with a command.
-#[derive(Debug, thiserror::Error)]
-pub enum Wrong {
-    /// The number is taken.
-    #[error("there is such a bearer already; change it, or remove it first")]
-    Exists,
-    /// No command has added it.
-    #[error("no command has added such a bearer")]
-    Unknown,
-    /// The plan is not in the configuration.
-    #[error("no users of the configuration are called `{0}`; name a plan to be like")]
-    NoPlan(String),
-    /// The plan has dedicated bearers.
-    #[error("`{0}` has dedicated bearers in the configuration; name a plan without")]
-    PlanWithBearers(String),
-    /// A key is taken.
-    #[error("{0} belongs to somebody else already")]
-    KeyTaken(String),
-    /// A user without keys.
-    #[error("nothing can match it; give a teid, ipv4, ipv6 or flow")]
-    NoKey,
-    /// The user is not there, or is itself a dedicated bearer.
-    #[error("bearer {0} is not the default bearer of a user")]
-    NoUser(BearerId),
-    /// Another bearer of the user has the selector.
-    #[error("bearer {0} of the same user has this selector already")]
-    SelectorTaken(BearerId),
-    /// A filter that says nothing.
-    #[error("a filter gives at least one of protocol, remote, remotePort, userPort")]
-    EmptyFilter,
-    /// The default bearer cannot go first.
-    #[error("{0} dedicated bearers of the user are still there; remove them first")]
-    HasDedicated(u32),
-    /// The function is not in the configuration.
-    #[error("there is no function `{0}`")]
-    NoFunction(String),
-    /// The function keeps no context that is the bearer's.
-    #[error("`{0}` keeps one context for each {1}, so a bearer cannot set it")]
-    WrongScope(String, &'static str),
-    /// The function refuses the settings.
-    #[error("functions.{0}: {1}")]
-    Settings(String, String),
-    /// No slot is left.
-    #[error(transparent)]
-    NoRoom(#[from] NoRoom),
-    /// No room for the key.
-    #[error("no room for so many keys of this kind; raise limits.users and restart")]
-    NoRoomForKeys,
-    /// The workers are behind.
-    #[error("too many changes wait for the workers; try again")]
-    Busy,
-    /// The command as it was written means nothing.
-    #[error("{0}")]
-    Written(String),
-}
-
 impl Agent {
     /// Adds, changes and removes bearers, in this order, while traffic runs.
     ///
@@ -110,19 +46,25 @@ impl Agent {
         &mut self,
         commands: &[BearerCommand],
     ) -> Result<BearersChanged, BearerError> {
-        let number = self.links.len();
-        let mut work = Work {
-            users: &mut self.users,
-            bearers: &mut self.bearers,
-            trials: &self.trials,
-            paths: &mut self.signalling.paths,
-            now: self.clock.now(),
-            changes: (0..number).map(|_| Vec::new()).collect(),
-            undo: Vec::new(),
-            summary: BearersChanged::default(),
-        };
+        let steered = self.check_movers(commands)?;
+        let staged = self.stage(commands, &steered)?;
+        Ok(self.commit(staged))
+    }
+
+    /// Works commands through in the books, whole or not at all. Workers learn nothing
+    /// of it before it is [committed](Self::commit).
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first command that is wrong; then nothing has changed.
+    pub(crate) fn stage(
+        &mut self,
+        commands: &[BearerCommand],
+        steered: &[Steered],
+    ) -> Result<Staged, BearerError> {
+        let waiting = self.waiting;
+        let mut work = self.work(steered, Staged::for_workers(self.links.len()));
         for (at, command) in commands.iter().enumerate() {
-            let done = match self.waiting < MOST_WAITING {
+            let done = match waiting < MOST_WAITING {
                 true => work.apply(command),
                 false => Err(Wrong::Busy),
             };
@@ -131,16 +73,50 @@ impl Agent {
                 return Err(BearerError { number: at + 1, id: command.id(), wrong });
             }
         }
-        let Work { changes, mut summary, .. } = work;
+        Ok(work.staged)
+    }
+
+    /// Tells the workers.
+    pub(crate) fn commit(&mut self, staged: Staged) -> BearersChanged {
+        let Staged { changes, mut summary, .. } = staged;
         summary.now = self.bearers.count();
-        for (link, changes) in self.links.iter_mut().zip(changes) {
-            if !changes.is_empty() {
-                self.changing += 1;
-                self.waiting += changes.len();
-                link.send(Command::Users(changes.into_boxed_slice()));
-            }
+        for (worker, changes) in changes.into_iter().enumerate() {
+            self.change_users(worker, changes);
         }
-        Ok(summary)
+        summary
+    }
+
+    /// Takes back what was staged last.
+    pub(crate) fn take_back(&mut self, staged: Staged) {
+        self.work(&[], staged).roll_back();
+    }
+
+    /// Tells a worker of users that change.
+    pub(crate) fn change_users(&mut self, worker: usize, changes: Vec<UserChange>) {
+        if !changes.is_empty() {
+            self.changing += 1;
+            self.waiting += changes.len();
+            self.links[worker].send(Command::Users(changes.into_boxed_slice()));
+        }
+    }
+
+    fn work<'a>(&'a mut self, steered: &'a [Steered], staged: Staged) -> Work<'a> {
+        Work {
+            users: &mut self.users,
+            bearers: &mut self.bearers,
+            trials: &self.trials,
+            paths: &mut self.signalling.paths,
+            stopped: &mut self.signalling.stopped,
+            stop: match self.blueprint.gtpu.error_indication {
+                OnErrorIndication::Keep => Action::Forward,
+                OnErrorIndication::Drop => Action::Drop,
+                OnErrorIndication::Notify => Action::Notify,
+            },
+            handover: self.blueprint.handover.as_ref(),
+            steered,
+            now: self.clock.now(),
+            staged,
+        }
     }
 
     /// Reads settings of the function instance of that name, as `users` in the
@@ -160,19 +136,49 @@ impl Agent {
 enum Undo {
     Added(BearerId),
     Changed(BearerId, Box<Entry>),
-    Removed(BearerId, Box<Entry>),
+    Removed(BearerId, Box<Entry>, Option<Guest>),
 }
 
-/// A batch at work.
-struct Work<'a> {
-    users: &'a mut Users,
-    bearers: &'a mut Bearers,
-    trials: &'a Trials,
-    paths: &'a mut Paths,
-    now: u64,
+/// What a batch changes, before workers know of it.
+pub(crate) struct Staged {
     changes: Changes,
     undo: Vec<Undo>,
     summary: BearersChanged,
+}
+
+impl Staged {
+    fn for_workers(workers: usize) -> Staged {
+        let changes = (0..workers).map(|_| Vec::new()).collect();
+        Staged { changes, undo: Vec::new(), summary: BearersChanged::default() }
+    }
+}
+
+/// The tunnel that a moving user's packets are put into by now.
+#[derive(Debug)]
+pub(crate) struct Steered {
+    /// Slot of the user.
+    pub user: u32,
+    /// Number of the function that does it.
+    pub function: u16,
+    /// What puts packets into that tunnel.
+    pub settings: Settings,
+}
+
+/// A batch at work.
+pub(super) struct Work<'a> {
+    pub users: &'a mut Users,
+    pub bearers: &'a mut Bearers,
+    pub trials: &'a Trials,
+    paths: &'a mut Paths,
+    /// Bearers of the configuration that an Error Indication has stopped, and what
+    /// they are like when they go on.
+    pub stopped: &'a mut HashMap<u32, UserRecord>,
+    /// What has become of their packets.
+    pub stop: Action,
+    pub handover: Option<&'a HandoverPlan>,
+    pub steered: &'a [Steered],
+    now: u64,
+    staged: Staged,
 }
 
 impl Work<'_> {
@@ -180,15 +186,15 @@ impl Work<'_> {
         match command {
             BearerCommand::Add { id, detection, action, settings } => {
                 self.add(*id, detection, *action, settings)?;
-                self.summary.added += 1;
+                self.staged.summary.added += 1;
             }
             BearerCommand::Change { id, action, settings, end_marker } => {
                 self.change(*id, *action, settings, *end_marker)?;
-                self.summary.changed += 1;
+                self.staged.summary.changed += 1;
             }
             BearerCommand::Remove { id } => {
                 self.remove(*id)?;
-                self.summary.removed += 1;
+                self.staged.summary.removed += 1;
             }
         }
         Ok(())
@@ -205,21 +211,24 @@ impl Work<'_> {
             return Err(Wrong::Exists);
         }
         let entry = match detection {
-            Detection::User { like, nth, keys } => self.user(like, *nth, keys, action, given)?,
+            Detection::User { like, nth, keys, user } => {
+                self.user(id, (like, *nth), keys, *user, action, given)?
+            }
             Detection::Dedicated { of, selector } => {
-                self.dedicated(id, *of, *selector, action, given)?
+                self.dedicated(id, of, *selector, action, given)?
             }
         };
         self.enter(id, entry);
-        self.undo.push(Undo::Added(id));
+        self.staged.undo.push(Undo::Added(id));
         Ok(())
     }
 
     fn user(
         &mut self,
-        like: &str,
-        nth: u32,
+        id: BearerId,
+        (like, nth): (&str, u32),
         keys: &[UserKey],
+        number: Option<User>,
         action: Action,
         given: &[Given],
     ) -> Result<Entry, Wrong> {
@@ -233,24 +242,45 @@ impl Work<'_> {
         let (mut record, mut settings) = (template.record, Vec::new());
         for (function, value) in template.settings {
             let (function, settings_of) = (*function as u16, value.clone());
-            settings.push(Setting { function, settings: settings_of, nth });
+            settings.push(Setting { function, settings: settings_of, nth, is_given: false });
         }
         self.replace(&mut settings, given, |scope| scope != Scope::Group)?;
         record.action = action;
         self.check_keys(keys)?;
-        let slot = self.users.take(record.group)?;
+        let slot = match number {
+            Some(user) => self.take_guest(user, id, (like, nth), keys)?,
+            None => self.users.take(record.group)?,
+        };
+        if number.is_some() {
+            settings.retain(|one| !self.is_tunnel(one.function));
+        }
         for key in keys {
             // There is room: it was counted.
             let _ = self.bearers.taken.insert(key, slot);
         }
-        let own = &mut self.changes[self.users.worker_of(slot)];
+        let own = self.changes_of(slot);
         own.push(UserChange::Record(slot, record));
         own.extend(settings.iter().map(|one| UserChange::Configure(one.configure(slot))));
         for key in keys {
-            self.changes.iter_mut().for_each(|list| list.push(UserChange::Key(*key, slot)));
+            self.all_changes(|| UserChange::Key(*key, slot));
         }
-        let place = Place::Default { keys: keys.into(), dedicated: 0 };
+        let user = number.map(|user| user.0 as u32);
+        let place = Place::Default { keys: keys.into(), user };
         Ok(Entry { slot, record, place, settings: settings.into() })
+    }
+
+    /// Whether the function of that number puts packets of moving users into tunnels.
+    fn is_tunnel(&self, function: u16) -> bool {
+        self.handover.is_some_and(|plan| plan.tunnel == function)
+    }
+
+    /// What the worker that has `slot` is to change.
+    pub(super) fn changes_of(&mut self, slot: u32) -> &mut Vec<UserChange> {
+        &mut self.staged.changes[self.users.worker_of(slot)]
+    }
+
+    fn all_changes(&mut self, change: impl Fn() -> UserChange) {
+        self.staged.changes.iter_mut().for_each(|list| list.push(change()));
     }
 
     /// Whether all `keys` are free and have room.
@@ -259,47 +289,15 @@ impl Work<'_> {
             if self.bearers.taken.get(key).is_some() || keys[..at].contains(key) {
                 return Err(Wrong::KeyTaken(text(key)));
             }
+            let moves = |first: u32| self.handover.is_some() && first >= FIRST_TEID;
+            if matches!(*key, UserKey::Teid { first, .. } if moves(first)) {
+                return Err(Wrong::MovingTeid);
+            }
         }
         match self.bearers.taken.has_room_for(keys) {
             true => Ok(()),
             false => Err(Wrong::NoRoomForKeys),
         }
-    }
-
-    fn dedicated(
-        &mut self,
-        id: BearerId,
-        of: BearerId,
-        selector: Selector,
-        action: Action,
-        given: &[Given],
-    ) -> Result<Entry, Wrong> {
-        if matches!(selector, Selector::Filter(filter) if filter == Default::default()) {
-            return Err(Wrong::EmptyFilter);
-        }
-        let mut settings = Vec::new();
-        self.replace(&mut settings, given, |scope| scope == Scope::Bearer)?;
-        let user = self.bearers.entries.get_mut(&of).ok_or(Wrong::NoUser(of))?;
-        let Place::Default { dedicated, .. } = &mut user.place else {
-            return Err(Wrong::NoUser(of));
-        };
-        if let Some(other) = self.bearers.selectors.get(&(user.slot, selector)) {
-            return Err(Wrong::SelectorTaken(*other));
-        }
-        let slot = self.users.take_bearer(user.slot)?;
-        *dedicated += 1;
-        self.bearers.selectors.insert((user.slot, selector), id);
-        let own = &mut self.changes[self.users.worker_of(slot)];
-        if !user.record.selects {
-            user.record.selects = true;
-            own.push(UserChange::Record(user.slot, user.record));
-        }
-        let record = UserRecord { action, selects: false, ..user.record };
-        own.push(UserChange::Record(slot, record));
-        own.extend(settings.iter().map(|one| UserChange::Configure(one.configure(slot))));
-        own.push(UserChange::Select { user: user.slot, selector, bearer: slot });
-        let place = Place::Dedicated { of, selector };
-        Ok(Entry { slot, record, place, settings: settings.into() })
     }
 
     fn change(
@@ -321,9 +319,9 @@ impl Work<'_> {
         let slot = after.slot;
         let user = match &after.place {
             Place::Default { .. } => slot,
-            Place::Dedicated { of, .. } => self.bearers.entries.get(of).map_or(slot, |of| of.slot),
+            Place::Dedicated { user, .. } => *user,
         };
-        let own = &mut self.changes[self.users.worker_of(slot)];
+        let own = self.changes_of(slot);
         // What waits goes on with the new settings.
         for at in changed {
             let configure = settings[at].configure(slot);
@@ -338,68 +336,62 @@ impl Work<'_> {
             own.push(UserChange::Record(slot, after.record));
         }
         self.enter(id, after);
-        self.undo.push(Undo::Changed(id, before));
+        self.staged.undo.push(Undo::Changed(id, before));
         Ok(())
     }
 
     fn remove(&mut self, id: BearerId) -> Result<(), Wrong> {
         let entry = self.bearers.entries.get(&id).ok_or(Wrong::Unknown)?;
-        if let Place::Default { dedicated: dedicated @ 1.., .. } = entry.place {
-            return Err(Wrong::HasDedicated(dedicated));
+        if let (Place::Default { .. }, Some(dedicated)) =
+            (&entry.place, self.bearers.dedicated.get(&entry.slot))
+        {
+            return Err(Wrong::HasDedicated(dedicated.len()));
         }
         let Some(entry) = self.bearers.entries.remove(&id) else { return Err(Wrong::Unknown) };
-        let worker = self.users.worker_of(entry.slot);
         match &entry.place {
             Place::Default { keys, .. } => {
                 for key in keys {
-                    self.changes.iter_mut().for_each(|list| list.push(UserChange::Unkey(*key)));
+                    self.all_changes(|| UserChange::Unkey(*key));
                 }
             }
-            Place::Dedicated { of, selector } => {
-                let own = &mut self.changes[worker];
-                if let Some(user) = self.bearers.entries.get(of) {
-                    own.push(UserChange::Unselect { user: user.slot, selector: *selector });
-                    if matches!(user.place, Place::Default { dedicated: 1, .. }) {
-                        let record = UserRecord { selects: false, ..user.record };
-                        own.push(UserChange::Record(user.slot, record));
-                    }
-                }
+            Place::Dedicated { user, selector, .. } => {
+                let (user, selector) = (*user, *selector);
+                self.changes_of(user).push(UserChange::Unselect { user, selector });
             }
         }
         let contexts = vec![entry.slot];
-        self.changes[worker].push(UserChange::Remove { user: entry.slot, contexts });
-        self.take_out(id, &entry);
-        self.undo.push(Undo::Removed(id, Box::new(entry)));
+        self.changes_of(entry.slot).push(UserChange::Remove { user: entry.slot, contexts });
+        let guest = self.take_out(id, &entry);
+        self.staged.undo.push(Undo::Removed(id, Box::new(entry), guest));
         Ok(())
     }
 
     /// Gives back what a bearer has in the books.
-    fn take_out(&mut self, id: BearerId, entry: &Entry) {
+    fn take_out(&mut self, id: BearerId, entry: &Entry) -> Option<Guest> {
         self.bearers.told.remove(&entry.slot);
         self.bearers.tunnels.leave(id, entry, self.trials, self.paths);
         match &entry.place {
-            Place::Default { keys, .. } => {
+            Place::Default { keys, user } => {
                 for key in keys {
                     self.bearers.taken.remove(key);
                 }
-                self.users.give_back(entry.slot);
-            }
-            Place::Dedicated { of, selector } => {
-                if let Some(user) = self.bearers.entries.get_mut(of)
-                    && let Place::Default { dedicated, .. } = &mut user.place
-                {
-                    *dedicated -= 1;
-                    user.record.selects = *dedicated > 0;
-                    self.bearers.selectors.remove(&(user.slot, *selector));
+                match user {
+                    Some(number) => return self.leave_guest(User(u64::from(*number))),
+                    None => self.users.give_back(entry.slot),
                 }
+            }
+            Place::Dedicated { of, user, selector } => {
+                self.bearers.selectors.remove(&(*user, *selector));
+                self.note_dedicated(of, *user, |ids| ids.retain(|one| *one != id));
                 self.users.give_back_bearer(entry.slot);
             }
         }
+        None
     }
 
     /// Takes back what was applied so far, last first.
     fn roll_back(&mut self) {
-        while let Some(undo) = self.undo.pop() {
+        while let Some(undo) = self.staged.undo.pop() {
             match undo {
                 Undo::Added(id) => {
                     if let Some(entry) = self.bearers.entries.remove(&id) {
@@ -407,27 +399,25 @@ impl Work<'_> {
                     }
                 }
                 Undo::Changed(id, before) => self.enter(id, *before),
-                Undo::Removed(id, entry) => self.put_back(id, *entry),
+                Undo::Removed(id, entry, guest) => self.put_back(id, *entry, guest),
             }
         }
     }
 
-    fn put_back(&mut self, id: BearerId, entry: Entry) {
+    fn put_back(&mut self, id: BearerId, entry: Entry, guest: Option<Guest>) {
         match &entry.place {
-            Place::Default { keys, .. } => {
+            Place::Default { keys, user } => {
                 for key in keys {
                     let _ = self.bearers.taken.insert(key, entry.slot);
                 }
-                self.users.take_again(entry.slot);
-            }
-            Place::Dedicated { of, selector } => {
-                if let Some(user) = self.bearers.entries.get_mut(of)
-                    && let Place::Default { dedicated, .. } = &mut user.place
-                {
-                    *dedicated += 1;
-                    user.record.selects = true;
-                    self.bearers.selectors.insert((user.slot, *selector), id);
+                match user {
+                    Some(number) => self.put_guest_back(User(u64::from(*number)), id, guest),
+                    None => self.users.take_again(entry.slot),
                 }
+            }
+            Place::Dedicated { of, user, selector } => {
+                self.bearers.selectors.insert((*user, *selector), id);
+                self.note_dedicated(of, *user, |ids| ids.push(id));
                 self.users.take_bearer_again(entry.slot);
             }
         }
@@ -454,7 +444,7 @@ impl Work<'_> {
 
     /// Puts given settings in the place of those for the same function; returns
     /// which have changed.
-    fn replace(
+    pub(super) fn replace(
         &self,
         settings: &mut Vec<Setting>,
         given: &[Given],
@@ -474,7 +464,8 @@ impl Work<'_> {
             }
             let checked = instance.check(value, nth.saturating_add(1));
             checked.map_err(|error| refused(name, &error))?;
-            let setting = Setting { function: number as u16, settings: value.clone(), nth: *nth };
+            let (function, settings_of, nth) = (number as u16, value.clone(), *nth);
+            let setting = Setting { function, settings: settings_of, nth, is_given: true };
             let known = settings.iter().position(|one| usize::from(one.function) == number);
             match known {
                 Some(at) => settings[at] = setting,

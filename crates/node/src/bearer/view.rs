@@ -39,11 +39,12 @@ impl Agent {
             Place::Default { keys, .. } => {
                 (None, keys.iter().map(|key| self.key_text(key)).collect())
             }
-            Place::Dedicated { of, selector } => (Some(*of), vec![text(selector)]),
+            Place::Dedicated { of, selector, .. } => (Some(of.clone()), vec![text(selector)]),
         };
+        let user = self.number_of_added(id).map(|user| user.0);
         let (slot, action) = (entry.slot, entry.record.action);
         let worker = self.shift.worker(slot);
-        Some(BearerView { id, of, found_by, action, slot, worker, contexts: Vec::new() })
+        Some(BearerView { id, of, user, found_by, action, slot, worker, contexts: Vec::new() })
     }
 }
 

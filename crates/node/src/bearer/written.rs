@@ -8,8 +8,10 @@ use serde_json::Value;
 use weft_wire::esp::Spi;
 use weft_wire::gtpu::Qfi;
 
+use super::book::Place;
 use super::{
-    Action, BearerCommand, BearerError, BearerId, Detection, Filter, Given, Selector, Wrong,
+    Action, BearerCommand, BearerError, BearerId, DefaultBearer, Detection, Filter, Given,
+    Selector, User, Wrong,
 };
 use crate::agent::Agent;
 use crate::config::{DEFAULT_NETWORK, UserKey};
@@ -38,9 +40,13 @@ pub struct WrittenBearer {
     /// Which of the plan's users it is like in its settings, from 0.
     #[serde(default)]
     pub nth: u32,
-    /// For a dedicated bearer: the user's default bearer.
+    /// For the default bearer of a user that moves: the number that it moves by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of: Option<BearerId>,
+    pub user: Option<u64>,
+    /// For a dedicated bearer: the user's default bearer, or the name of a user of the
+    /// configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<DefaultBearer>,
     /// What its packets are known by.
     pub r#match: WrittenMatch,
     /// What becomes of them.
@@ -124,18 +130,22 @@ impl Agent {
 
     fn read_command(&self, command: &WrittenCommand) -> Result<BearerCommand, Wrong> {
         Ok(match command {
-            WrittenCommand::Add(bearer) => BearerCommand::Add {
-                id: bearer.id,
-                detection: self.read_detection(bearer)?,
-                action: bearer.action,
-                settings: self.read_settings(&bearer.functions)?,
-            },
+            WrittenCommand::Add(bearer) => self.read_bearer(bearer)?,
             WrittenCommand::Change(WrittenChange { id, action, functions, end_marker }) => {
                 let (id, action, end_marker) = (*id, *action, *end_marker);
                 let settings = self.read_settings(functions)?;
                 BearerCommand::Change { id, action, settings, end_marker }
             }
             WrittenCommand::Remove(id) => BearerCommand::Remove { id: *id },
+        })
+    }
+
+    pub(crate) fn read_bearer(&self, bearer: &WrittenBearer) -> Result<BearerCommand, Wrong> {
+        Ok(BearerCommand::Add {
+            id: bearer.id,
+            detection: self.read_detection(bearer)?,
+            action: bearer.action,
+            settings: self.read_settings(&bearer.functions)?,
         })
     }
 
@@ -150,13 +160,17 @@ impl Agent {
     fn read_detection(&self, bearer: &WrittenBearer) -> Result<Detection, Wrong> {
         let WrittenMatch { ipv4, ipv6, teid, spi, qfi, flow, .. } = &bearer.r#match;
         let says_user = ipv4.is_some() || ipv6.is_some() || teid.is_some() || spi.is_some();
-        match (&bearer.like, bearer.of) {
+        if bearer.of.is_some() && bearer.user.is_some() {
+            return wrong("a dedicated bearer is its user's, which has the number");
+        }
+        match (&bearer.like, &bearer.of) {
             (Some(_), None) if qfi.is_some() || flow.is_some() => {
                 wrong("qfi and flow are of dedicated bearers, which are `of` a user")
             }
             (Some(like), None) => {
                 let keys = self.read_keys(&bearer.r#match)?;
-                Ok(Detection::User { like: like.clone(), nth: bearer.nth, keys })
+                let (like, user) = (like.clone(), bearer.user.map(User));
+                Ok(Detection::User { like, nth: bearer.nth, keys, user })
             }
             (None, Some(_)) if says_user => {
                 wrong("ipv4, ipv6, teid and spi are the user's; a dedicated bearer has qfi or flow")
@@ -170,7 +184,7 @@ impl Agent {
                     (None, Some(filter)) => Selector::Filter(*filter),
                     _ => return wrong("a dedicated bearer has either qfi or flow"),
                 };
-                Ok(Detection::Dedicated { of, selector })
+                Ok(Detection::Dedicated { of: of.clone(), selector })
             }
             _ => wrong("give either `like`, a plan of users, or `of`, a user's default bearer"),
         }
@@ -225,6 +239,76 @@ impl Agent {
         match own.clone().any(|(own, _)| *own == address) {
             true => wrong(&format!("{address} is an address of the node")),
             false => Ok(()),
+        }
+    }
+}
+
+impl Agent {
+    /// A bearer that a command has added, as it would be written; and for which of
+    /// several users its settings were, where it is not the first.
+    pub(crate) fn write_bearer(
+        &self,
+        id: BearerId,
+    ) -> Option<(WrittenBearer, BTreeMap<String, u32>)> {
+        let entry = self.bearers.entries.get(&id)?;
+        let (mut functions, mut nth) = (BTreeMap::new(), BTreeMap::new());
+        for setting in entry.settings.iter().filter(|one| one.is_given) {
+            let name = &self.blueprint.functions[usize::from(setting.function)].name;
+            functions.insert(name.clone(), (**setting.settings.written()).clone());
+            if setting.nth > 0 {
+                nth.insert(name.clone(), setting.nth);
+            }
+        }
+        let mut bearer = WrittenBearer {
+            id,
+            like: None,
+            nth: 0,
+            user: None,
+            of: None,
+            r#match: WrittenMatch::default(),
+            action: entry.record.action,
+            functions,
+        };
+        match &entry.place {
+            Place::Default { keys, user } => {
+                let user = user.map(|number| User(number.into()));
+                let guest = self.bearers.guests.get(&user?)?;
+                (bearer.like, bearer.nth) = (Some(guest.like.to_string()), guest.nth);
+                bearer.user = user.map(|user| user.0);
+                keys.iter().for_each(|key| self.write_key(key, &mut bearer.r#match));
+            }
+            Place::Dedicated { of, selector, .. } => {
+                bearer.of = Some(of.clone());
+                match selector {
+                    Selector::Qfi(qfi) => bearer.r#match.qfi = Some(qfi.value()),
+                    Selector::Filter(filter) => bearer.r#match.flow = Some(*filter),
+                }
+            }
+        }
+        Some((bearer, nth))
+    }
+
+    fn write_key(&self, key: &UserKey, written: &mut WrittenMatch) {
+        let name = |network: u32| self.blueprint.networks.get(network as usize).cloned();
+        match *key {
+            UserKey::Ipv4 { network, first } => {
+                (written.network, written.ipv4) = (name(network), Some(first));
+            }
+            UserKey::Ipv6 { network, first, prefix_len } => {
+                written.network = name(network);
+                written.ipv6 = Some(format!("{first}/{prefix_len}"));
+            }
+            UserKey::Teid { network, first } => {
+                (written.teid_network, written.teid) = (name(network), Some(first));
+            }
+            UserKey::Spi { network, first } => {
+                (written.spi_network, written.spi) = (name(network), Some(first));
+            }
+            // No user that moves is known by these.
+            UserKey::Vlan { .. }
+            | UserKey::Session { .. }
+            | UserKey::Port { .. }
+            | UserKey::Flow { .. } => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use weft_compose::{Kind, Settings};
 use weft_dpdk::TAG_SLOTS;
 use weft_function::{Direction, TagTable};
-use weft_handover::NodeId;
+use weft_handover::{NodeId, User};
 use weft_process::Policy;
 use weft_rules::{Condition, RuleSet};
 
@@ -450,15 +450,35 @@ impl HandoverRole {
     }
 }
 
-/// Users that move: all of a plan.
+/// Users that move: all of a plan, and those that are added like them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovingUsers {
     /// Name of the plan.
     pub plan: String,
     /// Number of the first of them.
     pub first: u64,
-    /// How many there are.
+    /// How many the plan has.
     pub count: u32,
+    /// How many may be added.
+    pub added: u32,
+}
+
+impl MovingUsers {
+    /// The first number behind theirs.
+    pub fn end(&self) -> u64 {
+        self.first + u64::from(self.count) + u64::from(self.added)
+    }
+
+    /// Which of them, from 0, has this number.
+    pub fn nth(&self, user: User) -> Option<u32> {
+        let nth = user.0.checked_sub(self.first).filter(|_| user.0 < self.end())?;
+        u32::try_from(nth).ok()
+    }
+
+    /// The same, of those that may be added.
+    pub fn added(&self, user: User) -> Option<u32> {
+        self.nth(user).filter(|nth| *nth >= self.count)
+    }
 }
 
 /// What the node says in GTP-U of its own accord, and does about what peers say.

@@ -62,7 +62,7 @@ pub struct Gates {
     /// The port that tunnels leave by.
     port: u16,
     /// The users' slots and numbers, in the order of the slots.
-    numbers: Box<[(u32, u32)]>,
+    numbers: Vec<(u32, u32)>,
     /// Numbers the tunnels' packets.
     sent: u16,
 }
@@ -83,13 +83,22 @@ impl Gates {
             local: plan.local,
             peers: plan.peers.clone().into(),
             port: plan.port,
-            numbers: numbers.into(),
+            numbers,
             sent: 0,
         }
     }
 
     fn peer(&self, node: NodeId) -> Option<IpAddr> {
         self.peers.iter().find(|(known, _)| *known == node).map(|(_, address)| *address)
+    }
+
+    /// The user at this slot has this number.
+    fn learn(&mut self, slot: u32, user: User) {
+        let number = user.0 as u32;
+        match self.numbers.binary_search_by_key(&slot, |(slot, _)| *slot) {
+            Ok(at) => self.numbers[at].1 = number,
+            Err(at) => self.numbers.insert(at, (slot, number)),
+        }
     }
 
     fn number(&self, slot: u32) -> u32 {
@@ -306,6 +315,9 @@ impl Worker {
         order.settings.iter().for_each(|configure| self.configure_one(configure));
         if let Some(gates) = &mut self.gates {
             let user = User(slot.into());
+            if !matches!(order.act, Act::None) {
+                gates.learn(slot, order.user);
+            }
             match (order.act, &mut gates.plane) {
                 (Act::Station(posture), Plane::Station(plane)) => plane.steer(user, posture),
                 (Act::Anchor(posture), Plane::Anchor(plane)) => plane.steer(user, posture),

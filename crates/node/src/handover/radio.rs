@@ -73,10 +73,8 @@ impl Agent {
         if mobility.plan.role != HandoverRole::Station {
             return Err(RadioError::NoStation);
         }
-        let known = |user: &&User| {
-            let has = |first: u64, count: u32| (first..first + u64::from(count)).contains(&user.0);
-            mobility.plan.users.iter().any(|range| has(range.first, range.count))
-        };
+        let known =
+            |user: &&User| mobility.plan.users.iter().any(|range| range.nth(**user).is_some());
         if let Some(stranger) = users.iter().find(|user| !known(user)) {
             return Err(RadioError::NoUser(*stranger));
         }

@@ -1,5 +1,7 @@
 //! How workers are told to treat a user.
 
+use weft_compose::Settings;
+
 use super::*;
 
 impl Mobility {
@@ -39,7 +41,7 @@ impl Mobility {
     }
 
     /// A user that is settled keeps its gate for a while; one that moves keeps it.
-    fn settle(&mut self, agent: &Agent, user: User, is_plain: bool) {
+    pub(super) fn settle(&mut self, agent: &Agent, user: User, is_plain: bool) {
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         if let Some(time) = mobile.settled.take() {
             self.settled.remove(&(time, user));
@@ -78,8 +80,16 @@ impl Mobility {
         mobile.posture = None;
         mobile.legs = [None; 2];
         mobile.pending += 1;
-        let member = mobile.member.clone();
-        agent.begin_fresh(Asked::Resumed(user), member, Some(self.plan.tunnel));
+        let leaves = std::mem::take(&mut mobile.had) || matches!(self.machine, Machine::Anchor(_));
+        if leaves && let Some(member) = self.member(agent, user) {
+            agent.remove_added(&member);
+        }
+        match self.member(agent, user) {
+            Some(member) => {
+                agent.begin_fresh(Asked::Resumed(user), member, Some(self.plan.tunnel));
+            }
+            None => self.done.push(Done::Resumed(user)),
+        }
     }
 
     /// Tells the workers; the user's next output waits until they have obeyed.
@@ -98,7 +108,7 @@ impl Mobility {
         let gone = before.iter().filter(|teid| !mobile.teids.contains(teid)).map(key);
         let come = mobile.teids.iter().filter(|teid| !before.contains(teid)).map(key);
         let (gone, keys): (Vec<_>, Vec<_>) = (gone.collect(), come.collect());
-        let slot = mobile.member.slots[0];
+        let slot = mobile.slot;
         let own = agent.shift.worker(slot);
         mobile.pending += agent.links.len();
         mobile.gated = matches!(act, Act::Station(_) | Act::Anchor(_));
@@ -117,22 +127,30 @@ impl Mobility {
 
     /// Settings that put the user's packets into the tunnel to a node.
     fn settings(&self, agent: &Agent, user: User, (node, teid): (NodeId, u32)) -> Vec<Configure> {
-        let (Some(peer), Some(mobile)) = (self.peer(node), self.mobiles.get(&user)) else {
-            tracing::error!(%node, "no such node in `handover.peers`");
+        let settings = self.tunnel_to(agent, node, teid);
+        let (Some(settings), Some(member)) = (settings, self.member(agent, user)) else {
             return Vec::new();
         };
         let function = self.plan.tunnel;
-        let plan = &agent.blueprint.functions[usize::from(function)];
-        let written = json!({"tunnel": {"teid": teid, "peer": peer, "local": self.plan.local}});
-        // The function was asked for such settings when the configuration was read.
-        let Ok(settings) = plan.kind.settings(&written) else { return Vec::new() };
         let of_bearers = agent.trials.instance(function.into()).scope() == Scope::Bearer;
-        let slots = &mobile.member.slots;
+        let slots = &member.slots;
         let slots = if of_bearers { &slots[..] } else { &slots[..1] };
         slots
             .iter()
             .map(|slot| Configure { function, slot: *slot, settings: settings.clone(), nth: 0 })
             .collect()
+    }
+
+    /// Settings that put packets into the tunnel to a node.
+    pub(super) fn tunnel_to(&self, agent: &Agent, node: NodeId, teid: u32) -> Option<Settings> {
+        let Some(peer) = self.peer(node) else {
+            tracing::error!(%node, "no such node in `handover.peers`");
+            return None;
+        };
+        let plan = &agent.blueprint.functions[usize::from(self.plan.tunnel)];
+        let written = json!({"tunnel": {"teid": teid, "peer": peer, "local": self.plan.local}});
+        // The function was asked for such settings when the configuration was read.
+        plan.kind.settings(&written).ok()
     }
 
     fn peer(&self, node: NodeId) -> Option<IpAddr> {
@@ -166,7 +184,7 @@ impl Mobility {
         let packet = octets.and_then(|octets| packet(agent, port, &octets));
         match packet {
             Some(packet) => {
-                let worker = agent.shift.worker(mobile.member.slots[0]);
+                let worker = agent.shift.worker(mobile.slot);
                 agent.links[worker].send(Command::Originate { port, packet });
             }
             // Gates open after their time.

@@ -8,8 +8,11 @@ use weft_function::{ContextError, Scope};
 use crate::classify::UserRecord;
 use crate::command::{Configure, Report};
 use crate::counters::DropReason;
+use crate::idle::WAITING;
 use crate::parse::is_sound;
 use crate::worker::Worker;
+
+use super::given::Given;
 
 /// What a worker takes out for a user.
 #[derive(Debug)]
@@ -29,8 +32,11 @@ pub struct Extract {
     pub away: Vec<(u16, u16)>,
     /// Function, number among `slots`, and nanoseconds until it runs out.
     pub timers: Vec<(u16, u16, u64)>,
-    /// Function, number among `slots`, and what it keeps, oldest first.
+    /// Function, or [`WAITING`] for the bearer itself, number among `slots`, and what it
+    /// keeps, oldest first.
     pub kept: Vec<(u16, u16, Packet)>,
+    /// What commands have added for the user, for whoever has asked.
+    pub given: Vec<Given>,
 }
 
 /// A user that is taken out once nothing of it is away any more.
@@ -46,7 +52,7 @@ const HELD_WAIT: u64 = 1_000_000_000;
 
 impl Extract {
     /// To be filled.
-    pub fn new(ticket: u64, slots: Vec<u32>, without: Option<u16>) -> Extract {
+    pub fn new(ticket: u64, slots: Vec<u32>, without: Option<u16>, given: Vec<Given>) -> Extract {
         Extract {
             ticket,
             slots,
@@ -56,6 +62,7 @@ impl Extract {
             away: Vec::new(),
             timers: Vec::new(),
             kept: Vec::new(),
+            given,
         }
     }
 }
@@ -77,7 +84,8 @@ pub struct Intake {
     pub contexts: Vec<(u16, u32, Vec<u8>)>,
     /// Function, slot, and nanoseconds until it runs out.
     pub timers: Vec<(u16, u32, u64)>,
-    /// Function, slot, and what it is to keep, oldest first.
+    /// Function, or [`WAITING`] for the bearer itself, slot, and what it is to keep, oldest
+    /// first.
     pub kept: Vec<(u16, u32, Packet)>,
     /// The function that could not take a context; the user has fresh ones then.
     pub refused: Option<(u16, ContextError)>,
@@ -145,6 +153,12 @@ impl Worker {
                 }
             }
         }
+        for (which, &slot) in extract.slots.iter().enumerate() {
+            self.idle.settle(slot);
+            while let Some(packet) = self.keeper.take(WAITING, slot) {
+                extract.kept.push((WAITING, which as u16, packet));
+            }
+        }
         self.counters.moved_out.add(extract.kept.len() as u64);
         self.answer_transfer(Report::TakenOut(extract));
     }
@@ -176,9 +190,15 @@ impl Worker {
             for (function, slot, mut packet) in intake.kept.drain(..) {
                 if !is_sound(&mut packet) {
                     self.counters.dropped(DropReason::TransportMalformed, 1);
+                } else if function == WAITING {
+                    self.wait_again(slot, packet);
                 } else if !self.keeper.restore(function, slot, packet) {
                     self.counters.dropped(DropReason::KeptFull, 1);
                 }
+            }
+            // What has waited goes on where its bearer does.
+            for &slot in &intake.slots {
+                self.act(slot, self.classifier.action_of(slot));
             }
         }
         self.answer_transfer(Report::TakenIn(intake));
@@ -191,6 +211,7 @@ impl Worker {
             self.release_contexts(slot, |number, scope| {
                 scope != Scope::Group && !intake.stay.contains(&number)
             });
+            self.forget_waiting(slot);
         }
         intake.settings.iter().for_each(|configure| self.configure_one(configure));
     }

@@ -3,6 +3,7 @@
 use weft_function::ContextError;
 
 use super::FormError;
+use crate::bearer::BearerId;
 
 /// Why a user is not taken out or in; nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +52,19 @@ pub enum TransferError {
         /// Name of the bearer.
         bearer: String,
     },
+    /// What a command has added for the user cannot be had here.
+    #[error("bearer {bearer} of user {user}, which a command added: {wrong}")]
+    Given {
+        /// Name of the user.
+        user: String,
+        /// The bearer.
+        bearer: BearerId,
+        /// Why.
+        wrong: String,
+    },
+    /// Here the user is one of the configuration.
+    #[error("a command added user {0}, which the configuration has here")]
+    Configured(String),
     /// The node lacks a chain or another tag, or a value.
     #[error("user {user} has {tag} {value}, which is not configured here")]
     NoTag {

@@ -1,10 +1,12 @@
 //! A user's belongings as octets.
 //!
 //! ```text
-//! octets 0..2   version, 1
+//! octets 0..2   version, 2
 //! user          name of its plan, number within it (u32)
 //! tags          count (u8), then for each: name, kind of value (u8), value
-//! bearers       count (u16), then the name of each dedicated bearer
+//! bearers       count (u16), then the name of each dedicated bearer of the configuration
+//! given         count (u16), then for each bearer that a command has added: length (u32),
+//!               what was written (JSON)
 //! functions     count (u16), then for each: name of the instance, name of the function
 //! contexts      count (u32), then for each: owner, length (u32), octets
 //! timers        count (u32), then for each: owner, nanoseconds until it runs out (u64)
@@ -12,12 +14,17 @@
 //! ```
 //! Numbers are little endian, names are UTF-8 behind their length (u16). An owner is
 //! the position of a function in the list (u16), and 0 for the default bearer or
-//! 1 + the position of a dedicated one (u16).
+//! 1 + the position of a dedicated one (u16), those of the configuration first. A kept
+//! packet of function 65535 waits for its bearer.
 
 use weft_function::{ContextError, Fields};
 
+use super::given::Given;
+use crate::bearer::BearerId;
+use crate::idle::WAITING;
+
 /// The version that is written, and the only one that is read.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// All that belongs to a user, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +35,10 @@ pub struct Form {
     pub nth: u32,
     /// Its tags: what its path is found by.
     pub tags: Vec<(String, Value)>,
-    /// Its dedicated bearers.
+    /// Its dedicated bearers in the configuration.
     pub bearers: Vec<String>,
+    /// Its bearers that commands have added.
+    pub given: Vec<Given>,
     /// Functions that it has something at: name of the instance, and which function.
     pub functions: Vec<(String, String)>,
     /// Contexts as functions export them.
@@ -86,7 +95,7 @@ pub struct Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
     /// A version that is not read.
-    #[error("the export is of version {0}, and only version 1 is read")]
+    #[error("the export is of version {0}, and only version 2 is read")]
     Version(u16),
     /// Cut off, too long, or with values that cannot be.
     #[error("the export is damaged")]
@@ -109,6 +118,8 @@ impl Form {
         put_tags(&self.tags, &mut out);
         out.extend((self.bearers.len() as u16).to_le_bytes());
         self.bearers.iter().for_each(|name| put_text(name, &mut out));
+        out.extend((self.given.len() as u16).to_le_bytes());
+        self.given.iter().for_each(|given| put_octets(&given.written(), &mut out));
         out.extend((self.functions.len() as u16).to_le_bytes());
         for (name, kind) in &self.functions {
             put_text(name, &mut out);
@@ -150,6 +161,13 @@ impl Form {
                 let count = fields.0.u16()?;
                 fields.list(count.into(), Reader::text)?
             },
+            given: {
+                let count = fields.0.u16()?;
+                fields.list(count.into(), |fields| {
+                    let octets = fields.octets()?;
+                    Given::read(&octets).ok_or(FormError::Damaged)
+                })?
+            },
             functions: {
                 let count = fields.0.u16()?;
                 fields.list(count.into(), |fields| Ok((fields.text()?, fields.text()?)))?
@@ -160,13 +178,25 @@ impl Form {
         };
         fields.0.end()?;
         let owners = form.contexts.iter().map(|(owner, _)| owner);
-        let owners = owners.chain(form.timers.iter().map(|(owner, _)| owner));
-        let mut owners = owners.chain(form.kept.iter().map(|(owner, _)| owner));
-        let is_known = |owner: &Owner| {
-            usize::from(owner.function) < form.functions.len()
-                && usize::from(owner.bearer) <= form.bearers.len()
-        };
-        if owners.all(is_known) { Ok(form) } else { Err(FormError::Damaged) }
+        let mut owners = owners.chain(form.timers.iter().map(|(owner, _)| owner));
+        let mut keepers = form.kept.iter().map(|(owner, _)| owner);
+        let bearers = form.bearers.len() + form.added().count();
+        let has_bearer = |owner: &Owner| usize::from(owner.bearer) <= bearers;
+        let is_known =
+            |owner: &Owner| usize::from(owner.function) < form.functions.len() && has_bearer(owner);
+        let keeps =
+            |owner: &Owner| is_known(owner) || owner.function == WAITING && has_bearer(owner);
+        if owners.all(is_known) && keepers.all(keeps) { Ok(form) } else { Err(FormError::Damaged) }
+    }
+
+    /// Dedicated bearers that commands have added, in order.
+    pub fn added(&self) -> impl Iterator<Item = BearerId> + '_ {
+        self.given.iter().filter(|one| one.bearer.of.is_some()).map(|one| one.bearer.id)
+    }
+
+    /// The default bearer, if a command has added it.
+    pub fn default_bearer(&self) -> Option<&Given> {
+        self.given.iter().find(|one| one.bearer.of.is_none())
     }
 }
 
@@ -289,6 +319,7 @@ impl Reader<'_> {
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
@@ -318,24 +349,43 @@ mod tests {
 
     fn form() -> impl Strategy<Value = Form> {
         let owner = || (0..3u16, 0..3u16).prop_map(|(function, bearer)| Owner { function, bearer });
-        let names = (vec("[a-z]{1,5}", 2), vec(("[a-z]{1,5}", "[a-z]{1,5}"), 3));
+        let names =
+            (vec("[a-z]{1,5}", 2), vec(given(), 0..3), vec(("[a-z]{1,5}", "[a-z]{1,5}"), 3));
         let owned = (
             vec((owner(), vec(any::<u8>(), 0..40)), 0..4),
             vec((owner(), any::<u64>()), 0..4),
             vec((owner(), kept()), 0..4),
         );
         ("[a-z]{1,9}", any::<u32>(), tags(), names, owned).prop_map(
-            |(plan, nth, tags, (bearers, functions), (contexts, timers, kept))| Form {
+            |(plan, nth, tags, (bearers, given, functions), (contexts, timers, kept))| Form {
                 plan,
                 nth,
                 tags,
                 bearers,
+                given,
                 functions,
                 contexts,
                 timers,
                 kept,
             },
         )
+    }
+
+    fn given() -> impl Strategy<Value = Given> {
+        let of = prop_oneof![
+            any::<u64>().prop_map(|id| json!(id)),
+            "[a-z]{1,5}".prop_map(|name| json!(name))
+        ];
+        let bearer = (any::<u64>(), of, any::<Option<u16>>(), "[a-z]{1,5}", 0..3u32);
+        bearer.prop_map(|(id, of, port, name, nth)| {
+            let mut given = json!({"bearer": {"id": id, "of": of,
+                "match": {"flow": {"protocol": 17, "remotePort": port}},
+                "functions": {&name: {"meter": nth}}}});
+            if nth > 0 {
+                given["nth"] = json!({name: nth});
+            }
+            Given::read(&serde_json::to_vec(&given).unwrap()).unwrap()
+        })
     }
 
     proptest! {
@@ -368,6 +418,6 @@ mod tests {
         let mut bytes = Form::default().emit();
         bytes[0] = 9;
         let refused = Form::parse(&bytes).unwrap_err();
-        assert_eq!(refused.to_string(), "the export is of version 9, and only version 1 is read");
+        assert_eq!(refused.to_string(), "the export is of version 9, and only version 2 is read");
     }
 }

@@ -58,14 +58,14 @@ impl Users {
             let count = range.slots.len();
             if let Some((nth, end)) = nth_of(&range.plan.settings, count) {
                 let (user, slot) = (range.plan.name_of(nth), range.slots[nth as usize]);
-                let record = range.record(nth as usize);
+                let record = self.record(range, nth as usize);
                 return Some((Found { user, slot, record, usual: record }, end));
             }
             range.bearer_plans.iter().enumerate().find_map(|(at, bearer)| {
                 let (nth, end) = nth_of(&bearer.settings, count)?;
                 let slot = range.bearer_slots(self.shift, nth as usize).nth(at)?;
-                let own = range.record(nth as usize);
-                let record = UserRecord { bearer_profile: 0, ..own };
+                let own = self.record(range, nth as usize);
+                let record = UserRecord { bearer_profile: 0, selects: false, ..own };
                 let user = format!("{} ({})", range.plan.name_of(nth), bearer.name);
                 Some((Found { user, slot, record, usual: UserRecord::VACANT }, end))
             })

@@ -1,6 +1,7 @@
 //! Users move between two base stations behind a gateway, with packets in flight: three
 //! nodes in this process on memory ports, and a controller's machine.
 
+mod added;
 #[path = "../common/mod.rs"]
 mod common;
 mod isolated;

@@ -102,6 +102,15 @@ pub const BEARERS: Chain = Chain {
     chain: "count -> own",
 };
 
+/// A count and a meter for each bearer, of which the configuration has none.
+pub const BEARER_COUNT: Chain = Chain {
+    functions: "
+  count: {function: tally, config: {scope: bearer}}
+  police: {function: marker, config: {scope: bearer}}",
+    bearers: "",
+    chain: "count -> police",
+};
+
 /// No function has anything of a user.
 pub const NOTHING: Chain =
     Chain { functions: "  nothing: {function: pass}", bearers: "", chain: "nothing" };

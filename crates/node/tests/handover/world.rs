@@ -123,6 +123,20 @@ impl World {
         world
     }
 
+    /// A user that the source is to own.
+    pub fn add_user(&mut self, user: User) {
+        self.users.insert(user, Ue::default());
+        self.order(|controller, out| controller.add(user, ANCHOR, SOURCE, out));
+        self.rest();
+    }
+
+    /// Nobody is to have the user any more.
+    pub fn forget(&mut self, user: User) {
+        self.users.remove(&user);
+        self.order(|controller, out| controller.remove(user, out));
+        self.rest();
+    }
+
     fn chance(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

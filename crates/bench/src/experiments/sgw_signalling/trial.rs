@@ -266,7 +266,7 @@ impl Sessions {
         let keys = vec![UserKey::Teid { network: 0, first: TEIDS + self.place(id) }];
         BearerCommand::Add {
             id: BearerId(id),
-            detection: Detection::User { like: "ue".to_owned(), nth: 0, keys },
+            detection: Detection::User { like: "ue".to_owned(), nth: 0, keys, user: None },
             action: Action::Forward,
             settings: vec![self.given(id, 0)],
         }

@@ -122,16 +122,16 @@ fn users(file: &HandoverFile, plans: &[UserPlan], source: &mut Source<'_>) -> Ve
             mistake.suggest(&users.name, plans.iter().map(|plan| plan.name.as_str()));
             continue;
         };
-        let (first, count) = (users.first, plan.count);
-        let last = first.saturating_add(u64::from(count)).saturating_sub(1);
+        let (first, count, added) = (users.first, plan.count, users.added);
+        let last = first.saturating_add(u64::from(count) + u64::from(added)).saturating_sub(1);
         let path = format!("{path}.first");
         if last >= USERS {
-            let message = format!("the last of {count} users would have number {last}");
+            let all = u64::from(count) + u64::from(added);
+            let message = format!("the last of {all} users would have number {last}");
             source.wrong(&path, message).hint(format!("numbers are below {USERS}"));
         }
-        let meets = |one: &&MovingUsers| {
-            one.plan == plan.name || first < one.first + u64::from(one.count) && one.first <= last
-        };
+        let meets =
+            |one: &&MovingUsers| one.plan == plan.name || first < one.end() && one.first <= last;
         if let Some(other) = moving.iter().find(meets) {
             let message = match other.plan == plan.name {
                 true => format!("`{}` have numbers already", plan.name),
@@ -139,7 +139,13 @@ fn users(file: &HandoverFile, plans: &[UserPlan], source: &mut Source<'_>) -> Ve
             };
             source.wrong(&path, message);
         }
-        moving.push(MovingUsers { plan: plan.name.clone(), first, count });
+        if added > 0 && plan.bearers.is_some() {
+            let message =
+                format!("`{}` have dedicated bearers, so none are added like them", plan.name);
+            let path = format!("handover.users.{index}.added");
+            source.wrong(&path, message).hint("name users without");
+        }
+        moving.push(MovingUsers { plan: plan.name.clone(), first, count, added });
     }
     moving
 }

@@ -1,0 +1,60 @@
+//! `weft ctl user`: users come to a controller, and go.
+
+use clap::Subcommand;
+use weft_controller::api::{Placement, User};
+
+use super::controller::Target;
+use crate::failure::Failure;
+use crate::output;
+
+#[derive(Subcommand)]
+pub enum What {
+    /// Let a node own a user that nobody has yet
+    Add {
+        #[command(flatten)]
+        target: Target,
+        /// Number of the user
+        #[arg(value_name = "USER")]
+        user: u64,
+        /// The node that is to own it
+        #[arg(long, value_name = "NODE")]
+        node: String,
+        /// The node that stands before the stations
+        #[arg(long, value_name = "NODE")]
+        anchor: String,
+    },
+    /// Let nobody have users any more; what commands have added for them at nodes goes
+    /// with them
+    Remove {
+        #[command(flatten)]
+        target: Target,
+        /// Numbers of the users
+        #[arg(value_name = "USER", required = true)]
+        users: Vec<u64>,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+/// When there is no controller to ask (exit code 2), it does not grant it, or it goes
+/// away.
+pub fn run(what: What) -> Result<(), Failure> {
+    match what {
+        What::Add { target, user, node, anchor } => {
+            let placement = Placement { anchor, node: node.clone() };
+            // Texts: there is nothing that JSON could not say.
+            let body = serde_json::to_string(&placement).map_err(Failure::broken)?;
+            let _: User = target.client()?.put(&format!("/v1/users/{user}"), body)?;
+            output::line(&format!("user {user} is to be {node}'s"))
+        }
+        What::Remove { target, users } => {
+            let client = target.client()?;
+            for user in users {
+                client.delete(&format!("/v1/users/{user}"))?;
+                output::line(&format!("user {user} goes"))?;
+            }
+            Ok(())
+        }
+    }
+}
