@@ -9,6 +9,7 @@
 
 mod gates;
 mod guests;
+mod machine;
 mod radio;
 mod settling;
 mod tunnel;
@@ -36,6 +37,7 @@ use crate::transfer::{Asked, TransferError};
 pub(crate) use self::gates::{Act, Gates, Order, Told};
 pub(crate) use self::guests::Standing;
 use self::guests::Unknown;
+use self::machine::{Machine, Outputs};
 use self::radio::Drains;
 pub use self::radio::{Radio, RadioError};
 use self::tunnel::Purpose;
@@ -65,67 +67,6 @@ pub struct NoHandover;
 
 /// What is said of a user whose node has died with all that commands had added for it.
 const BARE: &str = "the user comes without what commands had added for it: add it again";
-
-/// The node's machine.
-enum Machine {
-    Station(Station),
-    Anchor(Anchor),
-}
-
-type Outputs = Vec<Output>;
-
-impl Machine {
-    fn message(&mut self, envelope: Envelope, out: &mut Outputs) {
-        match self {
-            Machine::Station(station) => station.message(envelope, out),
-            Machine::Anchor(anchor) => anchor.message(envelope, out),
-        }
-    }
-
-    fn timer(&mut self, key: TimerKey, out: &mut Outputs) {
-        match self {
-            Machine::Station(station) => station.timer(key, out),
-            Machine::Anchor(anchor) => anchor.timer(key, out),
-        }
-    }
-
-    fn told(&mut self, user: User, told: Told, out: &mut Outputs) {
-        match (self, told) {
-            (Machine::Station(station), Told::Held(way)) => station.held(user, way, out),
-            (Machine::Station(station), Told::EndMarker(marker)) => {
-                station.end_marker(user, marker, out);
-            }
-            (Machine::Anchor(anchor), Told::Held(_)) => anchor.held(user, out),
-            (Machine::Anchor(anchor), Told::EndMarker(marker)) => {
-                anchor.end_marker(user, marker, out);
-            }
-        }
-    }
-
-    fn has(&self, user: User) -> bool {
-        match self {
-            Machine::Station(station) => station.state(user).is_some(),
-            Machine::Anchor(anchor) => anchor.state(user).is_some(),
-        }
-    }
-
-    /// Users by the name of their state.
-    fn states(&self) -> BTreeMap<String, u64> {
-        let mut states = BTreeMap::new();
-        let mut count = |name: &str| *states.entry(name.to_owned()).or_default() += 1;
-        match self {
-            Machine::Station(station) => station
-                .users()
-                .filter_map(|user| station.state(user))
-                .for_each(|state| count(state.name())),
-            Machine::Anchor(anchor) => anchor
-                .users()
-                .filter_map(|user| anchor.state(user))
-                .for_each(|state| count(state.name())),
-        }
-        states
-    }
-}
 
 /// A user that the node has something to do with.
 struct Mobile {

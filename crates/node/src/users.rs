@@ -4,7 +4,9 @@
 //! Users of one group get slots of one worker, since a group's context is
 //! shared by its users and workers share nothing.
 
+mod found;
 mod range;
+mod room;
 mod settings;
 mod slots;
 mod tunnels;
@@ -15,6 +17,7 @@ use weft_compose::{Settings, SlotShift};
 use weft_dpdk::Annotations;
 
 use self::range::Range;
+pub use self::room::{NoRoom, Room};
 use self::settings::{Delta, configure};
 use self::slots::Slots;
 pub use self::tunnels::Found;
@@ -22,7 +25,7 @@ pub use self::tunnels::Found;
 use crate::bearer::{BearerId, Template};
 use crate::classify::UserRecord;
 use crate::command::{Configure, UserChange};
-use crate::config::{Blueprint, Limits, UserPlan};
+use crate::config::{Blueprint, UserPlan};
 
 /// A group and its slot.
 #[derive(Clone, Debug)]
@@ -30,49 +33,6 @@ struct Group {
     name: String,
     slot: u32,
     settings: Vec<(usize, Settings)>,
-}
-
-/// A limit of the configuration that a change would exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoRoom {
-    /// Users.
-    #[error("no room for so many users; raise limits.users and restart")]
-    Users,
-    /// Dedicated bearers.
-    #[error("no room for so many bearers; raise limits.bearers and restart")]
-    Bearers,
-    /// Groups.
-    #[error("no room for so many groups; raise limits.groups and restart")]
-    Groups,
-}
-
-/// Contexts that each worker has room for.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Users of one worker.
-    pub users: u32,
-    /// Dedicated bearers of one worker.
-    pub bearers: u32,
-    /// Groups of one worker.
-    pub groups: u32,
-}
-
-impl Room {
-    /// What the limits come to for one of `workers`. Users of a group stay
-    /// together, so a worker must be able to hold them all.
-    pub fn of(limits: &Limits, workers: usize, has_groups: bool) -> Room {
-        let workers = if has_groups { 1 } else { workers as u32 };
-        Room {
-            users: limits.users.div_ceil(workers).max(1),
-            bearers: limits.bearers.div_ceil(workers),
-            groups: limits.groups.max(1),
-        }
-    }
-
-    /// Contexts that an instance needs, whatever its scope.
-    pub fn contexts(&self) -> usize {
-        (self.users + self.bearers).max(self.groups) as usize
-    }
 }
 
 /// A user.
@@ -134,91 +94,6 @@ impl Users {
     /// Users there are.
     pub fn count(&self) -> usize {
         self.ranges.iter().map(|range| range.slots.len()).sum()
-    }
-
-    /// Plan, number among the users of the plan, and slot of each user, in the
-    /// order of the configuration.
-    pub fn iter(&self) -> impl Iterator<Item = (&UserPlan, u32, u32)> + '_ {
-        self.ranges.iter().flat_map(|range| {
-            let slots = range.slots.iter().enumerate();
-            slots.map(|(nth, slot)| (&range.plan, nth as u32, *slot))
-        })
-    }
-
-    /// The slot of the user of that name.
-    pub fn slot(&self, name: &str) -> Option<u32> {
-        self.find(name).map(|(range, nth)| range.slots[nth])
-    }
-
-    /// The user of that name.
-    pub fn member(&self, name: &str) -> Option<Member> {
-        self.find(name).map(|(range, nth)| self.member_at(range, nth))
-    }
-
-    /// The `nth` user, from 0, of the plan of that name.
-    pub fn member_of(&self, plan: &str, nth: u32) -> Option<Member> {
-        let range = self.ranges.iter().find(|range| range.plan.name == plan)?;
-        let nth = nth as usize;
-        (nth < range.slots.len()).then(|| self.member_at(range, nth))
-    }
-
-    /// Settings of all contexts of a user.
-    pub fn settings(&self, member: &Member) -> impl Iterator<Item = Configure> + '_ {
-        let range = self.ranges.iter().find(|range| range.plan.name == member.plan);
-        let nth = member.nth as usize;
-        let range = range.filter(|range| nth < range.slots.len());
-        range.into_iter().flat_map(move |range| range.settings(self.shift, nth))
-    }
-
-    /// Slot and record of the user of that name.
-    pub fn record_of(&self, name: &str) -> Option<(u32, UserRecord)> {
-        let (range, nth) = self.find(name)?;
-        Some((range.slots[nth], self.record(range, nth)))
-    }
-
-    /// Plan of the user of that name, and its number among the users of the plan.
-    pub fn place_of(&self, name: &str) -> Option<(&str, u32)> {
-        self.find(name).map(|(range, nth)| (&*range.plan.name, nth as u32))
-    }
-
-    /// The user at `slot` has dedicated bearers by commands, or has none any more.
-    pub fn set_selects(&mut self, slot: u32, selects: bool) {
-        match selects {
-            true => self.selecting.insert(slot),
-            false => self.selecting.remove(&slot),
-        };
-    }
-
-    fn record(&self, range: &Range, nth: usize) -> UserRecord {
-        let selects = self.selecting.contains(&range.slots[nth]);
-        UserRecord { selects, ..range.record(nth) }
-    }
-
-    fn find(&self, name: &str) -> Option<(&Range, usize)> {
-        self.ranges.iter().find_map(|range| {
-            let nth: u32 = match range.plan.count {
-                1 => (range.plan.name == name).then_some(0)?,
-                _ => {
-                    let number = name.strip_prefix(&range.plan.name)?.strip_prefix('-')?;
-                    number.parse().ok().filter(|nth| range.plan.name_of(*nth) == name)?
-                }
-            };
-            ((nth as usize) < range.slots.len()).then_some((range, nth as usize))
-        })
-    }
-
-    fn member_at(&self, range: &Range, nth: usize) -> Member {
-        let own = std::iter::once(range.slots[nth]);
-        Member {
-            name: range.plan.name_of(nth as u32),
-            plan: range.plan.name.clone(),
-            nth: nth as u32,
-            slots: own.chain(range.bearer_slots(self.shift, nth)).collect(),
-            bearers: range.bearer_plans.iter().map(|bearer| bearer.name.clone()).collect(),
-            default: None,
-            added: Vec::new(),
-            record: self.record(range, nth),
-        }
     }
 
     /// Becomes the users of `new`. `classes` and `profiles` give the node's

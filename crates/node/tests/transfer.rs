@@ -8,6 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use common::gtpu::{HOST, tunnelled};
 use common::{Rig, udp, udp_to};
 use proptest::prelude::*;
+use serde_json::json;
+use weft_node::bearer::{BearerId, WrittenCommand};
+use weft_node::show::BearerView;
 use weft_node::transfer::TransferError;
 use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv6, udp as wire_udp};
 
@@ -367,10 +370,20 @@ fn import(rig: &mut Rig, octets: &[u8]) -> Result<(), TransferError> {
     outcome.try_recv().expect("the worker has come to it")
 }
 
-fn contexts(rig: &mut Rig, user: &str) -> Vec<(String, Vec<(&'static str, u64)>)> {
+/// What contexts hold, by function.
+type Shown = Vec<(String, Vec<(&'static str, u64)>)>;
+
+fn contexts(rig: &mut Rig, user: &str) -> Shown {
     let (_, answer) = rig.node.agent().contexts_of(user).expect("the user is there");
     rig.settle();
     answer.recv().unwrap()
+}
+
+/// What a bearer is like that a command has added, but for its place.
+fn bearer(rig: &mut Rig, id: BearerId) -> Option<(BearerView, Shown)> {
+    let (view, answer) = rig.node.agent().bearer(id)?;
+    rig.settle();
+    Some((BearerView { slot: 0, worker: 0, ..view }, answer.recv().unwrap()))
 }
 
 /// What came, and what went; what is kept is the difference.
@@ -388,8 +401,24 @@ fn same_on_two_nodes(
     steps: &[Step],
     split: usize,
 ) -> Result<(), TestCaseError> {
+    same_with_commands(yaml, users, &json!([]), steps, split)
+}
+
+/// The same, where commands have added bearers for the users.
+fn same_with_commands(
+    yaml: &str,
+    users: &[&str],
+    commands: &serde_json::Value,
+    steps: &[Step],
+    split: usize,
+) -> Result<(), TestCaseError> {
     let _turn = turn();
     let (mut whole, mut first, mut second) = (Rig::new(yaml), Rig::new(yaml), Rig::new(yaml));
+    let commands: Vec<WrittenCommand> = serde_json::from_value(commands.clone()).unwrap();
+    for rig in [&mut whole, &mut first] {
+        rig.node.agent().change_written(&commands).unwrap();
+        rig.settle();
+    }
     second.advance(AHEAD);
     for step in &steps[..split] {
         prop_assert_eq!(step.take(&mut whole), step.take(&mut first));
@@ -413,6 +442,11 @@ fn same_on_two_nodes(
     }
     for user in users {
         prop_assert_eq!(contexts(&mut whole, user), contexts(&mut second, user));
+    }
+    for command in &commands {
+        let id = command.id();
+        prop_assert_eq!(bearer(&mut whole, id), bearer(&mut second, id));
+        prop_assert_eq!(bearer(&mut first, id), None);
     }
     let (came, went) = accounts(&mut first);
     prop_assert_eq!(came, went, "nothing is left behind");
@@ -445,6 +479,22 @@ proptest! {
     #[test]
     fn users_with_bearers_meters_timers_and_kept_packets((steps, split) in steps(plain())) {
         same_on_two_nodes(PLAIN, &USERS, &steps, split)?;
+    }
+
+    /// Of the configuration's bearer, and of others that commands add; one is idle.
+    #[test]
+    fn users_with_bearers_that_commands_have_added((steps, split) in steps(plain())) {
+        let meter = json!({"meter": {"singleRate":
+            {"committedRate": "80 kbit/s", "committedBurst": "700 B"}}});
+        let commands = json!([
+            {"add": {"id": 7, "of": "ue-0", "functions": {"own": meter},
+                "match": {"flow": {"protocol": 17, "userPort": 1000}}}},
+            {"add": {"id": 8, "of": "ue-1", "functions": {"own": meter},
+                "match": {"flow": {"protocol": 17}}}},
+            {"add": {"id": 9, "of": "ue-1", "action": "buffer",
+                "match": {"flow": {"remote": "198.51.100.9", "userPort": 2000}}}},
+        ]);
+        same_with_commands(PLAIN, &USERS, &commands, &steps, split)?;
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! The machine that decides: that of a station, or that of an anchor.
+
+use std::collections::BTreeMap;
+
+use weft_handover::{Anchor, Envelope, Output, Station, TimerKey, User};
+
+use super::gates::Told;
+
+/// The node's machine.
+pub(super) enum Machine {
+    Station(Station),
+    Anchor(Anchor),
+}
+
+pub(super) type Outputs = Vec<Output>;
+
+impl Machine {
+    pub fn message(&mut self, envelope: Envelope, out: &mut Outputs) {
+        match self {
+            Machine::Station(station) => station.message(envelope, out),
+            Machine::Anchor(anchor) => anchor.message(envelope, out),
+        }
+    }
+
+    pub fn timer(&mut self, key: TimerKey, out: &mut Outputs) {
+        match self {
+            Machine::Station(station) => station.timer(key, out),
+            Machine::Anchor(anchor) => anchor.timer(key, out),
+        }
+    }
+
+    pub fn told(&mut self, user: User, told: Told, out: &mut Outputs) {
+        match (self, told) {
+            (Machine::Station(station), Told::Held(way)) => station.held(user, way, out),
+            (Machine::Station(station), Told::EndMarker(marker)) => {
+                station.end_marker(user, marker, out);
+            }
+            (Machine::Anchor(anchor), Told::Held(_)) => anchor.held(user, out),
+            (Machine::Anchor(anchor), Told::EndMarker(marker)) => {
+                anchor.end_marker(user, marker, out);
+            }
+        }
+    }
+
+    /// Whether the node has anything to do with a user.
+    pub fn has(&self, user: User) -> bool {
+        match self {
+            Machine::Station(station) => station.state(user).is_some(),
+            Machine::Anchor(anchor) => anchor.state(user).is_some(),
+        }
+    }
+
+    /// Users by the name of their state.
+    pub fn states(&self) -> BTreeMap<String, u64> {
+        let mut states = BTreeMap::new();
+        let mut count = |name: &str| *states.entry(name.to_owned()).or_default() += 1;
+        match self {
+            Machine::Station(station) => station
+                .users()
+                .filter_map(|user| station.state(user))
+                .for_each(|state| count(state.name())),
+            Machine::Anchor(anchor) => anchor
+                .users()
+                .filter_map(|user| anchor.state(user))
+                .for_each(|state| count(state.name())),
+        }
+        states
+    }
+}
