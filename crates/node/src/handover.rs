@@ -311,7 +311,7 @@ impl Mobility {
                     tracing::warn!(%user, %error, "the user is not taken");
                 }
                 if let Some(mobile) = self.mobiles.get_mut(&user) {
-                    mobile.had = true;
+                    mobile.had |= outcome.is_ok();
                 }
                 if let Machine::Station(station) = &mut self.machine {
                     station.imported(user, epoch, outcome.is_ok(), &mut out);
@@ -415,11 +415,13 @@ impl Mobility {
         mobile.pending += 1;
         let (asked, without) = (Asked::Handover(user, epoch), Some(self.plan.tunnel));
         match (contexts, member) {
-            (Some(octets), _) => {
-                if let Err(error) = agent.begin_import(asked, &octets, without, &steered) {
-                    self.done.push(Done::Imported(user, epoch, Err(error)));
+            (Some(octets), _) => match agent.begin_import(asked, &octets, without, &steered) {
+                Ok(()) => {
+                    mobile.had = true;
+                    self.wait_for_keys(agent, user);
                 }
-            }
+                Err(error) => self.done.push(Done::Imported(user, epoch, Err(error))),
+            },
             (None, Some(member)) => {
                 if self.is_guest(user) && member.default.is_none() {
                     tracing::warn!(%user, "{BARE}");

@@ -494,7 +494,8 @@ proptest! {
             {"add": {"id": 9, "of": "ue-1", "action": "buffer",
                 "match": {"flow": {"remote": "198.51.100.9", "userPort": 2000}}}},
         ]);
-        same_with_commands(PLAIN, &USERS, &commands, &steps, split)?;
+        let roomy = PLAIN.replace("packets: 4095}", "packets: 4095}\nlimits: {bearers: 16}");
+        same_with_commands(&roomy, &USERS, &commands, &steps, split)?;
     }
 
     #[test]

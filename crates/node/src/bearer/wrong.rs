@@ -44,20 +44,20 @@ pub enum Wrong {
     #[error("no user of the configuration is called `{0}`")]
     NoConfigured(Box<str>),
     /// The user moves just now.
-    #[error("user {0} is on the move; try again when it has arrived, at the node where it is")]
+    #[error("{0} is on the move; try again when it has arrived, at the node where it is")]
     Moving(User),
     /// The user is at another node, or at none.
-    #[error("user {0} is not at this node; ask its controller where it is")]
+    #[error("{0} is not at this node; ask its controller where it is")]
     Elsewhere(User),
     /// The user would be gone for the node, and not for its controller.
     #[error(
-        "user {0} is the controller's: remove it there (`weft ctl user remove {0}`), and it goes here too"
+        "{} is the controller's: remove it there (`weft ctl user remove {}`), and it goes here too",
+        .0,
+        .0.0
     )]
     Owned(User),
     /// Nobody moves by this number.
-    #[error(
-        "number {user} is none of those that `handover.users` has for users added like `{like}`"
-    )]
+    #[error("number {} is none of those that `handover.users` has for users added like `{like}`")]
     NoNumber {
         /// The number.
         user: User,
@@ -65,7 +65,7 @@ pub enum Wrong {
         like: String,
     },
     /// Another user moves by it.
-    #[error("bearer {1} is user {0} already")]
+    #[error("bearer {1} is {0} already")]
     NumberTaken(User, BearerId),
     /// The node itself sets the function for users that move.
     #[error("`{0}` is the tunnel of users that move, and the node gives it its settings")]

@@ -46,6 +46,26 @@ impl Mobility {
         self.plan.users.iter().any(|range| range.added(user).is_some())
     }
 
+    /// All workers know what packets of a user that is not of the configuration are
+    /// known by before anything else is done for it: they come to any of them.
+    pub(super) fn wait_for_keys(&mut self, agent: &mut Agent, user: User) {
+        if !self.is_guest(user) {
+            return;
+        }
+        let Some(mobile) = self.mobiles.get_mut(&user) else { return };
+        mobile.pending += agent.links.len();
+        for link in &mut agent.links {
+            link.send(Command::Order(Box::new(Order {
+                user,
+                slot: mobile.slot,
+                gone: Vec::new(),
+                keys: Vec::new(),
+                settings: Vec::new(),
+                act: Act::None,
+            })));
+        }
+    }
+
     /// What the node knows of a user by now.
     pub(super) fn member(&self, agent: &Agent, user: User) -> Option<Member> {
         let ranges = self.plan.users.iter();

@@ -22,7 +22,10 @@ fn apply(rig: &mut Rig, commands: Value) -> Result<(), String> {
 }
 
 fn with_room(yaml: &str) -> String {
-    yaml.replace("first: 100}", "first: 100, added: 30}")
+    yaml.replace("first: 100}", "first: 100, added: 30}").replace(
+        "gtpu: {echoInterval: 0}\n",
+        "gtpu: {echoInterval: 0}\nlimits: {users: 64, bearers: 64}\n",
+    )
 }
 
 fn world(users: u64) -> World {

@@ -96,6 +96,11 @@ fn mistakes_are_named() {
             "the last of 1000 users would have number 1048999 (numbers are below 1048576)",
         ),
         (
+            "first: 1}",
+            "first: 1, added: 1048000}",
+            "the last of 1049000 users would have number 1049000 (numbers are below 1048576)",
+        ),
+        (
             "[{name: ue, first: 1}]",
             "[{name: ue, first: 1}, {name: ue, first: 5000}]",
             "`ue` have numbers already",
