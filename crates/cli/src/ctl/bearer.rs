@@ -191,7 +191,7 @@ pub fn run(what: What) -> Result<(), Failure> {
             let commands = match &add.file {
                 Some(file) if is_yaml(file) => list(file)?,
                 Some(file) => lines(file)?.into_iter().map(WrittenCommand::Add).collect(),
-                None => vec![WrittenCommand::Add(bearer(*add))],
+                None => vec![WrittenCommand::Add(Box::new(bearer(*add)))],
             };
             send(&target, &commands)
         }
@@ -283,7 +283,7 @@ fn list(file: &Path) -> Result<Vec<WrittenCommand>, Failure> {
     let mut source = weft_yaml::parse(&text, &name, "Bearers")?;
     let bearers = shape::read::<Vec<WrittenBearer>>(&mut source)
         .ok_or_else(|| Mistakes::of(&name, std::mem::take(&mut source.mistakes)))?;
-    Ok(bearers.into_iter().map(WrittenCommand::Add).collect())
+    Ok(bearers.into_iter().map(|bearer| WrittenCommand::Add(Box::new(bearer))).collect())
 }
 
 /// The objects of a file, one a line.

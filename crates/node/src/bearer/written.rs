@@ -21,7 +21,7 @@ use crate::config::{DEFAULT_NETWORK, UserKey};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum WrittenCommand {
     /// A bearer comes.
-    Add(WrittenBearer),
+    Add(Box<WrittenBearer>),
     /// A bearer changes.
     Change(WrittenChange),
     /// A bearer goes.

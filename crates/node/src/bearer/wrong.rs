@@ -57,7 +57,10 @@ pub enum Wrong {
     )]
     Owned(User),
     /// Nobody moves by this number.
-    #[error("number {} is none of those that `handover.users` has for users added like `{like}`")]
+    #[error(
+        "number {} is none of those that `handover.users` has for users added like `{like}`",
+        .user.0
+    )]
     NoNumber {
         /// The number.
         user: User,
