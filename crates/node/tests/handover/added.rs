@@ -226,7 +226,7 @@ fn commands_are_obeyed_where_the_user_is() {
     let mut world = world(1);
     let (user, added) = (User(FIRST), User(ADDED));
     world.come(added);
-    let mut refused = |world: &mut World, node, command: Value| {
+    let refused = |world: &mut World, node, command: Value| {
         apply(world.at(node), json!([command])).unwrap_err()
     };
     assert_eq!(
