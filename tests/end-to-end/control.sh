@@ -113,6 +113,40 @@ api_is_described() {
         curl -s -H 'Authorization: Bearer clients-know-this-token' "http://$api/v1/nodes" | grep -q station-b
 }
 
+tls_is_spoken() {
+    local api https token=$work/api-token ca=$work/ca.pem
+    make_certificates && finish TERM || return 1
+    cp "$work/site.yaml" "$work/plain.yaml"
+    sed -i 's/^api: {/api: {tls: {certificate: certificate.pem, key: key.pem}, /' "$work/site.yaml"
+    begin || return 1
+    api=$(<"$work/api") https=https://$(<"$work/api")
+    [ "$(curl -s --cacert "$ca" -o "$work/said" -w '%{http_code}' "$https/v1/nodes")" = 401 ] &&
+        curl -s --cacert "$ca" -H "Authorization: Bearer $(<"$token")" "$https/v1/nodes" | grep -q station-b || return 1
+    ! curl -s "$https/v1/nodes" || return 1
+    "$WEFT" ctl nodes --controller "$https" --token-file "$token" --ca-file "$ca" | grep -q station-b &&
+        refused 2 "give --ca-file" "$WEFT" ctl nodes --controller "$https" --token-file "$token" &&
+        refused 2 "invalid peer certificate" "$WEFT" ctl nodes --controller "$https" --token-file "$token" \
+            --ca-file "$work/other.pem" &&
+        refused 2 "TLS is spoken here: use https://" "$WEFT" ctl nodes --controller "http://$api" --token-file "$token" &&
+        finish TERM || return 1
+    # A controller that could not show who it is does not start.
+    cp "$work/other-key.pem" "$work/key.pem"
+    refused 2 "is not the key of" "$WEFT" control "$work/site.yaml" || return 1
+    mv "$work/plain.yaml" "$work/site.yaml"
+    begin
+}
+
+# make_certificates: one for 127.0.0.1, and those that sign: its own and another.
+make_certificates() {
+    (cd "$work" && for one in ca other; do
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$one" \
+            -keyout "$one-key.pem" -out "$one.pem" || return 1
+    done
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=site -keyout key.pem -out request.pem &&
+        printf 'subjectAltName = IP:127.0.0.1\n' >names &&
+        openssl x509 -req -days 2 -in request.pem -CA ca.pem -CAkey ca-key.pem -extfile names -out certificate.pem)
+}
+
 a_removed_user_stays_away() {
     ask GET /v1/users/8 | tee "$work/said" && grep -q '"state":"Waiting"' "$work/said" &&
         ask DELETE /v1/users/8 && ask GET /v1/users/8 | grep -q 'there is no such user' || return 1
@@ -156,6 +190,7 @@ check "a second one of its name is refused" a_second_is_refused
 check "ctl finds the controller, and says why not" ctl_finds_the_controller
 check "over TCP the token is asked for" tcp_asks_for_the_token
 check "the API is described, and closed to strangers" api_is_described
+check "TLS is spoken where the configuration says so" tls_is_spoken
 check "a removed user stays away after a kill" a_removed_user_stays_away
 check "strangers are shown out with one line" strangers_are_shown_out
 check "damaged records are refused" damage_is_refused

@@ -173,7 +173,7 @@ fn serve(
         if let Some(metrics) = metrics {
             metrics.set_nonblocking(true)?;
             let metrics = tokio::net::TcpListener::from_std(metrics)?;
-            tokio::spawn(connection::serve_remote(metrics, metrics_only(state), REMOTE));
+            tokio::spawn(connection::serve_remote(metrics, None, metrics_only(state), REMOTE));
         }
         let _ = stopped.await;
         io::Result::Ok(())

@@ -50,7 +50,7 @@ fn nothing_is_granted_over_tcp_without_the_token() {
     }
     assert_eq!(say(address, "GET", "/v1/nodes", API_TOKEN, "").0, 200);
     let token = API_TOKEN.to_owned();
-    let server = Server::Remote { address: address.to_string(), token };
+    let server = Server::Remote { address: address.to_string(), token, trust: None };
     let client = Client::of("controller", server).unwrap();
     assert_eq!(client.get::<Vec<api::Node>>("/v1/nodes").unwrap().len(), 3);
     controller.stop();

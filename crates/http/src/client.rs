@@ -13,10 +13,12 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::problem::Problem;
+use crate::tls::Trust;
 
 /// Longest wait for an answer to begin.
 const ANSWER: Duration = Duration::from_secs(40);
@@ -47,7 +49,7 @@ pub enum ClientError {
 }
 
 /// Where somebody serves.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Server {
     /// A Unix socket.
     Socket(PathBuf),
@@ -57,6 +59,8 @@ pub enum Server {
         address: String,
         /// What shows who we are.
         token: String,
+        /// Whom to believe, where TLS is spoken.
+        trust: Option<Trust>,
     },
 }
 
@@ -226,11 +230,18 @@ impl Client {
     ) -> Result<Response<Incoming>, ClientError> {
         let mut request =
             Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
-        let (host, stream) = match &self.server {
-            Server::Socket(path) => ("weft", self.opened(UnixStream::connect(path).await)?.into()),
-            Server::Remote { address, token } => {
+        let (host, stream): (_, Box<dyn Stream>) = match &self.server {
+            Server::Socket(path) => {
+                ("weft", Box::new(self.opened(UnixStream::connect(path).await)?))
+            }
+            Server::Remote { address, token, trust } => {
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-                (address.as_str(), self.opened(TcpStream::connect(address).await)?.into())
+                let stream = self.opened(TcpStream::connect(address).await)?;
+                let stream: Box<dyn Stream> = match trust {
+                    None => Box::new(stream),
+                    Some(trust) => Box::new(self.greeted(trust.connect(address, stream)).await?),
+                };
+                (address.as_str(), stream)
             }
         };
         let request = request.header(HOST, host).body(Full::new(body));
@@ -250,6 +261,14 @@ impl Client {
         Err(ClientError::Refused(problem))
     }
 
+    async fn greeted<S>(
+        &self,
+        greeting: impl Future<Output = io::Result<S>>,
+    ) -> Result<S, ClientError> {
+        let greeted = tokio::time::timeout(ANSWER, greeting).await;
+        self.opened(greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
+    }
+
     fn opened<S>(&self, stream: io::Result<S>) -> Result<S, ClientError> {
         stream.map_err(|reason| match reason.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -260,39 +279,16 @@ impl Client {
     }
 }
 
-/// A connection of either kind.
-enum Stream {
-    Socket(UnixStream),
-    Remote(TcpStream),
-}
+/// A connection of any kind.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl From<UnixStream> for Stream {
-    fn from(stream: UnixStream) -> Stream {
-        Stream::Socket(stream)
-    }
-}
-
-impl From<TcpStream> for Stream {
-    fn from(stream: TcpStream) -> Stream {
-        Stream::Remote(stream)
-    }
-}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 async fn exchange(
-    stream: Stream,
+    stream: Box<dyn Stream>,
     request: Request<Full<Bytes>>,
 ) -> hyper::Result<Response<Incoming>> {
-    let mut sender = match stream {
-        Stream::Socket(stream) => {
-            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-            tokio::spawn(connection);
-            sender
-        }
-        Stream::Remote(stream) => {
-            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-            tokio::spawn(connection);
-            sender
-        }
-    };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
     sender.send_request(request).await
 }

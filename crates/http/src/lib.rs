@@ -1,5 +1,5 @@
 //! HTTP as nodes and controllers serve it: on a Unix socket that only its owner
-//! may open, and over TCP within bounds; and the other end, for the command line.
+//! may open, and over TCP within bounds, with TLS if wanted; and the other end, for the command line.
 
 #![forbid(unsafe_code)]
 
@@ -7,3 +7,4 @@ pub mod client;
 pub mod connection;
 pub mod problem;
 pub mod socket;
+pub mod tls;

@@ -4,18 +4,22 @@ use std::path::PathBuf;
 
 use weft_http::client::{Client, Server};
 use weft_http::socket::{controller_path, controllers};
+use weft_http::tls::Trust;
 
 use crate::failure::Failure;
 
 #[derive(Clone, clap::Args)]
 pub struct Target {
-    /// The controller: its name, its socket, or http://HOST:PORT; needed when
-    /// several run, or none here
+    /// The controller: its name, its socket, or http://HOST:PORT (https:// where it
+    /// speaks TLS); needed when several run, or none here
     #[arg(long, value_name = "WHERE", env = "WEFT_CONTROLLER")]
     controller: Option<String>,
     /// File of the token that the controller asks for over TCP
     #[arg(long, value_name = "FILE", env = "WEFT_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// File of certificates in PEM that sign for the controller, for https://
+    #[arg(long, value_name = "FILE", env = "WEFT_CA_FILE")]
+    ca_file: Option<PathBuf>,
 }
 
 impl Target {
@@ -27,13 +31,13 @@ impl Target {
     fn server(&self) -> Result<Server, Failure> {
         let Some(wanted) = &self.controller else { return only_one() };
         if let Some(address) = wanted.strip_prefix("http://") {
-            let file = self.token_file.as_ref().ok_or_else(|| {
-                Failure::input("a controller over TCP asks for a token: give --token-file")
+            return self.remote(address, None);
+        }
+        if let Some(address) = wanted.strip_prefix("https://") {
+            let file = self.ca_file.as_ref().ok_or_else(|| {
+                Failure::input("who signs for the controller is not known: give --ca-file")
             })?;
-            let token = weft_transport::Token::load(file).map_err(Failure::input)?;
-            // A token is of visible ASCII characters.
-            let token = String::from_utf8_lossy(token.octets()).into_owned();
-            return Ok(Server::Remote { address: address.trim_end_matches('/').to_owned(), token });
+            return self.remote(address, Some(Trust::load(file).map_err(Failure::input)?));
         }
         if wanted.contains('/') {
             return Ok(Server::Socket(wanted.into()));
@@ -43,6 +47,16 @@ impl Target {
             return Err(Failure::input(format!("no controller named {wanted} is running")));
         }
         Ok(Server::Socket(socket))
+    }
+
+    fn remote(&self, address: &str, trust: Option<Trust>) -> Result<Server, Failure> {
+        let file = self.token_file.as_ref().ok_or_else(|| {
+            Failure::input("a controller over TCP asks for a token: give --token-file")
+        })?;
+        let token = weft_transport::Token::load(file).map_err(Failure::input)?;
+        // A token is of visible ASCII characters.
+        let token = String::from_utf8_lossy(token.octets()).into_owned();
+        Ok(Server::Remote { address: address.trim_end_matches('/').to_owned(), token, trust })
     }
 }
 

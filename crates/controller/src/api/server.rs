@@ -21,12 +21,13 @@ use tokio::sync::{Semaphore, oneshot};
 use weft_handover::NodeId;
 use weft_http::connection::{serve_local, serve_remote};
 use weft_http::socket::{Claim, Refused};
+use weft_http::tls::{Identity, TlsError};
 use weft_transport::{Token, TokenError};
 
 use super::answer::Failure;
 use super::description::description;
 use super::operations::operations;
-use crate::config::Configuration;
+use crate::config::{Configuration, Tls};
 use crate::engine::Handle;
 
 /// Longest body of a request.
@@ -68,6 +69,9 @@ pub enum ServeError {
     /// The token cannot be had.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The machine has no thread for it.
     #[error("no thread to serve in: {0}")]
     Thread(io::Error),
@@ -105,7 +109,15 @@ pub fn body<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
 pub struct Listening {
     claim: Claim,
     local: UnixListener,
-    remote: Option<(TcpListener, Token)>,
+    remote: Option<Remote>,
+}
+
+/// The place over TCP.
+#[derive(Debug)]
+struct Remote {
+    listener: TcpListener,
+    token: Token,
+    identity: Option<Identity>,
 }
 
 impl Listening {
@@ -123,9 +135,11 @@ impl Listening {
             Some(api) => {
                 let address = api.listen;
                 let token = Token::load(&api.token_file)?;
+                let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key);
+                let identity = api.tls.as_ref().map(load).transpose()?;
                 let listener = TcpListener::bind(address)
                     .map_err(|reason| ServeError::Address { address, reason })?;
-                Some((listener, token))
+                Some(Remote { listener, token, identity })
             }
         };
         Ok(Listening { claim, local, remote })
@@ -143,7 +157,7 @@ impl Listening {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)?;
         let Listening { claim, local, remote } = self;
-        let address = remote.as_ref().and_then(|(listener, _)| listener.local_addr().ok());
+        let address = remote.as_ref().and_then(|remote| remote.listener.local_addr().ok());
         let (stop, stopped) = oneshot::channel();
         let watchers = Arc::new(Semaphore::new(WATCHERS));
         let shared = Shared { handle, watchers, configuration };
@@ -187,7 +201,7 @@ impl Serving {
 fn run(
     runtime: Runtime,
     local: UnixListener,
-    remote: Option<(TcpListener, Token)>,
+    remote: Option<Remote>,
     shared: &Shared,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -195,12 +209,13 @@ fn run(
         local.set_nonblocking(true)?;
         let local = tokio::net::UnixListener::from_std(local)?;
         tokio::spawn(serve_local(local, router().with_state(shared.clone())));
-        if let Some((listener, token)) = remote {
+        if let Some(Remote { listener, token, identity }) = remote {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let token = Arc::new(token);
             let known = router().layer(from_fn_with_state(token, authorised));
-            tokio::spawn(serve_remote(listener, known.with_state(shared.clone()), REMOTE));
+            let known = known.with_state(shared.clone());
+            tokio::spawn(serve_remote(listener, identity, known, REMOTE));
         }
         let _ = stopped.await;
         io::Result::Ok(())

@@ -7,7 +7,7 @@ use weft_handover::{NodeId, User};
 use weft_yaml::locate::Source;
 
 use super::yaml::{ControllerFile, NodeFile, UsersFile};
-use super::{Api, Configuration, Node, Users};
+use super::{Api, Configuration, Node, Tls, Users};
 
 /// Users that a file may name: each takes some hundred bytes of memory.
 const MOST_USERS: u64 = 1 << 24;
@@ -24,8 +24,13 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
     path(&file.records, "records", source);
     let api = file.api.as_ref().map(|api| {
         path(&api.token_file, "api.tokenFile", source);
+        let tls = api.tls.as_ref().map(|tls| {
+            path(&tls.certificate, "api.tls.certificate", source);
+            path(&tls.key, "api.tls.key", source);
+            Tls { certificate: tls.certificate.clone().into(), key: tls.key.clone().into() }
+        });
         let listen = socket(&api.listen, "api.listen", source)?;
-        Some(Api { listen, token_file: api.token_file.clone().into() })
+        Some(Api { listen, token_file: api.token_file.clone().into(), tls })
     });
     if !(1..=MOST_MOVES).contains(&file.window) {
         source.wrong("window", format!("must be 1 to {MOST_MOVES}, not {}", file.window));

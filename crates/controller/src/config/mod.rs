@@ -43,6 +43,17 @@ pub struct Api {
     pub listen: SocketAddr,
     /// File of the token that clients show.
     pub token_file: PathBuf,
+    /// TLS, if it is spoken.
+    pub tls: Option<Tls>,
+}
+
+/// What shows clients that they speak to this controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// File of the certificate.
+    pub certificate: PathBuf,
+    /// File of its key.
+    pub key: PathBuf,
 }
 
 /// A node.
@@ -93,7 +104,10 @@ impl Configuration {
         configuration.records = folder.join(&configuration.records);
         configuration.token_file = folder.join(&configuration.token_file);
         if let Some(api) = &mut configuration.api {
-            api.token_file = folder.join(&api.token_file);
+            let tls = api.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
+            for path in tls.chain([&mut api.token_file]) {
+                *path = folder.join(&path);
+            }
         }
         Ok(configuration)
     }

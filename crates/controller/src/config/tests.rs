@@ -28,7 +28,8 @@ fn a_file_is_read_whole() {
     let with = FILE.replace("records: records", "records: records\ntransport: {pause: 7}");
     let timing = Configuration::read(&with, "c.yaml").unwrap().timing;
     assert_eq!(timing.pause.as_millis(), 7);
-    assert_eq!(read.api.unwrap().listen.port(), 9472);
+    let api = read.api.unwrap();
+    assert_eq!((api.listen.port(), api.tls), (9472, None));
 }
 
 #[test]
@@ -39,6 +40,11 @@ fn paths_begin_at_the_folder_of_the_file() {
     let read = Configuration::load(&path).unwrap();
     assert_eq!(read.token_file, folder.path().join("token"));
     assert_eq!(read.records, Path::new("/var/lib/weft"));
+    let tls = "api: {tls: {certificate: c.pem, key: /k.pem}, listen";
+    std::fs::write(&path, FILE.replace("api: {listen", tls)).unwrap();
+    let tls = Configuration::load(&path).unwrap().api.unwrap().tls;
+    let certificate = folder.path().join("c.pem");
+    assert_eq!(tls, Some(Tls { certificate, key: "/k.pem".into() }));
 }
 
 #[test]
@@ -57,6 +63,11 @@ fn mistakes_are_told_where_they_stand() {
         ("node: a}\n  -", "node: gateway}\n  -", "the anchor cannot own a user itself"),
         ("node: a}\n  -", "node: gatewy}\n  -", "there is no node `gatewy`"),
         ("count: 5", "count: 0", "c.yaml:12:24: must be 1 to 16777216"),
+        (
+            "tokenFile: api-token",
+            "tokenFile: api-token, tls: {certificate: '', key: k}",
+            "c.yaml:7:70: a path is not empty",
+        ),
         ("kind: Controller", "kind: Node", "the kind of a controller is `Controller`, not `Node`"),
         ("tokenFile: token", "tokenFil: token", "tokenFile"),
         (

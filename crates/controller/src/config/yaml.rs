@@ -82,6 +82,20 @@ pub struct ApiFile {
     pub listen: String,
     /// File that holds the token which clients show, as `tokenFile` above.
     pub token_file: String,
+    /// Lets clients speak TLS, and nothing else.
+    pub tls: Option<TlsFile>,
+}
+
+/// What shows clients that they speak to this controller.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Tls")]
+pub struct TlsFile {
+    /// File of the certificate in PEM, with those between it and the one that clients
+    /// know behind it; the path begins at the folder of this file.
+    pub certificate: String,
+    /// File of its private key in PEM; the path begins at the folder of this file.
+    pub key: String,
 }
 
 /// A node.
