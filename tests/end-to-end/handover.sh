@@ -26,9 +26,11 @@ printf 'nodes-know-this-token' >"$work/node-token"
 printf 'clients-know-this-token' >"$work/api-token"
 sed -e "s/:9471/:$base/" -e 's/:9472/:0/' -e "s/:9473/:$((base + 1))/" -e "s/:9474/:$((base + 2))/" \
     -e "s/:9475/:$((base + 3))/" -e "s/count: 10000/count: $users/" ../../examples/controller.yaml >"$work/site.yaml"
-sed 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1"/' ../../examples/handover-anchor.yaml >"$work/gateway.yaml"
+sed -e 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1"/' -e 's/first: 1}/first: 1, added: 10}/' \
+    ../../examples/handover-anchor.yaml >"$work/gateway.yaml"
 sed -e 's/"net_af_packet\([01]\),iface=[a-z]*"/"net_null\1"/' -e 's/station-2/station-a/' \
-    ../../examples/handover-station.yaml >"$work/station-a.yaml"
+    -e 's/first: 1}/first: 1, added: 10}/' ../../examples/handover-station.yaml >"$work/station-a.yaml"
+printf 'limits: {bearers: 10}\n' >>"$work/station-a.yaml"
 sed -e 's/station-a/station-b/' -e 's/^  node: 2/  node: 3/' -e 's/{node: 3, address: 10.1.0.2}/{node: 2, address: 10.1.0.1}/' \
     -e 's/10.1.0.1\/24/10.1.0.2\/24/' -e 's/^  address: 10.1.0.1/  address: 10.1.0.2/' \
     "$work/station-a.yaml" >"$work/station-b.yaml"
@@ -92,6 +94,25 @@ settled() {
 
 all_get_owners() {
     controller && node gateway 1 && node station-a 2 && node station-b 3 && settled station-a "$users"
+}
+
+# What commands have added moves: a bearer of a user of the configuration, and a whole user.
+what_commands_added_moves() {
+    local added=(bearer add 70 --like ue --user 1001 --ipv4 10.45.9.5)
+    "$WEFT" ctl "${added[@]}" --node gateway && "$WEFT" ctl "${added[@]}" --node station-a &&
+        "$WEFT" ctl user add 1001 --node station-a --anchor gateway && settled station-a $((users + 1)) || return 1
+    "$WEFT" ctl bearer add 9 --of ue-2 --protocol 6 --node station-a || return 1
+    for user in 1001 3; do
+        "$WEFT" ctl handover "$user" --to station-b && ask "/v1/users/$user" | grep -q '"owner":"station-b"' || return 1
+    done
+    settled station-a $((users - 1)) || return 1
+    for bearer in 9 70; do
+        "$WEFT" ctl bearer show "$bearer" --node station-b && ! "$WEFT" ctl bearer show "$bearer" --node station-a || return 1
+    done
+    says 2 'no command has added such a bearer' bearer remove 9 --node station-a &&
+        "$WEFT" ctl bearer remove 9 --node station-b && "$WEFT" ctl handover 3 --to station-a &&
+        "$WEFT" ctl user remove 1001 && settled station-a "$users" &&
+        says 2 'there is no such user' users 1001 && ! "$WEFT" ctl bearer show 70 --node gateway
 }
 
 one_moves() {
@@ -160,6 +181,7 @@ mistakes_are_one_line() {
 check "users get their owners" all_get_owners
 check "nodes, users and events are shown" nodes_users_and_events_are_shown
 check "mistakes are one line each" mistakes_are_one_line
+check "what commands have added moves" what_commands_added_moves
 check "a user goes by order" one_moves
 check "all users of a station go and come back" all_move_and_come_back
 check "a killed controller goes on where it was" controller_is_killed
