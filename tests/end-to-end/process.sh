@@ -16,7 +16,7 @@ WEFT=$(realpath -m -- "$WEFT")
 export WEFT
 KILLS=${KILLS:-10}
 CASES="ipv4-mix ipv6-mix downlink-mix lookup workers filter counter-payload forward-swap
-       bursts-single-rate bursts-two-rate fragments gtpu gtpu-relay"
+       bursts-single-rate bursts-two-rate fragments gtpu gtpu-relay nat route lwaftr esp"
 if ! [ -x "$WEFT" ]; then
     echo "there is no program at $WEFT: build it (cargo build --release) or set WEFT" >&2
     exit 2
