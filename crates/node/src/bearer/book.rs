@@ -77,7 +77,7 @@ pub(crate) struct Bearers {
     pub(super) taken: Tables,
     /// Selectors that are taken, by the slot of their user.
     pub(super) selectors: HashMap<(u32, Selector), BearerId>,
-    /// Dedicated bearers, by the slot of their user, in the order in which they came.
+    /// Dedicated bearers, by the slot of their user.
     pub(super) dedicated: HashMap<u32, Vec<BearerId>>,
     /// Users that move and are not of the configuration.
     pub(super) guests: HashMap<User, Guest>,

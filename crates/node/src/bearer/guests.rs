@@ -8,7 +8,7 @@ use crate::agent::Agent;
 use crate::classify::UserRecord;
 use crate::command::{Configure, UserChange};
 use crate::config::UserKey;
-use crate::users::{Member, NoRoom};
+use crate::users::{Member, NoRoom, Users};
 
 /// Such a user. It is here as long as there is a bearer of it, or it is on its way.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Work<'_> {
             (guest.id, guest.nth) = (Some(id), nth);
             return Ok(guest.slot);
         }
-        let record = bare(self.users.template(like).map(|template| template.record));
+        let record = bare(self.users, like);
         let slot = self.users.take(record.group)?;
         let guest = Guest { slot, like: like.into(), number, nth, id: Some(id), held: false };
         self.bearers.guests.insert(user, guest);
@@ -62,7 +62,7 @@ impl Work<'_> {
         guest.id = None;
         if guest.held {
             let (slot, like) = (guest.slot, guest.like.clone());
-            let record = bare(self.users.template(&like).map(|template| template.record));
+            let record = bare(self.users, &like);
             self.changes_of(slot).extend(arrival(slot, record));
             return None;
         }
@@ -98,7 +98,7 @@ impl Agent {
             guest.held = true;
             return Ok(guest.slot);
         }
-        let record = bare(self.users.template(like).map(|template| template.record));
+        let record = bare(&self.users, like);
         let slot = self.users.take(record.group)?;
         let guest = Guest { slot, like: like.into(), number, nth: 0, id: None, held: true };
         self.bearers.guests.insert(user, guest);
@@ -147,7 +147,7 @@ impl Agent {
     fn guest(&self, user: User) -> Option<Member> {
         let guest = self.bearers.guests.get(&user)?;
         let entry = guest.id.and_then(|id| self.bearers.entries.get(&id));
-        let like = || bare(self.users.template(&guest.like).map(|template| template.record));
+        let like = || bare(&self.users, &guest.like);
         Some(Member {
             name: format!("{}-{}", guest.like, guest.number),
             plan: guest.like.to_string(),
@@ -203,8 +203,10 @@ fn arrival(slot: u32, record: UserRecord) -> Vec<UserChange> {
     vec![UserChange::Record(slot, record), UserChange::Gate(slot)]
 }
 
-fn bare(like: Option<UserRecord>) -> UserRecord {
-    like.unwrap_or(UserRecord { present: true, ..UserRecord::VACANT })
+/// What a user that is like those of a plan has before it has a bearer.
+fn bare(users: &Users, like: &str) -> UserRecord {
+    let vacant = UserRecord { present: true, ..UserRecord::VACANT };
+    users.template(like).map_or(vacant, |template| template.record)
 }
 
 /// Whether keys mean the same at another node.

@@ -96,8 +96,8 @@ pub struct MovingFile {
     /// the same number at every node.
     #[schemars(range(max = 1_048_575))]
     pub first: u64,
-    /// As many numbers behind those of the last of them are for users like them that
-    /// commands add, or that come from other nodes where commands have added them.
+    /// As many numbers behind the last of theirs are for users like them that commands
+    /// add, or that come from other nodes where commands have added them.
     #[serde(default)]
     #[schemars(range(max = 1_048_575))]
     pub added: u32,
