@@ -8,8 +8,8 @@ use weft_handover::{NodeId, User};
 use weft_node::bearer::{BearerId, WrittenCommand};
 
 use crate::common::Rig;
-use crate::nodes::{BEARER_COUNT, GATEWAY, NOTHING, station};
-use crate::world::{ANCHOR, FIRST, HOST, SOURCE, TARGET, World, address, turn};
+use crate::nodes::{BEARER_COUNT, GATEWAY, NOTHING, station, wide};
+use crate::world::{ANCHOR, FIRST, HOST, SOURCE, TARGET, World, address, moves, turn};
 
 /// The first of the users that commands add.
 const ADDED: u64 = FIRST + 20;
@@ -299,12 +299,9 @@ impl Tap for Value {
 /// `MOVES` says how many.
 #[test]
 fn random_moves_of_what_commands_added_lose_nothing() {
-    let moves = std::env::var("MOVES").map_or(150, |moves| moves.parse().expect("a number"));
-    let _turn = turn();
-    let wide =
-        |yaml: &str| format!("{}  gates: {{packets: 4000, allPackets: 4000}}\n", with_room(yaml));
-    let [source, target] = [2, 3].map(|number| wide(&station(number, BEARER_COUNT)));
-    let mut world = World::new(&wide(GATEWAY), &source, &target, 6);
+    let (moves, _turn) = (moves(150), turn());
+    let [source, target] = [2, 3].map(|number| wide(&with_room(&station(number, BEARER_COUNT))));
+    let mut world = World::new(&wide(&with_room(GATEWAY)), &source, &target, 6);
     for user in (ADDED..ADDED + 6).map(User) {
         world.come(user);
     }
@@ -317,12 +314,7 @@ fn random_moves_of_what_commands_added_lose_nothing() {
     };
     let bearers: Vec<_> = users.iter().map(bearers).collect();
     assert_eq!(apply(world.at(SOURCE), json!(bearers)), Ok(()));
-    world.lossy = 100;
-    world.move_at_random(moves);
-    world.lossy = 0;
-    world.rest();
-    assert_eq!(world.drops(), BTreeMap::new());
-    world.check_all_arrived();
+    world.move_with_messages_lost(moves);
     for user in users {
         let owner = world.controller.owner(user).unwrap().node;
         let other = if owner == TARGET { SOURCE } else { TARGET };

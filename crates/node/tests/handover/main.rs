@@ -11,10 +11,10 @@ mod world;
 use std::collections::BTreeMap;
 
 use common::udp;
-use nodes::{BEARERS, GATEWAY, KEEPING, NOTHING, station};
+use nodes::{BEARERS, GATEWAY, KEEPING, NOTHING, station, wide};
 use weft_handover::User;
 use weft_node::handover::{Radio, RadioError};
-use world::{ANCHOR, FIRST, HOST, SOURCE, TARGET, World, address, payload, turn};
+use world::{ANCHOR, FIRST, HOST, SOURCE, TARGET, World, address, moves, payload, turn};
 
 #[test]
 fn users_move_back_and_forth_with_packets_in_flight() {
@@ -114,19 +114,11 @@ fn nothing_is_lost_when_messages_are() {
 /// `MOVES` says how many.
 #[test]
 fn random_moves_with_messages_lost_doubled_and_late_lose_nothing() {
-    let moves = std::env::var("MOVES").map_or(300, |moves| moves.parse().expect("a number"));
-    let _turn = turn();
-    let wide = |yaml: &str| format!("{yaml}  gates: {{packets: 4000, allPackets: 4000}}\n");
+    let (moves, _turn) = (moves(300), turn());
     let [source, target] = [2, 3].map(|number| wide(&station(number, KEEPING)));
     let mut world = World::new(&wide(GATEWAY), &source, &target, 16);
     world.keeps = true;
-    world.lossy = 100;
-    world.move_at_random(moves);
-    world.lossy = 0;
-    world.rest();
-    assert_eq!(world.drops(), BTreeMap::new());
-    // That each came once and in order was looked at as it came.
-    world.check_all_arrived();
+    world.move_with_messages_lost(moves);
     assert!(world.moved >= moves);
     let (mut packets, mut counted) = (0, 0);
     for user in world.users.keys().copied().collect::<Vec<_>>() {

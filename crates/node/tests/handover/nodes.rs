@@ -138,6 +138,11 @@ pub fn isolated_gateway(ring: &Path) -> String {
         .replace("from from-station -> core", "from from-station -> count")
 }
 
+/// The node with gates that hold all that comes while messages are lost.
+pub fn wide(yaml: &str) -> String {
+    format!("{yaml}  gates: {{packets: 4000, allPackets: 4000}}\n")
+}
+
 pub fn station(number: u32, chain: Chain) -> String {
     let (own, other) = (format!("10.1.0.{}", number - 1), format!("10.1.0.{}", 4 - number));
     STATION

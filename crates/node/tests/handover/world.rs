@@ -72,6 +72,11 @@ pub struct World {
     pub keeps: bool,
 }
 
+/// How many moves a test makes: as many as `MOVES` says, or else this.
+pub fn moves(usual: u64) -> u64 {
+    std::env::var("MOVES").map_or(usual, |moves| moves.parse().expect("a number"))
+}
+
 /// One world at a time is as much as there is memory for.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -354,6 +359,18 @@ impl World {
             self.round();
             self.notices.clear();
         }
+    }
+
+    /// The same while messages are lost, doubled and late: each packet arrives, once and in
+    /// order.
+    pub fn move_with_messages_lost(&mut self, moves: u64) {
+        self.lossy = 100;
+        self.move_at_random(moves);
+        self.lossy = 0;
+        self.rest();
+        assert_eq!(self.drops(), BTreeMap::new());
+        // That each came once and in order was looked at as it came.
+        self.check_all_arrived();
     }
 
     /// Moves all users with packets in flight, and comes back to rest.
