@@ -7,17 +7,10 @@
 #   SEED=7 handover-kill.sh        the same choices again, but not the same moments
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
-# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
-. ../lib/report.sh
-# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
-. ../lib/netns.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/handover_site.sh
 . ../lib/handover_site.sh
 
-gain_privileges "$@"
-start_namespaces
-work=$netns_work
-export XDG_RUNTIME_DIR=$work
+begin_site "$@"
 users=20 rate=600 kills=${KILLS:-16}
 
 # Here End Markers do get lost, so gates and sources wait as they do by default.

@@ -8,17 +8,10 @@
 #         what so many moves of one user add to the delay of its packets, at so many a second
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
-# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
-. ../lib/report.sh
-# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
-. ../lib/netns.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/handover_site.sh
 . ../lib/handover_site.sh
 
-gain_privileges "$@"
-start_namespaces
-work=$netns_work
-export XDG_RUNTIME_DIR=$work
+begin_site "$@"
 users=20 rate=400 long=${SECONDS_LONG:-4}
 traffic=$(cd ../lib && pwd)/handover_traffic.py
 

@@ -100,7 +100,10 @@ class Process:
     def kill(self):
         """What it still told, and when it died."""
         self.child.kill()
-        self.child.wait()
+        try:
+            self.child.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Broken(f"{self.name} does not end by SIGKILL") from None
         died = time.time()
         changes = self.read()
         self.child.stdout.close()

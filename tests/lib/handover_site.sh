@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # A gateway, two base stations and a controller, each in a network namespace of its own,
-# with users and a server beside them. To be sourced behind netns.sh; $work is a folder,
-# $users how many users there are:
+# with users and a server beside them. To be sourced by scripts of end-to-end;
+# $users is how many users there are, and $work becomes the folder of all files:
 #
+#     begin_site "$@"     # or skip: see netns.sh
 #     lay_out && write_files && write_commands
 #     start site && start gateway && start station-a && start station-b
 #
@@ -11,6 +12,19 @@
 #     rb ------------- radio [station-b] ran --+-- ran [gateway] core ------ eth0 198.51.100.1
 #                                              |
 #     ctl [site] ------------- the network `oam` of all four, 192.0.2.0/24
+
+# shellcheck source-path=SCRIPTDIR source=report.sh
+. ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=netns.sh
+. ../lib/netns.sh
+
+# begin_site ARGUMENTS-OF-THE-SCRIPT...: privileges, and the folder of all files and sockets.
+begin_site() {
+    gain_privileges "$@"
+    start_namespaces
+    work=$netns_work
+    export XDG_RUNTIME_DIR=$work
+}
 
 # bridge NAME: a switch in the namespace `net`.
 bridge() {
