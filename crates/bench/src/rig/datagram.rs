@@ -9,12 +9,22 @@ use weft_wire::{Error, Protocol, ipv4, udp};
 ///
 /// # Errors
 /// When `bytes` is too short or too long.
-pub fn datagram(
+pub fn datagram(bytes: &mut [u8], addresses: [Ipv4Addr; 2], ports: [u16; 2]) -> Result<(), Error> {
+    let length = bytes.len();
+    headers(bytes, addresses, ports, length)
+}
+
+/// The same for a datagram of `length` octets of which `bytes` is the beginning.
+///
+/// # Errors
+/// As [`datagram`].
+pub fn headers(
     bytes: &mut [u8],
     [source, destination]: [Ipv4Addr; 2],
     [source_port, destination_port]: [u16; 2],
+    length: usize,
 ) -> Result<(), Error> {
-    let length = bytes.len().saturating_sub(ipv4::MIN_HEADER_LENGTH) as u16;
+    let length = length.saturating_sub(ipv4::MIN_HEADER_LENGTH) as u16;
     let network = ipv4::Repr {
         source,
         destination,

@@ -7,6 +7,7 @@ use weft_wire::{EtherType, MacAddress, Protocol, esp as header, ethernet, ipv4, 
 
 use super::esp;
 use crate::rig::alone::{Flow, HEADERS, Packets};
+use crate::rig::datagram::headers;
 
 /// Where softwires end.
 pub const ADDRESS: &str = "2001:db8:ffff::1";
@@ -207,24 +208,13 @@ fn tunnel_headers(outer: &mut [u8], number: u32, length: usize) -> Result<(), we
 
 /// IPv4 and UDP, without a checksum of the datagram's.
 fn plain(
-    headers: &mut [u8],
+    bytes: &mut [u8],
     [(source, source_port), (destination, destination_port)]: [(Ipv4Addr, u16); 2],
     length: usize,
 ) -> Result<(), weft_wire::Error> {
-    let payload_length = (length - ipv4::MIN_HEADER_LENGTH) as u16;
-    let ip = ipv4::Repr {
-        source,
-        destination,
-        protocol: Protocol::UDP,
-        payload_length,
-        ..ipv4::Repr::default()
-    };
-    ip.emit(headers)?;
-    let payload_length = payload_length - udp::HEADER_LENGTH as u16;
-    let udp = udp::Repr { source_port, destination_port, payload_length };
-    udp.emit(&mut headers[ipv4::MIN_HEADER_LENGTH..])?;
+    headers(bytes, [source, destination], [source_port, destination_port], length)?;
     // Any sum but none, so that there is one to repair.
-    headers[ipv4::MIN_HEADER_LENGTH + 6] = 1;
+    bytes[ipv4::MIN_HEADER_LENGTH + 6] = 1;
     Ok(())
 }
 
