@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use arrayvec::ArrayVec;
 use weft_compose::{PANIC, Positions};
 use weft_dpdk::{Annotations, Batch, Packet};
-use weft_process::lane::{Back, Refusal};
-use weft_process::{Lane, Place, Policy, Ticket};
+use weft_lane::{Back, Lane, Place, Policy, Refusal, Ticket};
 
 use crate::counters::{DropReason, WorkerCounters};
 use crate::element::{Function, Surroundings};

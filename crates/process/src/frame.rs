@@ -19,6 +19,7 @@
 //! | 48– | tags |
 
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
+pub use weft_lane::What;
 use weft_wire::nsh::{self, Context, Metadata, NextProtocol, Repr, ServicePathId};
 
 /// Class of the context header (RFC 8300 §9.1.4: experimental).
@@ -37,30 +38,6 @@ pub const MAX_HEADER: usize = BEFORE_RECORD + RECORD + 4 * TAG_SLOTS;
 
 /// Room that buffers of a ring have beyond that for a packet.
 pub const ROOM: u16 = MAX_HEADER.next_multiple_of(64) as u16;
-
-/// What a frame is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum What {
-    /// A packet: to be handled; on its way back, handled.
-    Packet = 0,
-    /// The packet of this ticket was dropped by the function. No packet follows.
-    Dropped = 1,
-    /// A packet that the function made while it handled that of this ticket.
-    Emitted = 2,
-    /// The function wants the packet of this ticket kept, which its composition
-    /// cannot do. No packet follows.
-    Kept = 3,
-    /// An answer of the function to the packet of this ticket, for the user.
-    Answer = 4,
-}
-
-impl What {
-    fn of(octet: u8) -> Option<What> {
-        use What::{Answer, Dropped, Emitted, Kept, Packet};
-        [Packet, Dropped, Emitted, Kept, Answer].into_iter().find(|one| *one as u8 == octet)
-    }
-}
 
 /// What travels in front of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! The node is the back end of a ring in shared memory (vhost-user), the function
 //! its front end (virtio-user, or whatever speaks it). A packet goes out with its
 //! tags in a network service header ([`frame`], RFC 8300) and comes back the same
-//! way; the node keeps a ticket for it meanwhile ([`lane`]), so that nothing that
+//! way; the node keeps a ticket for it meanwhile ([`weft_lane`]), so that nothing that
 //! comes back can make it another user's. Beside the ring runs a small control
 //! protocol over a UNIX socket ([`protocol`]). One thread for each function, the
 //! [`supervisor`], starts the process, gives it users, and sees when it dies or
@@ -11,17 +11,16 @@
 
 #![forbid(unsafe_code)]
 
+mod carrier;
 pub mod confine;
 pub mod frame;
 pub mod host;
-pub mod lane;
 pub mod order;
 pub mod protocol;
 pub mod supervisor;
 
-pub use lane::{Lane, Place, Ticket};
 pub use order::{Away, Order};
-pub use supervisor::{Answer, Plan, Policy, Question, StartError, Status, Supervisor, View, What};
+pub use supervisor::{Answer, Plan, Question, StartError, Status, Supervisor, View, What};
 
 /// The socket of the control protocol beside the ring at `ring`.
 pub fn control_path(ring: &std::path::Path) -> std::path::PathBuf {

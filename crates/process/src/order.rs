@@ -56,7 +56,7 @@ pub(crate) enum Request {
 }
 
 /// A function that is away: its place in a worker. Packets never visit it here;
-/// the worker's [`Lane`](crate::Lane) takes them to where it is.
+/// the worker's [`Lane`](weft_lane::Lane) takes them to where it is.
 #[derive(Debug)]
 pub struct Away {
     kind: &'static Kind,

@@ -19,16 +19,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use weft_compose::SlotShift;
-use weft_dpdk::{Eal, Pool, Port, PortOptions};
+use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions};
 use weft_function::{Setup, TagTable, TagValues, tags_written};
+use weft_lane::{Lane, Options, Shared, WINDOW};
 
+use crate::carrier::Frames;
 use crate::frame::{Form, ROOM};
-use crate::lane::{Lane, Parts, Shared, WINDOW};
 use crate::order::{Away, Request};
 use crate::protocol::{VERSION, Welcome};
 use book::Book;
 pub use inquiry::{Answer, Question, What};
-pub use plan::{Plan, Policy, Start, StartError, Status, View};
+pub use plan::{Plan, Start, StartError, Status, View};
 use watch::{FIRST_PAUSE, Watch};
 
 /// Looks after one function process; ends it when dropped.
@@ -109,16 +110,17 @@ impl Supervisor {
             };
             let ours = Arc::new(Shared::default());
             let last = Arc::new(AtomicU32::new(0));
-            let lane = Lane::new(Parts {
+            let frames = Frames {
                 rx,
                 tx,
                 form: (!plan.plain).then(|| form.clone()),
-                writes,
-                shared: ours.clone(),
                 orders: last.clone(),
-                policy: plan.policy,
                 pool: ring_pool.clone(),
-            });
+                leaving: Batch::new(),
+                coming: Batch::new(),
+            };
+            let options = Options { writes, policy: plan.policy, shared: ours.clone() };
+            let lane = Lane::new(Box::new(frames), options);
             let away = Away::new(kind, scope, worker, orders.clone(), last);
             seats.push(Seat { lane, away });
             shared.push(ours);
@@ -193,9 +195,9 @@ impl Supervisor {
     pub fn view(&self) -> View {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for shared in &self.shared {
-            view.away += u64::from(shared.away.load(Ordering::Relaxed));
-            view.lost += u64::from(shared.lost.load(Ordering::Relaxed));
-            view.strays += u64::from(shared.strays.load(Ordering::Relaxed));
+            view.away += u64::from(shared.away());
+            view.lost += u64::from(shared.lost());
+            view.strays += u64::from(shared.strays());
         }
         view
     }

@@ -14,13 +14,11 @@ use weft_dpdk::{
 use weft_function::{
     ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
 };
+use weft_lane::{Back, Place, Policy};
 use weft_process::frame::{Form, What};
-use weft_process::lane::Back;
 use weft_process::protocol::{Connection, Message, VERSION};
 use weft_process::supervisor::{Plan, Seat, Start};
-use weft_process::{
-    Answer, Place, Policy, Question, Status, Supervisor, What as Wanted, control_path,
-};
+use weft_process::{Answer, Question, Status, Supervisor, What as Wanted, control_path};
 
 struct Nothing;
 

@@ -10,7 +10,7 @@ use weft_compose::{Kind, Settings};
 use weft_dpdk::TAG_SLOTS;
 use weft_function::{Direction, TagTable};
 use weft_handover::{NodeId, User};
-use weft_process::Policy;
+use weft_lane::Policy;
 use weft_rules::{Condition, RuleSet};
 
 use super::mistake::Mistakes;

@@ -2,7 +2,7 @@
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::Batch;
-use weft_process::{Place, Policy};
+use weft_lane::{Place, Policy};
 use weft_rules::{FunctionIndex, Place as At, To};
 
 use super::{Element, Forwarding, Group, Plan, Surroundings, Way, one};

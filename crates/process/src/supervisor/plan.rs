@@ -7,18 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weft_compose::Kind;
 use weft_function::{ConfigError, TagTable};
-
-/// What becomes of packets while their function is not there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// They are dropped.
-    #[default]
-    Drop,
-    /// They go on as if the function had handled them.
-    Bypass,
-    /// They wait, so many of them at each worker; others are dropped.
-    Hold(u32),
-}
+use weft_lane::Policy;
 
 /// Who starts the process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weft_compose::Kind;
 use weft_dpdk::Port;
+use weft_lane::Shared;
 
 use super::book::Book;
 use super::inquiry::{Answer, Inquiry, Question, What};
 use super::plan::{Start, Status, View};
 use super::process::{self, Process};
-use crate::lane::Shared;
 use crate::order::{Order, Request};
 use crate::protocol::{Connection, Message, VERSION, Welcome};
 
@@ -400,8 +400,8 @@ impl Watch {
         }
         // One that answers but leaves its packets lying stands still as well.
         for (shared, (seen, since)) in self.shared.iter().zip(&mut session.progress) {
-            let returned = shared.returned.load(Ordering::Relaxed);
-            if returned != *seen || shared.away.load(Ordering::Relaxed) == 0 {
+            let returned = shared.returned();
+            if returned != *seen || shared.away() == 0 {
                 (*seen, *since) = (returned, now);
             } else if now - *since > self.heartbeat * 10 {
                 return Err("it answers, but leaves its packets in the ring".to_owned());
@@ -429,10 +429,7 @@ impl Watch {
 
     /// The function is there: packets go to it from now on.
     fn go_up(&mut self) {
-        for shared in &self.shared {
-            let session = shared.session.load(Ordering::Relaxed);
-            shared.session.store((session + 1) | 1, Ordering::Release);
-        }
+        self.shared.iter().for_each(|shared| shared.go_up());
         self.was_up = true;
         self.set_status(Status::Running);
         let process = self.session.as_ref().map(|session| session.process);
@@ -441,12 +438,7 @@ impl Watch {
     }
 
     fn go_down(&mut self) {
-        for shared in &self.shared {
-            let session = shared.session.load(Ordering::Relaxed);
-            if session & 1 == 1 {
-                shared.session.store(session.wrapping_add(1), Ordering::Release);
-            }
-        }
+        self.shared.iter().for_each(|shared| shared.go_down());
     }
 
     /// The function has failed: its packets are under its policy from now on.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weft_process::Policy;
+use weft_lane::Policy;
 
 use super::within;
 use crate::config::blueprint::{Composition, ProcessPlan};

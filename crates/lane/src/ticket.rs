@@ -22,7 +22,7 @@ pub struct Ticket {
     pub place: Place,
     /// Its length, in bytes.
     pub length: u16,
-    pub(super) emitted: u8,
+    pub(crate) emitted: u8,
 }
 
 impl Ticket {

@@ -1,0 +1,462 @@
+//! The packets of one worker that are on their way to a function and back.
+//!
+//! Every packet that goes out leaves a [`Ticket`] here, and only what the ticket
+//! says is believed when it comes back: whose packet it is, and where it stands on
+//! its way. A carrier keeps order, so tickets come back in the order they were given;
+//! what is passed over was lost by the function. The window of tickets is as large
+//! as a ring: a packet that has a ticket has room.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
+
+use crate::Policy;
+use crate::carrier::{Carrier, Coming, What};
+use crate::shared::Shared;
+use crate::ticket::{Back, Place, Refusal, Ticket};
+
+/// Tickets of one lane: packets that may be on their way to a function and back.
+pub const WINDOW: usize = 256;
+
+/// Packets that may wait for room in the carrier.
+const BURST: usize = 32;
+
+/// Packets that a function may emit beside one of its own.
+const EMITTED: u8 = 32;
+
+/// A lane, and the worker's packets in it.
+#[derive(Debug)]
+pub struct Lane {
+    carrier: Box<dyn Carrier>,
+    book: Book,
+    policy: Policy,
+    /// Session that the tickets are of.
+    session: u32,
+    /// What waits for the function to come back.
+    held: VecDeque<(Packet, Place, Option<Packet>)>,
+    /// Packets that may come from other lanes.
+    promised: usize,
+    /// Packets of the burst at hand that were let in.
+    admitted: usize,
+}
+
+/// How a lane is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Slots of tags that the function may write, one bit for each.
+    pub writes: u8,
+    /// What becomes of packets while the function is not there.
+    pub policy: Policy,
+    /// Shared with who looks after the function.
+    pub shared: Arc<Shared>,
+}
+
+/// The tickets of packets that are away.
+#[derive(Debug)]
+struct Book {
+    /// Slots of tags that the function may write, one bit for each.
+    writes: u8,
+    shared: Arc<Shared>,
+    tickets: Box<[Ticket]>,
+    /// For some packets a copy of them as they came in, by ticket.
+    originals: Box<[Option<Packet>]>,
+    /// The next ticket, and the oldest that is not back.
+    head: u32,
+    tail: u32,
+}
+
+impl Lane {
+    /// A lane to a function that is not there yet.
+    pub fn new(carrier: Box<dyn Carrier>, options: Options) -> Lane {
+        let Options { writes, policy, shared } = options;
+        let place = Place { state: 0, plan: 0, onward: 0 };
+        let annotations = Annotations::default();
+        let none = Ticket { annotations, place, length: 0, emitted: 0 };
+        let held = if let Policy::Hold(packets) = policy { packets as usize } else { 0 };
+        let book = Book {
+            writes,
+            shared,
+            tickets: vec![none; WINDOW].into_boxed_slice(),
+            originals: (0..WINDOW).map(|_| None).collect(),
+            head: 0,
+            tail: 0,
+        };
+        Lane {
+            carrier,
+            book,
+            policy,
+            session: 0,
+            held: VecDeque::with_capacity(held),
+            promised: 0,
+            admitted: 0,
+        }
+    }
+
+    /// Whether the function is there.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.session & 1 == 1
+    }
+
+    /// What becomes of packets while it is not.
+    #[inline]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Packets that are away.
+    #[inline]
+    pub fn away(&self) -> usize {
+        self.book.away()
+    }
+
+    /// Whether anything is away or waits.
+    pub fn is_busy(&self) -> bool {
+        self.away() > 0 || !self.held.is_empty()
+    }
+
+    /// Whether packets of this user are away or wait.
+    pub fn has_of(&self, user: u32) -> bool {
+        let mut away = 0..self.away() as u32;
+        away.any(|ahead| self.book.ticket(ahead).annotations.user == user)
+            || self.held.iter().any(|(packet, ..)| packet.annotations().user == user)
+    }
+
+    /// Gives up what waits of this user, and hands its places to `lost`.
+    pub fn drop_held_of(&mut self, user: u32, mut lost: impl FnMut(Place)) {
+        self.held.retain(|(packet, place, _)| {
+            let stays = packet.annotations().user != user;
+            if !stays {
+                lost(*place);
+            }
+            stays
+        });
+    }
+
+    /// Whether there is something new about the function.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.book.shared.session() != self.session
+    }
+
+    /// Hears what is new. What was away under the old session is lost and handed
+    /// to `lost`.
+    pub fn take_news(&mut self, mut lost: impl FnMut(Ticket)) {
+        self.session = self.book.shared.session();
+        while self.book.away() > 0 {
+            lost(self.book.redeem().0);
+            self.book.shared.count_lost();
+        }
+        // What still lies in the carrier is of the old session, too.
+        self.carrier.clear();
+        self.book.publish();
+    }
+
+    /// A burst begins: nothing of it was let in yet.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.admitted = 0;
+    }
+
+    /// Packets that may still be let in at the entry of a chain that leads here.
+    #[inline]
+    pub fn credit(&self) -> usize {
+        let room = match (self.is_up(), self.policy) {
+            (true, _) if self.held.is_empty() => WINDOW - self.away(),
+            (_, Policy::Hold(packets)) => (packets as usize).saturating_sub(self.held.len()),
+            _ => return usize::MAX,
+        };
+        room.saturating_sub(self.promised + self.admitted)
+    }
+
+    /// Lets packets in.
+    #[inline]
+    pub fn admit(&mut self, count: usize) {
+        self.admitted += count;
+    }
+
+    /// A packet in another lane may come here.
+    #[inline]
+    pub fn promise(&mut self) {
+        self.promised += 1;
+    }
+
+    /// It came, or it will not.
+    #[inline]
+    pub fn keep_promise(&mut self) {
+        self.promised = self.promised.saturating_sub(1);
+    }
+
+    /// Takes a packet away, with the burst; or holds it. `original` is kept until
+    /// the packet is back.
+    ///
+    /// # Errors
+    /// [`Refusal`], and the packet is dropped.
+    #[inline]
+    pub fn take(
+        &mut self,
+        packet: Packet,
+        place: Place,
+        original: Option<Packet>,
+        now: u64,
+    ) -> Result<(), Refusal> {
+        // Nothing overtakes what was held.
+        if !self.is_up() || !self.held.is_empty() {
+            return self.hold(packet, place, original);
+        }
+        if self.is_full() {
+            self.carrier.send();
+            if self.is_full() {
+                return Err(Refusal::Full);
+            }
+        }
+        self.dispatch(packet, place, original, now)
+    }
+
+    fn is_full(&self) -> bool {
+        self.away() >= WINDOW || self.carrier.is_full()
+    }
+
+    #[cold]
+    fn hold(
+        &mut self,
+        packet: Packet,
+        place: Place,
+        original: Option<Packet>,
+    ) -> Result<(), Refusal> {
+        match self.policy {
+            Policy::Hold(packets) if self.held.len() < packets as usize => {
+                self.held.push_back((packet, place, original));
+                Ok(())
+            }
+            _ => Err(Refusal::Full),
+        }
+    }
+
+    #[inline]
+    fn dispatch(
+        &mut self,
+        packet: Packet,
+        place: Place,
+        original: Option<Packet>,
+        now: u64,
+    ) -> Result<(), Refusal> {
+        let (annotations, length) = (*packet.annotations(), packet.len() as u16);
+        self.carrier.put(packet, self.book.head, now)?;
+        self.book.add(Ticket { annotations, place, length, emitted: 0 }, original);
+        Ok(())
+    }
+
+    /// Hands what leaves to the carrier. What finds no room waits for the next time: by
+    /// its ticket there is room, but the function, or a ring that was attached just
+    /// now, may be late to make it. Of more than a burst the newest tickets are
+    /// given back to `refused`.
+    #[inline]
+    pub fn flush(&mut self, mut refused: impl FnMut(Ticket)) {
+        if self.carrier.in_hand() == 0 {
+            return;
+        }
+        self.carrier.send();
+        while self.carrier.in_hand() > BURST {
+            self.carrier.drop_last();
+            refused(self.book.take_back());
+        }
+        self.book.publish();
+    }
+
+    /// Whether anything was held.
+    #[inline]
+    pub fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The oldest packet that was held, once the function is there and has room.
+    pub fn next_held(&mut self, now: u64) -> Option<Result<(), (Refusal, Place)>> {
+        if !self.is_up() || self.is_full() {
+            return None;
+        }
+        let (packet, place, original) = self.held.pop_front()?;
+        Some(self.dispatch(packet, place, original, now).map_err(|refusal| (refusal, place)))
+    }
+
+    /// Takes what came back, up to a burst, to `back`. Returns whether there was
+    /// anything.
+    #[inline]
+    pub fn collect(&mut self, mut back: impl FnMut(Back)) -> bool {
+        if self.away() == 0 && !self.is_up() {
+            return false;
+        }
+        if self.carrier.in_hand() > 0 {
+            self.carrier.send();
+        }
+        let book = &mut self.book;
+        let count = self.carrier.receive(&mut |coming| book.sort(coming, &mut back));
+        if count == 0 {
+            return false;
+        }
+        self.book.shared.count_returned(count);
+        self.book.publish();
+        true
+    }
+
+    /// Whether frames carry no ticket.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.carrier.is_plain()
+    }
+
+    /// The port that the oldest packet that is away came in at.
+    pub fn oldest_port(&self) -> Option<u16> {
+        (self.away() > 0).then(|| self.book.ticket(0).annotations.port)
+    }
+
+    /// The oldest ticket of a packet of `user` that came in at `port`: that of a
+    /// plain frame that came back. Older ones were lost, and go to `lost`.
+    pub fn claim(
+        &mut self,
+        user: u32,
+        port: u16,
+        mut lost: impl FnMut(Ticket),
+    ) -> Option<(Ticket, Option<Packet>)> {
+        let book = &mut self.book;
+        let fits =
+            |ticket: &Ticket| ticket.annotations.user == user && ticket.annotations.port == port;
+        let ahead = (0..book.away() as u32).find(|ahead| fits(book.ticket(*ahead)))?;
+        book.pass_over(ahead, &mut lost);
+        let ticket = book.redeem();
+        book.publish();
+        Some(ticket)
+    }
+
+    /// A frame came back that nobody can have sent.
+    pub fn reject(&self) {
+        self.book.shared.count_stray();
+    }
+
+    /// Drops all that waits, as the node stops; hands tickets of what was away to
+    /// `lost` and returns how many were held.
+    pub fn clear(&mut self, mut lost: impl FnMut(Ticket)) -> usize {
+        self.carrier.clear();
+        while self.book.away() > 0 {
+            lost(self.book.redeem().0);
+        }
+        let held = self.held.len();
+        self.held.clear();
+        held
+    }
+}
+
+impl Book {
+    #[inline]
+    fn away(&self) -> usize {
+        self.head.wrapping_sub(self.tail) as usize
+    }
+
+    fn ticket(&self, ahead: u32) -> &Ticket {
+        &self.tickets[self.tail.wrapping_add(ahead) as usize % WINDOW]
+    }
+
+    #[inline]
+    fn add(&mut self, ticket: Ticket, original: Option<Packet>) {
+        self.tickets[self.head as usize % WINDOW] = ticket;
+        if original.is_some() {
+            self.originals[self.head as usize % WINDOW] = original;
+        }
+        self.head = self.head.wrapping_add(1);
+    }
+
+    /// Takes the newest ticket back.
+    fn take_back(&mut self) -> Ticket {
+        self.head = self.head.wrapping_sub(1);
+        self.originals[self.head as usize % WINDOW] = None;
+        self.tickets[self.head as usize % WINDOW]
+    }
+
+    #[inline]
+    fn sort(&mut self, coming: Coming, back: &mut impl FnMut(Back)) {
+        let (number, what, reason, mut packet) = match coming {
+            Coming::Ticketed { ticket, what, reason, packet } => (ticket, what, reason, packet),
+            Coming::Plain(packet) => return back(Back::Plain(packet)),
+            Coming::Stray => return self.shared.count_stray(),
+        };
+        let ahead = number.wrapping_sub(self.tail);
+        if matches!(what, What::Emitted | What::Answer) {
+            // Before its parent or right behind it.
+            let known = (ahead as usize) < self.away() || ahead == u32::MAX;
+            let ticket = &mut self.tickets[number as usize % WINDOW];
+            if !known || ticket.emitted >= EMITTED {
+                return self.shared.count_stray();
+            }
+            ticket.emitted += 1;
+            let ticket = *ticket;
+            self.restore(&mut packet, &ticket);
+            return back(match what {
+                What::Answer => Back::Answer(packet),
+                _ => Back::Emitted(packet, ticket),
+            });
+        }
+        if ahead as usize >= self.away() {
+            return self.shared.count_stray();
+        }
+        self.pass_over(ahead, &mut |ticket| back(Back::Lost(ticket)));
+        let (ticket, original) = self.redeem();
+        match what {
+            What::Dropped => back(Back::Dropped(ticket, reason)),
+            What::Kept => {
+                self.shared.count_lost();
+                back(Back::Lost(ticket));
+            }
+            What::Packet | What::Emitted | What::Answer => {
+                self.restore(&mut packet, &ticket);
+                back(Back::Packet(packet, ticket, original));
+            }
+        }
+    }
+
+    /// Those before the ticket that is so far ahead were lost.
+    #[inline]
+    fn pass_over(&mut self, ahead: u32, lost: &mut impl FnMut(Ticket)) {
+        for _ in 0..ahead {
+            lost(self.redeem().0);
+            self.shared.count_lost();
+        }
+    }
+
+    #[inline]
+    fn redeem(&mut self) -> (Ticket, Option<Packet>) {
+        let at = self.tail as usize % WINDOW;
+        self.tail = self.tail.wrapping_add(1);
+        let doubtful = self.tickets[at].annotations.flags & Annotations::DOUBTFUL != 0;
+        (self.tickets[at], if doubtful { self.originals[at].take() } else { None })
+    }
+
+    /// What the function may say of a packet is what it may change: offsets, and
+    /// the tags that it declares to write. All else is as it was.
+    #[inline]
+    fn restore(&self, packet: &mut Packet, ticket: &Ticket) {
+        let (said, was) = (*packet.annotations(), &ticket.annotations);
+        let mut tags = was.tags;
+        if self.writes != 0 {
+            for slot in (0..TAG_SLOTS).filter(|slot| self.writes >> slot & 1 == 1) {
+                tags[slot] = said.tags[slot];
+            }
+        }
+        let doubtful = Annotations::DOUBTFUL;
+        *packet.annotations_mut() = Annotations {
+            tags,
+            user: was.user,
+            bearer: was.bearer,
+            group: was.group,
+            state: ticket.place.state,
+            port: was.port,
+            flags: said.flags & !doubtful | was.flags & doubtful,
+            ..said
+        };
+    }
+
+    #[inline]
+    fn publish(&self) {
+        self.shared.set_away(self.away());
+    }
+}

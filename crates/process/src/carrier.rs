@@ -1,0 +1,108 @@
+//! What carries packets to a process and back: frames with a network service header
+//! over the ring, or plain frames.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weft_dpdk::{Batch, Packet, Pool, RxQueue, TxQueue};
+use weft_lane::{Carrier, Coming, Refusal, What};
+
+use crate::frame::{self, Form, Record};
+
+const ROOM: usize = frame::ROOM as usize;
+
+/// Frames taken from a ring at once.
+const BURST: usize = 32;
+
+/// One worker's queues of the ring.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    pub rx: RxQueue,
+    pub tx: TxQueue,
+    /// None for plain frames.
+    pub form: Option<Form>,
+    /// Number of the last order to the function.
+    pub orders: Arc<AtomicU32>,
+    /// Where packets are copied to whose headroom others have used.
+    pub pool: Pool,
+    /// What leaves with the burst at hand.
+    pub leaving: Batch,
+    pub coming: Batch,
+}
+
+impl Carrier for Frames {
+    fn put(&mut self, mut packet: Packet, ticket: u32, now: u64) -> Result<(), Refusal> {
+        let length = packet.len();
+        let header = self.form.as_ref().map_or(0, Form::header_length);
+        if length > Pool::PACKET_BYTES || length + header > Pool::PACKET_BYTES + ROOM {
+            return Err(Refusal::TooLong);
+        }
+        if let Some(form) = &self.form {
+            let annotations = *packet.annotations();
+            let order = self.orders.load(Ordering::Relaxed);
+            let record = Record { ticket, what: What::Packet, reason: 0, now, order, annotations };
+            if !form.put(&record, &mut packet) {
+                packet = copy(form, &self.pool, &record, &packet)?;
+            }
+        }
+        self.leaving.push(packet).map_err(|_| Refusal::Full)
+    }
+
+    fn in_hand(&self) -> usize {
+        self.leaving.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.leaving.is_full()
+    }
+
+    fn send(&mut self) {
+        self.tx.transmit(&mut self.leaving);
+    }
+
+    fn drop_last(&mut self) {
+        drop(self.leaving.pop());
+    }
+
+    fn clear(&mut self) {
+        self.leaving.clear();
+        while self.rx.receive(&mut self.coming, BURST) > 0 {
+            self.coming.clear();
+        }
+    }
+
+    fn receive(&mut self, sort: &mut dyn FnMut(Coming)) -> usize {
+        let count = self.rx.receive(&mut self.coming, BURST);
+        self.coming.iter().for_each(Packet::prefetch);
+        for mut packet in self.coming.drain() {
+            let Some(form) = &self.form else {
+                sort(Coming::Plain(packet));
+                continue;
+            };
+            let Some((record, header)) = form.read(packet.data()) else {
+                sort(Coming::Stray);
+                continue;
+            };
+            packet.trim_front(header);
+            let Record { ticket, what, reason, annotations, .. } = record;
+            *packet.annotations_mut() = annotations;
+            sort(Coming::Ticketed { ticket, what, reason, packet });
+        }
+        count
+    }
+
+    fn is_plain(&self) -> bool {
+        self.form.is_none()
+    }
+}
+
+/// A packet whose headroom others have used is copied behind the header.
+#[cold]
+fn copy(form: &Form, pool: &Pool, record: &Record, packet: &Packet) -> Result<Packet, Refusal> {
+    let mut copy = pool.allocate().ok_or(Refusal::Full)?;
+    let header = copy.append(form.header_length()).ok_or(Refusal::TooLong)?;
+    form.write(record, header);
+    let room = copy.append(packet.len()).ok_or(Refusal::TooLong)?;
+    room.copy_from_slice(packet.data());
+    Ok(copy)
+}
