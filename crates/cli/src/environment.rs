@@ -21,7 +21,7 @@ const RING_MEGABYTES: u32 = 8;
 /// # Errors
 /// When the machine does not have what it takes.
 pub fn start(blueprint: &Blueprint, packets: u32) -> Result<&'static Eal, Failure> {
-    let devices = blueprint.ports.iter().map(|port| &port.device);
+    let devices = blueprint.devices().iter().map(|port| &port.device);
     let own = megabytes(packets);
     let options = EalOptions {
         memory_megabytes: blueprint.memory.megabytes.unwrap_or_else(|| estimate(blueprint)) + own,
@@ -34,7 +34,7 @@ pub fn start(blueprint: &Blueprint, packets: u32) -> Result<&'static Eal, Failur
 /// Megabytes that DPDK needs for a node. Users and contexts do not count: they
 /// lie in the memory of the process.
 fn estimate(blueprint: &Blueprint) -> u32 {
-    let ends = (blueprint.ports.len() + blueprint.workers.count) as u32;
+    let ends = (blueprint.devices().len() + blueprint.workers.count) as u32;
     let isolated = blueprint.functions.iter().filter(|one| one.process.is_some()).count() as u32;
     let rings = isolated * blueprint.workers.count as u32 * RING_MEGABYTES;
     BASE_MEGABYTES + megabytes(blueprint.memory.packets) + ends * PORT_MEGABYTES + rings

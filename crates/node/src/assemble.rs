@@ -33,6 +33,7 @@ use crate::local::{Own, broadcast_of};
 use crate::path::Paths;
 use crate::plan::{self, Classes};
 use crate::rate_limit::RateLimit;
+use crate::service::Service;
 use crate::signalling::Signalling;
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
@@ -259,7 +260,7 @@ fn open_ports(eal: &Eal, blueprint: &Blueprint, pool: &Pool) -> Result<Vec<OpenP
         let mac = MacAddress(mac.unwrap_or([2, 0, 0, 0, 0, number as u8 + 1]));
         Ok(OpenPort { port, mac })
     };
-    blueprint.ports.iter().enumerate().map(open).collect()
+    blueprint.devices().iter().enumerate().map(open).collect()
 }
 
 /// Addresses of the node, at any port.
@@ -362,7 +363,7 @@ impl Shared<'_> {
         rings: &mut Rings,
     ) -> Result<(Worker, Link), BuildError> {
         let shift = SlotShift::for_workers(self.blueprint.workers.count);
-        let counters = Arc::new(WorkerCounters::new(self.ports.len()));
+        let counters = Arc::new(WorkerCounters::new(self.blueprint.ports.len()));
         let (commands, mailbox) = rtrb::RingBuffer::new(COMMAND_RING);
         let (outbox, reports) = rtrb::RingBuffer::new(COMMAND_RING);
         let (punts, taken) = Ring::new(eal, "punts", PUNT_RING)?;
@@ -379,12 +380,14 @@ impl Shared<'_> {
             pool: self.pool.clone(),
             counters: counters.clone(),
             shift,
+            service: self.service(),
         };
         let worker = Worker {
             inlets: self.inlets(number),
             crossings: std::mem::take(&mut rings.from[number]),
             classifier: self.classifier(number, shift),
-            element: Element::new(Box::new(self.empty_plan()), self.ports.len()),
+            element: Element::new(Box::new(self.empty_plan()), self.blueprint.ports.len())
+                .with_paths(self.blueprint.has_paths()),
             keeper: self.keeper(),
             idle: self.idle(),
             departure,
@@ -431,6 +434,7 @@ impl Shared<'_> {
                 ipv4: ipv4.clone(),
                 broadcasts: broadcasts.clone(),
                 least_mtu,
+                service: self.blueprint.has_paths(),
             });
             for queue in 0..open.port.rx_queues() {
                 if (plan.worker + usize::from(queue)) % count == number
@@ -441,6 +445,11 @@ impl Shared<'_> {
             }
         }
         inlets
+    }
+
+    fn service(&self) -> Option<Box<Service>> {
+        let macs: Vec<_> = self.ports.iter().map(|open| open.mac).collect();
+        Service::of(self.blueprint, &macs).map(Box::new)
     }
 
     fn keeper(&self) -> Keeper {
@@ -459,6 +468,8 @@ impl Shared<'_> {
 
     fn outlets(&self, number: usize, relays: Vec<Option<Producer>>) -> Vec<Outlet> {
         let ports = self.ports.iter().zip(&self.blueprint.ports).zip(relays).enumerate();
+        let paths = self.blueprint.ports.iter().enumerate().skip(self.ports.len());
+        let paths = paths.map(|(port, plan)| Outlet::new(port as u16, Way::Path, plan.mtu, None));
         ports
             .filter_map(|(port, ((open, plan), relay))| {
                 let way = match relay {
@@ -467,6 +478,7 @@ impl Shared<'_> {
                 };
                 Some(Outlet::new(port as u16, way, plan.mtu, self.routed(open, plan)))
             })
+            .chain(paths)
             .collect()
     }
 

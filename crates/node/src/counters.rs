@@ -82,6 +82,11 @@ pub enum DropReason {
     NoOwner,
     StaleEpoch,
     GateFull,
+    NshMalformed,
+    VxlanMalformed,
+    NshPayloadUnknown,
+    NshPathUnknown,
+    NshTtlExceeded,
     Stopped,
 }
 
@@ -206,6 +211,23 @@ impl DropReason {
                 Reason::new("stale_epoch", "in a tunnel that a move of the user has ended"),
             ),
             (GateFull, Reason::new("gate_full", "more waits for the end of a move than may")),
+            (NshMalformed, Reason::new("nsh_malformed", "impossible service or context header")),
+            (
+                VxlanMalformed,
+                Reason::new("vxlan_malformed", "impossible VXLAN-GPE header, or not with NSH"),
+            ),
+            (
+                NshPayloadUnknown,
+                Reason::new(
+                    "nsh_payload_unknown",
+                    "a service header carries neither Ethernet nor IP",
+                ),
+            ),
+            (
+                NshPathUnknown,
+                Reason::new("nsh_path_unknown", "no path has this service path and index"),
+            ),
+            (NshTtlExceeded, Reason::new("nsh_ttl_exceeded", "TTL of the service header used up")),
             (Stopped, Reason::new("stopped", "still waiting for something as the node stopped")),
         ]
     };

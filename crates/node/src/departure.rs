@@ -1,6 +1,8 @@
 //! How packets leave a worker: out of a port, to another worker, or to the
 //! agent.
 
+mod along;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -16,6 +18,7 @@ use crate::command::{Punt, Report};
 use crate::counters::{DropReason, WorkerCounters};
 use crate::egress::{Fate, Outlet};
 use crate::keeper::Keeper;
+use crate::service::Service;
 use crate::tap::Taps;
 
 /// A ring to another worker, and what waits to be put into it.
@@ -43,6 +46,8 @@ pub struct LeftOver {
     pub elsewhere: Positions,
     /// To be shown to a gate.
     pub gated: Positions,
+    /// With service headers, to be opened.
+    pub framed: Positions,
 }
 
 /// All ways out of a worker.
@@ -69,6 +74,8 @@ pub struct Departure {
     pub counters: Arc<WorkerCounters>,
     /// How slots are dealt out to workers.
     pub shift: SlotShift,
+    /// Service paths, where the node has any.
+    pub service: Option<Box<Service>>,
 }
 
 impl Departure {
@@ -184,15 +191,23 @@ impl Departure {
         &mut self,
         left_over: &LeftOver,
         position: usize,
-        packet: Packet,
+        mut packet: Packet,
         keeper: &mut Keeper,
     ) {
         if left_over.kept.contains(position) {
             if !keeper.store(position, packet) {
                 self.counters.dropped(DropReason::KeptFull, 1);
             }
+        } else if left_over.framed.contains(position) {
+            if let Some(service) = &mut self.service {
+                // A burst has no more packets than a batch has room.
+                drop(service.arrived.push(packet));
+            }
         } else if left_over.elsewhere.contains(position) {
             let worker = self.shift.worker(packet.annotations().user);
+            if !self.back_into_header(&mut packet) {
+                return;
+            }
             if let Some(Some(peer)) = self.peers.get_mut(worker) {
                 // A burst has no more packets than a batch has room.
                 drop(peer.batch.push(packet));
@@ -200,6 +215,8 @@ impl Departure {
         } else if left_over.gated.contains(position) {
             // As above.
             drop(self.gated.push(packet));
+        } else if self.service.is_some() {
+            self.give_notice(packet.annotations_mut());
         }
     }
 
@@ -236,6 +253,9 @@ impl Departure {
     /// Hands the burst of `port` to its device.
     #[inline]
     pub fn flush(&mut self, port: u16) {
+        if self.service.as_ref().is_some_and(|service| service.is_path(port)) {
+            return self.leave_along(port);
+        }
         self.outlets[usize::from(port)].flush(&self.counters);
     }
 

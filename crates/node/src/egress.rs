@@ -33,6 +33,8 @@ pub enum Way {
     Queue(TxQueue),
     /// Through the worker that has the device's only queue.
     Worker(Producer),
+    /// None: its burst goes on along a service path.
+    Path,
 }
 
 /// A port that routes.
@@ -344,7 +346,8 @@ impl Outlet {
     pub fn send_whole(&mut self, packets: &mut Batch, counters: &WorkerCounters) -> bool {
         let mtu = usize::from(self.mtu);
         let fits = |packet: &Packet| packet.ip_length() <= mtu && !packet.is_tunnelled();
-        if !self.batch.is_empty() || !packets.iter().all(fits) {
+        let to_device = !matches!(self.way, Way::Path);
+        if !to_device || !self.batch.is_empty() || !packets.iter().all(fits) {
             return false;
         }
         if let Some(routed) = &self.routed {
@@ -435,6 +438,8 @@ fn hand_to_device(way: &mut Way, port: u16, batch: &mut Batch, counters: &Worker
     let (taken, reason) = match way {
         Way::Queue(queue) => (queue.transmit(batch), DropReason::PortFull),
         Way::Worker(ring) => (ring.send(batch), DropReason::WorkerRingFull),
+        // What leaves there was taken before.
+        Way::Path => (0, DropReason::PortGone),
     };
     if matches!(way, Way::Queue(_)) {
         let sent = bytes - total_bytes(batch);

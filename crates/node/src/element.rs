@@ -31,6 +31,7 @@ use crate::facts::PacketFacts;
 use crate::fuse::FusedPlan;
 use crate::isolated::Lanes;
 use crate::keeper::Keeper;
+use crate::service::note_drop;
 use crate::tap::{Point, Taps};
 use away::Away;
 
@@ -126,6 +127,8 @@ pub struct Element {
     first: Option<u16>,
     /// The function whose contexts were asked for last.
     ahead: Option<u16>,
+    /// Whether packets may have come on service paths.
+    on_paths: bool,
 }
 
 impl Element {
@@ -145,6 +148,7 @@ impl Element {
             away: Away::default(),
             first: None,
             ahead: None,
+            on_paths: false,
         }
     }
 
@@ -170,6 +174,11 @@ impl Element {
         self.away.follow(&plan);
         self.first = None;
         std::mem::replace(&mut self.plan, plan)
+    }
+
+    /// The same, for packets that may come on service paths.
+    pub fn with_paths(self, on_paths: bool) -> Element {
+        Element { on_paths, ..self }
     }
 
     /// The plan it steers by.
@@ -362,6 +371,12 @@ impl Element {
         }
         if !dropped.is_empty() || !self.outcome.resets.is_empty() || self.outcome.refused > 0 {
             self.note_failures(function, around);
+            if self.on_paths {
+                let kind = self.plan.functions[usize::from(function)].instance.kind().name;
+                for position in dropped {
+                    note_drop(burst, position, self.outcome.reasons[position], kind);
+                }
+            }
             if let Some(taps) = around.taps {
                 taps.at(Point::DroppedBy(function), dropped, burst);
             }

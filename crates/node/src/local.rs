@@ -19,6 +19,8 @@ pub struct Own {
     pub broadcasts: Vec<Ipv4Addr>,
     /// The least MTU of all ports that route, in bytes.
     pub least_mtu: u16,
+    /// Whether service paths lead through the node.
+    pub service: bool,
 }
 
 /// How the packets of a burst divide.
@@ -35,6 +37,8 @@ pub struct Divided {
     /// Of those to be carried, what may be refused as it leaves: on its last
     /// hop, or longer than some port takes.
     pub doubtful: Positions,
+    /// With a service header behind a UDP header.
+    pub service: Positions,
     /// Of those to be carried, what came in a tunnel that ends here.
     pub tunnelled: Positions,
     /// What came in a tunnel and is not to be carried; see
@@ -46,7 +50,7 @@ impl Divided {
     /// Those that go no further.
     #[inline]
     pub fn ending(&self) -> Positions {
-        self.local.or(self.foreign).or(self.martian).or(self.refused)
+        self.local.or(self.foreign).or(self.martian).or(self.refused).or(self.service)
     }
 }
 

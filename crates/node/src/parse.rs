@@ -24,6 +24,8 @@ pub enum Parsed {
     /// A frame of a PPPoE session, such as compressed headers travel in: for a
     /// user who is told by session, VLAN or port, and not to be routed.
     Session,
+    /// A frame with a service header (RFC 8300): for a service path.
+    Service,
     /// Not to be carried.
     Malformed(DropReason),
 }
@@ -37,6 +39,8 @@ pub struct Sorted {
     pub arp: Positions,
     /// Frames of PPPoE sessions.
     pub session: Positions,
+    /// Frames with service headers.
+    pub service: Positions,
     /// Not to be carried; see [`reason_of`].
     pub malformed: Positions,
 }
@@ -51,6 +55,7 @@ pub fn parse_burst(burst: &mut Burst, selected: Positions, port: u16) -> Sorted 
             Parsed::Ip => sorted.ip.insert(position),
             Parsed::Arp => sorted.arp.insert(position),
             Parsed::Session => sorted.session.insert(position),
+            Parsed::Service => sorted.service.insert(position),
             Parsed::Malformed(reason) => {
                 sorted.malformed.insert(position);
                 packet.annotations_mut().state = reason as u32;
@@ -93,7 +98,7 @@ pub fn is_sound(packet: &mut Packet) -> bool {
     }
     annotations.transport_offset = 0;
     annotations.flags &= !Annotations::FRAGMENT;
-    !matches!(parse_network(&bytes[network..], annotations), Parsed::Malformed(_))
+    !matches!(parse_network(&bytes[network..], annotations), Parsed::Malformed(_) | Parsed::Service)
 }
 
 /// Parses one packet. All annotations are written, whatever it is.
@@ -142,6 +147,7 @@ pub fn parse_network(network: &[u8], annotations: &mut Annotations) -> Parsed {
         EtherType::IPV6 => parse_ipv6(network, annotations),
         EtherType::ARP => Parsed::Arp,
         EtherType::PPPOE_SESSION => parse_session(network, annotations),
+        EtherType::NSH => Parsed::Service,
         _ => Parsed::Malformed(DropReason::EtherTypeUnknown),
     }
 }

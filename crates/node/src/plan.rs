@@ -85,11 +85,22 @@ pub fn tags(blueprint: &Blueprint, classes: &[[u32; TAG_SLOTS]]) -> Vec<[u32; TA
 
 /// The entries of all ports and classes, in the order of [`tags`].
 pub fn entries(blueprint: &Blueprint, classes: &[[u32; TAG_SLOTS]]) -> Vec<Entry> {
-    let known = |(number, tags): (usize, [u32; TAG_SLOTS])| Entry {
-        port: PortIndex((number / classes.len()) as u16),
-        tags: tags.map(Known::Value),
+    let known = |(number, tags): (usize, [u32; TAG_SLOTS])| {
+        let port = number / classes.len();
+        let mut tags = tags.map(Known::Value);
+        forget_written(blueprint, port, &mut tags);
+        Entry { port: PortIndex(port as u16), tags }
     };
     tags(blueprint, classes).into_iter().enumerate().map(known).collect()
+}
+
+/// What comes on a service path brings along the tags that functions have written.
+pub fn forget_written(blueprint: &Blueprint, port: usize, tags: &mut [Known; TAG_SLOTS]) {
+    if blueprint.ports[port].path.is_some() {
+        let written = blueprint.written_tags();
+        let slots = tags.iter_mut().enumerate().filter(|(slot, _)| written >> slot & 1 == 1);
+        slots.for_each(|(_, tag)| *tag = Known::Unknown);
+    }
 }
 
 /// Compiles the rules of a blueprint for these classes.

@@ -9,7 +9,8 @@ use weft_compose::Burst;
 use weft_dpdk::{Annotations, Packet};
 use weft_function::Headers;
 use weft_wire::gtpu::{self, Comprehension, Message, MessageType};
-use weft_wire::{EtherType, Protocol, udp};
+use weft_wire::nsh::NextProtocol;
+use weft_wire::{EtherType, Protocol, udp, vxlan_gpe};
 
 use crate::counters::DropReason;
 use crate::local::{Divided, Own, is_discovery};
@@ -21,6 +22,8 @@ enum Opened {
     User,
     /// An End Marker, which has a user but no packet inside.
     EndMarker,
+    /// A service header.
+    Service,
     /// For the node itself.
     Local,
     /// Not to be carried.
@@ -35,6 +38,7 @@ impl Own {
             match self.open(packet) {
                 Opened::Local => continue,
                 Opened::User | Opened::EndMarker => divided.tunnelled.insert(position),
+                Opened::Service => divided.service.insert(position),
                 Opened::Refused(reason) => {
                     divided.refused.insert(position);
                     packet.annotations_mut().state = reason as u32;
@@ -48,7 +52,7 @@ impl Own {
     /// is inside may leave it.
     #[inline]
     fn open(&self, packet: &mut Packet) -> Opened {
-        let opened = open(packet);
+        let opened = open(packet, self.service);
         if !matches!(opened, Opened::User) {
             return opened;
         }
@@ -77,7 +81,7 @@ fn link_scope(packet: &mut Packet) -> Opened {
 /// in the annotation `state` for the classifier. The UDP checksum is not looked
 /// at, as the packet's user has checksums of their own.
 #[inline]
-fn open(packet: &mut Packet) -> Opened {
+fn open(packet: &mut Packet, service: bool) -> Opened {
     if packet.protocol() != Some(Protocol::UDP) {
         return Opened::Local;
     }
@@ -93,7 +97,10 @@ fn open(packet: &mut Packet) -> Opened {
         return Opened::Local;
     };
     if datagram.destination_port() != gtpu::PORT {
-        return Opened::Local;
+        return match datagram.destination_port() == vxlan_gpe::PORT && service {
+            true => open_service(packet, start, end),
+            false => Opened::Local,
+        };
     }
     let Ok(message) = Message::new_checked(datagram.payload()) else {
         return Opened::Refused(DropReason::GtpuMalformed);
@@ -116,6 +123,22 @@ fn open(packet: &mut Packet) -> Opened {
     parse_inside(message.payload(), offset, annotations)
 }
 
+/// Reads the VXLAN-GPE header to port 4790, behind the UDP header at `start`, and notes
+/// where the service header begins. The UDP checksum is not looked at (RFC 6935).
+#[cold]
+fn open_service(packet: &mut Packet, start: usize, end: usize) -> Opened {
+    let offset = start + udp::HEADER_LENGTH;
+    let header = packet.data().get(offset..end).map(vxlan_gpe::Packet::new_checked);
+    if !matches!(header, Some(Ok(header)) if header.next_protocol() == NextProtocol::NSH) {
+        return Opened::Refused(DropReason::VxlanMalformed);
+    }
+    packet.truncate(end);
+    let annotations = packet.annotations_mut();
+    annotations.network_offset = (offset + vxlan_gpe::HEADER_LENGTH) as u16;
+    annotations.ether_type = EtherType::NSH.0;
+    Opened::Service
+}
+
 /// Parses the user's packet at `offset` of the frame.
 #[inline]
 fn parse_inside(inside: &[u8], offset: usize, annotations: &mut Annotations) -> Opened {
@@ -129,7 +152,7 @@ fn parse_inside(inside: &[u8], offset: usize, annotations: &mut Annotations) -> 
     annotations.transport_offset = 0;
     match parse_network(inside, annotations) {
         Parsed::Malformed(reason) => Opened::Refused(reason),
-        Parsed::Ip | Parsed::Arp | Parsed::Session => Opened::User,
+        Parsed::Ip | Parsed::Arp | Parsed::Session | Parsed::Service => Opened::User,
     }
 }
 

@@ -5,6 +5,7 @@
 //! consumer each, and counters that only it writes.
 
 mod ending;
+mod serving;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub struct Desk {
     pub(crate) taps: Option<Box<Taps>>,
     /// Packets of the burst that may be refused as they leave.
     doubtful: Positions,
+    /// Frames of the burst with service headers, to be opened behind it.
+    framed: Positions,
     /// A list of changes that is not worked off yet, and how far it is.
     pub(crate) changing: Option<(Box<[UserChange]>, usize)>,
     /// Reports that found no room.
@@ -108,6 +111,7 @@ impl Desk {
             watch: Stopwatch::default(),
             taps: None,
             doubtful: Positions::NONE,
+            framed: Positions::NONE,
             changing: None,
             unreported: VecDeque::new(),
             leaving: Vec::new(),
@@ -163,6 +167,7 @@ impl Worker {
         self.forward();
         // 5. Transmit: next hop, MTU, one burst per port.
         self.transmit();
+        self.serve_arrived();
         true
     }
 
@@ -193,12 +198,12 @@ impl Worker {
     #[inline]
     fn parse(&mut self, inlet: usize) -> (Positions, Positions) {
         let Inlet { port, own, .. } = &self.inlets[inlet];
-        let Desk { burst, watch, taps, doubtful, .. } = &mut self.desk;
+        let Desk { burst, watch, taps, doubtful, framed, .. } = &mut self.desk;
         let counters = &*self.counters;
         let count = burst.packets.len();
         let usual = own.as_ref().map_or(Positions::NONE, |own| own.read_usual(burst, *port));
         let rest = Positions::first(count).without(usual);
-        let Sorted { ip, arp, session, malformed } = parse_burst(burst, rest, *port);
+        let Sorted { ip, arp, session, service, malformed } = parse_burst(burst, rest, *port);
         for position in malformed {
             drop_malformed(position, burst, counters, taps);
         }
@@ -211,6 +216,10 @@ impl Worker {
             refuse_sessions(burst, session, counters, taps);
         }
         divided.local = divided.local.or(arp.without(divided.transit));
+        *framed = divided.service.or(service);
+        if !framed.is_empty() {
+            *framed = self.departure.sort_frames(burst, *framed, service, counters, taps);
+        }
         *doubtful = divided.doubtful;
         for position in divided.doubtful {
             burst.packets[position].annotations_mut().flags |= Annotations::DOUBTFUL;
@@ -224,8 +233,12 @@ impl Worker {
 
     #[inline]
     fn classify(&mut self, inlet: usize, transit: Positions, tunnelled: Positions) {
+        self.classify_at(self.inlets[inlet].port, transit, tunnelled);
+    }
+
+    #[inline]
+    fn classify_at(&mut self, port: u16, transit: Positions, tunnelled: Positions) {
         let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
-        let port = self.inlets[inlet].port;
         self.classifier.find(burst, transit, tunnelled, port);
         self.element.expect(burst, transit);
         self.classifier.sort(burst, transit, classified);
@@ -259,13 +272,14 @@ impl Worker {
 
     #[inline]
     fn send_burst(&mut self) {
-        let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
+        let Desk { burst, classified, watch, taps, framed, .. } = &mut self.desk;
         let count = burst.packets.len();
         let ports = self.element.ports_used();
         let left_over = LeftOver {
             kept: self.keeper.kept(),
             elsewhere: classified.elsewhere,
             gated: classified.gated,
+            framed: std::mem::take(framed),
         };
         let away = self.element.away();
         match (ports, self.element.order()) {
@@ -351,10 +365,25 @@ impl Worker {
             watch.start();
             if self.crossings[number].receive(&mut burst.packets, BURST) > 0 {
                 busy = true;
-                self.carry_on();
+                if let Some(service) = &mut self.departure.service {
+                    service.sift(&mut burst.packets);
+                }
+                if !burst.packets.is_empty() {
+                    self.carry_on();
+                }
+                self.serve_arrived();
             }
         }
         busy
+    }
+
+    /// Goes on with what came in service headers.
+    #[inline]
+    fn serve_arrived(&mut self) {
+        let service = self.departure.service.as_ref();
+        if service.is_some_and(|service| !service.arrived.is_empty()) {
+            self.serve();
+        }
     }
 
     /// Carries on packets in hand that were classified before: received by

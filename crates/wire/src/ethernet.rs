@@ -95,6 +95,8 @@ impl EtherType {
     pub const IPV4: Self = Self(0x0800);
     /// ARP.
     pub const ARP: Self = Self(0x0806);
+    /// A network service header (RFC 8300 §9.1.1).
+    pub const NSH: Self = Self(0x894f);
     /// A VLAN tag of a customer (802.1Q).
     pub const VLAN: Self = Self(0x8100);
     /// IPv6.
@@ -124,6 +126,7 @@ impl fmt::Display for EtherType {
             Self::ARP => f.pad("arp"),
             Self::VLAN => f.pad("vlan"),
             Self::IPV6 => f.pad("ipv6"),
+            Self::NSH => f.pad("nsh"),
             Self::PPPOE_SESSION => f.pad("pppoe-session"),
             Self::SERVICE_VLAN => f.pad("service-vlan"),
             Self(value) => write!(f, "{value:#06x}"),

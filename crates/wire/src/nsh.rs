@@ -220,6 +220,19 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         self.bytes.as_mut()[field::INDEX] = index;
     }
 
+    /// Says that the packet is for operation and maintenance (O bit).
+    #[inline]
+    pub fn set_oam(&mut self) {
+        let base = self.base() | mask::OAM;
+        put_u16(self.bytes.as_mut(), field::BASE, base);
+    }
+
+    /// Says what follows the header.
+    #[inline]
+    pub fn set_next_protocol(&mut self, next_protocol: NextProtocol) {
+        self.bytes.as_mut()[field::NEXT_PROTOCOL] = next_protocol.0;
+    }
+
     /// What follows the header.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {

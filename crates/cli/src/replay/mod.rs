@@ -78,7 +78,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let eal = environment::start(&blueprint, packets)?;
     let _registration = eal.register_thread();
     let pool = Pool::new(eal, "replay", packets)?;
-    let wires = blueprint.ports.iter().zip(outputs);
+    let wires = blueprint.devices().iter().zip(outputs);
     let wires: Vec<_> = wires
         .map(|(port, output)| Wire::open(eal, port, output, &pool))
         .collect::<Result<_, Failure>>()?;
@@ -104,7 +104,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 fn port(blueprint: &Blueprint, wanted: &PortFile) -> Result<usize, Failure> {
-    let known = blueprint.ports.iter().map(|port| port.name.as_str());
+    let known = blueprint.devices().iter().map(|port| port.name.as_str());
     known.clone().position(|name| name == wanted.port).ok_or_else(|| {
         let known = known.collect::<Vec<_>>().join(", ");
         Failure::input(format!("the node has no port {} (ports are {known})", wanted.port))
@@ -113,7 +113,7 @@ fn port(blueprint: &Blueprint, wanted: &PortFile) -> Result<usize, Failure> {
 
 /// The outputs by port.
 fn outputs(blueprint: &Blueprint, wanted: &[PortFile]) -> Result<Vec<Option<Output>>, Failure> {
-    let mut outputs: Vec<Option<Output>> = blueprint.ports.iter().map(|_| None).collect();
+    let mut outputs: Vec<Option<Output>> = blueprint.devices().iter().map(|_| None).collect();
     for one in wanted {
         let output = &mut outputs[port(blueprint, one)?];
         if output.is_some() {

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Puts a memory ring into the place of every device.
 pub fn attach_rings(blueprint: &mut Blueprint) {
     let process = std::process::id();
-    for port in &mut blueprint.ports {
+    for port in blueprint.ports.iter_mut().filter(|port| port.path.is_none()) {
         port.device = format!("ring:replay-{process}-{}", port.name);
         // A capture does not say at which queue a packet came in.
         port.queues = 1;

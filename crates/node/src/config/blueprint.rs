@@ -28,7 +28,8 @@ pub struct Blueprint {
     pub forwarding: Forwarding,
     /// How the user of a packet is found.
     pub classification: Classification,
-    /// Ports, in the order of the file: `PortIndex` of the rules.
+    /// Ports, in the order of the file, and behind them service paths: `PortIndex` of
+    /// the rules.
     pub ports: Vec<PortPlan>,
     /// Names of the network instances (TS 29.244 §5.6), by number.
     pub networks: Vec<String>,
@@ -65,6 +66,23 @@ impl Blueprint {
             classes[user.class] = user.tags;
         }
         classes
+    }
+
+    /// The ports that are devices.
+    pub fn devices(&self) -> &[PortPlan] {
+        let count = self.ports.iter().take_while(|port| port.path.is_none()).count();
+        &self.ports[..count]
+    }
+
+    /// Whether packets come and go with service headers.
+    pub fn has_paths(&self) -> bool {
+        self.ports.iter().any(|port| port.path.is_some())
+    }
+
+    /// Slots of the tags that functions write, one bit for each.
+    pub fn written_tags(&self) -> u8 {
+        let kinds = self.functions.iter().map(|function| function.kind);
+        kinds.fold(0, |all, kind| all | weft_function::tag::tags_written(kind.writes, &self.tags))
     }
 }
 
@@ -203,9 +221,74 @@ pub struct PortPlan {
     /// The worker that polls queue 0; queue `i` is polled by the `i`th after
     /// it, modulo their number.
     pub worker: usize,
+    /// Set for what is no device but a service path.
+    pub path: Option<PathPlan>,
+}
+
+/// A service path through the node (RFC 8300).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPlan {
+    /// Service path identifier.
+    pub id: u32,
+    /// Service index of packets that come.
+    pub index: u8,
+    /// Service index of packets that go on.
+    pub next: u8,
+    /// Where they go.
+    pub hop: Hop,
+}
+
+/// The next hop of a service path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The port that leads there: a position in [`Blueprint::ports`].
+    pub port: u16,
+    /// Who it is.
+    pub to: HopTo,
+}
+
+/// Who a next hop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HopTo {
+    /// A station of the link: NSH in Ethernet frames.
+    Station([u8; 6]),
+    /// An IP address: NSH in VXLAN-GPE.
+    Address {
+        /// The node's own.
+        from: IpAddr,
+        /// Of the same family.
+        to: IpAddr,
+    },
 }
 
 impl PortPlan {
+    /// What stands for a service path.
+    pub(super) fn of_path(
+        name: &str,
+        direction: Direction,
+        network: u32,
+        mtu: u16,
+        path: PathPlan,
+    ) -> PortPlan {
+        PortPlan {
+            name: name.to_owned(),
+            device: String::new(),
+            direction,
+            network,
+            mac: None,
+            mtu,
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            next_hop_mac: None,
+            neighbours: Vec::new(),
+            proxy: Vec::new(),
+            queues: 0,
+            descriptors: 0,
+            worker: 0,
+            path: Some(path),
+        }
+    }
+
     /// Whether packets that leave here are routed: they get a new Ethernet
     /// header, and their TTL is decremented. A port that is not routed is
     /// transparent.

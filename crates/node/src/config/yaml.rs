@@ -2,6 +2,7 @@
 //! published schema, so they speak to whoever writes a configuration.
 
 mod handover;
+mod paths;
 mod users;
 
 use schemars::JsonSchema;
@@ -13,6 +14,7 @@ use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndicatio
 use super::values::{Entries, Ip, Mac, Subnet};
 
 pub use handover::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
+pub use paths::PathFile;
 pub use users::{Flow, Group, Match, Users};
 
 /// The name of the network instance of ports and users that name none.
@@ -51,6 +53,9 @@ pub struct NodeFile {
     pub classification: Classification,
     /// Ethernet ports by name.
     pub ports: Entries<Port>,
+    /// Service function paths through this node, by name.
+    #[serde(default)]
+    pub paths: Entries<PathFile>,
     /// Tags, by name, that users are given and rules look at.
     #[serde(default)]
     pub tags: Entries<Tag>,

@@ -8,6 +8,7 @@ use weft_function::{Emission, Position, Scope, What};
 use super::{Element, Group, Surroundings, one};
 use crate::command::Configure;
 use crate::counters::DropReason;
+use crate::service::mark_emitted;
 
 impl Element {
     /// Calls the timer of a function's context; what it emits is put into
@@ -26,8 +27,9 @@ impl Element {
         self.note_failures(function, around);
         for emission in std::mem::take(&mut self.outcome.emissions) {
             match emission.what {
-                What::Send(packet, _) => {
+                What::Send(mut packet, _) => {
                     around.counters.emitted.add(1);
+                    self.mark_emitted(&mut packet);
                     self.append(burst, packet, None, around);
                 }
                 What::Release(count) => {
@@ -91,13 +93,15 @@ impl Element {
                         self.drop(burst, one(parent), DropReason::KeptFull, around);
                     }
                 }
-                What::Send(packet, Position::Before) => {
+                What::Send(mut packet, Position::Before) => {
                     around.counters.emitted.add(1);
+                    self.mark_emitted(&mut packet);
                     let at = self.order_of(burst, parent);
                     joining = self.append(burst, packet, Some(at), around);
                 }
-                What::Send(packet, Position::After) => {
+                What::Send(mut packet, Position::After) => {
                     around.counters.emitted.add(1);
+                    self.mark_emitted(&mut packet);
                     sent_after[parent] += 1;
                     let at = self.order_of(burst, parent) + sent_after[parent];
                     joining = self.append(burst, packet, Some(at), around);
@@ -125,6 +129,13 @@ impl Element {
                 What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
             }
             join(group, parent, joining);
+        }
+    }
+
+    #[inline]
+    fn mark_emitted(&self, packet: &mut Packet) {
+        if self.on_paths {
+            mark_emitted(packet);
         }
     }
 

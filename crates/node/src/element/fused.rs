@@ -6,6 +6,7 @@ use weft_compose::{Burst, FusedOutcome, Instance, MAX_FUSED, Positions};
 use super::{Element, Function, Group, Surroundings, one};
 use crate::counters::{DropReason, Stage};
 use crate::fuse::{Region, RegionWay};
+use crate::service::note_drop;
 
 impl Element {
     /// Lets packets pass all functions of a region, and routes them on from the
@@ -53,7 +54,7 @@ impl Element {
     /// Counts for each function what came to it and what it dropped.
     fn count_region(
         &mut self,
-        burst: &Burst,
+        burst: &mut Burst,
         region: &Region,
         group: &Group,
         around: &mut Surroundings<'_>,
@@ -72,6 +73,9 @@ impl Element {
                             [usize::from(region.functions[usize::from(*function)])];
                         let reason = usize::from(verdicts.reasons[position].1);
                         at.counters.drops[reason.min(at.counters.drops.len() - 1)].add(1);
+                        if self.on_paths {
+                            note_drop(burst, position, reason as u8, at.instance.kind().name);
+                        }
                     }
                 }
             }

@@ -228,7 +228,7 @@ impl Rig {
     pub fn new(yaml: &str) -> Rig {
         let blueprint = blueprint(yaml);
         let eal = eal();
-        let devices: Vec<_> = blueprint.ports.iter().map(|port| port.device.clone()).collect();
+        let devices: Vec<_> = blueprint.devices().iter().map(|port| port.device.clone()).collect();
         let time = Arc::new(AtomicU64::new(1));
         let node = Node::build_timed(eal, blueprint, time.clone()).expect("the node builds");
         let pool = Pool::new(eal, "far", 4095).unwrap();

@@ -11,6 +11,7 @@ mod functions;
 mod handover;
 mod keys;
 mod names;
+mod paths;
 mod ports;
 mod process;
 mod rules;
@@ -32,9 +33,11 @@ pub(super) fn blueprint(
 ) -> Option<Blueprint> {
     names::of_file(file, source);
     let workers = frame::workers(&file.workers, source);
-    let (ports, networks) = ports::ports(file, source);
+    let (mut ports, mut networks) = ports::ports(file, source);
+    paths::paths(file, &mut ports, &mut networks, source);
     let memory = frame::memory(&file.memory, &ports, source);
     let functions = functions::Functions::of(file, &networks, source, kinds);
+    paths::tags(file, &functions.tags, source);
     let rules = rules::Rules::of(file, &ports, &functions, source);
     let scene = users::Scene { file, ports: &ports, networks: &networks, functions: &functions };
     let users = users::users(&scene, &rules, source);

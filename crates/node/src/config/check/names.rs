@@ -15,6 +15,7 @@ pub(super) fn of_file(file: &NodeFile, source: &mut Source<'_>) {
     written(&file.metadata.name, "metadata.name", source);
     for (section, names) in [
         ("ports", file.ports.names().collect::<Vec<_>>()),
+        ("paths", file.paths.names().collect()),
         ("functions", file.functions.names().collect()),
         ("groups", file.groups.names().collect()),
         ("tags", file.tags.names().collect()),
@@ -23,7 +24,7 @@ pub(super) fn of_file(file: &NodeFile, source: &mut Source<'_>) {
             let path = format!("{section}.{name}");
             if !is_name(name) {
                 source.wrong_key(&path, format!("{name:?} cannot be a name")).hint(FORM);
-            } else if matches!(section, "ports" | "functions") && name == "drop" {
+            } else if matches!(section, "ports" | "paths" | "functions") && name == "drop" {
                 let mistake =
                     source.wrong_key(&path, "`drop` is what rules call the end of a packet");
                 mistake.hint("choose another name");
@@ -33,6 +34,18 @@ pub(super) fn of_file(file: &NodeFile, source: &mut Source<'_>) {
     for name in file.functions.names().filter(|name| file.ports.names().any(|port| port == *name)) {
         let message = format!("`{name}` is the name of a port and of a function");
         let mistake = source.wrong_key(&format!("functions.{name}"), message);
+        mistake.hint("rules could not tell them apart: rename one");
+    }
+    for name in file.paths.names() {
+        let other = if file.ports.names().any(|port| port == name) {
+            "port"
+        } else if file.functions.names().any(|function| function == name) {
+            "function"
+        } else {
+            continue;
+        };
+        let message = format!("`{name}` is the name of a {other} and of a path");
+        let mistake = source.wrong_key(&format!("paths.{name}"), message);
         mistake.hint("rules could not tell them apart: rename one");
     }
     users(file, source);

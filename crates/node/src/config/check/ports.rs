@@ -63,6 +63,7 @@ fn plan(name: &str, port: &Port, network: u32, neighbours: Vec<(IpAddr, [u8; 6])
         queues: port.queues,
         descriptors: port.descriptors,
         worker: port.worker as usize,
+        path: None,
     }
 }
 

@@ -1,0 +1,415 @@
+//! Service function forwarding (RFC 7665 §4.3, RFC 8300): paths through functions of
+//! several nodes.
+//!
+//! A path stands in the rules like a port. What comes with a service header of its
+//! path and index is taken out of the header, which waits on the [`shelf`]; its user
+//! is found, it goes as the rules say, and what leaves at the path gets its header
+//! back and goes to the next hop. `worker/serving.rs` is that way.
+
+pub mod encapsulate;
+pub mod record;
+pub mod shelf;
+
+use weft_compose::{Burst, Positions};
+use weft_dpdk::{Annotations, Batch, Packet, Pool};
+use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
+use weft_wire::{EtherType, MacAddress, ethernet};
+
+use self::encapsulate::{Encapsulation, prepend};
+use self::record::{Record, What};
+use self::shelf::{EMITTED, Shelf, number_of};
+use crate::config::{Blueprint, PathPlan};
+use crate::counters::DropReason;
+
+/// In the annotation `state` of a packet that a function has dropped; the reason and
+/// the function stand below.
+const DROPPED: u32 = 0xd6 << 24;
+
+/// What a frame without a user's packet carries: nothing that anybody knows (IEEE Std
+/// 802, local experimental Ethernet type 1), padded as the shortest frame.
+const NOTHING: [u8; 60] = {
+    let mut frame = [0; 60];
+    (frame[0], frame[6]) = (2, 2);
+    (frame[12], frame[13]) = (0x88, 0xb5);
+    frame
+};
+
+/// A path, as one worker knows it.
+#[derive(Debug)]
+struct Path {
+    /// Where its packets go on from here.
+    next: u8,
+    id: u32,
+    way: Encapsulation,
+}
+
+/// What becomes of a frame with a service header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// What was inside goes through functions; with the number of its header on the
+    /// shelf.
+    Inside(u16, u32),
+    /// The frame goes on along the path of this port: it is not for functions.
+    Along(u16),
+    /// It ends here.
+    Refused(DropReason),
+}
+
+/// The service paths of a node, at one worker.
+#[derive(Debug)]
+pub struct Service {
+    /// Paths by identifier and index, in order, with their ports.
+    entries: Box<[(u32, u16)]>,
+    paths: Box<[Path]>,
+    /// Port number of the first path; those before are devices.
+    first: u16,
+    /// MAC addresses of the devices.
+    macs: Box<[MacAddress]>,
+    shelf: Shelf,
+    /// Frames of the burst at hand.
+    pub arrived: Batch,
+    /// Says which tags the node has, and how many.
+    names: u32,
+    tags: usize,
+    /// Tags that functions write: those that come with a packet.
+    written: u8,
+    /// Devices that something was sent at and is not flushed yet.
+    pub touched: u64,
+}
+
+fn key(path: u32, index: u8) -> u32 {
+    path << 8 | u32::from(index)
+}
+
+impl Service {
+    /// The paths of a blueprint whose devices have these MAC addresses; none where it
+    /// has no paths.
+    pub fn of(blueprint: &Blueprint, macs: &[MacAddress]) -> Option<Service> {
+        let plans = blueprint.ports.iter().enumerate();
+        let plans: Vec<(u16, &PathPlan)> =
+            plans.filter_map(|(at, port)| Some((at as u16, port.path.as_ref()?))).collect();
+        let first = plans.first()?.0;
+        let mut entries: Vec<(u32, u16)> =
+            plans.iter().map(|(port, plan)| (key(plan.id, plan.index), *port)).collect();
+        entries.sort_unstable();
+        let path = |(_, plan): &(u16, &PathPlan)| Path {
+            next: plan.next,
+            id: plan.id,
+            way: Encapsulation::new(&plan.hop, macs[usize::from(plan.hop.port)], plan.id),
+        };
+        Some(Service {
+            entries: entries.into(),
+            paths: plans.iter().map(path).collect(),
+            first,
+            macs: macs.into(),
+            shelf: Shelf::default(),
+            arrived: Batch::new(),
+            names: record::names_of(&blueprint.tags),
+            tags: blueprint.tags.iter().count(),
+            written: blueprint.written_tags(),
+            touched: 0,
+        })
+    }
+
+    /// Whether a frame that came in at a device is for its station.
+    #[inline]
+    pub fn is_for(&self, packet: &Packet) -> bool {
+        let mac = self.macs.get(usize::from(packet.annotations().port));
+        let to = packet.data().first_chunk().map(|octets| MacAddress(*octets));
+        mac == to.as_ref() || to == Some(MacAddress::BROADCAST)
+    }
+
+    /// Whether packets that leave at this port go on along a path.
+    #[inline(always)]
+    pub fn is_path(&self, port: u16) -> bool {
+        port >= self.first
+    }
+
+    fn path(&self, port: u16) -> &Path {
+        &self.paths[usize::from(port - self.first)]
+    }
+
+    /// What becomes of a frame whose service header begins at the annotation
+    /// `network_offset`. What goes inside has lost all in front of it.
+    #[inline]
+    pub fn open(&mut self, packet: &mut Packet) -> Opened {
+        let at = usize::from(packet.annotations().network_offset);
+        let octets = packet.data_mut().get_mut(at..).unwrap_or_default();
+        let Ok(mut header) = nsh::Packet::new_checked(octets) else {
+            return Opened::Refused(DropReason::NshMalformed);
+        };
+        // RFC 8300 §2.2: before the lookup. That of what goes inside counts when its
+        // header is written again.
+        if header.time_to_live() == 1 {
+            return Opened::Refused(DropReason::NshTtlExceeded);
+        }
+        let wanted = key(header.path().value(), header.index());
+        let found = self.entries.binary_search_by_key(&wanted, |(key, _)| *key);
+        let Ok(found) = found else { return Opened::Refused(DropReason::NshPathUnknown) };
+        let port = self.entries[found].1;
+        if header.is_oam() {
+            header.decrement_time_to_live();
+            header.set_index(self.path(port).next);
+            packet.trim_front(at);
+            return Opened::Along(port);
+        }
+        let (next, length) = (header.next_protocol(), header.header_length());
+        let ether_type = match next {
+            NextProtocol::ETHERNET => None,
+            NextProtocol::IPV4 => Some(EtherType::IPV4),
+            NextProtocol::IPV6 => Some(EtherType::IPV6),
+            _ => return Opened::Refused(DropReason::NshPayloadUnknown),
+        };
+        let number = self.shelf.put(&packet.data()[at..at + length]);
+        packet.trim_front(at + length);
+        if let Some(ether_type) = ether_type {
+            // Where the header was, there is room.
+            let link = ethernet::Repr { ether_type, ..ethernet::Repr::default() };
+            let room = packet.prepend(ethernet::HEADER_LENGTH).unwrap_or_default();
+            let _ = link.emit(room);
+        }
+        Opened::Inside(port, number)
+    }
+
+    /// The record that came with a packet.
+    pub fn record(&self, number: u32) -> Option<Record> {
+        let header = nsh::Packet::new_checked(self.shelf.get(number)?).ok()?;
+        let at = record::record_in(&header)?;
+        Record::read(&header.into_inner()[at..at + record::LENGTH])
+    }
+
+    /// Gives packets the numbers of their headers, and the tags that came with them.
+    pub fn tag(&self, packet: &mut Packet, number: u32) {
+        *number_of(packet.annotations_mut()) = number;
+        let header = self.shelf.get(number).map(nsh::Packet::new_checked);
+        let Some(Ok(header)) = header else { return };
+        let Some((at, length)) = record::tags_in(&header, self.names) else { return };
+        let values = &header.into_inner()[at..at + length];
+        let tags = &mut packet.annotations_mut().tags[..self.tags];
+        for (slot, (tag, value)) in tags.iter_mut().zip(values.as_chunks::<4>().0).enumerate() {
+            if self.written >> slot & 1 == 1 {
+                *tag = u32::from_be_bytes(*value);
+            }
+        }
+    }
+
+    /// Puts a packet back into the header that it came in, for another worker. False
+    /// when it did not come in one, or its header is gone.
+    pub fn undo(&self, packet: &mut Packet, pool: &Pool) -> bool {
+        let number = *number_of(packet.annotations_mut());
+        let Some(header) = self.shelf.get(number) else { return number == 0 };
+        if is_bare(header) {
+            packet.trim_front(ethernet::HEADER_LENGTH);
+        }
+        if !prepend(packet, header.len(), pool) {
+            return false;
+        }
+        packet.data_mut()[..header.len()].copy_from_slice(header);
+        let annotations = packet.annotations_mut();
+        (annotations.ether_type, annotations.network_offset) = (EtherType::NSH.0, 0);
+        true
+    }
+
+    /// Takes the frames out of a batch that another worker handed over.
+    pub fn sift(&mut self, packets: &mut Batch) {
+        if !packets.iter().any(is_frame) {
+            return;
+        }
+        let mut all = std::mem::take(packets);
+        for packet in all.drain() {
+            let batch = if is_frame(&packet) { &mut self.arrived } else { &mut *packets };
+            // Both have room for all.
+            drop(batch.push(packet));
+        }
+    }
+
+    /// Puts a packet that leaves at the path of `port` into its header, or a fresh one,
+    /// and that into what goes to the next hop.
+    ///
+    /// # Errors
+    /// The reason for which it cannot leave.
+    #[inline]
+    pub fn wrap(&self, packet: &mut Packet, port: u16, pool: &Pool) -> Result<(), DropReason> {
+        let path = self.path(port);
+        let number = *number_of(packet.annotations_mut());
+        let mut octets = [0; nsh::MIN_HEADER_LENGTH + nsh::MAX_CONTEXT_LENGTH];
+        let header = match self.shelf.get(number) {
+            Some(header) => {
+                let emitted = number & EMITTED != 0;
+                let room = &mut octets[..header.len()];
+                room.copy_from_slice(header);
+                self.renew(room, packet, emitted, path)?;
+                room
+            }
+            None => fresh(&mut octets, path),
+        };
+        if !prepend(packet, header.len(), pool) {
+            return Err(DropReason::PoolExhausted);
+        }
+        packet.data_mut()[..header.len()].copy_from_slice(header);
+        self.address(packet, port, pool)
+    }
+
+    /// Brings a header that a packet came with up to date: one hop and one function
+    /// further, and with what functions have changed.
+    fn renew(
+        &self,
+        octets: &mut [u8],
+        packet: &mut Packet,
+        emitted: bool,
+        path: &Path,
+    ) -> Result<(), DropReason> {
+        let header = nsh::Packet::new_checked(&*octets);
+        let header = header.map_err(|_| DropReason::NshMalformed)?;
+        let record = record::record_in(&header);
+        let tags = record::tags_in(&header, self.names);
+        let bare = is_bare(octets);
+        if let Some(at) = record {
+            let place = &mut octets[at..at + record::LENGTH];
+            if let Some(mut record) = Record::read(place) {
+                if emitted {
+                    record.what = What::Emitted;
+                }
+                if !record.place(packet.annotations()) {
+                    return Err(DropReason::FunctionTooLong);
+                }
+                place.copy_from_slice(&record.octets());
+            }
+        }
+        if let Some((at, length)) = tags {
+            let known = &packet.annotations().tags[..self.tags.min(length / 4)];
+            record::put_tags(known, &mut octets[at..at + length]);
+        }
+        let mut header = nsh::Packet::new_checked(&mut *octets);
+        if let Ok(header) = &mut header {
+            header.decrement_time_to_live();
+            header.set_index(path.next);
+        }
+        if bare {
+            strip(octets, packet)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a frame that begins with a service header into what goes to the next hop of
+    /// the path of `port`.
+    ///
+    /// # Errors
+    /// The reason for which it cannot leave.
+    pub fn address(&self, packet: &mut Packet, port: u16, pool: &Pool) -> Result<(), DropReason> {
+        address(&self.path(port).way, packet, pool)
+    }
+
+    /// What leads to the next hop of the path of `port`.
+    pub fn way(&self, port: u16) -> &Encapsulation {
+        &self.path(port).way
+    }
+
+    /// What tells whoever has a ticket for it that a packet was dropped, if somebody
+    /// has; and the port of its path.
+    pub fn notice(&self, annotations: &mut Annotations, pool: &Pool) -> Option<(Packet, u16)> {
+        let number = *number_of(annotations);
+        let header = self.shelf.get(number).filter(|_| number & EMITTED == 0)?;
+        let header = nsh::Packet::new_checked(header).ok()?;
+        let at = record::record_in(&header)?;
+        let found = key(header.path().value(), header.index());
+        let found = self.entries.binary_search_by_key(&found, |(key, _)| *key).ok()?;
+        let port = self.entries[found].1;
+        let octets = header.into_inner();
+        let mut packet = pool.allocate()?;
+        *packet.annotations_mut() = Annotations::default();
+        packet.append(octets.len())?.copy_from_slice(octets);
+        packet.append(NOTHING.len())?.copy_from_slice(&NOTHING);
+        let place = &mut packet.data_mut()[at..at + record::LENGTH];
+        let mut record = Record::read(place)?;
+        record.what = What::Dropped;
+        (record.reason, record.function) = match annotations.state {
+            state if state & 0xff00_0000 == DROPPED => ((state >> 8) as u8, state as u8),
+            _ => (u8::MAX, 0),
+        };
+        place.copy_from_slice(&record.octets());
+        let mut header = nsh::Packet::new_checked(packet.data_mut()).ok()?;
+        header.decrement_time_to_live();
+        header.set_index(self.path(port).next);
+        header.set_oam();
+        header.set_next_protocol(NextProtocol::ETHERNET);
+        Some((packet, port))
+    }
+}
+
+/// Puts what leads to a next hop in front of a frame that begins with a service header.
+fn address(way: &Encapsulation, packet: &mut Packet, pool: &Pool) -> Result<(), DropReason> {
+    if !prepend(packet, way.length(), pool) {
+        return Err(DropReason::PoolExhausted);
+    }
+    let (frame, annotations) = packet.parts_mut();
+    way.write(frame, annotations);
+    Ok(())
+}
+
+/// Notes in packets why a function dropped them.
+#[cold]
+pub fn note_drop(burst: &mut Burst, position: usize, reason: u8, function: &str) {
+    let sum = u32::from(record::sum_of(function));
+    burst.packets[position].annotations_mut().state = DROPPED | u32::from(reason) << 8 | sum;
+}
+
+/// Notes in all packets that no function has dropped them.
+pub fn note_none(burst: &mut Burst, positions: Positions) {
+    for position in positions {
+        burst.packets[position].annotations_mut().state = 0;
+    }
+}
+
+/// Whether a frame that another worker received has a service header.
+#[inline]
+fn is_frame(packet: &Packet) -> bool {
+    packet.annotations().ether_type == EtherType::NSH.0
+}
+
+/// Whether an IP packet follows the header without a link header.
+fn is_bare(header: &[u8]) -> bool {
+    matches!(header.get(3), Some(1 | 2))
+}
+
+/// Takes off the link header, which others on the path do not expect.
+fn strip(octets: &mut [u8], packet: &mut Packet) -> Result<(), DropReason> {
+    let annotations = packet.annotations();
+    let start = match annotations.outer_offset {
+        0 => annotations.network_offset,
+        outer => outer,
+    };
+    packet.trim_front(usize::from(start));
+    let next = match packet.data().first().map(|first| first >> 4) {
+        Some(4) => NextProtocol::IPV4,
+        Some(6) => NextProtocol::IPV6,
+        _ => return Err(DropReason::NshPayloadUnknown),
+    };
+    octets[3] = next.0;
+    Ok(())
+}
+
+/// The header of a packet that comes onto the path here.
+fn fresh<'a>(octets: &'a mut [u8], path: &Path) -> &'a mut [u8] {
+    let repr = nsh::Repr {
+        oam: false,
+        time_to_live: nsh::DEFAULT_TTL,
+        next_protocol: NextProtocol::ETHERNET,
+        path: ServicePathId::new(path.id).unwrap_or_default(),
+        index: path.next,
+        metadata: Metadata::Variable { length: 0 },
+    };
+    // There is room for the longest.
+    let emitted = repr.emit(octets);
+    debug_assert!(emitted.is_ok());
+    &mut octets[..repr.header_length()]
+}
+
+/// Notes that a function has made a packet beside the one that came with the header.
+#[inline]
+pub fn mark_emitted(packet: &mut Packet) {
+    let number = number_of(packet.annotations_mut());
+    if *number != 0 {
+        *number |= EMITTED;
+    }
+}

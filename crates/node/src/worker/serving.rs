@@ -1,0 +1,170 @@
+//! Packets on service paths: the way of a packet once more, from out of its service
+//! header back into it.
+
+use arrayvec::ArrayVec;
+use weft_compose::Positions;
+use weft_dpdk::{Annotations, Batch, Packet};
+use weft_function::Tunnel;
+use weft_wire::EtherType;
+
+use super::{Desk, Worker};
+use crate::counters::DropReason;
+use crate::parse::{Parsed, is_sound, parse};
+use crate::service::record::Record;
+use crate::service::{Opened, note_none};
+use crate::tap::{Point, Taps};
+
+/// A packet out of its service header: the port of its path, and the number of the
+/// header.
+type Inside = (Packet, u16, u32);
+
+impl Worker {
+    /// Carries the frames with service headers that came in.
+    pub(super) fn serve(&mut self) {
+        let mut inside: ArrayVec<Inside, { Batch::CAPACITY }> = ArrayVec::new();
+        let Some(service) = &mut self.departure.service else { return };
+        let mut frames = std::mem::take(&mut service.arrived);
+        for mut packet in frames.drain() {
+            let Some(service) = &mut self.departure.service else { return };
+            match service.open(&mut packet) {
+                // There is room for as many as a batch has.
+                Opened::Inside(port, number) => inside.push((packet, port, number)),
+                Opened::Along(port) => self.departure.send_along(port, packet),
+                Opened::Refused(reason) => self.refuse_frame(packet, reason),
+            }
+        }
+        while let Some((_, port, _)) = inside.first() {
+            let port = *port;
+            let mut numbers = [0; Batch::CAPACITY];
+            let mut rest: ArrayVec<Inside, { Batch::CAPACITY }> = ArrayVec::new();
+            for one in inside.drain(..) {
+                let packets = &mut self.desk.burst.packets;
+                if one.1 == port {
+                    numbers[packets.len()] = one.2;
+                    // The burst before has left.
+                    drop(packets.push(one.0));
+                } else {
+                    rest.push(one);
+                }
+            }
+            inside = rest;
+            self.carry_inside(port, &numbers);
+        }
+        self.departure.flush_touched();
+    }
+
+    /// The way of packets of one path.
+    fn carry_inside(&mut self, port: u16, numbers: &[u32; Batch::CAPACITY]) {
+        let transit = self.receive_inside(port, numbers);
+        let tunnelled = self.tunnelled(transit);
+        self.classify_at(port, transit, tunnelled);
+        if let Some(service) = &self.departure.service {
+            for position in transit {
+                service.tag(&mut self.desk.burst.packets[position], numbers[position]);
+            }
+        }
+        note_none(&mut self.desk.burst, transit.without(self.desk.classified.elsewhere));
+        self.forward();
+        self.transmit();
+    }
+
+    /// Finds where headers are. What is malformed ends here.
+    fn receive_inside(&mut self, port: u16, numbers: &[u32; Batch::CAPACITY]) -> Positions {
+        let Desk { burst, taps, doubtful, .. } = &mut self.desk;
+        burst.now = self.clock.now();
+        *doubtful = Positions::NONE;
+        let count = burst.packets.len();
+        let bytes = burst.packets.iter().map(|packet| packet.len() as u64).sum();
+        self.counters.bursts.add(1);
+        self.counters.ports[usize::from(port)].received.add(count, bytes);
+        if let Some(taps) = taps {
+            taps.begin();
+        }
+        let mut transit = Positions::first(count);
+        for position in transit {
+            let packet = &mut burst.packets[position];
+            let record =
+                self.departure.service.as_ref().and_then(|one| one.record(numbers[position]));
+            let Parsed::Malformed(reason) = read(packet, port, record) else { continue };
+            transit.remove(position);
+            let annotations = packet.annotations_mut();
+            annotations.state = reason as u32;
+            super::ending::drop_malformed(position, burst, &self.counters, taps);
+            // Whoever has a ticket for it is told as the burst leaves.
+            let annotations = burst.packets[position].annotations_mut();
+            annotations.state = 0;
+            *crate::service::shelf::number_of(annotations) = numbers[position];
+        }
+        transit
+    }
+
+    /// Those in a tunnel whose TEID says whose they are, with the TEID in the
+    /// annotation `state`.
+    fn tunnelled(&mut self, transit: Positions) -> Positions {
+        let mut tunnelled = Positions::NONE;
+        for position in transit {
+            let packet = &mut self.desk.burst.packets[position];
+            let Annotations { flags, outer_offset, .. } = *packet.annotations();
+            if flags & Annotations::TUNNELLED == 0 || outer_offset == 0 {
+                continue;
+            }
+            if let Some(teid) = packet.message().map(|message| message.teid().0) {
+                packet.annotations_mut().state = teid;
+                tunnelled.insert(position);
+            }
+        }
+        tunnelled
+    }
+
+    /// Counts a frame that does not go on.
+    #[cold]
+    fn refuse_frame(&mut self, packet: Packet, reason: DropReason) {
+        let Desk { burst, taps, .. } = &mut self.desk;
+        self.counters.dropped(reason, 1);
+        if let Some(taps) = taps {
+            show_dropped(burst, taps, packet, reason);
+        }
+    }
+}
+
+/// Shows a frame to those who watch.
+fn show_dropped(
+    burst: &mut weft_compose::Burst,
+    taps: &mut Taps,
+    packet: Packet,
+    reason: DropReason,
+) {
+    taps.begin();
+    // The burst is empty here.
+    if burst.packets.push(packet).is_ok() {
+        let only = Positions::first(1);
+        taps.admit(only, burst);
+        taps.at(Point::Dropped(reason), only, burst);
+        burst.packets.clear();
+    }
+}
+
+/// Parses what was in a service header. Where the sender says that headers lie deeper
+/// than the first, that is checked.
+fn read(packet: &mut Packet, port: u16, record: Option<Record>) -> Parsed {
+    let parsed = parse(packet, port);
+    let Some(record) = record else { return parsed };
+    let (network, outer) = (u16::from(record.network_offset), u16::from(record.outer_offset));
+    let annotations = packet.annotations();
+    if outer == 0 && network == annotations.network_offset {
+        return parsed;
+    }
+    let version = packet.data().get(usize::from(network)).map(|first| first >> 4);
+    let ether_type = match version {
+        Some(4) => EtherType::IPV4.0,
+        Some(6) => EtherType::IPV6.0,
+        _ => annotations.ether_type,
+    };
+    let annotations = packet.annotations_mut();
+    (annotations.network_offset, annotations.outer_offset) = (network, outer);
+    (annotations.ether_type, annotations.flags) = (ether_type, record.flags);
+    match is_sound(packet) {
+        true => Parsed::Ip,
+        false => Parsed::Malformed(DropReason::NshMalformed),
+    }
+}
