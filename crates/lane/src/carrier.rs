@@ -6,7 +6,8 @@ use weft_dpdk::Packet;
 
 use crate::Refusal;
 
-/// Carries packets in both directions, each of which keeps its order.
+/// Carries packets in both directions, each of which keeps its order unless
+/// [`keeps_order`](Carrier::keeps_order) says otherwise.
 ///
 /// A packet that is to go is *put*, which takes it in hand, and leaves with all that is
 /// in hand when that is *sent*. The lane never has more than [`WINDOW`](crate::WINDOW)
@@ -42,6 +43,12 @@ pub trait Carrier: Debug + Send {
     fn is_plain(&self) -> bool {
         false
     }
+
+    /// Whether packets come back in the order in which they went. Where they do not, one
+    /// that others have overtaken is not lost before the carrier says so.
+    fn keeps_order(&self) -> bool {
+        true
+    }
 }
 
 /// What a carrier brings back.
@@ -59,6 +66,8 @@ pub enum Coming {
         /// that the other side gives it; of no interest when none follows.
         packet: Packet,
     },
+    /// The packet of this ticket will not come back.
+    Lost(u32),
     /// A frame without a ticket, from a function that knows of none.
     Plain(Packet),
     /// A frame that a function may not send.

@@ -64,6 +64,8 @@ struct Book {
     /// The next ticket, and the oldest that is not back.
     head: u32,
     tail: u32,
+    /// Whether packets come back in the order in which they went.
+    in_order: bool,
 }
 
 impl Lane {
@@ -72,7 +74,7 @@ impl Lane {
         let Options { writes, policy, shared } = options;
         let place = Place { state: 0, plan: 0, onward: 0 };
         let annotations = Annotations::default();
-        let none = Ticket { annotations, place, length: 0, emitted: 0 };
+        let none = Ticket { annotations, place, length: 0, emitted: 0, back: false };
         let held = if let Policy::Hold(packets) = policy { packets as usize } else { 0 };
         let book = Book {
             writes,
@@ -81,6 +83,7 @@ impl Lane {
             originals: (0..WINDOW).map(|_| None).collect(),
             head: 0,
             tail: 0,
+            in_order: carrier.keeps_order(),
         };
         Lane {
             carrier,
@@ -119,7 +122,8 @@ impl Lane {
     /// Whether packets of this user are away or wait.
     pub fn has_of(&self, user: u32) -> bool {
         let mut away = 0..self.away() as u32;
-        away.any(|ahead| self.book.ticket(ahead).annotations.user == user)
+        let is_of = |ticket: &Ticket| !ticket.back && ticket.annotations.user == user;
+        away.any(|ahead| is_of(self.book.ticket(ahead)))
             || self.held.iter().any(|(packet, ..)| packet.annotations().user == user)
     }
 
@@ -144,8 +148,8 @@ impl Lane {
     /// to `lost`.
     pub fn take_news(&mut self, mut lost: impl FnMut(Ticket)) {
         self.session = self.book.shared.session();
-        while self.book.away() > 0 {
-            lost(self.book.redeem().0);
+        while let Some((ticket, _)) = self.book.redeem() {
+            lost(ticket);
             self.book.shared.count_lost();
         }
         // What still lies in the carrier is of the old session, too.
@@ -244,7 +248,7 @@ impl Lane {
     ) -> Result<(), Refusal> {
         let (annotations, length) = (*packet.annotations(), packet.len() as u16);
         self.carrier.put(packet, self.book.head, now)?;
-        self.book.add(Ticket { annotations, place, length, emitted: 0 }, original);
+        self.book.add(Ticket { annotations, place, length, emitted: 0, back: false }, original);
         Ok(())
     }
 
@@ -300,6 +304,13 @@ impl Lane {
         true
     }
 
+    /// Whether packets come back in the order in which they went, as they do from
+    /// whoever is at this machine.
+    #[inline]
+    pub fn keeps_order(&self) -> bool {
+        self.carrier.keeps_order()
+    }
+
     /// Whether frames carry no ticket.
     #[inline]
     pub fn is_plain(&self) -> bool {
@@ -326,7 +337,7 @@ impl Lane {
         book.pass_over(ahead, &mut lost);
         let ticket = book.redeem();
         book.publish();
-        Some(ticket)
+        ticket
     }
 
     /// A frame came back that nobody can have sent.
@@ -338,8 +349,8 @@ impl Lane {
     /// `lost` and returns how many were held.
     pub fn clear(&mut self, mut lost: impl FnMut(Ticket)) -> usize {
         self.carrier.clear();
-        while self.book.away() > 0 {
-            lost(self.book.redeem().0);
+        while let Some((ticket, _)) = self.book.redeem() {
+            lost(ticket);
         }
         let held = self.held.len();
         self.held.clear();
@@ -377,13 +388,16 @@ impl Book {
     fn sort(&mut self, coming: Coming, back: &mut impl FnMut(Back)) {
         let (number, what, reason, mut packet) = match coming {
             Coming::Ticketed { ticket, what, reason, packet } => (ticket, what, reason, packet),
+            Coming::Lost(ticket) => return self.give_up(ticket, back),
             Coming::Plain(packet) => return back(Back::Plain(packet)),
             Coming::Stray => return self.shared.count_stray(),
         };
         let ahead = number.wrapping_sub(self.tail);
         if matches!(what, What::Emitted | What::Answer) {
-            // Before its parent or right behind it.
-            let known = (ahead as usize) < self.away() || ahead == u32::MAX;
+            // Before its parent or right behind it; or while the ticket is no other's.
+            let known = (ahead as usize) < self.away()
+                || ahead == u32::MAX
+                || !self.in_order && (self.head.wrapping_sub(number) as usize) <= WINDOW;
             let ticket = &mut self.tickets[number as usize % WINDOW];
             if !known || ticket.emitted >= EMITTED {
                 return self.shared.count_stray();
@@ -399,8 +413,14 @@ impl Book {
         if ahead as usize >= self.away() {
             return self.shared.count_stray();
         }
-        self.pass_over(ahead, &mut |ticket| back(Back::Lost(ticket)));
-        let (ticket, original) = self.redeem();
+        let found = match self.in_order {
+            true => {
+                self.pass_over(ahead, &mut |ticket| back(Back::Lost(ticket)));
+                self.redeem()
+            }
+            false => self.redeem_at(number),
+        };
+        let Some((ticket, original)) = found else { return self.shared.count_stray() };
         match what {
             What::Dropped => back(Back::Dropped(ticket, reason)),
             What::Kept => {
@@ -418,17 +438,54 @@ impl Book {
     #[inline]
     fn pass_over(&mut self, ahead: u32, lost: &mut impl FnMut(Ticket)) {
         for _ in 0..ahead {
-            lost(self.redeem().0);
+            let Some((ticket, _)) = self.redeem() else { return };
+            lost(ticket);
             self.shared.count_lost();
         }
     }
 
+    /// The oldest ticket whose packet is not back.
     #[inline]
-    fn redeem(&mut self) -> (Ticket, Option<Packet>) {
-        let at = self.tail as usize % WINDOW;
-        self.tail = self.tail.wrapping_add(1);
+    fn redeem(&mut self) -> Option<(Ticket, Option<Packet>)> {
+        while self.away() > 0 {
+            let number = self.tail;
+            self.tail = self.tail.wrapping_add(1);
+            if !self.tickets[number as usize % WINDOW].back {
+                return Some(self.taken(number));
+            }
+        }
+        None
+    }
+
+    /// One of the tickets that are away, unless its packet is back.
+    fn redeem_at(&mut self, number: u32) -> Option<(Ticket, Option<Packet>)> {
+        let ticket = &mut self.tickets[number as usize % WINDOW];
+        if std::mem::replace(&mut ticket.back, true) {
+            return None;
+        }
+        while self.away() > 0 && self.tickets[self.tail as usize % WINDOW].back {
+            self.tail = self.tail.wrapping_add(1);
+        }
+        Some(self.taken(number))
+    }
+
+    #[inline]
+    fn taken(&mut self, number: u32) -> (Ticket, Option<Packet>) {
+        let at = number as usize % WINDOW;
         let doubtful = self.tickets[at].annotations.flags & Annotations::DOUBTFUL != 0;
         (self.tickets[at], if doubtful { self.originals[at].take() } else { None })
+    }
+
+    /// The carrier has given up a packet.
+    #[cold]
+    fn give_up(&mut self, number: u32, back: &mut impl FnMut(Back)) {
+        if number.wrapping_sub(self.tail) as usize >= self.away() {
+            return self.shared.count_stray();
+        }
+        if let Some((ticket, _)) = self.redeem_at(number) {
+            self.shared.count_lost();
+            back(Back::Lost(ticket));
+        }
     }
 
     /// What the function may say of a packet is what it may change: offsets, and

@@ -23,12 +23,14 @@ pub struct Ticket {
     /// Its length, in bytes.
     pub length: u16,
     pub(crate) emitted: u8,
+    /// Whether its packet has come back before those of older tickets.
+    pub(crate) back: bool,
 }
 
 impl Ticket {
     /// Of a packet that was held and never went.
     pub fn lost(place: Place) -> Ticket {
-        Ticket { annotations: Annotations::default(), place, length: 0, emitted: 0 }
+        Ticket { annotations: Annotations::default(), place, length: 0, emitted: 0, back: false }
     }
 }
 

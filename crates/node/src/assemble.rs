@@ -9,7 +9,6 @@ use std::sync::mpsc::channel;
 use arrayvec::ArrayVec;
 use weft_compose::SlotShift;
 use weft_dpdk::{Batch, Consumer, Eal, Pool, Port, PortOptions, Producer, Ring};
-use weft_process::supervisor::Seat;
 use weft_rules::Program;
 use weft_wire::MacAddress;
 
@@ -151,6 +150,9 @@ pub fn assemble(
             waker: &waker,
         };
         let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
+        if let Some(service) = &mut worker.departure.service {
+            isolated::remote(&blueprint, &trials, service, (&clock, &pool), &mut seats);
+        }
         let replacement = Replacement {
             plan: Box::new(plan::plan(
                 &blueprint,
@@ -171,6 +173,11 @@ pub fn assemble(
             tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
         };
+        if let Some(service) = &mut worker.departure.service {
+            for part in &replacement.parts {
+                service.set_lane(&part.name, part.lane);
+            }
+        }
         worker.start_with(Box::new(replacement), &changes);
         if let Some(plan) = &blueprint.handover {
             worker.start_gates(plan, moving(plan, &users, number), count);
@@ -288,9 +295,9 @@ pub(crate) fn parts(
 ) -> Result<Vec<Part>, BuildError> {
     let part = |(plan, entry): (&FunctionPlan, &FunctionEntry)| {
         let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
-        if let Some(Seat { lane, away }) = seats.take(worker, &plan.name) {
+        if let Some((lane, away)) = seats.take(worker, &plan.name) {
             let lane = Some(lanes.add(lane));
-            return Ok(Part { name, instance: Some(Box::new(away)), counters, lane });
+            return Ok(Part { name, instance: Some(away), counters, lane });
         }
         let instance = plan::instance(plan, blueprint, worker, room.contexts(), shift)
             .map_err(|error| BuildError::Function { function: plan.name.clone(), error })?;
@@ -380,7 +387,7 @@ impl Shared<'_> {
             pool: self.pool.clone(),
             counters: counters.clone(),
             shift,
-            service: self.service(),
+            service: self.service(number),
         };
         let worker = Worker {
             inlets: self.inlets(number),
@@ -434,7 +441,7 @@ impl Shared<'_> {
                 ipv4: ipv4.clone(),
                 broadcasts: broadcasts.clone(),
                 least_mtu,
-                service: self.blueprint.has_paths(),
+                service: self.blueprint.has_service_headers(),
             });
             for queue in 0..open.port.rx_queues() {
                 if (plan.worker + usize::from(queue)) % count == number
@@ -447,9 +454,9 @@ impl Shared<'_> {
         inlets
     }
 
-    fn service(&self) -> Option<Box<Service>> {
+    fn service(&self, worker: usize) -> Option<Box<Service>> {
         let macs: Vec<_> = self.ports.iter().map(|open| open.mac).collect();
-        Service::of(self.blueprint, &macs).map(Box::new)
+        Service::of(self.blueprint, worker, &macs).map(Box::new)
     }
 
     fn keeper(&self) -> Keeper {

@@ -236,9 +236,16 @@ impl Agent {
 /// slots of the node's tags, so those have to stay as well.
 fn same_processes(old: &Blueprint, new: &Blueprint) -> bool {
     let isolated = |blueprint: &Blueprint| -> Vec<_> {
-        let isolated = blueprint.functions.iter().filter(|one| one.process.is_some());
+        let isolated = blueprint.functions.iter();
+        let isolated = isolated.filter(|one| one.process.is_some() || one.remote.is_some());
         let key = |one: &FunctionPlan| {
-            (one.name.clone(), one.kind.name, one.config.clone(), one.process.clone())
+            (
+                one.name.clone(),
+                one.kind.name,
+                one.config.clone(),
+                one.process.clone(),
+                one.remote.clone(),
+            )
         };
         isolated.map(key).collect()
     };

@@ -1,6 +1,7 @@
 //! Functions in processes of their own, as a worker sees them: lanes that packets
 //! go away by and come back on, while the worker goes on with others.
 
+mod elsewhere;
 mod seats;
 
 use std::time::{Duration, Instant};
@@ -13,8 +14,10 @@ use weft_lane::{Back, Lane, Place, Policy, Refusal, Ticket};
 use crate::counters::{DropReason, WorkerCounters};
 use crate::element::{Function, Surroundings};
 use crate::parse::{Parsed, is_sound, parse};
+use crate::service::state_of_drop;
 use crate::worker::Worker;
 
+pub use self::elsewhere::remote;
 pub use self::seats::{Seats, start};
 
 /// Lanes of a node at most: a set of them is one number.
@@ -143,9 +146,16 @@ impl Lanes {
         self.keep(&promises);
     }
 
-    /// Whether packets are away or wait.
-    pub fn is_busy(&self) -> bool {
-        self.lanes.iter().any(Lane::is_busy)
+    /// Whether packets are with functions at this machine that are there: they are waited
+    /// for, what other nodes have is not.
+    pub fn waits_here(&self) -> bool {
+        let waits = |lane: &Lane| lane.is_up() && lane.is_busy() && lane.keeps_order();
+        self.lanes.iter().any(waits)
+    }
+
+    /// A frame came back by this lane that nobody can have sent.
+    pub fn reject(&self, lane: u16) {
+        self.lanes[usize::from(lane)].reject();
     }
 }
 
@@ -183,7 +193,7 @@ impl Promises {
 impl Worker {
     /// Whether packets are with function processes that are there.
     pub(crate) fn waits_for_functions(&self) -> bool {
-        self.lanes.lanes.iter().any(|lane| lane.is_up() && lane.is_busy())
+        self.lanes.waits_here()
     }
 
     /// Takes what came back from function processes, and carries it on.
@@ -255,6 +265,7 @@ impl Worker {
         let packets = &mut self.desk.burst.packets;
         let mut promises = Promises::default();
         let mut plain = Batch::new();
+        let mut dropped = ArrayVec::<(Annotations, u8), { Batch::CAPACITY }>::new();
         let (mut count, mut bytes) = (0, 0);
         let (originals, keeper) = (&mut self.departure.originals, &mut self.keeper);
         let mut go_on = |mut packet: Packet, ticket: &Ticket, original: Option<Packet>| {
@@ -287,6 +298,7 @@ impl Worker {
                 }
             }
             Back::Dropped(ticket, reason) => {
+                dropped.push((ticket.annotations, reason));
                 count += 1;
                 bytes += u64::from(ticket.length);
                 promises.add(&ticket);
@@ -309,6 +321,11 @@ impl Worker {
             handled.add(count, bytes);
             at.counters.bursts.add(1);
             self.lanes.keep(&promises);
+            for (mut annotations, reason) in dropped {
+                annotations.state = state_of_drop(reason, kind.name);
+                self.departure.give_notice(&mut annotations);
+            }
+            self.departure.flush_touched();
             if !plain.is_empty() {
                 self.recognise(lane, plain, places);
             }
@@ -408,7 +425,7 @@ impl Worker {
     /// Waits a little for what is away, as the worker stops; the rest is counted.
     pub(crate) fn finish_lanes(&mut self) {
         let until = Instant::now() + LAST_WAIT;
-        while self.lanes.is_busy() && Instant::now() < until {
+        while self.lanes.waits_here() && Instant::now() < until {
             if !self.take_back() {
                 std::thread::yield_now();
             }

@@ -154,7 +154,7 @@ impl Trials {
         let part = |(plan, (_, instance)): (&FunctionPlan, &(String, Box<dyn Instance>))| {
             let program = match plan.composition {
                 Composition::Fused => instance.lower()?,
-                Composition::Call | Composition::Process => return None,
+                _ => return None,
             };
             Some(FusedPart { program, scope: instance.scope(), sets: None })
         };

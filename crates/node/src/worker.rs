@@ -136,6 +136,7 @@ impl Worker {
         busy |= self.take_over();
         busy |= self.departure.relay();
         busy |= self.wake();
+        busy |= self.drive_remotes();
         if self.keeper.has_resets() {
             self.report_resets();
         }
@@ -354,6 +355,7 @@ impl Worker {
         for &port in ports {
             self.departure.flush(port);
         }
+        self.departure.flush_touched();
         watch.lap(&self.counters.stages[Stage::Transmit as usize], count);
     }
 

@@ -148,7 +148,7 @@ fn a_path_ends_at_a_port_and_begins_there() {
     rig.send(0, &[over_ethernet(FABRIC, &header(&repr(12, 3, 0), &[], &packet))]);
     assert_eq!(rig.receive(2), [packet]);
     let packet = udp([198, 51, 100, 1], [10, 1, 0, 2], b"begins");
-    rig.send(2, &[packet.clone()]);
+    rig.send(2, std::slice::from_ref(&packet));
     assert_eq!(rig.receive(0)[0][14..], header(&repr(10, 254, 0), &[], &packet));
 }
 

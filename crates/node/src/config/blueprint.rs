@@ -74,9 +74,14 @@ impl Blueprint {
         &self.ports[..count]
     }
 
-    /// Whether packets come and go with service headers.
+    /// Whether service paths lead through the node.
     pub fn has_paths(&self) -> bool {
         self.ports.iter().any(|port| port.path.is_some())
+    }
+
+    /// Whether packets come and go with service headers.
+    pub fn has_service_headers(&self) -> bool {
+        self.has_paths() || self.functions.iter().any(|function| function.remote.is_some())
     }
 
     /// Slots of the tags that functions write, one bit for each.
@@ -175,6 +180,8 @@ pub enum Composition {
     Fused,
     /// In a process of its own, behind a ring in shared memory.
     Process,
+    /// At another node, along a service path.
+    Remote,
 }
 
 /// How the user of a packet is found.
@@ -310,6 +317,29 @@ pub struct FunctionPlan {
     pub composition: Composition,
     /// How its process is run, where it has one.
     pub process: Option<ProcessPlan>,
+    /// Where it is, if it is at another node.
+    pub remote: Option<RemotePlan>,
+}
+
+/// How packets get to a function at another node, and back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemotePlan {
+    /// Service path identifiers, uplink and downlink.
+    pub paths: [u32; 2],
+    /// Service index with which packets go.
+    pub index: u8,
+    /// Service index with which they come back.
+    pub back: u8,
+    /// The first hop.
+    pub hop: Hop,
+    /// Whether metadata is of MD type 1.
+    pub fixed: bool,
+    /// What becomes of packets while the path is not there.
+    pub policy: Policy,
+    /// A packet that is not back after so long is lost.
+    pub timeout: Duration,
+    /// How often the path is tried.
+    pub probe: Duration,
 }
 
 /// How the process of a function is run.

@@ -27,7 +27,7 @@ use weft_yaml::{locate, mistake, shape, values, wording};
 pub use blueprint::{
     BearerPlan, Blueprint, Classification, Composition, Echo, Forwarding, FunctionPlan, GroupPlan,
     Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, Limits, Memory, MovingUsers, OnErrorIndication,
-    PathPlan, Polling, PortPlan, ProcessPlan, UserKey, UserPlan, Workers,
+    PathPlan, Polling, PortPlan, ProcessPlan, RemotePlan, UserKey, UserPlan, Workers,
 };
 pub use mistake::{Mistake, Mistakes};
 pub use schema::schema;

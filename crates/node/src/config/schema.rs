@@ -37,7 +37,7 @@ fn function(kind: &Kind, config: Value) -> Value {
     let required = if needs_config { json!(["function", "config"]) } else { json!(["function"]) };
     let composition = json!({
         "description": "How it is run; as the node says by default.",
-        "enum": ["call", "fused", "process"],
+        "enum": ["call", "fused", "process", "remote"],
     });
     json!({
         "type": "object",
@@ -47,6 +47,7 @@ fn function(kind: &Kind, config: Value) -> Value {
             "config": config,
             "composition": composition,
             "process": { "$ref": "#/$defs/Process" },
+            "remote": { "$ref": "#/$defs/Remote" },
         },
         "required": required,
         "additionalProperties": false,

@@ -3,6 +3,7 @@
 
 mod handover;
 mod paths;
+mod remote;
 mod users;
 
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ use super::values::{Entries, Ip, Mac, Subnet};
 
 pub use handover::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
 pub use paths::PathFile;
+pub use remote::RemoteFile;
 pub use users::{Flow, Group, Match, Users};
 
 /// The name of the network instance of ports and users that name none.
@@ -254,6 +256,9 @@ pub struct Function {
     /// How its process is run.
     #[serde(default)]
     pub process: Option<ProcessFile>,
+    /// Where it is run, with `composition: remote`.
+    #[serde(default)]
+    pub remote: Option<RemoteFile>,
 }
 
 /// How the process of a function is run.

@@ -8,6 +8,8 @@ use super::Departure;
 use crate::command::Report;
 use crate::counters::{DropReason, WorkerCounters};
 use crate::egress::Fate;
+use crate::service::address;
+use crate::service::encapsulate::Encapsulation;
 use crate::tap::{Point, Taps};
 
 impl Departure {
@@ -74,9 +76,17 @@ impl Departure {
         self.send_frame(device, is_ethernet, packet);
     }
 
+    /// Sends a frame that begins with its service header to a next hop.
+    pub fn send_by(&mut self, way: &Encapsulation, mut packet: Packet) {
+        match address(way, &mut packet, &self.pool) {
+            Ok(()) => self.send_frame(way.port, way.is_ethernet(), packet),
+            Err(reason) => self.counters.dropped(reason, 1),
+        }
+    }
+
     /// Sends a frame that is ready but for its next hop. It leaves with
     /// [`flush_touched`](Self::flush_touched).
-    pub fn send_frame(&mut self, device: u16, is_ethernet: bool, packet: Packet) {
+    fn send_frame(&mut self, device: u16, is_ethernet: bool, packet: Packet) {
         let outlet = &mut self.outlets[usize::from(device)];
         if packet.len() - ethernet::HEADER_LENGTH > usize::from(outlet.mtu()) {
             return self.counters.dropped(DropReason::PacketTooBig, 1);

@@ -3,7 +3,9 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use weft_compose::Instance;
 use weft_dpdk::Eal;
+use weft_lane::Lane;
 use weft_process::Supervisor;
 use weft_process::supervisor::{Plan, Seat, Start};
 
@@ -13,14 +15,29 @@ use crate::config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
 use crate::users::Room;
 
 /// Places of isolated functions, to be taken by their workers.
-#[derive(Debug, Default)]
-pub struct Seats(Vec<(String, Vec<Option<Seat>>)>);
+#[derive(Default)]
+pub struct Seats(Vec<(String, Vec<Option<Place>>)>);
+
+/// The way of packets to a function that is elsewhere, and what stands in its place.
+pub type Place = (Lane, Box<dyn Instance>);
 
 impl Seats {
     /// The place of the function at one worker, if it is isolated.
-    pub fn take(&mut self, worker: usize, function: &str) -> Option<Seat> {
+    pub fn take(&mut self, worker: usize, function: &str) -> Option<Place> {
         let (_, seats) = self.0.iter_mut().find(|(name, _)| name == function)?;
         seats.get_mut(worker)?.take()
+    }
+
+    /// Adds the place of a function at one worker.
+    pub fn put(&mut self, function: &str, worker: usize, lane: Lane, away: Box<dyn Instance>) {
+        let at = self.0.iter().position(|(name, _)| name == function);
+        let at = at.unwrap_or_else(|| {
+            self.0.push((function.to_owned(), Vec::new()));
+            self.0.len() - 1
+        });
+        let places = &mut self.0[at].1;
+        places.resize_with(places.len().max(worker + 1), || None);
+        places[worker] = Some((lane, away));
     }
 }
 
@@ -69,7 +86,9 @@ pub fn start(
         let started = Supervisor::start(eal, &plan, move || clock.now());
         let (supervisor, places) = started.map_err(failed)?;
         supervisors.push(supervisor);
-        seats.0.push((function.name.clone(), places.into_iter().map(Some).collect()));
+        for (worker, Seat { lane, away }) in places.into_iter().enumerate() {
+            seats.put(&function.name, worker, lane, Box::new(away));
+        }
     }
     Ok((supervisors, seats))
 }

@@ -137,7 +137,7 @@ pub fn record_in(header: &nsh::Packet<&[u8]>) -> Option<usize> {
         Some(_) => nsh::MIN_HEADER_LENGTH,
         None => content_of(header, RECORD)?,
     };
-    let octets = header.clone().into_inner().get(at..at + LENGTH)?;
+    let octets = header.into_inner().get(at..at + LENGTH)?;
     Record::read(octets).map(|_| at)
 }
 

@@ -5,13 +5,12 @@ use arrayvec::ArrayVec;
 use weft_compose::Positions;
 use weft_dpdk::{Annotations, Batch, Packet};
 use weft_function::Tunnel;
-use weft_wire::EtherType;
 
 use super::{Desk, Worker};
 use crate::counters::DropReason;
-use crate::parse::{Parsed, is_sound, parse};
-use crate::service::record::Record;
-use crate::service::{Opened, note_none};
+use crate::parse::Parsed;
+use crate::service::record::What;
+use crate::service::{Opened, note_none, read};
 use crate::tap::{Point, Taps};
 
 /// A packet out of its service header: the port of its path, and the number of the
@@ -30,6 +29,7 @@ impl Worker {
                 // There is room for as many as a batch has.
                 Opened::Inside(port, number) => inside.push((packet, port, number)),
                 Opened::Along(port) => self.departure.send_along(port, packet),
+                Opened::Back(depot) => self.take_returned(packet, depot),
                 Opened::Refused(reason) => self.refuse_frame(packet, reason),
             }
         }
@@ -116,6 +116,64 @@ impl Worker {
         tunnelled
     }
 
+    /// Takes in a frame that came back from a function at another node.
+    fn take_returned(&mut self, packet: Packet, depot: usize) {
+        let Some(service) = &mut self.departure.service else { return };
+        let Some((record, path)) = service.record_of(&packet) else {
+            return self.lanes.reject(service.depots[depot].lane);
+        };
+        if usize::from(record.worker) != service.worker {
+            let peer = self.departure.peers.get_mut(usize::from(record.worker));
+            if let Some(Some(peer)) = peer {
+                // A burst has no more packets than a batch has room.
+                drop(peer.batch.push(packet));
+            }
+            return self.departure.hand_over();
+        }
+        if matches!(record.what, What::Probe | What::Dropped) {
+            self.counters.local.add(1);
+        }
+        let depot = &mut service.depots[depot];
+        if !depot.take(packet, record, path) {
+            self.lanes.reject(depot.lane);
+        }
+    }
+
+    /// Sends what is on its way to functions at other nodes, and tries their paths.
+    #[inline]
+    pub(super) fn drive_remotes(&mut self) -> bool {
+        match &self.departure.service {
+            Some(service) if !service.depots.is_empty() => self.drive(),
+            _ => false,
+        }
+    }
+
+    fn drive(&mut self) -> bool {
+        let (now, mut busy) = (self.clock.now(), false);
+        let Some(mut service) = self.departure.service.take() else { return false };
+        let mut depots = std::mem::take(&mut service.depots);
+        self.departure.service = Some(service);
+        for depot in &mut depots {
+            if depot.is_due(now) {
+                let probes = depot.probes(now, &self.desk.burst.pool);
+                for (way, probe) in probes.into_iter().enumerate() {
+                    let Some(probe) = probe else { continue };
+                    self.counters.originated.add(1);
+                    self.departure.send_by(&depot.ways[way], probe);
+                }
+            }
+            while let Some((packet, way)) = depot.next() {
+                busy = true;
+                self.departure.send_by(&depot.ways[way], packet);
+            }
+        }
+        if let Some(service) = &mut self.departure.service {
+            service.depots = depots;
+        }
+        self.departure.flush_touched();
+        busy
+    }
+
     /// Counts a frame that does not go on.
     #[cold]
     fn refuse_frame(&mut self, packet: Packet, reason: DropReason) {
@@ -141,30 +199,5 @@ fn show_dropped(
         taps.admit(only, burst);
         taps.at(Point::Dropped(reason), only, burst);
         burst.packets.clear();
-    }
-}
-
-/// Parses what was in a service header. Where the sender says that headers lie deeper
-/// than the first, that is checked.
-fn read(packet: &mut Packet, port: u16, record: Option<Record>) -> Parsed {
-    let parsed = parse(packet, port);
-    let Some(record) = record else { return parsed };
-    let (network, outer) = (u16::from(record.network_offset), u16::from(record.outer_offset));
-    let annotations = packet.annotations();
-    if outer == 0 && network == annotations.network_offset {
-        return parsed;
-    }
-    let version = packet.data().get(usize::from(network)).map(|first| first >> 4);
-    let ether_type = match version {
-        Some(4) => EtherType::IPV4.0,
-        Some(6) => EtherType::IPV6.0,
-        _ => annotations.ether_type,
-    };
-    let annotations = packet.annotations_mut();
-    (annotations.network_offset, annotations.outer_offset) = (network, outer);
-    (annotations.ether_type, annotations.flags) = (ether_type, record.flags);
-    match is_sound(packet) {
-        true => Parsed::Ip,
-        false => Parsed::Malformed(DropReason::NshMalformed),
     }
 }

@@ -4,8 +4,8 @@ use weft_compose::{Instance, Kind, Settings, SlotShift};
 use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
 use weft_rules::RuleSet;
 
-use super::{names, process};
-use crate::config::blueprint::{Composition, FunctionPlan};
+use super::{names, process, remote};
+use crate::config::blueprint::{Composition, FunctionPlan, PortPlan};
 use crate::config::locate::Source;
 use crate::config::values::Entries;
 use crate::config::wording::Complaint;
@@ -35,7 +35,7 @@ impl Functions {
     /// Makes each function once and throws it away.
     pub fn of(
         file: &NodeFile,
-        networks: &[String],
+        (ports, networks): (&[PortPlan], &[String]),
         source: &mut Source<'_>,
         kinds: &[Kind],
     ) -> Functions {
@@ -55,7 +55,7 @@ impl Functions {
         let made = made
             .map(|((name, function), kind)| {
                 let kind = kind.filter(|_| makeable)?;
-                make((name, function), kind, &tags, file.composition, source)
+                make((name, function), kind, &tags, (file.composition, ports), source)
             })
             .collect();
         let names = file.functions.names().map(str::to_owned).collect();
@@ -83,6 +83,11 @@ impl Functions {
             let Some(Made { plan, instance }) = &self.made[index] else { continue };
             if let Some((message, hint)) = whose.refuses(name, instance.scope()) {
                 source.wrong_key(&path, message).hint(hint);
+                continue;
+            }
+            if plan.remote.is_some() {
+                let message = format!("`{name}` runs at another node");
+                source.wrong_key(&path, message).hint("write its settings there");
                 continue;
             }
             let settings = plan.kind.settings(value).and_then(|settings| {
@@ -204,7 +209,7 @@ fn make(
     (name, function): (&str, &yaml::Function),
     kind: Kind,
     tags: &TagTable,
-    default: Composition,
+    (default, ports): (Composition, &[PortPlan]),
     source: &mut Source<'_>,
 ) -> Option<Made> {
     let setup =
@@ -213,8 +218,12 @@ fn make(
         Ok(instance) => {
             let composition = composition(name, function, default, &*instance, source);
             let process = process::plan(name, function, composition, source);
+            let remote = remote::plan(name, function, composition, ports, source);
             let (name, config) = (name.to_owned(), function.config.clone());
-            Some(Made { plan: FunctionPlan { name, kind, config, composition, process }, instance })
+            Some(Made {
+                plan: FunctionPlan { name, kind, config, composition, process, remote },
+                instance,
+            })
         }
         Err(error) => {
             report(&error, &format!("functions.{name}.config"), source);
@@ -240,7 +249,7 @@ fn composition(
             source.wrong(&path, message).hint("leave it out, or write call");
             Composition::Call
         }
-        (Composition::Process, _) => Composition::Process,
+        (given @ (Composition::Process | Composition::Remote), _) => given,
         _ => Composition::Call,
     }
 }

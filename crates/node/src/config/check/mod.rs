@@ -14,6 +14,7 @@ mod names;
 mod paths;
 mod ports;
 mod process;
+mod remote;
 mod rules;
 mod users;
 
@@ -36,7 +37,7 @@ pub(super) fn blueprint(
     let (mut ports, mut networks) = ports::ports(file, source);
     paths::paths(file, &mut ports, &mut networks, source);
     let memory = frame::memory(&file.memory, &ports, source);
-    let functions = functions::Functions::of(file, &networks, source, kinds);
+    let functions = functions::Functions::of(file, (&ports, &networks), source, kinds);
     paths::tags(file, &functions.tags, source);
     let rules = rules::Rules::of(file, &ports, &functions, source);
     let scene = users::Scene { file, ports: &ports, networks: &networks, functions: &functions };
@@ -50,6 +51,7 @@ pub(super) fn blueprint(
         memory: &memory,
     };
     let handover = file.handover.as_ref().and_then(|file| handover::plan(file, &moving, source));
+    remote::once(&functions, &ports, source);
     let warnings = rules.check(source);
     if !source.mistakes.is_empty() {
         return None;

@@ -26,6 +26,7 @@ fn pool() -> Pool {
 
 fn own() -> Own {
     Own {
+        service: false,
         mac: MacAddress([2, 0, 0, 0, 0, 1]),
         addresses: vec![OWN.into()],
         ipv4: vec![OWN.into()],

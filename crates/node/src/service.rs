@@ -8,6 +8,7 @@
 
 pub mod encapsulate;
 pub mod record;
+pub mod remote;
 pub mod shelf;
 
 use weft_compose::{Burst, Positions};
@@ -17,9 +18,11 @@ use weft_wire::{EtherType, MacAddress, ethernet};
 
 use self::encapsulate::{Encapsulation, prepend};
 use self::record::{Record, What};
+use self::remote::Depot;
 use self::shelf::{EMITTED, Shelf, number_of};
-use crate::config::{Blueprint, PathPlan};
+use crate::config::{Blueprint, PathPlan, RemotePlan};
 use crate::counters::DropReason;
+use crate::parse::{Parsed, is_sound, parse};
 
 /// In the annotation `state` of a packet that a function has dropped; the reason and
 /// the function stand below.
@@ -43,6 +46,15 @@ struct Path {
     way: Encapsulation,
 }
 
+/// What a path leads to here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// Functions: the path of this port.
+    Port(u16),
+    /// Back to whoever asked: a position among the depots.
+    Depot(usize),
+}
+
 /// What becomes of a frame with a service header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
@@ -51,6 +63,8 @@ pub enum Opened {
     Inside(u16, u32),
     /// The frame goes on along the path of this port: it is not for functions.
     Along(u16),
+    /// The frame has come back from a function at another node.
+    Back(usize),
     /// It ends here.
     Refused(DropReason),
 }
@@ -58,8 +72,12 @@ pub enum Opened {
 /// The service paths of a node, at one worker.
 #[derive(Debug)]
 pub struct Service {
-    /// Paths by identifier and index, in order, with their ports.
-    entries: Box<[(u32, u16)]>,
+    /// Number of the worker.
+    pub worker: usize,
+    /// Where packets come back from functions at other nodes.
+    pub depots: Vec<Depot>,
+    /// Paths by identifier and index, in order.
+    entries: Vec<(u32, Target)>,
     paths: Box<[Path]>,
     /// Port number of the first path; those before are devices.
     first: u16,
@@ -84,23 +102,28 @@ fn key(path: u32, index: u8) -> u32 {
 impl Service {
     /// The paths of a blueprint whose devices have these MAC addresses; none where it
     /// has no paths.
-    pub fn of(blueprint: &Blueprint, macs: &[MacAddress]) -> Option<Service> {
+    pub fn of(blueprint: &Blueprint, worker: usize, macs: &[MacAddress]) -> Option<Service> {
+        if !blueprint.has_service_headers() {
+            return None;
+        }
         let plans = blueprint.ports.iter().enumerate();
         let plans: Vec<(u16, &PathPlan)> =
             plans.filter_map(|(at, port)| Some((at as u16, port.path.as_ref()?))).collect();
-        let first = plans.first()?.0;
-        let mut entries: Vec<(u32, u16)> =
-            plans.iter().map(|(port, plan)| (key(plan.id, plan.index), *port)).collect();
-        entries.sort_unstable();
+        let entry =
+            |(port, plan): &(u16, &PathPlan)| (key(plan.id, plan.index), Target::Port(*port));
+        let mut entries: Vec<(u32, Target)> = plans.iter().map(entry).collect();
+        entries.sort_unstable_by_key(|(key, _)| *key);
         let path = |(_, plan): &(u16, &PathPlan)| Path {
             next: plan.next,
             id: plan.id,
             way: Encapsulation::new(&plan.hop, macs[usize::from(plan.hop.port)], plan.id),
         };
         Some(Service {
-            entries: entries.into(),
+            worker,
+            depots: Vec::new(),
+            entries,
             paths: plans.iter().map(path).collect(),
-            first,
+            first: blueprint.devices().len() as u16,
             macs: macs.into(),
             shelf: Shelf::default(),
             arrived: Batch::new(),
@@ -109,6 +132,40 @@ impl Service {
             written: blueprint.written_tags(),
             touched: 0,
         })
+    }
+
+    /// Adds what takes in the packets that come back from a function.
+    pub fn add(&mut self, depot: Depot, plan: &RemotePlan) {
+        for path in plan.paths {
+            self.entries.push((key(path, plan.back), Target::Depot(self.depots.len())));
+        }
+        self.entries.sort_unstable_by_key(|(key, _)| *key);
+        self.entries.dedup();
+        self.depots.push(depot);
+    }
+
+    fn target(&self, path: u32, index: u8) -> Option<Target> {
+        let wanted = key(path, index);
+        let found = self.entries.binary_search_by_key(&wanted, |(key, _)| *key).ok()?;
+        Some(self.entries[found].1)
+    }
+
+    /// The depot of a function has the packets of this lane.
+    pub fn set_lane(&mut self, function: &str, lane: Option<u16>) {
+        let depot = self.depots.iter_mut().find(|depot| depot.function == function);
+        if let (Some(depot), Some(lane)) = (depot, lane) {
+            depot.lane = lane;
+        }
+    }
+
+    /// MAC address of a device.
+    pub fn mac(&self, port: u16) -> MacAddress {
+        self.macs[usize::from(port)]
+    }
+
+    /// What says which tags the node has, and how many.
+    pub fn names(&self) -> (u32, usize) {
+        (self.names, self.tags)
     }
 
     /// Whether a frame that came in at a device is for its station.
@@ -143,10 +200,11 @@ impl Service {
         if header.time_to_live() == 1 {
             return Opened::Refused(DropReason::NshTtlExceeded);
         }
-        let wanted = key(header.path().value(), header.index());
-        let found = self.entries.binary_search_by_key(&wanted, |(key, _)| *key);
-        let Ok(found) = found else { return Opened::Refused(DropReason::NshPathUnknown) };
-        let port = self.entries[found].1;
+        let port = match self.target(header.path().value(), header.index()) {
+            Some(Target::Port(port)) => port,
+            Some(Target::Depot(depot)) => return Opened::Back(depot),
+            None => return Opened::Refused(DropReason::NshPathUnknown),
+        };
         if header.is_oam() {
             header.decrement_time_to_live();
             header.set_index(self.path(port).next);
@@ -178,6 +236,16 @@ impl Service {
         Record::read(&header.into_inner()[at..at + record::LENGTH])
     }
 
+    /// The record in a frame whose service header begins at the annotation
+    /// `network_offset`, and its path.
+    pub fn record_of(&self, packet: &Packet) -> Option<(Record, u32)> {
+        let at = usize::from(packet.annotations().network_offset);
+        let header = nsh::Packet::new_checked(packet.data().get(at..)?).ok()?;
+        let path = header.path().value();
+        let at = record::record_in(&header)?;
+        Some((Record::read(header.into_inner().get(at..at + record::LENGTH)?)?, path))
+    }
+
     /// Gives packets the numbers of their headers, and the tags that came with them.
     pub fn tag(&self, packet: &mut Packet, number: u32) {
         *number_of(packet.annotations_mut()) = number;
@@ -197,6 +265,9 @@ impl Service {
     /// when it did not come in one, or its header is gone.
     pub fn undo(&self, packet: &mut Packet, pool: &Pool) -> bool {
         let number = *number_of(packet.annotations_mut());
+        if self.paths.is_empty() {
+            return true;
+        }
         let Some(header) = self.shelf.get(number) else { return number == 0 };
         if is_bare(header) {
             packet.trim_front(ethernet::HEADER_LENGTH);
@@ -312,9 +383,9 @@ impl Service {
         let header = self.shelf.get(number).filter(|_| number & EMITTED == 0)?;
         let header = nsh::Packet::new_checked(header).ok()?;
         let at = record::record_in(&header)?;
-        let found = key(header.path().value(), header.index());
-        let found = self.entries.binary_search_by_key(&found, |(key, _)| *key).ok()?;
-        let port = self.entries[found].1;
+        let Some(Target::Port(port)) = self.target(header.path().value(), header.index()) else {
+            return None;
+        };
         let octets = header.into_inner();
         let mut packet = pool.allocate()?;
         *packet.annotations_mut() = Annotations::default();
@@ -338,7 +409,7 @@ impl Service {
 }
 
 /// Puts what leads to a next hop in front of a frame that begins with a service header.
-fn address(way: &Encapsulation, packet: &mut Packet, pool: &Pool) -> Result<(), DropReason> {
+pub fn address(way: &Encapsulation, packet: &mut Packet, pool: &Pool) -> Result<(), DropReason> {
     if !prepend(packet, way.length(), pool) {
         return Err(DropReason::PoolExhausted);
     }
@@ -350,8 +421,12 @@ fn address(way: &Encapsulation, packet: &mut Packet, pool: &Pool) -> Result<(), 
 /// Notes in packets why a function dropped them.
 #[cold]
 pub fn note_drop(burst: &mut Burst, position: usize, reason: u8, function: &str) {
-    let sum = u32::from(record::sum_of(function));
-    burst.packets[position].annotations_mut().state = DROPPED | u32::from(reason) << 8 | sum;
+    burst.packets[position].annotations_mut().state = state_of_drop(reason, function);
+}
+
+/// What notes in the annotation `state` why a function dropped a packet.
+pub fn state_of_drop(reason: u8, function: &str) -> u32 {
+    DROPPED | u32::from(reason) << 8 | u32::from(record::sum_of(function))
 }
 
 /// Notes in all packets that no function has dropped them.
@@ -411,5 +486,30 @@ pub fn mark_emitted(packet: &mut Packet) {
     let number = number_of(packet.annotations_mut());
     if *number != 0 {
         *number |= EMITTED;
+    }
+}
+
+/// Parses what was in a service header that came in at a port. Where the sender says that headers lie deeper
+/// than the first, that is checked.
+pub fn read(packet: &mut Packet, port: u16, record: Option<Record>) -> Parsed {
+    let parsed = parse(packet, port);
+    let Some(record) = record else { return parsed };
+    let (network, outer) = (u16::from(record.network_offset), u16::from(record.outer_offset));
+    let annotations = packet.annotations();
+    if outer == 0 && network == annotations.network_offset {
+        return parsed;
+    }
+    let version = packet.data().get(usize::from(network)).map(|first| first >> 4);
+    let ether_type = match version {
+        Some(4) => EtherType::IPV4.0,
+        Some(6) => EtherType::IPV6.0,
+        _ => annotations.ether_type,
+    };
+    let annotations = packet.annotations_mut();
+    (annotations.network_offset, annotations.outer_offset) = (network, outer);
+    (annotations.ether_type, annotations.flags) = (ether_type, record.flags);
+    match is_sound(packet) {
+        true => Parsed::Ip,
+        false => Parsed::Malformed(DropReason::NshMalformed),
     }
 }
