@@ -272,15 +272,15 @@ class Case:
             tail = "\n".join(f"  {line}" for line in run.stderr.splitlines()[-12:])
             raise CaseError(f"weft replay ended with {run.returncode}\n{tail}")
 
-    def fused(self, weft: Path, output: Path) -> list[str]:
-        """What differs where functions are fused instead of called."""
+    def composed(self, weft: Path, output: Path, how: str) -> list[str]:
+        """What differs where functions are run otherwise instead of called."""
         text = (self.folder / "node.yaml").read_text()
         if "\ncomposition:" in text or "\nfunctions:" not in text:
             return []
         node = output / "node.yaml"
-        node.write_text(text.replace("\nmetadata:", "\ncomposition: fused\nmetadata:", 1))
+        node.write_text(text.replace("\nmetadata:", f"\ncomposition: {how}\nmetadata:", 1))
         self.replay(weft, output, str(node))
-        return [f"fused: {problem}" for problem in self.compare(output)]
+        return [f"{how}: {problem}" for problem in self.compare(output)]
 
     def compare(self, output: Path) -> list[str]:
         """What differs. Counters come first: they say more than the bytes do."""
@@ -365,8 +365,9 @@ def run_case(folder: Path, weft: Path, bless: bool, composition: str | None = No
         problems += unaccounted(read_json(output / "counters.json"))
         problems += case.check(output) + case.tshark(output)
         if not bless and not composition:
-            with tempfile.TemporaryDirectory(prefix="weft-golden-fused-") as fused:
-                problems += case.fused(weft, Path(fused))
+            for how in ["fused", "thread"]:
+                with tempfile.TemporaryDirectory(prefix=f"weft-golden-{how}-") as composed:
+                    problems += case.composed(weft, Path(composed), how)
         if problems:
             raise CaseError("\n".join(problem.rstrip() for problem in problems))
         if bless:

@@ -2,6 +2,7 @@
 
 mod bearer;
 mod controller;
+mod function;
 mod handover;
 mod radio;
 mod site;
@@ -33,6 +34,8 @@ enum What {
         #[arg(value_name = "NODE.yaml")]
         file: PathBuf,
     },
+    /// Run a function otherwise, or on another core, without losing a packet
+    Function(function::Arguments),
     /// Add, change, remove and show bearers
     #[command(subcommand)]
     Bearer(bearer::What),
@@ -61,6 +64,7 @@ enum What {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (target, file) = match arguments.what {
         What::Apply { target, file } => (target, file),
+        What::Function(arguments) => return function::run(arguments),
         What::Bearer(what) => return bearer::run(what),
         What::Handover(arguments) => return handover::run(arguments),
         What::Radio(arguments) => return radio::run(arguments),

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
 pub use weft_http::problem::{Mistake, Problem};
+pub use weft_node::config::Composition;
 pub use weft_node::handover::Radio;
 
 /// Which users are asked for.
@@ -43,6 +45,20 @@ pub struct RadioOrder {
 pub struct RadioNoted {
     /// Of so many users.
     pub users: usize,
+}
+
+/// How a function is to be run from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Composed {
+    /// The composition.
+    pub composition: Composition,
+    /// Name of the thread, with `thread`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// The processor core of the thread, with `thread`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
 }
 
 /// What a change of the configuration came to.

@@ -1,15 +1,17 @@
 //! `POST /v1/configuration`: a node runs by another configuration from now on.
+//! `POST /v1/functions/NAME`: it runs one function otherwise.
 
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Query, State as Shared};
+use axum::extract::{Path, Query, State as Shared};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use weft_node::config::{self, Mistakes};
+use weft_node::{Changed, NotComposed, Wanted};
 
 use crate::answer::Failure;
-use crate::api::{Applied, Mistake};
+use crate::api::{Applied, Composed, Mistake};
 use crate::state::State;
 
 /// How long an answer waits for the workers to take a change over, and how
@@ -46,12 +48,34 @@ pub(crate) async fn apply(
         .ask(move |agent| agent.apply(blueprint))
         .await?
         .map_err(|refused| Failure::new(StatusCode::CONFLICT, refused))?;
+    answer(&state, changed, warnings).await
+}
+
+pub(crate) async fn compose(
+    Shared(state): Shared<State>,
+    Path(function): Path<String>,
+    Json(Composed { composition, stage, core }): Json<Composed>,
+) -> Result<Json<Applied>, Failure> {
+    let wanted = Wanted { composition, stage, core };
+    let changed = state.ask(move |agent| agent.compose(&function, &wanted)).await?;
+    let changed = changed.map_err(|error| match error {
+        NotComposed::Unknown(_) => Failure::unknown(error),
+        _ => Failure::new(StatusCode::CONFLICT, error),
+    })?;
+    answer(&state, changed, Vec::new()).await
+}
+
+async fn answer(
+    state: &State,
+    changed: Changed,
+    warnings: Vec<Mistake>,
+) -> Result<Json<Applied>, Failure> {
     Ok(Json(Applied {
         functions_kept: changed.functions_kept,
         functions_new: changed.functions_new,
         users_before: changed.users_before,
         users_now: changed.users_now,
-        settled: settle(&state).await?,
+        settled: settle(state).await?,
         warnings,
     }))
 }

@@ -197,6 +197,7 @@ fn whole_api(state: State) -> Router {
         .route("/v1/bearers/{id}", get(bearers::one))
         .route("/v1/events", post(bearers::events))
         .route("/v1/configuration", post(configuration::apply))
+        .route("/v1/functions/{name}", post(configuration::compose))
         .route("/v1/radio", post(radio::note))
         .route("/v1/trace", post(trace::trace))
         .route("/v1/capture", post(capture::capture));

@@ -28,6 +28,7 @@ use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
 use crate::signalling::Signalling;
+use crate::stage::Crew;
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
@@ -149,6 +150,8 @@ pub struct Agent {
     pub(crate) inquiries: Inquiries,
     /// The node's part in moving users.
     pub(crate) mobility: Option<Box<Mobility>>,
+    /// The stages: further threads that functions stand on.
+    pub(crate) crew: Crew,
     /// Those who look after function processes.
     pub(crate) supervisors: Vec<Supervisor>,
 }

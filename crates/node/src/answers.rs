@@ -147,6 +147,7 @@ impl Agent {
                 let mut plans = self.blueprint.functions.iter();
                 if let Some(plan) = plans.find(|plan| *plan.name == *entry.name) {
                     view.composition = plan.composition;
+                    view.stage = plan.stage.as_ref().map(|stage| stage.name.clone());
                 }
                 for counters in &entry.counters {
                     let (cycles, packets) = counters.cycles.get();

@@ -34,6 +34,7 @@ use crate::plan::{self, Classes};
 use crate::rate_limit::RateLimit;
 use crate::service::Service;
 use crate::signalling::Signalling;
+use crate::stage::Crew;
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
@@ -140,7 +141,9 @@ pub fn assemble(
     let fused = fuse::fuse(&program, &trials.lowered(&blueprint), shift, &mut compiled);
     let (supervisors, mut seats) = isolated::start(eal, &blueprint, room, &clock)?;
     let (mut workers, mut links) = (Vec::new(), Vec::new());
-    for (number, changes) in changes.into_iter().enumerate() {
+    let mut crew = Crew::new(&blueprint.workers, &pool);
+    let stages = crew.add(plan::stages(&blueprint));
+    for (number, (changes, stages)) in changes.into_iter().zip(stages).enumerate() {
         let shared = Shared {
             blueprint: &blueprint,
             ports: &ports,
@@ -164,14 +167,16 @@ pub fn assemble(
             parts: parts(
                 &blueprint,
                 &functions,
+                &crew,
                 number,
-                room,
-                shift,
+                (room, shift),
                 &mut worker.lanes,
                 &mut seats,
             )?,
             tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
+            stages,
+            maps: plan::maps(&crew, &blueprint, &program),
         };
         if let Some(service) = &mut worker.departure.service {
             for part in &replacement.parts {
@@ -226,6 +231,7 @@ pub fn assemble(
         transfers: Transfers::default(),
         inquiries: Inquiries::default(),
         mobility: None,
+        crew,
         supervisors,
     };
     agent.note_tunnels(HashMap::new());
@@ -287,9 +293,9 @@ fn function_entries(blueprint: &Blueprint) -> Vec<FunctionEntry> {
 pub(crate) fn parts(
     blueprint: &Blueprint,
     functions: &[FunctionEntry],
+    crew: &Crew,
     worker: usize,
-    room: Room,
-    shift: SlotShift,
+    (room, shift): (Room, SlotShift),
     lanes: &mut Lanes,
     seats: &mut Seats,
 ) -> Result<Vec<Part>, BuildError> {
@@ -297,11 +303,12 @@ pub(crate) fn parts(
         let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
         if let Some((lane, away)) = seats.take(worker, &plan.name) {
             let lane = Some(lanes.add(lane));
-            return Ok(Part { name, instance: Some(away), counters, lane });
+            return Ok(Part { name, instance: Some(away), counters, lane, stage: None });
         }
         let instance = plan::instance(plan, blueprint, worker, room.contexts(), shift)
             .map_err(|error| BuildError::Function { function: plan.name.clone(), error })?;
-        Ok(Part { name, instance: Some(instance), counters, lane: None })
+        let stage = plan.stage.as_ref().and_then(|stage| crew.lane_of(stage));
+        Ok(Part { name, instance: Some(instance), counters, lane: None, stage })
     };
     blueprint.functions.iter().zip(functions).map(part).collect()
 }

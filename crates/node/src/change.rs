@@ -15,6 +15,7 @@ use crate::bearer::BearerId;
 use crate::command::{Command, Part, Replacement, UserChange};
 use crate::config::{Blueprint, FunctionPlan, PortPlan};
 use crate::fuse::{self, FusedPlan};
+use crate::isolated::{self, LANES};
 use crate::plan::{self, Trials};
 use crate::users::Changes;
 
@@ -37,6 +38,9 @@ pub enum Refused {
     /// A part of the configuration that stays as long as the node runs.
     #[error("{0} cannot be changed while the node runs; restart it")]
     Fixed(&'static str),
+    /// More processes and stages than there may be.
+    #[error("{0} processes and threads for functions, with those that there were, are too many")]
+    Lanes(usize),
     /// More keys of users than the tables were made for.
     #[error("no room for so many addresses or flows; raise limits.users and restart")]
     Keys,
@@ -76,20 +80,11 @@ impl Agent {
         let trials = Trials::of(&new)
             .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
         let fused = self.fuse(&new, &program, &trials);
-        let mut replacements = Vec::new();
-        for worker in 0..self.links.len() {
-            replacements.push(Replacement {
-                plan: Box::new(plan::plan(
-                    &new,
-                    &rules,
-                    &program,
-                    classes.tags.len(),
-                    fused.as_ref(),
-                )),
-                parts: self.parts(&new, &functions, worker)?,
-                tags: plan::tags(&new, &classes.tags),
-                profiles: profiles.clone(),
-            });
+        let parts = (0..self.links.len()).map(|worker| self.parts(&new, &functions, worker));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let lanes = isolated::lanes_with(&self.crew, &new);
+        if lanes > LANES {
+            return Err(Refused::Lanes(lanes));
         }
         let old_functions: Vec<_> =
             self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
@@ -103,6 +98,28 @@ impl Agent {
         }
         self.bearers.give_way_to(&changes[0])?;
         // From here on nothing fails.
+        let stages = self.crew.add(plan::stages(&new));
+        let maps = plan::maps(&self.crew, &new, &program);
+        let mut replacements = Vec::new();
+        for (mut parts, stages) in parts.into_iter().zip(stages) {
+            for (part, plan) in parts.iter_mut().zip(&new.functions) {
+                part.stage = plan.stage.as_ref().and_then(|stage| self.crew.lane_of(stage));
+            }
+            replacements.push(Replacement {
+                plan: Box::new(plan::plan(
+                    &new,
+                    &rules,
+                    &program,
+                    classes.tags.len(),
+                    fused.as_ref(),
+                )),
+                parts,
+                tags: plan::tags(&new, &classes.tags),
+                profiles: profiles.clone(),
+                stages,
+                maps: maps.clone(),
+            });
+        }
         let paths = self.paths_in_use();
         self.resume_stopped();
         (self.users, self.trials, self.fused) = (users, trials, fused);
@@ -192,7 +209,7 @@ impl Agent {
                 )?),
             };
             let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
-            parts.push(Part { name, instance, counters, lane: None });
+            parts.push(Part { name, instance, counters, lane: None, stage: None });
         }
         Ok(parts)
     }

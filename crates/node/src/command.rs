@@ -21,6 +21,7 @@ use crate::config::UserKey;
 use crate::counters::FunctionCounters;
 use crate::element::{Function, Plan};
 use crate::handover::Order;
+use crate::stage::{Map, StageLane};
 use crate::tap::Tap;
 use crate::transfer::{Extract, Intake};
 
@@ -90,6 +91,10 @@ pub struct Replacement {
     pub tags: Vec<[u32; TAG_SLOTS]>,
     /// Conditions of the bearer profiles; numbers keep their meaning.
     pub profiles: Vec<Vec<Condition>>,
+    /// The worker's ways to stages that are new.
+    pub stages: Vec<StageLane>,
+    /// What each stage is to know of the rules.
+    pub maps: Vec<Arc<Map>>,
 }
 
 /// A function of a [`Replacement`].
@@ -102,6 +107,8 @@ pub struct Part {
     pub counters: Arc<FunctionCounters>,
     /// The lane to its process, where a new instance has one.
     pub lane: Option<u16>,
+    /// The lane to its stage, where it has one.
+    pub stage: Option<u16>,
 }
 
 impl Part {

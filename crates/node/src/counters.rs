@@ -382,6 +382,14 @@ impl WorkerCounters {
     pub fn dropped(&self, reason: DropReason, count: usize) {
         self.drops[reason as usize].add(count as u64);
     }
+
+    /// Counts a packet dropped, if it was.
+    #[inline]
+    pub fn note(&self, taken: Result<(), DropReason>) {
+        if let Err(reason) = taken {
+            self.dropped(reason, 1);
+        }
+    }
 }
 
 #[cfg(test)]

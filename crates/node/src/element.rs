@@ -12,6 +12,7 @@ mod ahead;
 mod away;
 mod emission;
 mod fused;
+mod unpack;
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ use away::Away;
 
 /// A packet that is sent round a loop of rules is dropped after so many visits
 /// beyond those that a way without loops can have.
-const LOOP_VISITS: usize = 64;
+pub(crate) const LOOP_VISITS: usize = 64;
 
 /// A function at its place in a node.
 pub struct Function {
@@ -47,8 +48,11 @@ pub struct Function {
     pub instance: Box<dyn Instance>,
     /// What is counted for it, at this worker.
     pub counters: Arc<FunctionCounters>,
-    /// The lane to its process, where it has one.
+    /// The lane to its process, where it has one, or to its stage while the stage has
+    /// the instance.
     pub lane: Option<u16>,
+    /// The lane to its stage, where it has one.
+    pub stage: Option<u16>,
 }
 
 /// How rules are looked up.
@@ -93,7 +97,7 @@ pub struct Surroundings<'a> {
 }
 
 /// Packets by the state they stand in.
-type Group = ArrayVec<(u32, Positions), { Batch::CAPACITY }>;
+pub(crate) type Group = ArrayVec<(u32, Positions), { Batch::CAPACITY }>;
 
 /// How the walk at hand looks up rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -157,7 +161,7 @@ impl Element {
     /// the contexts of what had their name, if it was the same function.
     pub fn replace(&mut self, mut plan: Box<Plan>, parts: &mut Vec<Part>) -> Box<Plan> {
         let old = &mut self.plan.functions;
-        for Part { name, instance, counters, lane } in parts.drain(..) {
+        for Part { name, instance, counters, lane, stage } in parts.drain(..) {
             let previous = old.iter().position(|function| function.name == name);
             let previous = previous.map(|at| old.swap_remove(at));
             let (instance, lane) = match (instance, previous) {
@@ -169,7 +173,7 @@ impl Element {
                 (None, Some(previous)) => (previous.instance, previous.lane),
                 (None, None) => continue,
             };
-            plan.functions.push(Function { name, instance, counters, lane });
+            plan.functions.push(Function { name, instance, counters, lane, stage });
         }
         self.away.follow(&plan);
         self.first = None;
@@ -275,14 +279,19 @@ impl Element {
 
     /// Visits functions until no packet waits for one.
     fn walk(&mut self, burst: &mut Burst, around: &mut Surroundings<'_>) {
-        let states = match &self.plan.forwarding {
-            Forwarding::Compiled { program, .. } => program.states.len(),
-            Forwarding::Lookup(_) => self.plan.functions.len(),
-        };
         if self.pending.is_empty() {
             return;
         }
         self.weigh(burst);
+        self.walk_on(burst, around);
+    }
+
+    /// The same for packets that were weighed before.
+    pub(crate) fn walk_on(&mut self, burst: &mut Burst, around: &mut Surroundings<'_>) {
+        let states = match &self.plan.forwarding {
+            Forwarding::Compiled { program, .. } => program.states.len(),
+            Forwarding::Lookup(_) => self.plan.functions.len(),
+        };
         self.first = self.pending.last().map(|(state, _)| self.function_of(*state));
         let mut visits_left = states + LOOP_VISITS;
         while let Some((state, positions)) = self.pending.pop() {
@@ -313,14 +322,32 @@ impl Element {
             }
             self.look_ahead(burst, function, state, selected, around);
             self.visit(burst, function, selected, around);
-            if !self.outcome.emissions.is_empty() {
-                self.emit(burst, function, &mut group, around);
-            }
-            let stopped = self.outcome.dropped.or(self.outcome.kept);
-            for (state, positions) in group {
-                self.route(burst, state, positions.without(stopped), around);
-            }
+            self.finish_visit(burst, function, group, around);
         }
+    }
+
+    /// Does what a function asked for, and sends on what it has visited.
+    #[inline]
+    pub(crate) fn finish_visit(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        mut group: Group,
+        around: &mut Surroundings<'_>,
+    ) {
+        if !self.outcome.emissions.is_empty() {
+            self.emit(burst, function, &mut group, around);
+        }
+        let stopped = self.outcome.dropped.or(self.outcome.kept);
+        for (state, positions) in group {
+            self.route(burst, state, positions.without(stopped), around);
+        }
+    }
+
+    /// How long the packet at `position` was when it came in.
+    #[inline]
+    pub(crate) fn length_at(&self, position: usize) -> u16 {
+        self.lengths[position]
     }
 
     #[inline]
@@ -401,7 +428,7 @@ impl Element {
 
     /// Sends packets on from `state`.
     #[inline]
-    fn route(
+    pub(crate) fn route(
         &mut self,
         burst: &mut Burst,
         state: u32,
@@ -495,17 +522,8 @@ impl Element {
     }
 
     #[inline]
-    fn push(&mut self, state: u32, positions: Positions) {
-        // Few states wait at a time; the next to visit stands at the end.
-        let mut at = self.pending.len();
-        while at > 0 && self.pending[at - 1].0 < state {
-            at -= 1;
-        }
-        match at.checked_sub(1).map(|before| &mut self.pending[before]) {
-            Some((same, waiting)) if *same == state => *waiting = waiting.or(positions),
-            // Each entry holds at least one position, so there is room.
-            _ => self.pending.insert(at, (state, positions)),
-        }
+    pub(crate) fn push(&mut self, state: u32, positions: Positions) {
+        add_pending(&mut self.pending, state, positions);
     }
 
     #[inline]
@@ -518,7 +536,7 @@ impl Element {
     }
 
     #[cold]
-    fn drop(
+    pub(crate) fn drop(
         &mut self,
         burst: &mut Burst,
         positions: Positions,
@@ -529,6 +547,21 @@ impl Element {
         if let Some(taps) = around.taps {
             taps.at(Point::Dropped(reason), positions, burst);
         }
+    }
+}
+
+/// Adds packets that wait for a state.
+#[inline]
+pub(crate) fn add_pending(pending: &mut Group, state: u32, positions: Positions) {
+    // Few states wait at a time; the next to visit stands at the end.
+    let mut at = pending.len();
+    while at > 0 && pending[at - 1].0 < state {
+        at -= 1;
+    }
+    match at.checked_sub(1).map(|before| &mut pending[before]) {
+        Some((same, waiting)) if *same == state => *waiting = waiting.or(positions),
+        // Each entry holds at least one position, so there is room.
+        _ => pending.insert(at, (state, positions)),
     }
 }
 

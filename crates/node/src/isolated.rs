@@ -11,27 +11,36 @@ use weft_compose::{PANIC, Positions};
 use weft_dpdk::{Annotations, Batch, Packet};
 use weft_lane::{Back, Lane, Place, Policy, Refusal, Ticket};
 
+use crate::config::Blueprint;
 use crate::counters::{DropReason, WorkerCounters};
 use crate::element::{Function, Surroundings};
 use crate::parse::{Parsed, is_sound, parse};
+use crate::plan;
 use crate::service::state_of_drop;
+use crate::stage::{Crew, Hand, Lent, StageLane};
 use crate::worker::Worker;
 
 pub use self::elsewhere::remote;
 pub use self::seats::{Seats, start};
 
-/// Lanes of a node at most: a set of them is one number.
+/// Lanes of a node at most, to processes and stages: a set of them is one number.
 pub const LANES: usize = 64;
 
 /// How long a worker that stops waits for what is away.
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
 /// The lanes of one worker.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Lanes {
     lanes: Vec<Lane>,
     /// The function of each lane, by its number in the rules.
     functions: Vec<u16>,
+    /// The ways to stages, which have the last numbers.
+    pub(crate) stages: Vec<StageLane>,
+    /// Where the functions of stages are.
+    pub(crate) lent: Lent,
+    /// Functions that have come home.
+    pub(crate) home: Vec<Hand>,
 }
 
 impl Lanes {
@@ -45,7 +54,27 @@ impl Lanes {
     /// Whether there is none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.lanes.is_empty()
+        self.lanes.is_empty() && self.stages.is_empty()
+    }
+
+    /// Whether there are stages.
+    #[inline(always)]
+    pub(crate) fn has_stages(&self) -> bool {
+        !self.stages.is_empty()
+    }
+
+    /// Which stage a lane leads to.
+    #[inline]
+    pub(crate) fn stage_number(&self, lane: u16) -> usize {
+        LANES - 1 - usize::from(lane)
+    }
+
+    #[inline]
+    fn stage(&mut self, lane: usize) -> Option<&mut StageLane> {
+        match lane < self.lanes.len() {
+            true => None,
+            false => self.stages.get_mut(LANES - 1 - lane),
+        }
     }
 
     /// Functions have these places in the rules from now on.
@@ -61,7 +90,8 @@ impl Lanes {
     /// wait.
     #[inline]
     pub fn instead(&self, lane: u16) -> Option<Policy> {
-        let lane = &self.lanes[usize::from(lane)];
+        // A stage is always there.
+        let lane = self.lanes.get(usize::from(lane))?;
         match (lane.is_up(), lane.policy()) {
             (true, _) | (false, Policy::Hold(_)) => None,
             (false, policy) => Some(policy),
@@ -72,6 +102,7 @@ impl Lanes {
     #[inline]
     pub fn begin(&mut self) {
         self.lanes.iter_mut().for_each(Lane::begin);
+        self.stages.iter_mut().for_each(StageLane::begin);
     }
 
     /// Lets up to `count` packets in that may come to the lanes of `reach`; how
@@ -79,51 +110,82 @@ impl Lanes {
     #[inline]
     pub fn admit(&mut self, reach: u64, count: usize) -> usize {
         let lanes = Positions(reach);
-        let credit = lanes.map(|lane| self.lanes[lane].credit()).min();
+        let credit = lanes.map(|lane| self.credit(lane)).min();
         let admitted = credit.map_or(count, |credit| credit.min(count));
-        lanes.for_each(|lane| self.lanes[lane].admit(admitted));
+        for lane in lanes {
+            match self.stage(lane) {
+                Some(stage) => stage.admit(admitted),
+                None => self.lanes[lane].admit(admitted),
+            }
+        }
         admitted
+    }
+
+    #[inline]
+    fn credit(&mut self, lane: usize) -> usize {
+        match self.stage(lane) {
+            Some(stage) => stage.credit(),
+            None => self.lanes[lane].credit(),
+        }
+    }
+
+    #[inline]
+    fn promise(&mut self, onward: u64) {
+        for lane in Positions(onward) {
+            match self.stage(lane) {
+                Some(stage) => stage.promise(),
+                None => self.lanes[lane].promise(),
+            }
+        }
     }
 
     /// Takes a packet away.
     #[inline]
     pub fn take(
         &mut self,
-        lane: u16,
+        leaving: Leaving,
         packet: Packet,
-        place: Place,
         original: Option<Packet>,
         now: u64,
-        counters: &WorkerCounters,
-    ) {
-        let at = &mut self.lanes[usize::from(lane)];
-        let was_up = at.is_up();
-        match at.take(packet, place, original, now) {
-            Ok(()) if place.onward != 0 => {
-                Positions(place.onward).for_each(|lane| self.lanes[lane].promise());
+    ) -> Result<(), DropReason> {
+        let Leaving { lane, place, length } = leaving;
+        let lane = usize::from(lane);
+        if let Some(stage) = self.stage(lane) {
+            if !stage.take(packet, place, length, original, now) {
+                return Err(DropReason::FunctionFull);
             }
-            Ok(()) => {}
-            Err(refusal) => counters.dropped(reason_of(refusal, was_up), 1),
+        } else {
+            let at = &mut self.lanes[lane];
+            let was_up = at.is_up();
+            at.take(packet, place, original, now).map_err(|refusal| reason_of(refusal, was_up))?;
         }
+        if place.onward != 0 {
+            self.promise(place.onward);
+        }
+        Ok(())
     }
 
     /// Hands the bursts that leave to their rings.
     #[inline]
     pub fn flush(&mut self, counters: &WorkerCounters) {
+        self.stages.iter_mut().for_each(StageLane::flush);
         for number in 0..self.lanes.len() {
             let mut kept = Promises::default();
             self.lanes[number].flush(|ticket| {
                 counters.dropped(DropReason::FunctionFull, 1);
-                kept.add(&ticket);
+                kept.add(ticket.place);
             });
             self.keep(&kept);
         }
     }
 
-    fn keep(&mut self, promises: &Promises) {
+    pub(crate) fn keep(&mut self, promises: &Promises) {
         for lane in Positions(promises.lanes) {
             for _ in 0..promises.counts[lane] {
-                self.lanes[lane].keep_promise();
+                match self.stage(lane) {
+                    Some(stage) => stage.keep_promise(),
+                    None => self.lanes[lane].keep_promise(),
+                }
             }
         }
     }
@@ -140,7 +202,7 @@ impl Lanes {
         for lane in &mut self.lanes {
             lane.drop_held_of(user, |place| {
                 counters.dropped(DropReason::FunctionLost, 1);
-                promises.add(&Ticket::lost(place));
+                promises.add(place);
             });
         }
         self.keep(&promises);
@@ -150,7 +212,7 @@ impl Lanes {
     /// for, what other nodes have is not.
     pub fn waits_here(&self) -> bool {
         let waits = |lane: &Lane| lane.is_up() && lane.is_busy() && lane.keeps_order();
-        self.lanes.iter().any(waits)
+        self.lanes.iter().any(waits) || self.stages.iter().any(|stage| stage.away() > 0)
     }
 
     /// A frame came back by this lane that nobody can have sent.
@@ -167,8 +229,29 @@ fn reason_of(refusal: Refusal, was_up: bool) -> DropReason {
     }
 }
 
+/// Lanes that a node has with the stages there are and those of a blueprint.
+pub(crate) fn lanes_with(crew: &Crew, blueprint: &Blueprint) -> usize {
+    let others = blueprint
+        .functions
+        .iter()
+        .filter(|one| one.process.is_some() || one.remote.is_some())
+        .count();
+    others + crew.count_with(plan::stages(blueprint))
+}
+
+/// Where a packet goes that goes away, and how long it was as it came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving {
+    /// The lane.
+    pub lane: u16,
+    /// Where it stands.
+    pub place: Place,
+    /// Its length, in bytes.
+    pub length: u16,
+}
+
 /// Promises to other lanes that are no longer needed, as packets came back.
-struct Promises {
+pub(crate) struct Promises {
     lanes: u64,
     counts: [u16; LANES],
 }
@@ -181,8 +264,8 @@ impl Default for Promises {
 
 impl Promises {
     #[inline]
-    fn add(&mut self, ticket: &Ticket) {
-        let onward = ticket.place.onward;
+    pub(crate) fn add(&mut self, place: Place) {
+        let onward = place.onward;
         if onward != 0 {
             self.lanes |= onward;
             Positions(onward).for_each(|lane| self.counts[lane] += 1);
@@ -199,7 +282,7 @@ impl Worker {
     /// Takes what came back from function processes, and carries it on.
     #[inline]
     pub(crate) fn take_back(&mut self) -> bool {
-        let mut busy = false;
+        let mut busy = self.take_parcels();
         for lane in 0..self.lanes.lanes.len() {
             busy |= self.take_back_from(lane);
         }
@@ -232,7 +315,7 @@ impl Worker {
         let counters = &self.counters;
         self.lanes.lanes[lane].take_news(|ticket| {
             counters.dropped(DropReason::FunctionLost, 1);
-            promises.add(&ticket);
+            promises.add(ticket.place);
         });
         self.lanes.keep(&promises);
     }
@@ -246,7 +329,7 @@ impl Worker {
             any = true;
             if let Err((refusal, place)) = sent {
                 self.counters.dropped(reason_of(refusal, true), 1);
-                promises.add(&Ticket::lost(place));
+                promises.add(place);
             }
         }
         self.lanes.keep(&promises);
@@ -284,7 +367,7 @@ impl Worker {
             Back::Packet(packet, ticket, original) => {
                 count += 1;
                 bytes += u64::from(ticket.length);
-                promises.add(&ticket);
+                promises.add(ticket.place);
                 go_on(packet, &ticket, original);
             }
             Back::Emitted(packet, ticket) => {
@@ -301,7 +384,7 @@ impl Worker {
                 dropped.push((ticket.annotations, reason));
                 count += 1;
                 bytes += u64::from(ticket.length);
-                promises.add(&ticket);
+                promises.add(ticket.place);
                 let reason = usize::from(reason).min(drops.len() - 1);
                 drops[reason].add(1);
                 if kind.reasons().nth(reason) == Some(&PANIC) {
@@ -314,7 +397,7 @@ impl Worker {
             }
             Back::Lost(ticket) => {
                 counters.dropped(DropReason::FunctionLost, 1);
-                promises.add(&ticket);
+                promises.add(ticket.place);
             }
         });
         if any {
@@ -372,7 +455,7 @@ impl Worker {
                 let counters = &self.counters;
                 found = self.lanes.lanes[lane].claim(user, port, |ticket| {
                     counters.dropped(DropReason::FunctionLost, 1);
-                    promises.add(&ticket);
+                    promises.add(ticket.place);
                 });
                 if found.is_some() {
                     break;
@@ -385,7 +468,7 @@ impl Worker {
             };
             count += 1;
             bytes += u64::from(ticket.length);
-            promises.add(&ticket);
+            promises.add(ticket.place);
             let was = ticket.annotations;
             let now = burst.packets[position].annotations_mut();
             (now.tags, now.bearer, now.group) = (was.tags, was.bearer, was.group);

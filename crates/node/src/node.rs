@@ -9,7 +9,7 @@ use weft_dpdk::Eal;
 
 use crate::agent::{Agent, Handle};
 use crate::assemble::{Assembled, BuildError, assemble};
-use crate::config::{Blueprint, Polling};
+use crate::config::Blueprint;
 use crate::show::Snapshot;
 use crate::worker::Worker;
 
@@ -69,6 +69,7 @@ impl Node {
             thread::yield_now();
             busy = true;
         }
+        busy |= self.agent.crew.poll();
         busy | self.agent.poll()
     }
 
@@ -115,16 +116,15 @@ impl Node {
     pub fn start(self, eal: &'static Eal) -> Running {
         let stop = Arc::new(AtomicBool::new(false));
         let plan = self.agent.blueprint().workers.clone();
+        let mut agent = self.agent;
+        agent.crew.start(eal);
         let workers = self
             .workers
             .into_iter()
             .enumerate()
             .map(|(number, worker)| {
                 let core = plan.cores.as_ref().and_then(|cores| cores.get(number).copied());
-                let pause = match plan.polling {
-                    Polling::Busy => None,
-                    Polling::Adaptive => Some(Duration::from_micros(plan.max_sleep_us.into())),
-                };
+                let pause = plan.pause();
                 let stop = stop.clone();
                 thread::Builder::new()
                     .name(format!("worker-{number}"))
@@ -136,13 +136,17 @@ impl Node {
             Vec::new()
         });
         let agent_stop = Arc::new(AtomicBool::new(false));
-        let (agent, told) = (self.agent, agent_stop.clone());
+        let told = agent_stop.clone();
         let agent = thread::spawn(move || run_agent(eal, agent, &told));
         Running { stop, agent_stop, workers, agent, handle: self.handle }
     }
 
     /// Stops: what is in flight leaves. Returns what was counted.
     pub fn stop(mut self) -> Snapshot {
+        // Stages without threads are driven here.
+        while self.workers.iter_mut().fold(false, |away, one| one.come_home().is_some() | away) {
+            self.agent.crew.poll();
+        }
         for worker in &mut self.workers {
             worker.finish();
         }
@@ -207,7 +211,7 @@ fn run_worker(
 }
 
 /// What a worker does between packets: spins, then sleeps, longer and longer.
-struct Idle {
+pub(crate) struct Idle {
     rounds: u32,
     sleep: Duration,
     longest: Option<Duration>,
@@ -216,16 +220,16 @@ struct Idle {
 impl Idle {
     const SHORTEST: Duration = Duration::from_micros(10);
 
-    fn new(longest: Option<Duration>) -> Idle {
+    pub(crate) fn new(longest: Option<Duration>) -> Idle {
         Idle { rounds: 0, sleep: Idle::SHORTEST, longest }
     }
 
-    fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.rounds = 0;
         self.sleep = Idle::SHORTEST;
     }
 
-    fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         let Some(longest) = self.longest else { return std::hint::spin_loop() };
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < SPIN_ROUNDS {

@@ -12,7 +12,7 @@ use crate::worker::{Desk, Worker};
 
 /// Changes of users that are applied between two bursts. Each costs a few
 /// cache misses, so this many delay a packet by some ten microseconds.
-const CHANGES_AT_ONCE: usize = 64;
+pub(crate) const CHANGES_AT_ONCE: usize = 64;
 
 impl Worker {
     /// Applies what the agent has sent, in order. Returns whether there was
@@ -28,6 +28,10 @@ impl Worker {
 
     #[cold]
     fn apply(&mut self) {
+        // What has come in the meantime may be done with functions at hand only.
+        if self.has_lent() && self.wants_home() {
+            return;
+        }
         if self.desk.changing.is_some() {
             return self.change_some();
         }
@@ -169,6 +173,10 @@ impl Worker {
     }
 
     fn replace(&mut self, mut new: Box<Replacement>) {
+        self.lanes.stages.append(&mut new.stages);
+        for (stage, map) in self.lanes.stages.iter_mut().zip(new.maps.drain(..)) {
+            stage.set_map(map);
+        }
         let number = |old: &Function| new.parts.iter().position(|part| part.follows(old));
         let numbers: Vec<_> = self.element.plan().functions.iter().map(number).collect();
         let lost = self.keeper.renumber(|function| {

@@ -8,9 +8,10 @@ use weft_dpdk::{TAG_SLOTS, tsc};
 use weft_function::{ConfigError, Setup, TagSlot};
 use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};
 
-use crate::config::{self, Blueprint, Composition, FunctionPlan, PortPlan};
+use crate::config::{self, Blueprint, Composition, FunctionPlan, PortPlan, StagePlan};
 use crate::element::{Forwarding, Plan};
 use crate::fuse::FusedPlan;
+use crate::stage::{Crew, Map};
 
 /// Hops that the cache of the lookup baseline holds.
 const CACHED_HOPS: usize = 1 << 16;
@@ -130,6 +131,19 @@ pub fn plan(
     };
     let functions = Vec::with_capacity(blueprint.functions.len());
     Plan { rules: rules.clone(), forwarding, functions, fused: fused.cloned() }
+}
+
+/// The stages that functions of a blueprint stand on.
+pub fn stages(blueprint: &Blueprint) -> impl Iterator<Item = &StagePlan> {
+    blueprint.functions.iter().filter_map(|function| function.stage.as_ref())
+}
+
+/// What each stage is to know of the rules.
+pub fn maps(crew: &Crew, blueprint: &Blueprint, program: &Program) -> Vec<Arc<Map>> {
+    let is_compiled = blueprint.forwarding == config::Forwarding::Compiled;
+    let lane = |one: &FunctionPlan| one.stage.as_ref().and_then(|stage| crew.lane_of(stage));
+    let lanes: Vec<_> = blueprint.functions.iter().map(lane).collect();
+    crew.maps(is_compiled.then_some(program), &lanes)
 }
 
 /// Functions made on trial: they check settings and never meet a packet.

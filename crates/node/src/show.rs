@@ -212,6 +212,9 @@ pub struct FunctionView {
     /// Its process, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessView>,
+    /// Name of the thread it stands on, where that is not its worker's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
 }
 
 /// The process of a function.

@@ -74,7 +74,7 @@ pub struct Worker {
     pub(crate) commands: Mailbox<Command>,
     /// Says how often a peer is told what is wrong with its tunnels.
     pub(crate) peer_errors: RateLimit,
-    /// Functions in processes of their own.
+    /// Ways to functions in processes and threads of their own.
     pub(crate) lanes: Lanes,
     /// Gates of users that move.
     pub(crate) gates: Option<Box<Gates>>,
@@ -123,6 +123,11 @@ impl Worker {
     /// One round: commands, a burst from each queue and ring, and timers.
     /// Returns whether there was anything to do.
     pub fn poll(&mut self) -> bool {
+        if self.lanes.has_stages()
+            && let Some(busy) = self.mind_stages()
+        {
+            return busy;
+        }
         let mut busy = self.obey();
         if !self.lanes.is_empty() {
             busy |= self.take_back();
@@ -265,6 +270,12 @@ impl Worker {
     #[inline]
     pub(crate) fn transmit(&mut self) {
         self.send_burst();
+        self.finish_transmit();
+    }
+
+    /// What comes behind a burst that has left.
+    #[inline]
+    pub(crate) fn finish_transmit(&mut self) {
         self.departure.forget_originals();
         if !self.departure.gated.is_empty() {
             self.pass_gates();
@@ -272,7 +283,7 @@ impl Worker {
     }
 
     #[inline]
-    fn send_burst(&mut self) {
+    pub(crate) fn send_burst(&mut self) {
         let Desk { burst, classified, watch, taps, framed, .. } = &mut self.desk;
         let count = burst.packets.len();
         let ports = self.element.ports_used();
@@ -287,16 +298,10 @@ impl Worker {
             (&[], None) if !away.is_empty() => {
                 for (position, packet) in burst.packets.drain().enumerate() {
                     match self.element.away_at(position) {
-                        Some((lane, place)) => {
+                        Some(leaving) => {
                             let original = self.departure.original_of(position, &packet);
-                            self.lanes.take(
-                                lane,
-                                packet,
-                                place,
-                                original,
-                                burst.now,
-                                &self.counters,
-                            );
+                            let taken = self.lanes.take(leaving, packet, original, burst.now);
+                            self.counters.note(taken);
                         }
                         None => self.departure.keep(&left_over, position, packet, &mut self.keeper),
                     }
@@ -315,9 +320,10 @@ impl Worker {
                 for (position, packet) in burst.packets.drain().enumerate() {
                     if leaving.contains(position) {
                         self.departure.send(port, position, packet, taps, burst.now);
-                    } else if let Some((lane, place)) = self.element.away_at(position) {
+                    } else if let Some(leaving) = self.element.away_at(position) {
                         let original = self.departure.original_of(position, &packet);
-                        self.lanes.take(lane, packet, place, original, burst.now, &self.counters);
+                        let taken = self.lanes.take(leaving, packet, original, burst.now);
+                        self.counters.note(taken);
                     } else {
                         self.departure.keep(&left_over, position, packet, &mut self.keeper);
                     }
@@ -331,9 +337,10 @@ impl Worker {
                 for at in 0..count {
                     let position = order.map_or(at, |order| usize::from(order[at]));
                     let Some(packet) = packets[position].take() else { continue };
-                    if let Some((lane, place)) = self.element.away_at(position) {
+                    if let Some(leaving) = self.element.away_at(position) {
                         let original = self.departure.original_of(position, &packet);
-                        self.lanes.take(lane, packet, place, original, burst.now, &self.counters);
+                        let taken = self.lanes.take(leaving, packet, original, burst.now);
+                        self.counters.note(taken);
                         continue;
                     }
                     match self.element.port_of(position) {
@@ -446,6 +453,17 @@ impl Worker {
         // A timer that asks for itself again must not hold up the packets.
         for _ in 0..TIMERS_AT_ONCE {
             let Some((function, slot)) = self.keeper.due(now) else { break };
+            match self.wake_at_stage(function, slot, now) {
+                None => {}
+                Some(true) => {
+                    busy = true;
+                    continue;
+                }
+                Some(false) => {
+                    self.keeper.wake_at(now, function, slot);
+                    break;
+                }
+            }
             busy = true;
             let Desk { burst, classified, watch, taps, .. } = &mut self.desk;
             classified.clear();
@@ -463,6 +481,7 @@ impl Worker {
     pub fn finish(&mut self) {
         // What is in the rings, from workers that stop as well.
         while self.take_over() | self.departure.relay() {}
+        self.finish_stages();
         self.finish_lanes();
         self.departure.finish();
         self.counters.dropped(DropReason::Stopped, self.keeper.clear());

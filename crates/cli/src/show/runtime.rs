@@ -25,6 +25,10 @@ pub fn text(snapshot: &Snapshot) -> String {
         text.push('\n');
         text.push_str(&processes(snapshot));
     }
+    if snapshot.functions.iter().any(|function| function.stage.is_some()) {
+        text.push('\n');
+        text.push_str(&threads(snapshot));
+    }
     text.push_str(&format!(
         "\nto the node itself {}, sent by it {}, emitted by functions {}, fragments {}, panics {}\n",
         snapshot.local, snapshot.originated, snapshot.emitted, snapshot.fragments, snapshot.panics,
@@ -60,6 +64,17 @@ fn processes(snapshot: &Snapshot) -> String {
             process.state.clone(),
             process.last_failure.clone().unwrap_or_else(|| "-".to_owned()),
         ]);
+    }
+    table.text()
+}
+
+/// Functions on threads beside their workers'.
+fn threads(snapshot: &Snapshot) -> String {
+    let mut table = Table::new(&["function", "thread"], 2);
+    for function in &snapshot.functions {
+        if let Some(stage) = &function.stage {
+            table.row([function.name.clone(), stage.clone()]);
+        }
     }
     table.text()
 }

@@ -104,6 +104,16 @@ pub struct Workers {
     pub max_sleep_us: u32,
 }
 
+impl Workers {
+    /// Longest sleep of a thread that has nothing to do; none when it never sleeps.
+    pub fn pause(&self) -> Option<Duration> {
+        match self.polling {
+            Polling::Busy => None,
+            Polling::Adaptive => Some(Duration::from_micros(self.max_sleep_us.into())),
+        }
+    }
+}
+
 /// What a worker does while there is nothing to do.
 #[derive(
     Clone,
@@ -178,6 +188,8 @@ pub enum Composition {
     Call,
     /// As one loop of machine code with its neighbours that are fused as well.
     Fused,
+    /// In a thread beside its worker's, behind a ring.
+    Thread,
     /// In a process of its own, behind a ring in shared memory.
     Process,
     /// At another node, along a service path.
@@ -319,6 +331,8 @@ pub struct FunctionPlan {
     pub process: Option<ProcessPlan>,
     /// Where it is, if it is at another node.
     pub remote: Option<RemotePlan>,
+    /// The thread it stands on, where that is not its worker's.
+    pub stage: Option<StagePlan>,
 }
 
 /// How packets get to a function at another node, and back.
@@ -340,6 +354,15 @@ pub struct RemotePlan {
     pub timeout: Duration,
     /// How often the path is tried.
     pub probe: Duration,
+}
+
+/// A thread that functions stand on beside the workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagePlan {
+    /// Its name: functions that give the same stand on the same.
+    pub name: String,
+    /// Its processor core; `None` leaves the choice to the kernel.
+    pub core: Option<usize>,
 }
 
 /// How the process of a function is run.

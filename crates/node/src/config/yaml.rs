@@ -259,6 +259,21 @@ pub struct Function {
     /// Where it is run, with `composition: remote`.
     #[serde(default)]
     pub remote: Option<RemoteFile>,
+    /// The thread it stands on.
+    #[serde(default)]
+    pub thread: Option<ThreadFile>,
+}
+
+/// The thread that a function stands on beside the workers.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "Thread")]
+pub struct ThreadFile {
+    /// Name of the thread: functions that give the same stand on the same. Without it
+    /// there is one thread for each core, and one for functions that give no core.
+    pub stage: Option<String>,
+    /// The processor core of the thread; left to the kernel when absent.
+    pub core: Option<u32>,
 }
 
 /// How the process of a function is run.

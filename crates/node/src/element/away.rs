@@ -7,7 +7,7 @@ use weft_rules::{FunctionIndex, Place as At, To};
 
 use super::{Element, Forwarding, Group, Plan, Surroundings, Way, one};
 use crate::counters::DropReason;
-use crate::isolated::LANES;
+use crate::isolated::{LANES, Leaving};
 use crate::tap::Point;
 
 /// What goes away of the burst at hand, and which lanes lie on which way.
@@ -52,7 +52,8 @@ impl Away {
         let lanes: Vec<u64> = plan
             .functions
             .iter()
-            .map(|function| function.lane.map_or(0, |lane| 1 << (usize::from(lane) % LANES)))
+            .map(|function| function.lane.or(function.stage))
+            .map(|lane| lane.map_or(0, |lane| 1 << (usize::from(lane) % LANES)))
             .collect();
         self.all = lanes.iter().fold(0, |all, lane| all | lane);
         self.entries = Box::default();
@@ -142,8 +143,9 @@ impl Element {
             if let Some(taps) = around.taps {
                 taps.at(Point::Before(function), positions, burst);
             }
+            // Room here is given back before it is taken again.
             let onward = match self.way {
-                Way::Compiled => self.away.states[state as usize],
+                Way::Compiled => self.away.states[state as usize] & !(1 << lane),
                 _ => 0,
             };
             // A packet that was steered by the rules as written has no state.
@@ -179,8 +181,12 @@ impl Element {
 
     /// Where the packet at `position` goes that goes away.
     #[inline]
-    pub fn away_at(&self, position: usize) -> Option<(u16, Place)> {
-        self.away.positions.contains(position).then(|| self.away.places[position])
+    pub fn away_at(&self, position: usize) -> Option<Leaving> {
+        let away = &self.away;
+        away.positions.contains(position).then(|| {
+            let (lane, place) = away.places[position];
+            Leaving { lane, place, length: self.length_at(position) }
+        })
     }
 
     /// Walks packets on that came back from `function`, each from its place.

@@ -25,6 +25,17 @@ impl Element {
         self.outcome.clear();
         at.instance.timer(slot, burst.now, &burst.pool, &mut self.outcome);
         self.note_failures(function, around);
+        self.emit_timer(burst, function, slot, around);
+    }
+
+    /// Does what the timer of a function's context asked for.
+    pub(crate) fn emit_timer(
+        &mut self,
+        burst: &mut Burst,
+        function: u16,
+        slot: u32,
+        around: &mut Surroundings<'_>,
+    ) {
         for emission in std::mem::take(&mut self.outcome.emissions) {
             match emission.what {
                 What::Send(mut packet, _) => {

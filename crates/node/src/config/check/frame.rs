@@ -8,7 +8,7 @@ use crate::config::yaml::{GtpuFile, LimitsFile, MemoryFile, NodeFile, WorkersFil
 /// Most workers of a node.
 pub(super) const WORKERS: u32 = 64;
 /// Cores that the kernel's affinity masks can name.
-const CORES: u32 = 1024;
+pub(super) const CORES: u32 = 1024;
 /// Most users, and most dedicated bearers.
 const USERS: u32 = 1 << 24;
 /// Most groups, and most neighbours.

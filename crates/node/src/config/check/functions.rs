@@ -4,7 +4,7 @@ use weft_compose::{Instance, Kind, Settings, SlotShift};
 use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
 use weft_rules::RuleSet;
 
-use super::{names, process, remote};
+use super::{names, process, remote, thread};
 use crate::config::blueprint::{Composition, FunctionPlan, PortPlan};
 use crate::config::locate::Source;
 use crate::config::values::Entries;
@@ -57,7 +57,12 @@ impl Functions {
                 let kind = kind.filter(|_| makeable)?;
                 make((name, function), kind, &tags, (file.composition, ports), source)
             })
-            .collect();
+            .collect::<Vec<_>>();
+        let plans = made.iter().flatten().map(|made: &Made| {
+            let is_elsewhere = made.plan.process.is_some() || made.plan.remote.is_some();
+            (made.plan.name.as_str(), &made.plan.stage, is_elsewhere)
+        });
+        thread::agree(&file.functions, plans, source);
         let names = file.functions.names().map(str::to_owned).collect();
         Functions { names, made, tags, complete }
     }
@@ -219,11 +224,10 @@ fn make(
             let composition = composition(name, function, default, &*instance, source);
             let process = process::plan(name, function, composition, source);
             let remote = remote::plan(name, function, composition, ports, source);
+            let stage = thread::plan(name, function, composition, source);
             let (name, config) = (name.to_owned(), function.config.clone());
-            Some(Made {
-                plan: FunctionPlan { name, kind, config, composition, process, remote },
-                instance,
-            })
+            let plan = FunctionPlan { name, kind, config, composition, process, remote, stage };
+            Some(Made { plan, instance })
         }
         Err(error) => {
             report(&error, &format!("functions.{name}.config"), source);
@@ -249,8 +253,8 @@ fn composition(
             source.wrong(&path, message).hint("leave it out, or write call");
             Composition::Call
         }
-        (given @ (Composition::Process | Composition::Remote), _) => given,
-        _ => Composition::Call,
+        (Composition::Fused, None) => Composition::Call,
+        (composition, _) => composition,
     }
 }
 

@@ -173,13 +173,14 @@ fn isolated(file: &HandoverFile, functions: &Functions, source: &mut Source<'_>)
     let mut made = functions.made.iter().flatten();
     if made.any(|made| made.plan.name == file.tunnel && is_isolated(&made.plan)) {
         let path = format!("functions.{}.composition", file.tunnel);
-        let mistake = source.wrong(&path, "the tunnel's function has no process");
+        let mistake =
+            source.wrong(&path, "the tunnel's function has no process or thread of its own");
         mistake.hint("write `composition: call`");
     }
 }
 
 fn is_isolated(function: &FunctionPlan) -> bool {
-    function.composition == Composition::Process
+    matches!(function.composition, Composition::Process | Composition::Thread)
 }
 
 /// An anchor's End Markers go behind packets that its tunnel's function has sent, but would
@@ -205,7 +206,8 @@ pub(super) fn behind_tunnel(blueprint: &Blueprint, program: &Program, source: &m
         let function = &blueprint.functions[usize::from(function)];
         if is_isolated(function) {
             let path = format!("functions.{}.composition", function.name);
-            let why = "behind the tunnel of an anchor no function has a process";
+            let why =
+                "behind the tunnel of an anchor no function has a process or thread of its own";
             source.wrong(&path, why).hint("write `composition: call`, or put it before the tunnel");
         }
     }

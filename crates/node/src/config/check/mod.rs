@@ -16,7 +16,10 @@ mod ports;
 mod process;
 mod remote;
 mod rules;
+mod thread;
 mod users;
+
+pub(crate) use thread::stage;
 
 use weft_compose::Kind;
 

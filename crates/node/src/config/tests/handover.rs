@@ -62,7 +62,7 @@ fn an_anchor_has_no_processes_behind_its_tunnel() {
     let anchor = anchor.replace("from to-anchor -> core", behind);
     assert!(anchor.contains(behind));
     let Err(mistakes) = read(&anchor, "", KINDS) else { panic!("nothing is wrong") };
-    let says = "behind the tunnel of an anchor no function has a process (write `composition: \
+    let says = "behind the tunnel of an anchor no function has a process or thread of its own (write `composition: \
                 call`, or put it before the tunnel)";
     assert!(mistakes.to_string().contains(says), "{mistakes}");
 }
@@ -127,7 +127,7 @@ fn mistakes_are_named() {
         (
             "to-anchor: {function: gtpu-encapsulate",
             "to-anchor: {composition: process, function: gtpu-encapsulate",
-            "the tunnel's function has no process (write `composition: call`)",
+            "the tunnel's function has no process or thread of its own (write `composition: call`)",
         ),
         (
             "match: {ipv4: 10.45.0.1}",
