@@ -69,8 +69,13 @@ impl Node {
             thread::yield_now();
             busy = true;
         }
-        busy |= self.agent.crew.poll();
+        busy |= self.poll_stages();
         busy | self.agent.poll()
+    }
+
+    /// One round of the threads that functions stand on, in this thread.
+    pub fn poll_stages(&mut self) -> bool {
+        self.agent.crew.poll()
     }
 
     /// Whether function processes that are there have packets of the node, or have yet to

@@ -196,6 +196,15 @@ fn round(rig: &mut Rig, traffic: &[(usize, Vec<u8>)]) -> usize {
         for worker in rig.node.workers() {
             sum += allocations(|| while worker.poll() {});
         }
+        // Stages handle what went there, and workers carry it on.
+        while rig.node.waits_for_functions() {
+            sum += allocations(|| {
+                rig.node.poll_stages();
+            });
+            for worker in rig.node.workers() {
+                sum += allocations(|| while worker.poll() {});
+            }
+        }
         rig.settle();
         // Timers run out, and token buckets fill a little.
         rig.time.fetch_add(1_000_000, std::sync::atomic::Ordering::Relaxed);
@@ -237,6 +246,11 @@ fn compiled_forwarding_allocates_nothing() {
 #[test]
 fn lookup_forwarding_allocates_nothing() {
     count("lookup");
+}
+
+#[test]
+fn functions_at_stages_allocate_nothing() {
+    count("compiled\ncomposition: thread");
 }
 
 /// A station whose user a test moves by hand.
