@@ -30,6 +30,16 @@ impl Shared {
         }
     }
 
+    /// Whether the function is there.
+    pub fn is_up(&self) -> bool {
+        self.session() & 1 == 1
+    }
+
+    /// Times that the function was there and went.
+    pub fn failures(&self) -> u32 {
+        self.session() / 2
+    }
+
     /// Packets of this worker that are away.
     pub fn away(&self) -> u32 {
         self.away.load(Ordering::Relaxed)

@@ -154,6 +154,8 @@ pub struct Agent {
     pub(crate) crew: Crew,
     /// Those who look after function processes.
     pub(crate) supervisors: Vec<Supervisor>,
+    /// Functions at other nodes, with what each worker knows of them.
+    pub(crate) remotes: Vec<(String, Vec<Arc<weft_lane::Shared>>)>,
 }
 
 /// One panic a second is logged.

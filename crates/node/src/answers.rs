@@ -120,6 +120,24 @@ impl Agent {
         self.supervisors.iter().find(absent).map(Supervisor::instance)
     }
 
+    /// A function at another node, as its process would be shown: the path to it is
+    /// there when it is for all workers.
+    fn remote_view(&self, function: &str) -> Option<ProcessView> {
+        let (_, shared) = self.remotes.iter().find(|(name, _)| name == function)?;
+        let sum = |of: fn(&weft_lane::Shared) -> u32| {
+            shared.iter().map(|one| u64::from(of(one))).sum::<u64>()
+        };
+        let is_up = shared.iter().all(|one| one.is_up());
+        Some(ProcessView {
+            state: if is_up { "reachable" } else { "unreachable" }.to_owned(),
+            failures: shared.iter().map(|one| u64::from(one.failures())).max().unwrap_or(0),
+            away: sum(weft_lane::Shared::away),
+            lost: sum(weft_lane::Shared::lost),
+            strays: sum(weft_lane::Shared::strays),
+            ..ProcessView::default()
+        })
+    }
+
     fn process_view(&self, function: &str) -> Option<ProcessView> {
         let supervisor = self.supervisors.iter().find(|one| one.instance() == function)?;
         let view = supervisor.view();
@@ -141,7 +159,9 @@ impl Agent {
                 let mut view = FunctionView {
                     name: entry.name.to_string(),
                     kind: entry.kind.name.to_owned(),
-                    process: self.process_view(&entry.name),
+                    process: self
+                        .process_view(&entry.name)
+                        .or_else(|| self.remote_view(&entry.name)),
                     ..FunctionView::default()
                 };
                 let mut plans = self.blueprint.functions.iter();

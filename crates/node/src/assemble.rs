@@ -141,6 +141,7 @@ pub fn assemble(
     let fused = fuse::fuse(&program, &trials.lowered(&blueprint), shift, &mut compiled);
     let (supervisors, mut seats) = isolated::start(eal, &blueprint, room, &clock)?;
     let (mut workers, mut links) = (Vec::new(), Vec::new());
+    let mut remotes: Vec<(String, Vec<_>)> = Vec::new();
     let mut crew = Crew::new(&blueprint.workers, &pool);
     let stages = crew.add(plan::stages(&blueprint));
     for (number, (changes, stages)) in changes.into_iter().zip(stages).enumerate() {
@@ -155,6 +156,12 @@ pub fn assemble(
         let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
         if let Some(service) = &mut worker.departure.service {
             isolated::remote(&blueprint, &trials, service, (&clock, &pool), &mut seats);
+            for depot in &service.depots {
+                match remotes.iter_mut().find(|(name, _)| *name == depot.function) {
+                    Some((_, shared)) => shared.push(depot.shared().clone()),
+                    None => remotes.push((depot.function.clone(), vec![depot.shared().clone()])),
+                }
+            }
         }
         let replacement = Replacement {
             plan: Box::new(plan::plan(
@@ -233,6 +240,7 @@ pub fn assemble(
         mobility: None,
         crew,
         supervisors,
+        remotes,
     };
     agent.note_tunnels(HashMap::new());
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker) })

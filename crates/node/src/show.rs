@@ -209,7 +209,7 @@ pub struct FunctionView {
     /// How it is run.
     #[serde(default)]
     pub composition: Composition,
-    /// Its process, where it has one.
+    /// Its process, where it has one, or the path to it, where it is at another node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessView>,
     /// Name of the thread it stands on, where that is not its worker's.
@@ -221,7 +221,7 @@ pub struct FunctionView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessView {
-    /// `absent`, `starting` or `running`.
+    /// `absent`, `starting` or `running`; of a path `reachable` or `unreachable`.
     pub state: String,
     /// Number of the process, while there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -201,6 +201,7 @@ fn a_node_that_dies_takes_what_it_has_and_comes_back() {
         link.pass(&mut rigs, 23);
         assert_eq!(rigs[0].drops("function_lost"), 1, "its credit is regained");
         link.pass(&mut rigs, 40);
+        assert_eq!(path(rigs[0]), ("unreachable".to_owned(), 0, 1));
         rigs[0].offer(0, &[up(1, b".0 while"), up(2, b".0 gone")]);
         link.settle(&mut rigs);
         assert_eq!(rigs[0].receive(1).len(), 2 * through, "{policy}");
@@ -256,6 +257,15 @@ fn frames_that_nobody_asked_for_are_strays() {
     }
     link.settle(&mut rigs);
     assert_eq!(rigs[0].receive(1).len(), 0);
+    let (state, strays, _) = path(rigs[0]);
+    assert_eq!((state.as_str(), strays > 2), ("reachable", true));
+}
+
+/// State, strays and failures of the path to the function.
+fn path(rig: &mut Rig) -> (String, u64, u64) {
+    let functions = rig.node.agent().snapshot().functions;
+    let path = functions.into_iter().find_map(|one| one.process).unwrap();
+    (path.state, path.strays, path.failures)
 }
 
 /// Frames by the port that they came out of.

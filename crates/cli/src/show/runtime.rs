@@ -47,7 +47,7 @@ pub fn text(snapshot: &Snapshot) -> String {
     text
 }
 
-/// Functions in processes of their own.
+/// Functions in processes of their own or at other nodes.
 fn processes(snapshot: &Snapshot) -> String {
     let head =
         ["function", "process", "failures", "away", "lost", "strays", "state", "last failure"];

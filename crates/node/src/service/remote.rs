@@ -362,6 +362,11 @@ impl Carrier for Carriage {
 }
 
 impl Depot {
+    /// What the lane counts, and whether the path is there.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The next frame to send, which begins with its service header, and by which way it
     /// goes.
     pub fn next(&mut self) -> Option<(Packet, usize)> {
