@@ -33,7 +33,11 @@ fn fold(word: u64) -> u64 {
 impl Key for u64 {
     #[inline(always)]
     fn hash(&self, seed: u64) -> u64 {
-        fold(self ^ seed)
+        // Numbers in a row come to lie in a row. Those of two fields (addresses and their
+        // ports, say) may heap up, up to 18 entries from their places on average; with
+        // this shift 1.4 at worst, the least that was found.
+        let word = self ^ seed;
+        fold(word ^ (word >> 7))
     }
 }
 
@@ -49,27 +53,57 @@ macro_rules! words {
 }
 words!(2 3 5);
 
-#[derive(Clone, Copy)]
-struct Entry<K> {
-    key: K,
-    /// [`Table::MISS`] marks the entry as empty, so that no key is special.
-    value: u32,
+/// What a [`Table`] finds.
+pub trait Value: Copy {
+    /// What marks an entry as empty, so that no key is special.
+    const MISS: Self;
+    /// Something of no size whose alignment keeps an entry within one cache line.
+    type Alignment: Copy + Default;
+
+    /// Whether it is [`Value::MISS`].
+    fn is_miss(&self) -> bool;
 }
 
-impl<K: Key> Entry<K> {
-    fn empty() -> Entry<K> {
-        Entry { key: K::default(), value: Table::<K>::MISS }
+impl Value for u32 {
+    const MISS: u32 = u32::MAX;
+    type Alignment = ();
+
+    #[inline(always)]
+    fn is_miss(&self) -> bool {
+        *self == Self::MISS
     }
 }
 
-/// Finds a `u32` (a slot, say) by its key.
+/// [`Value::Alignment`] of entries of 32 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+pub struct HalfLine;
+
+#[derive(Clone, Copy)]
+struct Entry<K, V: Value> {
+    key: K,
+    value: V,
+    _alignment: V::Alignment,
+}
+
+impl<K: Key, V: Value> Entry<K, V> {
+    fn new(key: K, value: V) -> Entry<K, V> {
+        Entry { key, value, _alignment: V::Alignment::default() }
+    }
+
+    fn empty() -> Entry<K, V> {
+        Entry::new(K::default(), V::MISS)
+    }
+}
+
+/// Finds a `u32` (a slot, say) by its key, or another small [`Value`].
 ///
 /// Its capacity is fixed when it is made, and so is its memory: at least two
 /// and fewer than four entries per key, 16 bytes each for keys of 8.
 #[derive(Clone)]
-pub struct Table<K> {
+pub struct Table<K, V: Value = u32> {
     /// Twice the capacity, rounded up to a power of two.
-    entries: Box<[Entry<K>]>,
+    entries: Box<[Entry<K, V>]>,
     /// Right shift that makes an index of a hash.
     shift: u32,
     seed: u64,
@@ -86,9 +120,32 @@ impl<K: Key> Table<K> {
     /// What a lookup gives for a key that is not there; never a value.
     pub const MISS: u32 = u32::MAX;
 
+    /// Looks up all of `keys` and writes their values, or [`Table::MISS`], to
+    /// `values`, in order.
+    ///
+    /// # Panics
+    /// When the slices differ in length.
+    #[inline]
+    pub fn lookup_bulk(&self, keys: &[K], values: &mut [u32]) {
+        assert_eq!(keys.len(), values.len(), "one value for each key");
+        for (keys, values) in keys.chunks(BURST).zip(values.chunks_mut(BURST)) {
+            // The homes wait where the values will be.
+            for (home, key) in values.iter_mut().zip(keys) {
+                let index = self.home(key);
+                *home = index as u32;
+                prefetch(&self.entries, index);
+            }
+            for (value, key) in values.iter_mut().zip(keys) {
+                *value = self.entries[self.position(*value as usize, key)].value;
+            }
+        }
+    }
+}
+
+impl<K: Key, V: Value> Table<K, V> {
     /// A table for up to `capacity` keys. Its memory is touched here, so that
     /// no lookup meets a page fault.
-    pub fn with_capacity(capacity: usize) -> Table<K> {
+    pub fn with_capacity(capacity: usize) -> Table<K, V> {
         let size = (capacity.max(1) * 2).next_power_of_two();
         let mut entries = with_room(size);
         entries.resize(size, Entry::empty());
@@ -123,27 +180,27 @@ impl<K: Key> Table<K> {
     /// [`Full`] when the key is new and there is no room for it.
     ///
     /// # Panics
-    /// When `value` is [`Table::MISS`].
-    pub fn insert(&mut self, key: K, value: u32) -> Result<Option<u32>, Full> {
-        assert_ne!(value, Self::MISS, "the value that means a miss");
+    /// When `value` is [`Value::MISS`].
+    pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, Full> {
+        assert!(!value.is_miss(), "the value that means a miss");
         let index = self.position(self.home(&key), &key);
         let entry = &mut self.entries[index];
-        if entry.value != Self::MISS {
+        if !entry.value.is_miss() {
             return Ok(Some(std::mem::replace(&mut entry.value, value)));
         }
         if self.length == self.capacity {
             return Err(Full);
         }
-        *entry = Entry { key, value };
+        *entry = Entry::new(key, value);
         self.length += 1;
         Ok(None)
     }
 
     /// Takes `key` out; returns the value it had.
-    pub fn remove(&mut self, key: &K) -> Option<u32> {
+    pub fn remove(&mut self, key: &K) -> Option<V> {
         let index = self.position(self.home(key), key);
         let value = self.entries[index].value;
-        if value == Self::MISS {
+        if value.is_miss() {
             return None;
         }
         self.close_gap(index);
@@ -153,9 +210,17 @@ impl<K: Key> Table<K> {
 
     /// The value of `key`.
     #[inline]
-    pub fn get(&self, key: &K) -> Option<u32> {
+    pub fn get(&self, key: &K) -> Option<V> {
         let value = self.entries[self.position(self.home(key), key)].value;
-        (value != Self::MISS).then_some(value)
+        (!value.is_miss()).then_some(value)
+    }
+
+    /// The value of `key`, to change it: not to [`Value::MISS`].
+    #[inline]
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let index = self.position(self.home(key), key);
+        let value = &mut self.entries[index].value;
+        (!value.is_miss()).then_some(value)
     }
 
     /// Asks the processor for where the search for `key` begins, ahead of use.
@@ -164,30 +229,9 @@ impl<K: Key> Table<K> {
         prefetch(&self.entries, self.home(key));
     }
 
-    /// Looks up all of `keys` and writes their values, or [`Table::MISS`], to
-    /// `values`, in order.
-    ///
-    /// # Panics
-    /// When the slices differ in length.
-    #[inline]
-    pub fn lookup_bulk(&self, keys: &[K], values: &mut [u32]) {
-        assert_eq!(keys.len(), values.len(), "one value for each key");
-        for (keys, values) in keys.chunks(BURST).zip(values.chunks_mut(BURST)) {
-            // The homes wait where the values will be.
-            for (home, key) in values.iter_mut().zip(keys) {
-                let index = self.home(key);
-                *home = index as u32;
-                prefetch(&self.entries, index);
-            }
-            for (value, key) in values.iter_mut().zip(keys) {
-                *value = self.entries[self.position(*value as usize, key)].value;
-            }
-        }
-    }
-
     /// All keys and their values, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (K, u32)> + '_ {
-        let used = self.entries.iter().filter(|entry| entry.value != Self::MISS);
+    pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
+        let used = self.entries.iter().filter(|entry| !entry.value.is_miss());
         used.map(|entry| (entry.key, entry.value))
     }
 
@@ -209,7 +253,7 @@ impl<K: Key> Table<K> {
         let mut index = home;
         loop {
             let entry = &self.entries[index];
-            if entry.key == *key || entry.value == Self::MISS {
+            if entry.key == *key || entry.value.is_miss() {
                 return index;
             }
             index = self.next(index);
@@ -221,7 +265,7 @@ impl<K: Key> Table<K> {
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.entries.len() - 1;
         let mut index = self.next(gap);
-        while self.entries[index].value != Self::MISS {
+        while !self.entries[index].value.is_miss() {
             let home = self.home(&self.entries[index].key);
             let distance = index.wrapping_sub(home) & mask;
             if distance >= index.wrapping_sub(gap) & mask {
@@ -234,7 +278,7 @@ impl<K: Key> Table<K> {
     }
 }
 
-impl<K> std::fmt::Debug for Table<K> {
+impl<K, V: Value> std::fmt::Debug for Table<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Table({} of {})", self.length, self.capacity)
     }
@@ -257,4 +301,47 @@ pub fn prefetch_at<T>(slice: &[T], index: usize, offset: usize) {
     let place = slice.as_ptr().wrapping_add(index).cast::<i8>().wrapping_add(offset);
     // SAFETY: a prefetch reads nothing, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How far keys lie behind where their search begins, on average.
+    fn distance(keys: impl ExactSizeIterator<Item = u64>) -> f64 {
+        let count = keys.len();
+        let mut table = Table::<u64>::with_capacity(count);
+        for (value, key) in (0..).zip(keys) {
+            table.insert(key, value).expect("room");
+        }
+        let mask = table.entries.len() - 1;
+        let behind = |key: u64| {
+            let home = table.home(&key);
+            table.position(home, &key).wrapping_sub(home) & mask
+        };
+        table.iter().map(|(key, _)| behind(key)).sum::<usize>() as f64 / count as f64
+    }
+
+    /// 0.5 is what keys without any order come to in a table that is half full.
+    #[test]
+    fn keys_of_several_fields_do_not_heap_up() {
+        const COUNT: u64 = 1 << 18;
+        for (low, shift) in
+            [(2, 16), (64, 16), (100, 16), (512, 16), (512, 24), (2576, 16), (10_000, 20)]
+        {
+            let keys = (0..COUNT as u32).map(|number| {
+                let number = u64::from(number);
+                (number / low) << shift | number % low
+            });
+            let distance = distance(keys);
+            assert!(distance < 2.0, "{low} at bit {shift}: {distance}");
+        }
+        // Public address, port in blocks of 64, protocol.
+        let ports = (0..COUNT as u32).map(|number| {
+            let (block, port) = (u64::from(number / 64), u64::from(number % 64));
+            (0xc000_0200 + block / 1008) << 32 | (1024 + block % 1008 * 64 + port) << 16 | 17
+        });
+        let distance = distance(ports);
+        assert!(distance < 2.0, "ports: {distance}");
+    }
 }
