@@ -82,14 +82,17 @@ impl<F: UserPlaneFunction> Called<F> {
         }
     }
 
-    /// Shows the function the packets, stage by stage.
-    #[inline]
-    fn look_ahead(&self, packets: &Batch, selected: Positions) {
+    /// Shows the function the packets, stage by stage; what it notes of them.
+    #[inline(always)]
+    fn look_ahead(&self, packets: &Batch, selected: Positions) -> Notes {
+        let mut notes = [0; Batch::CAPACITY];
         for stage in 0..F::STAGES {
             for position in selected {
-                self.function.look_ahead(stage, &packets[position]);
+                let note = &mut notes[position];
+                *note = self.function.look_ahead(stage, &packets[position], *note);
             }
         }
+        notes
     }
 
     /// Handles the packets at `selected`.
@@ -97,19 +100,14 @@ impl<F: UserPlaneFunction> Called<F> {
     fn process(
         &mut self,
         packets: &mut Batch,
+        notes: &Notes,
         selected: Positions,
         emit: &mut Emit<'_>,
         verdicts: &mut Verdicts<'_>,
     ) {
-        // Mostly all packets of a burst take the same way: a plain loop then.
-        if selected == Positions::first(packets.len()) {
-            for (position, packet) in packets.iter_mut().enumerate() {
-                self.handle(position, packet, emit, verdicts);
-            }
-            return;
-        }
+        // One loop for all: the compiler inlines the function into it.
         for position in selected {
-            self.handle(position, &mut packets[position], emit, verdicts);
+            self.handle(position, &mut packets[position], notes[position], emit, verdicts);
         }
     }
 
@@ -118,6 +116,7 @@ impl<F: UserPlaneFunction> Called<F> {
         &mut self,
         position: usize,
         packet: &mut Packet,
+        note: u64,
         emit: &mut Emit<'_>,
         verdicts: &mut Verdicts<'_>,
     ) {
@@ -127,7 +126,7 @@ impl<F: UserPlaneFunction> Called<F> {
             _ => self.slot(packet.annotations()),
         };
         let Some(context) = self.contexts.get_mut(slot) else { return };
-        emit.at(position);
+        emit.at(position, note);
         match self.function.process(packet, context, emit) {
             Verdict::Forward => {}
             Verdict::Drop(reason) => verdicts.drop(position, self.kind, reason),
@@ -135,6 +134,10 @@ impl<F: UserPlaneFunction> Called<F> {
         }
     }
 }
+
+/// What a function has noted of each packet.
+type Notes = [u64; Batch::CAPACITY];
+static NOTHING_NOTED: Notes = [0; Batch::CAPACITY];
 
 /// The verdicts other than to forward.
 struct Verdicts<'a> {
@@ -171,7 +174,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
     }
 
     fn prefetch(&self, packets: &Batch, selected: Positions) {
-        if !self.is_large() {
+        if F::HOT_CONTEXT == 0 || !self.is_large() {
             return;
         }
         for position in selected {
@@ -184,7 +187,13 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         if F::PREFETCHES && self.is_large() {
             self.prefetch_records(&burst.packets, selected);
         }
-        self.look_ahead(&burst.packets, selected);
+        let noted;
+        let notes = if F::STAGES > 0 {
+            noted = self.look_ahead(&burst.packets, selected);
+            &noted
+        } else {
+            &NOTHING_NOTED
+        };
         let mut remaining = selected;
         let Outcome { dropped, reasons, kept, emissions, refused, resets } = outcome;
         let mut emit = Emit::new(burst.now, &burst.pool, emissions);
@@ -195,7 +204,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             // The function and its contexts are whole after a panic: the
             // context in hand is replaced below, and a function that breaks
             // itself only harms its own packets.
-            let run = AssertUnwindSafe(|| self.process(packets, remaining, emit, verdicts));
+            let run = AssertUnwindSafe(|| self.process(packets, notes, remaining, emit, verdicts));
             if catch_unwind(run).is_ok() {
                 break;
             }

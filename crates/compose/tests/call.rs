@@ -149,6 +149,7 @@ struct Other(Obedient);
 impl UserPlaneFunction for Other {
     const NAME: &'static str = "other";
     const SUMMARY: &'static str = "Forwards.";
+    const STAGES: usize = 2;
 
     type Config = Config;
     type Settings = Config;
@@ -158,7 +159,16 @@ impl UserPlaneFunction for Other {
         Obedient::new(config, setup).map(Other)
     }
 
-    fn process(&mut self, _: &mut Packet, _: &mut Context, _: &mut Emit<'_>) -> Verdict {
+    /// Notes the first byte, then the stage behind it.
+    fn look_ahead(&self, stage: usize, packet: &Packet, note: u64) -> u64 {
+        match stage {
+            0 => packet.data()[0].into(),
+            _ => note << 8 | stage as u64,
+        }
+    }
+
+    fn process(&mut self, packet: &mut Packet, _: &mut Context, emit: &mut Emit<'_>) -> Verdict {
+        packet.data_mut()[1..9].copy_from_slice(&emit.note().to_be_bytes());
         Verdict::Forward
     }
 
@@ -232,6 +242,15 @@ fn only_the_selected_packets_are_visited() {
     assert_eq!(first_bytes(&burst), "abba");
     assert!(outcome.dropped.is_empty() && outcome.emissions.is_empty());
     assert_eq!([0, 1].map(|slot| shown(&*instance, slot, "packets")), [1, 1]);
+}
+
+#[test]
+fn what_was_noted_of_a_packet_comes_with_it() {
+    let mut instance = make(&OTHER);
+    let mut burst = burst("abcd", &[0]);
+    instance.visit(&mut burst, Positions(0b1011), &mut Outcome::default());
+    let notes = burst.packets.iter().map(|packet| &packet.data()[7..9]);
+    assert_eq!(notes.collect::<Vec<_>>(), [b"a\x01", b"b\x01", b"cc", b"d\x01"]);
 }
 
 /// Fault 55: a panic inside a function.

@@ -54,6 +54,7 @@ pub struct Emit<'a> {
     pool: &'a Pool,
     emissions: &'a mut Emissions,
     parent: usize,
+    note: u64,
     refused: u64,
 }
 
@@ -61,13 +62,21 @@ impl<'a> Emit<'a> {
     /// For whoever runs functions: what is emitted goes into `emissions`.
     #[inline]
     pub fn new(now: u64, pool: &'a Pool, emissions: &'a mut Emissions) -> Emit<'a> {
-        Emit { now, pool, emissions, parent: Emission::NO_PACKET, refused: 0 }
+        Emit { now, pool, emissions, parent: Emission::NO_PACKET, note: 0, refused: 0 }
     }
 
-    /// For whoever runs functions: the packet at `position` comes next.
+    /// For whoever runs functions: the packet at `position` comes next, and this was
+    /// noted of it.
     #[inline(always)]
-    pub fn at(&mut self, position: usize) {
-        self.parent = position;
+    pub fn at(&mut self, position: usize, note: u64) {
+        (self.parent, self.note) = (position, note);
+    }
+
+    /// What [`look_ahead`](crate::UserPlaneFunction::look_ahead) has noted of the packet
+    /// in hand; 0 for nothing.
+    #[inline(always)]
+    pub fn note(&self) -> u64 {
+        self.note
     }
 
     /// For whoever runs functions: the position of the packet in hand.

@@ -33,7 +33,8 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     const ROLLBACK: bool = true;
 
     /// Octets of a context, from the first on, that every packet needs: they
-    /// are asked for before the packets of a burst are handled.
+    /// are asked for before the packets of a burst are handled. 0 where most packets
+    /// need none.
     const HOT_CONTEXT: usize = size_of::<Self::Context>();
     /// Whether contexts refer to records that [`prefetch`](Self::prefetch) asks
     /// for ahead of use.
@@ -79,8 +80,13 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// Asks the processor for what looking up this packet will need. All packets of
     /// a burst are shown before the first of them is handled, once for each of the
     /// [`STAGES`](Self::STAGES), so that their cache misses overlap; a later stage
-    /// finds what an earlier one asked for.
-    fn look_ahead(&self, _stage: usize, _packet: &Packet) {}
+    /// finds what an earlier one asked for. It may note what it has found out: the next
+    /// stage is given the note, and behind the last one [`Emit::note`] has it. The note
+    /// is 0 at first; packets that are handled in between may have changed what it says
+    /// of the function, but not what it says of the packet.
+    fn look_ahead(&self, _stage: usize, _packet: &Packet, note: u64) -> u64 {
+        note
+    }
 
     /// Called when a timer runs out that was asked for with
     /// [`Emit::wake_at`].
