@@ -27,7 +27,7 @@ use self::reassembly::Reassembly;
 use self::shared::Shared;
 use crate::first_fragments::FirstFragments;
 use crate::icmp_error::{Errors, Problem};
-use crate::shared_ports::{End, Header, Kind, is_sound, quoted, word};
+use crate::shared_ports::{End, Header, Kind, Plain, is_sound, quoted, word};
 
 const NO_SOFTWIRE: Reason =
     Reason::new("lwaftr_no_softwire", "no softwire has this IPv4 address and port");
@@ -99,7 +99,7 @@ impl UserPlaneFunction for Lwaftr {
         TUNNEL_ERROR,
         NO_ROOM,
     ];
-    const STAGES: usize = 2;
+    const STAGES: usize = 1;
 
     type Config = Config;
     type Settings = NoSettings;
@@ -132,20 +132,18 @@ impl UserPlaneFunction for Lwaftr {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, stage: usize, packet: &Packet) {
-        if !is_uplink(packet) {
-            if let (Some(address), Some((_, port))) = (packet.ipv4_destination(), packet.ports()) {
-                self.bindings.ask(address, port, stage);
-            }
-        } else if packet.annotations().protocol == Protocol::IPV4.0 {
-            let start = usize::from(packet.annotations().transport_offset);
-            // Without options, as nearly always.
-            if let Some(inner) = packet.data().get(start..).and_then(|inner| inner.first_chunk()) {
-                let &[.., a, b, c, d, _, _, _, _, high, low]: &[u8; 22] = inner;
-                let address = u32::from_be_bytes([a, b, c, d]);
-                self.bindings.ask(address, u16::from_be_bytes([high, low]), stage);
-            }
-        }
+    fn look_ahead(&self, _: usize, packet: &Packet, _: u64) -> u64 {
+        let annotations = packet.annotations();
+        let (ether_type, end, offset) = match is_uplink(packet) {
+            true => (EtherType::IPV6, End::Source, annotations.transport_offset),
+            false => (EtherType::IPV4, End::Destination, annotations.network_offset),
+        };
+        let ip = packet.data().get(usize::from(offset)..);
+        let plain = ip.and_then(Plain::read).filter(|_| annotations.ether_type == ether_type.0);
+        plain.map_or(0, |plain| {
+            let (address, port) = plain.end(end);
+            self.bindings.ask(address, port)
+        })
     }
 
     #[inline]
@@ -204,7 +202,7 @@ impl Lwaftr {
     fn enter_softwire(&mut self, packet: &mut Packet, emit: &mut Emit<'_>) -> Result<(), Reason> {
         let ip = ip_of(packet).ok_or(INNER)?;
         let header = Header::read(ip).ok_or(INNER)?;
-        match self.owner(ip, &header, End::Destination) {
+        match self.owner(ip, &header, End::Destination, emit.note()) {
             Ok(b4) => self.encapsulate(packet, b4, true, emit),
             Err(reason) => {
                 if reason == NO_SOFTWIRE && self.icmp.unreachable {
@@ -215,9 +213,17 @@ impl Lwaftr {
         }
     }
 
-    /// The lwB4 that has one end of a packet (RFC 7596 §6.2, §8.1).
+    /// The lwB4 that has one end of a packet (RFC 7596 §6.2, §8.1), of which this was noted.
     #[inline]
-    fn owner(&mut self, ip: &[u8], header: &Header, end: End) -> Result<u128, Reason> {
+    fn owner(&mut self, ip: &[u8], header: &Header, end: End, note: u64) -> Result<u128, Reason> {
+        match self.bindings.noted(note) {
+            Some(b4) => Ok(b4),
+            None => self.search(ip, header, end),
+        }
+    }
+
+    /// The same without a note.
+    fn search(&mut self, ip: &[u8], header: &Header, end: End) -> Result<u128, Reason> {
         let transport = ip.get(header.length..).filter(|_| header.is_first);
         let is_destination = end == End::Destination;
         let address = if is_destination { header.destination } else { header.source };

@@ -15,16 +15,17 @@ mod translate;
 
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, Headers as _, NoSettings, Packet, Reason,
-    Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, NoSettings, Packet, Reason, Setup, Tag,
+    TagSlot, UserPlaneFunction, Verdict,
 };
-use weft_wire::EtherType;
+use weft_wire::{EtherType, Protocol};
 
 pub use self::config::{Config, Timeouts};
 use self::log::{Event, Log, What};
-use self::state::{Holding, Inside, Moved, NONE, State};
-use self::translate::{header_of, kind_of};
+use self::state::{Holding, Moved, NONE, State, key};
+use self::translate::{header_of, kind_of, plain_of};
 use crate::first_fragments::FirstFragments;
+use crate::shared_ports::End;
 
 const NO_MAPPING: Reason =
     Reason::new("nat_no_mapping", "nobody inside has this public address and port");
@@ -62,7 +63,7 @@ pub struct Context {
     refused: u64,
 }
 
-const _: () = assert!(size_of::<Context>() == 56 && size_of::<state::Mapping>() == 64);
+const _: () = assert!(size_of::<Context>() == 56);
 
 /// Translates.
 #[derive(Debug)]
@@ -92,6 +93,8 @@ impl UserPlaneFunction for Nat {
     /// A port that was given to another since must not be used again.
     const ROLLBACK: bool = false;
     const STAGES: usize = 2;
+    /// Packets of known mappings do without.
+    const HOT_CONTEXT: usize = 0;
 
     type Config = Config;
     type Settings = NoSettings;
@@ -135,16 +138,23 @@ impl UserPlaneFunction for Nat {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, stage: usize, packet: &Packet) {
-        let Some((source_port, destination_port)) = packet.ports() else { return };
-        let protocol = packet.annotations().protocol;
-        if is_uplink(packet) {
-            if let Some(address) = packet.ipv4_source() {
-                self.state.ask_inside(Inside { address, port: source_port, protocol }, stage);
+    fn look_ahead(&self, stage: usize, packet: &Packet, note: u64) -> u64 {
+        if stage > 0 {
+            // What comes from outside changes a mapping of TCP only.
+            if note as u8 == Protocol::TCP.0 && !is_uplink(packet) {
+                self.state.ask_behind(note);
             }
-        } else if let Some(address) = packet.ipv4_destination() {
-            self.state.ask_outside(address, destination_port, protocol, stage);
+            return note;
         }
+        let Some(plain) = plain_of(packet) else { return 0 };
+        let is_uplink = is_uplink(packet);
+        let (address, port) = plain.end(if is_uplink { End::Source } else { End::Destination });
+        let key = key(address, port, plain.protocol);
+        match is_uplink {
+            true => self.state.ask_inside(key),
+            false => self.state.ask_outside(key),
+        }
+        key
     }
 
     #[inline]
@@ -155,14 +165,20 @@ impl UserPlaneFunction for Nat {
         emit: &mut Emit<'_>,
     ) -> Verdict {
         self.now = emit.now();
+        let direction = if is_uplink(packet) { Direction::Uplink } else { Direction::Downlink };
+        if emit.note() != 0
+            && let Some(done) = self.translate_noted(packet, emit.note(), direction)
+        {
+            return done.map_or_else(Verdict::Drop, |()| Verdict::Forward);
+        }
         if EtherType(packet.annotations().ether_type) != EtherType::IPV4 {
             return Verdict::Forward;
         }
         let Some(header) = header_of(packet) else { return Verdict::Drop(PROTOCOL) };
         let kind = kind_of(packet, &header);
-        let done = match is_uplink(packet) {
-            true => self.outbound(packet, context, &header, kind, emit),
-            false => self.inbound(packet, &header, kind),
+        let done = match direction {
+            Direction::Uplink => self.outbound(packet, context, &header, kind, emit),
+            Direction::Downlink => self.inbound(packet, &header, kind),
         };
         done.map_or_else(Verdict::Drop, |()| Verdict::Forward)
     }
@@ -172,7 +188,12 @@ impl UserPlaneFunction for Nat {
         self.now = emit.now();
         context.waits = false;
         match self.state.expire(&mut context.holding, emit.now()) {
-            Some(next) => context.waits = emit.wake_at(next.max(emit.now() + SECOND)),
+            Some(next) => {
+                context.waits = emit.wake_at(next.max(emit.now() + SECOND));
+                if !context.waits {
+                    self.state.forget_user(&context.holding);
+                }
+            }
             None => self.give_back(context),
         }
     }

@@ -23,6 +23,7 @@ use weft_function::{
 use weft_wire::MacAddress;
 
 use self::fib::{BLACKHOLE, FIRST_HOP, FIRST_SET, Fib, NO_ROUTE, PROHIBIT, follow};
+use self::table::Beginning;
 use self::text::{Named, Routes};
 use crate::file_version::FileVersion;
 use crate::icmp_error::{Errors, Problem};
@@ -40,6 +41,8 @@ const HOPS_USED_UP: Reason =
     Reason::new("route_ttl_exceeded", "time to live or hop limit is used up");
 const NOT_IP: Reason = Reason::new("not_ip", "neither IPv4 nor IPv6");
 
+/// In a note: the packet is one of IPv4.
+const IS_IPV4: u64 = 1 << 32;
 /// Next hops at most.
 const MAX_HOPS: usize = 65_535;
 
@@ -159,19 +162,30 @@ impl UserPlaneFunction for Route {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, stage: usize, packet: &Packet) {
-        if let Some(address) = packet.ipv4_destination() {
-            self.fib.ipv4.ask(address, stage);
-        } else if let Some(address) = packet.ipv6_destination()
-            && let Some(table) = self.fib.ipv6.get()
-        {
-            table.ask(address, stage);
+    fn look_ahead(&self, stage: usize, packet: &Packet, note: u64) -> u64 {
+        // Of a packet over IPv4 its destination is noted, then what the root says of it.
+        if stage > 0 && note != 0 {
+            return u64::from(self.fib.ipv4.begin(note as u32).0) | IS_IPV4;
         }
+        if let Some(address) = packet.ipv4_destination() {
+            self.fib.ipv4.ask(address);
+            return u64::from(address) | IS_IPV4;
+        }
+        if let (Some(address), Some(table)) = (packet.ipv6_destination(), self.fib.ipv6.get()) {
+            match stage {
+                0 => table.ask(address),
+                _ => drop(table.begin(address)),
+            }
+        }
+        0
     }
 
     #[inline]
     fn process(&mut self, packet: &mut Packet, (): &mut (), emit: &mut Emit<'_>) -> Verdict {
-        let value = if let Some(address) = packet.ipv4_destination() {
+        let noted = Some(emit.note()).filter(|note| *note != 0);
+        let value = if let Some(value) = noted.and_then(|note| Beginning(note as u32).value()) {
+            value
+        } else if let Some(address) = packet.ipv4_destination() {
             self.fib.ipv4.lookup(address)
         } else if let Some(address) = packet.ipv6_destination() {
             self.fib.ipv6.get().map_or(NO_ROUTE, |table| table.lookup(address))

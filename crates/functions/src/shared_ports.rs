@@ -15,11 +15,13 @@ pub enum End {
 
 impl End {
     /// Where its address is in an IPv4 header.
+    #[inline(always)]
     pub fn address(self) -> usize {
         if self == End::Source { 12 } else { 16 }
     }
 
     /// Where its port is in a header of TCP or UDP.
+    #[inline(always)]
     pub fn port(self) -> usize {
         if self == End::Source { 0 } else { 2 }
     }
@@ -73,6 +75,38 @@ impl Header {
             is_first: fragment & 0x1fff == 0,
             length,
         })
+    }
+}
+
+/// Both ends of a plain packet: of TCP or UDP, over IPv4 without options, no fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain {
+    /// Of what is behind the header.
+    pub protocol: u8,
+    source: (u32, u16),
+    destination: (u32, u16),
+}
+
+impl Plain {
+    /// Those of a packet that begins with its IP header; none where it is not plain.
+    #[inline(always)]
+    pub fn read(ip: &[u8]) -> Option<Plain> {
+        let header = ip.first_chunk::<{ HEADER + 4 }>()?;
+        let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
+        let has_ports = header[9] == Protocol::UDP.0 || header[9] == Protocol::TCP.0;
+        let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let address = |at: usize| u32::from(port(at)) << 16 | u32::from(port(at + 2));
+        (header[0] == 0x45 && fragment == 0 && has_ports).then(|| Plain {
+            protocol: header[9],
+            source: (address(12), port(HEADER)),
+            destination: (address(16), port(HEADER + 2)),
+        })
+    }
+
+    /// Address and port of one of them.
+    #[inline(always)]
+    pub fn end(self, end: End) -> (u32, u16) {
+        if end == End::Source { self.source } else { self.destination }
     }
 }
 

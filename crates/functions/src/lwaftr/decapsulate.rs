@@ -57,7 +57,7 @@ impl Lwaftr {
         let inner = &inner[..total_length(inner)];
         let transport = has_transport(inner, &header).ok_or(INNER)?;
         // RFC 7596 §6.2: address and port are those of this softwire.
-        match self.owner(inner, &header, End::Source) {
+        match self.owner(inner, &header, End::Source, emit.note()) {
             Ok(b4) if b4 == source => {}
             Ok(_) | Err(NO_SOFTWIRE) => {
                 if self.icmp.refused {
@@ -85,7 +85,7 @@ impl Lwaftr {
         header: &Header,
         emit: &mut Emit<'_>,
     ) -> Result<(), Reason> {
-        let b4 = self.owner(ip_of(packet).ok_or(INNER)?, header, End::Destination)?;
+        let b4 = self.search(ip_of(packet).ok_or(INNER)?, header, End::Destination)?;
         self.encapsulate(packet, b4, false, emit)
     }
 
@@ -228,7 +228,10 @@ fn class_and_source(outer: &[u8]) -> Option<(u8, u128)> {
 fn sound_header(inner: &[u8]) -> Option<Header> {
     let header = Header::read(inner)?;
     let fits = (header.length..=inner.len()).contains(&total_length(inner));
-    let sum = inner.get(..header.length).map(checksum::of);
+    let sum = match inner.first_chunk() {
+        Some(plain) if header.length == ipv4::MIN_HEADER_LENGTH => Some(!checksum::sum20(plain)),
+        _ => inner.get(..header.length).map(checksum::of),
+    };
     (fits && sum == Some(0)).then_some(header)
 }
 

@@ -5,8 +5,8 @@ use weft_wire::{Protocol, tcp};
 
 use super::config::Timeouts;
 use super::log::What;
-use super::state::{Inside, Lack, NONE};
-use super::translate::{header_of, kind_of, rewrite, rewrite_quoted};
+use super::state::{Inside, Lack, Mapping, NONE, key};
+use super::translate::{header_of, kind_of, rewrite, rewrite_plain, rewrite_quoted};
 use super::{
     CHECKSUM, Context, FOREIGN, FRAGMENT, NO_BLOCK, NO_MAPPING, NO_PORT, NO_ROOM, NOT_INSIDE, Nat,
     PROTOCOL, SEARCH_PAUSE_BITS, SECOND,
@@ -15,6 +15,37 @@ use crate::first_fragments::mix;
 use crate::shared_ports::{End, Header, Kind, is_sound, quoted};
 
 impl Nat {
+    /// A plain packet whose mapping is there, as nearly all are: by the key that was noted
+    /// of it. None for others.
+    #[inline(always)]
+    pub fn translate_noted(
+        &mut self,
+        packet: &mut Packet,
+        key: u64,
+        direction: Direction,
+    ) -> Option<Result<(), Reason>> {
+        let now = self.now;
+        if direction == Direction::Uplink {
+            let user = packet.annotations().user;
+            let mapping = self.state.find_inside(key)?;
+            // A mapping that knows its user is its own, and the user's timer is set.
+            if mapping.user != user || mapping.expires <= now {
+                return None;
+            }
+            refresh(mapping, &self.timeouts, key as u8, packet, direction, now);
+            let (address, port) = (mapping.address, mapping.port);
+            let other = rewrite_plain(packet, key as u8, End::Source, address, port)?;
+            return Some(self.turn(packet, other));
+        }
+        let target = self.state.find_outside(key, now)?;
+        if key as u8 == Protocol::TCP.0 {
+            self.refresh_from_outside(target.inside(key as u8), packet);
+        }
+        rewrite_plain(packet, key as u8, End::Destination, target.address, target.port)?;
+        belongs_to(packet, target.user);
+        Some(Ok(()))
+    }
+
     /// From the inside. What is for a public address turns round here.
     #[inline]
     pub fn outbound(
@@ -28,17 +59,7 @@ impl Nat {
         let (address, port) = match kind {
             Kind::Ports(port, _) | Kind::Query(port) => {
                 let inside = Inside { address: header.source, port, protocol: header.protocol };
-                let index = match self.known(context, inside, emit.now())? {
-                    Some(index) => index,
-                    None => self.make(context, inside, emit)?,
-                };
-                self.refresh(index, packet, Direction::Uplink, emit.now());
-                let mapping = self.state.get(index).ok_or(NO_ROOM)?;
-                mapping.user = packet.annotations().user;
-                let (address, port) = (mapping.address, mapping.port);
-                if !context.waits {
-                    self.wait(context, emit);
-                }
+                let (address, port) = self.leave(packet, context, inside, emit)?;
                 (address, Some(port))
             }
             Kind::Error => return self.outbound_error(packet, context, header),
@@ -77,12 +98,10 @@ impl Nat {
         let now = self.now;
         let (inside, port, user) = match kind {
             Kind::Ports(_, port) | Kind::Query(port) => {
-                let (address, protocol) = (header.destination, header.protocol);
-                let index = self.state.find_outside(address, port, protocol, now);
-                let index = index.ok_or(NO_MAPPING)?;
-                self.refresh(index, packet, Direction::Downlink, now);
-                let mapping = self.state.get(index).ok_or(NO_MAPPING)?;
-                (mapping.inside.address, Some(mapping.inside.port), mapping.user)
+                let key = key(header.destination, port, header.protocol);
+                let target = self.state.find_outside(key, now).ok_or(NO_MAPPING)?;
+                self.refresh_from_outside(target.inside(header.protocol), packet);
+                (target.address, Some(target.port), target.user)
             }
             Kind::Error => return self.inbound_error(packet),
             Kind::Later => {
@@ -111,14 +130,12 @@ impl Nat {
         header: &Header,
     ) -> Result<(), Reason> {
         let (address, port, protocol) = about(packet, End::Destination)?;
-        let index = self.state.find_inside(Inside { address, port, protocol });
-        let own = self.own_block(context);
-        let mapping = index.and_then(|index| self.state.get(index)).ok_or(NO_MAPPING)?;
+        let mapping = *self.state.find_inside(key(address, port, protocol)).ok_or(NO_MAPPING)?;
         let (address, port) = (mapping.address, mapping.port);
         if mapping.expires <= self.now {
             return Err(NO_MAPPING);
         }
-        if own != Some(mapping.block) {
+        if !self.is_own(context, &mapping) {
             return Err(FOREIGN);
         }
         let done = rewrite_quoted(packet, End::Destination, address, port)
@@ -133,36 +150,58 @@ impl Nat {
     #[cold]
     fn inbound_error(&mut self, packet: &mut Packet) -> Result<(), Reason> {
         let (address, port, protocol) = about(packet, End::Source)?;
-        let index = self.state.find_outside(address, port, protocol, self.now);
-        let mapping = index.and_then(|index| self.state.get(index)).ok_or(NO_MAPPING)?;
-        let (inside, user) = (mapping.inside, mapping.user);
-        let done = rewrite_quoted(packet, End::Source, inside.address, inside.port)
-            && rewrite(packet, End::Destination, inside.address, None);
-        belongs_to(packet, user);
+        let target = self.state.find_outside(key(address, port, protocol), self.now);
+        let target = target.ok_or(NO_MAPPING)?;
+        let done = rewrite_quoted(packet, End::Source, target.address, target.port)
+            && rewrite(packet, End::Destination, target.address, None);
+        belongs_to(packet, target.user);
         if done { Ok(()) } else { Err(PROTOCOL) }
     }
 
-    /// The user's mapping that is there, if there is one.
-    #[inline]
-    fn known(
+    /// Public address and port of what comes from this inside address and port.
+    fn leave(
         &mut self,
+        packet: &Packet,
         context: &mut Context,
         inside: Inside,
-        now: u64,
-    ) -> Result<Option<u32>, Reason> {
-        let Some(index) = self.state.find_inside(inside) else { return Ok(None) };
-        let own = self.own_block(context);
-        let Some(mapping) = self.state.get(index) else { return Ok(None) };
-        let is_own = own == Some(mapping.block);
-        match (mapping.expires > now, is_own) {
-            (true, true) => Ok(Some(index)),
+        emit: &mut Emit<'_>,
+    ) -> Result<(u32, u16), Reason> {
+        if !self.has(context, inside, emit.now())? {
+            self.make(context, inside, emit)?;
+        }
+        if !context.waits {
+            self.wait(context, emit);
+        }
+        let user = packet.annotations().user;
+        let mapping = self.state.find_inside(inside.key()).ok_or(NO_ROOM)?;
+        let (timeouts, now) = (&self.timeouts, emit.now());
+        refresh(mapping, timeouts, inside.protocol, packet, Direction::Uplink, now);
+        let Mapping { address, port, user: known, .. } = *mapping;
+        if known != user {
+            self.state.settle_user(inside.key(), user, context.waits);
+        }
+        Ok((address, port))
+    }
+
+    /// Whether the user has a mapping of its own already.
+    fn has(&mut self, context: &mut Context, inside: Inside, now: u64) -> Result<bool, Reason> {
+        let Some(mapping) = self.state.find_inside(inside.key()).copied() else {
+            return Ok(false);
+        };
+        match (mapping.expires > now, self.is_own(context, &mapping)) {
+            (true, true) => Ok(true),
             (true, false) => Err(FOREIGN),
             (false, true) => {
-                self.state.unlink(&mut context.holding, index);
-                Ok(None)
+                self.state.end(&mut context.holding, &mapping);
+                Ok(false)
             }
-            (false, false) => Ok(None),
+            (false, false) => Ok(false),
         }
+    }
+
+    fn is_own(&self, context: &Context, mapping: &Mapping) -> bool {
+        let own = self.own_block(context);
+        own.is_some() && own == self.state.block_of(mapping)
     }
 
     /// The user's block.
@@ -178,7 +217,7 @@ impl Nat {
         context: &mut Context,
         inside: Inside,
         emit: &mut Emit<'_>,
-    ) -> Result<u32, Reason> {
+    ) -> Result<(), Reason> {
         let wanted = match self.deterministic {
             Some((first, last)) if (first..=last).contains(&inside.address) => {
                 Some(inside.address - first)
@@ -206,7 +245,7 @@ impl Nat {
                 self.state.map(&mut context.holding, inside, expires, hash(self.seed, inside), now)
             })
         };
-        made.inspect(|_| context.made += 1).map_err(|lack| {
+        made.inspect(|()| context.made += 1).map_err(|lack| {
             context.refused += 1;
             match lack {
                 Lack::Block => NO_BLOCK,
@@ -227,38 +266,45 @@ impl Nat {
         context.waits = emit.wake_at(emit.now() + shortest);
     }
 
-    /// A packet keeps its mapping: one from inside always, one from outside for TCP.
-    #[inline]
-    fn refresh(&mut self, index: u32, packet: &Packet, direction: Direction, now: u64) {
-        let timeouts = self.timeouts;
-        let flags = match Protocol(packet.annotations().protocol) {
-            Protocol::TCP => {
-                let flags = packet.transport().and_then(|segment| segment.get(13)).copied();
-                Some(tcp::Flags(flags.unwrap_or_default()))
-            }
-            _ => None,
-        };
-        let Some(mapping) = self.state.get(index) else { return };
-        let outbound = direction == Direction::Uplink;
-        let seconds = match flags {
-            Some(flags) => {
-                if flags.contains(tcp::Flags::SYN) && outbound {
-                    mapping.closing = false;
-                }
-                mapping.closing |=
-                    flags.contains(tcp::Flags::FIN) || flags.contains(tcp::Flags::RST);
-                mapping.established |= !outbound && flags.contains(tcp::Flags::ACK);
-                match mapping.established && !mapping.closing {
-                    true => timeouts.tcp_established,
-                    false => timeouts.tcp_transitory,
-                }
-            }
-            None if !outbound => return,
-            None if mapping.inside.protocol == Protocol::UDP.0 => timeouts.udp,
-            None => timeouts.icmp,
-        };
-        mapping.expires = now + u64::from(seconds) * SECOND;
+    /// What comes from the outside says how a TCP connection stands.
+    fn refresh_from_outside(&mut self, inside: Inside, packet: &Packet) {
+        if let Some(mapping) = self.state.find_inside(inside.key()) {
+            let timeouts = &self.timeouts;
+            refresh(mapping, timeouts, inside.protocol, packet, Direction::Downlink, self.now);
+        }
     }
+}
+
+/// A packet keeps its mapping: one from inside always, one from outside for TCP.
+#[inline(always)]
+fn refresh(
+    mapping: &mut Mapping,
+    timeouts: &Timeouts,
+    protocol: u8,
+    packet: &Packet,
+    direction: Direction,
+    now: u64,
+) {
+    let outbound = direction == Direction::Uplink;
+    let seconds = match Protocol(protocol) {
+        Protocol::TCP => {
+            let flags = packet.transport().and_then(|segment| segment.get(13)).copied();
+            let flags = tcp::Flags(flags.unwrap_or_default());
+            if flags.contains(tcp::Flags::SYN) && outbound {
+                mapping.closing = false;
+            }
+            mapping.closing |= flags.contains(tcp::Flags::FIN) || flags.contains(tcp::Flags::RST);
+            mapping.established |= !outbound && flags.contains(tcp::Flags::ACK);
+            match mapping.established && !mapping.closing {
+                true => timeouts.tcp_established,
+                false => timeouts.tcp_transitory,
+            }
+        }
+        _ if !outbound => return,
+        Protocol::UDP => timeouts.udp,
+        _ => timeouts.icmp,
+    };
+    mapping.expires = now + u64::from(seconds) * SECOND;
 }
 
 fn hash(seed: u64, inside: Inside) -> u64 {

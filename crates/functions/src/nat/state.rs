@@ -1,9 +1,13 @@
-//! Blocks of ports and the mappings in them: an arena that is made beforehand, found
-//! by address, port and protocol from the inside, and from the outside.
+//! Blocks of ports and the mappings in them, found by address, port and protocol from
+//! the inside, and from the outside. Either table holds all that a packet needs of its
+//! mapping, so a packet waits for one cache line; what else there is to know stands in
+//! an arena that is made beforehand.
 
 mod moved;
 
-use weft_dpdk::{Table, prefetch, with_room};
+use weft_dpdk::{HalfLine, Table, Value, with_room};
+
+use weft_wire::Protocol;
 
 use super::blocks::{Blocks, Pool};
 
@@ -22,26 +26,47 @@ pub struct Inside {
 
 impl Inside {
     #[inline(always)]
-    fn key(self) -> u64 {
+    pub fn key(self) -> u64 {
         key(self.address, self.port, self.protocol)
     }
 }
 
 /// What the tables find a mapping by.
 #[inline(always)]
-fn key(address: u32, port: u16, protocol: u8) -> u64 {
+pub fn key(address: u32, port: u16, protocol: u8) -> u64 {
     u64::from(address) << 32 | u64::from(port) << 16 | u64::from(protocol)
 }
 
-/// One endpoint-independent mapping (RFC 4787 §4.1): 64 bytes.
+/// One endpoint-independent mapping (RFC 4787 §4.1): what packets do not need of it.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub struct Mapping {
-    pub inside: Inside,
-    /// Slot of the user; [`NONE`] until its first packet here.
-    pub user: u32,
+struct Record {
+    inside: Inside,
     /// The user's block.
-    pub block: u32,
+    block: u32,
+    /// Public address and port.
+    address: u32,
+    port: u16,
+    /// Its neighbours in the user's list, or the next free one.
+    next: u32,
+    previous: u32,
+}
+
+const VACANT: Record = Record {
+    inside: Inside { address: 0, port: 0, protocol: 0 },
+    block: NONE,
+    address: 0,
+    port: 0,
+    next: NONE,
+    previous: NONE,
+};
+
+/// A mapping as it is seen from the inside: where it says how things stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapping {
+    /// Which record it has; [`NONE`] where there is no mapping.
+    record: u32,
+    /// Slot of the user; [`NONE`] until its first packet, here or since its timer failed.
+    pub user: u32,
     /// Public address and port.
     pub address: u32,
     pub port: u16,
@@ -51,23 +76,57 @@ pub struct Mapping {
     pub closing: bool,
     /// When it ends, nanoseconds.
     pub expires: u64,
-    /// Its neighbours in the user's list, or the next free one.
-    next: u32,
-    previous: u32,
 }
 
-const VACANT: Mapping = Mapping {
-    inside: Inside { address: 0, port: 0, protocol: 0 },
-    user: NONE,
-    block: NONE,
-    address: 0,
-    port: 0,
-    established: false,
-    closing: false,
-    expires: 0,
-    next: NONE,
-    previous: NONE,
-};
+/// A mapping as it is seen from the outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Which record it has; [`NONE`] where there is no mapping.
+    record: u32,
+    /// Slot of the user; [`NONE`] until its first packet here.
+    pub user: u32,
+    /// Address and port inside.
+    pub address: u32,
+    pub port: u16,
+    /// The mapping does not end before, but perhaps later; nanoseconds.
+    until: u64,
+}
+
+impl Target {
+    /// Who has it, inside.
+    #[inline(always)]
+    pub fn inside(&self, protocol: u8) -> Inside {
+        Inside { address: self.address, port: self.port, protocol }
+    }
+}
+
+impl Value for Mapping {
+    const MISS: Mapping = Mapping {
+        record: NONE,
+        user: NONE,
+        address: 0,
+        port: 0,
+        established: false,
+        closing: false,
+        expires: 0,
+    };
+    type Alignment = HalfLine;
+
+    #[inline(always)]
+    fn is_miss(&self) -> bool {
+        self.record == NONE
+    }
+}
+
+impl Value for Target {
+    const MISS: Target = Target { record: NONE, user: NONE, address: 0, port: 0, until: 0 };
+    type Alignment = HalfLine;
+
+    #[inline(always)]
+    fn is_miss(&self) -> bool {
+        self.record == NONE
+    }
+}
 
 /// What a user has: its block and the list of its mappings. Given back by
 /// [`State::release`].
@@ -102,10 +161,10 @@ pub enum Lack {
 pub struct State {
     epoch: u32,
     blocks: Blocks,
-    records: Vec<Mapping>,
+    records: Vec<Record>,
     free: u32,
-    by_inside: Table<u64>,
-    by_outside: Table<u64>,
+    by_inside: Table<u64, Mapping>,
+    by_outside: Table<u64, Target>,
 }
 
 impl State {
@@ -150,50 +209,81 @@ impl State {
         }
     }
 
-    /// Asks the processor for what looking up a packet will need: the place in the
-    /// table (stage 0), and the mapping (stage 1).
+    /// Asks the processor for the mapping with this key from the inside.
     #[inline(always)]
-    pub fn ask_inside(&self, inside: Inside, stage: usize) {
-        match stage {
-            0 => self.by_inside.prefetch(&inside.key()),
-            _ => self.ask(self.by_inside.get(&inside.key())),
-        }
+    pub fn ask_inside(&self, key: u64) {
+        self.by_inside.prefetch(&key);
     }
 
     /// The same from the outside.
     #[inline(always)]
-    pub fn ask_outside(&self, address: u32, port: u16, protocol: u8, stage: usize) {
-        let key = key(address, port, protocol);
-        match stage {
-            0 => self.by_outside.prefetch(&key),
-            _ => self.ask(self.by_outside.get(&key)),
-        }
+    pub fn ask_outside(&self, key: u64) {
+        self.by_outside.prefetch(&key);
     }
 
+    /// Asks for the mapping behind what was asked for from the outside.
     #[inline(always)]
-    fn ask(&self, index: Option<u32>) {
-        if let Some(index) = index {
-            prefetch(&self.records, index as usize);
+    pub fn ask_behind(&self, key: u64) {
+        if let Some(target) = self.by_outside.get(&key) {
+            self.by_inside.prefetch(&target.inside(key as u8).key());
         }
     }
 
-    /// The mapping of an address and port inside.
+    /// The mapping of an address and port inside, which may have ended.
     #[inline]
-    pub fn find_inside(&self, inside: Inside) -> Option<u32> {
-        self.by_inside.get(&inside.key())
+    pub fn find_inside(&mut self, key: u64) -> Option<&mut Mapping> {
+        self.by_inside.get_mut(&key)
     }
 
-    /// The mapping of a public address and port that has not ended.
+    /// Who has a public address and port.
     #[inline]
-    pub fn find_outside(&self, address: u32, port: u16, protocol: u8, now: u64) -> Option<u32> {
-        let index = self.by_outside.get(&key(address, port, protocol))?;
-        (self.records.get(index as usize)?.expires > now).then_some(index)
+    pub fn find_outside(&mut self, key: u64, now: u64) -> Option<Target> {
+        let target = self.by_outside.get(&key)?;
+        if target.until > now {
+            return Some(target);
+        }
+        // It was used since, or has ended.
+        let protocol = key as u8;
+        let expires = self.mapping(target.record, target.inside(protocol))?.expires;
+        // A TCP mapping may end earlier than it once would have.
+        if protocol != Protocol::TCP.0
+            && let Some(target) = self.by_outside.get_mut(&key)
+        {
+            target.until = expires;
+        }
+        (expires > now).then_some(target)
     }
 
-    /// A mapping.
-    #[inline]
-    pub fn get(&mut self, index: u32) -> Option<&mut Mapping> {
-        self.records.get_mut(index as usize)
+    /// The mapping that has this record; none where another user has its place by now.
+    fn mapping(&self, record: u32, inside: Inside) -> Option<Mapping> {
+        self.by_inside.get(&inside.key()).filter(|mapping| mapping.record == record)
+    }
+
+    /// The block that a mapping's port is of.
+    pub fn block_of(&self, mapping: &Mapping) -> Option<u32> {
+        self.records.get(mapping.record as usize).map(|record| record.block)
+    }
+
+    /// The mapping is this user's, whose timer is set or could not be.
+    pub fn settle_user(&mut self, key: u64, user: u32, timer: bool) {
+        let Some(mapping) = self.by_inside.get_mut(&key) else { return };
+        mapping.user = if timer { user } else { NONE };
+        let outside = self::key(mapping.address, mapping.port, key as u8);
+        if let Some(target) = self.by_outside.get_mut(&outside) {
+            target.user = user;
+        }
+    }
+
+    /// The user's mappings are found by packets from inside as if they were the first.
+    pub fn forget_user(&mut self, holding: &Holding) {
+        let mut index = holding.first;
+        for _ in 0..holding.count {
+            let Some(record) = self.records.get(index as usize) else { return };
+            if let Some(mapping) = self.by_inside.get_mut(&record.inside.key()) {
+                mapping.user = NONE;
+            }
+            index = record.next;
+        }
     }
 
     /// Public address of the user's block.
@@ -237,7 +327,7 @@ impl State {
         expires: u64,
         hash: u64,
         now: u64,
-    ) -> Result<u32, Lack> {
+    ) -> Result<(), Lack> {
         let (address, first) = self.pool().place(holding.block);
         let size = self.pool().size;
         let start = (hash % u64::from(size)) as u16;
@@ -246,25 +336,26 @@ impl State {
         if let Some(index) = ended {
             self.unlink(holding, index);
         }
-        let index = self.free;
-        let Some(&Mapping { next, .. }) = self.records.get(index as usize) else {
+        let record = self.free;
+        let Some(&Record { next, .. }) = self.records.get(record as usize) else {
             return Err(Lack::Room);
         };
-        let outside = key(address, port, inside.protocol);
-        if self.by_inside.insert(inside.key(), index).is_err() {
+        let mapping = Mapping { record, address, port, expires, ..Mapping::MISS };
+        if self.by_inside.insert(inside.key(), mapping).is_err() {
             return Err(Lack::Room);
         }
         // As many keys in one table as in the other.
-        let _ = self.by_outside.insert(outside, index);
+        let target = Target { record, address: inside.address, port: inside.port, ..Target::MISS };
+        let _ = self.by_outside.insert(key(address, port, inside.protocol), target);
         self.free = next;
-        let first = holding.first;
+        let (index, first) = (record, holding.first);
         self.records[index as usize] =
-            Mapping { inside, block: holding.block, address, port, expires, next: first, ..VACANT };
+            Record { inside, block: holding.block, address, port, next: first, previous: NONE };
         if let Some(first) = self.records.get_mut(first as usize) {
             first.previous = index;
         }
         (holding.first, holding.count) = (index, holding.count + 1);
-        Ok(index)
+        Ok(())
     }
 
     /// A port of the block without a mapping, or with one that has ended.
@@ -281,19 +372,27 @@ impl State {
             (0..size).map(|n| first + ((u32::from(start) + u32::from(n)) % u32::from(size)) as u16);
         ports.find_map(|port| match self.by_outside.get(&key(address, port, protocol)) {
             None => Some((port, None)),
-            Some(index) if self.records[index as usize].expires <= now => Some((port, Some(index))),
-            Some(_) => None,
+            Some(target) => {
+                let mapping = self.mapping(target.record, target.inside(protocol));
+                let ended = mapping.is_none_or(|mapping| mapping.expires <= now);
+                ended.then_some((port, Some(target.record)))
+            }
         })
     }
 
-    /// Ends one mapping of the user.
-    pub fn unlink(&mut self, holding: &mut Holding, index: u32) {
-        let Some(&Mapping { inside, address, port, next, previous, .. }) =
+    /// Ends a mapping of the user.
+    pub fn end(&mut self, holding: &mut Holding, mapping: &Mapping) {
+        self.unlink(holding, mapping.record);
+    }
+
+    /// Ends the mapping of the user that has this record.
+    fn unlink(&mut self, holding: &mut Holding, index: u32) {
+        let Some(&Record { inside, address, port, next, previous, .. }) =
             self.records.get(index as usize)
         else {
             return;
         };
-        if self.by_inside.get(&inside.key()) == Some(index) {
+        if self.mapping(index, inside).is_some() {
             self.by_inside.remove(&inside.key());
         }
         self.by_outside.remove(&key(address, port, inside.protocol));
@@ -304,7 +403,7 @@ impl State {
             Some(previous) => previous.next = next,
             None => holding.first = next,
         }
-        self.records[index as usize] = Mapping { next: self.free, ..VACANT };
+        self.records[index as usize] = Record { next: self.free, ..VACANT };
         self.free = index;
         holding.count = holding.count.saturating_sub(1);
     }
@@ -316,13 +415,14 @@ impl State {
         }
         let (mut index, mut earliest) = (holding.first, None);
         for _ in 0..holding.count {
-            let Some(&Mapping { expires, next, .. }) = self.records.get(index as usize) else {
+            let Some(&Record { inside, next, .. }) = self.records.get(index as usize) else {
                 break;
             };
-            if expires <= now {
-                self.unlink(holding, index);
-            } else {
-                earliest = Some(earliest.map_or(expires, |before: u64| before.min(expires)));
+            match self.mapping(index, inside).map(|mapping| mapping.expires) {
+                Some(expires) if expires > now => {
+                    earliest = Some(earliest.map_or(expires, |before: u64| before.min(expires)));
+                }
+                _ => self.unlink(holding, index),
             }
             index = next;
         }

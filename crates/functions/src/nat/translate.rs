@@ -1,10 +1,10 @@
 //! Other addresses and ports in a packet, with the checksums that cover them.
 
-use weft_function::Packet;
-use weft_wire::Protocol;
+use weft_function::{Annotations, Packet};
 use weft_wire::checksum::Change;
+use weft_wire::{EtherType, Protocol};
 
-use crate::shared_ports::{End, HEADER, Header, ICMP_HEADER, Kind, word};
+use crate::shared_ports::{End, HEADER, Header, ICMP_HEADER, Kind, Plain, word};
 
 /// Octets of a quoted packet that can change: IP header with options, and as much of
 /// the transport header as has the checksum.
@@ -27,6 +27,68 @@ pub fn header_of(packet: &Packet) -> Option<Header> {
 pub fn kind_of(packet: &Packet, header: &Header) -> Kind {
     let start = usize::from(packet.annotations().transport_offset);
     Kind::of(header, packet.data().get(start..).filter(|_| start != 0))
+}
+
+/// Both ends of a packet, where it is plain and as its parser said.
+#[inline(always)]
+pub fn plain_of(packet: &Packet) -> Option<Plain> {
+    let annotations = packet.annotations();
+    let network = usize::from(annotations.network_offset);
+    let as_parsed = annotations.ether_type == EtherType::IPV4.0
+        && usize::from(annotations.transport_offset) == network + HEADER
+        && annotations.flags & Annotations::FRAGMENT == 0;
+    Plain::read(packet.data().get(network..)?).filter(|_| as_parsed)
+}
+
+/// Gives one end of a [`Plain`] packet another address and port; the address of its other
+/// end. None for a packet that ends before the checksum behind its ports: it is as it was.
+#[inline(always)]
+pub fn rewrite_plain(
+    packet: &mut Packet,
+    protocol: u8,
+    end: End,
+    address: u32,
+    port: u16,
+) -> Option<u32> {
+    let network = usize::from(packet.annotations().network_offset);
+    let ip = packet.data_mut().get_mut(network..)?;
+    match Protocol(protocol) {
+        Protocol::UDP => {
+            let headers = ip.first_chunk_mut::<{ HEADER + 8 }>()?;
+            Some(exchange(headers, HEADER + 6, end, address, port))
+        }
+        _ => {
+            let headers = ip.first_chunk_mut::<{ HEADER + 18 }>()?;
+            Some(exchange(headers, HEADER + 16, end, address, port))
+        }
+    }
+}
+
+/// The same within headers whose checksum behind the ports is at `sum`.
+#[inline(always)]
+fn exchange<const N: usize>(
+    headers: &mut [u8; N],
+    sum: usize,
+    end: End,
+    address: u32,
+    port: u16,
+) -> u32 {
+    let get = |headers: &[u8; N], at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
+    let get32 = |headers: &[u8; N], at: usize| {
+        u32::from(get(headers, at)) << 16 | u32::from(get(headers, at + 2))
+    };
+    let other = if end == End::Source { End::Destination } else { End::Source };
+    let (at, port_at) = (end.address(), HEADER + end.port());
+    let addresses = Change::NONE.field32(get32(headers, at), address);
+    let all = addresses.field16(get(headers, port_at), port);
+    let checksum = addresses.apply(get(headers, 10));
+    headers[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let before = get(headers, sum);
+    let checksum = if N == HEADER + 8 { all.apply_udp(before) } else { all.apply(before) };
+    headers[sum..sum + 2].copy_from_slice(&checksum.to_be_bytes());
+    headers[at..at + 4].copy_from_slice(&address.to_be_bytes());
+    headers[port_at..port_at + 2].copy_from_slice(&port.to_be_bytes());
+    get32(headers, other.address())
 }
 
 /// Gives one end of a packet another address and, where it has the transport header,

@@ -62,6 +62,18 @@ macro_rules! bits {
 bits!(u32);
 bits!(u128);
 
+/// What the root of a table says of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beginning(pub u32);
+
+impl Beginning {
+    /// The value of the longest prefix; none where it stands behind the root.
+    #[inline(always)]
+    pub fn value(self) -> Option<u32> {
+        (self.0 & EXTENDED == 0).then_some(self.0 & MAX_VALUE)
+    }
+}
+
 /// What readers share with the writer.
 #[derive(Debug)]
 pub struct Table {
@@ -86,10 +98,7 @@ impl Table {
     #[inline(always)]
     pub fn lookup<B: Bits>(&self, address: B) -> u32 {
         let entry = self.root[address.first(self.root_bits)].load(Acquire);
-        if entry & EXTENDED == 0 {
-            return entry & MAX_VALUE;
-        }
-        self.descend(address)
+        Beginning(entry).value().unwrap_or_else(|| self.descend(address))
     }
 
     #[inline]
@@ -110,21 +119,22 @@ impl Table {
         entry & MAX_VALUE
     }
 
-    /// Asks the processor for the root's entry (stage 0), or that of the group behind
-    /// it (stage 1), ahead of use.
+    /// Asks the processor for the root's entry ahead of use.
     #[inline(always)]
-    pub fn ask<B: Bits>(&self, address: B, stage: usize) {
-        let index = address.first(self.root_bits);
-        if stage == 0 {
-            prefetch(&self.root, index);
-            return;
-        }
-        let entry = self.root[index].load(Relaxed);
+    pub fn ask<B: Bits>(&self, address: B) {
+        prefetch(&self.root, address.first(self.root_bits));
+    }
+
+    /// What the root says of the address; the processor is asked for what is behind it.
+    #[inline(always)]
+    pub fn begin<B: Bits>(&self, address: B) -> Beginning {
+        let entry = self.root[address.first(self.root_bits)].load(Acquire);
         if entry & EXTENDED != 0
             && let Some((chunk, index)) = self.place(entry, address.octet(self.root_bits))
         {
             prefetch(chunk, index);
         }
+        Beginning(entry)
     }
 
     /// Where an entry of the group that `entry` names lies.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use weft_function::{ContextError, Fields};
 use weft_wire::Protocol;
 
-use super::{Holding, Inside, Mapping, State, VACANT};
+use super::{Holding, Inside, Mapping, Record, State};
 use crate::nat::state::NONE;
 
 impl State {
@@ -21,21 +21,21 @@ impl State {
         out.extend_from_slice(&port.to_le_bytes());
         let mut mappings = Vec::new();
         let mut index = holding.first;
-        while let Some(mapping) = self.records.get(index as usize) {
-            mappings.push(mapping);
-            index = mapping.next;
-            if mappings.len() == holding.count as usize {
+        for _ in 0..holding.count {
+            let Some(&Record { inside, next, .. }) = self.records.get(index as usize) else {
                 break;
-            }
+            };
+            mappings.extend(self.mapping(index, inside).map(|mapping| (inside, mapping)));
+            index = next;
         }
         out.extend_from_slice(&(mappings.len() as u32).to_le_bytes());
-        for mapping in mappings.into_iter().rev() {
-            let Mapping { inside, port, established, closing, expires, .. } = mapping;
+        for (inside, mapping) in mappings.into_iter().rev() {
+            let Mapping { port, established, closing, expires, .. } = mapping;
             out.extend_from_slice(&inside.address.to_le_bytes());
             out.extend_from_slice(&inside.port.to_le_bytes());
             out.push(inside.protocol);
             out.extend_from_slice(&port.to_le_bytes());
-            out.push(u8::from(*established) | u8::from(*closing) << 1);
+            out.push(u8::from(established) | u8::from(closing) << 1);
             out.extend_from_slice(&expires.to_le_bytes());
         }
     }
@@ -44,8 +44,10 @@ impl State {
     pub fn rebase(&mut self, holding: &Holding, then: u64, now: u64) {
         let mut index = holding.first;
         for _ in 0..holding.count {
-            let Some(record) = self.records.get_mut(index as usize) else { return };
-            record.expires = now.saturating_add(record.expires.saturating_sub(then));
+            let Some(record) = self.records.get(index as usize) else { return };
+            if let Some(mapping) = self.by_inside.get_mut(&record.inside.key()) {
+                mapping.expires = now.saturating_add(mapping.expires.saturating_sub(then));
+            }
             index = record.next;
         }
     }
@@ -56,7 +58,18 @@ impl State {
 pub struct Moved {
     /// Address and first port of the block.
     pub block: Option<(Ipv4Addr, u16)>,
-    mappings: Vec<Mapping>,
+    mappings: Vec<MovedMapping>,
+}
+
+#[derive(Debug)]
+struct MovedMapping {
+    inside: Inside,
+    /// Public port.
+    port: u16,
+    established: bool,
+    closing: bool,
+    /// On the clock of the other node, nanoseconds.
+    expires: u64,
 }
 
 impl Moved {
@@ -82,7 +95,7 @@ impl Moved {
                 return Err(ContextError::Damaged);
             }
             let (established, closing) = (flags & 1 != 0, flags & 2 != 0);
-            mappings.push(Mapping { inside, port, established, closing, expires, ..VACANT });
+            mappings.push(MovedMapping { inside, port, established, closing, expires });
         }
         Ok(Moved { block, mappings })
     }
@@ -99,17 +112,17 @@ impl Moved {
         let (_, first) = state.pool().place(holding.block);
         for mapping in self.mappings {
             let offset = mapping.port.wrapping_sub(first);
-            let twice = state.find_inside(mapping.inside).is_some();
+            let key = mapping.inside.key();
+            let twice = state.find_inside(key).is_some();
             if offset >= state.pool().size || twice {
                 continue;
             }
             // A port that is taken gives way to the next one: never for what was
             // exported.
-            if let Ok(index) =
-                state.map(&mut holding, mapping.inside, mapping.expires, offset.into(), 0)
-                && let Some(record) = state.get(index)
+            if state.map(&mut holding, mapping.inside, mapping.expires, offset.into(), 0).is_ok()
+                && let Some(made) = state.find_inside(key)
             {
-                (record.established, record.closing) = (mapping.established, mapping.closing);
+                (made.established, made.closing) = (mapping.established, mapping.closing);
             }
         }
         holding
