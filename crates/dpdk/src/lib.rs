@@ -58,7 +58,7 @@ pub use port::{Link, Port, PortOptions, PortStatistics};
 pub use queue::{RxQueue, TxQueue};
 pub use ring::{Consumer, Producer, Ring};
 pub use room::with_room;
-pub use table::{Full, HalfLine, Key, Table, Value, prefetch, prefetch_at};
+pub use table::{Full, Key, Table, Value, prefetch, prefetch_at};
 
 /// Locks a mutex of this crate: what a panic may leave behind in one is valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

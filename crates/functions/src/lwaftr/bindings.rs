@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use weft_dpdk::{HalfLine, Table as Lookup, Value};
+use weft_dpdk::{Table as Lookup, Value};
 
 use super::config::{PortSets, Softwire, Table};
 
@@ -46,7 +46,6 @@ struct B4(u128);
 
 impl Value for B4 {
     const MISS: B4 = B4(0);
-    type Alignment = HalfLine;
 
     #[inline(always)]
     fn is_miss(&self) -> bool {

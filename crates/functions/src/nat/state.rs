@@ -5,7 +5,7 @@
 
 mod moved;
 
-use weft_dpdk::{HalfLine, Table, Value, with_room};
+use weft_dpdk::{Table, Value, with_room};
 
 use weft_wire::Protocol;
 
@@ -110,7 +110,6 @@ impl Value for Mapping {
         closing: false,
         expires: 0,
     };
-    type Alignment = HalfLine;
 
     #[inline(always)]
     fn is_miss(&self) -> bool {
@@ -120,7 +119,6 @@ impl Value for Mapping {
 
 impl Value for Target {
     const MISS: Target = Target { record: NONE, user: NONE, address: 0, port: 0, until: 0 };
-    type Alignment = HalfLine;
 
     #[inline(always)]
     fn is_miss(&self) -> bool {
