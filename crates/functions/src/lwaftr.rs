@@ -200,9 +200,12 @@ impl Lwaftr {
     /// From the IPv4 Internet into a softwire.
     #[inline]
     fn enter_softwire(&mut self, packet: &mut Packet, emit: &mut Emit<'_>) -> Result<(), Reason> {
+        if let Some(b4) = self.bindings.noted(emit.note()) {
+            return self.encapsulate(packet, b4, true, emit);
+        }
         let ip = ip_of(packet).ok_or(INNER)?;
         let header = Header::read(ip).ok_or(INNER)?;
-        match self.owner(ip, &header, End::Destination, emit.note()) {
+        match self.owner(ip, &header, End::Destination) {
             Ok(b4) => self.encapsulate(packet, b4, true, emit),
             Err(reason) => {
                 if reason == NO_SOFTWIRE && self.icmp.unreachable {
@@ -213,17 +216,8 @@ impl Lwaftr {
         }
     }
 
-    /// The lwB4 that has one end of a packet (RFC 7596 §6.2, §8.1), of which this was noted.
-    #[inline]
-    fn owner(&mut self, ip: &[u8], header: &Header, end: End, note: u64) -> Result<u128, Reason> {
-        match self.bindings.noted(note) {
-            Some(b4) => Ok(b4),
-            None => self.search(ip, header, end),
-        }
-    }
-
-    /// The same without a note.
-    fn search(&mut self, ip: &[u8], header: &Header, end: End) -> Result<u128, Reason> {
+    /// The lwB4 that has one end of a packet (RFC 7596 §6.2, §8.1).
+    fn owner(&mut self, ip: &[u8], header: &Header, end: End) -> Result<u128, Reason> {
         let transport = ip.get(header.length..).filter(|_| header.is_first);
         let is_destination = end == End::Destination;
         let address = if is_destination { header.destination } else { header.source };

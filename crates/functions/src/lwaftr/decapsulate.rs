@@ -57,7 +57,8 @@ impl Lwaftr {
         let inner = &inner[..total_length(inner)];
         let transport = has_transport(inner, &header).ok_or(INNER)?;
         // RFC 7596 §6.2: address and port are those of this softwire.
-        match self.owner(inner, &header, End::Source, emit.note()) {
+        let noted = self.bindings.noted(emit.note());
+        match noted.map_or_else(|| self.owner(inner, &header, End::Source), Ok) {
             Ok(b4) if b4 == source => {}
             Ok(_) | Err(NO_SOFTWIRE) => {
                 if self.icmp.refused {
@@ -67,11 +68,13 @@ impl Lwaftr {
             }
             Err(reason) => return Err(reason),
         }
-        let ecn = Ecn::of_traffic_class(inner[1]);
-        let ecn = after_tunnel(Ecn::of_traffic_class(class), ecn).ok_or(CONGESTION)?;
+        let before = Ecn::of_traffic_class(inner[1]);
+        let ecn = after_tunnel(Ecn::of_traffic_class(class), before).ok_or(CONGESTION)?;
         let length = inner.len();
         unwrap(packet, start, length, &header, transport);
-        mark(packet, ecn);
+        if ecn != before {
+            mark(packet, ecn);
+        }
         if self.hairpinning && self.bindings.contains(header.destination) {
             return self.turn(packet, &header, emit);
         }
@@ -85,7 +88,7 @@ impl Lwaftr {
         header: &Header,
         emit: &mut Emit<'_>,
     ) -> Result<(), Reason> {
-        let b4 = self.search(ip_of(packet).ok_or(INNER)?, header, End::Destination)?;
+        let b4 = self.owner(ip_of(packet).ok_or(INNER)?, header, End::Destination)?;
         self.encapsulate(packet, b4, false, emit)
     }
 
