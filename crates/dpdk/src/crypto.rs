@@ -17,6 +17,7 @@ use weft_dpdk_sys as sys;
 use crate::device::{ALREADY, VIRTUAL, plug};
 use crate::eal::Eal;
 use crate::error::{self, Error, Result};
+use crate::pool::LISTED;
 use crate::{lock, log};
 
 /// Octets of a nonce.
@@ -82,6 +83,7 @@ impl Device {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = CString::new(format!("sessions-{serial}")).unwrap_or_default();
+        let _listed = lock(&LISTED);
         // SAFETY: the device exists, and with it the environment.
         let pool = unsafe {
             let bytes = sys::rte_cryptodev_sym_get_private_session_size(self.id);
@@ -112,6 +114,7 @@ unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let _listed = lock(&LISTED);
         // SAFETY: every session holds a clone of this, so none is left.
         unsafe { sys::rte_mempool_free(self.pool.as_ptr()) };
     }

@@ -9,6 +9,7 @@ use std::{fs, thread};
 use weft_dpdk_sys as sys;
 
 use crate::error::{Error, Result};
+use crate::pool::LISTED;
 use crate::{lock, log};
 
 /// How to start the environment.
@@ -125,6 +126,7 @@ pub struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         if self.registered {
+            let _listed = lock(&LISTED);
             // SAFETY: this thread registered itself and is not an EAL thread.
             unsafe { sys::weft_thread_unregister() };
         }

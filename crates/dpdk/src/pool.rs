@@ -2,18 +2,23 @@
 
 use std::ffi::{CString, c_void};
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use weft_dpdk_sys as sys;
 
 use crate::batch::Batch;
 use crate::eal::Eal;
 use crate::error::{self, Error, Result};
+use crate::lock;
 use crate::packet::{ANNOTATION_BYTES, Packet};
 
 /// Buffers that each registered thread keeps at hand.
 const THREAD_CACHE: u32 = 256;
+
+/// Held while pools come and go, and while a thread that leaves walks all of them: DPDK
+/// itself does not keep a pool from being freed under the walk.
+pub(crate) static LISTED: Mutex<()> = Mutex::new(());
 
 /// A pool of packet buffers, cheap to clone; freed with its last clone.
 ///
@@ -59,6 +64,7 @@ impl Pool {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
         let name = CString::new(format!("{name}-{serial}")).unwrap_or_default();
+        let listed = lock(&LISTED);
         // SAFETY: the environment stands, as its proof was given.
         let pool = unsafe {
             sys::rte_pktmbuf_pool_create(
@@ -73,6 +79,7 @@ impl Pool {
         let Some(pool) = NonNull::new(pool) else {
             return Err(Error::Pool { packets: size, reason: error::last() });
         };
+        drop(listed);
         // SAFETY: the pool is whole, and nobody else knows it yet.
         unsafe { sys::rte_mempool_mem_iter(pool.as_ptr(), Some(touch), null_mut()) };
         Ok(Pool(Arc::new(Inner { pool, size })))
@@ -142,6 +149,7 @@ unsafe extern "C" fn touch(
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let _listed = lock(&LISTED);
         // A packet or a device may still point into the pool; memory that is
         // leaked is better than memory that is used after it was freed.
         // SAFETY: the pool is valid until here.
