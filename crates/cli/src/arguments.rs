@@ -8,7 +8,7 @@ use tracing::Level;
 
 use crate::{
     bench, capture, check, compare, control, ctl, demo, function, generate, model, replay, run,
-    schema, show, simulate, trace,
+    schema, show, simulate, trace, vf,
 };
 
 /// An execution environment for the mobile user plane: ports, small functions,
@@ -56,16 +56,19 @@ pub enum Command {
     Capture(capture::Arguments),
     /// Change a running node, or hand users over
     Ctl(ctl::Arguments),
+    /// Virtual functions of NICs (SR-IOV) for a node: plan, make, show and remove them
+    Vf(vf::Arguments),
     /// Print JSON schemas of configurations
     Schema(schema::Arguments),
 }
 
 impl Command {
     /// What is logged unless `WEFT_LOG` says otherwise. Demo, generator and bench
-    /// have reports of their own.
+    /// have reports of their own, and a node tells of the functions that it has started.
     pub fn log_level(&self) -> Level {
         match self {
             Command::Demo(_) | Command::Generate(_) | Command::Bench(_) => Level::WARN,
+            Command::Function(function) if function.once => Level::WARN,
             _ => Level::INFO,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-use weft_dpdk::{Eal, EalOptions};
+use weft_dpdk::{Eal, EalOptions, is_pci_address};
 use weft_process::host::{Host, HostError};
 
 use crate::failure::Failure;
@@ -22,9 +22,13 @@ pub struct Arguments {
     /// The ring of the node, as the configuration names it under `socket`
     #[arg(long, value_name = "SOCKET")]
     attach: PathBuf,
+    /// What it receives at, for a node that has it behind a NIC: a PCI address, or another
+    /// DPDK device string; given twice, it sends at the second
+    #[arg(long = "device", value_name = "DEVICE", num_args = 1)]
+    devices: Vec<String>,
     /// End with the node, instead of waiting for the next one at the socket
     #[arg(long)]
-    once: bool,
+    pub once: bool,
     /// Use huge pages when there are enough of them
     #[arg(long)]
     huge_pages: bool,
@@ -41,6 +45,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             format!("there is no function {} (there are {})", arguments.name, known.join(", "));
         return Err(Failure::input(message));
     };
+    if arguments.devices.len() > 2 {
+        return Err(Failure::input("a function has two devices at most"));
+    }
     if arguments.once {
         end_with_parent()?;
     }
@@ -53,13 +60,17 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     });
     let options = EalOptions {
         memory_megabytes: MEGABYTES,
-        pci: Vec::new(),
+        pci: arguments.devices.iter().filter(|one| is_pci_address(one)).cloned().collect(),
         huge_pages: arguments.huge_pages,
     };
     let eal = Eal::start(&options)?;
-    let host = Host { eal, kind, ring: &arguments.attach, once: arguments.once, stop: &stop };
+    let devices = &arguments.devices;
+    let (ring, once) = (&arguments.attach, arguments.once);
+    let host = Host { eal, kind, ring, devices, once, stop: &stop };
     host.run().map_err(|error| match error {
-        HostError::Refused { .. } | HostError::Config { .. } => Failure::input(error.to_string()),
+        HostError::Refused { .. } | HostError::Config { .. } | HostError::Devices(_) => {
+            Failure::input(error.to_string())
+        }
         _ => Failure::broken(error.to_string()),
     })
 }

@@ -31,6 +31,7 @@ mod simulate;
 mod table;
 mod target;
 mod trace;
+mod vf;
 mod watch;
 
 use std::panic::{self, AssertUnwindSafe};
@@ -70,6 +71,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Trace(arguments) => trace::run(arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Ctl(arguments) => ctl::run(arguments),
+        Command::Vf(arguments) => vf::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
     }
 }

@@ -15,7 +15,7 @@ use weft_node::{Node, Running};
 
 use crate::failure::Failure;
 use crate::signals::Termination;
-use crate::{environment, node_file, output, show};
+use crate::{environment, node_file, output, show, vf};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -70,6 +70,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         kinds: KINDS,
     })?;
     let metrics = listening.metrics();
+    vf::resolve(&mut blueprint)?;
     let eal = environment::start(&blueprint, 0)?;
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();

@@ -476,11 +476,11 @@ impl Book {
         (self.tickets[at], if doubtful { self.originals[at].take() } else { None })
     }
 
-    /// The carrier has given up a packet.
+    /// The carrier has given up a packet, which may have come back unbeknown to it.
     #[cold]
     fn give_up(&mut self, number: u32, back: &mut impl FnMut(Back)) {
         if number.wrapping_sub(self.tail) as usize >= self.away() {
-            return self.shared.count_stray();
+            return;
         }
         if let Some((ticket, _)) = self.redeem_at(number) {
             self.shared.count_lost();

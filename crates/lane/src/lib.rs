@@ -7,11 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+mod absence;
 pub mod carrier;
 mod lane;
 mod shared;
 mod ticket;
 
+pub use absence::Absence;
 pub use carrier::{Carrier, Coming, What};
 pub use lane::{Lane, Options, WINDOW};
 pub use shared::Shared;

@@ -139,7 +139,8 @@ pub fn assemble(
         .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
     let mut compiled = Compiled::default();
     let fused = fuse::fuse(&program, &trials.lowered(&blueprint), shift, &mut compiled);
-    let (supervisors, mut seats) = isolated::start(eal, &blueprint, room, &clock)?;
+    let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
+    let (supervisors, mut seats) = isolated::start(eal, &blueprint, room, &clock, &macs)?;
     let (mut workers, mut links) = (Vec::new(), Vec::new());
     let mut remotes: Vec<(String, Vec<_>)> = Vec::new();
     let mut crew = Crew::new(&blueprint.workers, &pool);
@@ -155,6 +156,7 @@ pub fn assemble(
         };
         let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
         if let Some(service) = &mut worker.departure.service {
+            service.dock(seats.docks(number));
             isolated::remote(&blueprint, &trials, service, (&clock, &pool), &mut seats);
             for depot in &service.depots {
                 match remotes.iter_mut().find(|(name, _)| *name == depot.function) {

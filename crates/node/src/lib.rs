@@ -60,6 +60,6 @@ pub use agent::{Agent, Handle, Stopped};
 pub use answers::{Watching, paths};
 pub use assemble::BuildError;
 pub use change::{Changed, Refused};
-pub use node::{Node, Running};
+pub use node::{Idle, Node, Running};
 pub use stage::{NotComposed, Wanted};
 pub use worker::Worker;

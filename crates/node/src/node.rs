@@ -78,6 +78,12 @@ impl Node {
         self.agent.crew.poll()
     }
 
+    /// Gives the threads that functions stand on threads of their own, for those who drive
+    /// the workers by themselves.
+    pub fn start_stages(&mut self, eal: &'static Eal) {
+        self.agent.crew.start(eal);
+    }
+
     /// Whether function processes that are there have packets of the node, or have yet to
     /// say something about users that move.
     pub fn waits_for_functions(&self) -> bool {
@@ -216,7 +222,7 @@ fn run_worker(
 }
 
 /// What a worker does between packets: spins, then sleeps, longer and longer.
-pub(crate) struct Idle {
+pub struct Idle {
     rounds: u32,
     sleep: Duration,
     longest: Option<Duration>,
@@ -225,16 +231,19 @@ pub(crate) struct Idle {
 impl Idle {
     const SHORTEST: Duration = Duration::from_micros(10);
 
-    pub(crate) fn new(longest: Option<Duration>) -> Idle {
+    /// Sleeps so long at most; none never sleeps.
+    pub fn new(longest: Option<Duration>) -> Idle {
         Idle { rounds: 0, sleep: Idle::SHORTEST, longest }
     }
 
-    pub(crate) fn reset(&mut self) {
+    /// There was something to do.
+    pub fn reset(&mut self) {
         self.rounds = 0;
         self.sleep = Idle::SHORTEST;
     }
 
-    pub(crate) fn wait(&mut self) {
+    /// There was nothing to do.
+    pub fn wait(&mut self) {
         let Some(longest) = self.longest else { return std::hint::spin_loop() };
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < SPIN_ROUNDS {

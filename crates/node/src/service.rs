@@ -13,6 +13,7 @@ pub mod shelf;
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Batch, Packet, Pool};
+use weft_process::fabric::{self, Dock};
 use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 use weft_wire::{EtherType, MacAddress, ethernet};
 
@@ -53,6 +54,8 @@ enum Target {
     Port(u16),
     /// Back to whoever asked: a position among the depots.
     Depot(usize),
+    /// Back from a process behind a NIC: a position among the docks.
+    Dock(usize),
 }
 
 /// What becomes of a frame with a service header.
@@ -65,6 +68,8 @@ pub enum Opened {
     Along(u16),
     /// The frame has come back from a function at another node.
     Back(usize),
+    /// The frame has come back from a process behind a NIC.
+    Docked(usize),
     /// It ends here.
     Refused(DropReason),
 }
@@ -76,6 +81,8 @@ pub struct Service {
     pub worker: usize,
     /// Where packets come back from functions at other nodes.
     pub depots: Vec<Depot>,
+    /// Where they come back from processes behind a NIC.
+    pub docks: Vec<Dock>,
     /// Paths by identifier and index, in order.
     entries: Vec<(u32, Target)>,
     paths: Box<[Path]>,
@@ -121,6 +128,7 @@ impl Service {
         Some(Service {
             worker,
             depots: Vec::new(),
+            docks: Vec::new(),
             entries,
             paths: plans.iter().map(path).collect(),
             first: blueprint.devices().len() as u16,
@@ -144,6 +152,16 @@ impl Service {
         self.depots.push(depot);
     }
 
+    /// Adds what takes in packets that come back through a NIC.
+    pub fn dock(&mut self, docks: impl Iterator<Item = Dock>) {
+        for dock in docks {
+            let entry = (key(dock.path, fabric::INDICES[1]), Target::Dock(self.docks.len()));
+            let place = self.entries.partition_point(|(key, _)| *key < entry.0);
+            self.entries.insert(place, entry);
+            self.docks.push(dock);
+        }
+    }
+
     fn target(&self, path: u32, index: u8) -> Option<Target> {
         let wanted = key(path, index);
         let found = self.entries.binary_search_by_key(&wanted, |(key, _)| *key).ok()?;
@@ -152,9 +170,12 @@ impl Service {
 
     /// The depot of a function has the packets of this lane.
     pub fn set_lane(&mut self, function: &str, lane: Option<u16>) {
-        let depot = self.depots.iter_mut().find(|depot| depot.function == function);
-        if let (Some(depot), Some(lane)) = (depot, lane) {
+        let Some(lane) = lane else { return };
+        if let Some(depot) = self.depots.iter_mut().find(|depot| depot.function == function) {
             depot.lane = lane;
+        }
+        if let Some(dock) = self.docks.iter_mut().find(|dock| dock.function == function) {
+            dock.lane = lane;
         }
     }
 
@@ -203,6 +224,7 @@ impl Service {
         let port = match self.target(header.path().value(), header.index()) {
             Some(Target::Port(port)) => port,
             Some(Target::Depot(depot)) => return Opened::Back(depot),
+            Some(Target::Dock(dock)) => return Opened::Docked(dock),
             None => return Opened::Refused(DropReason::NshPathUnknown),
         };
         if header.is_oam() {

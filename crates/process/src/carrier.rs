@@ -1,11 +1,13 @@
 //! What carries packets to a process and back: frames with a network service header
 //! over the ring, or plain frames.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use weft_dpdk::{Batch, Packet, Pool, RxQueue, TxQueue};
-use weft_lane::{Carrier, Coming, Refusal, What};
+use weft_lane::{Carrier, Coming, Refusal, WINDOW, What};
 
 use crate::frame::{self, Form, Record};
 
@@ -21,6 +23,8 @@ pub(crate) struct Frames {
     pub tx: TxQueue,
     /// None for plain frames.
     pub form: Option<Form>,
+    /// Plain frames on their way.
+    pub sent: Sent,
     /// Number of the last order to the function.
     pub orders: Arc<AtomicU32>,
     /// Where packets are copied to whose headroom others have used.
@@ -28,6 +32,41 @@ pub(crate) struct Frames {
     /// What leaves with the burst at hand.
     pub leaving: Batch,
     pub coming: Batch,
+}
+
+/// When plain frames went out. Nothing but time tells that one was dropped: what a
+/// function of others does with its frames is its own affair.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    patience: Duration,
+    /// Tickets of the last frames, oldest first; some of them are back.
+    tickets: VecDeque<(u32, Instant)>,
+}
+
+impl Sent {
+    /// Frames that are lost when they are not back after `patience`.
+    pub(crate) fn new(patience: Duration) -> Sent {
+        Sent { patience, tickets: VecDeque::with_capacity(WINDOW) }
+    }
+
+    fn note(&mut self, ticket: u32) {
+        // No more are away.
+        if self.tickets.len() == WINDOW {
+            self.tickets.pop_front();
+        }
+        self.tickets.push_back((ticket, Instant::now()));
+    }
+
+    /// Hands the tickets that are overdue to `lost`.
+    fn expire(&mut self, mut lost: impl FnMut(u32)) {
+        let now = Instant::now();
+        while let Some((ticket, sent)) = self.tickets.front()
+            && now.duration_since(*sent) > self.patience
+        {
+            lost(*ticket);
+            self.tickets.pop_front();
+        }
+    }
 }
 
 impl Carrier for Frames {
@@ -45,7 +84,11 @@ impl Carrier for Frames {
                 packet = copy(form, &self.pool, &record, &packet)?;
             }
         }
-        self.leaving.push(packet).map_err(|_| Refusal::Full)
+        self.leaving.push(packet).map_err(|_| Refusal::Full)?;
+        if self.form.is_none() {
+            self.sent.note(ticket);
+        }
+        Ok(())
     }
 
     fn in_hand(&self) -> usize {
@@ -62,10 +105,12 @@ impl Carrier for Frames {
 
     fn drop_last(&mut self) {
         drop(self.leaving.pop());
+        self.sent.tickets.pop_back();
     }
 
     fn clear(&mut self) {
         self.leaving.clear();
+        self.sent.tickets.clear();
         while self.rx.receive(&mut self.coming, BURST) > 0 {
             self.coming.clear();
         }
@@ -73,6 +118,14 @@ impl Carrier for Frames {
 
     fn receive(&mut self, sort: &mut dyn FnMut(Coming)) -> usize {
         let count = self.rx.receive(&mut self.coming, BURST);
+        if count == 0 && !self.sent.tickets.is_empty() {
+            let mut overdue = 0;
+            self.sent.expire(|ticket| {
+                overdue += 1;
+                sort(Coming::Lost(ticket));
+            });
+            return overdue;
+        }
         self.coming.iter().for_each(Packet::prefetch);
         for mut packet in self.coming.drain() {
             let Some(form) = &self.form else {
@@ -98,7 +151,12 @@ impl Carrier for Frames {
 
 /// A packet whose headroom others have used is copied behind the header.
 #[cold]
-fn copy(form: &Form, pool: &Pool, record: &Record, packet: &Packet) -> Result<Packet, Refusal> {
+pub(crate) fn copy(
+    form: &Form,
+    pool: &Pool,
+    record: &Record,
+    packet: &Packet,
+) -> Result<Packet, Refusal> {
     let mut copy = pool.allocate().ok_or(Refusal::Full)?;
     let header = copy.append(form.header_length()).ok_or(Refusal::TooLong)?;
     form.write(record, header);

@@ -11,7 +11,7 @@
 //! | 0–3 | ticket: comes back as it was |
 //! | 4 | what the frame is, see [`What`] |
 //! | 5 | number of the reason of a drop |
-//! | 6–7 | 0 |
+//! | 6–7 | worker of the node, on the way through a NIC; otherwise 0 |
 //! | 8–15 | time in nanoseconds since the node started |
 //! | 16–19 | number of the last order that concerns the packet |
 //! | 20–31 | slots of user, bearer and group |
@@ -21,6 +21,8 @@
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 pub use weft_lane::What;
 use weft_wire::nsh::{self, Context, Metadata, NextProtocol, Repr, ServicePathId};
+
+use crate::fabric::{Ends, INDICES};
 
 /// Class of the context header (RFC 8300 §9.1.4: experimental).
 pub const CLASS: u16 = 0xfff6;
@@ -32,6 +34,8 @@ const ETHER_TYPE: [u8; 2] = [0x89, 0x4f];
 /// Ethernet header, NSH without context headers, and the head of the one there is.
 const BEFORE_RECORD: usize = ETHERNET + nsh::MIN_HEADER_LENGTH + 4;
 const RECORD: usize = 48;
+/// Where the service path identifier stands.
+const PATH: usize = ETHERNET + 4;
 
 /// Octets in front of a packet at most.
 pub const MAX_HEADER: usize = BEFORE_RECORD + RECORD + 4 * TAG_SLOTS;
@@ -59,36 +63,49 @@ pub struct Record {
 /// The form of all frames of one function.
 #[derive(Clone, Debug)]
 pub struct Form {
-    before: [u8; BEFORE_RECORD],
+    /// What frames begin with that leave, and those that come.
+    leaving: [u8; BEFORE_RECORD],
+    coming: [u8; BEFORE_RECORD],
     tags: usize,
+    worker: u16,
+    /// Whether frames come through a NIC: from somebody else, too.
+    is_fabric: bool,
 }
 
 impl Form {
     /// Frames on service path `path` with that many tags.
     pub fn new(path: u32, tags: usize) -> Form {
-        let tags = tags.min(TAG_SLOTS);
-        let content = [0; RECORD + 4 * TAG_SLOTS];
-        let context = Context { class: CLASS, kind: TYPE, content: &content[..RECORD + 4 * tags] };
-        let repr = Repr {
-            oam: false,
-            time_to_live: nsh::DEFAULT_TTL,
-            next_protocol: NextProtocol::ETHERNET,
-            path: ServicePathId::new(path).unwrap_or_default(),
-            index: u8::MAX,
-            metadata: Metadata::Variable { length: context.buffer_len() as u8 },
-        };
-        let mut bytes = [0; MAX_HEADER];
         // Locally administered addresses: the two ends of the ring.
-        bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
-        bytes[12..ETHERNET].copy_from_slice(&ETHER_TYPE);
-        // The buffer is as long as the longest header, so that both fit.
-        let emitted = repr.emit(&mut bytes[ETHERNET..]);
-        let emitted =
-            emitted.and_then(|()| context.emit(&mut bytes[ETHERNET + nsh::MIN_HEADER_LENGTH..]));
-        debug_assert!(emitted.is_ok());
-        let mut before = [0; BEFORE_RECORD];
-        before.copy_from_slice(&bytes[..BEFORE_RECORD]);
-        Form { before, tags }
+        let link = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        let leaving = before(path, tags, link, u8::MAX);
+        let tags = tags.min(TAG_SLOTS);
+        Form { leaving, coming: leaving, tags, worker: 0, is_fabric: false }
+    }
+
+    /// The node's frames to a function behind a NIC, of the packets of one worker.
+    pub fn between(path: u32, tags: usize, ends: Ends, worker: u16) -> Form {
+        let link = |to: [u8; 6], from: [u8; 6]| {
+            let mut link = [0; 12];
+            link[..6].copy_from_slice(&to);
+            link[6..].copy_from_slice(&from);
+            link
+        };
+        let [go, back] = INDICES;
+        let leaving = before(path, tags, link(ends.function, ends.node), go);
+        let coming = before(path, tags, link(ends.node, ends.function), back);
+        Form { leaving, coming, tags: tags.min(TAG_SLOTS), worker, is_fabric: true }
+    }
+
+    /// The same, as the function sees it.
+    pub fn turned(self) -> Form {
+        Form { leaving: self.coming, coming: self.leaving, ..self }
+    }
+
+    /// The worker whose packet a frame is that comes through a NIC, as it says.
+    #[inline]
+    pub fn worker_of(&self, frame: &[u8]) -> u16 {
+        let at = BEFORE_RECORD + 6;
+        frame.get(at..at + 2).map_or(0, |octets| u16::from_be_bytes([octets[0], octets[1]]))
     }
 
     /// Octets in front of a packet.
@@ -102,10 +119,11 @@ impl Form {
     pub fn write(&self, record: &Record, bytes: &mut [u8]) {
         let Some((before, bytes)) = bytes.split_first_chunk_mut::<BEFORE_RECORD>() else { return };
         let Some((fields, tags)) = bytes.split_first_chunk_mut::<RECORD>() else { return };
-        *before = self.before;
+        *before = self.leaving;
         let one = &record.annotations;
         fields[0..4].copy_from_slice(&record.ticket.to_be_bytes());
-        fields[4..8].copy_from_slice(&[record.what as u8, record.reason, 0, 0]);
+        fields[4..6].copy_from_slice(&[record.what as u8, record.reason]);
+        fields[6..8].copy_from_slice(&self.worker.to_be_bytes());
         fields[8..16].copy_from_slice(&record.now.to_be_bytes());
         fields[16..20].copy_from_slice(&record.order.to_be_bytes());
         fields[20..24].copy_from_slice(&one.user.to_be_bytes());
@@ -130,7 +148,7 @@ impl Form {
     #[inline]
     pub fn read(&self, bytes: &[u8]) -> Option<(Record, usize)> {
         if let Some((before, content)) = bytes.split_first_chunk::<BEFORE_RECORD>()
-            && *before == self.before
+            && *before == self.coming
         {
             let content = content.get(..RECORD + 4 * self.tags)?;
             return Some((self.record(content)?, self.header_length()));
@@ -144,6 +162,10 @@ impl Form {
         let header = nsh::Packet::new_checked(rest).ok()?;
         let is_packet = header.next_protocol() == NextProtocol::ETHERNET;
         if ethernet[12..] != ETHER_TYPE || !is_packet {
+            return None;
+        }
+        let of_path = || header.path().value().to_be_bytes()[1..] == self.coming[PATH..PATH + 3];
+        if self.is_fabric && (ethernet[..12] != self.coming[..12] || !of_path()) {
             return None;
         }
         let mut contexts = header.contexts().filter_map(Result::ok);
@@ -199,6 +221,32 @@ impl Form {
     }
 }
 
+/// What frames begin with, up to their record.
+fn before(path: u32, tags: usize, link: [u8; 12], index: u8) -> [u8; BEFORE_RECORD] {
+    let tags = tags.min(TAG_SLOTS);
+    let content = [0; RECORD + 4 * TAG_SLOTS];
+    let context = Context { class: CLASS, kind: TYPE, content: &content[..RECORD + 4 * tags] };
+    let repr = Repr {
+        oam: false,
+        time_to_live: nsh::DEFAULT_TTL,
+        next_protocol: NextProtocol::ETHERNET,
+        path: ServicePathId::new(path).unwrap_or_default(),
+        index,
+        metadata: Metadata::Variable { length: context.buffer_len() as u8 },
+    };
+    let mut bytes = [0; MAX_HEADER];
+    bytes[..12].copy_from_slice(&link);
+    bytes[12..ETHERNET].copy_from_slice(&ETHER_TYPE);
+    // The buffer is as long as the longest header, so that both fit.
+    let emitted = repr.emit(&mut bytes[ETHERNET..]);
+    let emitted =
+        emitted.and_then(|()| context.emit(&mut bytes[ETHERNET + nsh::MIN_HEADER_LENGTH..]));
+    debug_assert!(emitted.is_ok());
+    let mut before = [0; BEFORE_RECORD];
+    before.copy_from_slice(&bytes[..BEFORE_RECORD]);
+    before
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -251,6 +299,29 @@ mod tests {
         header.set_index(254);
         assert!(header.decrement_time_to_live());
         assert_eq!(form.read(&bytes), Some((record(), form.header_length())));
+    }
+
+    #[test]
+    fn through_a_nic_frames_are_of_the_two_ends_and_the_path() {
+        let ends = Ends { node: [2, 0, 0, 0, 0, 7], function: [2, 0, 0, 0, 0, 8] };
+        let node = Form::between(0xff_0003, 5, ends, 6);
+        let function = node.clone().turned();
+        let mut bytes = vec![0; node.header_length() + 60];
+        node.write(&record(), &mut bytes);
+        assert_eq!(bytes[..12], [2, 0, 0, 0, 0, 8, 2, 0, 0, 0, 0, 7]);
+        assert_eq!(function.read(&bytes), Some((record(), node.header_length())));
+        assert_eq!(function.worker_of(&bytes), 6);
+        assert_eq!(node.read(&bytes), None, "it has not been there");
+        function.write(&record(), &mut bytes);
+        assert_eq!(node.read(&bytes), Some((record(), node.header_length())));
+        let header = nsh::Packet::new_checked(&bytes[ETHERNET..]).unwrap();
+        assert_eq!((header.path().value(), header.index()), (0xff_0003, 254));
+        for (at, what) in [(11, "from another"), (0, "to another"), (PATH + 2, "another path")] {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert_eq!(node.read(&other), None, "{what}");
+        }
+        assert_eq!(node.worker_of(&bytes[..BEFORE_RECORD + 7]), 0);
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! The function's end of ring and socket: any of our functions, in this process.
 
+mod line;
 mod seat;
 
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +17,8 @@ use weft_function::{Setup, TagSlot, TagTable, TagValues};
 
 use crate::frame::{Form, ROOM, What};
 use crate::protocol::{Connection, Message, VERSION, Welcome};
-use seat::{Seat, order_of};
+use line::Line;
+use seat::{Queues, Seat, order_of};
 
 /// Packet buffers of a function process.
 const PACKETS: u32 = 4095;
@@ -49,6 +51,9 @@ pub enum HostError {
         /// What is wrong.
         error: io::Error,
     },
+    /// The node sends packets where the function does not look for them.
+    #[error("{0}")]
+    Devices(&'static str),
     /// The ring.
     #[error(transparent)]
     Ring(#[from] weft_dpdk::Error),
@@ -71,6 +76,9 @@ pub struct Host<'a> {
     pub kind: &'static Kind,
     /// Path of the ring.
     pub ring: &'a Path,
+    /// What it receives at, and what it sends at if that is another, for a node that wants
+    /// it behind a NIC.
+    pub devices: &'a [String],
     /// Whether to end when the node does, instead of waiting for the next.
     pub once: bool,
     /// Says when to end.
@@ -150,6 +158,36 @@ impl Host<'_> {
                 message => bench.beginning(message),
             }
         }
+        self.open(&welcome, &mut bench, pool)?;
+        if self.once
+            && let Err(error) = crate::confine::confine()
+        {
+            tracing::warn!(%error, "the function is not confined");
+        }
+        connection.send(&Message::Ready).map_err(|error| self.at_socket(error))?;
+        tracing::info!(instance = welcome.instance, ring = %self.ring.display(), "attached");
+        let pause = welcome.max_sleep_us.map(|us| Duration::from_micros(us.into()));
+        let ended = bench.work(&mut connection, pause, self.stop);
+        ended.map_err(|error| self.at_socket(error))
+    }
+
+    /// Opens the ring, or the devices behind a NIC.
+    fn open(&self, welcome: &Welcome, bench: &mut Bench, pool: &Pool) -> Result<(), HostError> {
+        match (welcome.fabric, self.devices) {
+            (Some(_), []) => {
+                return Err(HostError::Devices("the node wants it behind a NIC: give --device"));
+            }
+            (None, [_, ..]) => {
+                return Err(HostError::Devices(
+                    "the node wants it at the ring: leave out --device",
+                ));
+            }
+            (Some(ends), devices) => {
+                bench.line = Some(Line::open(self.eal, devices, ends, welcome.descriptors, pool)?);
+                return Ok(());
+            }
+            (None, []) => {}
+        }
         let workers = welcome.workers;
         let path = self.ring.display();
         let device = format!(
@@ -165,18 +203,10 @@ impl Host<'_> {
         let port = Port::open(self.eal, &device, &options, pool)?;
         for (number, seat) in bench.seats.iter_mut().enumerate() {
             let number = number as u16;
-            seat.queues = port.take_rx(number).zip(port.take_tx(number));
+            let queues = port.take_rx(number).zip(port.take_tx(number));
+            seat.queues = queues.map(|(rx, tx)| Queues { rx, tx });
         }
-        if self.once
-            && let Err(error) = crate::confine::confine()
-        {
-            tracing::warn!(%error, "the function is not confined");
-        }
-        connection.send(&Message::Ready).map_err(|error| self.at_socket(error))?;
-        tracing::info!(instance = welcome.instance, ring = %path, "attached");
-        let pause = welcome.max_sleep_us.map(|us| Duration::from_micros(us.into()));
-        let ended = bench.work(&mut connection, pause, self.stop);
-        ended.map_err(|error| self.at_socket(error))
+        Ok(())
     }
 
     /// The next message of the node.
@@ -201,6 +231,8 @@ impl Host<'_> {
 struct Bench {
     kind: &'static Kind,
     seats: Vec<Seat>,
+    /// The way of packets through a NIC, where they do not go by the ring.
+    line: Option<Line>,
     /// What was asked, and the orders before it, by worker.
     questions: VecDeque<(Message, Vec<u32>)>,
 }
@@ -224,7 +256,12 @@ impl Bench {
             Ok(Seat {
                 instance,
                 queues: None,
-                form: Form::new(welcome.path, welcome.tags.len()),
+                form: match welcome.fabric {
+                    Some(ends) => {
+                        Form::between(welcome.path, welcome.tags.len(), ends, worker).turned()
+                    }
+                    None => Form::new(welcome.path, welcome.tags.len()),
+                },
                 shift,
                 burst: Burst { packets: Batch::new(), now: 0, pool: pool.clone() },
                 coming: Batch::new(),
@@ -240,7 +277,7 @@ impl Bench {
             })
         };
         let seats = (0..welcome.workers).map(seat).collect::<Result<_, HostError>>()?;
-        Ok(Bench { kind, seats, questions: VecDeque::new() })
+        Ok(Bench { kind, seats, line: None, questions: VecDeque::new() })
     }
 
     /// An order before the ring is there.
@@ -273,6 +310,9 @@ impl Bench {
             if empty > 0 || rounds.is_multiple_of(ROUNDS) {
                 self.listen(connection)?;
                 self.answer(connection)?;
+            }
+            if let Some(line) = &mut self.line {
+                line.receive(&mut self.seats);
             }
             let mut any = false;
             for number in 0..self.seats.len() {
@@ -320,11 +360,13 @@ impl Bench {
     /// Takes a burst from the ring of one worker; returns whether there was one.
     fn take(&mut self, number: usize, connection: &mut Connection) -> io::Result<bool> {
         let seat = &mut self.seats[number];
-        let Some((rx, _)) = &mut seat.queues else { return Ok(false) };
         // Orders that were here before the ring was seen empty have no packets
         // before them any more.
         let waiting = seat.orders.len();
-        if rx.receive(&mut seat.coming, BURST) == 0 {
+        if let Some(queues) = &mut seat.queues {
+            queues.rx.receive(&mut seat.coming, BURST);
+        }
+        if seat.coming.is_empty() {
             for _ in 0..waiting {
                 seat.obey_next(self.kind);
             }
@@ -339,19 +381,19 @@ impl Bench {
                 continue;
             }
             if record.now != seat.burst.now && !seat.burst.packets.is_empty() {
-                seat.visit(self.kind);
+                seat.visit(self.kind, &mut self.line);
             }
             if (record.order.wrapping_sub(seat.done) as i32) > 0 {
-                seat.visit(self.kind);
+                seat.visit(self.kind, &mut self.line);
                 self.catch_up(number, record.order, connection)?;
             }
             self.seats[number].seat(packet, &record, header);
         }
         let seat = &mut self.seats[number];
-        seat.visit(self.kind);
+        seat.visit(self.kind, &mut self.line);
         seat.coming = coming;
         let mut spins = 0u32;
-        while !self.seats[number].send() {
+        while !self.seats[number].send(&mut self.line) {
             spins += 1;
             if spins.is_multiple_of(1024) {
                 // The node may be gone, or ask whether we are.

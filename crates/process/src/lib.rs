@@ -13,6 +13,7 @@
 
 mod carrier;
 pub mod confine;
+pub mod fabric;
 pub mod frame;
 pub mod host;
 pub mod order;

@@ -25,6 +25,8 @@ use std::os::unix::net::UnixStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::fabric::Ends;
+
 /// Version of the protocol that this program speaks.
 pub const VERSION: u16 = 2;
 
@@ -52,6 +54,8 @@ pub struct Welcome {
     pub descriptors: u16,
     /// Service path of the function's packets.
     pub path: u32,
+    /// The ends of the way of packets through a NIC; none where they go by the ring.
+    pub fabric: Option<Ends>,
     /// Longest sleep in microseconds while there is nothing to do; none for a
     /// process that asks again at once.
     pub max_sleep_us: Option<u32>,

@@ -21,9 +21,10 @@ use std::time::Instant;
 use weft_compose::SlotShift;
 use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions};
 use weft_function::{Setup, TagTable, TagValues, tags_written};
-use weft_lane::{Lane, Options, Shared, WINDOW};
+use weft_lane::{Carrier, Lane, Options, Shared, WINDOW};
 
-use crate::carrier::Frames;
+use crate::carrier::{Frames, Sent};
+use crate::fabric::{self, Dock};
 use crate::frame::{Form, ROOM};
 use crate::order::{Away, Request};
 use crate::protocol::{VERSION, Welcome};
@@ -51,6 +52,8 @@ pub struct Seat {
     pub lane: Lane,
     /// What stands for it in the rules.
     pub away: Away,
+    /// The other end of the lane, at the node's ports, where packets go through a NIC.
+    pub dock: Option<Dock>,
 }
 
 impl Supervisor {
@@ -62,7 +65,7 @@ impl Supervisor {
     pub fn start(
         eal: &Eal,
         plan: &Plan<'_>,
-        now: impl Fn() -> u64 + Send + 'static,
+        now: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Result<(Supervisor, Vec<Seat>), StartError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let at = |path: &Path, error| StartError::Socket { path: path.to_owned(), error };
@@ -80,6 +83,7 @@ impl Supervisor {
         }
         let listener = UnixListener::bind(&control).map_err(|error| at(&control, error))?;
         listener.set_nonblocking(true).map_err(|error| at(&control, error))?;
+        let now: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(now);
         let number = 1000 + SERIAL.fetch_add(1, Ordering::Relaxed);
         let workers = plan.workers as u16;
         let device = format!("net_vhost{number},iface={},queues={workers}", plan.ring.display());
@@ -92,37 +96,64 @@ impl Supervisor {
         // What comes back has a header around it, and every packet may come back.
         let buffers = 4 * WINDOW as u32 * u32::from(workers) - 1;
         let ring_pool = Pool::with_room(eal, plan.instance, buffers, ROOM)?;
-        let port = Port::open(eal, &device, &options, &ring_pool)?;
-        for path in [&plan.ring, &control] {
+        let port = match plan.fabric {
+            Some(_) => None,
+            None => Some(Port::open(eal, &device, &options, &ring_pool)?),
+        };
+        let sockets = [&plan.ring, &control];
+        for path in &sockets[usize::from(port.is_none())..] {
             // Whoever may write to a socket may attach.
             chown(path, plan.user, plan.user).map_err(|error| at(path, error))?;
         }
         let (orders, given) = channel();
         let (answer, answers) = channel();
-        let form = Form::new(plan.number, plan.tags.iter().count());
+        let path = match plan.fabric {
+            Some(_) => fabric::PATHS + plan.number,
+            None => plan.number,
+        };
+        let form = Form::new(path, plan.tags.iter().count());
         let writes = tags_written(plan.kind.writes, plan.tags);
         let mut seats = Vec::new();
         let mut shared = Vec::new();
         for worker in 0..workers {
-            let Some((rx, tx)) = port.take_rx(worker).zip(port.take_tx(worker)) else {
-                let error = io::Error::other("too many workers for one ring");
-                return Err(at(&plan.ring, error));
-            };
             let ours = Arc::new(Shared::default());
             let last = Arc::new(AtomicU32::new(0));
-            let frames = Frames {
-                rx,
-                tx,
-                form: (!plan.plain).then(|| form.clone()),
-                orders: last.clone(),
-                pool: ring_pool.clone(),
-                leaving: Batch::new(),
-                coming: Batch::new(),
+            let (carrier, dock): (Box<dyn Carrier>, _) = match (&port, &plan.fabric) {
+                (_, Some(fabric)) => {
+                    let (carriage, dock) = fabric::new(fabric::Parts {
+                        form: Form::between(path, tags.iter().count(), fabric.ends, worker),
+                        function: instance.to_owned(),
+                        path,
+                        orders: last.clone(),
+                        pool: ring_pool.clone(),
+                        timeout: fabric.timeout,
+                        now: now.clone(),
+                    });
+                    (Box::new(carriage), Some(dock))
+                }
+                (Some(port), None) => {
+                    let Some((rx, tx)) = port.take_rx(worker).zip(port.take_tx(worker)) else {
+                        let error = io::Error::other("too many workers for one ring");
+                        return Err(at(&plan.ring, error));
+                    };
+                    let frames = Frames {
+                        rx,
+                        tx,
+                        form: (!plan.plain).then(|| form.clone()),
+                        sent: Sent::new(plan.heartbeat),
+                        orders: last.clone(),
+                        pool: ring_pool.clone(),
+                        leaving: Batch::new(),
+                        coming: Batch::new(),
+                    };
+                    (Box::new(frames), None)
+                }
+                (None, None) => return Err(at(&plan.ring, io::ErrorKind::NotConnected.into())),
             };
             let options = Options { writes, policy: plan.policy, shared: ours.clone() };
-            let lane = Lane::new(Box::new(frames), options);
+            let lane = Lane::new(carrier, options);
             let away = Away::new(kind, scope, worker, orders.clone(), last);
-            seats.push(Seat { lane, away });
+            seats.push(Seat { lane, away, dock });
             shared.push(ours);
         }
         let view = Arc::new(Mutex::new(View::default()));
@@ -136,8 +167,12 @@ impl Supervisor {
                 tags: written_tags(plan.tags),
                 contexts: plan.contexts,
                 workers,
-                descriptors: WINDOW as u16,
-                path: plan.number,
+                descriptors: match &plan.fabric {
+                    Some(fabric) => fabric.descriptors,
+                    None => WINDOW as u16,
+                },
+                path,
+                fabric: plan.fabric.as_ref().map(|fabric| fabric.ends),
                 max_sleep_us: plan.max_sleep_us,
             },
             ring: plan.ring.clone(),
@@ -148,12 +183,13 @@ impl Supervisor {
             heartbeat: plan.heartbeat,
             checkpoint: plan.checkpoint,
             port,
+            devices: plan.fabric.iter().flat_map(|one| one.devices.clone()).collect(),
             listener,
             requests: given,
             answers: answer,
             shared: shared.clone(),
             view: view.clone(),
-            now: Box::new(now),
+            now: Box::new(move || now()),
             book: Book::new(workers, plan.contexts, kind.rollback),
             inquiries: VecDeque::new(),
             fences: 0,

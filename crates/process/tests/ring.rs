@@ -14,9 +14,9 @@ use weft_dpdk::{
 use weft_function::{
     ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
 };
-use weft_lane::{Back, Place, Policy};
+use weft_lane::{Back, Place, Policy, WINDOW};
 use weft_process::frame::{Form, What};
-use weft_process::protocol::{Connection, Message, VERSION};
+use weft_process::protocol::{Connection, Message, VERSION, Welcome};
 use weft_process::supervisor::{Plan, Seat, Start};
 use weft_process::{Answer, Question, Status, Supervisor, What as Wanted, control_path};
 
@@ -65,7 +65,7 @@ struct Rig {
     rx: RxQueue,
     tx: TxQueue,
     connection: Connection,
-    _folder: Folder,
+    folder: Folder,
 }
 
 struct Folder(PathBuf);
@@ -78,6 +78,15 @@ impl Drop for Folder {
 
 impl Rig {
     fn new(name: &str, policy: Policy) -> Rig {
+        Rig::of(name, policy, Duration::from_secs(60), false)
+    }
+
+    /// With a front end that knows only plain frames, and soon is impatient with it.
+    fn plain(name: &str) -> Rig {
+        Rig::of(name, Policy::Drop, Duration::from_millis(200), true)
+    }
+
+    fn of(name: &str, policy: Policy, heartbeat: Duration, plain: bool) -> Rig {
         let folder = std::env::temp_dir().join(format!("weft-ring-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let ring = folder.join("ring.sock");
@@ -94,34 +103,35 @@ impl Rig {
             ring: ring.clone(),
             own_folder: false,
             start: Start::Elsewhere,
-            plain: false,
+            plain,
             user: None,
             policy,
-            heartbeat: Duration::from_secs(60),
+            heartbeat,
             checkpoint: None,
+            fabric: None,
             max_sleep_us: None,
         };
         let (supervisor, mut seats) = Supervisor::start(eal(), &plan, || 0).unwrap();
         let seat = seats.remove(0);
-        let mut connection = attach(&ring);
-        let welcome = match receive(&mut connection) {
-            Message::Welcome(welcome) => welcome,
-            other => panic!("{other:?}"),
+        let (mut connection, welcome) = match plain {
+            true => (Connection::new(UnixStream::pair().unwrap().0).unwrap(), None),
+            false => greet(&ring),
         };
-        assert_eq!(receive(&mut connection), Message::Start(vec![0]));
         let device = format!(
-            "net_virtio_user_{name},path={},queues=1,queue_size={},packed_vq=1,mrg_rxbuf=0,in_order=1",
+            "net_virtio_user_{name},path={},queues=1,queue_size={WINDOW},packed_vq=1,mrg_rxbuf=0,in_order=1",
             ring.display(),
-            welcome.descriptors
         );
-        let options = PortOptions { descriptors: welcome.descriptors, ..PortOptions::default() };
+        let options = PortOptions { descriptors: WINDOW as u16, ..PortOptions::default() };
         let port = Port::open(eal(), &device, &options, &pool).unwrap();
         let (rx, tx) = (port.take_rx(0).unwrap(), port.take_tx(0).unwrap());
-        connection.send(&Message::Ready).unwrap();
+        if welcome.is_some() {
+            connection.send(&Message::Ready).unwrap();
+        }
         wait(|| supervisor.view().status == Status::Running);
-        let form = Form::new(welcome.path, welcome.tags.len());
+        let (path, tags) = welcome.map_or((0, 0), |welcome| (welcome.path, welcome.tags.len()));
+        let form = Form::new(path, tags);
         let mut rig =
-            Rig { seat, supervisor, pool, form, rx, tx, connection, _folder: Folder(folder) };
+            Rig { seat, supervisor, pool, form, rx, tx, connection, folder: Folder(folder) };
         assert!(rig.seat.lane.has_news());
         rig.seat.lane.take_news(|_| panic!("nothing was away"));
         rig
@@ -177,6 +187,18 @@ impl Rig {
         }
         all
     }
+}
+
+/// Attaches, as far as the node's word to begin.
+fn greet(ring: &Path) -> (Connection, Option<Box<Welcome>>) {
+    let mut connection = attach(ring);
+    let welcome = match receive(&mut connection) {
+        Message::Welcome(welcome) => welcome,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(usize::from(welcome.descriptors), WINDOW);
+    assert_eq!(receive(&mut connection), Message::Start(vec![0]));
+    (connection, Some(welcome))
 }
 
 fn attach(ring: &Path) -> Connection {
@@ -299,10 +321,53 @@ fn a_window_is_never_overrun_and_promises_are_kept_free() {
     assert_eq!(rig.seat.away.kind().name, "nothing");
 }
 
+/// A front end that knows nothing of tickets, and drops what it likes.
+#[test]
+fn plain_frames_that_do_not_come_back_are_given_up() {
+    let mut plain = Rig::plain("plain");
+    let window = plain.seat.lane.credit();
+    for first in (0..window as u32).step_by(32) {
+        plain.send(&(first..first + 32).collect::<Vec<_>>());
+        assert_eq!(plain.arrive(32).len(), 32);
+    }
+    assert_eq!(plain.seat.lane.credit(), 0);
+    let mut lost = 0;
+    wait(|| {
+        plain.seat.lane.collect(|back| match back {
+            Back::Lost(ticket) => {
+                assert_eq!(ticket.annotations.user, lost);
+                lost += 1;
+            }
+            other => panic!("{other:?}"),
+        });
+        lost == window as u32
+    });
+    assert_eq!(plain.supervisor.view().strays, 0);
+    assert_eq!(plain.seat.lane.credit(), window);
+
+    // What comes back in time is claimed by its user.
+    plain.send(&[0, 1, 2]);
+    for frame in plain.arrive(3).drain(1..) {
+        plain.answer(frame.data());
+    }
+    let mut back = Vec::new();
+    wait(|| {
+        plain.seat.lane.collect(|one| back.push(one));
+        back.len() == 2
+    });
+    assert!(back.iter().all(|one| matches!(one, Back::Plain(_))), "{back:?}");
+    let mut passed_over = Vec::new();
+    let claimed = plain.seat.lane.claim(1, 0, |ticket| passed_over.push(ticket.annotations.user));
+    assert_eq!(claimed.map(|(ticket, _)| ticket.place), Some(PLACE));
+    assert_eq!(passed_over, [0]);
+    assert!(plain.seat.lane.claim(2, 0, |_| panic!("it was the next")).is_some());
+    assert_eq!(plain.seat.lane.away(), 0);
+}
+
 #[test]
 fn who_is_not_expected_is_refused() {
     let rig = Rig::new("refused", Policy::Drop);
-    let mut second = attach(&rig._folder.0.join("ring.sock"));
+    let mut second = attach(&rig.folder.0.join("ring.sock"));
     assert!(matches!(receive(&mut second), Message::Refuse(_)));
     assert_eq!(rig.supervisor.view().status, Status::Running);
 }

@@ -12,6 +12,7 @@ use weft_function::{Direction, TagTable};
 use weft_handover::{NodeId, User};
 use weft_lane::Policy;
 use weft_rules::{Condition, RuleSet};
+use weft_vf::Nic;
 
 use super::mistake::Mistakes;
 
@@ -28,6 +29,8 @@ pub struct Blueprint {
     pub forwarding: Forwarding,
     /// How the user of a packet is found.
     pub classification: Classification,
+    /// NICs with virtual functions.
+    pub nics: Vec<Nic>,
     /// Ports, in the order of the file, and behind them service paths: `PortIndex` of
     /// the rules.
     pub ports: Vec<PortPlan>,
@@ -81,7 +84,9 @@ impl Blueprint {
 
     /// Whether packets come and go with service headers.
     pub fn has_service_headers(&self) -> bool {
-        self.has_paths() || self.functions.iter().any(|function| function.remote.is_some())
+        let has_header =
+            |function: &FunctionPlan| function.remote.is_some() || function.vf().is_some();
+        self.has_paths() || self.functions.iter().any(has_header)
     }
 
     /// Slots of the tags that functions write, one bit for each.
@@ -194,6 +199,8 @@ pub enum Composition {
     Process,
     /// At another node, along a service path.
     Remote,
+    /// In a process with virtual functions of a NIC, behind the NIC's switch.
+    Vf,
 }
 
 /// How the user of a packet is found.
@@ -335,6 +342,13 @@ pub struct FunctionPlan {
     pub stage: Option<StagePlan>,
 }
 
+impl FunctionPlan {
+    /// How packets get to its process through a NIC, if they do.
+    pub fn vf(&self) -> Option<&VfPlan> {
+        self.process.as_ref()?.vf.as_ref()
+    }
+}
+
 /// How packets get to a function at another node, and back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemotePlan {
@@ -380,8 +394,26 @@ pub struct ProcessPlan {
     pub started: bool,
     /// Whether packets go there without a header.
     pub plain: bool,
+    /// How packets get there through a NIC; by a ring if none.
+    pub vf: Option<VfPlan>,
     /// The user that it runs as; that of the node if none.
     pub user: Option<u32>,
+}
+
+/// How packets get to a process through a NIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VfPlan {
+    /// The node's port at the NIC: a position in [`Blueprint::ports`].
+    pub port: u16,
+    /// Devices of the process: what it receives at, and what it sends at if that is
+    /// another.
+    pub devices: Vec<String>,
+    /// MAC address that frames to it have.
+    pub mac: [u8; 6],
+    /// Packets that each queue of the process holds.
+    pub descriptors: u16,
+    /// A packet that is not back after so long is lost.
+    pub timeout: Duration,
 }
 
 /// One group of users.

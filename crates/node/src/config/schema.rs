@@ -37,7 +37,7 @@ fn function(kind: &Kind, config: Value) -> Value {
     let required = if needs_config { json!(["function", "config"]) } else { json!(["function"]) };
     let composition = json!({
         "description": "How it is run; as the node says by default.",
-        "enum": ["call", "fused", "thread", "process", "remote"],
+        "enum": ["call", "fused", "thread", "process", "remote", "vf"],
     });
     json!({
         "type": "object",
@@ -48,6 +48,7 @@ fn function(kind: &Kind, config: Value) -> Value {
             "composition": composition,
             "process": { "$ref": "#/$defs/Process" },
             "remote": { "$ref": "#/$defs/Remote" },
+            "vf": { "$ref": "#/$defs/AtVirtualFunction" },
             "thread": { "$ref": "#/$defs/Thread" },
         },
         "required": required,

@@ -2,9 +2,11 @@
 //! published schema, so they speak to whoever writes a configuration.
 
 mod handover;
+mod nics;
 mod paths;
 mod remote;
 mod users;
+mod vf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,9 +17,11 @@ use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndicatio
 use super::values::{Entries, Ip, Mac, Subnet};
 
 pub use handover::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
+pub use nics::NicFile;
 pub use paths::PathFile;
 pub use remote::RemoteFile;
 pub use users::{Flow, Group, Match, Users};
+pub use vf::VfFile;
 
 /// The name of the network instance of ports and users that name none.
 pub const DEFAULT_NETWORK: &str = "default";
@@ -53,6 +57,9 @@ pub struct NodeFile {
     /// How the user of a packet is found: by tables, or by a scan over all keys.
     #[serde(default)]
     pub classification: Classification,
+    /// NICs, by a name of their own, with the virtual functions that they are to have.
+    #[serde(default)]
+    pub nics: Entries<NicFile>,
     /// Ethernet ports by name.
     pub ports: Entries<Port>,
     /// Service function paths through this node, by name.
@@ -158,7 +165,8 @@ impl Default for MemoryFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Port {
     /// DPDK device string, such as `net_af_packet0,iface=eth0` or a PCI address;
-    /// `ring:NAME` is one end of a pair of memory rings.
+    /// `ring:NAME` is one end of a pair of memory rings, `vf:NAME` a virtual function
+    /// that stands under `nics`.
     pub device: String,
     /// Direction of the packets that come in here: `uplink` from users,
     /// `downlink` to users.
@@ -259,6 +267,9 @@ pub struct Function {
     /// Where it is run, with `composition: remote`.
     #[serde(default)]
     pub remote: Option<RemoteFile>,
+    /// Where its process is, with `composition: vf`.
+    #[serde(default)]
+    pub vf: Option<VfFile>,
     /// The thread it stands on.
     #[serde(default)]
     pub thread: Option<ThreadFile>,

@@ -84,6 +84,12 @@ impl Departure {
         }
     }
 
+    /// Sends a frame that has all its headers. It leaves with
+    /// [`flush_touched`](Self::flush_touched).
+    pub fn send_addressed(&mut self, device: u16, packet: Packet) {
+        self.send_frame(device, true, packet);
+    }
+
     /// Sends a frame that is ready but for its next hop. It leaves with
     /// [`flush_touched`](Self::flush_touched).
     fn send_frame(&mut self, device: u16, is_ethernet: bool, packet: Packet) {

@@ -7,7 +7,9 @@ use weft_compose::Instance;
 use weft_dpdk::Eal;
 use weft_lane::Lane;
 use weft_process::Supervisor;
+use weft_process::fabric::{Dock, Ends, Fabric};
 use weft_process::supervisor::{Plan, Seat, Start};
+use weft_wire::MacAddress;
 
 use crate::assemble::BuildError;
 use crate::clock::Clock;
@@ -16,7 +18,11 @@ use crate::users::Room;
 
 /// Places of isolated functions, to be taken by their workers.
 #[derive(Default)]
-pub struct Seats(Vec<(String, Vec<Option<Place>>)>);
+pub struct Seats {
+    places: Vec<(String, Vec<Option<Place>>)>,
+    /// What takes in packets that come back through a NIC, with the worker it is of.
+    docks: Vec<(usize, Dock)>,
+}
 
 /// The way of packets to a function that is elsewhere, and what stands in its place.
 pub type Place = (Lane, Box<dyn Instance>);
@@ -24,18 +30,23 @@ pub type Place = (Lane, Box<dyn Instance>);
 impl Seats {
     /// The place of the function at one worker, if it is isolated.
     pub fn take(&mut self, worker: usize, function: &str) -> Option<Place> {
-        let (_, seats) = self.0.iter_mut().find(|(name, _)| name == function)?;
+        let (_, seats) = self.places.iter_mut().find(|(name, _)| name == function)?;
         seats.get_mut(worker)?.take()
+    }
+
+    /// What takes in packets that come back to one worker through a NIC.
+    pub fn docks(&mut self, worker: usize) -> impl Iterator<Item = Dock> + '_ {
+        self.docks.extract_if(.., move |(owner, _)| *owner == worker).map(|(_, dock)| dock)
     }
 
     /// Adds the place of a function at one worker.
     pub fn put(&mut self, function: &str, worker: usize, lane: Lane, away: Box<dyn Instance>) {
-        let at = self.0.iter().position(|(name, _)| name == function);
+        let at = self.places.iter().position(|(name, _)| name == function);
         let at = at.unwrap_or_else(|| {
-            self.0.push((function.to_owned(), Vec::new()));
-            self.0.len() - 1
+            self.places.push((function.to_owned(), Vec::new()));
+            self.places.len() - 1
         });
-        let places = &mut self.0[at].1;
+        let places = &mut self.places[at].1;
         places.resize_with(places.len().max(worker + 1), || None);
         places[worker] = Some((lane, away));
     }
@@ -50,6 +61,7 @@ pub fn start(
     blueprint: &Blueprint,
     room: Room,
     clock: &Clock,
+    macs: &[MacAddress],
 ) -> Result<(Vec<Supervisor>, Seats), BuildError> {
     let (mut supervisors, mut seats) = (Vec::new(), Seats::default());
     for (number, function) in blueprint.functions.iter().enumerate() {
@@ -77,6 +89,12 @@ pub fn start(
             policy: process.policy,
             heartbeat: process.heartbeat,
             checkpoint: process.checkpoint,
+            fabric: process.vf.as_ref().map(|vf| Fabric {
+                ends: Ends { node: macs[usize::from(vf.port)].0, function: vf.mac },
+                devices: vf.devices.clone(),
+                descriptors: vf.descriptors,
+                timeout: vf.timeout,
+            }),
             max_sleep_us: match blueprint.workers.polling {
                 Polling::Busy => None,
                 Polling::Adaptive => Some(blueprint.workers.max_sleep_us),
@@ -86,8 +104,12 @@ pub fn start(
         let started = Supervisor::start(eal, &plan, move || clock.now());
         let (supervisor, places) = started.map_err(failed)?;
         supervisors.push(supervisor);
-        for (worker, Seat { lane, away }) in places.into_iter().enumerate() {
+        for (worker, Seat { lane, away, dock }) in places.into_iter().enumerate() {
             seats.put(&function.name, worker, lane, Box::new(away));
+            if let Some((mut dock, vf)) = dock.zip(process.vf.as_ref()) {
+                dock.port = vf.port;
+                seats.docks.push((worker, dock));
+            }
         }
     }
     Ok((supervisors, seats))

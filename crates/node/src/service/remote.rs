@@ -12,7 +12,7 @@ use std::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
 use weft_dpdk::{Annotations, Batch, Packet, Pool, TAG_SLOTS};
 use weft_function::{Direction, TagSlot};
-use weft_lane::{Carrier, Coming, Refusal, Shared, WINDOW, What as Done};
+use weft_lane::{Absence, Carrier, Coming, Refusal, Shared, WINDOW, What as Done};
 use weft_wire::MacAddress;
 use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 
@@ -85,12 +85,7 @@ pub struct Carriage {
     hand: Batch,
     out: Producer<Packet>,
     back: Consumer<(Packet, Record)>,
-    /// When the packet of a ticket went; 0 once it is back.
-    sent: Box<[u64; WINDOW]>,
-    /// The oldest ticket that may be away, and the next.
-    oldest: u32,
-    next: u32,
-    timeout: u64,
+    absence: Absence,
     session: u16,
     clock: Clock,
     pool: Pool,
@@ -179,10 +174,7 @@ pub fn new(parts: Parts<'_>) -> (Carriage, Depot) {
         hand: Batch::new(),
         out,
         back,
-        sent: Box::new([0; WINDOW]),
-        oldest: 0,
-        next: 0,
-        timeout: nanoseconds(plan.timeout),
+        absence: Absence::new(nanoseconds(plan.timeout)),
         session,
         clock,
         pool,
@@ -199,19 +191,6 @@ fn session() -> u16 {
 }
 
 impl Carriage {
-    /// Takes a ticket as back; false when it was not away.
-    fn settle(&mut self, ticket: u32) -> bool {
-        let away = self.next.wrapping_sub(self.oldest);
-        if ticket.wrapping_sub(self.oldest) >= away {
-            return false;
-        }
-        let was = std::mem::take(&mut self.sent[ticket as usize % WINDOW]);
-        while self.oldest != self.next && self.sent[self.oldest as usize % WINDOW] == 0 {
-            self.oldest = self.oldest.wrapping_add(1);
-        }
-        was != 0
-    }
-
     fn sort(&mut self, mut packet: Packet, record: Record) -> Coming {
         if record.session != self.session {
             return Coming::Stray;
@@ -223,7 +202,7 @@ impl Carriage {
                 false => Coming::Stray,
             };
         }
-        if !self.settle(ticket) {
+        if !self.absence.settle(ticket) {
             return Coming::Stray;
         }
         match record.what {
@@ -236,16 +215,6 @@ impl Carriage {
             }
             _ => Coming::Lost(ticket),
         }
-    }
-
-    /// The oldest ticket that has been away for too long.
-    fn overdue(&mut self) -> Option<u32> {
-        if self.oldest == self.next {
-            return None;
-        }
-        let (ticket, sent) = (self.oldest, self.sent[self.oldest as usize % WINDOW]);
-        let late = self.clock.now().saturating_sub(sent) > self.timeout;
-        (late && self.settle(ticket)).then_some(ticket)
     }
 }
 
@@ -296,11 +265,7 @@ impl Carrier for Carriage {
         }
         packet.data_mut()[..length].copy_from_slice(&octets[..length]);
         self.hand.push(packet).map_err(|_| Refusal::Full)?;
-        if self.oldest == self.next {
-            self.oldest = ticket;
-        }
-        self.next = ticket.wrapping_add(1);
-        self.sent[ticket as usize % WINDOW] = now.max(1);
+        self.absence.begin(ticket, now);
         Ok(())
     }
 
@@ -324,16 +289,14 @@ impl Carrier for Carriage {
 
     fn drop_last(&mut self) {
         if self.hand.pop().is_some() {
-            self.next = self.next.wrapping_sub(1);
-            self.sent[self.next as usize % WINDOW] = 0;
+            self.absence.take_back();
         }
     }
 
     fn clear(&mut self) {
         self.hand.clear();
         while self.back.pop().is_ok() {}
-        self.sent.fill(0);
-        self.oldest = self.next;
+        self.absence.clear();
         // What is still on its way is of a session that is over.
         self.session = self.session.wrapping_add(1);
     }
@@ -348,7 +311,7 @@ impl Carrier for Carriage {
             sort(coming);
         }
         while count < BURST
-            && let Some(ticket) = self.overdue()
+            && let Some(ticket) = self.absence.overdue(|| self.clock.now())
         {
             count += 1;
             sort(Coming::Lost(ticket));

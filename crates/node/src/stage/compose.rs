@@ -55,7 +55,8 @@ impl Agent {
             return Err(NotComposed::Unknown(name()));
         };
         let composition = wanted.composition;
-        let is_fixed = |one| matches!(one, Composition::Process | Composition::Remote);
+        let is_fixed =
+            |one| matches!(one, Composition::Process | Composition::Remote | Composition::Vf);
         if is_fixed(new.functions[number].composition) || is_fixed(composition) {
             return Err(NotComposed::Elsewhere(name()));
         }

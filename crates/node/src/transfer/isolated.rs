@@ -13,7 +13,7 @@ use super::carry::{Extract, Intake};
 use super::{Asked, TransferError};
 use crate::agent::Agent;
 use crate::command::Command;
-use crate::config::{Blueprint, Composition};
+use crate::config::Blueprint;
 use crate::handover::Done;
 use crate::users::Member;
 
@@ -53,7 +53,7 @@ struct Import {
 /// Which functions have processes, by number.
 fn isolated(blueprint: &Blueprint) -> Vec<u16> {
     let functions = blueprint.functions.iter().enumerate();
-    let isolated = functions.filter(|(_, plan)| plan.composition == Composition::Process);
+    let isolated = functions.filter(|(_, plan)| plan.process.is_some());
     isolated.map(|(number, _)| number as u16).collect()
 }
 

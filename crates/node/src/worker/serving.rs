@@ -30,6 +30,7 @@ impl Worker {
                 Opened::Inside(port, number) => inside.push((packet, port, number)),
                 Opened::Along(port) => self.departure.send_along(port, packet),
                 Opened::Back(depot) => self.take_returned(packet, depot),
+                Opened::Docked(dock) => self.take_docked(packet, dock),
                 Opened::Refused(reason) => self.refuse_frame(packet, reason),
             }
         }
@@ -139,10 +140,46 @@ impl Worker {
         }
     }
 
+    /// Takes in a frame that came back from a process behind a NIC.
+    fn take_docked(&mut self, packet: Packet, dock: usize) {
+        let Some(service) = &mut self.departure.service else { return };
+        let dock = &mut service.docks[dock];
+        let worker = usize::from(dock.worker_of(packet.data()));
+        if worker != service.worker
+            && let Some(Some(peer)) = self.departure.peers.get_mut(worker)
+        {
+            // A burst has no more packets than a batch has room.
+            drop(peer.batch.push(packet));
+            return self.departure.hand_over();
+        }
+        if !dock.take(packet) {
+            self.lanes.reject(dock.lane);
+        }
+    }
+
+    /// Sends what is on its way to processes behind a NIC.
+    fn drive_docks(&mut self) -> bool {
+        let mut busy = false;
+        let Some(service) = &mut self.departure.service else { return false };
+        let mut docks = std::mem::take(&mut service.docks);
+        for dock in &mut docks {
+            while let Some(packet) = dock.next_leaving() {
+                busy = true;
+                self.departure.send_addressed(dock.port, packet);
+            }
+        }
+        if let Some(service) = &mut self.departure.service {
+            service.docks = docks;
+        }
+        self.departure.flush_touched();
+        busy
+    }
+
     /// Sends what is on its way to functions at other nodes, and tries their paths.
     #[inline]
     pub(super) fn drive_remotes(&mut self) -> bool {
         match &self.departure.service {
+            Some(service) if !service.docks.is_empty() => self.drive_docks() | self.drive(),
             Some(service) if !service.depots.is_empty() => self.drive(),
             _ => false,
         }

@@ -214,6 +214,12 @@ pub struct Far {
     _port: Port,
 }
 
+impl Far {
+    pub fn of(port: Port) -> Far {
+        Far { rx: port.take_rx(0).unwrap(), tx: port.take_tx(0).unwrap(), _port: port }
+    }
+}
+
 /// A node and the far ends of its ports.
 pub struct Rig {
     pub node: Node,
@@ -236,7 +242,7 @@ impl Rig {
             .iter()
             .map(|device| {
                 let port = Port::open(eal, device, &PortOptions::default(), &pool).unwrap();
-                Far { rx: port.take_rx(0).unwrap(), tx: port.take_tx(0).unwrap(), _port: port }
+                Far::of(port)
             })
             .collect();
         Rig { node, time, far, pool }

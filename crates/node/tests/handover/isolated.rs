@@ -22,7 +22,8 @@ fn function_process() {
     let options = EalOptions { memory_megabytes: 96, huge_pages: false, ..Default::default() };
     let eal = Eal::start(&options).expect("the environment starts");
     let kind = KINDS.iter().find(|kind| kind.name == "tally").unwrap();
-    let host = Host { eal, kind, ring: &ring, once: false, stop: &AtomicBool::new(false) };
+    let host =
+        Host { eal, kind, ring: &ring, devices: &[], once: false, stop: &AtomicBool::new(false) };
     host.run().unwrap();
 }
 

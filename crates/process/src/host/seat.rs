@@ -6,16 +6,24 @@ use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Packet, RxQueue, TxQueue};
 use weft_function::{Emission, Position, Scope, What as Asked};
 
+use super::line::Line;
 use crate::frame::{Form, Record, What};
 use crate::protocol::Message;
 
 /// Attempts to put a packet into a ring that is full.
 const FULL_SPINS: u32 = 1 << 20;
 
+/// One worker's queues of the ring.
+pub(super) struct Queues {
+    pub(super) rx: RxQueue,
+    pub(super) tx: TxQueue,
+}
+
 /// The instance for one worker.
 pub(super) struct Seat {
     pub(super) instance: Box<dyn Instance>,
-    pub(super) queues: Option<(RxQueue, TxQueue)>,
+    /// None where packets go through a NIC.
+    pub(super) queues: Option<Queues>,
     pub(super) form: Form,
     pub(super) shift: SlotShift,
     pub(super) burst: Burst,
@@ -62,7 +70,7 @@ impl Seat {
     }
 
     /// Lets the function handle the burst; what comes of it is to be sent.
-    pub(super) fn visit(&mut self, kind: &Kind) {
+    pub(super) fn visit(&mut self, kind: &Kind, line: &mut Option<Line>) {
         let count = self.burst.packets.len();
         if count == 0 {
             return;
@@ -88,7 +96,7 @@ impl Seat {
             while let Some((_, _, emitted, what)) = next
                 .take_if(|(parent, place, ..)| *parent == position && *place == Position::Before)
             {
-                self.put(emitted, ticket, what, 0);
+                self.put(emitted, ticket, what, 0, line);
                 next = emissions.next();
             }
             let dropped = self.outcome.dropped.contains(position);
@@ -98,10 +106,10 @@ impl Seat {
                 (false, true) => What::Kept,
                 (false, false) => What::Packet,
             };
-            self.put(packet, ticket, what, reason);
+            self.put(packet, ticket, what, reason, line);
             while let Some((_, _, emitted, what)) = next.take_if(|(parent, ..)| *parent == position)
             {
-                self.put(emitted, ticket, what, 0);
+                self.put(emitted, ticket, what, 0, line);
                 next = emissions.next();
             }
         }
@@ -109,7 +117,14 @@ impl Seat {
     }
 
     /// Puts a packet among those that leave.
-    fn put(&mut self, mut packet: Packet, ticket: u32, what: What, reason: u8) {
+    fn put(
+        &mut self,
+        mut packet: Packet,
+        ticket: u32,
+        what: What,
+        reason: u8,
+        line: &mut Option<Line>,
+    ) {
         if matches!(what, What::Dropped | What::Kept) {
             packet.truncate(0);
         }
@@ -125,16 +140,17 @@ impl Seat {
                 Ok(()) => return,
                 Err(back) => packet = back,
             }
-            self.send();
+            self.send(line);
         }
         // The node has not taken anything for long: it is gone, and will not miss it.
     }
 
     /// Sends what leaves; whether all has left.
-    pub(super) fn send(&mut self) -> bool {
-        match &mut self.queues {
-            Some((_, tx)) => drop(tx.transmit(&mut self.leaving)),
-            None => self.leaving.clear(),
+    pub(super) fn send(&mut self, line: &mut Option<Line>) -> bool {
+        match (&mut self.queues, line) {
+            (Some(queues), _) => drop(queues.tx.transmit(&mut self.leaving)),
+            (None, Some(line)) => line.send(&mut self.leaving),
+            (None, None) => self.leaving.clear(),
         }
         self.leaving.is_empty()
     }

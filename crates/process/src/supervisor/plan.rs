@@ -9,6 +9,8 @@ use weft_compose::Kind;
 use weft_function::{ConfigError, TagTable};
 use weft_lane::Policy;
 
+use crate::fabric::Fabric;
+
 /// Who starts the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -52,6 +54,8 @@ pub struct Plan<'a> {
     pub heartbeat: Duration,
     /// How often contexts are put down at the node; never when none.
     pub checkpoint: Option<Duration>,
+    /// How packets get there through a NIC, where they do not go by the ring.
+    pub fabric: Option<Fabric>,
     /// Longest sleep of the process while it has nothing to do, in microseconds.
     pub max_sleep_us: Option<u32>,
 }

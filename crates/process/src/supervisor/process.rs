@@ -18,12 +18,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `program function NAME --attach RING --once`, as another user if one
-    /// is given.
+    /// Starts `program function NAME --attach RING --once`, with its devices where it has
+    /// any, as another user if one is given.
     pub fn start(
         program: &Path,
         function: &str,
         ring: &Path,
+        devices: &[String],
         user: Option<u32>,
     ) -> io::Result<Process> {
         let mut command = Command::new(program);
@@ -36,6 +37,7 @@ impl Process {
             .arg("--attach")
             .arg(ring)
             .arg("--once")
+            .args(devices.iter().flat_map(|device| ["--device", device]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()?;

@@ -25,6 +25,8 @@ use crate::protocol::{Connection, Message, VERSION, Welcome};
 const ROUND: Duration = Duration::from_millis(1);
 /// How long a function may take from its hello to the ring.
 const BEGINNING: Duration = Duration::from_secs(15);
+/// Letters that are repeated of the name by which a function introduces itself.
+const LONGEST_NAME: usize = 64;
 /// Pause before the first restart; doubled each time, up to the longest.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -42,7 +44,10 @@ pub(super) struct Watch {
     pub(super) start: Start,
     pub(super) heartbeat: Duration,
     pub(super) checkpoint: Option<Duration>,
-    pub(super) port: Port,
+    /// The ring; none where packets go through a NIC.
+    pub(super) port: Option<Port>,
+    /// Devices of the process, where it has any.
+    pub(super) devices: Vec<String>,
     pub(super) listener: UnixListener,
     pub(super) requests: Receiver<Request>,
     pub(super) answers: Sender<Answer>,
@@ -122,12 +127,17 @@ impl Watch {
 
     /// A function without a socket is there while its end of the ring is.
     fn watch_ring(&mut self) {
-        let (is_up, was_up) = (self.port.link().up, self.view_status() == Status::Running);
+        let (is_up, was_up) = (self.ring_is_up(), self.view_status() == Status::Running);
         match (was_up, is_up) {
             (false, true) => self.go_up(),
             (true, false) => self.fail("its end of the ring is closed"),
             _ => {}
         }
+    }
+
+    /// Whether the function's end of the ring is there. Whoever has a NIC has said so.
+    fn ring_is_up(&self) -> bool {
+        self.port.as_ref().is_none_or(|port| port.link().up)
     }
 
     fn view_status(&self) -> Status {
@@ -288,10 +298,8 @@ impl Watch {
                 let reason = if version != VERSION {
                     format!("version {version} of the protocol; the node speaks {VERSION}")
                 } else if function != self.kind.name {
-                    format!(
-                        "{function} is not the function of this place: that is {}",
-                        self.kind.name
-                    )
+                    let said: String = function.escape_debug().take(LONGEST_NAME).collect();
+                    format!("{said} is not the function of this place: that is {}", self.kind.name)
                 } else {
                     session.process = process;
                     session.stage = Stage::Attaching;
@@ -366,7 +374,9 @@ impl Watch {
                 if now - session.begun > BEGINNING {
                     return Err("it did not attach to the ring in time".to_owned());
                 }
-                if session.stage == Stage::Ready && self.port.link().up {
+                if session.stage == Stage::Ready
+                    && self.port.as_ref().is_none_or(|port| port.link().up)
+                {
                     session.stage = Stage::Running;
                     session.last_pong = now;
                     session.progress.iter_mut().for_each(|one| one.1 = now);
@@ -415,7 +425,7 @@ impl Watch {
         if self.process.is_some() || Instant::now() < self.next_start {
             return;
         }
-        match Process::start(program, self.kind.name, &self.ring, self.user) {
+        match Process::start(program, self.kind.name, &self.ring, &self.devices, self.user) {
             Ok(process) => {
                 self.set_status(Status::Starting);
                 self.edit(|view| view.process = Some(process.id()));

@@ -3,8 +3,9 @@
 use weft_compose::{Instance, Kind, Settings, SlotShift};
 use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
 use weft_rules::RuleSet;
+use weft_vf::Nic;
 
-use super::{names, process, remote, thread};
+use super::{names, process, remote, thread, vf};
 use crate::config::blueprint::{Composition, FunctionPlan, PortPlan};
 use crate::config::locate::Source;
 use crate::config::values::Entries;
@@ -35,7 +36,7 @@ impl Functions {
     /// Makes each function once and throws it away.
     pub fn of(
         file: &NodeFile,
-        (ports, networks): (&[PortPlan], &[String]),
+        (ports, networks, nics): (&[PortPlan], &[String], &[Nic]),
         source: &mut Source<'_>,
         kinds: &[Kind],
     ) -> Functions {
@@ -55,7 +56,7 @@ impl Functions {
         let made = made
             .map(|((name, function), kind)| {
                 let kind = kind.filter(|_| makeable)?;
-                make((name, function), kind, &tags, (file.composition, ports), source)
+                make((name, function), kind, &tags, (file.composition, ports, nics), source)
             })
             .collect::<Vec<_>>();
         let plans = made.iter().flatten().map(|made: &Made| {
@@ -214,7 +215,7 @@ fn make(
     (name, function): (&str, &yaml::Function),
     kind: Kind,
     tags: &TagTable,
-    (default, ports): (Composition, &[PortPlan]),
+    (default, ports, nics): (Composition, &[PortPlan], &[Nic]),
     source: &mut Source<'_>,
 ) -> Option<Made> {
     let setup =
@@ -222,7 +223,8 @@ fn make(
     match kind.make(&function.config, &setup, SlotShift::default()) {
         Ok(instance) => {
             let composition = composition(name, function, default, &*instance, source);
-            let process = process::plan(name, function, composition, source);
+            let vf = vf::plan(name, function, composition, (ports, nics), source);
+            let process = process::plan(name, function, composition, vf, source);
             let remote = remote::plan(name, function, composition, ports, source);
             let stage = thread::plan(name, function, composition, source);
             let (name, config) = (name.to_owned(), function.config.clone());

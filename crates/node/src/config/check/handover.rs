@@ -180,7 +180,7 @@ fn isolated(file: &HandoverFile, functions: &Functions, source: &mut Source<'_>)
 }
 
 fn is_isolated(function: &FunctionPlan) -> bool {
-    matches!(function.composition, Composition::Process | Composition::Thread)
+    function.process.is_some() || function.composition == Composition::Thread
 }
 
 /// An anchor's End Markers go behind packets that its tunnel's function has sent, but would

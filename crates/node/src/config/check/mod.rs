@@ -11,6 +11,7 @@ mod functions;
 mod handover;
 mod keys;
 mod names;
+mod nics;
 mod paths;
 mod ports;
 mod process;
@@ -18,6 +19,7 @@ mod remote;
 mod rules;
 mod thread;
 mod users;
+mod vf;
 
 pub(crate) use thread::stage;
 
@@ -37,10 +39,11 @@ pub(super) fn blueprint(
 ) -> Option<Blueprint> {
     names::of_file(file, source);
     let workers = frame::workers(&file.workers, source);
+    let nics = nics::nics(file, source);
     let (mut ports, mut networks) = ports::ports(file, source);
     paths::paths(file, &mut ports, &mut networks, source);
     let memory = frame::memory(&file.memory, &ports, source);
-    let functions = functions::Functions::of(file, (&ports, &networks), source, kinds);
+    let functions = functions::Functions::of(file, (&ports, &networks, &nics), source, kinds);
     paths::tags(file, &functions.tags, source);
     let rules = rules::Rules::of(file, &ports, &functions, source);
     let scene = users::Scene { file, ports: &ports, networks: &networks, functions: &functions };
@@ -65,6 +68,7 @@ pub(super) fn blueprint(
         memory,
         forwarding: file.forwarding,
         classification: file.classification,
+        nics,
         ports,
         networks,
         groups: users.groups,

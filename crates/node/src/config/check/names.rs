@@ -22,9 +22,10 @@ pub(super) fn of_file(file: &NodeFile, source: &mut Source<'_>) {
     ] {
         for name in names {
             let path = format!("{section}.{name}");
-            if !is_name(name) {
-                source.wrong_key(&path, format!("{name:?} cannot be a name")).hint(FORM);
-            } else if matches!(section, "ports" | "paths" | "functions") && name == "drop" {
+            if !key(name, &path, source) {
+                continue;
+            }
+            if matches!(section, "ports" | "paths" | "functions") && name == "drop" {
                 let mistake =
                     source.wrong_key(&path, "`drop` is what rules call the end of a packet");
                 mistake.hint("choose another name");
@@ -80,6 +81,14 @@ fn is_name(name: &str) -> bool {
         && name.split('-').all(|part| {
             !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         })
+}
+
+/// Notes a name that cannot be one, where it is the key at `path`; whether it can.
+pub(super) fn key(name: &str, path: &str, source: &mut Source<'_>) -> bool {
+    if !is_name(name) {
+        source.wrong_key(path, format!("{name:?} cannot be a name")).hint(FORM);
+    }
+    is_name(name)
 }
 
 /// Notes a name, written at `path`, that cannot be one.

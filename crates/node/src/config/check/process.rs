@@ -6,7 +6,7 @@ use std::time::Duration;
 use weft_lane::Policy;
 
 use super::within;
-use crate::config::blueprint::{Composition, ProcessPlan};
+use crate::config::blueprint::{Composition, ProcessPlan, VfPlan};
 use crate::config::locate::Source;
 use crate::config::yaml::{self, OnFailure, ProcessFile, StartedBy, TagsBy};
 
@@ -19,10 +19,11 @@ pub(super) fn plan(
     name: &str,
     function: &yaml::Function,
     composition: Composition,
+    vf: Option<VfPlan>,
     source: &mut Source<'_>,
 ) -> Option<ProcessPlan> {
     let path = format!("functions.{name}.process");
-    if composition != Composition::Process {
+    if !matches!(composition, Composition::Process | Composition::Vf) {
         if function.process.is_some() {
             let mistake = source.wrong_key(&path, "the function has no process");
             mistake.hint("write `composition: process`");
@@ -42,6 +43,9 @@ pub(super) fn plan(
             source.wrong(&format!("{path}.tags"), "the node starts only functions that know NSH");
         mistake.hint("write `start: elsewhere`, too");
     }
+    if file.tags == TagsBy::None && composition == Composition::Vf {
+        source.wrong(&format!("{path}.tags"), "behind a NIC, packets need their header");
+    }
     socket(file, &path, source);
     let milliseconds = |number: u32| Duration::from_millis(number.into());
     Some(ProcessPlan {
@@ -56,6 +60,7 @@ pub(super) fn plan(
         started: file.start == StartedBy::Node,
         plain: file.tags == TagsBy::None,
         user: file.user,
+        vf,
     })
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use weft_lane::Policy;
+use weft_process::fabric;
 
 use super::functions::Functions;
 use super::{paths, within};
@@ -74,6 +75,11 @@ pub(super) fn once(functions: &Functions, ports: &[PortPlan], source: &mut Sourc
         Some(((plan.id, plan.index), port.name.clone()))
     });
     let mut taken: HashMap<(u32, u8), String> = of_paths.collect();
+    for (number, made) in functions.made.iter().enumerate() {
+        let Some(made) = made.as_ref().filter(|made| made.plan.vf().is_some()) else { continue };
+        let path = fabric::PATHS + number as u32 + 1;
+        taken.insert((path, fabric::INDICES[1]), made.plan.name.clone());
+    }
     for made in functions.made.iter().flatten() {
         let (name, Some(remote)) = (&made.plan.name, &made.plan.remote) else { continue };
         for path in remote.paths {

@@ -536,3 +536,88 @@ fn of_functions_in_processes() {
         ["19:30: the function has no process (write `composition: process`)"]
     );
 }
+
+#[test]
+fn of_virtual_functions() {
+    let with = |nics: &str| said(&edited("ports:\n", &format!("nics: {nics}\nports:\n")));
+    let one = |function: &str| {
+        with(&format!("{{fast: {{device: eth0, virtualFunctions: {{{function}}}}}}}"))
+    };
+    assert_eq!(one("a: {mac: 02:00:00:00:01:00, trust: true, spoofCheck: false}"), [""; 0]);
+    for (functions, says) in [
+        ("", "5:29: 0 virtual functions are not within 1..256"),
+        ("a: {mac: 03:00:00:00:01:00}", "5:57: this is not the MAC address of one station"),
+        (
+            "-a: {mac: 02:00:00:00:01:00}",
+            "5:48: \"-a\" cannot be a name (a letter, then letters, digits, `_`, and `-` between them; 63 at most)",
+        ),
+        (
+            "a: {mac: 02:00:00:00:01:00}, b: {mac: 02:00:00:00:01:00}",
+            "5:86: `a` has this MAC address, too",
+        ),
+    ] {
+        assert_eq!(one(functions), [says], "{functions}");
+    }
+    let virtual_functions = "virtualFunctions: {a: {mac: 02:00:00:00:01:00}}";
+    assert_eq!(
+        with(&format!("{{fast: {{device: ../eth0, {virtual_functions}}}}}")),
+        ["5:23: \"../eth0\" is not the name of a device (a network interface, or a PCI address \
+          such as 0000:01:00.0)"]
+    );
+    assert_eq!(
+        with(&format!(
+            "{{a: {{device: eth0, {virtual_functions}}}, b: {{device: eth1, {}}}}}",
+            virtual_functions.replace("01:00", "01:01")
+        )),
+        ["5:113: `a` has a virtual function `a`, too (devices name it `vf:NAME`: rename one)"]
+    );
+    assert_eq!(
+        said(&edited("device: ring:access", "device: vf:acces")),
+        ["7:13: there is no virtual function `acces`"]
+    );
+}
+
+#[test]
+fn of_functions_behind_a_nic() {
+    let behind = |vf: &str, process: &str| {
+        let function = format!("count: {{function: counter, composition: vf, vf: {vf}{process}}}");
+        said(&edited("count: {function: counter}", &function))
+    };
+    let mac = "02:00:00:00:01:00";
+    let right =
+        format!("{{port: access, device: '0000:02:10.0', transmit: net_null1, mac: {mac}}}");
+    assert_eq!(behind(&right, ", process: {onFailure: bypass}"), [""; 0]);
+    for (vf, says) in [
+        (
+            "{port: acces, device: net_null0, mac: MAC}",
+            "19:58: there is no port `acces` (did you mean `access`?)",
+        ),
+        (
+            "{port: access, device: net_null0}",
+            "19:47: nobody says which MAC address the function has (write `mac`, or name a virtual \
+             function of `nics` as its device)",
+        ),
+        (
+            "{port: access, device: 'vf:count', mac: MAC}",
+            "19:74: there is no virtual function `count`",
+        ),
+        (
+            "{port: access, device: ring:core, mac: MAC}",
+            "19:74: ring:core is the port `core` of the node",
+        ),
+        (
+            "{port: access, device: net_null0, mac: MAC, timeout: 0}",
+            "19:118: 0 is not within 1..60000",
+        ),
+    ] {
+        assert_eq!(behind(&vf.replace("MAC", mac), ""), [says], "{vf}");
+    }
+    assert_eq!(
+        said(&edited("function: counter}", "function: counter, composition: vf}")),
+        ["19:3: nobody says where the function is (write `vf: {port: …, device: …}`)"]
+    );
+    assert_eq!(
+        said(&edited("function: counter}", &format!("function: counter, vf: {right}}}"))),
+        ["19:30: the function is at no virtual function (write `composition: vf`)"]
+    );
+}

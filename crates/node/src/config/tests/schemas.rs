@@ -36,10 +36,12 @@ fn keys(root: &Value, schema: &Value, path: &str, found: &mut BTreeSet<String>) 
 fn schema_keys() -> BTreeSet<String> {
     let schema = schema(kinds::ALL);
     // Every function has these, beside what it brings.
-    let common = ["function", "config", "composition", "process", "remote", "thread"];
+    let common = ["function", "config", "composition", "process", "remote", "vf", "thread"];
     let mut found = BTreeSet::from(common.map(|key| format!("functions.*.{key}")));
     keys(&schema, &schema["$defs"]["Process"], "functions.*.process.", &mut found);
     keys(&schema, &schema["$defs"]["Remote"], "functions.*.remote.", &mut found);
+    let at_vf = &schema["$defs"]["AtVirtualFunction"];
+    keys(&schema, at_vf, "functions.*.vf.", &mut found);
     keys(&schema, &schema["$defs"]["Thread"], "functions.*.thread.", &mut found);
     keys(&schema, &schema, "", &mut found);
     found

@@ -1,0 +1,171 @@
+//! `weft vf`: the virtual functions of a node's NICs.
+
+mod devices;
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use weft_node::config::Blueprint;
+use weft_vf::{Error, Kernel, Nic, Plan, Row, Sysfs};
+
+use crate::failure::Failure;
+use crate::table::Table;
+use crate::{node_file, output};
+
+pub use devices::resolve;
+
+#[derive(clap::Args)]
+#[command(after_help = "docs/virtual-functions.md tells how a node says which it needs.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Print what `create` would do, and do nothing
+    Plan(File),
+    /// Make the virtual functions of a node's configuration: all of them or none
+    Create(File),
+    /// Take all virtual functions away from the NICs of a node's configuration
+    Remove(File),
+    /// Show virtual functions, and what they have carried
+    Show {
+        /// Configuration of the node; without it, those of all NICs are shown
+        #[arg(value_name = "NODE.yaml")]
+        file: Option<PathBuf>,
+    },
+}
+
+#[derive(clap::Args)]
+struct File {
+    /// Configuration of the node
+    #[arg(value_name = "NODE.yaml")]
+    file: PathBuf,
+}
+
+/// Plans, makes, removes or shows virtual functions.
+///
+/// # Errors
+/// What is in the way.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let sysfs = Sysfs::default();
+    match arguments.what {
+        What::Plan(File { file }) => print(&plans(&sysfs, &nics(&file)?, weft_vf::create)?),
+        What::Create(File { file }) => {
+            let nics = nics(&file)?;
+            carry_out(&sysfs, &plans(&sysfs, &nics, weft_vf::create)?)?;
+            show(&sysfs, &nics)
+        }
+        What::Remove(File { file }) => {
+            carry_out(&sysfs, &plans(&sysfs, &nics(&file)?, weft_vf::remove)?)
+        }
+        What::Show { file: None } => show(&sysfs, &[]),
+        What::Show { file: Some(file) } => show(&sysfs, &nics(&file)?),
+    }
+}
+
+/// The NICs of a configuration, of which there is at least one.
+fn nics(file: &std::path::Path) -> Result<Vec<Nic>, Failure> {
+    let Blueprint { nics, .. } = node_file::load(file)?;
+    match nics.is_empty() {
+        true => Err(Failure::input(format!("{}: there are no `nics` in it", file.display()))),
+        false => Ok(nics),
+    }
+}
+
+fn plans(
+    sysfs: &Sysfs,
+    nics: &[Nic],
+    plan: fn(&Sysfs, &Nic) -> Result<Plan, Error>,
+) -> Result<Vec<Plan>, Failure> {
+    let plans = nics.iter().map(|nic| plan(sysfs, nic));
+    plans.collect::<Result<_, _>>().map_err(Failure::input)
+}
+
+/// Says what will be done.
+fn print(plans: &[Plan]) -> Result<(), Failure> {
+    for plan in plans {
+        output::line(&format!("# {}: {}", plan.nic.name, plan.nic.device))?;
+        match plan.steps.is_empty() {
+            true => output::line("# nothing is to be done")?,
+            false => plan.steps.iter().try_for_each(|step| output::line(&step.to_string()))?,
+        }
+    }
+    Ok(())
+}
+
+/// Says what will be done, and does it.
+fn carry_out(sysfs: &Sysfs, plans: &[Plan]) -> Result<(), Failure> {
+    print(plans)?;
+    weft_vf::carry_out(sysfs, plans, &mut Kernel::default()).map_err(Failure::broken)
+}
+
+fn show(sysfs: &Sysfs, nics: &[Nic]) -> Result<(), Failure> {
+    let rows = weft_vf::show(sysfs, nics, &mut Kernel::default()).map_err(Failure::input)?;
+    output::print(&table(&rows))
+}
+
+fn table(rows: &[Row]) -> String {
+    let head = ["nic", "vf", "name", "address", "driver", "group", "mac", "trust", "spoof check"];
+    let head = [&head[..], &["rx packets", "rx bytes", "tx packets", "tx bytes"]].concat();
+    let mut table = Table::new(&head, 9);
+    for row in rows {
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let switch = |on: Option<bool>| on.map_or("-", |on| if on { "on" } else { "off" });
+        let traffic = row.traffic;
+        let counts = traffic.map(|of| [of.rx_packets, of.rx_bytes, of.tx_packets, of.tx_bytes]);
+        let counts = counts
+            .map_or(["-"; 4].map(str::to_owned), |counts| counts.map(|count| count.to_string()));
+        let cells = [
+            row.nic.clone(),
+            row.number.to_string(),
+            text(&row.name),
+            row.address.clone().unwrap_or_else(|| "not there".to_owned()),
+            text(&row.driver),
+            text(&row.group.map(|group| group.to_string())),
+            text(&row.mac),
+            switch(row.trust).to_owned(),
+            switch(row.spoof_check).to_owned(),
+        ];
+        table.row(cells.into_iter().chain(counts));
+    }
+    match table.is_empty() {
+        true => "no NIC here has virtual functions\n".to_owned(),
+        false => table.text(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_vf::Traffic;
+
+    use super::*;
+
+    #[test]
+    fn what_is_there_and_what_is_not() {
+        let traffic = Traffic { rx_packets: 5, rx_bytes: 320, tx_packets: 4, tx_bytes: 256 };
+        let there = Row {
+            nic: "eth0".to_owned(),
+            name: Some("fabric".to_owned()),
+            address: Some("0000:02:10.0".to_owned()),
+            driver: Some("vfio-pci".to_owned()),
+            group: Some(12),
+            mac: Some("02:00:00:00:01:00".to_owned()),
+            trust: Some(false),
+            spoof_check: Some(true),
+            traffic: Some(traffic),
+            ..Row::default()
+        };
+        let absent = Row { nic: "eth0".to_owned(), number: 1, ..Row::default() };
+        let text = table(&[there, absent]);
+        let rows: Vec<Vec<&str>> =
+            text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            rows[0].join(" "),
+            "eth0 0 fabric 0000:02:10.0 vfio-pci 12 02:00:00:00:01:00 off on 5 320 4 256"
+        );
+        assert_eq!(rows[1].join(" "), "eth0 1 - not there - - - - - - - - -");
+        assert_eq!(table(&[]), "no NIC here has virtual functions\n");
+    }
+}

@@ -1,0 +1,212 @@
+//! What carries packets to a process over a NIC, whose switch takes frames by destination
+//! MAC from the node's port to the virtual function of the process, and back.
+//!
+//! A carriage belongs to the lane, which knows no ports, its [`Dock`] to the worker
+//! that has them; two rings lie between, though one thread has both. A NIC may drop what
+//! a full queue has no room for and not say so, so what is not back in time is lost.
+
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use serde::{Deserialize, Serialize};
+use weft_dpdk::{Batch, Packet, Pool};
+use weft_lane::{Absence, Carrier, Coming, Refusal, WINDOW, What};
+
+use crate::carrier::copy;
+use crate::frame::{Form, ROOM, Record};
+
+/// Frames that wait between a carriage and its dock. There are no more than tickets and
+/// what functions emit.
+const RING: usize = 2 * WINDOW;
+/// Frames taken from the ring at once.
+const BURST: usize = 32;
+
+/// Service path identifiers of functions at virtual functions: theirs is this and their
+/// number.
+pub const PATHS: u32 = 0xff_0000;
+
+/// Service index of packets to the function, and of those that come back.
+pub const INDICES: [u8; 2] = [255, 254];
+
+/// The two ends of the way through the NIC, by their MAC addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {
+    /// The node's port.
+    pub node: [u8; 6],
+    /// What the function receives at.
+    pub function: [u8; 6],
+}
+
+/// How a function is reached that has virtual functions of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fabric {
+    /// MAC addresses.
+    pub ends: Ends,
+    /// The function's devices: what it receives at, and what it sends at if that is
+    /// another.
+    pub devices: Vec<String>,
+    /// Packets that each of its queues holds.
+    pub descriptors: u16,
+    /// A packet that is not back after so long is lost.
+    pub timeout: Duration,
+}
+
+/// Carries the packets of a lane.
+pub(crate) struct Carriage {
+    form: Form,
+    orders: Arc<AtomicU32>,
+    pool: Pool,
+    hand: Batch,
+    out: Producer<Packet>,
+    back: Consumer<Packet>,
+    absence: Absence,
+    now: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+/// The other end of a carriage, at the ports.
+#[derive(Debug)]
+pub struct Dock {
+    form: Form,
+    /// Name of the function.
+    pub function: String,
+    /// Number of the lane.
+    pub lane: u16,
+    /// Number of the port.
+    pub port: u16,
+    /// Service path identifier of its frames.
+    pub path: u32,
+    out: Consumer<Packet>,
+    back: Producer<Packet>,
+}
+
+/// What a carriage is made of.
+pub(crate) struct Parts {
+    pub form: Form,
+    pub function: String,
+    pub path: u32,
+    pub orders: Arc<AtomicU32>,
+    pub pool: Pool,
+    pub timeout: Duration,
+    pub now: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+/// A carriage with its dock.
+pub(crate) fn new(parts: Parts) -> (Carriage, Dock) {
+    let Parts { form, function, path, orders, pool, timeout, now } = parts;
+    let (out, leaving) = RingBuffer::new(RING);
+    let (arriving, back) = RingBuffer::new(RING);
+    let dock =
+        Dock { form: form.clone(), function, lane: 0, port: 0, path, out: leaving, back: arriving };
+    let absence = Absence::new(timeout.as_nanos() as u64);
+    let hand = Batch::new();
+    (Carriage { form, orders, pool, hand, out, back, absence, now }, dock)
+}
+
+impl Debug for Carriage {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Carriage").field("form", &self.form).finish_non_exhaustive()
+    }
+}
+
+impl Carrier for Carriage {
+    fn put(&mut self, mut packet: Packet, ticket: u32, now: u64) -> Result<(), Refusal> {
+        if packet.len() + self.form.header_length() > Pool::PACKET_BYTES + usize::from(ROOM) {
+            return Err(Refusal::TooLong);
+        }
+        let annotations = *packet.annotations();
+        let order = self.orders.load(Ordering::Relaxed);
+        let record = Record { ticket, what: What::Packet, reason: 0, now, order, annotations };
+        if !self.form.put(&record, &mut packet) {
+            packet = copy(&self.form, &self.pool, &record, &packet)?;
+        }
+        self.hand.push(packet).map_err(|_| Refusal::Full)?;
+        self.absence.begin(ticket, now);
+        Ok(())
+    }
+
+    fn in_hand(&self) -> usize {
+        self.hand.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.hand.is_full()
+    }
+
+    fn send(&mut self) {
+        if self.out.slots() >= self.hand.len() {
+            for packet in self.hand.drain() {
+                // There is room.
+                drop(self.out.push(packet));
+            }
+        }
+    }
+
+    fn drop_last(&mut self) {
+        if self.hand.pop().is_some() {
+            self.absence.take_back();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.hand.clear();
+        while self.back.pop().is_ok() {}
+        self.absence.clear();
+    }
+
+    fn receive(&mut self, sort: &mut dyn FnMut(Coming)) -> usize {
+        let mut count = 0;
+        while count < BURST
+            && let Ok(mut packet) = self.back.pop()
+        {
+            count += 1;
+            let Some((record, header)) = self.form.read(packet.data()) else {
+                sort(Coming::Stray);
+                continue;
+            };
+            let Record { ticket, what, reason, annotations, .. } = record;
+            let is_last = !matches!(what, What::Emitted | What::Answer);
+            if is_last && !self.absence.settle(ticket) {
+                sort(Coming::Stray);
+                continue;
+            }
+            packet.trim_front(header);
+            *packet.annotations_mut() = annotations;
+            sort(Coming::Ticketed { ticket, what, reason, packet });
+        }
+        while count < BURST
+            && let Some(ticket) = self.absence.overdue(|| (self.now)())
+        {
+            count += 1;
+            sort(Coming::Lost(ticket));
+        }
+        count
+    }
+
+    fn keeps_order(&self) -> bool {
+        // A NIC does, but a gap is no proof of a loss before its time has passed.
+        false
+    }
+}
+
+impl Dock {
+    /// The next frame to send.
+    #[inline]
+    pub fn next_leaving(&mut self) -> Option<Packet> {
+        self.out.pop().ok()
+    }
+
+    /// Takes in a frame that came back; false where there is no room.
+    #[inline]
+    pub fn take(&mut self, packet: Packet) -> bool {
+        self.back.push(packet).is_ok()
+    }
+
+    /// The worker whose packet a frame is, as it says.
+    #[inline]
+    pub fn worker_of(&self, frame: &[u8]) -> u16 {
+        self.form.worker_of(frame)
+    }
+}
