@@ -54,21 +54,25 @@ fn every_function_takes_all_packets() {
         &rig,
         "functions",
         "{repetitions: 1, seconds: 0.004, entries: [100], associations: [1, 100], \
-          frameBytes: [550], functions: []}",
+          frameBytes: [128, 550], functions: []}",
     );
     for function in ["route", "nat, from inside", "nat, from outside"] {
-        has(&functions, &format!("{function}, 100"), 1);
+        has(&functions, &format!("{function}, 100"), 2);
     }
     for direction in ["into", "out of"] {
-        has(&functions, &format!("lwaftr, {direction} softwires, 100"), 1);
+        has(&functions, &format!("lwaftr, {direction} softwires, 100"), 2);
     }
     for (function, does) in [("esp-encrypt", "encrypting"), ("esp-decrypt", "decrypting")] {
-        has(&functions, &format!("{function}, 1 association"), 1);
-        has(&functions, &format!("{function}, 100 associations"), 1);
-        has(&functions, &format!("cryptographic device alone, {does}"), 1);
+        has(&functions, &format!("{function}, 1 association"), 2);
+        has(&functions, &format!("{function}, 100 associations"), 2);
+        has(&functions, &format!("cryptographic device alone, {does}"), 2);
     }
     for derived in ["cycles_esp_encrypt", "esp_encrypt_over_device", "esp_decrypt_over_device"] {
         assert!(functions.derived.contains_key(derived), "{derived}");
+    }
+    for function in ["route_100", "nat_100", "lwaftr_100", "esp_1", "esp_100"] {
+        let derived = format!("work_cycles_{function}");
+        assert!(functions.derived.contains_key(&derived), "{derived}");
     }
     assert_eq!(functions.figures.len(), 2);
 

@@ -4,6 +4,7 @@
 //! A baseline that is not installed, or needs rights that we do not have, is left
 //! out, and the results say so.
 
+pub mod classical;
 pub mod kernel;
 pub mod line;
 pub mod open_vswitch;

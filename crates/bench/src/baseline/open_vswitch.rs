@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::kernel::{AF_PACKET_RING, ip};
 use crate::Failure;
 use crate::rig::{FarDevices, Rig};
-use instance::Instance;
+pub use instance::{Instance, Switch};
 
 /// Said where the programs are not there.
 pub const MISSING: &str =
@@ -46,7 +46,10 @@ impl Bridges {
         let mut bridges = Bridges { instance: None, serial, length };
         bridges.connect(core)?;
         let directory = env::temp_dir().join(bridges.namespace());
-        let instance = Instance::start(directory, &bridges.namespace(), core)?;
+        let (namespace, core) = (bridges.namespace(), core.to_string());
+        let place = ["ip", "netns", "exec", &namespace, "taskset", "--cpu-list", &core];
+        let switch = Switch { program: "ovs-vswitchd", place: &place, settings: &[] };
+        let instance = Instance::start(directory, &switch)?;
         let instance = bridges.instance.insert(instance);
         (1..=length).try_for_each(|bridge| join(instance, bridge))?;
         Ok(bridges)

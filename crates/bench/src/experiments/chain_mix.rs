@@ -123,14 +123,11 @@ impl Parameters {
             Block { count: self.users - full, chain: None },
         ];
         Setup {
-            settings: Vec::new(),
-            each: Vec::new(),
             functions,
             chains: vec![("full".to_owned(), names)],
             users,
-            routed: true,
-            gateway: None,
-            linear: false,
+            ..Setup::forwarding(self.users)
         }
+        .routed()
     }
 }

@@ -5,24 +5,21 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weft_dpdk::tsc;
 use weft_traffic::Rate;
 
-use super::chains::synthetic_chain;
+use super::capacity;
+use super::chains::loaded_chain;
 use super::figure::figure;
 use super::software_links::{self, Hop, Row};
 use crate::Failure;
 use crate::baseline::line::Line;
 use crate::experiment::Study;
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::capture::Content;
-use crate::rig::{Offer, OpenLoop, Rig, USERS, uplink};
+use crate::rig::{Composition, Offer, Rig, Setup, Standing, USERS, uplink};
 use crate::run::{Cell, Run, Values};
 use crate::search::{Goal, MultipleLossRatioSearch};
 
 const X: &str = "functions";
-const NDR: &str = "weft call, no loss (NDR)";
-const PDR: &str = "weft call, 0.5 % loss (PDR)";
 const ROUTERS: &str = "Linux kernel, routers linked by veth";
 const BRIDGES: &str = "Open vSwitch, bridges linked by veth";
 /// Packets that the queue at the entry holds.
@@ -46,17 +43,19 @@ pub struct Parameters {
     search_seconds: f64,
     /// Width at which a search ends, as a share of the rate.
     width: f64,
-    /// Functions in a chain.
+    /// Functions in a chain, behind a counter.
     #[schemars(inner(range(min = 1, max = 16)))]
     lengths: Vec<usize>,
+    /// How they are run.
+    compositions: Vec<Composition>,
     /// Cycles that each function spends on a packet.
     cycles: u32,
 }
 
 /// What is measured.
-enum System<'r> {
-    /// A chain in a node, and what it can carry by the cost of a packet.
-    Weft { chain: Box<OpenLoop<'r>>, limit: f64 },
+enum System {
+    /// A chain in a node, and about what it carries, once that is known.
+    Weft { number: usize, functions: usize, setup: Box<Setup>, limit: Option<f64> },
     /// As many hops without functions, by software links, and what they are called.
     Line { line: Line, name: &'static str },
 }
@@ -70,10 +69,12 @@ impl Study for ChainThroughput {
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
-        for name in [NDR, PDR, ROUTERS, BRIDGES] {
-            run.series(name, X, "Mpps", Some(Better::Higher));
+        let ours = parameters.compositions.iter().flat_map(|&way| [ndr(way), pdr(way)]);
+        for name in ours.chain([ROUTERS, BRIDGES].map(str::to_owned)) {
+            run.series(&name, X, "Mpps", Some(Better::Higher));
         }
         let cells = systems(parameters, run)?;
+        let mut standing = Standing::new(run.rig, DESCRIPTORS);
         let (limited, failed) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         let once = |names: &RefCell<Vec<String>>, text: String| {
             let mut names = names.borrow_mut();
@@ -83,7 +84,14 @@ impl Study for ChainThroughput {
         };
         run.rounds(parameters.repetitions, &cells, |rig, system| {
             match &mut *system.borrow_mut() {
-                System::Weft { chain, limit } => parameters.search(chain, *limit),
+                System::Weft { number, functions, setup, limit } => {
+                    let chain = (*number, *functions, &**setup);
+                    parameters.search(rig, &mut standing, chain, limit).or_else(|error| {
+                        let name = format!("weft {}", setup.composition.name());
+                        once(&failed, format!("{name}: not always measured: {error}"));
+                        Ok((Values::none(), 0.0))
+                    })
+                }
                 System::Line { line, name } => match parameters.saturate(rig, line) {
                     Ok((mpps, disturbance, is_limited)) => {
                         if is_limited {
@@ -106,8 +114,8 @@ impl Study for ChainThroughput {
         Ok(())
     }
 
-    fn conclude(_: &Parameters, results: &mut Results) {
-        if let Some(series) = results.series(NDR)
+    fn conclude(parameters: &Parameters, results: &mut Results) {
+        if let Some(series) = results.series(&ndr(Composition::Call))
             && let [first, .., last] = &series.points[..]
         {
             results.says = format!(
@@ -115,37 +123,48 @@ impl Study for ChainThroughput {
                 first.x, first.mean, last.x, last.mean
             );
         }
-        let throughput = figure(
-            "throughput",
-            "Throughput by length of chain",
-            FigureKind::Lines,
-            [NDR, PDR, ROUTERS, BRIDGES],
-        )
-        .caption(
-            "As fig. 3a of the paper: chains of synthetic functions. Searched for by \
+        let ours: Vec<String> = parameters.compositions.iter().map(|way| ndr(*way)).collect();
+        let names = ours.iter().map(String::as_str).chain([ROUTERS, BRIDGES]);
+        let title = "Throughput by length of chain";
+        let throughput = figure("throughput", title, FigureKind::Lines, names)
+            .caption(
+                "As fig. 3a of the paper: chains of synthetic functions behind a counter. \
+                     Without loss, searched for by \
                      multiple loss ratio search (RFC 9971). Software links: as many of the \
                      kernel's routers or of Open vSwitch's bridges, without functions, given as \
                      much as one core sends.",
-        )
-        .axes(Axis::linear("Functions", ""), Axis::log("Throughput", "Mpps"))
-        .baselines([ROUTERS, BRIDGES]);
+            )
+            .axes(Axis::linear("Functions", ""), Axis::log("Throughput", "Mpps"))
+            .baselines([ROUTERS, BRIDGES]);
         results.figures = throughput.of(results).into_iter().collect();
     }
 }
 
-type Cells<'r> = Vec<Cell<RefCell<System<'r>>>>;
+/// The series without loss.
+fn ndr(way: Composition) -> String {
+    format!("weft {}, no loss (NDR)", way.name())
+}
 
-fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, Failure> {
-    let rig = run.rig;
-    rig.cores.traffic()?;
-    let capture = rig.capture(Content::of(USERS, 64))?;
+/// The series with half a percent of loss.
+fn pdr(way: Composition) -> String {
+    format!("weft {}, 0.5 % loss (PDR)", way.name())
+}
+
+fn systems(
+    parameters: &Parameters,
+    run: &mut Run<'_>,
+) -> Result<Vec<Cell<RefCell<System>>>, Failure> {
+    run.rig.cores.traffic()?;
     let mut cells = Vec::new();
-    for &length in &parameters.lengths {
-        let setup = synthetic_chain(length, parameters.cycles);
-        let (cost, _) = rig.cost(&setup, &capture, Duration::from_millis(200))?;
-        let limit = tsc::hz() as f64 / cost.cycles;
-        let chain = Box::new(OpenLoop::rings(rig, &setup, DESCRIPTORS)?);
-        cells.push(Cell::new(NDR, length as f64, RefCell::new(System::Weft { chain, limit })));
+    for &way in &parameters.compositions {
+        for &functions in &parameters.lengths {
+            let setup = loaded_chain(functions, parameters.cycles).composed(way);
+            // Processes that share a core must let each other have it.
+            let setup = if way == Composition::Process { setup.adaptive() } else { setup };
+            let (number, setup) = (cells.len(), Box::new(setup));
+            let system = System::Weft { number, functions, setup, limit: None };
+            cells.push(Cell::new(ndr(way), functions as f64, RefCell::new(system)));
+        }
     }
     for Row { hop, length, line } in software_links::lay(run, &parameters.lengths, DESCRIPTORS)? {
         let name = match hop {
@@ -160,7 +179,22 @@ fn systems<'r>(parameters: &Parameters, run: &mut Run<'r>) -> Result<Cells<'r>, 
 
 impl Parameters {
     /// The rates without loss and with half a percent.
-    fn search(&self, chain: &mut OpenLoop<'_>, limit: f64) -> Result<(Values, f64), Failure> {
+    fn search(
+        &self,
+        rig: &Rig,
+        standing: &mut Standing<'_>,
+        (number, functions, setup): (usize, usize, &Setup),
+        limit: &mut Option<f64>,
+    ) -> Result<(Values, f64), Failure> {
+        let limit = match *limit {
+            Some(limit) => limit,
+            None => {
+                let cycles = f64::from(self.cycles) * functions as f64;
+                let look = Duration::from_millis(200);
+                let chain = (number, setup);
+                *limit.insert(capacity::of_chain(rig, standing, chain, cycles, look)?)
+            }
+        };
         let goal = |goal: Goal| Goal {
             width: self.width,
             sum: Duration::from_secs_f64(self.seconds) * TRIALS,
@@ -172,13 +206,14 @@ impl Parameters {
             goals: vec![goal(Goal::ndr()), goal(Goal::pdr())],
             limit: Duration::from_secs_f64(self.search_seconds),
         };
-        let outcome = search.run(chain)?;
+        let outcome = search.run(standing.node(number, setup)?)?;
         let found = |index: usize| {
             let found = outcome.found.get(index)?;
             Some(found.conditional_throughput.or(found.lower)? / 1e6)
         };
         // A search verifies loss by itself: what disturbs a trial does not spoil it.
-        Ok((Values::of(found(0).unwrap_or(0.0)).and(PDR, found(1)), 0.0))
+        let pdr = pdr(setup.composition);
+        Ok((Values::of(found(0).unwrap_or(0.0)).and(pdr, found(1)), 0.0))
     }
 
     /// What comes through hops that are given all that one core sends.

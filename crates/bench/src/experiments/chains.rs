@@ -1,13 +1,32 @@
 //! Chains that several experiments measure.
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::rig::{Setup, USERS};
 
-/// A chain of so many synthetic functions that spend so many cycles each.
-pub fn synthetic_chain(functions: usize, cycles: u32) -> Setup {
-    let work = |number| {
-        (format!("f{number}"), json!({"function": "synthetic", "config": {"cycles": cycles}}))
-    };
-    Setup::chain(USERS, (0..functions).map(work).collect())
+/// A function of a chain, as in a node's file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Which function it is.
+    pub function: String,
+    /// Its configuration.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub config: Value,
+}
+
+/// A chain of so many synthetic functions that spend so many cycles each, behind a counter,
+/// which is small enough to be fused.
+pub fn loaded_chain(functions: usize, cycles: u32) -> Setup {
+    let work = Part { function: "synthetic".to_owned(), config: json!({ "cycles": cycles }) };
+    let counter = Part { function: "counter".to_owned(), config: json!({}) };
+    chain_of(&[&[counter], &vec![work; functions][..]].concat())
+}
+
+/// A chain of these functions.
+pub fn chain_of(parts: &[Part]) -> Setup {
+    let functions = parts.iter().enumerate();
+    Setup::chain(USERS, functions.map(|(n, part)| (format!("f{n}"), json!(part))).collect())
 }

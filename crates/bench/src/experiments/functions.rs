@@ -14,6 +14,7 @@ use weft_dpdk::crypto::{Device, Direction};
 use self::esp::DeviceAlone;
 use self::flows::Traffic;
 use super::figure::{figure, paper};
+use super::sgw_bearers::short as in_name;
 use crate::Failure;
 use crate::experiment::Study;
 use crate::results::{Axis, Better, Figure, FigureKind, Results};
@@ -155,6 +156,9 @@ impl Study for Functions {
                 said.push(format!("{table} {cycles:.0} cycles"));
             }
         }
+        for (name, cycles) in parameters.work_cycles(results) {
+            results.derive(name, cycles);
+        }
         let mut says = Vec::new();
         if !said.is_empty() {
             says.push(format!("With {} entries: {}.", short(most), said.join(", ")));
@@ -187,6 +191,33 @@ impl Study for Functions {
 }
 
 impl Parameters {
+    /// What the real functions cost by how many entries they have, as derived numbers are
+    /// named: at 128 bytes, `lwaftr` at 550. Of two directions the dearer counts.
+    fn work_cycles(&self, results: &Results) -> Vec<(String, f64)> {
+        let nat: &[&str] = &["nat, from inside", "nat, from outside"];
+        let lwaftr = &["lwaftr, into softwires", "lwaftr, out of softwires"];
+        let mut all = Vec::new();
+        let mut add = |name: &str, entries: u32, series: Vec<String>, bytes: u32| {
+            let cycles = |name: String| results.series(&name)?.mean_at(f64::from(bytes));
+            let dearer = series.into_iter().filter_map(cycles).reduce(f64::max);
+            let name = format!("work_cycles_{name}_{}", in_name(entries));
+            all.extend(dearer.map(|cycles| (name, cycles)));
+        };
+        for &entries in &self.entries {
+            for (name, tables, bytes) in
+                [("route", &["route"][..], 128), ("nat", nat, 128), ("lwaftr", lwaftr, 550)]
+            {
+                let series = tables.iter().map(|table| labelled(table, entries)).collect();
+                add(name, entries, series, bytes);
+            }
+        }
+        for &entries in &self.associations {
+            let series = IPSEC.map(|(name, _)| associated(name, entries)).into();
+            add("esp", entries, series, 128);
+        }
+        all
+    }
+
     /// The name of each series, and what is measured in it, but for the length.
     fn cases(&self) -> Vec<(String, Case<'_>)> {
         let mut cases = Vec::new();

@@ -10,9 +10,13 @@
 //! shape.
 
 mod calibrate;
+mod capacity;
+mod chain_delay;
+mod chain_length;
 mod chain_mix;
 mod chain_throughput;
 mod chains;
+mod composition;
 mod figure;
 mod function_mix;
 mod function_overhead;
@@ -50,6 +54,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<users::Users>(),
     Experiment::of::<chain_mix::ChainMix>(),
     Experiment::of::<handover::Mobility>(),
+    Experiment::of::<composition::Compositions>(),
+    Experiment::of::<chain_length::ChainLength>(),
+    Experiment::of::<chain_delay::ChainDelay>(),
     Experiment::of::<chain_throughput::ChainThroughput>(),
     Experiment::of::<overload::Overload>(),
     Experiment::of::<working_set::WorkingSet>(),
@@ -103,8 +110,11 @@ mod tests {
     #[test]
     fn the_files_of_parameters_are_right() {
         read::<calibrate::Calibrate>();
+        read::<chain_delay::ChainDelay>();
+        read::<chain_length::ChainLength>();
         read::<chain_mix::ChainMix>();
         read::<chain_throughput::ChainThroughput>();
+        read::<composition::Compositions>();
         read::<function_mix::FunctionMix>();
         read::<function_overhead::FunctionOverhead>();
         read::<functions::Functions>();

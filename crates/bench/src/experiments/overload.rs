@@ -2,20 +2,19 @@
 
 mod linked;
 
-use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weft_dpdk::tsc;
 
-use super::chains::synthetic_chain;
-use super::figure::figure;
+use super::capacity;
+use super::chains::loaded_chain;
+use super::figure::{Drawing, figure};
 use crate::Failure;
 use crate::experiment::Study;
-use crate::results::{Abscissa, Axis, Better, FigureKind, Results, Series};
-use crate::rig::capture::Content;
-use crate::rig::{Offer, OpenLoop, USERS};
+use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, Results, Series};
+use crate::rig::{Composition, Delay, Offer, Rig, Setup, Standing};
 use crate::run::{Cell, Run, Values};
 
 const X: &str = "offered load, multiples of the limit";
@@ -34,9 +33,11 @@ pub struct Parameters {
     repetitions: u32,
     /// Seconds of each.
     seconds: f64,
-    /// Functions in a chain.
+    /// Functions in a chain, behind a counter.
     #[schemars(inner(range(min = 1, max = 16)))]
     lengths: Vec<usize>,
+    /// How they are run.
+    compositions: Vec<Composition>,
     /// Cycles that each function spends on a packet: enough that the generator is
     /// faster than five times the chain.
     cycles: u32,
@@ -47,17 +48,25 @@ pub struct Parameters {
 
 /// What a cell measures.
 enum Chain {
-    /// One of ours, at so many packets per second.
-    Weft { chain: usize, rate: f64 },
+    /// One of ours, at a multiple of its limit.
+    Weft { chain: usize, load: f64 },
     /// One over software links, at a multiple of its limit.
     Linked { chain: usize, load: f64 },
+}
+
+/// A chain of ours.
+struct Ours {
+    setup: Setup,
+    functions: usize,
+    /// Packets per second that it carries; none as long as that is not known.
+    limit: Option<f64>,
 }
 
 impl Study for Overload {
     const NAME: &'static str = "overload";
     const TITLE: &'static str = "More offered than a chain can carry";
-    const VARIES: &'static str =
-        "offered load to five times the limit, chains of 1, 2, 4, ours and over software links";
+    const VARIES: &'static str = "offered load to five times the limit, chains of 1, 2, 4 under \
+                                  each composition and over software links";
     const PAPER: &'static str = "Bauer et al., fig. 3b";
     const FILE: &'static str = include_str!("../../../../experiments/overload.yaml");
     type Parameters = Parameters;
@@ -66,22 +75,22 @@ impl Study for Overload {
         let length = Duration::from_secs_f64(parameters.seconds);
         let rig = run.rig;
         rig.cores.traffic()?;
-        let capture = rig.capture(Content::of(USERS, 64))?;
-        let (mut cells, mut chains) = (Vec::new(), Vec::new());
-        for &functions in &parameters.lengths {
-            let setup = synthetic_chain(functions, parameters.cycles);
-            let (cost, _) = rig.cost(&setup, &capture, length.min(Duration::from_millis(300)))?;
-            let limit = tsc::hz() as f64 / cost.cycles;
-            let chain = RefCell::new(OpenLoop::rings(rig, &setup, DESCRIPTORS)?);
-            run.series(&delivered(functions), X, "Mpps", Some(Better::Higher));
-            for &load in &parameters.loads {
-                let chain = Chain::Weft { chain: chains.len(), rate: load * limit };
-                cells.push(Cell::new(delivered(functions), load, chain));
-            }
-            chains.push(chain);
+        let mut chains = parameters.chains();
+        let mut cells = Vec::new();
+        for (number, Ours { setup, functions, .. }) in chains.iter().enumerate() {
+            let series = delivered(setup.composition, *functions);
+            run.series(&series, X, "Mpps", Some(Better::Higher));
+            cells.extend(
+                parameters.loads.iter().map(|&load| {
+                    Cell::new(series.clone(), load, Chain::Weft { chain: number, load })
+                }),
+            );
         }
-        run.series(ENTRY, X, "share of drops", Some(Better::Higher));
-        run.series(LATE, X, "share of drops", Some(Better::Lower));
+        for &way in &parameters.compositions {
+            run.series(&entry(way), X, "share of drops", Some(Better::Higher));
+            run.series(&late(way), X, "share of drops", Some(Better::Lower));
+            run.series(&delay(way), X, "µs", Some(Better::Lower));
+        }
         let linked = linked::lay(parameters, run, length)?;
         for (number, chain) in linked.iter().enumerate() {
             let given = parameters.loads.iter().filter(|load| chain.can_be_given(**load));
@@ -90,83 +99,160 @@ impl Study for Overload {
             }));
             chain.note(&parameters.loads).into_iter().for_each(|note| run.note(note));
         }
-        run.rounds(parameters.repetitions, &cells, |rig, cell| {
-            let (chain, rate) = match *cell {
-                Chain::Weft { chain, rate } => (chain, rate),
-                Chain::Linked { chain, load } => return linked[chain].trial(rig, load, length),
-            };
-            let offer = Offer::new(rate, length);
-            let ((arrivals, work), disturbance) = chains[chain].borrow_mut().offer(&offer)?;
-            let drops = (work.missed + work.dropped) as f64;
-            let share = |count: u64| (drops > 0.0).then(|| count as f64 / drops);
-            let values = Values::of(arrivals.goodput() / 1e6)
-                .and(ENTRY, share(work.missed))
-                .and(LATE, share(work.dropped));
-            Ok((values, disturbance))
-        })
+        let (mut standing, mut failed) = (Standing::new(rig, DESCRIPTORS), BTreeSet::new());
+        run.rounds(parameters.repetitions, &cells, |rig, cell| match *cell {
+            Chain::Linked { chain, load } => linked[chain].trial(rig, load, length),
+            Chain::Weft { chain: number, load } => {
+                let chain = &mut chains[number];
+                let trial = parameters.trial(rig, &mut standing, (number, &mut *chain), load);
+                trial.or_else(|error| match chain.setup.composition.is_elsewhere() {
+                    false => Err(error),
+                    // What one machine cannot run does not keep the others from being compared.
+                    true => {
+                        let name = delivered(chain.setup.composition, chain.functions);
+                        failed.insert(format!("{name}: not always measured: {error}."));
+                        Ok((Values::none(), 0.0))
+                    }
+                })
+            }
+        })?;
+        failed.into_iter().for_each(|failed| run.note(failed));
+        Ok(())
     }
 
     fn conclude(parameters: &Parameters, results: &mut Results) {
-        let chains: Vec<&Series> = parameters
-            .lengths
-            .iter()
-            .filter_map(|functions| results.series(&delivered(*functions)))
-            .collect();
-        let goodput_2x = worst_share(&chains, 2.0);
-        let goodput_5x = worst_share(&chains, 5.0);
-        let entry = results.series(ENTRY).map(|series| {
-            let overloaded = series.points.iter().filter(|point| is_at_least(&point.x, 1.5));
-            let raw: Vec<f64> = overloaded.flat_map(|point| point.raw.iter().copied()).collect();
-            crate::statistics::mean(&raw).unwrap_or(f64::NAN)
-        });
-        for (name, value) in [
-            ("goodput_2x_call", goodput_2x),
-            ("goodput_5x_call", goodput_5x),
-            ("entry_share_of_drops_call", entry),
-        ] {
-            results.derive(name, value.unwrap_or(f64::NAN));
+        for &way in &parameters.compositions {
+            let of = |functions: &usize| results.series(&delivered(way, *functions));
+            let chains: Vec<&Series> = parameters.lengths.iter().filter_map(of).collect();
+            let goodput = [2.0, 5.0].map(|load| worst_share(&chains, load).unwrap_or(f64::NAN));
+            let share = entry_share(results, way).unwrap_or(f64::NAN);
+            let name = way.name();
+            for (what, value) in [
+                ("goodput_2x", goodput[0]),
+                ("goodput_5x", goodput[1]),
+                ("entry_share_of_drops", share),
+            ] {
+                results.derive(format!("{what}_{name}"), value);
+            }
+            if goodput[1].is_finite() && share.is_finite() {
+                results.says += &format!(
+                    "{name}: at five times the limit at least {:.0} % of the peak, and {:.1} % of \
+                     the drops at the entry. ",
+                    goodput[1] * 100.0,
+                    share * 100.0
+                );
+            }
         }
-        if let (Some(goodput), Some(entry)) = (goodput_5x, entry.filter(|share| share.is_finite()))
-        {
-            results.says = format!(
-                "At five times the limit the chains still deliver at least {:.0} % of their peak, \
-                 and {:.1} % of what is dropped is dropped at the entry, before any work.",
-                goodput * 100.0,
-                entry * 100.0
-            );
-        }
-        let names: Vec<String> = parameters.lengths.iter().map(|n| delivered(*n)).collect();
-        let names = names.iter().map(String::as_str);
-        let throughput = figure("throughput", "Delivered under overload", FigureKind::Lines, names)
-            .caption(
-                "As fig. 3b of the paper: load beyond the limit. The paper's chains over software \
-                 links lose throughput there, those isolated by the NIC stay flat.",
-            )
-            .axes(
-                Axis::linear("Offered load", "multiples of the limit"),
-                Axis::linear("Delivered", "Mpps"),
-            );
-        let drops = figure("drops", "Where packets are dropped", FigureKind::Lines, [ENTRY, LATE])
-            .caption(
-                "Of all packets that are dropped: how many found the queue at the entry full, \
-                 and how many were dropped after work was spent on them.",
-            )
-            .axes(
-                Axis::linear("Offered load", "multiples of the limit"),
-                Axis::linear("Share of drops", ""),
-            );
+        results.says.truncate(results.says.trim_end().len());
+        let own = parameters.figures().into_iter().filter_map(|one| one.of(results));
+        let own: Vec<Figure> = own.collect();
         let linked = linked::conclude(parameters, results);
-        let own = [throughput, drops].into_iter().filter_map(|one| one.of(results));
-        results.figures = own.chain(linked).collect();
+        results.figures = own.into_iter().chain(linked).collect();
     }
 }
 
-const ENTRY: &str = "weft call, dropped at the entry";
-const LATE: &str = "weft call, dropped later";
+impl Parameters {
+    fn chains(&self) -> Vec<Ours> {
+        let of = |&way: &Composition| {
+            self.lengths.iter().map(move |&functions| {
+                let setup = loaded_chain(functions, self.cycles).composed(way);
+                // Processes that share a core must let each other have it.
+                let setup = if way == Composition::Process { setup.adaptive() } else { setup };
+                Ours { setup, functions, limit: None }
+            })
+        };
+        self.compositions.iter().flat_map(of).collect()
+    }
+
+    /// Offers a chain so many times what it carries.
+    fn trial(
+        &self,
+        rig: &Rig,
+        standing: &mut Standing<'_>,
+        (number, chain): (usize, &mut Ours),
+        load: f64,
+    ) -> Result<(Values, f64), Failure> {
+        let length = Duration::from_secs_f64(self.seconds);
+        let limit = match chain.limit {
+            Some(limit) => limit,
+            None => {
+                let cycles = f64::from(self.cycles) * chain.functions as f64;
+                let carried =
+                    capacity::of_chain(rig, standing, (number, &chain.setup), cycles, length)?;
+                *chain.limit.insert(carried)
+            }
+        };
+        let way = chain.setup.composition;
+        let offer = Offer::new(load * limit, length);
+        let ((arrivals, work), disturbance) = standing.node(number, &chain.setup)?.offer(&offer)?;
+        let drops = (work.missed + work.dropped) as f64;
+        let share = |count: u64| (drops > 0.0).then(|| count as f64 / drops);
+        let values = Values::of(arrivals.goodput() / 1e6)
+            .and(entry(way), share(work.missed))
+            .and(late(way), share(work.dropped))
+            .and(delay(way), Delay::of(&arrivals.delays));
+        Ok((values, disturbance))
+    }
+
+    fn figures(&self) -> Vec<Drawing> {
+        let offered = || Axis::linear("Offered load", "multiples of the limit");
+        let throughput = self.compositions.iter().map(|&way| {
+            let names: Vec<String> =
+                self.lengths.iter().map(|&functions| delivered(way, functions)).collect();
+            let title = format!("Delivered under overload, {}", way.name());
+            let name = format!("throughput-{}", way.name());
+            figure(&name, &title, FigureKind::Lines, names.iter().map(String::as_str))
+                .caption(
+                    "As fig. 3b of the paper: load beyond the limit. The paper's chains over \
+                     software links lose throughput there, those isolated by the NIC stay flat.",
+                )
+                .axes(offered(), Axis::linear("Delivered", "Mpps"))
+        });
+        let names = |of: fn(Composition) -> String| -> Vec<String> {
+            self.compositions.iter().map(|way| of(*way)).collect()
+        };
+        let (at_entry, delays) = (names(entry), names(delay));
+        fn strs(names: &[String]) -> impl Iterator<Item = &str> {
+            names.iter().map(String::as_str)
+        }
+        let drops =
+            figure("drops", "Where packets are dropped", FigureKind::Lines, strs(&at_entry))
+                .caption(
+                    "Of all packets that are dropped: how many were at the entry, before any \
+                     work: its queue was full, or a function of the chain had no room. The rest \
+                     was dropped after work was spent on it.",
+                )
+                .axes(offered(), Axis::linear("Share of drops", ""));
+        let delays = figure("delay", "Delay under overload", FigureKind::Lines, strs(&delays))
+            .caption("The median of the chains of all lengths; percentiles stand in the results.")
+            .axes(offered(), Axis::log("Delay", "µs"));
+        throughput.chain([drops, delays]).collect()
+    }
+}
+
+/// The share of drops that were at the entry, of loads clearly beyond the limit.
+fn entry_share(results: &Results, way: Composition) -> Option<f64> {
+    let series = results.series(&entry(way))?;
+    let overloaded = series.points.iter().filter(|point| is_at_least(&point.x, 1.5));
+    let raw: Vec<f64> = overloaded.flat_map(|point| point.raw.iter().copied()).collect();
+    crate::statistics::mean(&raw)
+}
 
 /// The series of a chain.
-fn delivered(functions: usize) -> String {
-    format!("weft call, chain of {functions}")
+fn delivered(way: Composition, functions: usize) -> String {
+    format!("weft {}, chain of {functions}", way.name())
+}
+
+fn entry(way: Composition) -> String {
+    format!("weft {}, dropped at the entry", way.name())
+}
+
+fn late(way: Composition) -> String {
+    format!("weft {}, dropped later", way.name())
+}
+
+fn delay(way: Composition) -> String {
+    format!("weft {}, delay", way.name())
 }
 
 /// What is delivered at a load, as a share of the most that ever was; the least of

@@ -297,7 +297,7 @@ fn names(series: &[String]) -> impl Iterator<Item = &str> {
 }
 
 /// A number as derived numbers write it: 1, 32k, 1m.
-fn short(number: u32) -> String {
+pub(super) fn short(number: u32) -> String {
     match number {
         1_000_000.. if number.is_multiple_of(1_000_000) => format!("{}m", number / 1_000_000),
         1_000.. if number.is_multiple_of(1_000) => format!("{}k", number / 1_000),

@@ -13,6 +13,7 @@ mod burner;
 mod cable;
 pub mod capture;
 mod closed;
+pub mod composition;
 mod cores;
 pub(crate) mod datagram;
 mod delay;
@@ -30,6 +31,8 @@ mod remains;
 mod sections;
 pub mod setup;
 mod slices;
+mod standing;
+mod window;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +48,7 @@ use capture::Content;
 use probe::Probe;
 
 pub use closed::Cost;
+pub use composition::{Composed, Composition};
 pub use cores::{Cores, MissingCore};
 pub use delay::{Calibrated, Delay};
 pub use devices::Step;
@@ -54,6 +58,8 @@ pub use open::{Arrivals, Ends, FarDevices, Offer, OpenLoop, Work, uplink};
 pub use perf::{NOT_COUNTED, PerPacket};
 pub use setup::{Block, Devices, Setup};
 pub use slices::{SLICE, Slices};
+pub use standing::Standing;
+pub use window::WINDOW;
 
 /// Megabytes of packet memory on either side of a comparison.
 pub const MEGABYTES: u32 = 256;

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core, tsc};
 use weft_node::show::Snapshot;
-use weft_node::{Node, Worker};
+use weft_node::{Idle, Node, Worker};
 use weft_traffic::{
     Direction, Endpoints, Expected, Load, Rate, Receiver, Selection, Sizes, Source, Stream,
     Template,
 };
 
 use super::setup::{Devices, Setup};
-use super::{Burner, Rig};
+use super::{Burner, Composed, Rig};
 use crate::Failure;
 use crate::search::{SystemUnderTest, Trial};
 
@@ -123,7 +123,8 @@ impl Arrivals {
 pub struct Work {
     /// Cycles of rounds with packets, per packet received; none without any.
     pub cycles: Option<f64>,
-    /// Packets that found the entry's queue full.
+    /// Packets dropped at the entry, before any work: they found its queue full, or a
+    /// function of their chain without room (`backpressure`).
     pub missed: u64,
     /// Packets dropped behind the entry, after work was spent on them.
     pub dropped: u64,
@@ -134,7 +135,9 @@ pub struct Work {
 /// A node between a generator and a receiver.
 pub struct OpenLoop<'r> {
     rig: &'r Rig,
-    node: Node,
+    composed: Composed,
+    /// Whether traffic takes turns with the node, because functions have the other core.
+    is_shared: bool,
     ends: Ends,
     descriptors: u16,
 }
@@ -169,6 +172,19 @@ impl Ends {
     /// # Errors
     /// When no packets can be made for the load.
     pub fn run(&mut self, offer: &Offer, core: usize) -> Result<Arrivals, Failure> {
+        self.run_beside(offer, core, || {})
+    }
+
+    /// The same, taking turns with `other`.
+    ///
+    /// # Errors
+    /// As [`Ends::run`].
+    fn run_beside(
+        &mut self,
+        offer: &Offer,
+        core: usize,
+        mut other: impl FnMut(),
+    ) -> Result<Arrivals, Failure> {
         let mut load = offer.load.clone();
         for share in &mut load.shares {
             // What an earlier trial left behind is foreign to this one.
@@ -183,13 +199,14 @@ impl Ends {
         while start.elapsed() < offer.duration {
             for _ in 0..TURNS {
                 source.send(&mut self.tx, &self.pool);
+                other();
                 receiver.receive(&mut self.rx);
             }
         }
         source.finish();
         let sending = start.elapsed();
         let disturbance = look.since()?.disturbance();
-        self.settle(&mut receiver);
+        self.settle(&mut receiver, other);
         let sum = |field: fn(&Stream) -> u64| receiver.streams().iter().map(field).sum();
         let mut delays = receiver.streams()[0].delays.clone();
         for stream in &receiver.streams()[1..] {
@@ -209,9 +226,10 @@ impl Ends {
     }
 
     /// Receives until nothing comes any more.
-    fn settle(&mut self, receiver: &mut Receiver) {
+    fn settle(&mut self, receiver: &mut Receiver, mut other: impl FnMut()) {
         let mut since = Instant::now();
         while since.elapsed() < PATIENCE {
+            other();
             if receiver.receive(&mut self.rx) > 0 {
                 since = Instant::now();
             }
@@ -232,7 +250,8 @@ impl Rig {
 
 impl<'r> OpenLoop<'r> {
     /// A node between two memory rings, with a generator and a receiver at their
-    /// far ends.
+    /// far ends. Where functions have the core that traffic has elsewhere, generator and
+    /// receiver take turns with the node.
     ///
     /// # Errors
     /// When the machine has one core only, or lacks something else.
@@ -240,8 +259,10 @@ impl<'r> OpenLoop<'r> {
         let ring = |side: &str| format!("ring:bench-{side}{}", rig.serial());
         let (access, core) = (ring("access"), ring("core"));
         let near = Devices { access: vec![access.clone()], core: core.clone(), descriptors };
-        let node = setup.build(rig, &near)?;
-        OpenLoop::around(rig, node, descriptors, &FarDevices { access, core })
+        let composed = setup.compose(rig, &near)?;
+        let ends = Ends::open(rig, &FarDevices { access, core }, descriptors)?;
+        let is_shared = setup.composition.is_elsewhere();
+        Ok(OpenLoop { rig, composed, is_shared, ends, descriptors })
     }
 
     /// A node that was built with so many descriptors for each queue, and a
@@ -257,7 +278,8 @@ impl<'r> OpenLoop<'r> {
     ) -> Result<Self, Failure> {
         rig.cores.traffic()?;
         let ends = Ends::open(rig, far, descriptors)?;
-        Ok(OpenLoop { rig, node, ends, descriptors })
+        let composed = Composed::alone(node);
+        Ok(OpenLoop { rig, composed, is_shared: false, ends, descriptors })
     }
 
     /// Offers a load. What is returned beside what came of it is how disturbed the
@@ -266,26 +288,14 @@ impl<'r> OpenLoop<'r> {
     /// # Errors
     /// When no packets can be made for the load, or a thread fails.
     pub fn offer(&mut self, offer: &Offer) -> Result<((Arrivals, Work), f64), Failure> {
-        let cores = self.rig.cores;
-        let before = Seen::of(&self.node.agent().snapshot());
+        let before = Seen::of(&self.composed.node.agent().snapshot());
         let longest = self.longest_round(&offer.load);
-        let mut round = Rounds::new(longest, Burner::new(self.rig.slow_down));
-        let (worker, ends, done) =
-            (&mut self.node.workers()[0], &mut self.ends, AtomicBool::new(false));
-        let rig = self.rig;
-        let arrivals = thread::scope(|scope| {
-            let system = scope.spawn(|| {
-                let _registration = rig.eal.register_thread();
-                pin_to_core(cores.system)?;
-                round.run(worker, &done);
-                Ok::<_, std::io::Error>(())
-            });
-            let arrivals = rig.offer(ends, offer);
-            done.store(true, Ordering::Release);
-            system.join().map_err(|_| "the measured thread panicked")??;
-            arrivals
-        })?;
-        let after = Seen::of(&self.node.agent().snapshot());
+        let mut round = Rounds::new(longest, Burner::new(self.rig.slow_down), self.composed.pause);
+        let arrivals = match self.is_shared {
+            true => self.in_turn(offer, &mut round),
+            false => self.side_by_side(offer, &mut round),
+        }?;
+        let after = Seen::of(&self.composed.node.agent().snapshot());
         let received = after.received - before.received;
         let work = Work {
             cycles: (received > 0).then(|| round.busy as f64 / received as f64),
@@ -295,6 +305,32 @@ impl<'r> OpenLoop<'r> {
         };
         let disturbance = work.disturbance.max(arrivals.disturbance);
         Ok(((arrivals, work), disturbance))
+    }
+
+    /// Node and traffic on a core each.
+    fn side_by_side(&mut self, offer: &Offer, round: &mut Rounds) -> Result<Arrivals, Failure> {
+        let (worker, ends, done) =
+            (&mut self.composed.node.workers()[0], &mut self.ends, AtomicBool::new(false));
+        let rig = self.rig;
+        thread::scope(|scope| {
+            let system = scope.spawn(|| {
+                let _registration = rig.eal.register_thread();
+                pin_to_core(rig.cores.system)?;
+                round.run(worker, &done);
+                Ok::<_, std::io::Error>(())
+            });
+            let arrivals = rig.offer(ends, offer);
+            done.store(true, Ordering::Release);
+            system.join().map_err(|_| "the measured thread panicked")??;
+            arrivals
+        })
+    }
+
+    /// Node and traffic on the node's core, in turn.
+    fn in_turn(&mut self, offer: &Offer, round: &mut Rounds) -> Result<Arrivals, Failure> {
+        let (worker, ends) = (&mut self.composed.node.workers()[0], &mut self.ends);
+        let core = self.rig.cores.system;
+        self.rig.on_core(core, || ends.run_beside(offer, core, || round.turn(worker)))
     }
 
     /// Cycles in which the load fills the entry's queue.
@@ -328,10 +364,13 @@ struct Seen {
 
 impl Seen {
     fn of(snapshot: &Snapshot) -> Seen {
+        let refused = snapshot.drops.iter().filter(|drop| drop.reason == "backpressure");
+        let refused: u64 = refused.map(|drop| drop.packets).sum();
+        let missed: u64 = snapshot.ports.iter().map(|port| port.rx_missed).sum();
         Seen {
             received: snapshot.received(),
-            missed: snapshot.ports.iter().map(|port| port.rx_missed).sum(),
-            dropped: snapshot.dropped(),
+            missed: missed + refused,
+            dropped: snapshot.dropped() - refused,
         }
     }
 }
@@ -345,11 +384,30 @@ struct Rounds {
     busy: u64,
     in_gaps: u64,
     all: u64,
+    /// What the worker does between packets, if it sleeps.
+    idle: Option<Idle>,
 }
 
 impl Rounds {
-    fn new(longest: u64, burner: Burner) -> Rounds {
-        Rounds { burner, longest, busy: 0, in_gaps: 0, all: 0 }
+    fn new(longest: u64, burner: Burner, pause: Option<Duration>) -> Rounds {
+        let idle = pause.map(|longest| Idle::new(Some(longest)));
+        Rounds { burner, longest, busy: 0, in_gaps: 0, all: 0, idle }
+    }
+
+    /// One round of a worker that does not have its core alone.
+    #[inline]
+    fn turn(&mut self, worker: &mut Worker) {
+        let start = tsc::now();
+        self.burner.start();
+        let busy = worker.poll();
+        self.burner.burn();
+        let took = tsc::now().wrapping_sub(start);
+        self.all += took;
+        if took > self.longest {
+            self.in_gaps += took;
+        } else if busy {
+            self.busy += took;
+        }
     }
 
     fn run(&mut self, worker: &mut Worker, done: &AtomicBool) {
@@ -365,6 +423,14 @@ impl Rounds {
                 self.in_gaps += round;
             } else if busy {
                 self.busy += round;
+            }
+            match &mut self.idle {
+                None => {}
+                Some(idle) if busy => idle.reset(),
+                Some(idle) => {
+                    idle.wait();
+                    last = tsc::now();
+                }
             }
         }
         self.all = last.wrapping_sub(start);

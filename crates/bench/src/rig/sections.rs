@@ -186,7 +186,7 @@ impl Sections {
 }
 
 /// As much of a load as can be sent.
-fn unlimited(load: &Load) -> Load {
+pub(super) fn unlimited(load: &Load) -> Load {
     Load { rate: Rate::Unlimited, ..load.clone() }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use weft_functions::KINDS;
 use weft_node::{Node, config};
 
+use super::composition::Composition;
 use super::{Gateway, Rig};
 use crate::Failure;
 
@@ -37,6 +38,10 @@ pub struct Setup {
     pub gateway: Option<Gateway>,
     /// Users are found by a scan over all of their keys instead of in tables.
     pub linear: bool,
+    /// How functions are run.
+    pub composition: Composition,
+    /// Whether what runs functions elsewhere sleeps while there is nothing to do.
+    pub adaptive: bool,
 }
 
 /// Users in a row that take the same chain.
@@ -72,6 +77,8 @@ impl Setup {
             routed: false,
             gateway: None,
             linear: false,
+            composition: Composition::Call,
+            adaptive: false,
         }
     }
 
@@ -90,6 +97,8 @@ impl Setup {
             routed: false,
             gateway: None,
             linear: false,
+            composition: Composition::Call,
+            adaptive: false,
         }
     }
 
@@ -115,18 +124,26 @@ impl Setup {
         Setup { linear: true, ..self }
     }
 
-    /// Builds the node.
+    /// The same with functions that are run this way.
+    pub fn composed(self, composition: Composition) -> Setup {
+        Setup { composition, ..self }
+    }
+
+    /// The same; what runs functions elsewhere sleeps while there is nothing to do.
+    pub fn adaptive(self) -> Setup {
+        Setup { adaptive: true, ..self }
+    }
+
+    /// Builds the node; [`Setup::compose`] sees to what runs its functions elsewhere.
     ///
     /// # Errors
     /// When the configuration is wrong, or the machine lacks something.
     pub fn build(&self, rig: &Rig, devices: &Devices) -> Result<Node, Failure> {
-        // JSON is YAML.
-        let text = self.document(devices).to_string();
-        let blueprint = config::read(&text, "bench", KINDS).map_err(|error| error.to_string())?;
-        Ok(Node::build(rig.eal, blueprint)?)
+        build(rig, &self.document(devices))
     }
 
-    fn document(&self, devices: &Devices) -> Value {
+    /// What stands in a node's file.
+    pub(super) fn document(&self, devices: &Devices) -> Value {
         let Devices { access, core, descriptors } = devices;
         let mut ports = Map::new();
         let [near, far] = Gateway::addresses();
@@ -154,7 +171,10 @@ impl Setup {
             "kind": "Node",
             "metadata": {"name": "bench"},
             "classification": if self.linear { "linear" } else { "table" },
-            "workers": {"count": access.len(), "polling": "busy"},
+            "workers": {
+                "count": access.len(),
+                "polling": if self.adaptive { "adaptive" } else { "busy" },
+            },
             "memory": {"packets": PACKETS},
             "ports": ports,
             "functions": self.functions.iter().cloned().collect::<Map<_, _>>(),
@@ -185,7 +205,7 @@ impl Setup {
         (0..).zip(&self.each).map(user).collect()
     }
 
-    fn user_blocks(&self) -> Vec<Value> {
+    pub(super) fn user_blocks(&self) -> Vec<Value> {
         if !self.each.is_empty() {
             return self.users_one_by_one();
         }
@@ -232,4 +252,12 @@ impl Setup {
         }
         rules
     }
+}
+
+/// Builds a node of what would stand in its file.
+pub(super) fn build(rig: &Rig, document: &Value) -> Result<Node, Failure> {
+    // JSON is YAML.
+    let text = document.to_string();
+    let blueprint = config::read(&text, "bench", KINDS).map_err(|error| error.to_string())?;
+    Ok(Node::build(rig.eal, blueprint)?)
 }

@@ -20,22 +20,34 @@ pub struct Instance {
     daemons: Vec<Child>,
 }
 
+/// How a switch is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Switch<'a> {
+    /// Its program.
+    pub program: &'a str,
+    /// Words before it: where it runs.
+    pub place: &'a [&'a str],
+    /// What the database says of it before it starts, as `column:key=value`.
+    pub settings: &'a [&'a str],
+}
+
 impl Instance {
-    /// Starts both in a new directory; the switch in a network namespace and at a
-    /// core.
+    /// Starts both, in a new directory.
     ///
     /// # Errors
     /// When the directory is there already, or a program does not start.
-    pub fn start(directory: PathBuf, namespace: &str, core: usize) -> Result<Instance, Failure> {
+    pub fn start(directory: PathBuf, switch: &Switch<'_>) -> Result<Instance, Failure> {
         fs::create_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
         let mut instance = Instance { directory, daemons: Vec::new() };
         let (database, socket) = (instance.path("conf.db"), instance.path("db.sock"));
         succeed(instance.command("ovsdb-tool").args(["create", &database, SCHEMA]))?;
-        let core = core.to_string();
         instance.spawn("ovsdb-server", &[], &[&database, &format!("--remote=punix:{socket}")])?;
         instance.configure("--no-wait init")?;
-        let place = ["ip", "netns", "exec", namespace, "taskset", "--cpu-list", &core];
-        instance.spawn("ovs-vswitchd", &place, &[&format!("unix:{socket}")])?;
+        if !switch.settings.is_empty() {
+            let words = ["--no-wait", "set", "Open_vSwitch", "."];
+            instance.set(&[&words, switch.settings].concat())?;
+        }
+        instance.spawn(switch.program, switch.place, &[&format!("unix:{socket}")])?;
         Ok(instance)
     }
 
@@ -44,9 +56,17 @@ impl Instance {
     /// # Errors
     /// When the switch refuses or does not answer.
     pub fn configure(&self, words: &str) -> Result<(), Failure> {
+        self.set(&words.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// The same with words that may hold spaces.
+    ///
+    /// # Errors
+    /// As [`Instance::configure`].
+    pub fn set(&self, words: &[&str]) -> Result<(), Failure> {
         let database = format!("--db=unix:{}", self.path("db.sock"));
         let mut command = self.command("ovs-vsctl");
-        command.args(["--retry", PATIENCE, &database]).args(words.split_whitespace());
+        command.args(["--retry", PATIENCE, &database]).args(words);
         succeed(&mut command).map_err(|error| self.explain(error))
     }
 
@@ -61,16 +81,34 @@ impl Instance {
             .map_err(|error| self.explain(error))
     }
 
+    /// What a port of a bridge has counted, in the words of ovs-ofctl.
+    ///
+    /// # Errors
+    /// When the bridge does not answer.
+    pub fn ports(&self, bridge: &str, port: usize) -> Result<String, Failure> {
+        let socket = format!("unix:{}", self.path(&format!("{bridge}.mgmt")));
+        let mut command = self.command("ovs-ofctl");
+        command.args([PATIENCE, "dump-ports", &socket, &port.to_string()]);
+        let output = command.output().map_err(|error| format!("ovs-ofctl: {error}"))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => {
+                let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+                Err(self.explain(format!("ovs-ofctl dump-ports: {said}").into()))
+            }
+        }
+    }
+
     /// Starts a daemon, behind the words of `place`.
     fn spawn(&mut self, program: &str, place: &[&str], words: &[&str]) -> Result<(), Failure> {
         // It dies with us, however we end; Ctrl-C at the terminal is not for it.
         let mut command = self.command("setpriv");
         command.args(["--pdeathsig", "KILL"]).args(place).arg(program).args(words);
         for (option, file) in [("unixctl", "ctl"), ("pidfile", "pid")] {
-            command.arg(format!("--{option}={}", self.path(&format!("{program}.{file}"))));
+            command.arg(format!("--{option}={}", self.path(&format!("{}.{file}", base(program)))));
         }
         command.args(["--no-chdir", "-vsyslog:off", "-vfile:off", "-vconsole:err"]);
-        let said = File::create(self.log(program))?;
+        let said = File::create(self.log(base(program)))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.spawn().map_err(|error| format!("{program}: setpriv: {error}"))?;
@@ -93,7 +131,8 @@ impl Instance {
             let text = fs::read_to_string(path).unwrap_or_default();
             text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
         };
-        let said = ["ovs-vswitchd", "ovsdb-server"].map(|program| last(&self.log(program)));
+        let said = ["ovs-vswitchd", "ovs-vswitchd-dpdk", "ovsdb-server"]
+            .map(|program| last(&self.log(program)));
         match said.into_iter().flatten().next() {
             Some(said) => format!("{error} ({said})").into(),
             None => error,
@@ -107,6 +146,11 @@ impl Instance {
     fn path(&self, file: &str) -> String {
         self.directory.join(file).display().to_string()
     }
+}
+
+/// The name of a program's file.
+fn base(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 impl Drop for Instance {
