@@ -65,6 +65,73 @@ assert derived["cycles_base"] == cycles["points"][0]["mean"], derived
 PY
 }
 
+# The same chain in every way there is, and longer ones: whoever cannot run one says so
+# in a note, and its number is missing.
+compositions() {
+    cat >"$work/composition.yaml" <<'YAML'
+apiVersion: weft/v1
+kind: Experiment
+metadata: {name: composition}
+quick: &tiny
+  repetitions: 1
+  seconds: 0.02
+  frameBytes: 128
+  functions: [{function: counter, config: {}}]
+full: *tiny
+papers: *tiny
+YAML
+    cat >"$work/length.yaml" <<'YAML'
+apiVersion: weft/v1
+kind: Experiment
+metadata: {name: chain-length}
+quick: &tiny
+  repetitions: 1
+  seconds: 0.02
+  frameBytes: 64
+  lengths: [1, 2]
+  function: {function: pass}
+  compositions: [call, thread]
+  classical: []
+  mix: [{function: counter, config: {}}, {function: forward, config: {}}]
+full: *tiny
+papers: *tiny
+YAML
+    cat >"$work/delay.yaml" <<'YAML'
+apiVersion: weft/v1
+kind: Experiment
+metadata: {name: chain-delay}
+quick: &tiny
+  repetitions: 1
+  seconds: 0.15
+  frameBytes: 64
+  rate: 10000
+  lengths: [1]
+  function: {function: pass}
+  compositions: [call, thread]
+full: *tiny
+papers: *tiny
+YAML
+    bench composition --file "$work/composition.yaml" --out "$work/composed" &&
+        bench chain-length --file "$work/length.yaml" --out "$work/composed" &&
+        bench chain-delay --file "$work/delay.yaml" --out "$work/composed" || return 1
+    python3 - "$work/composed" <<'PY'
+import json, sys
+def derived(name):
+    results = json.load(open(f"{sys.argv[1]}/{name}/results.json"))
+    return results["derived"], results["notes"]
+cycles, notes = derived("composition")
+ways = ["call", "fused", "thread", "process", "remote"]
+missing = [way for way in ways if not cycles.get(f"cycles_{way}", 0) > 0]
+assert not missing, f"{missing}: {notes}"
+length, notes = derived("chain-length")
+names = {"cycles_per_function_call", "cycles_per_function_thread", "fused_over_call_at_2"}
+assert names <= length.keys(), (length, notes)
+delay, notes = derived("chain-delay")
+names = {f"delay_us_p50_{way}_{how}" for way in ("call", "thread") for how in ("busy", "adaptive")}
+assert names <= delay.keys(), (delay, notes)
+PY
+}
+
 report_is_there() {
     local page=$work/a/report.html
     [ "$(grep -c '<svg' "$page")" -ge 1 ] && ! grep -q 'src="http' "$page" &&
@@ -143,6 +210,7 @@ slowed_down() {
 }
 
 check "function-overhead gives valid results" results_are_valid
+check "a chain is measured in every composition" compositions
 check "a report stands beside them" report_is_there
 check "a completed run is not made again" resumed
 check "what was measured until Ctrl-C is kept" interrupted
