@@ -4,6 +4,8 @@
 CARGO := cargo
 WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
+BOUNDED := target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']
+
 .PHONY: help demo build test fmt lint unit end-to-end bench-quick fuzz soak clean
 
 help:
@@ -30,9 +32,10 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
+# A test program that hangs is ended and named.
 unit:
 	@scripts/prepare test
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast --config "$(BOUNDED)"
 
 end-to-end: build
 	@scripts/prepare test

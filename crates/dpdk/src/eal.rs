@@ -10,7 +10,7 @@ use weft_dpdk_sys as sys;
 
 use crate::error::{Error, Result};
 use crate::pool::LISTED;
-use crate::{lock, log};
+use crate::{huge_pages, lock, log};
 
 /// How to start the environment.
 #[derive(Clone, Debug)]
@@ -61,7 +61,8 @@ impl Eal {
         if let Some(eal) = EAL.get() {
             return Ok(eal);
         }
-        let huge_pages = options.huge_pages && enough_huge_pages(options.memory_megabytes);
+        let turn = huge_pages::Turn::wait();
+        let huge_pages = options.huge_pages && huge_pages::are_enough(options.memory_megabytes);
         let arguments = arguments(options, huge_pages);
         let log = log::listen();
         // Initialisation binds its thread to one core, so it gets one of its own.
@@ -69,6 +70,7 @@ impl Eal {
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("initialisation panicked")))
             .map_err(|reason| Error::Start { reason, log: log.said() })?;
+        drop(turn);
         Ok(EAL.get_or_init(|| Eal { huge_pages }))
     }
 
@@ -133,13 +135,6 @@ impl Drop for Registration {
     }
 }
 
-/// Whether that many megabytes of 2 MB pages are free.
-fn enough_huge_pages(megabytes: u32) -> bool {
-    let free = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
-    let free = free.ok().and_then(|text| text.trim().parse::<u64>().ok());
-    free.unwrap_or(0) * 2 >= u64::from(megabytes)
-}
-
 /// The cores that this process may use, such as `0-3,8`.
 fn allowed_cores() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -147,15 +142,16 @@ fn allowed_cores() -> String {
     list.map_or("0", str::trim).to_owned()
 }
 
-fn arguments(options: &EalOptions, huge_pages: bool) -> Vec<CString> {
+fn arguments(options: &EalOptions, has_huge_pages: bool) -> Vec<CString> {
     let memory = options.memory_megabytes.to_string();
     // One lcore that may run wherever we may: workers are our own threads.
     let lcore = format!("0@({})", allowed_cores());
+    let limit = huge_pages::limit(options.memory_megabytes);
     let mut words = vec!["weft", "--no-telemetry", "--log-level=warning"];
     words.extend(["-m", &memory, "--lcores", &lcore]);
-    words.extend(match huge_pages {
-        true => ["--in-memory", "--single-file-segments"],
-        false => ["--no-huge", "--no-shconf"],
+    words.extend(match has_huge_pages {
+        true => vec!["--in-memory", "--single-file-segments", "--socket-limit", &limit],
+        false => vec!["--no-huge", "--no-shconf"],
     });
     if options.pci.is_empty() {
         words.push("--no-pci");

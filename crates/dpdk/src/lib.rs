@@ -33,6 +33,7 @@ mod device;
 mod driver;
 mod eal;
 mod error;
+mod huge_pages;
 mod interface;
 pub mod layout;
 mod log;

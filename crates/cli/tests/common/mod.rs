@@ -6,7 +6,7 @@ pub mod frames;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,10 +51,11 @@ impl Place {
         command
     }
 
-    /// Runs the program to its end.
+    /// Runs the program to its end, which it is to reach by itself.
     pub fn run(&self, arguments: &[&str]) -> Ended {
-        let output = self.weft(arguments).stdin(Stdio::null()).output();
-        Ended::of(output.expect("the program runs"))
+        let mut running = Running::spawn(self.weft(arguments));
+        let code = running.wait(4 * PATIENCE);
+        Ended { code, out: all(&running.out), err: all(&running.err) }
     }
 
     /// Starts a node and waits until it is ready.
@@ -72,14 +73,6 @@ pub struct Ended {
 }
 
 impl Ended {
-    fn of(output: Output) -> Ended {
-        Ended {
-            code: output.status.code(),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-
     /// It succeeded; returns what it printed.
     #[track_caller]
     pub fn succeeded(self) -> String {
@@ -109,12 +102,16 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn start(mut command: Command) -> Running {
+    fn spawn(mut command: Command) -> Running {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program runs");
         let out = lines(child.stdout.take().expect("it is piped"));
         let err = lines(child.stderr.take().expect("it is piped"));
-        let mut running = Running { child, ready: String::new(), out, err, said: String::new() };
+        Running { child, ready: String::new(), out, err, said: String::new() }
+    }
+
+    pub fn start(command: Command) -> Running {
+        let mut running = Running::spawn(command);
         match running.out.recv_timeout(PATIENCE) {
             Ok(line) => running.ready = line,
             Err(_) => {
@@ -153,10 +150,22 @@ impl Running {
 
     /// Waits until it has ended.
     pub fn ended(mut self) -> Ended {
-        let code = wait(&mut self.child);
+        let code = self.wait(PATIENCE);
         let out = std::mem::take(&mut self.ready) + "\n" + &all(&self.out);
         let err = std::mem::take(&mut self.said) + &all(&self.err);
         Ended { code, out, err }
+    }
+
+    fn wait(&mut self, patience: Duration) -> Option<i32> {
+        let until = Instant::now() + patience;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let said: String = self.out.try_iter().chain(self.err.try_iter()).collect();
+        panic!("it does not end; it said {said:?}");
     }
 }
 
@@ -178,17 +187,6 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
         lines.map(|line| sender.send(line)).take_while(Result::is_ok).count();
     });
     receiver
-}
-
-fn wait(child: &mut Child) -> Option<i32> {
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
-        if let Some(status) = child.try_wait().expect("it is our child") {
-            return status.code();
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    panic!("it does not end");
 }
 
 /// Waits until `done` holds.
