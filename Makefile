@@ -13,7 +13,7 @@ help:
 	@echo "make test         every check: format, lint, unit, property, golden, end-to-end"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
-	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 10,000 moves, 1,000 kills"
+	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills"
 	@echo "make fmt          format the source"
 
 demo: build
@@ -53,6 +53,7 @@ fuzz:
 soak: build
 	@scripts/prepare test
 	WEFT=$(WEFT) SECONDS_LONG=600 tests/end-to-end/memory.sh
+	MIXTURES=2000 $(CARGO) test --release --locked -p weft-node --test mixtures
 	RELINKS=100000 $(CARGO) test --release --locked -p weft-node --test fused rules_change
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test handover random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh

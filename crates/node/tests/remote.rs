@@ -2,8 +2,7 @@
 
 mod common;
 
-use std::collections::HashMap;
-
+use common::apart::{Link, station};
 use common::{Rig, udp};
 use proptest::prelude::*;
 
@@ -76,64 +75,6 @@ fn serves(node: u8, index: u8, to: &str, function: &str) -> String {
         .replace("{chain}", function.split(':').next().unwrap())
         .replace("{addresses}", "")
         .replace("{workers}", "")
-}
-
-/// A link that several nodes share: frames go to the station they are addressed to.
-struct Link {
-    /// Node and port of each station.
-    stations: HashMap<[u8; 6], (usize, usize)>,
-    /// All frames that were carried.
-    frames: Vec<Vec<u8>>,
-    /// Stations whose frames are lost, either way.
-    cut: Vec<[u8; 6]>,
-}
-
-impl Link {
-    fn new(stations: &[([u8; 6], (usize, usize))]) -> Link {
-        Link { stations: stations.iter().copied().collect(), frames: Vec::new(), cut: Vec::new() }
-    }
-
-    /// Carries what lies at the ports; whether there was anything.
-    fn carry(&mut self, rigs: &mut [&mut Rig]) -> bool {
-        let mut busy = false;
-        for (node, port) in self.stations.values().copied().collect::<Vec<_>>() {
-            for frame in rigs[node].receive(port) {
-                busy = true;
-                let to: [u8; 6] = frame[..6].try_into().unwrap();
-                let from: [u8; 6] = frame[6..12].try_into().unwrap();
-                let is_cut = self.cut.iter().any(|cut| *cut == to || *cut == from);
-                if let Some((node, port)) = self.stations.get(&to).copied().filter(|_| !is_cut) {
-                    rigs[node].offer(port, std::slice::from_ref(&frame));
-                }
-                self.frames.push(frame);
-            }
-        }
-        busy
-    }
-
-    /// Lets nodes and link work until they rest.
-    fn settle(&mut self, rigs: &mut [&mut Rig]) {
-        loop {
-            rigs.iter_mut().for_each(|rig| rig.settle());
-            if !self.carry(rigs) {
-                return;
-            }
-        }
-    }
-
-    /// Lets time pass at all nodes.
-    fn pass(&mut self, rigs: &mut [&mut Rig], milliseconds: u64) {
-        for _ in 0..milliseconds {
-            for rig in rigs.iter_mut() {
-                rig.advance(1_000_000);
-            }
-            self.settle(rigs);
-        }
-    }
-}
-
-fn station(node: u8) -> [u8; 6] {
-    [2, 0, 0, 0, 0, node]
 }
 
 fn up(user: u8, text: &[u8]) -> Vec<u8> {

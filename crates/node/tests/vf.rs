@@ -4,14 +4,12 @@
 mod common;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Far, KINDS, Rig, eal, udp};
+use common::apart::Hosted;
+use common::{Far, Rig, eal, udp};
 use weft_dpdk::{Batch, Pool, Port, PortOptions};
-use weft_process::host::Host;
 
 const NODE: &str = r#"
 apiVersion: weft/v1
@@ -57,12 +55,11 @@ const COUNT: [u8; 6] = [2, 0, 0, 0, 0, 3];
 struct Process {
     mac: [u8; 6],
     far: Vec<Far>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _function: Hosted,
 }
 
 impl Process {
-    fn start(name: &'static str, ring: PathBuf, mac: [u8; 6], devices: usize) -> Process {
+    fn start(name: &str, ring: PathBuf, mac: [u8; 6], devices: usize) -> Process {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let devices: Vec<String> =
@@ -73,24 +70,7 @@ impl Process {
             Far::of(port)
         };
         let far = devices.iter().map(far).collect();
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
-        let thread = std::thread::spawn(move || {
-            let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
-            let (ring, stop) = (ring.as_path(), &*told);
-            let host = Host { eal: eal(), kind, ring, devices: &devices, once: false, stop };
-            host.run().unwrap();
-        });
-        Process { mac, far, stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
+        Process { mac, far, _function: Hosted::start(name, ring, devices) }
     }
 }
 

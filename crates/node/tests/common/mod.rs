@@ -2,6 +2,7 @@
 //! into it.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod apart;
 pub mod gtpu;
 pub mod scenario;
 

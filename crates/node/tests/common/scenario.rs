@@ -90,13 +90,17 @@ functions:
         for (name, kind) in functions {
             writeln!(text, "  {name}: {{function: {kind}}}").unwrap();
         }
-        text.push_str("users:\n");
+        text + &self.users_yaml() + &self.rules()
+    }
+
+    /// `users` of the configuration.
+    pub fn users_yaml(&self) -> String {
+        let mut text = "users:\n".to_owned();
         for (at, (count, chain)) in self.ranges.iter().enumerate() {
             let chain = chain_name(*chain).map_or(String::new(), |name| format!(", chain: {name}"));
             let line = format!("count: {count}, match: {{ipv4: 10.0.{at}.1}}{chain}");
             writeln!(text, "  - {{name: range{at}, {line}}}").unwrap();
         }
-        text.push_str(&self.rules());
         text
     }
 

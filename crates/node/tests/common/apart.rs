@@ -1,0 +1,100 @@
+//! Functions that are not in the node: in a process, which is a thread here, and at
+//! another node.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use weft_process::host::Host;
+
+use super::{KINDS, Rig, eal};
+
+/// A function behind a ring or devices, until it is dropped.
+pub struct Hosted {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hosted {
+    pub fn start(function: &str, ring: PathBuf, devices: Vec<String>) -> Hosted {
+        let stop = Arc::new(AtomicBool::new(false));
+        let kind = KINDS.iter().find(|kind| kind.name == function).unwrap();
+        let told = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let (ring, stop) = (ring.as_path(), &*told);
+            let host = Host { eal: eal(), kind, ring, devices: &devices, once: false, stop };
+            host.run().unwrap();
+        });
+        Hosted { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// A link that several nodes share: frames go to the station they are addressed to.
+pub struct Link {
+    /// Node and port of each station.
+    stations: HashMap<[u8; 6], (usize, usize)>,
+    /// All frames that were carried.
+    pub frames: Vec<Vec<u8>>,
+    /// Stations whose frames are lost, either way.
+    pub cut: Vec<[u8; 6]>,
+}
+
+impl Link {
+    pub fn new(stations: &[([u8; 6], (usize, usize))]) -> Link {
+        Link { stations: stations.iter().copied().collect(), frames: Vec::new(), cut: Vec::new() }
+    }
+
+    /// Carries what lies at the ports; whether there was anything.
+    pub fn carry(&mut self, rigs: &mut [&mut Rig]) -> bool {
+        let mut busy = false;
+        for (node, port) in self.stations.values().copied().collect::<Vec<_>>() {
+            for frame in rigs[node].receive(port) {
+                busy = true;
+                let to: [u8; 6] = frame[..6].try_into().unwrap();
+                let from: [u8; 6] = frame[6..12].try_into().unwrap();
+                let is_cut = self.cut.iter().any(|cut| *cut == to || *cut == from);
+                if let Some((node, port)) = self.stations.get(&to).copied().filter(|_| !is_cut) {
+                    rigs[node].offer(port, std::slice::from_ref(&frame));
+                }
+                self.frames.push(frame);
+            }
+        }
+        busy
+    }
+
+    /// Lets nodes and link work until they rest.
+    pub fn settle(&mut self, rigs: &mut [&mut Rig]) {
+        loop {
+            rigs.iter_mut().for_each(|rig| rig.settle());
+            if !self.carry(rigs) {
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass at all nodes.
+    pub fn pass(&mut self, rigs: &mut [&mut Rig], milliseconds: u64) {
+        for _ in 0..milliseconds {
+            for rig in rigs.iter_mut() {
+                rig.advance(1_000_000);
+            }
+            self.settle(rigs);
+        }
+    }
+}
+
+/// The MAC address of a node.
+pub fn station(node: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, node]
+}
