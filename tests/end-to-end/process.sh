@@ -95,6 +95,38 @@ attached_elsewhere() {
     function=
 }
 
+# --- limits -----------------------------------------------------------------------
+
+# Where cgroups v2 are, if they have controllers.
+groups=$(findmnt -n -t cgroup2 -o TARGET | head -n 1)
+
+stands() {
+    [ "$(cat "$groups$1/$2")" = "$3" ] || { echo "$2: $(cat "$groups$1/$2")" && return 1; }
+}
+
+is_limited() {
+    local group
+    write_node "limits: {megabytes: 512, cpu: 50, tasks: 32}"
+    start_node && until_is running || return 1
+    group=$(sed -n 's/^0:://p' "/proc/$(pid_of_function)/cgroup")
+    [[ $group == */weft-$node-away ]] || { echo "it is in $group: $(cat "$work/node.log")" && return 1; }
+    stands "$group" memory.max 536870912 && stands "$group" cpu.max "5000 10000" &&
+        stands "$group" pids.max 32 || return 1
+    stop_node || return 1
+    [ ! -e "$groups$group" ] || { echo "left: $groups$group" && return 1; }
+}
+
+takes_too_much() {
+    write_node "limits: {megabytes: 16}"
+    start_node || return 1
+    for _ in $(seq 200); do
+        grep -q 'more memory than `limits` allow' "$work/node.log" && break
+        sleep 0.05
+    done
+    stop_node
+    grep -q 'more memory than `limits` allow' "$work/node.log" || { cat "$work/node.log" && return 1; }
+}
+
 refuses() {
     local said
     said=$("$WEFT" function nothing --attach "$work/away.sock" 2>&1)
@@ -108,5 +140,13 @@ under_failure STOP "onFailure: bypass"
 under_failure KILL "onFailure: hold, hold: 64"
 try "a node that starts again finds its function again" attached_elsewhere
 reap
+if grep -qs 'cpu.*memory.*pids' "$groups/cgroup.controllers"; then
+    try "a process is kept to its limits" is_limited
+    reap
+    try "a process that takes too much memory is ended, and it is said why" takes_too_much
+    reap
+else
+    skip "a process is kept to its limits" "cgroups v2 have no controllers here"
+fi
 check "a function that there is none of" refuses
 close_report

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -188,10 +188,13 @@ impl Host<'_> {
             }
             (None, []) => {}
         }
+        // Others of this program may have theirs.
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let workers = welcome.workers;
         let path = self.ring.display();
         let device = format!(
-            "net_virtio_user0,path={path},queues={workers},queue_size={},packed_vq=1,mrg_rxbuf=0,in_order=1",
+            "net_virtio_user{serial},path={path},queues={workers},queue_size={},packed_vq=1,mrg_rxbuf=0,in_order=1",
             welcome.descriptors
         );
         let options = PortOptions {

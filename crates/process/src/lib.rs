@@ -21,7 +21,9 @@ pub mod protocol;
 pub mod supervisor;
 
 pub use order::{Away, Order};
-pub use supervisor::{Answer, Plan, Question, StartError, Status, Supervisor, View, What};
+pub use supervisor::{
+    Answer, Plan, Question, ResourceLimits, StartError, Status, Supervisor, View, What,
+};
 
 /// The socket of the control protocol beside the ring at `ring`.
 pub fn control_path(ring: &std::path::Path) -> std::path::PathBuf {

@@ -2,6 +2,7 @@
 //! needs, and sees when it dies or stands still.
 
 mod book;
+mod cgroup;
 mod inquiry;
 mod plan;
 mod process;
@@ -30,7 +31,7 @@ use crate::order::{Away, Request};
 use crate::protocol::{VERSION, Welcome};
 use book::Book;
 pub use inquiry::{Answer, Question, What};
-pub use plan::{Plan, Start, StartError, Status, View};
+pub use plan::{Plan, ResourceLimits, Start, StartError, Status, View};
 use watch::{FIRST_PAUSE, Watch};
 
 /// Looks after one function process; ends it when dropped.
@@ -179,6 +180,7 @@ impl Supervisor {
             own_folder: plan.own_folder,
             plain: plan.plain,
             user: plan.user,
+            limits: plan.limits.clone(),
             start: plan.start.clone(),
             heartbeat: plan.heartbeat,
             checkpoint: plan.checkpoint,

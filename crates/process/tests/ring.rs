@@ -18,7 +18,9 @@ use weft_lane::{Back, Place, Policy, WINDOW};
 use weft_process::frame::{Form, What};
 use weft_process::protocol::{Connection, Message, VERSION, Welcome};
 use weft_process::supervisor::{Plan, Seat, Start};
-use weft_process::{Answer, Question, Status, Supervisor, What as Wanted, control_path};
+use weft_process::{
+    Answer, Question, ResourceLimits, Status, Supervisor, What as Wanted, control_path,
+};
 
 struct Nothing;
 
@@ -105,6 +107,7 @@ impl Rig {
             start: Start::Elsewhere,
             plain,
             user: None,
+            limits: ResourceLimits::default(),
             policy,
             heartbeat,
             checkpoint: None,

@@ -11,6 +11,7 @@ use weft_dpdk::TAG_SLOTS;
 use weft_function::{Direction, TagTable};
 use weft_handover::{NodeId, User};
 use weft_lane::Policy;
+use weft_process::ResourceLimits;
 use weft_rules::{Condition, RuleSet};
 use weft_vf::Nic;
 
@@ -398,6 +399,8 @@ pub struct ProcessPlan {
     pub vf: Option<VfPlan>,
     /// The user that it runs as; that of the node if none.
     pub user: Option<u32>,
+    /// What it may use at most.
+    pub limits: ResourceLimits,
 }
 
 /// How packets get to a process through a NIC.

@@ -86,6 +86,7 @@ pub fn start(
             },
             plain: process.plain,
             user: process.user,
+            limits: process.limits.clone(),
             policy: process.policy,
             heartbeat: process.heartbeat,
             checkpoint: process.checkpoint,

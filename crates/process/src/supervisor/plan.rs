@@ -20,6 +20,17 @@ pub enum Start {
     Elsewhere,
 }
 
+/// What a process that the node starts may use at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceLimits {
+    /// Memory, its own alone: not the node's packets.
+    pub megabytes: Option<u32>,
+    /// Processor time, in percent of one core.
+    pub cpu_percent: Option<u32>,
+    /// Threads and processes.
+    pub tasks: Option<u32>,
+}
+
 /// How a function is run in a process of its own.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
@@ -48,6 +59,8 @@ pub struct Plan<'a> {
     pub plain: bool,
     /// The user (and group) that the process runs as; that of the node if none.
     pub user: Option<u32>,
+    /// What the process may use at most.
+    pub limits: ResourceLimits,
     /// What becomes of packets while the process is not there.
     pub policy: Policy,
     /// A process that has not answered for so long stands still.

@@ -9,47 +9,73 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::cgroup::ControlGroup;
+use super::plan::ResourceLimits;
+
+/// What to start.
+pub struct Launch<'a> {
+    /// This program.
+    pub program: &'a Path,
+    /// Which function.
+    pub function: &'a str,
+    /// Where it attaches.
+    pub ring: &'a Path,
+    /// Its devices, where it has any.
+    pub devices: &'a [String],
+    /// The user that it runs as; that of the node if none.
+    pub user: Option<u32>,
+}
+
 /// A function process that the node has started; it ends with this.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    /// What limits it.
+    group: Option<ControlGroup>,
     /// Becomes readable as the process ends.
     descriptor: OwnedFd,
 }
 
 impl Process {
-    /// Starts `program function NAME --attach RING --once`, with its devices where it has
-    /// any, as another user if one is given.
-    pub fn start(
-        program: &Path,
-        function: &str,
-        ring: &Path,
-        devices: &[String],
-        user: Option<u32>,
-    ) -> io::Result<Process> {
-        let mut command = Command::new(program);
-        if let Some(user) = user {
+    /// Starts `program function NAME --attach RING --once`.
+    pub fn start(launch: &Launch<'_>) -> io::Result<Process> {
+        let mut command = Command::new(launch.program);
+        if let Some(user) = launch.user {
             command.uid(user).gid(user);
         }
         let mut child = command
             .arg("function")
-            .arg(function)
+            .arg(launch.function)
             .arg("--attach")
-            .arg(ring)
+            .arg(launch.ring)
             .arg("--once")
-            .args(devices.iter().flat_map(|device| ["--device", device]))
+            .args(launch.devices.iter().flat_map(|device| ["--device", device]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()?;
         let pid = Pid::from_child(&child);
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(descriptor) => Ok(Process { child, descriptor }),
+            Ok(descriptor) => Ok(Process { child, group: None, descriptor }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(error.into())
             }
         }
+    }
+
+    /// ResourceLimits what it may use, where there are limits for the function `instance`.
+    ///
+    /// # Errors
+    /// When that is not permitted; it runs without limits then.
+    pub fn limit(&mut self, instance: &str, limits: &ResourceLimits) -> io::Result<()> {
+        if limits.is_empty() {
+            return Ok(());
+        }
+        let group = ControlGroup::new(instance, limits)?;
+        group.take(self.id())?;
+        self.group = Some(group);
+        Ok(())
     }
 
     /// Its number.
@@ -65,7 +91,11 @@ impl Process {
     /// How it ended, if it did.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
-        Some(format!("its process ended: {status}"))
+        let cause = match self.group.as_ref().is_some_and(ControlGroup::was_out_of_memory) {
+            true => ", as it used more memory than `limits` allow",
+            false => "",
+        };
+        Some(format!("its process ended: {status}{cause}"))
     }
 }
 

@@ -16,8 +16,8 @@ use weft_lane::Shared;
 
 use super::book::Book;
 use super::inquiry::{Answer, Inquiry, Question, What};
-use super::plan::{Start, Status, View};
-use super::process::{self, Process};
+use super::plan::{ResourceLimits, Start, Status, View};
+use super::process::{self, Launch, Process};
 use crate::order::{Order, Request};
 use crate::protocol::{Connection, Message, VERSION, Welcome};
 
@@ -41,6 +41,7 @@ pub(super) struct Watch {
     pub(super) own_folder: bool,
     pub(super) plain: bool,
     pub(super) user: Option<u32>,
+    pub(super) limits: ResourceLimits,
     pub(super) start: Start,
     pub(super) heartbeat: Duration,
     pub(super) checkpoint: Option<Duration>,
@@ -425,8 +426,19 @@ impl Watch {
         if self.process.is_some() || Instant::now() < self.next_start {
             return;
         }
-        match Process::start(program, self.kind.name, &self.ring, &self.devices, self.user) {
-            Ok(process) => {
+        let launch = Launch {
+            program,
+            function: self.kind.name,
+            ring: &self.ring,
+            devices: &self.devices,
+            user: self.user,
+        };
+        match Process::start(&launch) {
+            Ok(mut process) => {
+                if let Err(error) = process.limit(&self.welcome.instance, &self.limits) {
+                    let function = &self.welcome.instance;
+                    tracing::warn!(function, %error, "its process has no limits");
+                }
                 self.set_status(Status::Starting);
                 self.edit(|view| view.process = Some(process.id()));
                 self.process = Some(process);

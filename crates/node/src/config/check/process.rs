@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_lane::Policy;
+use weft_process::ResourceLimits;
 
 use super::within;
 use crate::config::blueprint::{Composition, ProcessPlan, VfPlan};
 use crate::config::locate::Source;
-use crate::config::yaml::{self, OnFailure, ProcessFile, StartedBy, TagsBy};
+use crate::config::yaml::{self, OnFailure, ProcessFile, ProcessLimitsFile, StartedBy, TagsBy};
 
 /// Octets of a path that a UNIX socket can have (unix(7)), less those that are put
 /// behind it.
@@ -47,6 +48,7 @@ pub(super) fn plan(
         source.wrong(&format!("{path}.tags"), "behind a NIC, packets need their header");
     }
     socket(file, &path, source);
+    let limits = limits(file, &path, source);
     let milliseconds = |number: u32| Duration::from_millis(number.into());
     Some(ProcessPlan {
         policy: match file.on_failure {
@@ -60,8 +62,29 @@ pub(super) fn plan(
         started: file.start == StartedBy::Node,
         plain: file.tags == TagsBy::None,
         user: file.user,
+        limits,
         vf,
     })
+}
+
+/// What its process may use.
+fn limits(file: &ProcessFile, path: &str, source: &mut Source<'_>) -> ResourceLimits {
+    let path = format!("{path}.limits");
+    let ProcessLimitsFile { megabytes, cpu, tasks } = file.limits;
+    for (key, number, least, most) in [
+        ("megabytes", megabytes, 16, 1 << 20),
+        ("cpu", cpu, 1, 10_000),
+        ("tasks", tasks, 4, 65_536),
+    ] {
+        if let Some(number) = number {
+            within(source, &format!("{path}.{key}"), number.into(), least, most);
+        }
+    }
+    let limits = ResourceLimits { megabytes, cpu_percent: cpu, tasks };
+    if file.start == StartedBy::Elsewhere && limits != ResourceLimits::default() {
+        source.wrong_key(&path, "the node limits only processes that it starts itself");
+    }
+    limits
 }
 
 fn socket(file: &ProcessFile, path: &str, source: &mut Source<'_>) {
