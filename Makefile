@@ -6,11 +6,12 @@ WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
 BOUNDED := target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']
 
-.PHONY: help demo build test fmt lint unit end-to-end bench-quick fuzz soak clean
+.PHONY: help demo build test fmt lint unit end-to-end test-sriov bench-quick fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
 	@echo "make test         every check: format, lint, unit, property, golden, end-to-end"
+	@echo "make test-sriov   chains over virtual functions of an emulated NIC; soak has it, too"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
 	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills"
@@ -41,6 +42,11 @@ end-to-end: build
 	@scripts/prepare test
 	WEFT=$(WEFT) tests/run
 
+SRIOV := $(or $(CARGO_TARGET_DIR),target)/sriov
+test-sriov: build
+	@scripts/prepare sriov
+	WEFT=$(WEFT) SRIOV=$(SRIOV) tests/sriov/run.py
+
 bench-quick:
 	@scripts/prepare bench
 	$(CARGO) run --release --locked -p weft-bench --bin bench-quick
@@ -57,6 +63,7 @@ soak: build
 	RELINKS=100000 $(CARGO) test --release --locked -p weft-node --test fused rules_change
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test handover random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
+	$(MAKE) test-sriov
 
 # Modules that the registry of functions declares are named to rustfmt.
 fmt:

@@ -128,9 +128,14 @@ impl Device {
     fn set_up(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
         let id = self.id;
         let mut info = sys::rte_eth_dev_info::default();
-        let conf = sys::rte_eth_conf::default();
+        let mut conf = sys::rte_eth_conf::default();
         // SAFETY: the device exists and is not started; `info` is writable.
         check(unsafe { sys::rte_eth_dev_info_get(id, &mut info) }, "its information")?;
+        if self.bus == PCI {
+            // Drivers of virtual functions know no other way to be told; without it longer
+            // frames vanish.
+            conf.rxmode.mtu = u32::from(options.mtu.clamp(info.min_mtu, info.max_mtu));
+        }
         let rx = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let tx = options.tx_queues.clamp(1, info.max_tx_queues.max(1));
         // SAFETY: as above; `conf` is only read.

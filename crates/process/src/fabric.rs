@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde::{Deserialize, Serialize};
-use weft_dpdk::{Batch, Packet, Pool};
+use weft_dpdk::{Batch, Packet, Pool, PortOptions};
 use weft_lane::{Absence, Carrier, Coming, Refusal, WINDOW, What};
 
 use crate::carrier::copy;
@@ -31,13 +31,22 @@ pub const PATHS: u32 = 0xff_0000;
 /// Service index of packets to the function, and of those that come back.
 pub const INDICES: [u8; 2] = [255, 254];
 
-/// The two ends of the way through the NIC, by their MAC addresses.
+/// The two ends of the way through the NIC, by their MAC addresses, and what it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {
     /// The node's port.
     pub node: [u8; 6],
     /// What the function receives at.
     pub function: [u8; 6],
+    /// Longest packet behind an Ethernet header, in bytes, at either end: what the node's
+    /// port carries has to fit into the function's.
+    #[serde(default = "usual_mtu")]
+    pub mtu: u16,
+}
+
+/// That of who does not say it.
+fn usual_mtu() -> u16 {
+    PortOptions::default().mtu
 }
 
 /// How a function is reached that has virtual functions of its own.

@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn through_a_nic_frames_are_of_the_two_ends_and_the_path() {
-        let ends = Ends { node: [2, 0, 0, 0, 0, 7], function: [2, 0, 0, 0, 0, 8] };
+        let ends = Ends { node: [2, 0, 0, 0, 0, 7], function: [2, 0, 0, 0, 0, 8], mtu: 1500 };
         let node = Form::between(0xff_0003, 5, ends, 6);
         let function = node.clone().turned();
         let mut bytes = vec![0; node.header_length() + 60];

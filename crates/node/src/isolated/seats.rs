@@ -91,7 +91,11 @@ pub fn start(
             heartbeat: process.heartbeat,
             checkpoint: process.checkpoint,
             fabric: process.vf.as_ref().map(|vf| Fabric {
-                ends: Ends { node: macs[usize::from(vf.port)].0, function: vf.mac },
+                ends: Ends {
+                    node: macs[usize::from(vf.port)].0,
+                    function: vf.mac,
+                    mtu: blueprint.ports[usize::from(vf.port)].mtu,
+                },
                 devices: vf.devices.clone(),
                 descriptors: vf.descriptors,
                 timeout: vf.timeout,

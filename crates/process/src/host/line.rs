@@ -27,7 +27,7 @@ impl Line {
         descriptors: u16,
         pool: &Pool,
     ) -> Result<Line, HostError> {
-        let options = PortOptions { descriptors, ..PortOptions::default() };
+        let options = PortOptions { descriptors, mtu: ends.mtu, ..PortOptions::default() };
         let open = |device: &String| Port::open(eal, device, &options, pool);
         let ports: Vec<Port> = devices.iter().map(open).collect::<Result<_, _>>()?;
         let taken = ports.first().zip(ports.last());

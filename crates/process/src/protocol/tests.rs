@@ -13,7 +13,7 @@ fn welcome() -> Welcome {
         workers: 2,
         descriptors: 256,
         path: 1,
-        fabric: Some(Ends { node: [2, 0, 0, 0, 0, 1], function: [2, 0, 0, 0, 0, 2] }),
+        fabric: Some(Ends { node: [2, 0, 0, 0, 0, 1], function: [2, 0, 0, 0, 0, 2], mtu: 1700 }),
         max_sleep_us: None,
     }
 }

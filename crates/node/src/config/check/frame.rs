@@ -38,7 +38,11 @@ pub(super) fn workers(file: &WorkersFile, source: &mut Source<'_>) -> Workers {
     }
 }
 
-pub(super) fn memory(file: &MemoryFile, ports: &[PortPlan], source: &mut Source<'_>) -> Memory {
+pub(super) fn memory(
+    file: &MemoryFile,
+    (ports, workers): (&[PortPlan], usize),
+    source: &mut Source<'_>,
+) -> Memory {
     let packets = u64::from(file.packets);
     within(source, "memory.packets", packets, 512, (1 << 24) - 1);
     if let Some(megabytes) = file.megabytes {
@@ -46,8 +50,16 @@ pub(super) fn memory(file: &MemoryFile, ports: &[PortPlan], source: &mut Source<
     }
     let queued = |port: &PortPlan| u64::from(port.queues) * u64::from(port.descriptors);
     let queued: u64 = ports.iter().map(queued).sum();
-    if queued >= packets {
-        let message = format!("the receive queues of the ports alone hold {queued} packets");
+    // The driver of a NIC gives back what it has sent when it needs the place again, so the
+    // transmit queue of each worker is full sooner or later.
+    let of_nics = |port: &&PortPlan| {
+        port.device.starts_with(weft_vf::PREFIX) || weft_dpdk::is_pci_address(&port.device)
+    };
+    let sent = |port: &PortPlan| workers as u64 * u64::from(port.descriptors);
+    let sent: u64 = ports.iter().filter(of_nics).map(sent).sum();
+    if queued + sent >= packets {
+        let which = if sent > 0 { "queues of the ports" } else { "receive queues of the ports" };
+        let message = format!("the {which} alone hold {} packets", queued + sent);
         let mistake = source.wrong("memory.packets", message);
         mistake.hint("more packets here, or fewer descriptors there");
     }

@@ -12,6 +12,8 @@ use crate::config::yaml;
 
 /// Ports that lead to a switch, so that a set of them is one number.
 const PORTS: usize = 64;
+/// Packets of each of its queues, for all of which a process has buffers.
+const DESCRIPTORS: u64 = 1024;
 
 /// How a function is reached that has virtual functions of its own.
 pub(super) fn plan(
@@ -37,9 +39,9 @@ pub(super) fn plan(
         }
         (_, None) => return None,
     };
-    within(source, &format!("{at}.descriptors"), file.descriptors.into(), 32, 32_768);
+    within(source, &format!("{at}.descriptors"), file.descriptors.into(), 32, DESCRIPTORS);
     within(source, &format!("{at}.timeout"), file.timeout.into(), 1, 60_000);
-    let mut named = None;
+    let (own, mut named) = (file.mac.map(|Mac(mac)| mac), None);
     for (key, device) in [("device", Some(&file.device)), ("transmit", file.transmit.as_ref())] {
         let Some(device) = device else { continue };
         let path = format!("{at}.{key}");
@@ -51,12 +53,17 @@ pub(super) fn plan(
             source.wrong(&path, format!("{device} is the port `{}` of the node", port.name));
         }
         let found = nics::device(device, &path, known, source);
-        if key == "device" {
-            named = found.map(|function| function.mac);
+        match (key, found) {
+            ("device", found) => named = found.map(|function| function.mac),
+            (_, Some(other)) if other.spoof_check && Some(other.mac) != own.or(named) => {
+                let message =
+                    format!("the NIC drops what `{}` sends for another MAC address", other.name);
+                source.wrong(&path, message).hint("give it `spoofCheck: false` under `nics`");
+            }
+            _ => {}
         }
     }
-    let mac = file.mac.map(|Mac(mac)| mac).or(named);
-    let Some(mac) = mac else {
+    let Some(mac) = own.or(named) else {
         let mistake = source.wrong_key(&at, "nobody says which MAC address the function has");
         mistake.hint("write `mac`, or name a virtual function of `nics` as its device");
         return None;

@@ -44,6 +44,43 @@ fn of_the_file_as_a_whole() {
 }
 
 #[test]
+fn of_what_a_nic_keeps_and_drops() {
+    let nics = |spoof_check: bool| {
+        format!(
+            "nics: {{fast: {{device: eth0, virtualFunctions: {{a: {{mac: 02:00:00:00:01:00}}, \
+             b: {{mac: 02:00:00:00:01:01}}, c: {{mac: 02:00:00:00:01:02, spoofCheck: \
+             {spoof_check}}}}}}}}}\nports:"
+        )
+    };
+    let at = |spoof_check, rest: &[(&str, &str)]| {
+        let mut file = edited("ports:", &nics(spoof_check));
+        for (from, to) in rest {
+            file = file.replacen(from, to, 1);
+        }
+        said(&file)
+    };
+    let function = "count: {function: counter, composition: vf, vf: {port: access, \
+                    device: 'vf:b', transmit: 'vf:c'}}";
+    let counted = ("count: {function: counter}", function);
+    assert_eq!(at(false, &[counted]), [""; 0]);
+    assert_eq!(
+        at(true, &[counted]),
+        [
+            "20:92: the NIC drops what `c` sends for another MAC address (give it `spoofCheck: false` \
+          under `nics`)"
+        ]
+    );
+    // Two receive queues, and a transmit queue for each worker at the NIC.
+    let small = ("limits: {users: 2000}", "limits: {users: 2000}\nmemory: {packets: 3072}");
+    assert_eq!(at(true, &[small]), [""; 0]);
+    assert_eq!(
+        at(true, &[small, ("device: ring:access", "device: vf:a")]),
+        ["49:19: the queues of the ports alone hold 4096 packets (more packets here, or fewer \
+          descriptors there)"]
+    );
+}
+
+#[test]
 fn of_the_shape_of_values() {
     check(&[
         (
@@ -608,6 +645,10 @@ fn of_functions_behind_a_nic() {
         (
             "{port: access, device: net_null0, mac: MAC, timeout: 0}",
             "19:118: 0 is not within 1..60000",
+        ),
+        (
+            "{port: access, device: net_null0, mac: MAC, descriptors: 2048}",
+            "19:122: 2048 is not within 32..1024",
         ),
     ] {
         assert_eq!(behind(&vf.replace("MAC", mac), ""), [says], "{vf}");

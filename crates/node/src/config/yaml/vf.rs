@@ -22,7 +22,7 @@ pub struct VfFile {
     pub mac: Option<Mac>,
     /// Packets that each queue of the process holds.
     #[serde(default = "descriptors")]
-    #[schemars(range(min = 32, max = 32768))]
+    #[schemars(range(min = 32, max = 1024))]
     pub descriptors: u16,
     /// Milliseconds after which a packet that has not come back is lost.
     #[serde(default = "timeout")]

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Chains over virtual functions of an emulated NIC: QEMU's `igb`, a kernel of Debian, DPDK's
+driver, and the program under test. See ../README.md.
+
+    run.py                 all chains
+    run.py chain-2         one of them
+    PACKETS=20000 run.py   with so many packets each
+
+$WEFT is the program, by default target/release/weft; $SRIOV the folder with what the
+machine is made of, by default target/sriov. Ends with `N passed, N failed, N skipped`.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import image
+import judge
+from machine import Machine
+from traffic import Exchange
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PACKETS = int(os.environ.get("PACKETS", "4000"))
+# Packets that are on their way at once: fewer than a queue holds and than a worker may
+# have away, so that none may be lost.
+WINDOW = 64
+BOOT_SECONDS, START_SECONDS, STILL_SECONDS = 120, 90, 60
+
+
+class Chain:
+    """What is known of a chain: its functions in order, and what they do."""
+
+    def __init__(self, name, functions, virtual_functions):
+        self.name, self.functions = name, functions
+        self.virtual_functions = virtual_functions
+        self.filters = "guard" in functions
+        self.rewrites = "service" in functions
+        # What the frames between node and functions have in front is beyond an MTU of 1500,
+        # which the port of chain-1 has.
+        self.longest = 1300 if name == "chain-1" else 1457
+        # Functions that write what they have counted, in the order of the counts' places.
+        self.counters = [one for one in functions if one not in ("guard", "service")]
+
+
+CHAINS = [
+    Chain("chain-1", ["count"], 4),
+    Chain("chain-2", ["first", "second"], 5),
+    Chain("chain-4", ["first", "guard", "service", "last"], 7),
+]
+
+
+def exchange(machine, chain, packets):
+    """Sends packets through a node, never more at once than a window."""
+    traffic = Exchange(chain, packets)
+    latest = time.monotonic()
+    frame = traffic.next_frame()
+    try:
+        while (frame or traffic.away()) and time.monotonic() - latest < STILL_SECONDS:
+            while frame and traffic.away() < WINDOW:
+                machine.send(frame)
+                frame = traffic.next_frame()
+            for came in machine.listen(0.2):
+                latest = time.monotonic()
+                traffic.take(came)
+        # What comes later came twice, or was nobody's.
+        for came in machine.listen(1):
+            traffic.take(came)
+    except ConnectionError:
+        traffic.faults.append("the machine is gone")
+    return traffic
+
+
+def run_chain(report, machine, chain):
+    """Judges one chain while the guest goes through its life."""
+    seen = judge.Seen(machine.share / chain.name)
+    runs = machine.until(f"{chain.name}/ready", BOOT_SECONDS + START_SECONDS)
+    if not runs:
+        machine.until(f"{chain.name}/done", START_SECONDS)
+    said = seen.text("node") + seen.text("create.error") + seen.text("starting")
+    report.check(f"{chain.name}: its functions run", runs, judge.tail(said))
+    if not runs:
+        return
+    exchanged = exchange(machine, chain, PACKETS)
+    (seen.folder / "sent").touch()
+    judge.traffic(report, chain, exchanged)
+    kill_one(report, machine, chain, seen)
+    done = machine.until(f"{chain.name}/done", START_SECONDS)
+    report.check(f"{chain.name}: the machine is done with it", done, "it is not")
+    judge.books(report, chain, exchanged, seen)
+    judge.making(report, chain, seen)
+    judge.showing(report, chain, seen)
+    judge.removing(report, chain, seen)
+
+
+def kill_one(report, machine, chain, seen):
+    """A function that is killed takes its virtual function again when it comes back."""
+    name = f"{chain.name}: a function that was killed has its virtual function again"
+    back = machine.until(f"{chain.name}/ready-again", START_SECONDS) and seen.did("killed")
+    if back:
+        wrong = judge.wrong_traffic(exchange(machine, chain, PACKETS // 4))
+    else:
+        wrong = f"{chain.functions[-1]} does not: {judge.tail(seen.text('node'))}"
+    (seen.folder / "sent-again").touch()
+    report.check(name, not wrong, wrong)
+
+
+def main():
+    names = sys.argv[1:]
+    known = {chain.name: chain for chain in CHAINS}
+    if strange := [name for name in names if name not in known]:
+        sys.exit(f"run.py: there is no {strange[0]}; there are {', '.join(known)}")
+    chains = [known[name] for name in names or known]
+    weft = Path(os.environ.get("WEFT", ROOT / "target/release/weft")).resolve()
+    folder = Path(os.environ.get("SRIOV", ROOT / "target/sriov")).resolve()
+    if not weft.is_file():
+        sys.exit(f"run.py: {weft} is not there: build it (cargo build --release) or set WEFT")
+    if subprocess.run([HERE / "prepare.sh", folder], check=False).returncode != 0:
+        sys.exit("run.py: prepare.sh has not got what the machine is made of, as it says above")
+    share = folder / "share"
+    shutil.rmtree(share, ignore_errors=True)
+    share.mkdir()
+    shutil.copy(HERE / "guest.sh", share)
+    for chain in chains:
+        shutil.copy(HERE / f"{chain.name}.yaml", share)
+        (share / chain.name).mkdir()
+    try:
+        image.build(folder / "initrd", weft, folder / "guest", HERE / "init.sh")
+    except image.Missing as missing:
+        sys.exit(f"run.py: {missing}")
+    report = judge.Report()
+    began = time.monotonic()
+    with Machine(folder, folder / "initrd", share, folder / "console.log") as machine:
+        if not machine.connect(BOOT_SECONDS):
+            console = (folder / "console.log").read_text(errors="replace")
+            sys.exit(f"run.py: QEMU does not run: {judge.tail(console)}")
+        for chain in chains:
+            run_chain(report, machine, chain)
+    seconds = time.monotonic() - began
+    print(f"     it took {seconds:.0f} s; what was seen is in {folder}/share and console.log")
+    return report.close()
+
+
+sys.exit(main())
