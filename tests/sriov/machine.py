@@ -9,11 +9,12 @@ import tempfile
 import time
 from pathlib import Path
 
-# Ticks come periodically: of single ones a processor that the host does not let run may
-# lose one, and with it all that are to come.
+# On a host with much else to do, time stands still for an emulated processor now and then:
+# the kernel is not to check its timer by it, and ticks come periodically, as one that is
+# lost would otherwise take with it all that are to come.
 KERNEL = (
     "console=ttyS0 quiet panic=-1 intel_iommu=on,sm_off iommu=nopt mitigations=off nokaslr "
-    "tsc=reliable nohz=off highres=off hugepages=128 ipv6.disable=1"
+    "tsc=reliable no_timer_check nohz=off highres=off hugepages=128 ipv6.disable=1"
 )
 
 
