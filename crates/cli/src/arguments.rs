@@ -69,6 +69,7 @@ impl Command {
         match self {
             Command::Demo(_) | Command::Generate(_) | Command::Bench(_) => Level::WARN,
             Command::Function(function) if function.once => Level::WARN,
+            Command::Vf(vf) if vf.ends_with_parent() => Level::WARN,
             _ => Level::INFO,
         }
     }

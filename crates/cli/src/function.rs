@@ -76,7 +76,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// The kernel ends this process as soon as the one that started it is gone.
-fn end_with_parent() -> Result<(), Failure> {
+///
+/// # Errors
+/// When that is so already.
+pub fn end_with_parent() -> Result<(), Failure> {
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| Failure::broken(format!("cannot follow the node: {error}")))?;

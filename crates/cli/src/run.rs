@@ -71,6 +71,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     })?;
     let metrics = listening.metrics();
     vf::resolve(&mut blueprint)?;
+    // They go behind the node, whose ports are at them.
+    let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
     let eal = environment::start(&blueprint, 0)?;
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();

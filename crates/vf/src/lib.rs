@@ -9,6 +9,8 @@
 //!
 //! Where sysfs is and who writes to it are parameters ([`Sysfs`], [`Hands`]), so all of
 //! this is tried on a folder.
+//!
+//! Where there is no such NIC, a [`Switch`] in software stands in for it.
 
 #![forbid(unsafe_code)]
 
@@ -16,12 +18,14 @@ mod error;
 mod hands;
 mod nic;
 mod show;
+mod software;
 mod step;
 
 pub use error::Error;
 pub use hands::{Hands, Kernel};
 pub use nic::{Child, Parent, Sysfs};
 pub use show::{Row, Traffic, show};
+pub use software::{QUEUE, SOCKET_PATH, SOFTWARE, Share, Switch};
 pub use step::{Action, Plan, Step, carry_out, create, remove};
 
 /// The driver that hands a virtual function to a process (Linux,

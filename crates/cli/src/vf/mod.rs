@@ -1,18 +1,20 @@
 //! `weft vf`: the virtual functions of a node's NICs.
 
 mod devices;
+mod switch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use weft_node::config::Blueprint;
-use weft_vf::{Error, Kernel, Nic, Plan, Row, Sysfs};
+use weft_vf::{Error, Kernel, Nic, Plan, Row, SOFTWARE, Switch, Sysfs};
 
 use crate::failure::Failure;
 use crate::table::Table;
 use crate::{node_file, output};
 
 pub use devices::resolve;
+pub use switch::start as start_switches;
 
 #[derive(clap::Args)]
 #[command(after_help = "docs/virtual-functions.md tells how a node says which it needs.")]
@@ -29,6 +31,8 @@ enum What {
     Create(File),
     /// Take all virtual functions away from the NICs of a node's configuration
     Remove(File),
+    /// Be the switch of a NIC that is none: software VF, until a signal comes
+    Switch(switch::Arguments),
     /// Show virtual functions, and what they have carried
     Show {
         /// Configuration of the node; without it, those of all NICs are shown
@@ -44,6 +48,13 @@ struct File {
     file: PathBuf,
 }
 
+impl Arguments {
+    /// Whether this process goes with the one that started it.
+    pub fn ends_with_parent(&self) -> bool {
+        matches!(&self.what, What::Switch(arguments) if arguments.once)
+    }
+}
+
 /// Plans, makes, removes or shows virtual functions.
 ///
 /// # Errors
@@ -51,27 +62,62 @@ struct File {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let sysfs = Sysfs::default();
     match arguments.what {
-        What::Plan(File { file }) => print(&plans(&sysfs, &nics(&file)?, weft_vf::create)?),
+        What::Plan(File { file }) => {
+            let (nics, switches) = nics(&file)?;
+            print(&plans(&sysfs, &nics, weft_vf::create)?)?;
+            say(&file, &switches)
+        }
         What::Create(File { file }) => {
-            let nics = nics(&file)?;
+            let (nics, switches) = nics(&file)?;
             carry_out(&sysfs, &plans(&sysfs, &nics, weft_vf::create)?)?;
-            show(&sysfs, &nics)
+            say(&file, &switches)?;
+            match nics.is_empty() {
+                true => Ok(()),
+                false => show(&sysfs, &nics),
+            }
         }
         What::Remove(File { file }) => {
-            carry_out(&sysfs, &plans(&sysfs, &nics(&file)?, weft_vf::remove)?)
+            let (nics, switches) = nics(&file)?;
+            carry_out(&sysfs, &plans(&sysfs, &nics, weft_vf::remove)?)?;
+            switches.iter().try_for_each(|switch| {
+                let name = &switch.name;
+                output::line(&format!("# {name}: {SOFTWARE}, which ends with its process"))
+            })
         }
+        What::Switch(arguments) => switch::run(&arguments),
         What::Show { file: None } => show(&sysfs, &[]),
-        What::Show { file: Some(file) } => show(&sysfs, &nics(&file)?),
+        What::Show { file: Some(file) } => {
+            let (nics, switches) = nics(&file)?;
+            if !nics.is_empty() {
+                show(&sysfs, &nics)?;
+            }
+            match switches.is_empty() {
+                true => Ok(()),
+                false => output::print(&switch::tables(&switches)),
+            }
+        }
     }
 }
 
-/// The NICs of a configuration, of which there is at least one.
-fn nics(file: &std::path::Path) -> Result<Vec<Nic>, Failure> {
-    let Blueprint { nics, .. } = node_file::load(file)?;
-    match nics.is_empty() {
+/// The NICs of a configuration, and what stands in for some; there is at least one.
+fn nics(file: &Path) -> Result<(Vec<Nic>, Vec<Switch>), Failure> {
+    let Blueprint { nics, switches, .. } = node_file::load(file)?;
+    match nics.is_empty() && switches.is_empty() {
         true => Err(Failure::input(format!("{}: there are no `nics` in it", file.display()))),
-        false => Ok(nics),
+        false => Ok((nics, switches)),
     }
+}
+
+/// Says who makes the virtual functions that no NIC has.
+fn say(file: &Path, switches: &[Switch]) -> Result<(), Failure> {
+    switches.iter().try_for_each(|switch| {
+        let name = &switch.name;
+        let who = match switch.started {
+            true => "which the node starts".to_owned(),
+            false => format!("to be started by: weft vf switch {} {name}", file.display()),
+        };
+        output::line(&format!("# {name}: {SOFTWARE}, {who}"))
+    })
 }
 
 fn plans(

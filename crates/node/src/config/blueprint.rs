@@ -13,7 +13,7 @@ use weft_handover::{NodeId, User};
 use weft_lane::Policy;
 use weft_process::ResourceLimits;
 use weft_rules::{Condition, RuleSet};
-use weft_vf::Nic;
+use weft_vf::{Nic, Switch};
 
 use super::mistake::Mistakes;
 
@@ -32,6 +32,8 @@ pub struct Blueprint {
     pub classification: Classification,
     /// NICs with virtual functions.
     pub nics: Vec<Nic>,
+    /// Switches in software that stand in for NICs.
+    pub switches: Vec<Switch>,
     /// Ports, in the order of the file, and behind them service paths: `PortIndex` of
     /// the rules.
     pub ports: Vec<PortPlan>,

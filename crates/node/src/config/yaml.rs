@@ -18,7 +18,7 @@ use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndicatio
 use super::values::{Entries, Ip, Mac, Subnet};
 
 pub use handover::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
-pub use nics::NicFile;
+pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
 pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, StartedBy, TagsBy};
 pub use remote::RemoteFile;

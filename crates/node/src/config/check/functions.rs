@@ -3,8 +3,8 @@
 use weft_compose::{Instance, Kind, Settings, SlotShift};
 use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
 use weft_rules::RuleSet;
-use weft_vf::Nic;
 
+use super::nics::Nics;
 use super::{names, process, remote, thread, vf};
 use crate::config::blueprint::{Composition, FunctionPlan, PortPlan};
 use crate::config::locate::Source;
@@ -36,7 +36,7 @@ impl Functions {
     /// Makes each function once and throws it away.
     pub fn of(
         file: &NodeFile,
-        (ports, networks, nics): (&[PortPlan], &[String], &[Nic]),
+        (ports, networks, nics): (&[PortPlan], &[String], &Nics),
         source: &mut Source<'_>,
         kinds: &[Kind],
     ) -> Functions {
@@ -215,7 +215,7 @@ fn make(
     (name, function): (&str, &yaml::Function),
     kind: Kind,
     tags: &TagTable,
-    (default, ports, nics): (Composition, &[PortPlan], &[Nic]),
+    (default, ports, nics): (Composition, &[PortPlan], &Nics),
     source: &mut Source<'_>,
 ) -> Option<Made> {
     let setup =

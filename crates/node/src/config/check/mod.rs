@@ -62,13 +62,17 @@ pub(super) fn blueprint(
     if !source.mistakes.is_empty() {
         return None;
     }
+    let functions_made = functions.made.into_iter().map(|made| Some(made?.plan));
+    let mut functions_made = functions_made.collect::<Option<Vec<_>>>()?;
+    nics.put_devices(&mut ports, &mut functions_made);
     let blueprint = Blueprint {
         name: file.metadata.name.clone(),
         workers,
         memory,
         forwarding: file.forwarding,
         classification: file.classification,
-        nics,
+        nics: nics.hardware,
+        switches: nics.switches,
         ports,
         networks,
         groups: users.groups,
@@ -76,11 +80,7 @@ pub(super) fn blueprint(
         bearer_profiles: users.bearer_profiles,
         rules: rules.set?,
         tags: functions.tags,
-        functions: functions
-            .made
-            .into_iter()
-            .map(|made| Some(made?.plan))
-            .collect::<Option<_>>()?,
+        functions: functions_made,
         handover,
         gtpu,
         limits,

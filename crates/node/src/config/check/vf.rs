@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use weft_vf::Nic;
-
-use super::{nics, within};
+use super::nics::{self, Nics};
+use super::within;
 use crate::config::blueprint::{Composition, PortPlan, VfPlan};
 use crate::config::locate::Source;
 use crate::config::values::Mac;
@@ -20,7 +19,7 @@ pub(super) fn plan(
     name: &str,
     function: &yaml::Function,
     composition: Composition,
-    (ports, known): (&[PortPlan], &[Nic]),
+    (ports, known): (&[PortPlan], &Nics),
     source: &mut Source<'_>,
 ) -> Option<VfPlan> {
     let at = format!("functions.{name}.vf");

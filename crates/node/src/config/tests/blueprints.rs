@@ -176,3 +176,19 @@ fn what_is_only_probably_wrong_is_a_warning() {
     let warnings = plan(&text).warnings.to_string();
     assert!(warnings.starts_with("node.yaml:47:9: "), "{warnings}");
 }
+
+#[test]
+fn software_vf_becomes_devices() {
+    let nics = "nics: {s: {software: {sockets: /run/s, polling: busy}, virtualFunctions: {a: {mac: \
+                02:00:00:00:01:00, rate: 1000}, b: {mac: 02:00:00:00:01:01, rate: 2000}}}}\nports:\n";
+    let text = edited("ports:\n", nics).replace("device: ring:access", "device: vf:a").replace(
+        "count: {function: counter}",
+        "count: {function: counter, composition: vf, vf: {port: core, device: 'vf:b'}}",
+    );
+    let blueprint = plan(&text);
+    let [switch] = &blueprint.switches[..] else { panic!("{:?}", blueprint.switches) };
+    assert!(!switch.sleeps && switch.started && switch.functions[1].rate == 2000);
+    assert_eq!(Some(&blueprint.ports[0].device), switch.device("a").as_ref());
+    let vf = blueprint.functions.iter().find_map(|one| one.process.as_ref()?.vf.as_ref()).unwrap();
+    assert_eq!((vf.devices.first(), vf.mac), (switch.device("b").as_ref(), [2, 0, 0, 0, 1, 1]));
+}

@@ -615,6 +615,48 @@ fn of_virtual_functions() {
 }
 
 #[test]
+fn of_software_vf() {
+    let with = |nics: &str| said(&edited("ports:\n", &format!("nics: {nics}\nports:\n")));
+    let soft = |software: &str, function: &str| {
+        with(&format!("{{s: {{software: {software}, virtualFunctions: {{a: {function}}}}}}}"))
+    };
+    let (here, right) = ("{sockets: /run/s}", "{mac: 02:00:00:00:01:00, rate: 1000}");
+    assert_eq!(soft("{sockets: /run/s, core: 3, polling: busy, start: elsewhere}", right), [""; 0]);
+    for (software, function, says) in [
+        (
+            here,
+            "{mac: 02:00:00:00:01:00}",
+            "5:60: it has no share of the switch (write `rate`, in frames per second)",
+        ),
+        (here, "{mac: 02:00:00:00:01:00, rate: 0}", "5:94: 0 is not within 1..100000000"),
+        ("{sockets: here}", right, "5:32: \"here\" is not the absolute path of a folder"),
+        ("{sockets: /run/s, core: 1024}", right, "5:46: 1024 is not within 0..1023"),
+    ] {
+        assert_eq!(soft(software, function), [says], "{software} {function}");
+    }
+    let long = format!("{{sockets: /{}}}", "x".repeat(95));
+    assert_eq!(
+        soft(&long, right),
+        ["5:32: 109 octets are too many for the path of a socket in it (at most 107)"]
+    );
+    let functions = format!("virtualFunctions: {{a: {right}}}");
+    assert_eq!(
+        with(&format!("{{s: {{device: eth0, software: {here}, {functions}}}}}")),
+        ["5:8: it is a NIC and there is none (leave out `device` or `software`)"]
+    );
+    assert_eq!(
+        with(&format!("{{s: {{{functions}}}}}")),
+        ["5:8: nobody says which NIC it is (write `device`, or `software` where there is none)"]
+    );
+    assert_eq!(
+        with(&format!("{{s: {{device: eth0, {functions}}}}}")),
+        [
+            "5:79: the switch of a NIC gives no shares in frames (leave it out; it is for `software`)"
+        ]
+    );
+}
+
+#[test]
 fn of_functions_behind_a_nic() {
     let behind = |vf: &str, process: &str| {
         let function = format!("count: {{function: counter, composition: vf, vf: {vf}{process}}}");
