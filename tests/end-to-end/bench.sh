@@ -132,6 +132,36 @@ assert names <= delay.keys(), (delay, notes)
 PY
 }
 
+# Chains over software VF, which is named for what it is.
+software_vf() {
+    cat >"$work/vf.yaml" <<'YAML'
+apiVersion: weft/v1
+kind: Experiment
+metadata: {name: vf}
+quick: &tiny
+  repetitions: 1
+  seconds: 0.2
+  lengths: [1, 2]
+  cycles: 1000
+  rate: 5000
+  within: 0.8
+  loads: [1, 5]
+full: *tiny
+papers: *tiny
+YAML
+    bench vf --file "$work/vf.yaml" --out "$work/vf" || return 1
+    python3 - "$work/vf/vf/results.json" <<'PY'
+import json, sys
+results = json.load(open(sys.argv[1]))
+derived, notes = results["derived"], results["notes"]
+names = {"delivered_share_chain_1", "delivered_share_chain_2", "neighbour_goodput_at_5x",
+         "neighbour_p99_at_5x", "neighbour_goodput_at_5x_no_shares"}
+assert names <= derived.keys(), (derived, notes)
+assert derived["delivered_share_chain_1"] > 0, (derived, notes)
+assert all("software VF" in series["name"] for series in results["series"]), results["series"]
+PY
+}
+
 report_is_there() {
     local page=$work/a/report.html
     [ "$(grep -c '<svg' "$page")" -ge 1 ] && ! grep -q 'src="http' "$page" &&
@@ -211,6 +241,7 @@ slowed_down() {
 
 check "function-overhead gives valid results" results_are_valid
 check "a chain is measured in every composition" compositions
+check "chains over software VF" software_vf
 check "a report stands beside them" report_is_there
 check "a completed run is not made again" resumed
 check "what was measured until Ctrl-C is kept" interrupted

@@ -187,7 +187,7 @@ fn silent(arrivals: &Arrivals, work: &Work) -> String {
 
 /// The series of calibrated delays.
 fn delay(way: Composition, polling: Polling) -> String {
-    format!("weft {}, {}", way.name(), polling.name())
+    format!("weft {}, {}", way.title(), polling.name())
 }
 
 /// The series of delays as they were measured.

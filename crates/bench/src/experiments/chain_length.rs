@@ -138,12 +138,12 @@ impl Study for ChainLength {
 
 /// The series of chains that are run so.
 fn of_length(way: Composition) -> String {
-    format!("weft {}", way.name())
+    format!("weft {}", way.title())
 }
 
 /// The series of the chain of small functions that is run so.
 fn of_mix(way: Composition) -> String {
-    format!("weft {}, small functions", way.name())
+    format!("weft {}, small functions", way.title())
 }
 
 impl Parameters {

@@ -87,7 +87,7 @@ impl Study for ChainThroughput {
                 System::Weft { number, functions, setup, limit } => {
                     let chain = (*number, *functions, &**setup);
                     parameters.search(rig, &mut standing, chain, limit).or_else(|error| {
-                        let name = format!("weft {}", setup.composition.name());
+                        let name = format!("weft {}", setup.composition.title());
                         once(&failed, format!("{name}: not always measured: {error}"));
                         Ok((Values::none(), 0.0))
                     })
@@ -142,12 +142,12 @@ impl Study for ChainThroughput {
 
 /// The series without loss.
 fn ndr(way: Composition) -> String {
-    format!("weft {}, no loss (NDR)", way.name())
+    format!("weft {}, no loss (NDR)", way.title())
 }
 
 /// The series with half a percent of loss.
 fn pdr(way: Composition) -> String {
-    format!("weft {}, 0.5 % loss (PDR)", way.name())
+    format!("weft {}, 0.5 % loss (PDR)", way.title())
 }
 
 fn systems(
@@ -160,7 +160,7 @@ fn systems(
         for &functions in &parameters.lengths {
             let setup = loaded_chain(functions, parameters.cycles).composed(way);
             // Processes that share a core must let each other have it.
-            let setup = if way == Composition::Process { setup.adaptive() } else { setup };
+            let setup = if way.has_processes() { setup.adaptive() } else { setup };
             let (number, setup) = (cells.len(), Box::new(setup));
             let system = System::Weft { number, functions, setup, limit: None };
             cells.push(Cell::new(ndr(way), functions as f64, RefCell::new(system)));

@@ -34,6 +34,7 @@ mod sgw_signalling;
 mod size_sweep;
 mod software_links;
 mod users;
+mod vf;
 mod working_set;
 
 use schemars::SchemaGenerator;
@@ -59,6 +60,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<chain_delay::ChainDelay>(),
     Experiment::of::<chain_throughput::ChainThroughput>(),
     Experiment::of::<overload::Overload>(),
+    Experiment::of::<vf::Vf>(),
     Experiment::of::<working_set::WorkingSet>(),
     Experiment::of::<function_mix::FunctionMix>(),
     Experiment::of::<functions::Functions>(),
@@ -125,6 +127,7 @@ mod tests {
         read::<sgw_signalling::SgwSignalling>();
         read::<size_sweep::SizeSweep>();
         read::<users::Users>();
+        read::<vf::Vf>();
         read::<working_set::WorkingSet>();
     }
 

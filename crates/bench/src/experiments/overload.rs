@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weft_dpdk::tsc;
 
 use super::capacity;
 use super::chains::loaded_chain;
@@ -20,6 +21,10 @@ use crate::run::{Cell, Run, Values};
 const X: &str = "offered load, multiples of the limit";
 /// Packets that the queue at the entry holds.
 const DESCRIPTORS: u16 = 1024;
+
+/// The share that functions get of software VF, as a part of what they could do alone: the
+/// switch and what moves frames need the rest where they have the same core.
+const SHARE: f64 = 0.5;
 
 /// See [`Study::VARIES`].
 pub struct Overload;
@@ -157,7 +162,14 @@ impl Parameters {
             self.lengths.iter().map(move |&functions| {
                 let setup = loaded_chain(functions, self.cycles).composed(way);
                 // Processes that share a core must let each other have it.
-                let setup = if way == Composition::Process { setup.adaptive() } else { setup };
+                let setup = match way {
+                    Composition::Process => setup.adaptive(),
+                    Composition::SoftwareVf => {
+                        let cycles = f64::from(self.cycles.max(1)) * functions as f64;
+                        setup.adaptive().shared((tsc::hz() as f64 / cycles * SHARE) as u64)
+                    }
+                    _ => setup,
+                };
                 Ours { setup, functions, limit: None }
             })
         };
@@ -199,7 +211,7 @@ impl Parameters {
         let throughput = self.compositions.iter().map(|&way| {
             let names: Vec<String> =
                 self.lengths.iter().map(|&functions| delivered(way, functions)).collect();
-            let title = format!("Delivered under overload, {}", way.name());
+            let title = format!("Delivered under overload, {}", way.title());
             let name = format!("throughput-{}", way.name());
             figure(&name, &title, FigureKind::Lines, names.iter().map(String::as_str))
                 .caption(
@@ -240,19 +252,19 @@ fn entry_share(results: &Results, way: Composition) -> Option<f64> {
 
 /// The series of a chain.
 fn delivered(way: Composition, functions: usize) -> String {
-    format!("weft {}, chain of {functions}", way.name())
+    format!("weft {}, chain of {functions}", way.title())
 }
 
 fn entry(way: Composition) -> String {
-    format!("weft {}, dropped at the entry", way.name())
+    format!("weft {}, dropped at the entry", way.title())
 }
 
 fn late(way: Composition) -> String {
-    format!("weft {}, dropped later", way.name())
+    format!("weft {}, dropped later", way.title())
 }
 
 fn delay(way: Composition) -> String {
-    format!("weft {}, delay", way.name())
+    format!("weft {}, delay", way.title())
 }
 
 /// What is delivered at a load, as a share of the most that ever was; the least of

@@ -2,7 +2,7 @@
 //!
 //! A chain that is called or fused runs in the worker. Otherwise its functions share the
 //! core that traffic has elsewhere: in one thread of the node, in processes of their own,
-//! or at a second node, which a memory ring leads to. The node under test has a core of
+//! behind software VF or not, or at a second node, which a memory ring leads to. The node under test has a core of
 //! its own either way.
 
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use weft_node::{Node, Running};
+use weft_switch::Child;
+use weft_vf::SOFTWARE;
 
 use super::Rig;
 use super::setup::{Devices, PACKETS, Setup, build};
@@ -22,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The number of the service path of the first function.
 const FIRST_PATH: usize = 10;
 /// Longest packet between the two nodes: one of 1,500 octets in its headers.
-const FABRIC_MTU: u16 = 1700;
+pub(super) const FABRIC_MTU: u16 = 1700;
 const NEAR: &str = "02:00:00:00:00:f1";
 const FAR: &str = "02:00:00:00:00:f2";
 
@@ -40,6 +42,10 @@ pub enum Composition {
     Process,
     /// Each along a service path to another node.
     Remote,
+    /// Each in a process of its own, behind a switch in a process that stands in for the one
+    /// in a NIC.
+    #[serde(rename = "software VF")]
+    SoftwareVf,
 }
 
 /// A node, and what runs its functions elsewhere.
@@ -50,10 +56,12 @@ pub struct Composed {
     pub(super) pause: Option<Duration>,
     /// The node that its functions are at, if they are.
     serving: Option<Running>,
+    /// The switch between them, which goes last.
+    switch: Option<Child>,
 }
 
 impl Composition {
-    /// All of them.
+    /// All that need nothing but the node.
     pub const ALL: [Composition; 5] = [
         Composition::Call,
         Composition::Fused,
@@ -61,6 +69,14 @@ impl Composition {
         Composition::Process,
         Composition::Remote,
     ];
+
+    /// What series and figures call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Composition::SoftwareVf => SOFTWARE,
+            other => other.name(),
+        }
+    }
 
     /// Its name, as a node's file and derived numbers have it.
     pub fn name(self) -> &'static str {
@@ -70,12 +86,18 @@ impl Composition {
             Composition::Thread => "thread",
             Composition::Process => "process",
             Composition::Remote => "remote",
+            Composition::SoftwareVf => "software_vf",
         }
+    }
+
+    /// Whether functions are processes.
+    pub fn has_processes(self) -> bool {
+        matches!(self, Composition::Process | Composition::SoftwareVf)
     }
 
     /// Whether functions need a core beside that of the worker.
     pub fn is_elsewhere(self) -> bool {
-        matches!(self, Composition::Thread | Composition::Process | Composition::Remote)
+        !matches!(self, Composition::Call | Composition::Fused)
     }
 }
 
@@ -91,7 +113,7 @@ impl Setup {
             document["composition"] = json!(self.composition.name());
             let mut node = build(rig, &document)?;
             let pause = node.agent().blueprint().workers.pause();
-            return Ok(Composed { node, pause, serving: None });
+            return Ok(Composed { node, pause, serving: None, switch: None });
         }
         let core = rig.cores.traffic()?;
         let fabric = format!("ring:bench-fabric{}", rig.serial());
@@ -99,7 +121,8 @@ impl Setup {
         // Processes have sockets in a folder of the node's name.
         document["metadata"]["name"] = json!(format!("bench{}", rig.serial()));
         let functions = document["functions"].as_object_mut().into_iter().flatten();
-        for (number, (_, function)) in functions.enumerate() {
+        let named = self.composition != Composition::SoftwareVf;
+        for (number, (_, function)) in functions.enumerate().filter(|_| named) {
             function["composition"] = json!(self.composition.name());
             let (key, how) = self.elsewhere(core, number);
             function[key] = how;
@@ -117,9 +140,13 @@ impl Setup {
                 Composition::Remote => Some(self.serving(rig, &fabric, core)?),
                 _ => None,
             };
+            let switch = match self.composition {
+                Composition::SoftwareVf => Some(rig.software_vf(&mut document, self.share)?),
+                _ => None,
+            };
             let mut node = build(rig, &document)?;
             node.start_stages(rig.eal);
-            let mut composed = Composed { node, pause: None, serving };
+            let mut composed = Composed { node, pause: None, serving, switch };
             composed.wait()?;
             Ok(composed)
         })
@@ -181,7 +208,12 @@ impl Setup {
 impl Composed {
     /// A node whose functions need nothing else.
     pub(super) fn alone(node: Node) -> Composed {
-        Composed { node, pause: None, serving: None }
+        Composed { node, pause: None, serving: None, switch: None }
+    }
+
+    /// What the switch between node and functions has counted, if there is one.
+    pub(super) fn switch(&self) -> Option<&Child> {
+        self.switch.as_ref()
     }
 
     /// Waits until all functions are there.

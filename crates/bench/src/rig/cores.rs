@@ -12,6 +12,9 @@ pub struct Cores {
     pub system: usize,
     /// Where generator and receiver run; none on a machine with one core.
     pub traffic: Option<usize>,
+    /// Where the switch of software VF runs; none on a machine with two cores, where it
+    /// shares that of the functions behind it.
+    pub switch: Option<usize>,
 }
 
 /// A core that is needed and not there.
@@ -34,9 +37,12 @@ impl Cores {
 
     fn of(allowed: &[usize]) -> Cores {
         match *allowed {
-            [first, .., last] => Cores { system: last, traffic: Some(first) },
-            [only] => Cores { system: only, traffic: None },
-            [] => Cores { system: 0, traffic: None },
+            [first, second, .., last] => {
+                Cores { system: last, traffic: Some(first), switch: Some(second) }
+            }
+            [first, last] => Cores { system: last, traffic: Some(first), switch: None },
+            [only] => Cores { system: only, traffic: None, switch: None },
+            [] => Cores { system: 0, traffic: None, switch: None },
         }
     }
 
@@ -71,7 +77,8 @@ mod tests {
 
     #[test]
     fn traffic_and_system_never_share_a_core() {
-        assert_eq!(Cores::of(&[0, 1, 2]), Cores { system: 2, traffic: Some(0) });
+        assert_eq!(Cores::of(&[0, 1, 2]), Cores { system: 2, traffic: Some(0), switch: Some(1) });
+        assert_eq!(Cores::of(&[0, 1]), Cores { system: 1, traffic: Some(0), switch: None });
         let alone = Cores::of(&[4]);
         assert_eq!(alone.system, 4);
         let error = alone.traffic().unwrap_err().to_string();

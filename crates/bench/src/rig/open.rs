@@ -98,6 +98,17 @@ pub struct Arrivals {
     pub sending: Duration,
     /// Of the traffic's core: the share of the time that was taken.
     pub disturbance: f64,
+    /// The same by stream, in the order of the load.
+    pub streams: Vec<Arrived>,
+}
+
+/// What came of one stream.
+#[derive(Clone, Debug)]
+pub struct Arrived {
+    /// Different packets that arrived.
+    pub received: u64,
+    /// Delays in nanoseconds (RFC 7679).
+    pub delays: Histogram<u64>,
 }
 
 impl Arrivals {
@@ -222,6 +233,11 @@ impl Ends {
             delays,
             sending,
             disturbance,
+            streams: receiver
+                .streams()
+                .iter()
+                .map(|one| Arrived { received: one.received, delays: one.delays.clone() })
+                .collect(),
         })
     }
 
@@ -342,6 +358,20 @@ impl<'r> OpenLoop<'r> {
             // It is always full.
             Rate::Link { .. } | Rate::Unlimited => tsc::hz() / 1000,
         }
+    }
+}
+
+impl OpenLoop<'_> {
+    /// Frames that the switch before the functions has dropped so far; none where there is
+    /// no such switch.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn dropped_by_switch(&self) -> Result<Option<u64>, Failure> {
+        let Some(switch) = self.composed.switch() else { return Ok(None) };
+        let functions = switch.statistics()?.functions;
+        let drops = functions.iter().flat_map(|function| &function.drops);
+        Ok(Some(drops.map(|(_, count)| count).sum()))
     }
 }
 

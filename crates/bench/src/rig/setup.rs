@@ -42,7 +42,12 @@ pub struct Setup {
     pub composition: Composition,
     /// Whether what runs functions elsewhere sleeps while there is nothing to do.
     pub adaptive: bool,
+    /// Packets per second that each function gets of software VF, where it is behind that.
+    pub share: u64,
 }
+
+/// A share that holds nothing back.
+pub const NO_SHARE: u64 = 10_000_000;
 
 /// Users in a row that take the same chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +84,7 @@ impl Setup {
             linear: false,
             composition: Composition::Call,
             adaptive: false,
+            share: NO_SHARE,
         }
     }
 
@@ -99,6 +105,7 @@ impl Setup {
             linear: false,
             composition: Composition::Call,
             adaptive: false,
+            share: NO_SHARE,
         }
     }
 
@@ -132,6 +139,11 @@ impl Setup {
     /// The same; what runs functions elsewhere sleeps while there is nothing to do.
     pub fn adaptive(self) -> Setup {
         Setup { adaptive: true, ..self }
+    }
+
+    /// The same with such a share for each function.
+    pub fn shared(self, share: u64) -> Setup {
+        Setup { share, ..self }
     }
 
     /// Builds the node; [`Setup::compose`] sees to what runs its functions elsewhere.

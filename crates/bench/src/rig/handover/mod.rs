@@ -271,7 +271,7 @@ impl World {
         }
         let system = System { workers, network };
         let mut desk = Desk { system: None, agents, control, ends, seen };
-        let (Cores { system: core, traffic }, done) = (*cores, AtomicBool::new(false));
+        let (Cores { system: core, traffic, .. }, done) = (*cores, AtomicBool::new(false));
         thread::scope(|scope| {
             let other = match traffic {
                 Some(_) => Some(scope.spawn(|| run_system(eal, system, core, &done))),
