@@ -98,8 +98,7 @@ impl Fabric {
     /// Sees who is attached.
     fn look(&mut self) {
         for port in &mut self.ports {
-            port.attached = port.outlet.port.link().up;
-            port.outlet.counters.attached.store(port.attached, Ordering::Relaxed);
+            port.look();
             if !port.attached {
                 port.forget();
             }
@@ -170,9 +169,20 @@ impl Fabric {
 }
 
 impl At {
+    /// Sees whether somebody is attached.
+    #[cold]
+    fn look(&mut self) {
+        self.attached = self.outlet.port.link().up;
+        self.outlet.counters.attached.store(self.attached, Ordering::Relaxed);
+    }
+
     /// Queues a frame.
     #[inline]
     fn queue(&mut self, frame: Packet) {
+        // Whoever has just come is not to lose the first frames.
+        if !self.attached {
+            self.look();
+        }
         let counters = &self.outlet.counters;
         if !self.attached {
             counters.lose(DropReason::DestinationAbsent, 1);

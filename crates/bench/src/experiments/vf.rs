@@ -115,7 +115,7 @@ impl Study for Vf {
                 }
             };
             if dropped > 0 {
-                failed.insert("software VF: the switch dropped frames for full queues.".to_owned());
+                failed.insert("software VF: the switch dropped frames.".to_owned());
             }
             let seconds = arrivals.sending.as_secs_f64().max(1e-9);
             let kpps = |stream: &Arrived| stream.received as f64 / seconds / 1e3;

@@ -31,7 +31,7 @@ impl Rig {
             virtual_functions.insert(format!("vf-{name}"), json!({"mac": mac, "rate": rate}));
             function["composition"] = json!("vf");
             function["vf"] =
-                json!({"port": NODE, "device": format!("vf:vf-{name}"), "timeout": 10_000});
+                json!({"port": NODE, "device": format!("vf:vf-{name}"), "timeout": 1000});
             function["process"] = json!({"heartbeat": 10_000, "checkpoint": 0});
         }
         // All that functions are sent and send is the node's; it holds back none of it.
