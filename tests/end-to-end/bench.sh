@@ -92,6 +92,7 @@ quick: &tiny
   function: {function: pass}
   compositions: [call, thread]
   classical: []
+  oversubscribed: []
   mix: [{function: counter, config: {}}, {function: forward, config: {}}]
 full: *tiny
 papers: *tiny

@@ -44,6 +44,12 @@ pub trait Carrier: Debug + Send {
         false
     }
 
+    /// Whether to look for what has come back costs as much as some packets do. Where
+    /// it does, one looks less often while many packets are away.
+    fn is_dear(&self) -> bool {
+        false
+    }
+
     /// Whether packets come back in the order in which they went. Where they do not, one
     /// that others have overtaken is not lost before the carrier says so.
     fn keeps_order(&self) -> bool {

@@ -13,6 +13,7 @@ use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 
 use crate::Policy;
 use crate::carrier::{Carrier, Coming, What};
+use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::ticket::{Back, Place, Refusal, Ticket};
 
@@ -29,6 +30,8 @@ const EMITTED: u8 = 32;
 #[derive(Debug)]
 pub struct Lane {
     carrier: Box<dyn Carrier>,
+    /// For carriers at which it is dear to look.
+    pace: Option<Pace>,
     book: Book,
     policy: Policy,
     /// Session that the tickets are of.
@@ -86,6 +89,7 @@ impl Lane {
             in_order: carrier.keeps_order(),
         };
         Lane {
+            pace: carrier.is_dear().then(Pace::new),
             carrier,
             book,
             policy,
@@ -295,7 +299,13 @@ impl Lane {
             self.carrier.send();
         }
         let book = &mut self.book;
+        if self.pace.as_ref().is_some_and(|pace| pace.is_early(book.away())) {
+            return false;
+        }
         let count = self.carrier.receive(&mut |coming| book.sort(coming, &mut back));
+        if let Some(pace) = &mut self.pace {
+            pace.note(count);
+        }
         if count == 0 {
             return false;
         }
@@ -403,11 +413,11 @@ impl Book {
                 return self.shared.count_stray();
             }
             ticket.emitted += 1;
-            let ticket = *ticket;
-            self.restore(&mut packet, &ticket);
+            let ticket = self.numbered(number);
+            self.restore(&mut packet, ticket);
             return back(match what {
                 What::Answer => Back::Answer(packet),
-                _ => Back::Emitted(packet, ticket),
+                _ => Back::Emitted(packet, *ticket),
             });
         }
         if ahead as usize >= self.away() {
@@ -415,23 +425,33 @@ impl Book {
         }
         let found = match self.in_order {
             true => {
-                self.pass_over(ahead, &mut |ticket| back(Back::Lost(ticket)));
-                self.redeem()
+                if ahead > 0 {
+                    self.pass_over(ahead, &mut |ticket| back(Back::Lost(ticket)));
+                }
+                self.next_back()
             }
-            false => self.redeem_at(number),
+            false => self.settle(number).then_some(number),
         };
-        let Some((ticket, original)) = found else { return self.shared.count_stray() };
+        let Some(number) = found else { return self.shared.count_stray() };
+        let original = self.original(number);
+        let ticket = self.numbered(number);
         match what {
-            What::Dropped => back(Back::Dropped(ticket, reason)),
+            What::Dropped => back(Back::Dropped(*ticket, reason)),
             What::Kept => {
                 self.shared.count_lost();
-                back(Back::Lost(ticket));
+                back(Back::Lost(*ticket));
             }
             What::Packet | What::Emitted | What::Answer => {
-                self.restore(&mut packet, &ticket);
-                back(Back::Packet(packet, ticket, original));
+                self.restore(&mut packet, ticket);
+                back(Back::Packet(packet, *ticket, original));
             }
         }
+    }
+
+    /// The ticket of a number that is in use.
+    #[inline]
+    fn numbered(&self, number: u32) -> &Ticket {
+        &self.tickets[number as usize % WINDOW]
     }
 
     /// Those before the ticket that is so far ahead were lost.
@@ -444,36 +464,43 @@ impl Book {
         }
     }
 
-    /// The oldest ticket whose packet is not back.
-    #[inline]
+    /// The oldest ticket whose packet is not back, and what was kept of it.
     fn redeem(&mut self) -> Option<(Ticket, Option<Packet>)> {
+        let number = self.next_back()?;
+        let original = self.original(number);
+        Some((*self.numbered(number), original))
+    }
+
+    /// The number of the oldest ticket whose packet is not back: it is now.
+    #[inline]
+    fn next_back(&mut self) -> Option<u32> {
         while self.away() > 0 {
             let number = self.tail;
             self.tail = self.tail.wrapping_add(1);
-            if !self.tickets[number as usize % WINDOW].back {
-                return Some(self.taken(number));
+            if !self.numbered(number).back {
+                return Some(number);
             }
         }
         None
     }
 
-    /// One of the tickets that are away, unless its packet is back.
-    fn redeem_at(&mut self, number: u32) -> Option<(Ticket, Option<Packet>)> {
+    /// Takes one of the tickets that are away as back; false when it was already.
+    fn settle(&mut self, number: u32) -> bool {
         let ticket = &mut self.tickets[number as usize % WINDOW];
         if std::mem::replace(&mut ticket.back, true) {
-            return None;
+            return false;
         }
-        while self.away() > 0 && self.tickets[self.tail as usize % WINDOW].back {
+        while self.away() > 0 && self.numbered(self.tail).back {
             self.tail = self.tail.wrapping_add(1);
         }
-        Some(self.taken(number))
+        true
     }
 
+    /// What was kept of the packet of a ticket.
     #[inline]
-    fn taken(&mut self, number: u32) -> (Ticket, Option<Packet>) {
-        let at = number as usize % WINDOW;
-        let doubtful = self.tickets[at].annotations.flags & Annotations::DOUBTFUL != 0;
-        (self.tickets[at], if doubtful { self.originals[at].take() } else { None })
+    fn original(&mut self, number: u32) -> Option<Packet> {
+        let doubtful = self.numbered(number).annotations.flags & Annotations::DOUBTFUL != 0;
+        if doubtful { self.originals[number as usize % WINDOW].take() } else { None }
     }
 
     /// The carrier has given up a packet, which may have come back unbeknown to it.
@@ -482,34 +509,26 @@ impl Book {
         if number.wrapping_sub(self.tail) as usize >= self.away() {
             return;
         }
-        if let Some((ticket, _)) = self.redeem_at(number) {
+        if self.settle(number) {
+            drop(self.original(number));
             self.shared.count_lost();
-            back(Back::Lost(ticket));
+            back(Back::Lost(*self.numbered(number)));
         }
     }
 
     /// What the function may say of a packet is what it may change: offsets, and
-    /// the tags that it declares to write. All else is as it was.
+    /// the tags that it declares to write. All else is as it was. They are mended where
+    /// they are: they were written just now, in pieces.
     #[inline]
     fn restore(&self, packet: &mut Packet, ticket: &Ticket) {
-        let (said, was) = (*packet.annotations(), &ticket.annotations);
-        let mut tags = was.tags;
-        if self.writes != 0 {
-            for slot in (0..TAG_SLOTS).filter(|slot| self.writes >> slot & 1 == 1) {
-                tags[slot] = said.tags[slot];
-            }
+        let (now, was) = (packet.annotations_mut(), &ticket.annotations);
+        for slot in (0..TAG_SLOTS).filter(|slot| self.writes >> slot & 1 == 0) {
+            now.tags[slot] = was.tags[slot];
         }
+        (now.user, now.bearer, now.group) = (was.user, was.bearer, was.group);
+        (now.state, now.port) = (ticket.place.state, was.port);
         let doubtful = Annotations::DOUBTFUL;
-        *packet.annotations_mut() = Annotations {
-            tags,
-            user: was.user,
-            bearer: was.bearer,
-            group: was.group,
-            state: ticket.place.state,
-            port: was.port,
-            flags: said.flags & !doubtful | was.flags & doubtful,
-            ..said
-        };
+        now.flags = now.flags & !doubtful | was.flags & doubtful;
     }
 
     #[inline]

@@ -10,6 +10,7 @@
 mod absence;
 pub mod carrier;
 mod lane;
+mod pace;
 mod shared;
 mod ticket;
 

@@ -96,7 +96,7 @@ pub struct Surroundings<'a> {
     pub lanes: &'a mut Lanes,
 }
 
-/// Packets by the state they stand in.
+/// Packets by the state they stand in. It is large: to hand it on by value would copy it.
 pub(crate) type Group = ArrayVec<(u32, Positions), { Batch::CAPACITY }>;
 
 /// How the walk at hand looks up rules.
@@ -313,16 +313,16 @@ impl Element {
                 selected = selected.or(positions);
             }
             if let Some(lane) = self.plan.functions[usize::from(function)].lane {
-                self.send_away(burst, function, lane, group, around);
+                self.send_away(burst, function, lane, &group, around);
                 continue;
             }
             if let Some(region) = self.region_at(function, around) {
-                self.visit_region(burst, region, group, around);
+                self.visit_region(burst, region, &group, around);
                 continue;
             }
             self.look_ahead(burst, function, state, selected, around);
             self.visit(burst, function, selected, around);
-            self.finish_visit(burst, function, group, around);
+            self.finish_visit(burst, function, &mut group, around);
         }
     }
 
@@ -332,14 +332,14 @@ impl Element {
         &mut self,
         burst: &mut Burst,
         function: u16,
-        mut group: Group,
+        group: &mut Group,
         around: &mut Surroundings<'_>,
     ) {
         if !self.outcome.emissions.is_empty() {
-            self.emit(burst, function, &mut group, around);
+            self.emit(burst, function, group, around);
         }
         let stopped = self.outcome.dropped.or(self.outcome.kept);
-        for (state, positions) in group {
+        for &(state, positions) in group.iter() {
             self.route(burst, state, positions.without(stopped), around);
         }
     }

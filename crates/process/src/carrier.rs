@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weft_dpdk::{Batch, Packet, Pool, RxQueue, TxQueue};
 use weft_lane::{Carrier, Coming, Refusal, WINDOW, What};
 
-use crate::frame::{self, Form, Record};
+use crate::frame::{self, Form, Head, Record};
 
 const ROOM: usize = frame::ROOM as usize;
 
@@ -132,13 +132,10 @@ impl Carrier for Frames {
                 sort(Coming::Plain(packet));
                 continue;
             };
-            let Some((record, header)) = form.read(packet.data()) else {
+            let Some(Head { ticket, what, reason, .. }) = form.open(&mut packet) else {
                 sort(Coming::Stray);
                 continue;
             };
-            packet.trim_front(header);
-            let Record { ticket, what, reason, annotations, .. } = record;
-            *packet.annotations_mut() = annotations;
             sort(Coming::Ticketed { ticket, what, reason, packet });
         }
         count
@@ -146,6 +143,11 @@ impl Carrier for Frames {
 
     fn is_plain(&self) -> bool {
         self.form.is_none()
+    }
+
+    fn is_dear(&self) -> bool {
+        // The driver takes and gives back buffers for a whole burst, whatever came.
+        true
     }
 }
 

@@ -16,7 +16,7 @@ use weft_dpdk::{Batch, Packet, Pool, PortOptions};
 use weft_lane::{Absence, Carrier, Coming, Refusal, WINDOW, What};
 
 use crate::carrier::copy;
-use crate::frame::{Form, ROOM, Record};
+use crate::frame::{Form, Head, ROOM, Record};
 
 /// Frames that wait between a carriage and its dock. There are no more than tickets and
 /// what functions emit.
@@ -171,18 +171,15 @@ impl Carrier for Carriage {
             && let Ok(mut packet) = self.back.pop()
         {
             count += 1;
-            let Some((record, header)) = self.form.read(packet.data()) else {
+            let Some(Head { ticket, what, reason, .. }) = self.form.open(&mut packet) else {
                 sort(Coming::Stray);
                 continue;
             };
-            let Record { ticket, what, reason, annotations, .. } = record;
             let is_last = !matches!(what, What::Emitted | What::Answer);
             if is_last && !self.absence.settle(ticket) {
                 sort(Coming::Stray);
                 continue;
             }
-            packet.trim_front(header);
-            *packet.annotations_mut() = annotations;
             sort(Coming::Ticketed { ticket, what, reason, packet });
         }
         while count < BURST

@@ -43,6 +43,21 @@ pub const MAX_HEADER: usize = BEFORE_RECORD + RECORD + 4 * TAG_SLOTS;
 /// Room that buffers of a ring have beyond that for a packet.
 pub const ROOM: u16 = MAX_HEADER.next_multiple_of(64) as u16;
 
+/// What travels in front of a packet, but for its annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Which packet of the node it is.
+    pub ticket: u32,
+    /// What the frame is.
+    pub what: What,
+    /// Number of the reason of a drop.
+    pub reason: u8,
+    /// Nanoseconds since the node started.
+    pub now: u64,
+    /// Number of the last order that concerns the packet.
+    pub order: u32,
+}
+
 /// What travels in front of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -142,22 +157,40 @@ impl Form {
         }
     }
 
-    /// Reads a header that this form wrote, or that somebody on the way changed
-    /// as RFC 8300 allows (service index, TTL, further context headers); also
-    /// how long it is. None for anything else.
+    /// Takes the header off a packet: one that this form wrote, or that somebody on the way
+    /// changed as RFC 8300 allows (service index, TTL, further context headers). What it
+    /// says of the packet is written to the annotations, one by one: whoever reads them next
+    /// would wait for a copy made of pieces. None for anything else.
     #[inline]
+    pub fn open(&self, packet: &mut Packet) -> Option<Head> {
+        let (bytes, annotations) = packet.parts_mut();
+        let (head, length) = self.take_in(bytes, annotations)?;
+        packet.trim_front(length);
+        Some(head)
+    }
+
+    /// What a header says, and how long it is; see [`open`](Self::open).
     pub fn read(&self, bytes: &[u8]) -> Option<(Record, usize)> {
+        let mut annotations = Annotations::default();
+        let (head, length) = self.take_in(bytes, &mut annotations)?;
+        let Head { ticket, what, reason, now, order } = head;
+        Some((Record { ticket, what, reason, now, order, annotations }, length))
+    }
+
+    /// What a header says, which is written to `annotations`, too, and how long it is.
+    #[inline]
+    fn take_in(&self, bytes: &[u8], annotations: &mut Annotations) -> Option<(Head, usize)> {
         if let Some((before, content)) = bytes.split_first_chunk::<BEFORE_RECORD>()
             && *before == self.coming
         {
             let content = content.get(..RECORD + 4 * self.tags)?;
-            return Some((self.record(content)?, self.header_length()));
+            return Some((head(content, annotations)?, self.header_length()));
         }
-        self.read_changed(bytes)
+        self.read_changed(bytes, annotations)
     }
 
     #[cold]
-    fn read_changed(&self, bytes: &[u8]) -> Option<(Record, usize)> {
+    fn read_changed(&self, bytes: &[u8], annotations: &mut Annotations) -> Option<(Head, usize)> {
         let (ethernet, rest) = bytes.split_first_chunk::<ETHERNET>()?;
         let header = nsh::Packet::new_checked(rest).ok()?;
         let is_packet = header.next_protocol() == NextProtocol::ETHERNET;
@@ -171,41 +204,7 @@ impl Form {
         let mut contexts = header.contexts().filter_map(Result::ok);
         let context = contexts.find(|one| one.class == CLASS && one.kind == TYPE)?;
         let content = context.content.get(..RECORD + 4 * self.tags)?;
-        Some((self.record(content)?, ETHERNET + header.header_length()))
-    }
-
-    #[inline]
-    fn record(&self, content: &[u8]) -> Option<Record> {
-        let (fields, tags) = content.split_first_chunk::<RECORD>()?;
-        let u16_at = |at: usize| u16::from_be_bytes([fields[at], fields[at + 1]]);
-        let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
-        let mut annotations = Annotations {
-            tags: [0; TAG_SLOTS],
-            user: u32_at(20),
-            bearer: u32_at(24),
-            group: u32_at(28),
-            state: 0,
-            network_offset: u16_at(32),
-            transport_offset: u16_at(34),
-            ether_type: u16_at(36),
-            vlan: u16_at(38),
-            port: u16_at(40),
-            network_length: u16_at(42),
-            outer_offset: u16_at(44),
-            protocol: fields[46],
-            flags: fields[47],
-        };
-        for (tag, bytes) in annotations.tags.iter_mut().zip(tags.as_chunks::<4>().0) {
-            *tag = u32::from_be_bytes(*bytes);
-        }
-        Some(Record {
-            ticket: u32_at(0),
-            what: What::of(fields[4])?,
-            reason: fields[5],
-            now: u64::from(u32_at(8)) << 32 | u64::from(u32_at(12)),
-            order: u32_at(16),
-            annotations,
-        })
+        Some((head(content, annotations)?, ETHERNET + header.header_length()))
     }
 
     /// Puts the header in front of a packet; false when there is no room.
@@ -219,6 +218,39 @@ impl Form {
             None => false,
         }
     }
+}
+
+/// Reads a record, and the tags behind it.
+#[inline]
+fn head(content: &[u8], annotations: &mut Annotations) -> Option<Head> {
+    let (fields, tags) = content.split_first_chunk::<RECORD>()?;
+    let u16_at = |at: usize| u16::from_be_bytes([fields[at], fields[at + 1]]);
+    let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
+    let what = What::of(fields[4])?;
+    annotations.user = u32_at(20);
+    annotations.bearer = u32_at(24);
+    annotations.group = u32_at(28);
+    annotations.state = 0;
+    annotations.network_offset = u16_at(32);
+    annotations.transport_offset = u16_at(34);
+    annotations.ether_type = u16_at(36);
+    annotations.vlan = u16_at(38);
+    annotations.port = u16_at(40);
+    annotations.network_length = u16_at(42);
+    annotations.outer_offset = u16_at(44);
+    annotations.protocol = fields[46];
+    annotations.flags = fields[47];
+    let mut tags = tags.as_chunks::<4>().0.iter();
+    for tag in &mut annotations.tags {
+        *tag = tags.next().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+    }
+    Some(Head {
+        ticket: u32_at(0),
+        what,
+        reason: fields[5],
+        now: u64::from(u32_at(8)) << 32 | u64::from(u32_at(12)),
+        order: u32_at(16),
+    })
 }
 
 /// What frames begin with, up to their record.

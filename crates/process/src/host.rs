@@ -22,7 +22,7 @@ use seat::{Queues, Seat, order_of};
 
 /// Packet buffers of a function process.
 const PACKETS: u32 = 4095;
-/// Rounds between two looks at the socket while packets come.
+/// Rounds between two looks at the socket: each costs as much as some packets do.
 const ROUNDS: u32 = 64;
 /// Rounds without a packet before the process sleeps.
 const SPIN_ROUNDS: u32 = 512;
@@ -310,7 +310,7 @@ impl Bench {
         let (mut rounds, mut empty) = (0u32, 0u32);
         while !stop.load(Ordering::Acquire) {
             rounds = rounds.wrapping_add(1);
-            if empty > 0 || rounds.is_multiple_of(ROUNDS) {
+            if empty > SPIN_ROUNDS || rounds.is_multiple_of(ROUNDS) {
                 self.listen(connection)?;
                 self.answer(connection)?;
             }
@@ -377,9 +377,9 @@ impl Bench {
         }
         let mut coming = std::mem::take(&mut seat.coming);
         coming.iter().for_each(Packet::prefetch);
-        for packet in coming.drain() {
+        for mut packet in coming.drain() {
             let seat = &mut self.seats[number];
-            let Some((record, header)) = seat.form.read(packet.data()) else { continue };
+            let Some(record) = seat.form.open(&mut packet) else { continue };
             if record.what != What::Packet {
                 continue;
             }
@@ -390,7 +390,7 @@ impl Bench {
                 seat.visit(self.kind, &mut self.line);
                 self.catch_up(number, record.order, connection)?;
             }
-            self.seats[number].seat(packet, &record, header);
+            self.seats[number].seat(packet, &record);
         }
         let seat = &mut self.seats[number];
         seat.visit(self.kind, &mut self.line);

@@ -30,6 +30,8 @@ use crate::fabric::Ends;
 /// Version of the protocol that this program speaks.
 pub const VERSION: u16 = 2;
 
+/// Octets that are read at once.
+const CHUNK: usize = 16 << 10;
 /// Octets of the longest message.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
@@ -366,6 +368,8 @@ impl<'a> Fields<'a> {
 pub struct Connection {
     stream: UnixStream,
     incoming: Vec<u8>,
+    /// Where octets come first: made once, as it is looked for them often.
+    chunk: Box<[u8]>,
     outgoing: Vec<u8>,
 }
 
@@ -376,7 +380,8 @@ impl Connection {
     /// When the stream cannot do that.
     pub fn new(stream: UnixStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
-        Ok(Connection { stream, incoming: Vec::new(), outgoing: Vec::new() })
+        let chunk = vec![0; CHUNK].into_boxed_slice();
+        Ok(Connection { stream, incoming: Vec::new(), chunk, outgoing: Vec::new() })
     }
 
     /// The stream, to wait on.
@@ -424,10 +429,9 @@ impl Connection {
             if let Some(message) = self.next()? {
                 return Ok(Some(message));
             }
-            let mut chunk = [0; 16 << 10];
-            match (&self.stream).read(&mut chunk) {
+            match (&self.stream).read(&mut self.chunk) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.incoming.extend_from_slice(&chunk[..count]),
+                Ok(count) => self.incoming.extend_from_slice(&self.chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

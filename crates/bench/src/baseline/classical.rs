@@ -3,9 +3,10 @@
 //!
 //! The switch is Open vSwitch with its userspace datapath and DPDK, on one core, with
 //! source and sink as ports of its own: a capture without end, and a null device. Each
-//! function is a virtio device behind vhost-user that gives every packet back; all are
-//! polled by one thread of `dpdk-testpmd` on the other core. That is the fair case: no two
-//! threads that poll share a core.
+//! function is a virtio device behind vhost-user that gives every packet back, on the other
+//! core: all polled by one thread of `dpdk-testpmd`, which is the fair case, since no two
+//! threads that poll share a core; or each by a process of its own, as in the paper, where
+//! whoever has nothing to do keeps the core from the others.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -30,9 +31,10 @@ const PAGES: &str = "--no-huge --legacy-mem --no-shconf --no-pci --no-telemetry 
 pub const MISSING: &str = "Open vSwitch with DPDK or dpdk-testpmd is not installed \
      (apt install openvswitch-switch-dpdk dpdk-dev): no classical chain.";
 
-/// Packets that a function's ring holds, and buffers for those of all.
+/// Packets that a function's ring holds, and buffers for those of all, or of one.
 const RING: u32 = 1024;
 const BUFFERS: u32 = 32_767;
+const BUFFERS_OF_ONE: u32 = 8_191;
 /// How long it may take until packets come through.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between two looks at how many came through.
@@ -44,6 +46,15 @@ const LEAST: Duration = Duration::from_millis(400);
 const BRIDGE: &str = "chain";
 const SOURCE: usize = 1;
 const SINK: usize = 2;
+
+/// Who polls the functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polled {
+    /// One thread all of them.
+    Together,
+    /// A process each.
+    Apart,
+}
 
 /// Whether the programs are there.
 pub fn is_installed() -> bool {
@@ -57,13 +68,13 @@ pub fn is_installed() -> bool {
 /// When a program does not start, or no packet comes through.
 pub fn cycles(
     rig: &Rig,
-    functions: usize,
+    (functions, polled): (usize, Polled),
     capture: &Path,
     length: Duration,
 ) -> Result<(f64, f64), Failure> {
     let traffic = rig.cores.traffic()?;
     let slow = rig.slowness()?;
-    let chain = Chain::start(functions, capture, (rig.cores.system, traffic))?;
+    let chain = Chain::start((functions, polled), capture, (rig.cores.system, traffic))?;
     let start = Instant::now();
     while chain.delivered()? == 0 {
         if start.elapsed() > PATIENCE {
@@ -88,18 +99,18 @@ pub fn cycles(
     Ok((cycles, slow.max(rig.slowness()?)))
 }
 
-/// A switch and what polls its functions. Both end with it.
+/// A switch and what polls its functions. All end with it.
 struct Chain {
     instance: Instance,
-    functions: Functions,
+    functions: Vec<Functions>,
 }
 
-/// The program that polls all functions.
+/// A program that polls functions.
 struct Functions(Child);
 
 impl Chain {
     fn start(
-        functions: usize,
+        (functions, polled): (usize, Polled),
         capture: &Path,
         (system, traffic): (usize, usize),
     ) -> Result<Chain, Failure> {
@@ -129,7 +140,14 @@ impl Chain {
             before = port;
         }
         flow(&instance, before, SINK)?;
-        let functions = Functions::start(&directory, functions, traffic)?;
+        let all: Vec<usize> = (1..=functions).collect();
+        let functions = match polled {
+            Polled::Together => vec![Functions::start(&directory, &all, traffic)?],
+            Polled::Apart => {
+                let each = all.chunks(1).map(|one| Functions::start(&directory, one, traffic));
+                each.collect::<Result<_, Failure>>()?
+            }
+        };
         // Nothing is in the way of functions that attach.
         let source = format!("net_pcap0,rx_pcap={},infinite_rx=1", capture.display());
         device(&instance, SOURCE, &source)?;
@@ -139,10 +157,11 @@ impl Chain {
     /// Packets that went all the way.
     fn delivered(&self) -> Result<u64, Failure> {
         let said = self.instance.ports(BRIDGE, SINK)?;
-        let Functions(child) = &self.functions;
+        let processes = self.functions.iter().map(|Functions(child)| child.id().to_string());
         sent(&said).ok_or_else(|| {
-            format!("the switch does not say what it sent (functions: process {})", child.id())
-                .into()
+            let processes: Vec<_> = processes.collect();
+            let processes = processes.join(", ");
+            format!("the switch does not say what it sent (functions: process {processes})").into()
         })
     }
 }
@@ -176,13 +195,17 @@ fn sent(said: &str) -> Option<u64> {
 }
 
 impl Functions {
-    /// Starts a program that polls so many functions at `core`, in one thread.
-    fn start(directory: &Path, functions: usize, core: usize) -> Result<Functions, Failure> {
+    /// Starts a program that polls these functions at `core`, in one thread.
+    fn start(directory: &Path, functions: &[usize], core: usize) -> Result<Functions, Failure> {
+        let (megabytes, buffers) = match functions {
+            [_] => ("128", BUFFERS_OF_ONE),
+            _ => ("512", BUFFERS),
+        };
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "dpdk-testpmd"]);
-        command.args(["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "512"]);
+        command.args(["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", megabytes]);
         command.args(["--lcores", &format!("0@{core},1@{core}")]);
-        for number in 1..=functions {
+        for number in functions {
             let socket: PathBuf = directory.join(format!("f{number}"));
             command.arg(format!(
                 "--vdev=net_virtio_user{number},path={},queues=1,queue_size={RING}",
@@ -190,7 +213,7 @@ impl Functions {
             ));
         }
         command.args(["--", "--nb-cores=1", "--forward-mode=io", "--port-topology=loop"]);
-        command.args(["--auto-start", "--interactive", &format!("--total-num-mbufs={BUFFERS}")]);
+        command.args(["--auto-start", "--interactive", &format!("--total-num-mbufs={buffers}")]);
         // It ends when its input does.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);

@@ -10,7 +10,7 @@ use weft_traffic::Rate;
 use super::chains::{Part, chain_of};
 use super::figure::figure;
 use crate::Failure;
-use crate::baseline::classical;
+use crate::baseline::classical::{self, Polled};
 use crate::experiment::Study;
 use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, PaperValue, Results};
 use crate::rig::capture::Content;
@@ -21,6 +21,7 @@ use crate::statistics::Line;
 const X: &str = "functions";
 const NONE: &str = "weft, no function";
 const CLASSICAL: &str = "classical, Open vSwitch and vhost-user";
+const OVERSUBSCRIBED: &str = "classical, every process polls for itself";
 const PAPER_CLASSICAL: &str = "classical, one core";
 const PAPER_DEDICATED: &str = "classical, n+1 cores";
 const PAPER_COMPOUND: &str = "compound";
@@ -51,6 +52,10 @@ pub struct Parameters {
     /// them.
     #[schemars(inner(range(min = 1, max = 16)))]
     classical: Vec<usize>,
+    /// The same, in which every function polls in a process of its own, and all of these
+    /// share a core.
+    #[schemars(inner(range(min = 1, max = 16)))]
+    oversubscribed: Vec<usize>,
     /// Another chain, of small functions that do something: called, and fused.
     mix: Vec<Part>,
 }
@@ -58,7 +63,7 @@ pub struct Parameters {
 /// What a cell measures.
 enum Chain {
     Weft(Box<Setup>),
-    Classical(usize),
+    Classical(usize, Polled),
 }
 
 impl Study for ChainLength {
@@ -75,9 +80,7 @@ impl Study for ChainLength {
         let load = uplink(USERS, parameters.frame_bytes, Rate::Unlimited);
         let mut cells = parameters.cells();
         match classical::is_installed() {
-            true => cells.extend(parameters.classical.iter().map(|&functions| {
-                Cell::new(CLASSICAL, functions as f64, Chain::Classical(functions))
-            })),
+            true => cells.extend(parameters.classical_cells()),
             false => run.note(classical::MISSING),
         }
         let capture = run.rig.capture(Content::of(USERS, parameters.frame_bytes))?;
@@ -91,8 +94,8 @@ impl Study for ChainLength {
                     let cost = rig.cost_of_composed(setup, &load, length);
                     (setup.composition.name(), setup.functions.len(), cost)
                 }
-                Chain::Classical(functions) => {
-                    let cost = classical::cycles(rig, *functions, &capture, length);
+                Chain::Classical(functions, polled) => {
+                    let cost = classical::cycles(rig, (*functions, *polled), &capture, length);
                     ("classical", *functions, cost)
                 }
             };
@@ -119,9 +122,13 @@ impl Study for ChainLength {
         let slope = parameters.slope(results, CLASSICAL).unwrap_or(f64::NAN);
         results.derive("cycles_per_function_classical", slope);
         let at_4 = |series: &str| results.series(series)?.mean_at(4.0);
-        if let Some((classical, call)) = at_4(CLASSICAL).zip(at_4(&of_length(Composition::Call))) {
-            results.derive("classical_over_call_at_4", classical / call);
-        }
+        let call = at_4(&of_length(Composition::Call)).unwrap_or(f64::NAN);
+        let over = [
+            ("classical_over_call_at_4", CLASSICAL),
+            ("oversubscribed_over_call_at_4", OVERSUBSCRIBED),
+        ];
+        let over = over.map(|(name, series)| (name, at_4(series).unwrap_or(f64::NAN) / call));
+        over.into_iter().for_each(|(name, ratio)| results.derive(name, ratio));
         let [called, fused] = [Composition::Call, Composition::Fused]
             .map(|way| results.series(&of_mix(way))?.mean_at(parameters.mix.len() as f64));
         let base = results.series(NONE).and_then(|series| series.mean_at(0.0));
@@ -166,6 +173,18 @@ impl Parameters {
         cells
     }
 
+    fn classical_cells(&self) -> impl Iterator<Item = Cell<Chain>> + '_ {
+        let kinds = [
+            (CLASSICAL, Polled::Together, &self.classical),
+            (OVERSUBSCRIBED, Polled::Apart, &self.oversubscribed),
+        ];
+        kinds.into_iter().flat_map(|(series, polled, lengths)| {
+            lengths.iter().map(move |&functions| {
+                Cell::new(series, functions as f64, Chain::Classical(functions, polled))
+            })
+        })
+    }
+
     /// Cycles that a function adds: the slope of the line through the lengths.
     fn slope(&self, results: &Results, series: &str) -> Option<f64> {
         let points = results.series(series)?.points.iter().filter_map(|point| match point.x {
@@ -193,7 +212,7 @@ impl Parameters {
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
         let ours = self.compositions.iter().map(|way| of_length(*way));
-        let all: Vec<String> = ours.chain([CLASSICAL.to_owned()]).collect();
+        let all: Vec<String> = ours.chain([CLASSICAL, OVERSUBSCRIBED].map(str::to_owned)).collect();
         let compound = [Composition::Call, Composition::Fused].map(of_length);
         let names = all.iter().map(String::as_str);
         let length = figure("length", "Cycles by length of chain", FigureKind::Lines, names)
@@ -205,7 +224,7 @@ impl Parameters {
                  machines on a core of 3.2 GHz.",
             )
             .axes(Axis::linear("Functions", ""), Axis::log("Cost", "cycles/packet"))
-            .baselines([CLASSICAL])
+            .baselines([CLASSICAL, OVERSUBSCRIBED])
             .paper([PAPER_CLASSICAL, PAPER_DEDICATED, PAPER_COMPOUND]);
         let names = compound.iter().map(String::as_str);
         let near = figure("compound", "Compound chains", FigureKind::Lines, names)

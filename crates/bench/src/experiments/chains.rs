@@ -20,9 +20,23 @@ pub struct Part {
 /// A chain of so many synthetic functions that spend so many cycles each, behind a counter,
 /// which is small enough to be fused.
 pub fn loaded_chain(functions: usize, cycles: u32) -> Setup {
-    let work = Part { function: "synthetic".to_owned(), config: json!({ "cycles": cycles }) };
-    let counter = Part { function: "counter".to_owned(), config: json!({}) };
-    chain_of(&[&[counter], &vec![work; functions][..]].concat())
+    chain_of(&[&[counter()], &vec![work(cycles); functions][..]].concat())
+}
+
+/// The same, but only the last function spends so many cycles; how many each of the others
+/// does.
+pub fn loaded_last(functions: usize, cycles: u32) -> (Setup, u32) {
+    let others = cycles / 10;
+    let before = vec![work(others); functions.saturating_sub(1)];
+    (chain_of(&[&[counter()], &before[..], &[work(cycles)]].concat()), others)
+}
+
+fn work(cycles: u32) -> Part {
+    Part { function: "synthetic".to_owned(), config: json!({ "cycles": cycles }) }
+}
+
+fn counter() -> Part {
+    Part { function: "counter".to_owned(), config: json!({}) }
 }
 
 /// A chain of these functions.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use weft_dpdk::tsc;
 
 use super::capacity;
-use super::chains::loaded_chain;
+use super::chains::{loaded_chain, loaded_last};
 use super::figure::{Drawing, figure};
 use crate::Failure;
 use crate::experiment::Study;
@@ -41,6 +41,10 @@ pub struct Parameters {
     /// Functions in a chain, behind a counter.
     #[schemars(inner(range(min = 1, max = 16)))]
     lengths: Vec<usize>,
+    /// Functions in further chains, of which the last spends those cycles and the others a
+    /// tenth of them: what the last has no room for, the others must not have worked for.
+    #[schemars(inner(range(min = 2, max = 16)))]
+    bottleneck_last: Vec<usize>,
     /// How they are run.
     compositions: Vec<Composition>,
     /// Cycles that each function spends on a packet: enough that the generator is
@@ -62,7 +66,10 @@ enum Chain {
 /// A chain of ours.
 struct Ours {
     setup: Setup,
-    functions: usize,
+    /// Its series.
+    name: String,
+    /// Cycles that its functions spend on a packet.
+    cycles: f64,
     /// Packets per second that it carries; none as long as that is not known.
     limit: Option<f64>,
 }
@@ -82,9 +89,8 @@ impl Study for Overload {
         rig.cores.traffic()?;
         let mut chains = parameters.chains();
         let mut cells = Vec::new();
-        for (number, Ours { setup, functions, .. }) in chains.iter().enumerate() {
-            let series = delivered(setup.composition, *functions);
-            run.series(&series, X, "Mpps", Some(Better::Higher));
+        for (number, Ours { name: series, .. }) in chains.iter().enumerate() {
+            run.series(series, X, "Mpps", Some(Better::Higher));
             cells.extend(
                 parameters.loads.iter().map(|&load| {
                     Cell::new(series.clone(), load, Chain::Weft { chain: number, load })
@@ -114,8 +120,7 @@ impl Study for Overload {
                     false => Err(error),
                     // What one machine cannot run does not keep the others from being compared.
                     true => {
-                        let name = delivered(chain.setup.composition, chain.functions);
-                        failed.insert(format!("{name}: not always measured: {error}."));
+                        failed.insert(format!("{}: not always measured: {error}.", chain.name));
                         Ok((Values::none(), 0.0))
                     }
                 })
@@ -127,15 +132,19 @@ impl Study for Overload {
 
     fn conclude(parameters: &Parameters, results: &mut Results) {
         for &way in &parameters.compositions {
-            let of = |functions: &usize| results.series(&delivered(way, *functions));
-            let chains: Vec<&Series> = parameters.lengths.iter().filter_map(of).collect();
+            let names = parameters.names(way);
+            let chains: Vec<&Series> =
+                names.iter().filter_map(|name| results.series(name)).collect();
             let goodput = [2.0, 5.0].map(|load| worst_share(&chains, load).unwrap_or(f64::NAN));
             let share = entry_share(results, way).unwrap_or(f64::NAN);
+            let late = [2.0, 5.0].map(|load| p99(results, way, load).unwrap_or(f64::NAN));
             let name = way.name();
             for (what, value) in [
                 ("goodput_2x", goodput[0]),
                 ("goodput_5x", goodput[1]),
                 ("entry_share_of_drops", share),
+                ("delay_us_p99_2x", late[0]),
+                ("delay_us_p99_5x", late[1]),
             ] {
                 results.derive(format!("{what}_{name}"), value);
             }
@@ -158,22 +167,40 @@ impl Study for Overload {
 
 impl Parameters {
     fn chains(&self) -> Vec<Ours> {
+        let each = f64::from(self.cycles);
+        let equal =
+            |functions: &usize| (loaded_chain(*functions, self.cycles), each * *functions as f64);
+        let last = |functions: &usize| {
+            let (setup, others) = loaded_last(*functions, self.cycles);
+            (setup, each + f64::from(others) * (*functions - 1) as f64)
+        };
+        let all = self.lengths.iter().map(equal).chain(self.bottleneck_last.iter().map(last));
+        let all: Vec<(Setup, f64)> = all.collect();
         let of = |&way: &Composition| {
-            self.lengths.iter().map(move |&functions| {
-                let setup = loaded_chain(functions, self.cycles).composed(way);
+            let named = self.names(way).into_iter().zip(&all);
+            named.map(move |(name, (setup, cycles))| {
+                let setup = setup.clone().composed(way);
                 // Processes that share a core must let each other have it.
                 let setup = match way {
                     Composition::Process => setup.adaptive(),
                     Composition::SoftwareVf => {
-                        let cycles = f64::from(self.cycles.max(1)) * functions as f64;
+                        let cycles = cycles.max(1.0);
                         setup.adaptive().shared((tsc::hz() as f64 / cycles * SHARE) as u64)
                     }
                     _ => setup,
                 };
-                Ours { setup, functions, limit: None }
+                Ours { setup, name, cycles: *cycles, limit: None }
             })
         };
         self.compositions.iter().flat_map(of).collect()
+    }
+
+    /// The series of all chains that are run so.
+    fn names(&self, way: Composition) -> Vec<String> {
+        let equal = self.lengths.iter().map(|functions| delivered(way, *functions));
+        let last = self.bottleneck_last.iter();
+        let last = last.map(|functions| delivered(way, *functions) + ", the last one slow");
+        equal.chain(last).collect()
     }
 
     /// Offers a chain so many times what it carries.
@@ -188,9 +215,8 @@ impl Parameters {
         let limit = match chain.limit {
             Some(limit) => limit,
             None => {
-                let cycles = f64::from(self.cycles) * chain.functions as f64;
-                let carried =
-                    capacity::of_chain(rig, standing, (number, &chain.setup), cycles, length)?;
+                let which = (number, &chain.setup);
+                let carried = capacity::of_chain(rig, standing, which, chain.cycles, length)?;
                 *chain.limit.insert(carried)
             }
         };
@@ -209,8 +235,7 @@ impl Parameters {
     fn figures(&self) -> Vec<Drawing> {
         let offered = || Axis::linear("Offered load", "multiples of the limit");
         let throughput = self.compositions.iter().map(|&way| {
-            let names: Vec<String> =
-                self.lengths.iter().map(|&functions| delivered(way, functions)).collect();
+            let names = self.names(way);
             let title = format!("Delivered under overload, {}", way.title());
             let name = format!("throughput-{}", way.name());
             figure(&name, &title, FigureKind::Lines, names.iter().map(String::as_str))
@@ -275,6 +300,13 @@ fn worst_share(chains: &[&Series], load: f64) -> Option<f64> {
         Some(series.mean_at(load)? / peak)
     };
     chains.iter().map(share).collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::min)
+}
+
+/// The 99th percentile of the delay at a load, in microseconds.
+fn p99(results: &Results, way: Composition, load: f64) -> Option<f64> {
+    let points = &results.series(&delay(way))?.points;
+    let point = points.iter().find(|point| point.x == load.into())?;
+    point.percentiles.get("p99").copied()
 }
 
 fn is_at_least(x: &Abscissa, load: f64) -> bool {

@@ -327,14 +327,19 @@ impl<'r> OpenLoop<'r> {
     fn side_by_side(&mut self, offer: &Offer, round: &mut Rounds) -> Result<Arrivals, Failure> {
         let (worker, ends, done) =
             (&mut self.composed.node.workers()[0], &mut self.ends, AtomicBool::new(false));
-        let rig = self.rig;
+        let (rig, polls) = (self.rig, AtomicBool::new(false));
         thread::scope(|scope| {
             let system = scope.spawn(|| {
                 let _registration = rig.eal.register_thread();
                 pin_to_core(rig.cores.system)?;
+                polls.store(true, Ordering::Release);
                 round.run(worker, &done);
                 Ok::<_, std::io::Error>(())
             });
+            // A thread may be late to get its core, and traffic would be over before it has.
+            while !polls.load(Ordering::Acquire) && !system.is_finished() {
+                thread::yield_now();
+            }
             let arrivals = rig.offer(ends, offer);
             done.store(true, Ordering::Release);
             system.join().map_err(|_| "the measured thread panicked")??;

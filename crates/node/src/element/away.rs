@@ -133,13 +133,13 @@ impl Element {
         burst: &mut Burst,
         function: u16,
         lane: u16,
-        group: Group,
+        group: &Group,
         around: &mut Surroundings<'_>,
     ) {
         if let Some(policy) = around.lanes.instead(lane) {
             return self.do_without(burst, policy, group, around);
         }
-        for (state, positions) in group {
+        for &(state, positions) in group {
             if let Some(taps) = around.taps {
                 taps.at(Point::Before(function), positions, burst);
             }
@@ -162,10 +162,10 @@ impl Element {
         &mut self,
         burst: &mut Burst,
         policy: Policy,
-        group: Group,
+        group: &Group,
         around: &mut Surroundings<'_>,
     ) {
-        for (state, positions) in group {
+        for &(state, positions) in group {
             match policy {
                 Policy::Bypass => self.route(burst, state, positions, around),
                 _ => self.drop(burst, positions, DropReason::FunctionDown, around),

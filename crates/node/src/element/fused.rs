@@ -15,7 +15,7 @@ impl Element {
         &mut self,
         burst: &mut Burst,
         region: u16,
-        group: Group,
+        group: &Group,
         around: &mut Surroundings<'_>,
     ) {
         // Taken out for the time being: what is in it is needed all along.
@@ -34,16 +34,16 @@ impl Element {
             }
             // What shares a context meets it in the order it came.
             _ => {
-                for (way, positions) in region.in_order(&group, selected) {
+                for (way, positions) in region.in_order(group, selected) {
                     run(region, way, functions, burst, positions, outcome);
                 }
             }
         }
         let head = &functions[usize::from(region.functions[0])];
         around.watch.lap(&head.counters.cycles, selected.len());
-        self.count_region(burst, region, &group, around);
+        self.count_region(burst, region, group, around);
         let dropped = Positions(self.fused.verdicts.dropped);
-        for (state, positions) in group {
+        for &(state, positions) in group {
             if let Some(way) = region.way(state) {
                 self.route(burst, way.last, positions.without(dropped), around);
             }

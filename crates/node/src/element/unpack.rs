@@ -49,7 +49,7 @@ impl Element {
         }
         if let Some(function) = parcel.asked {
             self.swap_outcome(&mut parcel.outcome);
-            self.finish_visit(burst, function, std::mem::take(&mut parcel.group), around);
+            self.finish_visit(burst, function, &mut parcel.group, around);
         }
         self.walk_on(burst, around);
     }

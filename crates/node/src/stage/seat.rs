@@ -227,7 +227,8 @@ impl Seat {
                 return self.leave_to_worker(parcel, function);
             }
             let left = selected.without(parcel.dropped);
-            for (state, positions) in std::mem::take(&mut parcel.group) {
+            for at in 0..parcel.group.len() {
+                let (state, positions) = parcel.group[at];
                 self.route(parcel, state, positions.and(left));
             }
         }

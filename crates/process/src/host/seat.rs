@@ -7,7 +7,7 @@ use weft_dpdk::{Annotations, Batch, Packet, RxQueue, TxQueue};
 use weft_function::{Emission, Position, Scope, What as Asked};
 
 use super::line::Line;
-use crate::frame::{Form, Record, What};
+use crate::frame::{Form, Head, Record, What};
 use crate::protocol::Message;
 
 /// Attempts to put a packet into a ring that is full.
@@ -45,14 +45,12 @@ pub(super) struct Seat {
 
 impl Seat {
     /// Takes a packet into the burst.
-    pub(super) fn seat(&mut self, mut packet: Packet, record: &Record, header: usize) {
-        packet.trim_front(header);
-        *packet.annotations_mut() = record.annotations;
+    pub(super) fn seat(&mut self, packet: Packet, head: &Head) {
         let position = self.burst.packets.len();
-        self.burst.now = record.now;
+        self.burst.now = head.now;
+        self.touch(packet.annotations());
         if self.burst.packets.push(packet).is_ok() {
-            self.tickets[position] = record.ticket;
-            self.touch(&record.annotations);
+            self.tickets[position] = head.ticket;
         }
     }
 
