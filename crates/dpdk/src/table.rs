@@ -323,10 +323,16 @@ pub fn prefetch_at<T>(slice: &[T], index: usize, offset: usize) {
 mod tests {
     use super::*;
 
-    /// Which share of keys is not in the line where its search begins.
-    fn share_behind(keys: impl ExactSizeIterator<Item = u64>) -> f64 {
+    /// Which share of keys is not in the line where its search begins, at worst.
+    fn share_behind(keys: impl ExactSizeIterator<Item = u64> + Clone) -> f64 {
+        let shares = (1..=8).map(|seed| share_of_seed(keys.clone(), fold(seed)));
+        shares.fold(0.0, f64::max)
+    }
+
+    fn share_of_seed(keys: impl ExactSizeIterator<Item = u64>, seed: u64) -> f64 {
         let count = keys.len();
         let mut table = Table::<u64>::with_capacity(count);
+        table.seed = seed;
         for (value, key) in (0..).zip(keys) {
             table.insert(key, value).expect("room");
         }
@@ -338,7 +344,8 @@ mod tests {
         behind as f64 / count as f64
     }
 
-    /// 0.04 is what keys without any order come to in a table that is half full.
+    /// 0.04 is what keys without any order come to in a table that is half full; 0.24 was
+    /// the worst of these with 400 seeds.
     #[test]
     fn keys_of_several_fields_do_not_heap_up() {
         const COUNT: u64 = 1 << 18;
@@ -350,7 +357,7 @@ mod tests {
                 ((number / low) << shift) | (number % low)
             });
             let share = share_behind(keys);
-            assert!(share < 0.2, "{low} at bit {shift}: {share}");
+            assert!(share < 0.25, "{low} at bit {shift}: {share}");
         }
         // Public address, port in blocks of 64, protocol.
         let ports = (0..COUNT as u32).map(|number| {
@@ -358,6 +365,6 @@ mod tests {
             (0xc000_0200 + block / 1008) << 32 | (1024 + block % 1008 * 64 + port) << 16 | 17
         });
         let share = share_behind(ports);
-        assert!(share < 0.2, "ports: {share}");
+        assert!(share < 0.25, "ports: {share}");
     }
 }
