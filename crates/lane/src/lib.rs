@@ -10,13 +10,14 @@
 mod absence;
 pub mod carrier;
 mod lane;
+mod leaving;
 mod pace;
 mod shared;
 mod ticket;
 
-pub use absence::Absence;
 pub use carrier::{Carrier, Coming, What};
 pub use lane::{Lane, Options, WINDOW};
+pub use leaving::Leaving;
 pub use shared::Shared;
 pub use ticket::{Back, Place, Refusal, Ticket};
 

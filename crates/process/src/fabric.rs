@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde::{Deserialize, Serialize};
-use weft_dpdk::{Batch, Packet, Pool, PortOptions};
-use weft_lane::{Absence, Carrier, Coming, Refusal, WINDOW, What};
+use weft_dpdk::{Packet, Pool, PortOptions};
+use weft_lane::{Carrier, Coming, Leaving, Refusal, WINDOW, What};
 
 use crate::carrier::copy;
 use crate::frame::{Form, Head, ROOM, Record};
@@ -68,10 +68,8 @@ pub(crate) struct Carriage {
     form: Form,
     orders: Arc<AtomicU32>,
     pool: Pool,
-    hand: Batch,
-    out: Producer<Packet>,
+    leaving: Leaving,
     back: Consumer<Packet>,
-    absence: Absence,
     now: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
@@ -105,13 +103,11 @@ pub(crate) struct Parts {
 /// A carriage with its dock.
 pub(crate) fn new(parts: Parts) -> (Carriage, Dock) {
     let Parts { form, function, path, orders, pool, timeout, now } = parts;
-    let (out, leaving) = RingBuffer::new(RING);
+    let (sent, out) = RingBuffer::new(RING);
     let (arriving, back) = RingBuffer::new(RING);
-    let dock =
-        Dock { form: form.clone(), function, lane: 0, port: 0, path, out: leaving, back: arriving };
-    let absence = Absence::new(timeout.as_nanos() as u64);
-    let hand = Batch::new();
-    (Carriage { form, orders, pool, hand, out, back, absence, now }, dock)
+    let dock = Dock { form: form.clone(), function, lane: 0, port: 0, path, out, back: arriving };
+    let leaving = Leaving::new(sent, timeout.as_nanos() as u64);
+    (Carriage { form, orders, pool, leaving, back, now }, dock)
 }
 
 impl Debug for Carriage {
@@ -131,38 +127,28 @@ impl Carrier for Carriage {
         if !self.form.put(&record, &mut packet) {
             packet = copy(&self.form, &self.pool, &record, &packet)?;
         }
-        self.hand.push(packet).map_err(|_| Refusal::Full)?;
-        self.absence.begin(ticket, now);
-        Ok(())
+        self.leaving.take(packet, ticket, now)
     }
 
     fn in_hand(&self) -> usize {
-        self.hand.len()
+        self.leaving.in_hand()
     }
 
     fn is_full(&self) -> bool {
-        self.hand.is_full()
+        self.leaving.is_full()
     }
 
     fn send(&mut self) {
-        if self.out.slots() >= self.hand.len() {
-            for packet in self.hand.drain() {
-                // There is room.
-                drop(self.out.push(packet));
-            }
-        }
+        self.leaving.send();
     }
 
     fn drop_last(&mut self) {
-        if self.hand.pop().is_some() {
-            self.absence.take_back();
-        }
+        self.leaving.drop_last();
     }
 
     fn clear(&mut self) {
-        self.hand.clear();
+        self.leaving.clear();
         while self.back.pop().is_ok() {}
-        self.absence.clear();
     }
 
     fn receive(&mut self, sort: &mut dyn FnMut(Coming)) -> usize {
@@ -176,19 +162,13 @@ impl Carrier for Carriage {
                 continue;
             };
             let is_last = !matches!(what, What::Emitted | What::Answer);
-            if is_last && !self.absence.settle(ticket) {
+            if is_last && !self.leaving.settle(ticket) {
                 sort(Coming::Stray);
                 continue;
             }
             sort(Coming::Ticketed { ticket, what, reason, packet });
         }
-        while count < BURST
-            && let Some(ticket) = self.absence.overdue(|| (self.now)())
-        {
-            count += 1;
-            sort(Coming::Lost(ticket));
-        }
-        count
+        count + self.leaving.give_up(BURST - count, &*self.now, sort)
     }
 
     fn keeps_order(&self) -> bool {

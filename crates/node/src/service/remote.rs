@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weft_dpdk::{Annotations, Batch, Packet, Pool, TAG_SLOTS};
+use weft_dpdk::{Annotations, Packet, Pool, TAG_SLOTS};
 use weft_function::{Direction, TagSlot};
-use weft_lane::{Absence, Carrier, Coming, Refusal, Shared, WINDOW, What as Done};
+use weft_lane::{Carrier, Coming, Leaving, Refusal, Shared, WINDOW, What as Done};
 use weft_wire::MacAddress;
 use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 
@@ -82,10 +82,8 @@ impl Form {
 pub struct Carriage {
     form: Form,
     function: u8,
-    hand: Batch,
-    out: Producer<Packet>,
+    leaving: Leaving,
     back: Consumer<(Packet, Record)>,
-    absence: Absence,
     session: u16,
     clock: Clock,
     pool: Pool,
@@ -149,7 +147,7 @@ pub fn new(parts: Parts<'_>) -> (Carriage, Depot) {
         tags: tags.min(TAG_SLOTS),
         worker,
     };
-    let (out, leaving) = RingBuffer::new(RING);
+    let (sent, out) = RingBuffer::new(RING);
     let (arriving, back) = RingBuffer::new(RING);
     let session = session();
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
@@ -158,7 +156,7 @@ pub fn new(parts: Parts<'_>) -> (Carriage, Depot) {
         function: instance.to_owned(),
         lane: 0,
         ways: plan.paths.map(|path| Encapsulation::new(&plan.hop, mac, path)),
-        out: leaving,
+        out,
         back: arriving,
         shared,
         session,
@@ -171,10 +169,8 @@ pub fn new(parts: Parts<'_>) -> (Carriage, Depot) {
     let carriage = Carriage {
         form,
         function: record::sum_of(function),
-        hand: Batch::new(),
-        out,
+        leaving: Leaving::new(sent, nanoseconds(plan.timeout)),
         back,
-        absence: Absence::new(nanoseconds(plan.timeout)),
         session,
         clock,
         pool,
@@ -202,7 +198,7 @@ impl Carriage {
                 false => Coming::Stray,
             };
         }
-        if !self.absence.settle(ticket) {
+        if !self.leaving.settle(ticket) {
             return Coming::Stray;
         }
         match record.what {
@@ -264,39 +260,28 @@ impl Carrier for Carriage {
             return Err(Refusal::TooLong);
         }
         packet.data_mut()[..length].copy_from_slice(&octets[..length]);
-        self.hand.push(packet).map_err(|_| Refusal::Full)?;
-        self.absence.begin(ticket, now);
-        Ok(())
+        self.leaving.take(packet, ticket, now)
     }
 
     fn in_hand(&self) -> usize {
-        self.hand.len()
+        self.leaving.in_hand()
     }
 
     fn is_full(&self) -> bool {
-        self.hand.is_full()
+        self.leaving.is_full()
     }
 
     fn send(&mut self) {
-        let room = self.out.slots();
-        if room >= self.hand.len() {
-            for packet in self.hand.drain() {
-                // There is room.
-                drop(self.out.push(packet));
-            }
-        }
+        self.leaving.send();
     }
 
     fn drop_last(&mut self) {
-        if self.hand.pop().is_some() {
-            self.absence.take_back();
-        }
+        self.leaving.drop_last();
     }
 
     fn clear(&mut self) {
-        self.hand.clear();
+        self.leaving.clear();
         while self.back.pop().is_ok() {}
-        self.absence.clear();
         // What is still on its way is of a session that is over.
         self.session = self.session.wrapping_add(1);
     }
@@ -310,13 +295,7 @@ impl Carrier for Carriage {
             let coming = self.sort(packet, record);
             sort(coming);
         }
-        while count < BURST
-            && let Some(ticket) = self.absence.overdue(|| self.clock.now())
-        {
-            count += 1;
-            sort(Coming::Lost(ticket));
-        }
-        count
+        count + self.leaving.give_up(BURST - count, || self.clock.now(), sort)
     }
 
     fn keeps_order(&self) -> bool {
