@@ -1,11 +1,11 @@
 """The emulated machine: QEMU with an `igb`, whose wire ends at a socket of this process."""
 
+import ctypes
 import os
 import select
-import shutil
+import signal
 import socket
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -23,20 +23,20 @@ class Machine:
 
     def __init__(self, folder, image, share, log):
         self.share = Path(share)
-        self.work = Path(tempfile.mkdtemp(prefix="weft-sriov-"))
-        # The name of a socket has to be short.
-        path = self.work / "wire"
+        # An abstract one (unix(7)): it goes with who has it, however that ends.
+        wire = f"weft-sriov-{os.getpid()}"
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(str(path))
+        self.listener.bind(f"\0{wire}")
         self.listener.listen()
         self.wire, self.coming = None, b""
         with open(log, "wb") as console:
             self.process = subprocess.Popen(
-                arguments(folder, image, share, path),
+                arguments(folder, image, share, wire),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
                 env=environment(folder),
+                preexec_fn=end_with_parent,
             )
 
     def __enter__(self):
@@ -48,7 +48,6 @@ class Machine:
         self.listener.close()
         if self.wire:
             self.wire.close()
-        shutil.rmtree(self.work)
 
     def runs(self):
         return self.process.poll() is None
@@ -96,6 +95,15 @@ class Machine:
         self.wire.sendall(len(frame).to_bytes(4) + frame)
 
 
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def end_with_parent():
+    """A machine that nobody listens to any more ends, too."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def environment(folder):
     root = Path(folder) / "machine"
     paths = [str(root / path / "x86_64-linux-gnu") for path in ("usr/lib", "lib")]
@@ -115,7 +123,8 @@ def arguments(folder, image, share, wire):
     words += ["-device", "intel-iommu,intremap=on,aw-bits=48"]
     words += ["-device", "pcie-root-port,id=root1,chassis=1,slot=1"]
     words += ["-netdev", "hubport,id=nic,hubid=0", "-device", "igb,bus=root1,netdev=nic"]
-    words += ["-netdev", f"stream,id=wire,server=off,addr.type=unix,addr.path={wire}"]
+    wire = f"addr.type=unix,addr.path={wire},addr.abstract=on,addr.tight=on"
+    words += ["-netdev", f"stream,id=wire,server=off,{wire}"]
     words += ["-netdev", "hubport,id=outside,hubid=0,netdev=wire"]
     words += ["-fsdev", f"local,id=share,path={share},security_model=none"]
     words += ["-device", "virtio-9p-pci,fsdev=share,mount_tag=share"]
