@@ -5,10 +5,14 @@
 //! squares: a chain costs E + Σ f, with one E for all. Single differences of two chains
 //! would be far noisier than the functions are dear.
 
-use weft_model::Calibration;
+pub mod composed;
+#[cfg(test)]
+mod tests;
+
 use weft_model::calibration::Metadata;
 use weft_model::cost::{At, Cost};
 use weft_model::quantity::Bytes;
+use weft_model::{Calibration, dilution};
 
 use crate::results::{Abscissa, Point, Results};
 use crate::statistics;
@@ -28,6 +32,17 @@ pub fn chain_series(functions: &[&str]) -> String {
     format!("chain ({})", functions.join(", "))
 }
 
+/// The series of bursts of which half of the packets take each of these chains.
+pub fn mix_series([one, other]: &[Vec<&str>; 2]) -> String {
+    format!("mix ({} | {})", one.join(", "), other.join(", "))
+}
+
+/// The two chains of a mix's series; none of other series.
+fn mix_of(series: &str) -> Option<[Vec<&str>; 2]> {
+    let (one, other) = series.strip_prefix("mix (")?.strip_suffix(')')?.split_once(" | ")?;
+    Some([one, other].map(|list| list.split(", ").collect()))
+}
+
 /// The functions of a chain's series; none of other series.
 fn chain_of(series: &str) -> Option<Vec<&str>> {
     let list = series.strip_prefix("chain (")?.strip_suffix(')')?;
@@ -45,6 +60,7 @@ struct Measured<'r> {
     receive_and_transmit: f64,
     empty: f64,
     chains: Vec<(Vec<&'r str>, f64)>,
+    mixes: Vec<([Vec<&'r str>; 2], f64)>,
 }
 
 /// The costs that follow from results of `calibrate`, or of another experiment with
@@ -81,9 +97,13 @@ pub fn calibration(results: &Results, frequency: f64) -> Option<Calibration> {
     calibration.cpu.node = Some(table(2));
     calibration.cpu.chain = Some(table(3));
     calibration.cpu.hop = Some(table(4));
+    if results.series.iter().any(|series| mix_of(&series.name).is_some()) {
+        calibration.cpu.mix = Some(table(5));
+    }
     let named = functions.iter().enumerate();
-    let named = named.map(|(index, name)| ((*name).to_owned(), table(5 + index)));
+    let named = named.map(|(index, name)| ((*name).to_owned(), table(6 + index)));
     calibration.functions.0.extend(named);
+    composed::add(results, &mut calibration);
     Some(calibration)
 }
 
@@ -117,15 +137,20 @@ impl<'r> Measured<'r> {
             let functions = chain_of(&series.name).filter(|functions| !functions.is_empty())?;
             Some((functions, at(&series.name)?))
         });
+        let mixes = results.series.iter().filter_map(|series| {
+            let chains = mix_of(&series.name)?;
+            Some((chains, at(&series.name)?))
+        });
         Some(Measured {
             receive: at(RECEIVE)?,
             receive_and_transmit: at(RECEIVE_AND_TRANSMIT)?,
             empty: at(&chain_series(&[]))?,
             chains: chains.collect(),
+            mixes: mixes.collect(),
         })
     }
 
-    /// Receive, transmit, node, chain, hop, and each function without its hop; none
+    /// Receive, transmit, node, chain, hop, mix, and each function without its hop; none
     /// where the chains do not tell the functions apart.
     fn costs(&self, functions: &[&str]) -> Option<Vec<f64>> {
         let row = |chain: &[&str]| {
@@ -144,9 +169,26 @@ impl<'r> Measured<'r> {
             self.empty - self.receive_and_transmit,
             entry - self.empty,
             hop,
+            self.mix(*entry, hop, |name| {
+                let index = functions.iter().position(|one| *one == name);
+                index.map_or(0.0, |index| functions_cost[index])
+            }),
         ];
         costs.extend(functions_cost.iter().map(|cost| cost - hop));
         Some(costs)
+    }
+
+    /// What a packet costs more whose predecessor takes another chain, which every second does
+    /// here: what mixes cost beyond their chains, and beyond visits for half a burst.
+    fn mix(&self, entry: f64, hop: f64, function: impl Fn(&str) -> f64) -> f64 {
+        let beyond = self.mixes.iter().map(|(chains, cost)| {
+            let all = || chains.iter().flatten();
+            let functions: f64 = all().map(|name| function(name)).sum();
+            let visits = all().count() as f64 * hop * (dilution(0.5) - 1.0);
+            cost - entry - (functions + visits) / 2.0
+        });
+        let beyond: Vec<f64> = beyond.collect();
+        2.0 * statistics::median(&beyond).unwrap_or(0.0)
     }
 }
 
@@ -182,71 +224,4 @@ fn least_squares(rows: &[(Vec<f64>, f64)]) -> Option<Vec<f64>> {
         }
     }
     Some(system.iter().enumerate().map(|(i, row)| row[unknowns] / row[i]).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machine::Machine;
-    use crate::results::Series;
-
-    /// Results of a machine whose costs are known: 20 to receive, 30 to transmit, 40
-    /// for the node, 5 for a chain, 2 for a hop, 10 and 25 for two functions; all of it
-    /// 10 % more at 1518 bytes.
-    fn results() -> Results {
-        let mut results = Results::new("calibrate", Machine::default());
-        let mut add = |name: String, cost: f64| {
-            let mut series = Series::new(name, "frame bytes", "cycles/packet");
-            for (size, factor) in [(64, 1.0), (1518, 1.1)] {
-                let raw = vec![cost * factor, cost * factor, cost * factor * 3.0];
-                series.points.push(Point::of(size, raw).unwrap());
-            }
-            results.series.push(series);
-        };
-        add(RECEIVE.to_owned(), 20.0);
-        add(RECEIVE_AND_TRANSMIT.to_owned(), 50.0);
-        add(chain_series(&[]), 90.0);
-        let functions = [(PASS, 2.0), ("a", 12.0), ("b", 27.0)];
-        for (index, (first, cost)) in functions.iter().enumerate() {
-            add(chain_series(&[first]), 95.0 + cost);
-            for (second, other) in &functions[index..] {
-                add(chain_series(&[first, second]), 95.0 + cost + other);
-            }
-        }
-        results
-    }
-
-    #[test]
-    fn costs_that_are_known_are_found() {
-        let calibration = calibration(&results(), 2e9).unwrap();
-        let cpu = &calibration.cpu;
-        let of = |cost: &Option<Cost>, size: f64| cost.as_ref().unwrap().at(size);
-        for (cost, known) in [
-            (&cpu.receive, 20.0),
-            (&cpu.transmit, 30.0),
-            (&cpu.node, 40.0),
-            (&cpu.chain, 5.0),
-            (&cpu.hop, 2.0),
-        ] {
-            assert!((of(cost, 64.0) - known).abs() < 1e-6, "{cost:?}");
-            assert!((of(cost, 1518.0) - known * 1.1).abs() < 1e-6, "{cost:?}");
-        }
-        let costs = calibration.costs();
-        for (name, known) in [(PASS, 0.0), ("a", 10.0), ("b", 25.0)] {
-            let cost = costs.function(name, false).unwrap().at(64.0);
-            assert!((cost - known).abs() < 1e-6, "{name}: {cost}");
-        }
-    }
-
-    #[test]
-    fn nothing_follows_from_too_little() {
-        let mut few = results();
-        few.series.retain(|series| series.name != RECEIVE);
-        assert!(calibration(&few, 2e9).is_none());
-        let mut few = results();
-        few.series.retain(|series| chain_of(&series.name).is_none_or(|chain| chain.len() < 2));
-        few.series.retain(|series| series.name != chain_series(&["b"]));
-        // Of single functions alone, E and the functions cannot be told apart.
-        assert!(calibration(&few, 2e9).is_none());
-    }
 }

@@ -139,7 +139,7 @@ pub(crate) fn check_functions(path: &str, costs: &Entries<Cost>, source: &mut So
 }
 
 /// The CPU's costs by their names in files.
-fn named(costs: &CpuCosts) -> [(&'static str, &Option<Cost>); 11] {
+fn named(costs: &CpuCosts) -> [(&'static str, &Option<Cost>); 14] {
     [
         ("receive", &costs.receive),
         ("transmit", &costs.transmit),
@@ -147,8 +147,11 @@ fn named(costs: &CpuCosts) -> [(&'static str, &Option<Cost>); 11] {
         ("node", &costs.node),
         ("chain", &costs.chain),
         ("hop", &costs.hop),
+        ("mix", &costs.mix),
+        ("machineCode", &costs.machine_code),
         ("softwareLink", &costs.software_link),
         ("virtualSwitch", &costs.virtual_switch),
+        ("thread", &costs.thread),
         ("ring", &costs.ring),
         ("encapsulate", &costs.encapsulate),
         ("decapsulate", &costs.decapsulate),

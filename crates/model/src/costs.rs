@@ -88,15 +88,28 @@ pub struct CpuCosts {
     /// Entering a chain that has any function, once for each packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain: Option<Cost>,
-    /// The way to each function, in every composition but fused.
+    /// The way to each function, in every composition but fused, where all packets of a burst
+    /// go there. It is paid for the visit of a burst: where chains share bursts, fewer packets
+    /// share it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop: Option<Cost>,
+    /// Telling apart packets of different chains in one burst: what a packet costs more whose
+    /// predecessor takes another chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Cost>,
+    /// Entering the machine code of a fused chain, once for each packet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_code: Option<Cost>,
     /// C_SW: a link in software between two functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub software_link: Option<Cost>,
     /// A virtual switch, each time a packet passes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_switch: Option<Cost>,
+    /// One end of the way to a thread of the node: giving or taking a packet, in `thread`
+    /// composition; as `ring` unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<Cost>,
     /// One end of a ring between cores or processes: giving or taking a packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<Cost>,
@@ -118,8 +131,11 @@ impl Costs {
             node,
             chain,
             hop,
+            mix,
+            machine_code,
             software_link,
             virtual_switch,
+            thread,
             ring,
             encapsulate,
             decapsulate,
@@ -131,8 +147,11 @@ impl Costs {
             node: node.or(base.cpu.node),
             chain: chain.or(base.cpu.chain),
             hop: hop.or(base.cpu.hop),
+            mix: mix.or(base.cpu.mix),
+            machine_code: machine_code.or(base.cpu.machine_code),
             software_link: software_link.or(base.cpu.software_link),
             virtual_switch: virtual_switch.or(base.cpu.virtual_switch),
+            thread: thread.or(base.cpu.thread),
             ring: ring.or(base.cpu.ring),
             encapsulate: encapsulate.or(base.cpu.encapsulate),
             decapsulate: decapsulate.or(base.cpu.decapsulate),

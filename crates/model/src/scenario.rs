@@ -18,6 +18,7 @@ use thiserror::Error;
 use crate::costs::Costs;
 use crate::graph::{Charge, Class, Kind, Part, System};
 use crate::hardware::Hardware;
+use crate::mixture::Mixture;
 
 /// How the functions of a chain are linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -130,6 +131,7 @@ pub enum ScenarioError {
 /// A scenario on its way to become a system.
 struct Builder<'s> {
     scenario: &'s Scenario,
+    mixture: Mixture<'s>,
     system: System,
     line: Option<usize>,
     packets: Option<usize>,
@@ -259,6 +261,7 @@ impl<'s> Builder<'s> {
         let function_cores = function_cores.collect();
         Ok(Builder {
             scenario,
+            mixture: Mixture::of(&scenario.traffic),
             system,
             line,
             packets,
@@ -279,7 +282,7 @@ impl<'s> Builder<'s> {
         if self.scenario.composition == Composition::SrIov {
             for name in &traffic.functions {
                 way.cycles(self.workers, "receive", &cpu.receive);
-                self.function(&mut way, name, self.workers)?;
+                self.function(&mut way, name, self.workers, false)?;
                 way.cycles(self.workers, "transmit", &cpu.transmit);
                 way.cycles(self.workers, "virtual function", &cpu.virtual_function);
             }
@@ -290,6 +293,8 @@ impl<'s> Builder<'s> {
                 if !traffic.functions.is_empty() {
                     way.cycles(self.workers, "chain", &cpu.chain);
                 }
+                let others = self.mixture.others(&traffic.functions);
+                way.times(others, self.workers, "mix", &cpu.mix);
             }
             self.chain(&mut way, &traffic.functions)?;
             way.cycles(self.workers, "transmit", &cpu.transmit);
@@ -334,6 +339,12 @@ impl<'s> Builder<'s> {
     fn chain(&self, way: &mut Way, functions: &[String]) -> Result<(), ScenarioError> {
         let cpu = &self.scenario.costs.cpu;
         let composition = self.scenario.composition;
+        // One function has no neighbour to be fused with: a node calls it.
+        let is_called = functions.len() == 1 && cpu.machine_code.is_some();
+        let is_fused = composition == Composition::Fused && !is_called;
+        if is_fused && !functions.is_empty() {
+            way.cycles(self.workers, "machine code", &cpu.machine_code);
+        }
         let mut at = self.workers;
         for (index, name) in functions.iter().enumerate() {
             let core = self.core(index, functions.len());
@@ -360,10 +371,11 @@ impl<'s> Builder<'s> {
                 }
                 _ => {}
             }
-            if composition.is_node() && composition != Composition::Fused {
-                way.cycles(core, "hop", &cpu.hop);
+            if composition.is_node() && !is_fused {
+                let dilution = self.mixture.dilution(functions, index);
+                way.times(dilution, core, "hop", &cpu.hop);
             }
-            self.function(way, name, core)?;
+            self.function(way, name, core, is_fused)?;
             match composition {
                 Composition::Process | Composition::Classical => {
                     way.cycles(core, "ring", &cpu.ring);
@@ -391,7 +403,8 @@ impl<'s> Builder<'s> {
     /// From core to core by a ring, if they differ.
     fn cross(&self, way: &mut Way, at: &mut usize, core: usize) {
         if *at != core {
-            let ring = &self.scenario.costs.cpu.ring;
+            let cpu = &self.scenario.costs.cpu;
+            let ring = if cpu.thread.is_some() { &cpu.thread } else { &cpu.ring };
             way.cycles(*at, "ring", ring);
             way.cycles(core, "ring", ring);
             *at = core;
@@ -414,8 +427,13 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn function(&self, way: &mut Way, name: &str, core: usize) -> Result<(), ScenarioError> {
-        let is_fused = self.scenario.composition == Composition::Fused;
+    fn function(
+        &self,
+        way: &mut Way,
+        name: &str,
+        core: usize,
+        is_fused: bool,
+    ) -> Result<(), ScenarioError> {
         let cost = self.scenario.costs.function(name, is_fused);
         let cost = cost.ok_or_else(|| ScenarioError::UnknownFunction(name.to_owned()))?;
         way.add(Some(core), &format!("function {name}"), cost.at(way.size));
@@ -437,7 +455,12 @@ impl Way {
     }
 
     fn cycles(&mut self, core: usize, what: &str, cost: &Option<crate::cost::Cost>) {
+        self.times(1.0, core, what, cost);
+    }
+
+    /// So many times the cost.
+    fn times(&mut self, times: f64, core: usize, what: &str, cost: &Option<crate::cost::Cost>) {
         let cost = cost.as_ref().map_or(0.0, |cost| cost.at(self.size));
-        self.add(Some(core), what, cost);
+        self.add(Some(core), what, times * cost);
     }
 }

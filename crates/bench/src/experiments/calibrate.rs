@@ -6,13 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::composed;
 use super::figure::figure;
 use crate::Failure;
-use crate::calibration::{PASS, RECEIVE, RECEIVE_AND_TRANSMIT, calibration, chain_series, cost_of};
+use crate::calibration::{
+    PASS, RECEIVE, RECEIVE_AND_TRANSMIT, calibration, chain_series, cost_of, mix_series,
+};
 use crate::experiment::Study;
 use crate::results::{Axis, Better, FigureKind, Results, Series};
 use crate::rig::capture::Content;
-use crate::rig::{Rig, Setup, Step};
+use crate::rig::{Block, Composition, Rig, Setup, Step};
 use crate::run::{Cell, Run, Values};
 
 /// What x is.
@@ -39,6 +42,13 @@ pub struct Parameters {
     /// The functions, by the names that the model is to know them by; `pass`, which
     /// tells what a hop costs, is measured in any case.
     functions: Vec<Component>,
+    /// How chains of one and two are run as well; their sizes are `composedSizes`.
+    #[serde(default)]
+    compositions: Vec<Composition>,
+    /// Bytes of the frames of these.
+    #[serde(default)]
+    #[schemars(inner(range(min = 64, max = 1518)))]
+    composed_sizes: Vec<u32>,
 }
 
 /// A function to be measured.
@@ -61,6 +71,11 @@ impl Component {
         json!({"function": self.function, "config": self.config})
     }
 
+    /// Whether it is the function that does nothing.
+    pub fn is_pass(&self) -> bool {
+        self.name == PASS
+    }
+
     /// These, with `pass` among them.
     pub fn with_pass(functions: &[Component]) -> Vec<Component> {
         let mut all = functions.to_vec();
@@ -81,7 +96,8 @@ pub enum Trial {
     Chain(Setup),
 }
 
-/// The cells that costs follow from: devices alone, no function, one, and all pairs.
+/// The cells that costs follow from: devices alone, no function, one, all pairs, and bursts that
+/// a chain of one and a chain of two share.
 pub fn cells(sizes: &[u32], users: u32, functions: &[Component]) -> Vec<Cell<(u32, Trial)>> {
     let mut chains: Vec<Vec<&Component>> = vec![Vec::new()];
     for (index, first) in functions.iter().enumerate() {
@@ -100,8 +116,53 @@ pub fn cells(sizes: &[u32], users: u32, functions: &[Component]) -> Vec<Cell<(u3
             let trial = Trial::Chain(setup(users, chain));
             cells.push(Cell::new(chain_series(&names), size, (size, trial)));
         }
+        for (one, two) in mixes(functions) {
+            let chains = [vec![one.name.as_str()], two.iter().map(|one| &*one.name).collect()];
+            let series = mix_series(&chains);
+            let setup = shared(users, &[(50, vec![one]), (50, two.to_vec())]);
+            cells.push(Cell::new(series, size, (size, Trial::Chain(setup))));
+        }
     }
     cells
+}
+
+/// Chains of one and of two that have no function in common: one of each function and two of
+/// those behind it.
+fn mixes(functions: &[Component]) -> Vec<(&Component, [&Component; 2])> {
+    let count = functions.len();
+    if count < 3 {
+        return Vec::new();
+    }
+    let at = |nth: usize| &functions[nth % count];
+    (0..count).map(|nth| (at(nth), [at(nth + 1), at(nth + 2)])).collect()
+}
+
+/// A node whose users take these chains, so many percent of them each. A function that several
+/// chains have is one instance; one that stands twice in a chain is two.
+pub fn shared(users: u32, chains: &[(u32, Vec<&Component>)]) -> Setup {
+    let mut setup = Setup::forwarding(users);
+    setup.users.clear();
+    let mut placed = 0;
+    for (number, (percent, chain)) in chains.iter().enumerate() {
+        let mut names = Vec::with_capacity(chain.len());
+        for (index, one) in chain.iter().enumerate() {
+            let before = chain[..index].iter().filter(|other| other.name == one.name).count();
+            let name = format!("{}-{before}", one.name);
+            if !setup.functions.iter().any(|(known, _)| *known == name) {
+                setup.functions.push((name.clone(), one.instance()));
+            }
+            names.push(name);
+        }
+        let name = format!("chain{number}");
+        setup.chains.push((name.clone(), names));
+        let count = match number + 1 == chains.len() {
+            true => users - placed,
+            false => (u64::from(users) * u64::from(*percent) / 100) as u32,
+        };
+        placed += count;
+        setup.users.push(Block { count, chain: Some(name) });
+    }
+    setup
 }
 
 /// A node with a chain of these functions.
@@ -152,7 +213,10 @@ impl Study for Calibrate {
             let content = Content::of(parameters.users, *size as usize);
             let (cycles, disturbance) = trial.make(rig, content, length)?;
             Ok((Values::of(cycles), disturbance))
-        })
+        })?;
+        let Parameters { composed_sizes: sizes, compositions, users, .. } = parameters;
+        let cells = composed::cells(sizes, *users, compositions, &parameters.functions);
+        composed::measure(&[(X, cells)], (*users, length), parameters.repetitions, run)
     }
 
     fn conclude(_: &Parameters, results: &mut Results) {
@@ -165,11 +229,19 @@ impl Study for Calibrate {
             ("node", &found.cpu.node),
             ("chain", &found.cpu.chain),
             ("hop", &found.cpu.hop),
+            ("mix", &found.cpu.mix),
+            ("machine code", &found.cpu.machine_code),
+            ("end of the way to a thread", &found.cpu.thread),
+            ("end of a ring", &found.cpu.ring),
+            ("encapsulate", &found.cpu.encapsulate),
+            ("decapsulate", &found.cpu.decapsulate),
         ] {
             steps.extend(cost.clone().map(|cost| (name.to_owned(), cost)));
         }
         let functions = found.functions.0.iter().filter(|(name, _)| name != PASS);
         steps.extend(functions.map(|(name, cost)| (format!("function {name}"), cost.clone())));
+        let fused = found.fused.0.iter().filter(|(name, _)| name != PASS);
+        steps.extend(fused.map(|(name, cost)| (format!("function {name}, fused"), cost.clone())));
         let measured = results.series(RECEIVE);
         let sizes: Vec<f64> = measured.map_or_else(Vec::new, |series| {
             let numbers = series.points.iter().filter_map(|point| match point.x {

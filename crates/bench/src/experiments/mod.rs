@@ -16,6 +16,7 @@ mod chain_length;
 mod chain_mix;
 mod chain_throughput;
 mod chains;
+mod composed;
 mod composition;
 mod figure;
 mod function_mix;

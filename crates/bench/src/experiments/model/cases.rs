@@ -3,7 +3,8 @@
 use weft_model::Traffic;
 
 use super::Component;
-use crate::rig::{Block, Setup};
+use crate::experiments::calibrate::shared;
+use crate::rig::Setup;
 
 /// Users that take chains, all with packets of one size.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,26 +53,10 @@ impl Case {
 
     /// The node that is measured.
     pub fn setup(&self, users: u32, functions: &[Component]) -> Setup {
-        let mut setup = Setup::forwarding(users);
-        setup.users.clear();
-        let mut placed = 0;
-        for (number, part) in self.chains.iter().enumerate() {
-            let names = part.functions.iter().enumerate().map(|(nth, &function)| {
-                let name = format!("c{number}f{nth}");
-                setup.functions.push((name.clone(), functions[function].instance()));
-                name
-            });
-            let (names, chain) = (names.collect(), format!("chain{number}"));
-            setup.chains.push((chain.clone(), names));
-            let is_last = number + 1 == self.chains.len();
-            let count = match is_last {
-                true => users - placed,
-                false => (u64::from(users) * u64::from(part.percent) / 100) as u32,
-            };
-            placed += count;
-            setup.users.push(Block { count, chain: Some(chain) });
-        }
-        setup
+        let chains = self.chains.iter().map(|part| {
+            (part.percent, part.functions.iter().map(|&function| &functions[function]).collect())
+        });
+        shared(users, &chains.collect::<Vec<_>>())
     }
 
     /// The traffic that the model is asked of.
@@ -102,7 +87,8 @@ mod tests {
         let setup = case.setup(1000, &functions);
         let counts: Vec<u32> = setup.users.iter().map(|block| block.count).collect();
         assert_eq!(counts, [300, 700]);
-        assert_eq!(setup.functions.len(), 4);
+        // What both have is one instance.
+        assert_eq!(setup.functions.len(), 3);
         assert_eq!(setup.chains[0].1.len(), 3);
         let traffic = case.traffic(&functions);
         assert_eq!(traffic[0].functions, ["counter", "forward", "counter"]);

@@ -3,6 +3,7 @@
 //! where one component is throttled on purpose.
 
 mod cases;
+mod composed;
 mod throttle;
 
 use std::time::Duration;
@@ -20,10 +21,12 @@ use crate::Failure;
 use crate::calibration::{calibration, cost_of};
 use crate::experiment::Study;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
+use crate::rig::Composition as Way;
 use crate::rig::capture::Content;
 use crate::run::{Cell, Run, Values};
 use crate::statistics;
 use cases::Case;
+use composed::Compositions;
 use throttle::Throttled;
 
 const CASES: &str = "case";
@@ -35,6 +38,23 @@ const CURVES: usize = 2;
 
 /// See [`Study::VARIES`].
 pub struct Model;
+
+/// A chain of which the model was asked.
+struct Compared {
+    name: String,
+    way: Way,
+    /// Cycles per packet.
+    measured: f64,
+    /// As many as the model says.
+    predicted: f64,
+}
+
+impl Compared {
+    /// Of rates, which are the inverse of cycles, in percent.
+    fn error(&self) -> f64 {
+        (self.measured / self.predicted - 1.0) * 100.0
+    }
+}
 
 /// Parameters of `model`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +89,9 @@ pub struct Parameters {
     /// Bytes of the frames of chains of one function and of mixes.
     #[schemars(range(min = 64, max = 1518))]
     other_size: u32,
+    /// Chains that are run in other ways.
+    #[serde(default)]
+    compositions: Compositions,
     /// Components that are throttled on purpose.
     throttled: Vec<Throttled>,
 }
@@ -76,8 +99,8 @@ pub struct Parameters {
 impl Study for Model {
     const NAME: &'static str = "model";
     const TITLE: &'static str = "What the model predicts, beside what is measured";
-    const VARIES: &'static str =
-        "chains of 3 to 16 and mixes of them, 64 to 1518 B; calibrated on chains of 1 and 2";
+    const VARIES: &'static str = "chains of 3 to 16 in each composition and mixes of them, 64 to 1518 B; calibrated on chains \
+         of 1 and 2";
     const PAPER: &'static str = "Bauer et al., §V";
     const FILE: &'static str = include_str!("../../../../../experiments/model.yaml");
     type Parameters = Parameters;
@@ -100,7 +123,13 @@ impl Study for Model {
             let (cycles, disturbance) = trial.make(rig, content, length)?;
             Ok((Values::of(cycles), disturbance))
         })?;
-        throttle::measure(&parameters.throttled, parameters.repetitions, run)
+        let (compositions, users) = (&parameters.compositions, parameters.users);
+        let calibrated = compositions.calibrated(users, &parameters.functions);
+        let asked = compositions.asked(users, &parameters.functions);
+        let repetitions = parameters.repetitions;
+        let cells = [(FRAME_BYTES, calibrated), (CASES, asked)];
+        super::composed::measure(&cells, (users, length), repetitions, run)?;
+        throttle::measure(&parameters.throttled, repetitions, run)
     }
 
     fn conclude(parameters: &Parameters, results: &mut Results) {
@@ -125,7 +154,11 @@ impl Study for Model {
              measured, as a share of the measured."
                 .to_owned(),
         );
-        results.notes.push("Composition: call, the one that chains of the rig have.".to_owned());
+        results.notes.push(
+            "In compositions other than call the cycles are those of the node's core, with \
+             functions elsewhere on another core; both sides leave that core out."
+                .to_owned(),
+        );
     }
 }
 
@@ -155,30 +188,30 @@ impl Parameters {
 
     /// Sets what is predicted beside what was measured.
     fn compare(&self, found: &Calibration, results: &mut Results) {
-        let cases = self.cases();
-        let measured = |results: &Results, case: &Case| {
+        let measured = |case: &Case| {
             let points = &results.series(MEASURED)?.points;
             points.iter().find(|point| point.x == Abscissa::from(case.name.as_str())).map(cost_of)
         };
+        let called = self.cases().into_iter().filter_map(|case| {
+            let (measured, predicted) = (measured(&case)?, self.predict(found, &case)?);
+            Some(Compared { name: case.name, way: Way::Call, measured, predicted })
+        });
+        let mut all: Vec<Compared> = called.collect();
+        all.extend(self.compositions.compared(&self.functions, found, results));
         let mut predicted = Series::new(PREDICTED, CASES, "cycles/packet");
         let mut errors = Series::new(ERROR, CASES, "%");
-        let mut all = Vec::new();
-        for case in &cases {
-            let (Some(measured), Some(cycles)) =
-                (measured(results, case), self.predict(found, case))
-            else {
-                continue;
-            };
-            // Of rates, which are the inverse of cycles.
-            let error = (measured / cycles - 1.0) * 100.0;
-            all.push(error.abs());
-            predicted.points.extend(Point::of(case.name.as_str(), vec![cycles]));
-            errors.points.extend(Point::of(case.name.as_str(), vec![error]));
+        for one in &all {
+            predicted.points.extend(Point::of(one.name.as_str(), vec![one.predicted]));
+            errors.points.extend(Point::of(one.name.as_str(), vec![one.error()]));
         }
-        let worst = all.iter().copied().fold(f64::NAN, f64::max);
         results.derive("points", all.len() as f64);
-        results.derive("median_error_percent", statistics::median(&all).unwrap_or(f64::NAN));
-        results.derive("worst_error_percent", worst);
+        derive_errors(results, "", all.iter());
+        for way in Way::ALL {
+            let of_way = || all.iter().filter(|one| one.way == way);
+            if of_way().next().is_some() {
+                derive_errors(results, &format!("_{}", way.name()), of_way());
+            }
+        }
         let curves = self.curves(found, results);
         [predicted, errors].into_iter().chain(curves).for_each(|series| results.compute(series));
         self.draw(results);
@@ -245,6 +278,15 @@ impl Parameters {
     }
 }
 
+/// The median and the worst error of these chains.
+fn derive_errors<'c>(results: &mut Results, of: &str, all: impl Iterator<Item = &'c Compared>) {
+    let errors: Vec<f64> = all.map(|one| one.error().abs()).collect();
+    let median = statistics::median(&errors).unwrap_or(f64::NAN);
+    results.derive(format!("median_error_percent{of}"), median);
+    let worst = errors.iter().copied().fold(f64::NAN, f64::max);
+    results.derive(format!("worst_error_percent{of}"), worst);
+}
+
 fn curve_names(size: u32) -> [String; 2] {
     ["measured", "predicted"].map(|name| format!("{name}, {size} B"))
 }
@@ -266,13 +308,18 @@ fn scenario(found: &Calibration) -> Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibration::{RECEIVE, RECEIVE_AND_TRANSMIT};
+    use weft_model::dilution;
+
+    use crate::calibration::{PASS, RECEIVE, RECEIVE_AND_TRANSMIT};
     use crate::file::File;
     use crate::machine::Machine;
 
     fn parameters() -> Parameters {
         File::<Parameters>::read(Model::FILE, "model.yaml", Model::NAME).unwrap().quick
     }
+
+    /// What a packet costs more whose predecessor takes another chain.
+    const MIX: f64 = 12.0;
 
     /// What a function of the file costs in a machine that the model describes exactly.
     fn work(name: &str) -> f64 {
@@ -302,6 +349,15 @@ mod tests {
                 RECEIVE => 20.0,
                 RECEIVE_AND_TRANSMIT => 40.0,
                 "chain ()" => 90.0 + 0.01 * size,
+                mixed if mixed.starts_with("mix (") => {
+                    let lists = mixed.strip_prefix("mix (").unwrap().strip_suffix(')').unwrap();
+                    let (one, other) = lists.split_once(" | ").unwrap();
+                    let both = one.split(", ").chain(other.split(", "));
+                    // Of half of the packets each; each visit is of half a burst.
+                    let visits = 3.0 * work(PASS) * (dilution(0.5) - 1.0);
+                    let work: f64 = both.map(work).sum();
+                    100.0 + 0.01 * size + (work + visits) / 2.0 + MIX / 2.0
+                }
                 chained => {
                     let list = chained.strip_prefix("chain (").unwrap().strip_suffix(')').unwrap();
                     chain(list.split(", "), size)
@@ -311,9 +367,15 @@ mod tests {
         }
         for case in parameters.cases() {
             let cost = case.chains.iter().map(|part| {
+                let share = f64::from(part.percent) / 100.0;
                 let names =
                     part.functions.iter().map(|&nth| parameters.functions[nth].name.as_str());
-                chain(names, f64::from(case.size)) * f64::from(part.percent) / 100.0
+                // The longer chain alone visits what the shorter has not.
+                let shortest = case.chains.iter().map(|part| part.functions.len()).min().unwrap();
+                let alone = (part.functions.len() - shortest) as f64;
+                let visits = alone * work(PASS) * (dilution(share) - 1.0);
+                let of_chain = chain(names, f64::from(case.size)) + visits + MIX * (1.0 - share);
+                of_chain * share
             });
             add(MEASURED, case.name.as_str().into(), cost.sum::<f64>() * factor);
         }
