@@ -1,5 +1,6 @@
 //! Workers, memory and limits.
 
+use super::nics::Nics;
 use super::within;
 use crate::config::blueprint::{Echo, Gtpu, Limits, Memory, PortPlan, Workers};
 use crate::config::locate::Source;
@@ -40,7 +41,7 @@ pub(super) fn workers(file: &WorkersFile, source: &mut Source<'_>) -> Workers {
 
 pub(super) fn memory(
     file: &MemoryFile,
-    (ports, workers): (&[PortPlan], usize),
+    (ports, nics, workers): (&[PortPlan], &Nics, usize),
     source: &mut Source<'_>,
 ) -> Memory {
     let packets = u64::from(file.packets);
@@ -48,14 +49,18 @@ pub(super) fn memory(
     if let Some(megabytes) = file.megabytes {
         within(source, "memory.megabytes", megabytes.into(), 16, 1 << 20);
     }
-    let queued = |port: &PortPlan| u64::from(port.queues) * u64::from(port.descriptors);
-    let queued: u64 = ports.iter().map(queued).sum();
-    // The driver of a NIC gives back what it has sent when it needs the place again, so the
-    // transmit queue of each worker is full sooner or later.
+    // A virtual function of a switch in software has one queue in each direction, so long at most.
+    let size = |port: &PortPlan, queues: usize| match nics.is_software(&port.device) {
+        true => u64::from(port.descriptors.min(weft_vf::QUEUE)),
+        false => queues as u64 * u64::from(port.descriptors),
+    };
+    let queued: u64 = ports.iter().map(|port| size(port, port.queues.into())).sum();
+    // The driver of a NIC gives back what it has sent when it needs the place again, and so does
+    // that of such a switch's: the transmit queue of each worker is full sooner or later.
     let of_nics = |port: &&PortPlan| {
         port.device.starts_with(weft_vf::PREFIX) || weft_dpdk::is_pci_address(&port.device)
     };
-    let sent = |port: &PortPlan| workers as u64 * u64::from(port.descriptors);
+    let sent = |port: &PortPlan| size(port, workers);
     let sent: u64 = ports.iter().filter(of_nics).map(sent).sum();
     if queued + sent >= packets {
         let which = if sent > 0 { "queues of the ports" } else { "receive queues of the ports" };

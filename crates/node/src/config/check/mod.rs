@@ -42,7 +42,7 @@ pub(super) fn blueprint(
     let nics = nics::nics(file, source);
     let (mut ports, mut networks) = ports::ports(file, source);
     paths::paths(file, &mut ports, &mut networks, source);
-    let memory = frame::memory(&file.memory, (&ports, workers.count), source);
+    let memory = frame::memory(&file.memory, (&ports, &nics, workers.count), source);
     let functions = functions::Functions::of(file, (&ports, &networks, &nics), source, kinds);
     paths::tags(file, &functions.tags, source);
     let rules = rules::Rules::of(file, &ports, &functions, source);

@@ -38,6 +38,12 @@ impl Nics {
         hardware.chain(shares.map(|share| &share.function))
     }
 
+    /// Whether a device string names a virtual function of a switch in software.
+    pub fn is_software(&self, device: &str) -> bool {
+        let name = device.strip_prefix(PREFIX);
+        name.is_some_and(|name| self.switches.iter().any(|switch| switch.device(name).is_some()))
+    }
+
     /// Puts devices where ports and functions name virtual functions of a switch in
     /// software. Those of NICs are known when they were made.
     pub fn put_devices(&self, ports: &mut [PortPlan], functions: &mut [FunctionPlan]) {

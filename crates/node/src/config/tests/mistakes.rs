@@ -78,6 +78,17 @@ fn of_what_a_nic_keeps_and_drops() {
         ["49:19: the queues of the ports alone hold 4096 packets (more packets here, or fewer \
           descriptors there)"]
     );
+    // One of each at a switch in software, however many workers there are.
+    let software = |packets: u32| {
+        let nics = "nics: {soft: {software: {sockets: /run/soft}, virtualFunctions: {a: {mac: \
+                    02:00:00:00:01:00, rate: 1000}}}}\nports:";
+        let memory = format!("limits: {{users: 2000}}\nmemory: {{packets: {packets}}}");
+        let file = edited("ports:", nics).replacen("device: ring:access", "device: vf:a", 1);
+        said(&file.replacen("limits: {users: 2000}", &memory, 1))
+    };
+    assert_eq!(software(3073), [""; 0]);
+    let few = software(3072);
+    assert!(few[0].contains("queues of the ports alone hold 3072 packets"), "{few:?}");
 }
 
 #[test]
