@@ -27,7 +27,7 @@ import time
 
 # --- the control protocol ---------------------------------------------------------
 
-VERSION = 2
+VERSION = 3
 HELLO, WELCOME, REFUSE, START, READY = 1, 2, 3, 7, 8
 PING, PONG, FENCE, FENCED, CHECKPOINT, CHECKPOINTED, EXPORT, EXPORTED = 9, 10, 11, 12, 13, 15, 16, 17
 

@@ -160,10 +160,12 @@ def books(report, chain, exchanged, seen):
 
 
 def wrong_books(chain, exchanged, drops, node):
-    passes, visits = len(exchanged.sent) - drops.get("unknown_user", 0), 0
+    passes = len(exchanged.sent) - drops.get("unknown_user", 0)
+    # Each function sends a packet straight to the next, and only the last, or who drops it, back:
+    # whatever the length of the chain, one frame leaves by a port and one comes back.
+    turns = passes
     functions = {one["name"]: one for one in node["functions"]}
     for name in chain.functions:
-        visits += passes
         if functions[name]["packets"] != passes:
             yield f"{name} had {functions[name]['packets']} packets, not {passes}"
         for what in ("lost", "strays", "away", "failures"):
@@ -171,11 +173,10 @@ def wrong_books(chain, exchanged, drops, node):
                 yield f"{name}: {what} {count}"
         # What it has denied goes no further.
         passes -= drops.get("filter_denied", 0) if name == "guard" else 0
-    # For each visit of a function a frame leaves by a port, and comes back.
     for way, ends in (("rx", len(exchanged.sent)), ("tx", exchanged.expected)):
         count = sum(port[f"{way}_packets"] for port in node["ports"])
-        if count != ends + visits:
-            yield f"{way}_packets of all ports are {count}, not {ends} + {visits}"
+        if count != ends + turns:
+            yield f"{way}_packets of all ports are {count}, not {ends} + {turns}"
     for port in node["ports"]:
         if port["rx_missed"] or port["rx_errors"]:
             yield f"{port['name']}: missed {port['rx_missed']}, errors {port['rx_errors']}"

@@ -9,7 +9,9 @@ use std::iter;
 use axum::extract::State as Shared;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use weft_node::show::{FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView};
+use weft_node::show::{
+    DeviceView, FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView,
+};
 
 use crate::answer::Failure;
 use crate::state::State;
@@ -113,6 +115,28 @@ fn functions(text: &mut Exposition<'_>, snapshot: &Snapshot) {
         "Packets whose time in a function was measured.",
         samples(|function| function.sampled_packets),
     );
+    devices(text, snapshot);
+}
+
+/// Devices of functions behind a NIC.
+fn devices(text: &mut Exposition<'_>, snapshot: &Snapshot) {
+    let samples = |value: fn(&DeviceView) -> u64| {
+        snapshot.functions.iter().filter_map(move |view| {
+            let port = view.process.as_ref()?.port.as_ref()?;
+            Some((vec![("function", view.name.as_str())], value(port)))
+        })
+    };
+    let help = "Packets that a function's own device received.";
+    let name = "weft_function_device_received_packets_total";
+    text.counter(name, help, samples(|port| port.rx_packets));
+    let help = "Bytes that a function's own device received.";
+    text.counter("weft_function_device_received_bytes_total", help, samples(|port| port.rx_bytes));
+    let help = "Packets that the receive queue of a function's own device had no room for.";
+    text.counter("weft_function_device_missed_packets_total", help, samples(|port| port.rx_missed));
+    let help = "Packets that a function's own device sent.";
+    text.counter("weft_function_device_sent_packets_total", help, samples(|port| port.tx_packets));
+    let help = "Bytes that a function's own device sent.";
+    text.counter("weft_function_device_sent_bytes_total", help, samples(|port| port.tx_bytes));
 }
 
 fn workers(text: &mut Exposition<'_>, snapshot: &Snapshot) {

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use weft_dpdk::Packet;
 
-use crate::Refusal;
+use crate::{Onward, Past, Refusal};
 
 /// Carries packets in both directions, each of which keeps its order unless
 /// [`keeps_order`](Carrier::keeps_order) says otherwise.
@@ -14,11 +14,23 @@ use crate::Refusal;
 /// packets away.
 pub trait Carrier: Debug + Send {
     /// Takes a packet in hand, under the number of its ticket. `now` is the time at the
-    /// node, in nanoseconds.
+    /// node, in nanoseconds; `onward` is where it goes before it comes back, and leads
+    /// nowhere for a carrier without [`address`](Carrier::address).
     ///
     /// # Errors
     /// [`Refusal`]; the packet is dropped.
-    fn put(&mut self, packet: Packet, ticket: u32, now: u64) -> Result<(), Refusal>;
+    fn put(
+        &mut self,
+        packet: Packet,
+        ticket: u32,
+        now: u64,
+        onward: &Onward,
+    ) -> Result<(), Refusal>;
+
+    /// By what other functions find this one, where they can send packets to it themselves.
+    fn address(&self) -> Option<Address> {
+        None
+    }
 
     /// Packets in hand.
     fn in_hand(&self) -> usize;
@@ -57,6 +69,17 @@ pub trait Carrier: Debug + Send {
     }
 }
 
+/// By what functions find each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Which network it is in.
+    pub network: [u8; 6],
+    /// Number of the function.
+    pub function: u16,
+    /// Number of the last order to it.
+    pub order: u32,
+}
+
 /// What a carrier brings back.
 #[derive(Debug)]
 pub enum Coming {
@@ -68,6 +91,8 @@ pub enum Coming {
         what: What,
         /// Number of the reason of a drop.
         reason: u8,
+        /// Where it has been, if it went on by itself.
+        past: Option<(Onward, Past)>,
         /// The packet, without what the carrier had put in front, and with the annotations
         /// that the other side gives it; of no interest when none follows.
         packet: Packet,

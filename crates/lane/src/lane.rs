@@ -12,7 +12,8 @@ use std::sync::Arc;
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 
 use crate::Policy;
-use crate::carrier::{Carrier, Coming, What};
+use crate::carrier::{Address, Carrier, Coming, What};
+use crate::onward::{Onward, Past};
 use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::ticket::{Back, Place, Refusal, Ticket};
@@ -64,6 +65,8 @@ struct Book {
     tickets: Box<[Ticket]>,
     /// For some packets a copy of them as they came in, by ticket.
     originals: Box<[Option<Packet>]>,
+    /// Where their packets go before they come back, by ticket; empty where they cannot.
+    onwards: Box<[Onward]>,
     /// The next ticket, and the oldest that is not back.
     head: u32,
     tail: u32,
@@ -77,13 +80,17 @@ impl Lane {
         let Options { writes, policy, shared } = options;
         let place = Place { state: 0, plan: 0, onward: 0 };
         let annotations = Annotations::default();
-        let none = Ticket { annotations, place, length: 0, emitted: 0, back: false };
+        let none = Ticket::new(annotations, place, 0);
         let held = if let Policy::Hold(packets) = policy { packets as usize } else { 0 };
         let book = Book {
             writes,
             shared,
             tickets: vec![none; WINDOW].into_boxed_slice(),
             originals: (0..WINDOW).map(|_| None).collect(),
+            onwards: match carrier.address() {
+                Some(_) => vec![Onward::NOWHERE; WINDOW].into_boxed_slice(),
+                None => Box::default(),
+            },
             head: 0,
             tail: 0,
             in_order: carrier.keeps_order(),
@@ -196,8 +203,19 @@ impl Lane {
         self.promised = self.promised.saturating_sub(1);
     }
 
+    /// By what other functions find this one, if they can send packets to it.
+    #[inline]
+    pub fn address(&self) -> Option<Address> {
+        self.carrier.address()
+    }
+
+    /// Slots of tags that the function may write, one bit for each.
+    pub fn writes(&self) -> u8 {
+        self.book.writes
+    }
+
     /// Takes a packet away, with the burst; or holds it. `original` is kept until
-    /// the packet is back.
+    /// the packet is back, which goes `onward` before.
     ///
     /// # Errors
     /// [`Refusal`], and the packet is dropped.
@@ -207,7 +225,7 @@ impl Lane {
         packet: Packet,
         place: Place,
         original: Option<Packet>,
-        now: u64,
+        (now, onward): (u64, &Onward),
     ) -> Result<(), Refusal> {
         // Nothing overtakes what was held.
         if !self.is_up() || !self.held.is_empty() {
@@ -219,7 +237,7 @@ impl Lane {
                 return Err(Refusal::Full);
             }
         }
-        self.dispatch(packet, place, original, now)
+        self.dispatch(packet, place, original, (now, onward))
     }
 
     fn is_full(&self) -> bool {
@@ -248,11 +266,12 @@ impl Lane {
         packet: Packet,
         place: Place,
         original: Option<Packet>,
-        now: u64,
+        (now, onward): (u64, &Onward),
     ) -> Result<(), Refusal> {
         let (annotations, length) = (*packet.annotations(), packet.len() as u16);
-        self.carrier.put(packet, self.book.head, now)?;
-        self.book.add(Ticket { annotations, place, length, emitted: 0, back: false }, original);
+        self.carrier.put(packet, self.book.head, now, onward)?;
+        self.book.go_on(onward);
+        self.book.add(Ticket::new(annotations, place, length), original);
         Ok(())
     }
 
@@ -285,6 +304,7 @@ impl Lane {
             return None;
         }
         let (packet, place, original) = self.held.pop_front()?;
+        let now = (now, &Onward::NOWHERE);
         Some(self.dispatch(packet, place, original, now).map_err(|refusal| (refusal, place)))
     }
 
@@ -387,6 +407,14 @@ impl Book {
         self.head = self.head.wrapping_add(1);
     }
 
+    /// The packet of the next ticket goes there before it comes back.
+    #[inline]
+    fn go_on(&mut self, onward: &Onward) {
+        if let Some(place) = self.onwards.get_mut(self.head as usize % WINDOW) {
+            *place = *onward;
+        }
+    }
+
     /// Takes the newest ticket back.
     fn take_back(&mut self) -> Ticket {
         self.head = self.head.wrapping_sub(1);
@@ -396,13 +424,18 @@ impl Book {
 
     #[inline]
     fn sort(&mut self, coming: Coming, back: &mut impl FnMut(Back)) {
-        let (number, what, reason, mut packet) = match coming {
-            Coming::Ticketed { ticket, what, reason, packet } => (ticket, what, reason, packet),
+        let (number, what, reason, past, mut packet) = match coming {
+            Coming::Ticketed { ticket, what, reason, past, packet } => {
+                (ticket, what, reason, past, packet)
+            }
             Coming::Lost(ticket) => return self.give_up(ticket, back),
             Coming::Plain(packet) => return back(Back::Plain(packet)),
             Coming::Stray => return self.shared.count_stray(),
         };
         let ahead = number.wrapping_sub(self.tail);
+        if !self.onwards.is_empty() && !self.has_passed(number, what, past) {
+            return self.shared.count_stray();
+        }
         if matches!(what, What::Emitted | What::Answer) {
             // Before its parent or right behind it; or while the ticket is no other's.
             let known = (ahead as usize) < self.away()
@@ -414,7 +447,7 @@ impl Book {
             }
             ticket.emitted += 1;
             let ticket = self.numbered(number);
-            self.restore(&mut packet, ticket);
+            Self::restore(&mut packet, ticket, self.writes_of(number));
             return back(match what {
                 What::Answer => Back::Answer(packet),
                 _ => Back::Emitted(packet, *ticket),
@@ -442,16 +475,34 @@ impl Book {
                 back(Back::Lost(*ticket));
             }
             What::Packet | What::Emitted | What::Answer => {
-                self.restore(&mut packet, ticket);
+                Self::restore(&mut packet, ticket, self.writes_of(number));
                 back(Back::Packet(packet, *ticket, original));
             }
         }
+    }
+
+    /// Notes how far a packet came by itself; false where it was not to go there, or comes back
+    /// handled before it has been everywhere.
+    fn has_passed(&mut self, number: u32, what: What, past: Option<(Onward, Past)>) -> bool {
+        let sent = &self.onwards[number as usize % WINDOW];
+        let (way, past) = past.unwrap_or((*sent, Past::default()));
+        let has_been = usize::from(past.count);
+        let is_all = what != What::Packet || has_been == sent.hops().len();
+        self.tickets[number as usize % WINDOW].past = past;
+        is_all && has_been <= sent.hops().len() && way.is_way_of(sent)
     }
 
     /// The ticket of a number that is in use.
     #[inline]
     fn numbered(&self, number: u32) -> &Ticket {
         &self.tickets[number as usize % WINDOW]
+    }
+
+    /// Slots of tags that functions on the way of this ticket's packet may write.
+    #[inline]
+    fn writes_of(&self, number: u32) -> u8 {
+        let onward = self.onwards.get(number as usize % WINDOW);
+        self.writes | onward.map_or(0, |onward| onward.writes)
     }
 
     /// Those before the ticket that is so far ahead were lost.
@@ -520,9 +571,9 @@ impl Book {
     /// the tags that it declares to write. All else is as it was. They are mended where
     /// they are: they were written just now, in pieces.
     #[inline]
-    fn restore(&self, packet: &mut Packet, ticket: &Ticket) {
+    fn restore(packet: &mut Packet, ticket: &Ticket, writes: u8) {
         let (now, was) = (packet.annotations_mut(), &ticket.annotations);
-        for slot in (0..TAG_SLOTS).filter(|slot| self.writes >> slot & 1 == 0) {
+        for slot in (0..TAG_SLOTS).filter(|slot| writes >> slot & 1 == 0) {
             now.tags[slot] = was.tags[slot];
         }
         (now.user, now.bearer, now.group) = (was.user, was.bearer, was.group);

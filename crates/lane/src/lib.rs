@@ -11,13 +11,15 @@ mod absence;
 pub mod carrier;
 mod lane;
 mod leaving;
+mod onward;
 mod pace;
 mod shared;
 mod ticket;
 
-pub use carrier::{Carrier, Coming, What};
+pub use carrier::{Address, Carrier, Coming, What};
 pub use lane::{Lane, Options, WINDOW};
 pub use leaving::Leaving;
+pub use onward::{HOPS, Hop, Onward, Past};
 pub use shared::Shared;
 pub use ticket::{Back, Place, Refusal, Ticket};
 

@@ -2,6 +2,8 @@
 
 use weft_dpdk::{Annotations, Packet};
 
+use crate::Past;
+
 /// Where a packet stands that goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -22,15 +24,21 @@ pub struct Ticket {
     pub place: Place,
     /// Its length, in bytes.
     pub length: u16,
+    /// How far the packet came by itself behind the function of the lane.
+    pub past: Past,
     pub(crate) emitted: u8,
     /// Whether its packet has come back before those of older tickets.
     pub(crate) back: bool,
 }
 
 impl Ticket {
+    pub(crate) fn new(annotations: Annotations, place: Place, length: u16) -> Ticket {
+        Ticket { annotations, place, length, past: Past::default(), emitted: 0, back: false }
+    }
+
     /// Of a packet that was held and never went.
     pub fn lost(place: Place) -> Ticket {
-        Ticket { annotations: Annotations::default(), place, length: 0, emitted: 0, back: false }
+        Ticket::new(Annotations::default(), place, 0)
     }
 }
 

@@ -149,6 +149,7 @@ impl Agent {
             away: view.away,
             lost: view.lost,
             strays: view.strays,
+            port: view.port.map(Into::into),
         })
     }
 

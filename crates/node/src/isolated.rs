@@ -1,6 +1,7 @@
 //! Functions in processes of their own, as a worker sees them: lanes that packets
 //! go away by and come back on, while the worker goes on with others.
 
+mod ahead;
 mod elsewhere;
 mod seats;
 
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use arrayvec::ArrayVec;
 use weft_compose::{PANIC, Positions};
 use weft_dpdk::{Annotations, Batch, Packet};
-use weft_lane::{Back, Lane, Place, Policy, Refusal, Ticket};
+use weft_lane::{Back, Lane, Onward, Past, Place, Policy, Refusal, Ticket};
 
 use crate::config::Blueprint;
 use crate::counters::{DropReason, WorkerCounters};
@@ -20,6 +21,8 @@ use crate::service::state_of_drop;
 use crate::stage::{Crew, Hand, Lent, StageLane};
 use crate::worker::Worker;
 
+pub use self::ahead::Ahead;
+use self::ahead::Links;
 pub use self::elsewhere::remote;
 pub use self::seats::{Seats, start};
 
@@ -35,6 +38,8 @@ pub struct Lanes {
     lanes: Vec<Lane>,
     /// The function of each lane, by its number in the rules.
     functions: Vec<u16>,
+    /// Which lanes' functions send packets to each other.
+    links: Links,
     /// The ways to stages, which have the last numbers.
     pub(crate) stages: Vec<StageLane>,
     /// Where the functions of stages are.
@@ -46,6 +51,7 @@ pub struct Lanes {
 impl Lanes {
     /// Adds a lane; its number.
     pub fn add(&mut self, lane: Lane) -> u16 {
+        self.links.add(&lane);
         self.lanes.push(lane);
         self.functions.push(0);
         (self.lanes.len() - 1) as u16
@@ -148,16 +154,21 @@ impl Lanes {
         original: Option<Packet>,
         now: u64,
     ) -> Result<(), DropReason> {
-        let Leaving { lane, place, length } = leaving;
+        let Leaving { lane, place, length, .. } = leaving;
         let lane = usize::from(lane);
         if let Some(stage) = self.stage(lane) {
             if !stage.take(packet, place, length, original, now) {
                 return Err(DropReason::FunctionFull);
             }
         } else {
+            let onward = match self.links.has(lane) {
+                true => self.links.onward(&self.lanes, &leaving),
+                false => Onward::NOWHERE,
+            };
             let at = &mut self.lanes[lane];
             let was_up = at.is_up();
-            at.take(packet, place, original, now).map_err(|refusal| reason_of(refusal, was_up))?;
+            at.take(packet, place, original, (now, &onward))
+                .map_err(|refusal| reason_of(refusal, was_up))?;
         }
         if place.onward != 0 {
             self.promise(place.onward);
@@ -248,6 +259,10 @@ pub struct Leaving {
     pub place: Place,
     /// Its length, in bytes.
     pub length: u16,
+    /// The lanes that it comes to next, whatever the function does to it.
+    pub ahead: Ahead,
+    /// Whether anybody watches it: it is to come back from each function then.
+    pub watched: bool,
 }
 
 /// Promises to other lanes that are no longer needed, as packets came back.
@@ -295,11 +310,11 @@ impl Worker {
             busy = true;
             self.hear_news(lane);
         }
-        let mut places = ArrayVec::<Place, { Batch::CAPACITY }>::new();
+        let mut places = ArrayVec::<(u16, Place), { Batch::CAPACITY }>::new();
         if self.collect(lane, &mut places) {
             busy = true;
             if !places.is_empty() {
-                self.carry_back(lane, &places);
+                self.carry_back(&places);
             }
         }
         if self.lanes.lanes[lane].has_held() {
@@ -339,16 +354,30 @@ impl Worker {
 
     /// Takes a burst of what came back in hand; whether anything did.
     #[inline]
-    fn collect(&mut self, lane: usize, places: &mut ArrayVec<Place, { Batch::CAPACITY }>) -> bool {
+    fn collect(
+        &mut self,
+        lane: usize,
+        places: &mut ArrayVec<(u16, Place), { Batch::CAPACITY }>,
+    ) -> bool {
         let function = self.lanes.functions[lane];
-        let at = &self.element.plan().functions[usize::from(function)];
-        let (handled, drops) = (&at.counters.handled, &at.counters.drops);
-        let kind = at.instance.kind();
+        let functions = &self.element.plan().functions;
+        let at = &functions[usize::from(function)];
+        let element = &self.element;
+        let (links, numbers) = (&self.lanes.links, &self.lanes.functions);
+        // The function that a packet comes from, which is not the lane's where it went on by itself.
+        let number_of = |number: u16| links.lane(number).map_or(function, |lane| numbers[lane]);
+        let last = |past: &Past| past.last().map_or(function, number_of);
+        let note = |past: &Past| {
+            for (number, length) in past.functions() {
+                let counters = &functions[usize::from(number_of(number))].counters;
+                counters.handled.add(1, length.into());
+            }
+        };
         let counters = &*self.counters;
         let packets = &mut self.desk.burst.packets;
         let mut promises = Promises::default();
         let mut plain = Batch::new();
-        let mut dropped = ArrayVec::<(Annotations, u8), { Batch::CAPACITY }>::new();
+        let mut dropped = ArrayVec::<(Annotations, u16, u8), { Batch::CAPACITY }>::new();
         let (mut count, mut bytes) = (0, 0);
         let (originals, keeper) = (&mut self.departure.originals, &mut self.keeper);
         let mut go_on = |mut packet: Packet, ticket: &Ticket, original: Option<Packet>| {
@@ -359,15 +388,18 @@ impl Worker {
             } else if packets.push(packet).is_err() {
                 counters.dropped(DropReason::BurstFull, 1);
             } else {
-                places.push(ticket.place);
+                let place = element.place_behind(ticket.place, ticket.past.count);
+                places.push((last(&ticket.past), place));
                 originals.extend(original.map(|original| (position, original)));
             }
         };
-        let any = self.lanes.lanes[lane].collect(|back| match back {
+        let lanes = &mut self.lanes.lanes;
+        let any = lanes[lane].collect(|back| match back {
             Back::Packet(packet, ticket, original) => {
                 count += 1;
                 bytes += u64::from(ticket.length);
                 promises.add(ticket.place);
+                note(&ticket.past);
                 go_on(packet, &ticket, original);
             }
             Back::Emitted(packet, ticket) => {
@@ -381,10 +413,14 @@ impl Worker {
                 }
             }
             Back::Dropped(ticket, reason) => {
-                dropped.push((ticket.annotations, reason));
+                let by = last(&ticket.past);
+                dropped.push((ticket.annotations, by, reason));
                 count += 1;
                 bytes += u64::from(ticket.length);
                 promises.add(ticket.place);
+                note(&ticket.past);
+                let at = &functions[usize::from(by)];
+                let (drops, kind) = (&at.counters.drops, at.instance.kind());
                 let reason = usize::from(reason).min(drops.len() - 1);
                 drops[reason].add(1);
                 if kind.reasons().nth(reason) == Some(&PANIC) {
@@ -401,10 +437,11 @@ impl Worker {
             }
         });
         if any {
-            handled.add(count, bytes);
+            at.counters.handled.add(count, bytes);
             at.counters.bursts.add(1);
             self.lanes.keep(&promises);
-            for (mut annotations, reason) in dropped {
+            for (mut annotations, by, reason) in dropped {
+                let kind = self.element.plan().functions[usize::from(by)].instance.kind();
                 annotations.state = state_of_drop(reason, kind.name);
                 self.departure.give_notice(&mut annotations);
             }
@@ -423,8 +460,9 @@ impl Worker {
         &mut self,
         lane: usize,
         mut plain: Batch,
-        places: &mut ArrayVec<Place, { Batch::CAPACITY }>,
+        places: &mut ArrayVec<(u16, Place), { Batch::CAPACITY }>,
     ) {
+        let function = self.lanes.functions[lane];
         let mut promises = Promises::default();
         let (mut count, mut bytes) = (0, 0);
         for packet in plain.drain() {
@@ -474,19 +512,17 @@ impl Worker {
             (now.tags, now.bearer, now.group) = (was.tags, was.bearer, was.group);
             now.state = ticket.place.state;
             now.flags |= was.flags & Annotations::DOUBTFUL;
-            places.push(ticket.place);
+            places.push((function, ticket.place));
             self.departure.originals.extend(original.map(|original| (position, original)));
         }
-        let function = self.lanes.functions[lane];
         let at = &self.element.plan().functions[usize::from(function)];
         at.counters.handled.add(count, bytes);
         self.lanes.keep(&promises);
     }
 
-    /// Carries packets on from behind the function of a lane.
+    /// Carries packets on, each from behind a function.
     #[inline]
-    fn carry_back(&mut self, lane: usize, places: &[Place]) {
-        let function = self.lanes.functions[lane];
+    fn carry_back(&mut self, places: &[(u16, Place)]) {
         let (element, desk) = (&mut self.element, &mut self.desk);
         let crate::worker::Desk { burst, classified, watch, taps, .. } = desk;
         burst.now = self.clock.now();
@@ -496,12 +532,14 @@ impl Worker {
             let all = Positions::first(burst.packets.len());
             taps.begin();
             taps.admit(all, burst);
-            taps.at(crate::tap::Point::After(function), all, burst);
+            for (position, (function, _)) in places.iter().enumerate() {
+                taps.at(crate::tap::Point::After(*function), Positions(1 << position), burst);
+            }
         }
         let counters = &self.counters;
         let (keeper, lanes) = (&mut self.keeper, &mut self.lanes);
         let mut around = Surroundings { counters, keeper, watch, taps, lanes };
-        element.rejoin(burst, function, places, &mut around);
+        element.rejoin(burst, places, &mut around);
         self.transmit();
     }
 

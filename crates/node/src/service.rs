@@ -13,6 +13,7 @@ pub mod shelf;
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Batch, Packet, Pool};
+use weft_lane::HOPS;
 use weft_process::fabric::{self, Dock};
 use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 use weft_wire::{EtherType, MacAddress, ethernet};
@@ -155,9 +156,13 @@ impl Service {
     /// Adds what takes in packets that come back through a NIC.
     pub fn dock(&mut self, docks: impl Iterator<Item = Dock>) {
         for dock in docks {
-            let entry = (key(dock.path, fabric::INDICES[1]), Target::Dock(self.docks.len()));
-            let place = self.entries.partition_point(|(key, _)| *key < entry.0);
-            self.entries.insert(place, entry);
+            // From the function itself, and from those that it sent the packet to.
+            let back = fabric::INDICES[1];
+            for index in back - HOPS as u8..=back {
+                let entry = (key(dock.path, index), Target::Dock(self.docks.len()));
+                let place = self.entries.partition_point(|(key, _)| *key < entry.0);
+                self.entries.insert(place, entry);
+            }
             self.docks.push(dock);
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use weft_process::protocol::PortCounters;
 
 use crate::bearer::{Action, BearerId, DefaultBearer};
 use crate::config::Composition;
@@ -237,6 +238,37 @@ pub struct ProcessView {
     pub lost: u64,
     /// Frames that it sent and nobody asked for.
     pub strays: u64,
+    /// What its own devices have counted, where it is behind a NIC, as of its last sign of life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<DeviceView>,
+}
+
+/// What the devices of a function behind a NIC have counted since they were opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceView {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets that the receive queue had no room for.
+    pub rx_missed: u64,
+    /// Packets received in error.
+    pub rx_errors: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets that could not be sent.
+    pub tx_errors: u64,
+}
+
+impl From<PortCounters> for DeviceView {
+    fn from(PortCounters(counters): PortCounters) -> DeviceView {
+        let [rx_packets, rx_bytes, rx_missed, rx_errors, tx_packets, tx_bytes, tx_errors] =
+            counters;
+        DeviceView { rx_packets, rx_bytes, rx_missed, rx_errors, tx_packets, tx_bytes, tx_errors }
+    }
 }
 
 /// Packets dropped for one reason.

@@ -94,16 +94,16 @@ impl Scene {
             Process::start("tally", folder.path().join("count"), COUNT, 2),
         ];
         let mut scene = Scene { rig, processes, switched: 0, loses: None, _folder: folder };
-        scene.until(|scene| {
-            let functions = scene.rig.node.agent().snapshot().functions;
-            let up = |name: &str| {
-                let of = |one: &&weft_node::show::FunctionView| one.name == name;
-                let process = functions.iter().find(of).and_then(|one| one.process.clone());
-                process.is_some_and(|process| process.state == "running")
-            };
-            up("mischief") && up("count")
-        });
         scene
+            .until(|scene| ["mischief", "count"].iter().all(|name| scene.state(name) == "running"));
+        scene
+    }
+
+    /// How the process of a function is.
+    fn state(&mut self, name: &str) -> String {
+        let functions = self.rig.node.agent().snapshot().functions;
+        let function = functions.into_iter().find(|one| one.name == name);
+        function.and_then(|one| one.process).map_or_else(String::new, |process| process.state)
     }
 
     /// Switches and lets the node work until something holds.
@@ -170,7 +170,7 @@ fn a_chain_over_two_functions_of_the_switch() {
         came.len() >= sent.len()
     });
     assert_eq!(came, sent, "all of them, in order");
-    assert_eq!(scene.switched, 4 * 200, "to each function and back");
+    assert_eq!(scene.switched, 3 * 200, "to the first, on to the second, and back");
     // Tags travel, and the verdict of a function counts as its own.
     scene.rig.offer(0, &[up(1, b".2 red"), up(1, b"d0 drop"), up(2, b"c0 twice")]);
     scene.until(|scene| {
@@ -179,6 +179,35 @@ fn a_chain_over_two_functions_of_the_switch() {
     });
     assert_eq!(came[200..], [up(2, b"c0 twice"), up(2, b"c0 twice")]);
     assert_eq!(scene.rig.drops("function_lost"), 0);
+    // What each function has handled counts as if the packets had come back behind each.
+    let functions = scene.rig.node.agent().snapshot().functions;
+    let handled: Vec<_> = functions.iter().map(|one| (one.name.as_str(), one.packets)).collect();
+    assert_eq!(handled, [("mischief", 203), ("count", 203)]);
+}
+
+#[test]
+fn a_function_that_is_gone_is_left_out_of_the_way() {
+    let mut scene = Scene::new("");
+    let through = |scene: &mut Scene, count: u8, ends: &str| -> u64 {
+        let before = (scene.switched, scene.rig.drops(ends));
+        let frames: Vec<_> = (0..count).map(|n| up(n % 8, b".0")).collect();
+        scene.rig.offer(0, &frames);
+        let mut came = 0;
+        scene.until(|scene| {
+            came += scene.rig.receive(1).len() as u64;
+            came + scene.rig.drops(ends) - before.1 == u64::from(count)
+        });
+        scene.switched - before.0
+    };
+    assert_eq!(through(&mut scene, 16, "none"), 3 * 16);
+    let ring = scene._folder.path().join("count");
+    scene.processes.pop();
+    scene.until(|scene| scene.state("count") != "running");
+    // Packets come back before it and find its policy.
+    assert_eq!(through(&mut scene, 16, "function_down"), 2 * 16);
+    scene.processes.push(Process::start("tally", ring, COUNT, 2));
+    scene.until(|scene| scene.state("count") == "running");
+    assert_eq!(through(&mut scene, 16, "none"), 3 * 16);
 }
 
 #[test]
@@ -214,11 +243,11 @@ fn frames_of_others_are_strays() {
     scene.rig.offer(0, &[up(1, b".0 one"), up(2, b".0 two")]);
     let mut frames = Vec::new();
     let mut came = 0;
-    // What comes back from the first function is remembered, and sent again by others.
+    // What comes back from the last function is remembered, and sent again by others.
     scene.until(|scene| {
         came += scene.rig.receive(1).len();
         scene.rig.settle();
-        let far = &mut scene.processes[0].far[0];
+        let far = &mut scene.processes[1].far[1];
         let mut batch = Batch::new();
         far.rx.receive(&mut batch, 32);
         let seen: Vec<Vec<u8>> = batch.drain().map(|packet| packet.data().to_vec()).collect();
@@ -233,7 +262,7 @@ fn frames_of_others_are_strays() {
     };
     let before = strays(&mut scene);
     let mut forged = frames[0].clone();
-    forged[6..12].copy_from_slice(&COUNT);
+    forged[6..12].copy_from_slice(&MISCHIEF);
     // From somebody else, the same once more, and one for a worker that is not there.
     let mut astray = frames[1].clone();
     astray[32] = 9;

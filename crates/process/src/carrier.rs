@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use weft_dpdk::{Batch, Packet, Pool, RxQueue, TxQueue};
-use weft_lane::{Carrier, Coming, Refusal, WINDOW, What};
+use weft_lane::{Carrier, Coming, Onward, Refusal, WINDOW, What};
 
 use crate::frame::{self, Form, Head, Record};
 
@@ -70,7 +70,13 @@ impl Sent {
 }
 
 impl Carrier for Frames {
-    fn put(&mut self, mut packet: Packet, ticket: u32, now: u64) -> Result<(), Refusal> {
+    fn put(
+        &mut self,
+        mut packet: Packet,
+        ticket: u32,
+        now: u64,
+        _: &Onward,
+    ) -> Result<(), Refusal> {
         let length = packet.len();
         let header = self.form.as_ref().map_or(0, Form::header_length);
         if length > Pool::PACKET_BYTES || length + header > Pool::PACKET_BYTES + ROOM {
@@ -136,7 +142,7 @@ impl Carrier for Frames {
                 sort(Coming::Stray);
                 continue;
             };
-            sort(Coming::Ticketed { ticket, what, reason, packet });
+            sort(Coming::Ticketed { ticket, what, reason, past: None, packet });
         }
         count
     }
@@ -153,12 +159,7 @@ impl Carrier for Frames {
 
 /// A packet whose headroom others have used is copied behind the header.
 #[cold]
-pub(crate) fn copy(
-    form: &Form,
-    pool: &Pool,
-    record: &Record,
-    packet: &Packet,
-) -> Result<Packet, Refusal> {
+fn copy(form: &Form, pool: &Pool, record: &Record, packet: &Packet) -> Result<Packet, Refusal> {
     let mut copy = pool.allocate().ok_or(Refusal::Full)?;
     let header = copy.append(form.header_length()).ok_or(Refusal::TooLong)?;
     form.write(record, header);

@@ -13,10 +13,11 @@ use std::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde::{Deserialize, Serialize};
 use weft_dpdk::{Packet, Pool, PortOptions};
-use weft_lane::{Carrier, Coming, Leaving, Refusal, WINDOW, What};
+use weft_lane::{Address, Carrier, Coming, Leaving, Onward, Refusal, WINDOW, What};
 
-use crate::carrier::copy;
-use crate::frame::{Form, Head, ROOM, Record};
+use crate::frame::{Head, ROOM, Record};
+pub use crate::trail::Peers;
+use crate::trail::{Line, worker_of};
 
 /// Frames that wait between a carriage and its dock. There are no more than tickets and
 /// what functions emit.
@@ -28,7 +29,8 @@ const BURST: usize = 32;
 /// number.
 pub const PATHS: u32 = 0xff_0000;
 
-/// Service index of packets to the function, and of those that come back.
+/// Service index of packets to the function, and of those that come back from it. Each function
+/// that follows counts it down once more.
 pub const INDICES: [u8; 2] = [255, 254];
 
 /// The two ends of the way through the NIC, by their MAC addresses, and what it carries.
@@ -54,6 +56,8 @@ fn usual_mtu() -> u16 {
 pub struct Fabric {
     /// MAC addresses.
     pub ends: Ends,
+    /// Functions behind the same port of the node, which this one can send packets to.
+    pub peers: Peers,
     /// The function's devices: what it receives at, and what it sends at if that is
     /// another.
     pub devices: Vec<String>,
@@ -65,7 +69,7 @@ pub struct Fabric {
 
 /// Carries the packets of a lane.
 pub(crate) struct Carriage {
-    form: Form,
+    line: Line,
     orders: Arc<AtomicU32>,
     pool: Pool,
     leaving: Leaving,
@@ -76,7 +80,6 @@ pub(crate) struct Carriage {
 /// The other end of a carriage, at the ports.
 #[derive(Debug)]
 pub struct Dock {
-    form: Form,
     /// Name of the function.
     pub function: String,
     /// Number of the lane.
@@ -91,7 +94,7 @@ pub struct Dock {
 
 /// What a carriage is made of.
 pub(crate) struct Parts {
-    pub form: Form,
+    pub line: Line,
     pub function: String,
     pub path: u32,
     pub orders: Arc<AtomicU32>,
@@ -102,32 +105,57 @@ pub(crate) struct Parts {
 
 /// A carriage with its dock.
 pub(crate) fn new(parts: Parts) -> (Carriage, Dock) {
-    let Parts { form, function, path, orders, pool, timeout, now } = parts;
+    let Parts { line, function, path, orders, pool, timeout, now } = parts;
     let (sent, out) = RingBuffer::new(RING);
     let (arriving, back) = RingBuffer::new(RING);
-    let dock = Dock { form: form.clone(), function, lane: 0, port: 0, path, out, back: arriving };
+    let dock = Dock { function, lane: 0, port: 0, path, out, back: arriving };
     let leaving = Leaving::new(sent, timeout.as_nanos() as u64);
-    (Carriage { form, orders, pool, leaving, back, now }, dock)
+    (Carriage { line, orders, pool, leaving, back, now }, dock)
 }
 
 impl Debug for Carriage {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Carriage").field("form", &self.form).finish_non_exhaustive()
+        out.debug_struct("Carriage").field("line", &self.line).finish_non_exhaustive()
+    }
+}
+
+impl Carriage {
+    /// A packet whose headroom others have used is copied behind the header.
+    #[cold]
+    fn copy(&self, record: &Record, onward: &Onward, packet: &Packet) -> Result<Packet, Refusal> {
+        let mut copy = self.pool.allocate().ok_or(Refusal::Full)?;
+        let header = copy.append(self.line.header_length(onward.hops().len()));
+        self.line.write(record, onward, header.ok_or(Refusal::TooLong)?);
+        let room = copy.append(packet.len()).ok_or(Refusal::TooLong)?;
+        room.copy_from_slice(packet.data());
+        Ok(copy)
     }
 }
 
 impl Carrier for Carriage {
-    fn put(&mut self, mut packet: Packet, ticket: u32, now: u64) -> Result<(), Refusal> {
-        if packet.len() + self.form.header_length() > Pool::PACKET_BYTES + usize::from(ROOM) {
+    fn put(
+        &mut self,
+        mut packet: Packet,
+        ticket: u32,
+        now: u64,
+        onward: &Onward,
+    ) -> Result<(), Refusal> {
+        let header = self.line.header_length(onward.hops().len());
+        if packet.len() + header > Pool::PACKET_BYTES + usize::from(ROOM) {
             return Err(Refusal::TooLong);
         }
         let annotations = *packet.annotations();
         let order = self.orders.load(Ordering::Relaxed);
         let record = Record { ticket, what: What::Packet, reason: 0, now, order, annotations };
-        if !self.form.put(&record, &mut packet) {
-            packet = copy(&self.form, &self.pool, &record, &packet)?;
+        if !self.line.put(&record, onward, &mut packet) {
+            packet = self.copy(&record, onward, &packet)?;
         }
         self.leaving.take(packet, ticket, now)
+    }
+
+    fn address(&self) -> Option<Address> {
+        let (network, function) = (self.line.network(), self.line.own());
+        Some(Address { network, function, order: self.orders.load(Ordering::Relaxed) })
     }
 
     fn in_hand(&self) -> usize {
@@ -157,7 +185,8 @@ impl Carrier for Carriage {
             && let Ok(mut packet) = self.back.pop()
         {
             count += 1;
-            let Some(Head { ticket, what, reason, .. }) = self.form.open(&mut packet) else {
+            let Some((Head { ticket, what, reason, .. }, past)) = self.line.back(&mut packet)
+            else {
                 sort(Coming::Stray);
                 continue;
             };
@@ -166,7 +195,7 @@ impl Carrier for Carriage {
                 sort(Coming::Stray);
                 continue;
             }
-            sort(Coming::Ticketed { ticket, what, reason, packet });
+            sort(Coming::Ticketed { ticket, what, reason, past, packet });
         }
         count + self.leaving.give_up(BURST - count, &*self.now, sort)
     }
@@ -193,6 +222,6 @@ impl Dock {
     /// The worker whose packet a frame is, as it says.
     #[inline]
     pub fn worker_of(&self, frame: &[u8]) -> u16 {
-        self.form.worker_of(frame)
+        worker_of(frame)
     }
 }

@@ -22,23 +22,23 @@ use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 pub use weft_lane::What;
 use weft_wire::nsh::{self, Context, Metadata, NextProtocol, Repr, ServicePathId};
 
-use crate::fabric::{Ends, INDICES};
+use crate::trail::ENTRIES;
 
 /// Class of the context header (RFC 8300 §9.1.4: experimental).
 pub const CLASS: u16 = 0xfff6;
 /// Type of the context header.
 pub const TYPE: u8 = 1;
 
-const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 const ETHER_TYPE: [u8; 2] = [0x89, 0x4f];
 /// Ethernet header, NSH without context headers, and the head of the one there is.
-const BEFORE_RECORD: usize = ETHERNET + nsh::MIN_HEADER_LENGTH + 4;
-const RECORD: usize = 48;
+pub(crate) const BEFORE_RECORD: usize = ETHERNET + nsh::MIN_HEADER_LENGTH + 4;
+pub(crate) const RECORD: usize = 48;
 /// Where the service path identifier stands.
-const PATH: usize = ETHERNET + 4;
+pub(crate) const PATH: usize = ETHERNET + 4;
 
 /// Octets in front of a packet at most.
-pub const MAX_HEADER: usize = BEFORE_RECORD + RECORD + 4 * TAG_SLOTS;
+pub const MAX_HEADER: usize = BEFORE_RECORD + RECORD + 4 * TAG_SLOTS + ENTRIES;
 
 /// Room that buffers of a ring have beyond that for a packet.
 pub const ROOM: u16 = MAX_HEADER.next_multiple_of(64) as u16;
@@ -78,13 +78,9 @@ pub struct Record {
 /// The form of all frames of one function.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// What frames begin with that leave, and those that come.
-    leaving: [u8; BEFORE_RECORD],
-    coming: [u8; BEFORE_RECORD],
+    /// What frames begin with.
+    begin: [u8; BEFORE_RECORD],
     tags: usize,
-    worker: u16,
-    /// Whether frames come through a NIC: from somebody else, too.
-    is_fabric: bool,
 }
 
 impl Form {
@@ -92,35 +88,8 @@ impl Form {
     pub fn new(path: u32, tags: usize) -> Form {
         // Locally administered addresses: the two ends of the ring.
         let link = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-        let leaving = before(path, tags, link, u8::MAX);
-        let tags = tags.min(TAG_SLOTS);
-        Form { leaving, coming: leaving, tags, worker: 0, is_fabric: false }
-    }
-
-    /// The node's frames to a function behind a NIC, of the packets of one worker.
-    pub fn between(path: u32, tags: usize, ends: Ends, worker: u16) -> Form {
-        let link = |to: [u8; 6], from: [u8; 6]| {
-            let mut link = [0; 12];
-            link[..6].copy_from_slice(&to);
-            link[6..].copy_from_slice(&from);
-            link
-        };
-        let [go, back] = INDICES;
-        let leaving = before(path, tags, link(ends.function, ends.node), go);
-        let coming = before(path, tags, link(ends.node, ends.function), back);
-        Form { leaving, coming, tags: tags.min(TAG_SLOTS), worker, is_fabric: true }
-    }
-
-    /// The same, as the function sees it.
-    pub fn turned(self) -> Form {
-        Form { leaving: self.coming, coming: self.leaving, ..self }
-    }
-
-    /// The worker whose packet a frame is that comes through a NIC, as it says.
-    #[inline]
-    pub fn worker_of(&self, frame: &[u8]) -> u16 {
-        let at = BEFORE_RECORD + 6;
-        frame.get(at..at + 2).map_or(0, |octets| u16::from_be_bytes([octets[0], octets[1]]))
+        let begin = before(path, tags, link, u8::MAX, 0);
+        Form { begin, tags: tags.min(TAG_SLOTS) }
     }
 
     /// Octets in front of a packet.
@@ -133,28 +102,8 @@ impl Form {
     #[inline]
     pub fn write(&self, record: &Record, bytes: &mut [u8]) {
         let Some((before, bytes)) = bytes.split_first_chunk_mut::<BEFORE_RECORD>() else { return };
-        let Some((fields, tags)) = bytes.split_first_chunk_mut::<RECORD>() else { return };
-        *before = self.leaving;
-        let one = &record.annotations;
-        fields[0..4].copy_from_slice(&record.ticket.to_be_bytes());
-        fields[4..6].copy_from_slice(&[record.what as u8, record.reason]);
-        fields[6..8].copy_from_slice(&self.worker.to_be_bytes());
-        fields[8..16].copy_from_slice(&record.now.to_be_bytes());
-        fields[16..20].copy_from_slice(&record.order.to_be_bytes());
-        fields[20..24].copy_from_slice(&one.user.to_be_bytes());
-        fields[24..28].copy_from_slice(&one.bearer.to_be_bytes());
-        fields[28..32].copy_from_slice(&one.group.to_be_bytes());
-        fields[32..34].copy_from_slice(&one.network_offset.to_be_bytes());
-        fields[34..36].copy_from_slice(&one.transport_offset.to_be_bytes());
-        fields[36..38].copy_from_slice(&one.ether_type.to_be_bytes());
-        fields[38..40].copy_from_slice(&one.vlan.to_be_bytes());
-        fields[40..42].copy_from_slice(&one.port.to_be_bytes());
-        fields[42..44].copy_from_slice(&one.network_length.to_be_bytes());
-        fields[44..46].copy_from_slice(&one.outer_offset.to_be_bytes());
-        fields[46..48].copy_from_slice(&[one.protocol, one.flags]);
-        for (place, tag) in tags.as_chunks_mut::<4>().0.iter_mut().zip(one.tags).take(self.tags) {
-            *place = tag.to_be_bytes();
-        }
+        *before = self.begin;
+        put_fields(record, 0, self.tags, bytes);
     }
 
     /// Takes the header off a packet: one that this form wrote, or that somebody on the way
@@ -181,7 +130,7 @@ impl Form {
     #[inline]
     fn take_in(&self, bytes: &[u8], annotations: &mut Annotations) -> Option<(Head, usize)> {
         if let Some((before, content)) = bytes.split_first_chunk::<BEFORE_RECORD>()
-            && *before == self.coming
+            && *before == self.begin
         {
             let content = content.get(..RECORD + 4 * self.tags)?;
             return Some((head(content, annotations)?, self.header_length()));
@@ -195,10 +144,6 @@ impl Form {
         let header = nsh::Packet::new_checked(rest).ok()?;
         let is_packet = header.next_protocol() == NextProtocol::ETHERNET;
         if ethernet[12..] != ETHER_TYPE || !is_packet {
-            return None;
-        }
-        let of_path = || header.path().value().to_be_bytes()[1..] == self.coming[PATH..PATH + 3];
-        if self.is_fabric && (ethernet[..12] != self.coming[..12] || !of_path()) {
             return None;
         }
         let mut contexts = header.contexts().filter_map(Result::ok);
@@ -220,9 +165,35 @@ impl Form {
     }
 }
 
+/// Writes a record, and so many tags behind it.
+#[inline]
+pub(crate) fn put_fields(record: &Record, worker: u16, count: usize, bytes: &mut [u8]) {
+    let Some((fields, tags)) = bytes.split_first_chunk_mut::<RECORD>() else { return };
+    let one = &record.annotations;
+    fields[0..4].copy_from_slice(&record.ticket.to_be_bytes());
+    fields[4..6].copy_from_slice(&[record.what as u8, record.reason]);
+    fields[6..8].copy_from_slice(&worker.to_be_bytes());
+    fields[8..16].copy_from_slice(&record.now.to_be_bytes());
+    fields[16..20].copy_from_slice(&record.order.to_be_bytes());
+    fields[20..24].copy_from_slice(&one.user.to_be_bytes());
+    fields[24..28].copy_from_slice(&one.bearer.to_be_bytes());
+    fields[28..32].copy_from_slice(&one.group.to_be_bytes());
+    fields[32..34].copy_from_slice(&one.network_offset.to_be_bytes());
+    fields[34..36].copy_from_slice(&one.transport_offset.to_be_bytes());
+    fields[36..38].copy_from_slice(&one.ether_type.to_be_bytes());
+    fields[38..40].copy_from_slice(&one.vlan.to_be_bytes());
+    fields[40..42].copy_from_slice(&one.port.to_be_bytes());
+    fields[42..44].copy_from_slice(&one.network_length.to_be_bytes());
+    fields[44..46].copy_from_slice(&one.outer_offset.to_be_bytes());
+    fields[46..48].copy_from_slice(&[one.protocol, one.flags]);
+    for (place, tag) in tags.as_chunks_mut::<4>().0.iter_mut().zip(one.tags).take(count) {
+        *place = tag.to_be_bytes();
+    }
+}
+
 /// Reads a record, and the tags behind it.
 #[inline]
-fn head(content: &[u8], annotations: &mut Annotations) -> Option<Head> {
+pub(crate) fn head(content: &[u8], annotations: &mut Annotations) -> Option<Head> {
     let (fields, tags) = content.split_first_chunk::<RECORD>()?;
     let u16_at = |at: usize| u16::from_be_bytes([fields[at], fields[at + 1]]);
     let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
@@ -253,11 +224,18 @@ fn head(content: &[u8], annotations: &mut Annotations) -> Option<Head> {
     })
 }
 
-/// What frames begin with, up to their record.
-fn before(path: u32, tags: usize, link: [u8; 12], index: u8) -> [u8; BEFORE_RECORD] {
+/// What frames begin with, up to their record; behind the tags are so many octets.
+pub(crate) fn before(
+    path: u32,
+    tags: usize,
+    link: [u8; 12],
+    index: u8,
+    behind: usize,
+) -> [u8; BEFORE_RECORD] {
     let tags = tags.min(TAG_SLOTS);
-    let content = [0; RECORD + 4 * TAG_SLOTS];
-    let context = Context { class: CLASS, kind: TYPE, content: &content[..RECORD + 4 * tags] };
+    let content = [0; RECORD + 4 * TAG_SLOTS + ENTRIES];
+    let length = RECORD + 4 * tags + behind;
+    let context = Context { class: CLASS, kind: TYPE, content: &content[..length] };
     let repr = Repr {
         oam: false,
         time_to_live: nsh::DEFAULT_TTL,
@@ -331,29 +309,6 @@ mod tests {
         header.set_index(254);
         assert!(header.decrement_time_to_live());
         assert_eq!(form.read(&bytes), Some((record(), form.header_length())));
-    }
-
-    #[test]
-    fn through_a_nic_frames_are_of_the_two_ends_and_the_path() {
-        let ends = Ends { node: [2, 0, 0, 0, 0, 7], function: [2, 0, 0, 0, 0, 8], mtu: 1500 };
-        let node = Form::between(0xff_0003, 5, ends, 6);
-        let function = node.clone().turned();
-        let mut bytes = vec![0; node.header_length() + 60];
-        node.write(&record(), &mut bytes);
-        assert_eq!(bytes[..12], [2, 0, 0, 0, 0, 8, 2, 0, 0, 0, 0, 7]);
-        assert_eq!(function.read(&bytes), Some((record(), node.header_length())));
-        assert_eq!(function.worker_of(&bytes), 6);
-        assert_eq!(node.read(&bytes), None, "it has not been there");
-        function.write(&record(), &mut bytes);
-        assert_eq!(node.read(&bytes), Some((record(), node.header_length())));
-        let header = nsh::Packet::new_checked(&bytes[ETHERNET..]).unwrap();
-        assert_eq!((header.path().value(), header.index()), (0xff_0003, 254));
-        for (at, what) in [(11, "from another"), (0, "to another"), (PATH + 2, "another path")] {
-            let mut other = bytes.clone();
-            other[at] ^= 1;
-            assert_eq!(node.read(&other), None, "{what}");
-        }
-        assert_eq!(node.worker_of(&bytes[..BEFORE_RECORD + 7]), 0);
     }
 
     proptest! {

@@ -15,10 +15,12 @@ use weft_compose::{Burst, Kind, Outcome, SlotShift};
 use weft_dpdk::{Batch, Eal, Packet, Pool, Port, PortOptions, tsc};
 use weft_function::{Setup, TagSlot, TagTable, TagValues};
 
+use crate::fabric::PATHS;
 use crate::frame::{Form, ROOM, What};
 use crate::protocol::{Connection, Message, VERSION, Welcome};
+use crate::trail;
 use line::Line;
-use seat::{Queues, Seat, order_of};
+use seat::{Queues, Seat, Through, order_of};
 
 /// Packet buffers of a function process.
 const PACKETS: u32 = 4095;
@@ -259,12 +261,12 @@ impl Bench {
             Ok(Seat {
                 instance,
                 queues: None,
-                form: match welcome.fabric {
-                    Some(ends) => {
-                        Form::between(welcome.path, welcome.tags.len(), ends, worker).turned()
-                    }
-                    None => Form::new(welcome.path, welcome.tags.len()),
-                },
+                form: Form::new(welcome.path, welcome.tags.len()),
+                through: welcome.fabric.map(|ends| {
+                    let own = welcome.path.saturating_sub(PATHS) as u16;
+                    let to = (ends, welcome.peers.clone().into());
+                    Through::new(trail::Line::new(own, welcome.tags.len(), to, worker))
+                }),
                 shift,
                 burst: Burst { packets: Batch::new(), now: 0, pool: pool.clone() },
                 coming: Batch::new(),
@@ -341,7 +343,12 @@ impl Bench {
     fn listen(&mut self, connection: &mut Connection) -> io::Result<()> {
         while let Some(message) = connection.receive()? {
             match message {
-                Message::Ping(number) => connection.send(&Message::Pong(number))?,
+                Message::Ping(number) => {
+                    if let Some(line) = &self.line {
+                        connection.send(&Message::Counted(line.counters()))?;
+                    }
+                    connection.send(&Message::Pong(number))?;
+                }
                 message @ (Message::Fence(_)
                 | Message::Checkpoint { .. }
                 | Message::Export { .. }) => {
@@ -379,7 +386,7 @@ impl Bench {
         coming.iter().for_each(Packet::prefetch);
         for mut packet in coming.drain() {
             let seat = &mut self.seats[number];
-            let Some(record) = seat.form.open(&mut packet) else { continue };
+            let Some((record, trail)) = seat.open(&mut packet) else { continue };
             if record.what != What::Packet {
                 continue;
             }
@@ -390,7 +397,7 @@ impl Bench {
                 seat.visit(self.kind, &mut self.line);
                 self.catch_up(number, record.order, connection)?;
             }
-            self.seats[number].seat(packet, &record);
+            self.seats[number].seat(packet, (&record, trail));
         }
         let seat = &mut self.seats[number];
         seat.visit(self.kind, &mut self.line);

@@ -19,6 +19,7 @@ pub mod host;
 pub mod order;
 pub mod protocol;
 pub mod supervisor;
+mod trail;
 
 pub use order::{Away, Order};
 pub use supervisor::{

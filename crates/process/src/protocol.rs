@@ -9,7 +9,7 @@
 //! | function | `Hello`: version, process, name of the function | `Welcome` or `Refuse` |
 //! | node | `Order`s: configure, release, import | nothing: packets carry their numbers |
 //! | node | `Start`: the orders for now are complete, attach to the ring | `Ready` |
-//! | node | `Ping` | `Pong` |
+//! | node | `Ping` | `Counted` behind a NIC: what its devices have counted; `Pong` |
 //! | node | `Fence` | `Fenced` |
 //! | node | `Checkpoint`: what has changed | `Context`s, then `Checkpointed` |
 //! | node | `Export` of one context | `Exported` |
@@ -24,11 +24,12 @@ use std::os::unix::net::UnixStream;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use weft_dpdk::PortStatistics;
 
 use crate::fabric::Ends;
 
 /// Version of the protocol that this program speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Octets that are read at once.
 const CHUNK: usize = 16 << 10;
@@ -58,9 +59,33 @@ pub struct Welcome {
     pub path: u32,
     /// The ends of the way of packets through a NIC; none where they go by the ring.
     pub fabric: Option<Ends>,
+    /// Functions that it can send packets to through the NIC, by their numbers.
+    #[serde(default)]
+    pub peers: Vec<(u16, [u8; 6])>,
     /// Longest sleep in microseconds while there is nothing to do; none for a
     /// process that asks again at once.
     pub max_sleep_us: Option<u32>,
+}
+
+/// What devices have counted: packets and bytes received, packets missed as the receive queue was
+/// full, those received in error, packets and bytes sent, and those that could not be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters(pub [u64; 7]);
+
+impl PortCounters {
+    /// Those of one device that is received at, and one that is sent at.
+    pub fn of(receives: &PortStatistics, sends: &PortStatistics) -> PortCounters {
+        let (rx, tx) = (receives, sends);
+        PortCounters([
+            rx.rx_packets,
+            rx.rx_bytes,
+            rx.rx_missed,
+            rx.rx_errors,
+            tx.tx_packets,
+            tx.tx_bytes,
+            tx.tx_errors,
+        ])
+    }
 }
 
 /// One message.
@@ -117,6 +142,8 @@ pub enum Message {
     Ping(u32),
     /// Yes.
     Pong(u32),
+    /// What the devices of a function behind a NIC have counted.
+    Counted(PortCounters),
     /// Say when all orders that came before are carried out.
     Fence(u32),
     /// It is.
@@ -192,6 +219,7 @@ impl Message {
             Message::Export { .. } => 16,
             Message::Exported { .. } => 17,
             Message::NotImported { .. } => 18,
+            Message::Counted(_) => 19,
         }
     }
 
@@ -229,6 +257,9 @@ impl Message {
             | Message::Pong(number)
             | Message::Fence(number)
             | Message::Fenced(number) => out.extend_from_slice(&number.to_le_bytes()),
+            Message::Counted(counters) => {
+                counters.0.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
+            }
             Message::Checkpoint { now } => out.extend_from_slice(&now.to_le_bytes()),
             Message::Context { worker, slot, context }
             | Message::Exported { worker, slot, context } => {
@@ -313,6 +344,13 @@ impl Message {
                 slot: fields.u32()?,
                 reason: fields.text()?,
             },
+            19 => {
+                let mut counters = PortCounters::default();
+                for count in &mut counters.0 {
+                    *count = fields.u64()?;
+                }
+                Message::Counted(counters)
+            }
             _ => return Err(Malformed("unknown type")),
         };
         match fields.0.is_empty() {

@@ -29,6 +29,7 @@ use crate::fabric::{self, Dock};
 use crate::frame::{Form, ROOM};
 use crate::order::{Away, Request};
 use crate::protocol::{VERSION, Welcome};
+use crate::trail::Line;
 use book::Book;
 pub use inquiry::{Answer, Question, What};
 pub use plan::{Plan, ResourceLimits, Start, StartError, Status, View};
@@ -122,7 +123,12 @@ impl Supervisor {
             let (carrier, dock): (Box<dyn Carrier>, _) = match (&port, &plan.fabric) {
                 (_, Some(fabric)) => {
                     let (carriage, dock) = fabric::new(fabric::Parts {
-                        form: Form::between(path, tags.iter().count(), fabric.ends, worker),
+                        line: Line::new(
+                            plan.number as u16,
+                            tags.iter().count(),
+                            (fabric.ends, fabric.peers.clone()),
+                            worker,
+                        ),
                         function: instance.to_owned(),
                         path,
                         orders: last.clone(),
@@ -174,6 +180,7 @@ impl Supervisor {
                 },
                 path,
                 fabric: plan.fabric.as_ref().map(|fabric| fabric.ends),
+                peers: plan.fabric.iter().flat_map(|fabric| fabric.peers.to_vec()).collect(),
                 max_sleep_us: plan.max_sleep_us,
             },
             ring: plan.ring.clone(),

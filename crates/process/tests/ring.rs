@@ -14,7 +14,7 @@ use weft_dpdk::{
 use weft_function::{
     ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
 };
-use weft_lane::{Back, Place, Policy, WINDOW};
+use weft_lane::{Back, Onward, Place, Policy, WINDOW};
 use weft_process::frame::{Form, What};
 use weft_process::protocol::{Connection, Message, VERSION, Welcome};
 use weft_process::supervisor::{Plan, Seat, Start};
@@ -150,7 +150,7 @@ impl Rig {
                 network_offset: 14,
                 ..Annotations::default()
             };
-            self.seat.lane.take(packet, PLACE, None, 99).unwrap();
+            self.seat.lane.take(packet, PLACE, None, (99, &Onward::NOWHERE)).unwrap();
         }
         self.seat.lane.flush(|_| panic!("there is room"));
     }
@@ -298,7 +298,7 @@ fn what_was_away_is_lost_with_the_function_and_what_was_held_is_not() {
     let mut hold = |user| {
         let mut packet = rig.pool.packet(&[0; 60]).unwrap();
         *packet.annotations_mut() = Annotations { user, ..Annotations::default() };
-        rig.seat.lane.take(packet, PLACE, None, 0).is_ok()
+        rig.seat.lane.take(packet, PLACE, None, (0, &Onward::NOWHERE)).is_ok()
     };
     assert_eq!([hold(4), hold(5), hold(6)], [true, true, false]);
     assert_eq!(rig.seat.lane.credit(), 0);
@@ -320,7 +320,7 @@ fn a_window_is_never_overrun_and_promises_are_kept_free() {
     assert_eq!(rig.seat.lane.credit(), 0);
     let mut packet = rig.pool.packet(&[0; 60]).unwrap();
     *packet.annotations_mut() = Annotations::default();
-    assert!(rig.seat.lane.take(packet, PLACE, None, 0).is_err());
+    assert!(rig.seat.lane.take(packet, PLACE, None, (0, &Onward::NOWHERE)).is_err());
     assert_eq!(rig.seat.away.kind().name, "nothing");
 }
 

@@ -65,7 +65,32 @@ fn processes(snapshot: &Snapshot) -> String {
             process.last_failure.clone().unwrap_or_else(|| "-".to_owned()),
         ]);
     }
-    table.text()
+    table.text() + &devices(snapshot)
+}
+
+/// What the devices of functions behind a NIC have counted.
+fn devices(snapshot: &Snapshot) -> String {
+    let head = ["its devices", "received", "bytes", "missed", "errors", "sent", "bytes", "unsent"];
+    let mut table = Table::new(&head, 1);
+    let mut any = false;
+    for function in &snapshot.functions {
+        let Some(port) = function.process.as_ref().and_then(|process| process.port) else {
+            continue;
+        };
+        any = true;
+        let counts = [
+            port.rx_packets,
+            port.rx_bytes,
+            port.rx_missed,
+            port.rx_errors,
+            port.tx_packets,
+            port.tx_bytes,
+            port.tx_errors,
+        ];
+        let name = [function.name.clone()];
+        table.row(name.into_iter().chain(counts.map(|count| count.to_string())));
+    }
+    if any { format!("\n{}", table.text()) } else { String::new() }
 }
 
 /// Functions on threads beside their workers'.

@@ -3,11 +3,11 @@
 use weft_compose::{Burst, Positions};
 use weft_dpdk::Batch;
 use weft_lane::{Place, Policy};
-use weft_rules::{FunctionIndex, Place as At, To};
+use weft_rules::{FunctionIndex, Next, Place as At, State, Target, To};
 
 use super::{Element, Forwarding, Group, Plan, Surroundings, Way, one};
 use crate::counters::DropReason;
-use crate::isolated::{LANES, Leaving};
+use crate::isolated::{Ahead, LANES, Leaving};
 use crate::tap::Point;
 
 /// What goes away of the burst at hand, and which lanes lie on which way.
@@ -21,6 +21,11 @@ pub(super) struct Away {
     /// Lanes that a packet may come to from each entry, and behind each state.
     entries: Box<[u64]>,
     states: Box<[u64]>,
+    /// Behind each state: the state that all its packets go to next, and the lanes that they
+    /// come to in a row then. Empty where no lane follows another.
+    ahead: Box<[(u32, Ahead)]>,
+    /// Whether anybody watches packets of the burst at hand.
+    watched: bool,
     /// All lanes.
     all: u64,
 }
@@ -35,6 +40,8 @@ impl Default for Away {
             plan: 0,
             entries: Box::default(),
             states: Box::default(),
+            ahead: Box::default(),
+            watched: false,
             all: 0,
         }
     }
@@ -58,6 +65,7 @@ impl Away {
         self.all = lanes.iter().fold(0, |all, lane| all | lane);
         self.entries = Box::default();
         self.states = Box::default();
+        self.ahead = Box::default();
         let Forwarding::Compiled { program, .. } = &plan.forwarding else { return };
         if self.all == 0 {
             return;
@@ -88,10 +96,59 @@ impl Away {
             .map(|entry| entry.targets().fold(0, |all, target| all | reach(target.to, &behind)));
         self.entries = entries.collect();
         self.states = behind.into();
+        self.ahead = ahead(plan, states);
+    }
+
+    /// Where a packet of a state goes by itself behind the function of that state.
+    #[inline]
+    fn ahead_of(&self, place: Place) -> Ahead {
+        match self.ahead.get(place.state as usize) {
+            Some((_, ahead)) if place.plan == self.plan => *ahead,
+            _ => Ahead::default(),
+        }
     }
 }
 
+/// See [`Away::ahead`].
+fn ahead(plan: &Plan, states: &[State]) -> Box<[(u32, Ahead)]> {
+    let lane_of = |state: u32| {
+        let function = usize::from(states[state as usize].function.0);
+        plan.functions[function].lane
+    };
+    let next = |state: u32| match &states[state as usize].next {
+        Next::Go(Target { set_chain: None, to: To::State(next) }) => {
+            lane_of(next.0).map(|lane| (next.0, lane))
+        }
+        _ => None,
+    };
+    let all = (0..states.len() as u32).map(|state| {
+        let mut ahead = Ahead::default();
+        let first = next(state).filter(|_| lane_of(state).is_some());
+        let mut at = first;
+        while let Some((state, lane)) = at
+            && ahead.push(lane)
+        {
+            at = next(state);
+        }
+        (first.map_or(state, |(next, _)| next), ahead)
+    });
+    let all: Box<[(u32, Ahead)]> = all.collect();
+    if all.iter().all(|(_, ahead)| ahead.is_empty()) { Box::default() } else { all }
+}
+
 impl Element {
+    /// Where a packet stands that was sent away from a place and came back by itself from so
+    /// many functions further on.
+    #[inline]
+    pub fn place_behind(&self, place: Place, functions: u8) -> Place {
+        if functions == 0 || place.plan != self.away.plan {
+            return place;
+        }
+        let next =
+            |state: u32| self.away.ahead.get(state as usize).map_or(state, |(next, _)| *next);
+        Place { state: (0..functions).fold(place.state, |state, _| next(state)), ..place }
+    }
+
     /// Lets packets of an entry in, as far as every function on their way has room
     /// for them; drops the others before any work is done for them.
     #[inline]
@@ -139,6 +196,7 @@ impl Element {
         if let Some(policy) = around.lanes.instead(lane) {
             return self.do_without(burst, policy, group, around);
         }
+        self.away.watched = around.taps.is_some();
         for &(state, positions) in group {
             if let Some(taps) = around.taps {
                 taps.at(Point::Before(function), positions, burst);
@@ -185,33 +243,35 @@ impl Element {
         let away = &self.away;
         away.positions.contains(position).then(|| {
             let (lane, place) = away.places[position];
-            Leaving { lane, place, length: self.length_at(position) }
+            let (ahead, watched) = (away.ahead_of(place), away.watched);
+            Leaving { lane, place, length: self.length_at(position), ahead, watched }
         })
     }
 
-    /// Walks packets on that came back from `function`, each from its place.
+    /// Walks packets on that came back, each from behind a function and its place.
     #[inline]
     pub fn rejoin(
         &mut self,
         burst: &mut Burst,
-        function: u16,
-        places: &[Place],
+        places: &[(u16, Place)],
         around: &mut Surroundings<'_>,
     ) {
         self.clear();
-        let present = places.iter().all(|place| place.plan == self.away.plan);
+        let present = places.iter().all(|(_, place)| place.plan == self.away.plan);
         self.way = match (present, &self.plan.forwarding) {
             (false, _) => Way::Interpreted,
             (true, Forwarding::Compiled { .. }) => Way::Compiled,
             (true, Forwarding::Lookup(_)) => Way::Cached,
         };
         if self.way != Way::Compiled {
-            let all = Positions::first(burst.packets.len());
-            self.look_up(burst, At::Function(FunctionIndex(function)), all, around);
+            for (position, (function, _)) in places.iter().enumerate() {
+                let at = At::Function(FunctionIndex(*function));
+                self.look_up(burst, at, one(position), around);
+            }
             return self.walk(burst, around);
         }
         let (mut at, mut run) = (0, Positions::NONE);
-        for (position, place) in places.iter().enumerate() {
+        for (position, (_, place)) in places.iter().enumerate() {
             if place.state != at {
                 self.route(burst, at, run, around);
                 (at, run) = (place.state, Positions::NONE);

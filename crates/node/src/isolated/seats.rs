@@ -7,7 +7,7 @@ use weft_compose::Instance;
 use weft_dpdk::Eal;
 use weft_lane::Lane;
 use weft_process::Supervisor;
-use weft_process::fabric::{Dock, Ends, Fabric};
+use weft_process::fabric::{Dock, Ends, Fabric, Peers};
 use weft_process::supervisor::{Plan, Seat, Start};
 use weft_wire::MacAddress;
 
@@ -64,6 +64,14 @@ pub fn start(
     macs: &[MacAddress],
 ) -> Result<(Vec<Supervisor>, Seats), BuildError> {
     let (mut supervisors, mut seats) = (Vec::new(), Seats::default());
+    // Functions behind one port send packets to each other.
+    let behind = |port: u16| -> Peers {
+        let functions = (1_u16..).zip(&blueprint.functions);
+        let vfs = functions.filter_map(|(number, function)| {
+            Some((number, function.process.as_ref()?.vf.as_ref()?))
+        });
+        vfs.filter(|(_, vf)| vf.port == port).map(|(number, vf)| (number, vf.mac)).collect()
+    };
     for (number, function) in blueprint.functions.iter().enumerate() {
         let Some(process) = &function.process else { continue };
         let failed = |error| BuildError::Process { function: function.name.clone(), error };
@@ -96,6 +104,7 @@ pub fn start(
                     function: vf.mac,
                     mtu: blueprint.ports[usize::from(vf.port)].mtu,
                 },
+                peers: behind(vf.port),
                 devices: vf.devices.clone(),
                 descriptors: vf.descriptors,
                 timeout: vf.timeout,

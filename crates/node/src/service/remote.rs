@@ -12,7 +12,7 @@ use std::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
 use weft_dpdk::{Annotations, Packet, Pool, TAG_SLOTS};
 use weft_function::{Direction, TagSlot};
-use weft_lane::{Carrier, Coming, Leaving, Refusal, Shared, WINDOW, What as Done};
+use weft_lane::{Carrier, Coming, Leaving, Onward, Refusal, Shared, WINDOW, What as Done};
 use weft_wire::MacAddress;
 use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 
@@ -194,7 +194,9 @@ impl Carriage {
         let ticket = record.ticket;
         if record.what == What::Emitted {
             return match unpack(&mut packet, &record, &self.form) {
-                true => Coming::Ticketed { ticket, what: Done::Emitted, reason: 0, packet },
+                true => {
+                    Coming::Ticketed { ticket, what: Done::Emitted, reason: 0, past: None, packet }
+                }
                 false => Coming::Stray,
             };
         }
@@ -204,10 +206,10 @@ impl Carriage {
         match record.what {
             What::Dropped if record.reason != u8::MAX && record.function == self.function => {
                 let reason = record.reason;
-                Coming::Ticketed { ticket, what: Done::Dropped, reason, packet }
+                Coming::Ticketed { ticket, what: Done::Dropped, reason, past: None, packet }
             }
             What::Packet if unpack(&mut packet, &record, &self.form) => {
-                Coming::Ticketed { ticket, what: Done::Packet, reason: 0, packet }
+                Coming::Ticketed { ticket, what: Done::Packet, reason: 0, past: None, packet }
             }
             _ => Coming::Lost(ticket),
         }
@@ -239,7 +241,13 @@ fn unpack(packet: &mut Packet, record: &Record, form: &Form) -> bool {
 }
 
 impl Carrier for Carriage {
-    fn put(&mut self, mut packet: Packet, ticket: u32, now: u64) -> Result<(), Refusal> {
+    fn put(
+        &mut self,
+        mut packet: Packet,
+        ticket: u32,
+        now: u64,
+        _: &Onward,
+    ) -> Result<(), Refusal> {
         let mut record = Record {
             session: self.session,
             ticket,

@@ -7,6 +7,8 @@ use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions, RxQueue, TxQueue};
 use super::seat::Seat;
 use super::{BURST, HostError, PATIENCE, RETRY};
 use crate::fabric::Ends;
+use crate::protocol::PortCounters;
+use crate::trail::worker_of;
 
 /// What the process has of the NIC.
 pub(super) struct Line {
@@ -14,7 +16,7 @@ pub(super) struct Line {
     tx: TxQueue,
     coming: Batch,
     /// Devices stay open as long as this.
-    _ports: Vec<Port>,
+    ports: Vec<Port>,
 }
 
 impl Line {
@@ -49,14 +51,20 @@ impl Line {
             }
             std::thread::sleep(RETRY);
         }
-        Ok(Line { rx, tx, coming: Batch::new(), _ports: ports })
+        Ok(Line { rx, tx, coming: Batch::new(), ports })
+    }
+
+    /// What the devices have counted.
+    pub(super) fn counters(&self) -> PortCounters {
+        let of = |port: Option<&Port>| port.map(Port::statistics).unwrap_or_default();
+        PortCounters::of(&of(self.ports.first()), &of(self.ports.last()))
     }
 
     /// Receives a burst and gives each worker's packets to its seat.
     pub(super) fn receive(&mut self, seats: &mut [Seat]) {
         self.rx.receive(&mut self.coming, BURST);
         for packet in self.coming.drain() {
-            let worker = seats.first().map_or(0, |seat| seat.form.worker_of(packet.data()));
+            let worker = worker_of(packet.data());
             if let Some(seat) = seats.get_mut(usize::from(worker)) {
                 // A seat is emptied before the next burst, for which it has room.
                 drop(seat.coming.push(packet));

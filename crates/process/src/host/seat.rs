@@ -5,10 +5,12 @@ use std::collections::{HashMap, VecDeque};
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Packet, RxQueue, TxQueue};
 use weft_function::{Emission, Position, Scope, What as Asked};
+use weft_lane::Onward;
 
 use super::line::Line;
 use crate::frame::{Form, Head, Record, What};
 use crate::protocol::Message;
+use crate::trail::{self, Trail};
 
 /// Attempts to put a packet into a ring that is full.
 const FULL_SPINS: u32 = 1 << 20;
@@ -19,12 +21,27 @@ pub(super) struct Queues {
     pub(super) tx: TxQueue,
 }
 
+/// How packets go through a NIC.
+pub(super) struct Through {
+    pub(super) line: trail::Line,
+    trails: [Trail; Batch::CAPACITY],
+}
+
+impl Through {
+    pub(super) fn new(line: trail::Line) -> Through {
+        let nowhere = Trail { first: 0, before: 0, onward: Onward::NOWHERE };
+        Through { line, trails: [nowhere; Batch::CAPACITY] }
+    }
+}
+
 /// The instance for one worker.
 pub(super) struct Seat {
     pub(super) instance: Box<dyn Instance>,
     /// None where packets go through a NIC.
     pub(super) queues: Option<Queues>,
     pub(super) form: Form,
+    /// The form of frames that go through a NIC, and where those of the burst are on their way.
+    pub(super) through: Option<Through>,
     pub(super) shift: SlotShift,
     pub(super) burst: Burst,
     pub(super) coming: Batch,
@@ -44,9 +61,27 @@ pub(super) struct Seat {
 }
 
 impl Seat {
+    /// Takes the header off a frame: what it says, and which order is to be carried out before
+    /// its packet is handled. None for what is no such frame.
+    #[inline]
+    pub(super) fn open(&self, packet: &mut Packet) -> Option<(Head, Option<Trail>)> {
+        match &self.through {
+            None => Some((self.form.open(packet)?, None)),
+            Some(through) => {
+                let (mut head, mut trail) = through.line.take(packet)?;
+                head.order = trail.order(&head);
+                trail.note_length(packet.len());
+                Some((head, Some(trail)))
+            }
+        }
+    }
+
     /// Takes a packet into the burst.
-    pub(super) fn seat(&mut self, packet: Packet, head: &Head) {
+    pub(super) fn seat(&mut self, packet: Packet, (head, trail): (&Head, Option<Trail>)) {
         let position = self.burst.packets.len();
+        if let (Some(through), Some(trail)) = (&mut self.through, trail) {
+            through.trails[position] = trail;
+        }
         self.burst.now = head.now;
         self.touch(packet.annotations());
         if self.burst.packets.push(packet).is_ok() {
@@ -94,7 +129,7 @@ impl Seat {
             while let Some((_, _, emitted, what)) = next
                 .take_if(|(parent, place, ..)| *parent == position && *place == Position::Before)
             {
-                self.put(emitted, ticket, what, 0, line);
+                self.put(emitted, (ticket, position), what, 0, line);
                 next = emissions.next();
             }
             let dropped = self.outcome.dropped.contains(position);
@@ -104,10 +139,10 @@ impl Seat {
                 (false, true) => What::Kept,
                 (false, false) => What::Packet,
             };
-            self.put(packet, ticket, what, reason, line);
+            self.put(packet, (ticket, position), what, reason, line);
             while let Some((_, _, emitted, what)) = next.take_if(|(parent, ..)| *parent == position)
             {
-                self.put(emitted, ticket, what, 0, line);
+                self.put(emitted, (ticket, position), what, 0, line);
                 next = emissions.next();
             }
         }
@@ -118,7 +153,7 @@ impl Seat {
     fn put(
         &mut self,
         mut packet: Packet,
-        ticket: u32,
+        (ticket, position): (u32, usize),
         what: What,
         reason: u8,
         line: &mut Option<Line>,
@@ -130,7 +165,14 @@ impl Seat {
         let now = self.burst.now;
         let record = Record { ticket, what, reason, now, order: self.done, annotations };
         // A packet that fits nowhere is lost, and the node will see that it is.
-        if !self.form.put(&record, &mut packet) {
+        let has_room = match &self.through {
+            None => self.form.put(&record, &mut packet),
+            Some(through) => {
+                let goes_on = what == What::Packet;
+                through.line.pass(&record, &through.trails[position], goes_on, &mut packet)
+            }
+        };
+        if !has_room {
             return;
         }
         for _ in 0..FULL_SPINS {

@@ -14,6 +14,7 @@ fn welcome() -> Welcome {
         descriptors: 256,
         path: 1,
         fabric: Some(Ends { node: [2, 0, 0, 0, 0, 1], function: [2, 0, 0, 0, 0, 2], mtu: 1700 }),
+        peers: vec![(1, [2, 0, 0, 0, 0, 2]), (2, [2, 0, 0, 0, 0, 3])],
         max_sleep_us: None,
     }
 }
@@ -31,6 +32,7 @@ fn messages() -> Vec<Message> {
         Message::Ready,
         Message::Ping(1),
         Message::Pong(2),
+        Message::Counted(PortCounters([1, 2, 3, 4, 5, 6, 1 << 40])),
         Message::Fence(3),
         Message::Fenced(4),
         Message::Checkpoint { now: 5 },

@@ -10,6 +10,7 @@ use weft_function::{ConfigError, TagTable};
 use weft_lane::Policy;
 
 use crate::fabric::Fabric;
+use crate::protocol::PortCounters;
 
 /// Who starts the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,4 +135,6 @@ pub struct View {
     pub strays: u64,
     /// Contexts at hand for a restart.
     pub checkpointed: u64,
+    /// What its devices behind a NIC have counted, as of the last sign of life.
+    pub port: Option<PortCounters>,
 }

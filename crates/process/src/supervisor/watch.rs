@@ -320,6 +320,10 @@ impl Watch {
                 session.ticks = process::ticks(session.process);
                 Ok(())
             }
+            (Stage::Ready | Stage::Running, Message::Counted(counters)) => {
+                self.edit(|view| view.port = Some(counters));
+                Ok(())
+            }
             (Stage::Running, Message::Context { worker, slot, context }) => {
                 self.book.put_down(worker, slot, context);
                 Ok(())
