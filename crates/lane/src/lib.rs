@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod absence;
+mod book;
 pub mod carrier;
 mod lane;
 mod leaving;
