@@ -29,10 +29,6 @@ const PARTS: f64 = 1000.0;
 /// The load of the other chain that others are compared with: all of its share.
 const OWN: f64 = 1.0;
 
-const NOT_IN_TURNS: &str = "software VF: this machine does not let the switch go first by priority \
-                            (it takes chrt, and CAP_SYS_NICE): delays have the kernel's turns in \
-                            them.";
-
 /// See [`Study::VARIES`].
 pub struct Vf;
 
@@ -83,8 +79,8 @@ impl Study for Vf {
         if rig.cores.switch.is_none() {
             run.note(
                 "The switch has no core of its own on a machine with two: it shares that of the \
-                 functions, and sleeps while there is nothing to do. It goes first by priority \
-                 (SCHED_FIFO), as the kernel's fair shares would let it wait for milliseconds.",
+                 functions, and sleeps while there is nothing to do. The 99th percentile of delays is \
+                 that of the kernel's turns between them, and says nothing of isolation.",
             );
         }
         run.series(DELIVERED, LENGTH, "share of the packets", Some(Better::Higher));
@@ -106,9 +102,6 @@ impl Study for Vf {
                 Trial::Beside { load, .. } => parameters.two(load),
             };
             let offered = standing.node(chain, &setups[chain]).and_then(|node| {
-                if !node.is_in_turns() {
-                    failed.insert(NOT_IN_TURNS.to_owned());
-                }
                 let before = node.dropped_by_switch()?;
                 let offered = node.offer(&Offer { load, duration: length })?;
                 let after = node.dropped_by_switch()?;

@@ -58,8 +58,6 @@ pub struct Composed {
     serving: Option<Running>,
     /// The switch between them, which goes last.
     switch: Option<Child>,
-    /// Whether switch and functions take turns where they share a core.
-    in_turns: bool,
 }
 
 impl Composition {
@@ -115,7 +113,7 @@ impl Setup {
             document["composition"] = json!(self.composition.name());
             let mut node = build(rig, &document)?;
             let pause = node.agent().blueprint().workers.pause();
-            return Ok(Composed { node, pause, serving: None, switch: None, in_turns: true });
+            return Ok(Composed { node, pause, serving: None, switch: None });
         }
         let core = rig.cores.traffic()?;
         let fabric = format!("ring:bench-fabric{}", rig.serial());
@@ -148,11 +146,8 @@ impl Setup {
             };
             let mut node = build(rig, &document)?;
             node.start_stages(rig.eal);
-            let mut composed = Composed { node, pause: None, serving, switch, in_turns: true };
+            let mut composed = Composed { node, pause: None, serving, switch };
             composed.wait()?;
-            if let Some(switch) = &composed.switch {
-                composed.in_turns = rig.take_turns(&mut composed.node, switch);
-            }
             Ok(composed)
         })
     }
@@ -213,17 +208,12 @@ impl Setup {
 impl Composed {
     /// A node whose functions need nothing else.
     pub(super) fn alone(node: Node) -> Composed {
-        Composed { node, pause: None, serving: None, switch: None, in_turns: true }
+        Composed { node, pause: None, serving: None, switch: None }
     }
 
     /// What the switch between node and functions has counted, if there is one.
     pub(super) fn switch(&self) -> Option<&Child> {
         self.switch.as_ref()
-    }
-
-    /// Whether switch and functions take turns where they share a core.
-    pub(super) fn is_in_turns(&self) -> bool {
-        self.in_turns
     }
 
     /// Waits until all functions are there.

@@ -378,11 +378,6 @@ impl OpenLoop<'_> {
         let drops = functions.iter().flat_map(|function| &function.drops);
         Ok(Some(drops.map(|(_, count)| count).sum()))
     }
-
-    /// Whether a switch and functions that share a core take turns by priority.
-    pub fn is_in_turns(&self) -> bool {
-        self.composed.is_in_turns()
-    }
 }
 
 impl SystemUnderTest for OpenLoop<'_> {

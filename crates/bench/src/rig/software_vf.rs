@@ -2,17 +2,13 @@
 //! of a switch, which is a process, too, with a fixed share for each.
 //!
 //! The switch has a core of its own where the machine has three; on two it shares that of
-//! the functions, and sleeps while nothing is to be done so that these can work. Who works then is
-//! not left to the kernel's fair shares, whose turns last milliseconds: the switch goes first
-//! whenever it wakes (SCHED_FIFO, sched(7)), and functions have what it leaves, each until it
-//! sleeps.
+//! the functions, and sleeps while nothing is to be done so that these can work.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value, json};
 use weft_functions::KINDS;
-use weft_node::{Node, config};
+use weft_node::config;
 use weft_switch::Child;
 use weft_switch::child::program;
 
@@ -20,33 +16,10 @@ use super::Rig;
 use super::composition::FABRIC_MTU;
 use crate::Failure;
 
-/// Priorities of the switch and of functions where they share a core.
-const PRIORITIES: [u8; 2] = [2, 1];
 const NIC: &str = "bench";
 const NODE: &str = "fabric";
 
 impl Rig {
-    /// Makes the switch and the functions of a node take turns on the core that they share, where
-    /// the switch has none of its own and we are allowed to; whether they do.
-    pub(super) fn take_turns(&self, node: &mut Node, switch: &Child) -> bool {
-        if self.cores.switch.is_some() {
-            return true;
-        }
-        let functions = node.agent().snapshot().functions.into_iter();
-        let functions = functions.filter_map(|function| function.process?.process);
-        let Ok(statistics) = switch.statistics() else { return false };
-        let [first, then] = PRIORITIES;
-        let mut all =
-            [(statistics.process, first)].into_iter().chain(functions.map(|one| (one, then)));
-        all.all(|(process, priority)| {
-            let words = ["--all-tasks", "--fifo", "--pid"];
-            let mut command = Command::new("chrt");
-            command.args(words).arg(priority.to_string()).arg(process.to_string());
-            let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            done.status().is_ok_and(|status| status.success())
-        })
-    }
-
     /// Puts the functions of a node's file behind software VF, each with a share of so many
     /// packets per second, and starts the switch.
     pub(super) fn software_vf(&self, document: &mut Value, rate: u64) -> Result<Child, Failure> {
