@@ -55,6 +55,17 @@ starts() {
     write_software && start_node && until_is running
 }
 
+# Its process tells what its own device has counted.
+counts_its_own() {
+    local device='.functions[] | select(.name == "away") | .process.port'
+    for _ in $(seq 50); do
+        [ "$(of_node "$device | .rxPackets // 0")" -gt 0 ] && break
+        sleep 0.1
+    done
+    of_node "$device"
+    [ "$(of_node "$device | .rxPackets")" -gt 0 ] && [ "$(of_node "$device | .txPackets")" -gt 0 ]
+}
+
 says_what_it_is() {
     "$WEFT" vf show "$work/node.yaml" >"$work/shown" && cat "$work/shown"
     grep -qE '^soft +away +software VF +02:00:00:00:01:01 +attached +20000 ' "$work/shown" &&
@@ -99,6 +110,7 @@ one_of_its_own() {
 if try "a node starts the switch that it needs" starts; then
     try "packets go there and back, within the share" handles_its_share
     try "others lose nothing meanwhile" others_lose_nothing
+    try "what its own device counts is shown" counts_its_own
     try "it is shown for what it is" says_what_it_is
     try "others lose nothing when the switch dies" dies
     try "nothing is left of it" nothing_is_left

@@ -238,7 +238,7 @@ pub struct ProcessView {
     pub lost: u64,
     /// Frames that it sent and nobody asked for.
     pub strays: u64,
-    /// What its own devices have counted, where it is behind a NIC, as of its last sign of life.
+    /// What its own devices have counted, where it is behind a NIC, as it says once a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<DeviceView>,
 }

@@ -343,12 +343,7 @@ impl Bench {
     fn listen(&mut self, connection: &mut Connection) -> io::Result<()> {
         while let Some(message) = connection.receive()? {
             match message {
-                Message::Ping(number) => {
-                    if let Some(line) = &self.line {
-                        connection.send(&Message::Counted(line.counters()))?;
-                    }
-                    connection.send(&Message::Pong(number))?;
-                }
+                Message::Ping(number) => connection.send(&Message::Pong(number))?,
                 message @ (Message::Fence(_)
                 | Message::Checkpoint { .. }
                 | Message::Export { .. }) => {
@@ -363,6 +358,9 @@ impl Bench {
                     }
                 }
             }
+        }
+        if let Some(counters) = self.line.as_mut().and_then(Line::news) {
+            connection.send(&Message::Counted(counters))?;
         }
         connection.flush()
     }

@@ -9,11 +9,12 @@
 //! | function | `Hello`: version, process, name of the function | `Welcome` or `Refuse` |
 //! | node | `Order`s: configure, release, import | nothing: packets carry their numbers |
 //! | node | `Start`: the orders for now are complete, attach to the ring | `Ready` |
-//! | node | `Ping` | `Counted` behind a NIC: what its devices have counted; `Pong` |
+//! | node | `Ping` | `Pong` |
 //! | node | `Fence` | `Fenced` |
 //! | node | `Checkpoint`: what has changed | `Context`s, then `Checkpointed` |
 //! | node | `Export` of one context | `Exported` |
 //! | function | `NotImported`: a context that it could not take | nothing |
+//! | function | `Counted`: what its devices behind a NIC have counted, once a second | nothing |
 //!
 //! Questions of the node are answered once all orders that came before them were carried
 //! out. Packets that were before them in the ring need not have been handled: whoever

@@ -1,6 +1,6 @@
 //! The function's way through a NIC: one queue for the packets of all workers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions, RxQueue, TxQueue};
 
@@ -10,6 +10,9 @@ use crate::fabric::Ends;
 use crate::protocol::PortCounters;
 use crate::trail::worker_of;
 
+/// How often the node is told what the devices have counted.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
 /// What the process has of the NIC.
 pub(super) struct Line {
     rx: RxQueue,
@@ -17,6 +20,8 @@ pub(super) struct Line {
     coming: Batch,
     /// Devices stay open as long as this.
     ports: Vec<Port>,
+    /// When the node was told what they have counted.
+    told: Instant,
 }
 
 impl Line {
@@ -51,13 +56,17 @@ impl Line {
             }
             std::thread::sleep(RETRY);
         }
-        Ok(Line { rx, tx, coming: Batch::new(), ports })
+        Ok(Line { rx, tx, coming: Batch::new(), ports, told: Instant::now() })
     }
 
-    /// What the devices have counted.
-    pub(super) fn counters(&self) -> PortCounters {
+    /// What the devices have counted, once in a while.
+    pub(super) fn news(&mut self) -> Option<PortCounters> {
+        if self.told.elapsed() < TOLD_AFTER {
+            return None;
+        }
+        self.told = Instant::now();
         let of = |port: Option<&Port>| port.map(Port::statistics).unwrap_or_default();
-        PortCounters::of(&of(self.ports.first()), &of(self.ports.last()))
+        Some(PortCounters::of(&of(self.ports.first()), &of(self.ports.last())))
     }
 
     /// Receives a burst and gives each worker's packets to its seat.

@@ -135,6 +135,6 @@ pub struct View {
     pub strays: u64,
     /// Contexts at hand for a restart.
     pub checkpointed: u64,
-    /// What its devices behind a NIC have counted, as of the last sign of life.
+    /// What its devices behind a NIC have counted, as it says once a second.
     pub port: Option<PortCounters>,
 }
