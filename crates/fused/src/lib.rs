@@ -17,6 +17,7 @@
 
 #![deny(unsafe_code)]
 
+mod bits;
 mod code;
 mod expression;
 mod interpret;

@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use weft_function::lower::{Base, Checksum, Label, Note, Operation, Operator, Place, Value};
 
 use crate::Way;
-use state::{Aliasing, Bits, Expression, State};
+use crate::bits::Bits;
+use state::{Aliasing, Expression, State};
 
 /// Copies of one function, for packets of which something is known.
 const COPIES: usize = 6;
@@ -175,9 +176,37 @@ impl<'a> Optimiser<'a> {
         let mut aside = state.clone();
         aside.learn(when, true);
         let to = self.aside(to, aside)?;
-        self.out.push(Operation::Branch { when, to });
+        // A jump for each of several flags costs less than to join them.
+        for when in self.alternatives(when, state) {
+            self.out.push(Operation::Branch { when, to });
+        }
         state.learn(when, false);
         Some(())
+    }
+
+    /// Flags of which at least one is set where `flag` is.
+    fn alternatives(&mut self, flag: Value, state: &mut State) -> Vec<Value> {
+        if let Some((left, right)) = state.either(flag) {
+            return [left, right].map(|flag| self.alternatives(flag, state)).concat();
+        }
+        if let Some((left, right)) = state.inverted(flag).and_then(|both| state.both(both)) {
+            let alternatives = [left, right].map(|flag| {
+                let not = self.not(flag, state);
+                self.alternatives(not, state)
+            });
+            return alternatives.concat();
+        }
+        vec![flag]
+    }
+
+    /// 1 where a flag is 0.
+    fn not(&mut self, flag: Value, state: &mut State) -> Value {
+        if let Some(inverted) = state.inverted(flag) {
+            return inverted;
+        }
+        let one = self.once(Expression::Constant(1), state);
+        let (left, right) = (one.min(flag), one.max(flag));
+        self.once(Expression::Arithmetic(Operator::ExclusiveOr, left, right), state)
     }
 
     fn require(
@@ -244,19 +273,24 @@ impl<'a> Optimiser<'a> {
             self.settle(place, state);
         }
         let Some(expression) = state.expression(&operation, &self.bits) else { return };
-        let known = match expression {
-            Expression::Same(value) => Some(value),
-            _ => state.known(&expression),
+        let value = match expression {
+            Expression::Same(value) => value,
+            _ => self.once(expression, state),
         };
-        let value = known.unwrap_or_else(|| {
+        state.call(to, value);
+    }
+
+    /// The value of an expression, computed unless it is known.
+    fn once(&mut self, expression: Expression, state: &mut State) -> Value {
+        state.known(&expression).unwrap_or_else(|| {
             let new = self.value();
-            let operation = expression.operation(new, &operation);
-            self.bits.note(new, &operation);
-            self.out.push(operation);
+            if let Some(operation) = expression.operation(new) {
+                self.bits.note(new, &operation);
+                self.out.push(operation);
+            }
             state.learn_value(expression, new);
             new
-        });
-        state.call(to, value);
+        })
     }
 
     /// Notes a change of what a checksum covers.

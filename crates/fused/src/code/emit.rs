@@ -10,9 +10,10 @@
 //! A packet that is punted ends the loop: its position is noted and the rest of
 //! `selected` returned.
 
+mod arithmetic;
 mod memory;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use cranelift_codegen::control::ControlPlane;
@@ -25,11 +26,13 @@ use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use weft_dpdk::layout;
-use weft_function::lower::{Base, Label, Note, Operation, Operator, Value};
+use weft_function::lower::{Base, Label, Note, Operation, Value};
 
 use super::enter::{CAPACITY, CONTEXTS, DROPPED, FUNCTION, NOW, POSITION, REASONS};
 use super::{CompileError, Listing};
 use crate::Way;
+use crate::bits::Bits;
+use arithmetic::Flag;
 
 /// Compiles a way that was verified.
 pub(super) fn machine_code(way: &Way, listed: bool) -> Result<Listing, CompileError> {
@@ -109,6 +112,9 @@ fn function(way: &Way) -> Function {
         scopes: HashMap::new(),
         blocks: HashMap::new(),
         numbers: HashMap::new(),
+        flags: HashMap::new(),
+        bits: Bits::default(),
+        rare: rare(way),
     };
     for operation in &way.operations {
         emitter.emit(operation);
@@ -120,6 +126,16 @@ fn function(way: &Way) -> Function {
     builder.seal_all_blocks();
     builder.finalize();
     function
+}
+
+/// Labels behind which packets are punted.
+fn rare(way: &Way) -> HashSet<Label> {
+    let pairs = way.operations.iter().zip(way.operations.iter().skip(1));
+    let punted = pairs.filter_map(|pair| match pair {
+        (Operation::Label { label }, Operation::Punt { .. }) => Some(*label),
+        _ => None,
+    });
+    punted.collect()
 }
 
 /// Accesses never trap. Packets, contexts and what is noted of packets are
@@ -139,6 +155,8 @@ const KEPT: Option<AliasRegion> = Some(AliasRegion::Vmctx);
 struct Scope {
     /// Where a base begins in memory.
     starts: [Option<Number>; 3],
+    /// Where a base begins in the frame.
+    offsets: [Option<Number>; 3],
     length: Option<Number>,
 }
 
@@ -147,6 +165,7 @@ impl Scope {
         let same = |one: Option<Number>, other| one.filter(|one| Some(*one) == other);
         Scope {
             starts: [0, 1, 2].map(|base| same(self.starts[base], other.starts[base])),
+            offsets: [0, 1, 2].map(|base| same(self.offsets[base], other.offsets[base])),
             length: same(self.length, other.length),
         }
     }
@@ -165,11 +184,21 @@ struct Emitter<'a> {
     scopes: HashMap<Label, Scope>,
     blocks: HashMap<Label, Block>,
     numbers: HashMap<Value, Number>,
+    /// Values that are 0 or 1: numbers only where they are used as such.
+    flags: HashMap<Value, Flag>,
+    bits: Bits,
+    /// Where packets leave the loop.
+    rare: HashSet<Label>,
 }
 
 impl Emitter<'_> {
-    fn number(&self, value: Value) -> Number {
-        self.numbers[&value]
+    fn number(&mut self, value: Value) -> Number {
+        if let Some(number) = self.numbers.get(&value) {
+            return *number;
+        }
+        let flag = self.flags[&value];
+        let made = self.make(flag);
+        self.builder.ins().uextend(types::I64, made)
     }
 
     fn constant(&mut self, number: u64) -> Number {
@@ -183,13 +212,13 @@ impl Emitter<'_> {
         if self.here.is_none() {
             return;
         }
-        if let Some(value) = operation.defines()
-            && let Some(number) = self.define(operation)
-        {
+        let Some(value) = operation.defines() else { return self.act(operation) };
+        self.bits.note(value, operation);
+        if let Some(flag) = self.flag(operation) {
+            self.flags.insert(value, flag);
+        } else if let Some(number) = self.define(operation) {
             self.numbers.insert(value, number);
-            return;
         }
-        self.act(operation);
     }
 
     fn place(&mut self, label: Label) {
@@ -238,11 +267,10 @@ impl Emitter<'_> {
                 self.builder.ins().uload32(flags(NOTES), self.packet, offset)
             }
             Operation::Arithmetic { operator, left, right, .. } => {
-                let (left, right) = (self.number(left), self.number(right));
                 self.arithmetic(operator, left, right)
             }
             Operation::Select { when, then, otherwise, .. } => {
-                let (when, then) = (self.number(when), self.number(then));
+                let (when, then) = (self.condition(when), self.number(then));
                 let otherwise = self.number(otherwise);
                 self.builder.ins().select(when, then, otherwise)
             }
@@ -286,8 +314,8 @@ impl Emitter<'_> {
             }
             Operation::Repair { checksum, change } => self.repair(checksum, change),
             Operation::Branch { when, to } => {
-                let when = self.number(when);
-                self.branch(when, to, false);
+                let when = self.condition(when);
+                self.branch(when, to, self.rare.contains(&to));
             }
             Operation::Jump { to } => {
                 let to = self.block(to);
@@ -312,6 +340,14 @@ impl Emitter<'_> {
     }
 
     fn note(&mut self, note: Note) -> Number {
+        match note {
+            Note::NetworkOffset => self.offset(Base::Network),
+            Note::TransportOffset => self.offset(Base::Transport),
+            _ => self.load_note(note),
+        }
+    }
+
+    fn load_note(&mut self, note: Note) -> Number {
         let (octets, offset) = match note {
             Note::User => (4, layout::USER),
             Note::Bearer => (4, layout::BEARER),
@@ -327,11 +363,19 @@ impl Emitter<'_> {
     }
 
     fn offset(&mut self, base: Base) -> Number {
-        match base {
-            Base::Frame => self.constant(0),
-            Base::Network => self.note(Note::NetworkOffset),
-            Base::Transport => self.note(Note::TransportOffset),
+        let scope = self.here.unwrap_or_default();
+        if let Some(offset) = scope.offsets[base as usize] {
+            return offset;
         }
+        let offset = match base {
+            Base::Frame => self.constant(0),
+            Base::Network => self.load_note(Note::NetworkOffset),
+            Base::Transport => self.load_note(Note::TransportOffset),
+        };
+        let mut scope = scope;
+        scope.offsets[base as usize] = Some(offset);
+        self.here = Some(scope);
+        offset
     }
 
     /// Where a base begins in memory.
@@ -383,48 +427,6 @@ impl Emitter<'_> {
         let slot = CONTEXTS + 8 * i32::from(function);
         let first = self.builder.ins().load(types::I64, flags(None), self.frame, slot);
         self.builder.ins().iadd(first, offset)
-    }
-
-    fn arithmetic(&mut self, operator: Operator, left: Number, right: Number) -> Number {
-        let ins = self.builder.ins();
-        match operator {
-            Operator::Add => ins.iadd(left, right),
-            Operator::Subtract => ins.isub(left, right),
-            Operator::Multiply => ins.imul(left, right),
-            Operator::MultiplyHigh => ins.umulhi(left, right),
-            Operator::And => ins.band(left, right),
-            Operator::Or => ins.bor(left, right),
-            Operator::ExclusiveOr => ins.bxor(left, right),
-            Operator::ShiftLeft | Operator::ShiftRight => self.shift(operator, left, right),
-            Operator::Equal => self.compare(IntCC::Equal, left, right),
-            Operator::Less => self.compare(IntCC::UnsignedLessThan, left, right),
-            Operator::Difference16 => self.difference(0xffff, left, right),
-            Operator::Difference32 => self.difference(0xffff_ffff, left, right),
-        }
-    }
-
-    /// The processor takes the number of bits modulo 64.
-    fn shift(&mut self, operator: Operator, left: Number, right: Number) -> Number {
-        let ins = self.builder.ins();
-        let shifted = match operator {
-            Operator::ShiftLeft => ins.ishl(left, right),
-            _ => ins.ushr(left, right),
-        };
-        let beyond = self.builder.ins().icmp_imm(IntCC::UnsignedGreaterThan, right, 63);
-        let zero = self.constant(0);
-        self.builder.ins().select(beyond, zero, shifted)
-    }
-
-    fn compare(&mut self, how: IntCC, left: Number, right: Number) -> Number {
-        let flag = self.builder.ins().icmp(how, left, right);
-        self.builder.ins().uextend(types::I64, flag)
-    }
-
-    fn difference(&mut self, mask: i64, old: Number, new: Number) -> Number {
-        let inverted = self.builder.ins().bnot(old);
-        let inverted = self.builder.ins().band_imm(inverted, mask);
-        let new = self.builder.ins().band_imm(new, mask);
-        self.builder.ins().iadd(inverted, new)
     }
 
     fn go_on(&mut self) {

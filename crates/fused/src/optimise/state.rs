@@ -6,6 +6,7 @@ use weft_function::TagSlot;
 use weft_function::lower::{Base, Checksum, ContextField, Note, Operation, Operator, Place, Value};
 
 use super::note_of;
+use crate::bits::Bits;
 use crate::expression::evaluate;
 
 /// Octets in front of every IP header: those of Ethernet (IEEE 802.3 §3.2).
@@ -27,95 +28,24 @@ pub(super) enum Expression {
 }
 
 impl Expression {
-    /// The micro-operation that computes it. `written` is as the author wrote it.
-    pub fn operation(self, to: Value, written: &Operation) -> Operation {
-        match self {
+    /// The micro-operation that computes it, if one is needed.
+    pub fn operation(self, to: Value) -> Option<Operation> {
+        Some(match self {
+            Expression::Same(_) => return None,
             Expression::Constant(number) => Operation::Constant { to, number },
+            Expression::Length => Operation::Length { to },
+            Expression::Now => Operation::Now { to },
+            Expression::Note(note) => Operation::Note { to, note },
+            Expression::Tag(slot) => Operation::Tag { to, slot },
             Expression::Arithmetic(operator, left, right) => {
                 Operation::Arithmetic { to, operator, left, right }
             }
-            _ => written.renamed_result(to),
-        }
-    }
-}
-
-trait RenamedResult {
-    fn renamed_result(&self, to: Value) -> Operation;
-}
-
-impl RenamedResult for Operation {
-    fn renamed_result(&self, new: Value) -> Operation {
-        let mut operation = *self;
-        use Operation::*;
-        match &mut operation {
-            Constant { to, .. }
-            | Length { to }
-            | Now { to }
-            | Note { to, .. }
-            | Tag { to, .. }
-            | Arithmetic { to, .. }
-            | Select { to, .. }
-            | LoadPacket { to, .. }
-            | LoadContext { to, .. }
-            | Locate { to, .. } => *to = new,
-            _ => {}
-        }
-        operation
-    }
-}
-
-/// What is known of values wherever they are: how many bits they have, and which
-/// are constant.
-#[derive(Debug, Default)]
-pub(super) struct Bits {
-    bits: HashMap<Value, u32>,
-    constants: HashMap<Value, u64>,
-}
-
-impl Bits {
-    /// A value is less than two to the power of this.
-    pub fn of(&self, value: Value) -> u32 {
-        self.bits.get(&value).copied().unwrap_or(64)
-    }
-
-    pub fn constant(&self, value: Value) -> Option<u64> {
-        self.constants.get(&value).copied()
-    }
-
-    pub fn note(&mut self, value: Value, operation: &Operation) {
-        let bits = match *operation {
-            Operation::Constant { number, .. } => {
-                self.constants.insert(value, number);
-                64 - number.leading_zeros()
+            Expression::Select(when, then, otherwise) => {
+                Operation::Select { to, when, then, otherwise }
             }
-            Operation::Length { .. } => 16,
-            Operation::Note { note, .. } => match note {
-                Note::User | Note::Bearer | Note::Group => 32,
-                Note::Protocol | Note::Flags => 8,
-                _ => 16,
-            },
-            Operation::Tag { .. } => 32,
-            Operation::LoadPacket { place, .. } => u32::from(place.octets) * 8,
-            Operation::LoadContext { field, .. } => u32::from(field.octets) * 8,
-            Operation::Select { then, otherwise, .. } => self.of(then).max(self.of(otherwise)),
-            Operation::Arithmetic { operator, left, right, .. } => {
-                let (left, right) = (self.of(left), self.of(right));
-                match operator {
-                    Operator::Equal | Operator::Less => 1,
-                    Operator::And => left.min(right),
-                    Operator::Or | Operator::ExclusiveOr => left.max(right),
-                    Operator::Add => left.max(right) + 1,
-                    Operator::Multiply => left + right,
-                    Operator::ShiftRight => left,
-                    Operator::Difference16 => 17,
-                    Operator::Difference32 => 33,
-                    _ => 64,
-                }
-                .min(64)
-            }
-            _ => 64,
-        };
-        self.bits.insert(value, bits);
+            Expression::Packet(place) => Operation::LoadPacket { to, place },
+            Expression::Context(context, field) => Operation::LoadContext { to, context, field },
+        })
     }
 }
 
@@ -182,13 +112,9 @@ impl State {
                 self.learn_equal(left, right);
                 self.learn_equal(right, left);
             }
-            // `not`, of a flag.
-            Some(Expression::Arithmetic(Operator::ExclusiveOr, left, right)) => {
-                for (flag, one) in [(left, right), (right, left)] {
-                    let is_one = self.definition(one) == Some(Expression::Constant(1));
-                    if is_one && self.is_flag(flag) {
-                        self.learn(flag, !is);
-                    }
+            Some(Expression::Arithmetic(Operator::ExclusiveOr, ..)) => {
+                if let Some(flag) = self.inverted(value) {
+                    self.learn(flag, !is);
                 }
             }
             // Of flags that are joined by `or`, none is set; by `and`, all are.
@@ -216,6 +142,41 @@ impl State {
 
     fn definition(&self, value: Value) -> Option<Expression> {
         self.definitions.get(&value).copied()
+    }
+
+    /// The two flags of which a flag is set where at least one is.
+    pub fn either(&self, flag: Value) -> Option<(Value, Value)> {
+        self.joined(Operator::Or, flag)
+    }
+
+    /// The two flags of which a flag is set where both are.
+    pub fn both(&self, flag: Value) -> Option<(Value, Value)> {
+        self.joined(Operator::And, flag)
+    }
+
+    fn joined(&self, by: Operator, flag: Value) -> Option<(Value, Value)> {
+        match self.definition(flag)? {
+            Expression::Arithmetic(operator, left, right)
+                if operator == by && self.is_flag(left) && self.is_flag(right) =>
+            {
+                Some((left, right))
+            }
+            _ => None,
+        }
+    }
+
+    /// The flag of which this one is the contrary.
+    pub fn inverted(&self, flag: Value) -> Option<Value> {
+        let Some(Expression::Arithmetic(Operator::ExclusiveOr, left, right)) =
+            self.definition(flag)
+        else {
+            return None;
+        };
+        let is_one = |value| self.definition(value) == Some(Expression::Constant(1));
+        [(left, right), (right, left)]
+            .into_iter()
+            .find(|(flag, one)| is_one(*one) && self.is_flag(*flag))
+            .map(|(flag, _)| flag)
     }
 
     fn is_flag(&self, value: Value) -> bool {

@@ -69,27 +69,50 @@ impl Emitter<'_> {
         self.builder.ins().store(flags(BYTES), turned, start, offset);
     }
 
-    /// As [`repaired`](crate::expression::repaired) has it.
+    /// As [`repaired`](crate::expression::repaired) has it, in the order of
+    /// octets that the machine has (RFC 1071 §2 B).
+    ///
+    /// `m - c`, less one where that is below 0, is `~(~m + c)` of RFC 1624 §3 for
+    /// all `c` of 16 bits, 0 included.
     pub(super) fn repair(&mut self, checksum: Checksum, change: Value) {
+        let change = self.folded(change);
         let place = checksum.place();
-        let before = self.load(place);
-        let inverted = self.builder.ins().bxor_imm(before, 0xffff);
-        let change = self.number(change);
-        let change = self.builder.ins().band_imm(change, (1 << CHANGE_BITS) - 1);
-        let mut sum = self.builder.ins().iadd(inverted, change);
-        // 41 bits become at most 26, then 17, then 16.
-        for _ in 0..3 {
-            let high = self.builder.ins().ushr_imm(sum, 16);
-            let low = self.builder.ins().band_imm(sum, 0xffff);
-            sum = self.builder.ins().iadd(high, low);
-        }
-        let mut after = self.builder.ins().bxor_imm(sum, 0xffff);
+        let (start, offset) = (self.start(place.base), place.offset.into());
+        let before = self.load_number(place.octets, flags(BYTES), start, offset);
+        let less = self.builder.ins().isub(before, change);
+        let borrow = self.builder.ins().sshr_imm(less, 63);
+        let mut after = self.builder.ins().iadd(less, borrow);
         if checksum == Checksum::Udp {
             let ones = self.constant(0xffff);
             after = self.builder.ins().select(after, after, ones);
             after = self.builder.ins().select(before, after, before);
         }
-        self.store(place, after);
+        self.store_number(place.octets, flags(BYTES), after, start, offset);
+    }
+
+    /// The 16 bits that a change adds up to, turned round. Only 0 becomes 0. For
+    /// several checksums it is the same, and made once.
+    ///
+    /// A number and itself with its halves changed add up to the sum of both
+    /// halves in the upper one, with the carry out of the lower.
+    fn folded(&mut self, change: Value) -> Number {
+        let bits = self.bits.of(change);
+        let mut sum = self.number(change);
+        if bits > CHANGE_BITS {
+            sum = self.builder.ins().band_imm(sum, (1 << CHANGE_BITS) - 1);
+        }
+        if bits > 32 {
+            let turned = self.builder.ins().rotl_imm(sum, 32);
+            let both = self.builder.ins().iadd(sum, turned);
+            sum = self.builder.ins().ushr_imm(both, 32);
+        }
+        let sum = self.builder.ins().ireduce(types::I32, sum);
+        let turned = self.builder.ins().rotl_imm(sum, 16);
+        let both = self.builder.ins().iadd(sum, turned);
+        let sum = self.builder.ins().ushr_imm(both, 16);
+        let low = self.builder.ins().ireduce(types::I16, sum);
+        let turned = self.builder.ins().bswap(low);
+        self.builder.ins().uextend(types::I64, turned)
     }
 }
 
