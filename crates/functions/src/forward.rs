@@ -100,17 +100,13 @@ impl Lower for Forward {
         program.require(Base::Frame, 12, short);
         match self.0 {
             Change::Swap => {
-                // Octets 0 to 7 and 8 to 11.
-                let (first, last) =
-                    (program.load(Base::Frame, 0, 8), program.load(Base::Frame, 8, 4));
-                let begun = program.shift_left(first, 48);
-                let middle = program.shift_left(last, 16);
-                let end = program.shift_right(first, 48);
-                let source = program.or(begun, middle);
-                let new_first = program.or(source, end);
-                let new_last = program.shift_right(first, 16);
-                program.store(Base::Frame, 0, 8, new_first);
-                program.store(Base::Frame, 8, 4, new_last);
+                let parts = [(0, 6, 4), (4, 10, 2), (6, 0, 4), (10, 4, 2)];
+                let loaded = parts.map(|(from, to, octets)| {
+                    (to, octets, program.load(Base::Frame, from, octets))
+                });
+                for (to, octets, value) in loaded {
+                    program.store(Base::Frame, to, octets, value);
+                }
             }
             Change::Set { source, destination } => {
                 for (address, offset) in [(destination, 0), (source, 6)] {

@@ -76,7 +76,7 @@ const _: () = assert!(size_of::<Context>() == 64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Own {
-    /// [`Own::NONE`], [`Own::SINGLE_RATE`] or [`Own::TWO_RATE`].
+    /// 0 for none, [`Own::SINGLE_RATE`] or [`Own::TWO_RATE`].
     kind: u64,
     /// Bits per second.
     committed_rate: u64,
@@ -89,7 +89,6 @@ struct Own {
 }
 
 impl Own {
-    const NONE: u64 = 0;
     const SINGLE_RATE: u64 = 1;
     const TWO_RATE: u64 = 2;
 }

@@ -1,7 +1,7 @@
 //! A filter of few rules in micro-operations. IPv6 is punted, and so are
 //! fragments where they matter.
 
-use weft_function::lower::{Base, Builder, Note, Program, Value};
+use weft_function::lower::{Base, Builder, Label, Note, Program, Value};
 use weft_function::{Annotations, Lower};
 use weft_wire::{EtherType, Protocol};
 
@@ -37,16 +37,16 @@ impl Lower for Filter {
             protocol: program.note(Note::Protocol),
         };
         if self.v4.iter().any(|rule| rule.needs_ports) {
-            let portless = program.label();
-            let has_ports = has_ports(flow.protocol, &mut program);
-            let has_none = program.not(has_ports);
-            program.branch(has_none, portless);
-            program.require(Base::Transport, 4, punt);
-            let ports = (program.load(Base::Transport, 0, 2), program.load(Base::Transport, 2, 2));
-            self.decide(&flow, Some(ports), denied, &mut program);
-            program.place(portless);
+            for known in [Protocol::UDP, Protocol::TCP, Protocol::SCTP] {
+                let next = program.label();
+                let is_known = program.is(flow.protocol, known.0.into());
+                let is_another = program.not(is_known);
+                program.branch(is_another, next);
+                self.decide_known(&flow, known, (denied, punt), &mut program);
+                program.place(next);
+            }
         }
-        self.decide(&flow, None, denied, &mut program);
+        self.decide(&flow, (None, None), denied, &mut program);
         program.place(other);
         let is_ipv6 = program.is(ether_type, EtherType::IPV6.0.into());
         program.branch(is_ipv6, punt);
@@ -70,19 +70,43 @@ struct Flow {
 }
 
 impl Filter {
+    /// Decides on packets of a protocol that has ports; looks at these where a rule
+    /// asks for them.
+    fn decide_known(
+        &self,
+        flow: &Flow,
+        known: Protocol,
+        (denied, punt): (Label, Label),
+        program: &mut Builder,
+    ) {
+        let concerns =
+            |rule: &Compact<u32>| rule.protocol.is_none_or(|protocol| protocol == known.0);
+        if self.v4.iter().any(|rule| rule.needs_ports && concerns(rule)) {
+            let portless = program.label();
+            let has_ports = has_ports(program);
+            let has_none = program.not(has_ports);
+            program.branch(has_none, portless);
+            program.require(Base::Transport, 4, punt);
+            let ports = (program.load(Base::Transport, 0, 2), program.load(Base::Transport, 2, 2));
+            self.decide(flow, (Some(known), Some(ports)), denied, program);
+            program.place(portless);
+        }
+        self.decide(flow, (Some(known), None), denied, program);
+    }
+
     /// Ends the way of a packet as the first rule says that matches.
     fn decide(
         &self,
         flow: &Flow,
-        ports: Option<(Value, Value)>,
-        denied: weft_function::lower::Label,
+        (known, ports): (Option<Protocol>, Option<(Value, Value)>),
+        denied: Label,
         program: &mut Builder,
     ) {
         let denies = |action| u64::from(action == Action::Deny);
         let mut is_denied = program.constant(denies(self.default));
         for rule in self.v4.iter().rev() {
             let action = program.constant(denies(rule.action));
-            is_denied = match matches(rule, flow, ports, program) {
+            is_denied = match matches(rule, flow, (known, ports), program) {
                 Match::Never => continue,
                 Match::Always => action,
                 Match::When(when) => program.select(when, action, is_denied),
@@ -103,7 +127,7 @@ enum Match {
 fn matches(
     rule: &Compact<u32>,
     flow: &Flow,
-    ports: Option<(Value, Value)>,
+    (known, ports): (Option<Protocol>, Option<(Value, Value)>),
     program: &mut Builder,
 ) -> Match {
     let mut flags = Vec::new();
@@ -113,8 +137,11 @@ fn matches(
             flags.push(program.is(bits, (prefix.bits & prefix.mask).into()));
         }
     }
-    if let Some(protocol) = rule.protocol {
-        flags.push(program.is(flow.protocol, protocol.into()));
+    match (rule.protocol, known) {
+        (None, _) => {}
+        (Some(protocol), None) => flags.push(program.is(flow.protocol, protocol.into())),
+        (Some(protocol), Some(known)) if protocol == known.0 => {}
+        _ => return Match::Never,
     }
     if rule.needs_ports {
         let Some((source, destination)) = ports else { return Match::Never };
@@ -142,12 +169,8 @@ fn contains(range: PortRange, port: Value, program: &mut Builder) -> Option<Valu
 }
 
 /// Whether there are ports where [`Headers::ports`](weft_function::Headers::ports)
-/// finds them.
-fn has_ports(protocol: Value, program: &mut Builder) -> Value {
-    let known = [Protocol::UDP, Protocol::TCP, Protocol::SCTP];
-    let [udp, tcp, sctp] = known.map(|known| program.is(protocol, known.0.into()));
-    let either = program.or(udp, tcp);
-    let mut all = program.or(either, sctp);
+/// finds them, in a packet of a protocol that has some.
+fn has_ports(program: &mut Builder) -> Value {
     let start = program.note(Note::TransportOffset);
     let network = program.note(Note::NetworkOffset);
     let octets = program.note(Note::NetworkLength);
@@ -161,8 +184,5 @@ fn has_ports(protocol: Value, program: &mut Builder) -> Value {
     let is_long = program.less(frame, end);
     let is_wrong = program.or(is_short, is_long);
     let is_right = program.not(is_wrong);
-    for flag in [is_there, is_right] {
-        all = program.and(all, flag);
-    }
-    all
+    program.and(is_there, is_right)
 }

@@ -1,6 +1,6 @@
 //! The marker in micro-operations: [`Meter::colour`], without its branches.
 
-use weft_function::lower::{Builder, ContextField, Operator, Program, Value};
+use weft_function::lower::{Builder, ContextField, Label, Operator, Program, Value};
 use weft_function::{Lower, context_field};
 
 use super::meter::{BYTE, Meter};
@@ -29,108 +29,129 @@ impl Lower for Marker {
 
     fn lower(&self, mut program: Builder) -> Option<Program> {
         let kind = program.load_context(KIND);
-        // The usual kind comes first, the other is further away.
-        let (usual, other) = match self.meter {
-            Some(Meter::TwoRate(_)) => (Own::TWO_RATE, Own::SINGLE_RATE),
-            _ => (Own::SINGLE_RATE, Own::TWO_RATE),
-        };
-        let others = program.label();
-        let is_other = program.is(kind, other);
-        program.branch(is_other, others);
-        let pass = program.label();
-        if self.meter.is_none() {
-            let is_none = program.is(kind, Own::NONE);
-            program.branch(is_none, pass);
+        let (own, pass, punt) = (program.label(), program.label(), program.label());
+        program.branch(kind, own);
+        match self.meter {
+            Some(meter) => {
+                let limits = Limits::configured(meter, &mut program);
+                self.mark(meter.into(), &limits, punt, &mut program);
+            }
+            None => program.jump(pass),
         }
-        let limits = Limits::of(self.meter, kind, &mut program);
-        self.mark(usual, &limits, &mut program);
-        program.place(others);
-        let limits = Limits::of(None, kind, &mut program);
-        self.mark(other, &limits, &mut program);
+        program.place(own);
+        let two_rates = program.label();
+        let is_two_rates = program.is(kind, Own::TWO_RATE);
+        program.branch(is_two_rates, two_rates);
+        let limits = Limits::own(&mut program);
+        self.mark(Kind::SingleRate, &limits, punt, &mut program);
+        program.place(two_rates);
+        let limits = Limits::own(&mut program);
+        self.mark(Kind::TwoRate, &limits, punt, &mut program);
+        program.place(punt);
+        program.punt();
         program.place(pass);
         Some(program.finish())
     }
 }
 
-/// What is measured against; bursts in tokens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    SingleRate,
+    TwoRate,
+}
+
+impl From<Meter> for Kind {
+    fn from(meter: Meter) -> Kind {
+        match meter {
+            Meter::SingleRate(_) => Kind::SingleRate,
+            Meter::TwoRate(_) => Kind::TwoRate,
+        }
+    }
+}
+
+/// What a bucket is measured against; the burst in tokens.
+struct Limit {
+    rate: Value,
+    burst: Value,
+    /// The burst, where it is known beforehand.
+    known: Option<u64>,
+}
+
 struct Limits {
-    committed_rate: Value,
-    committed_burst: Value,
-    other_rate: Value,
-    other_burst: Value,
+    committed: Limit,
+    other: Limit,
 }
 
 impl Limits {
-    /// Those of the context, or without any the configured ones.
-    fn of(configured: Option<Meter>, kind: Value, program: &mut Builder) -> Limits {
-        let byte = program.constant(BYTE);
-        let configured = configured.map(|meter| Own::from(Some(meter)));
-        let mut limit = |field, configured: Option<u64>, scale: bool| {
-            let own = program.load_context(field);
-            let own = match scale {
-                true => program.arithmetic(Operator::Multiply, own, byte),
-                false => own,
-            };
-            let Some(configured) = configured else { return own };
-            let configured = program.constant(configured * if scale { BYTE } else { 1 });
-            program.select(kind, own, configured)
+    fn configured(meter: Meter, program: &mut Builder) -> Limits {
+        let meter = Own::from(Some(meter));
+        let mut limit = |rate, burst| {
+            let burst = burst * BYTE;
+            Limit {
+                rate: program.constant(rate),
+                burst: program.constant(burst),
+                known: Some(burst),
+            }
         };
         Limits {
-            committed_rate: limit(COMMITTED_RATE, configured.map(|own| own.committed_rate), false),
-            committed_burst: limit(
-                COMMITTED_BURST,
-                configured.map(|own| own.committed_burst),
-                true,
-            ),
-            other_rate: limit(OTHER_RATE, configured.map(|own| own.other_rate), false),
-            other_burst: limit(OTHER_BURST, configured.map(|own| own.other_burst), true),
+            committed: limit(meter.committed_rate, meter.committed_burst),
+            other: limit(meter.other_rate, meter.other_burst),
+        }
+    }
+
+    /// Those of the context.
+    fn own(program: &mut Builder) -> Limits {
+        let byte = program.constant(BYTE);
+        let mut limit = |rate, burst| {
+            let (rate, burst) = (program.load_context(rate), program.load_context(burst));
+            Limit { rate, burst: program.arithmetic(Operator::Multiply, burst, byte), known: None }
+        };
+        Limits {
+            committed: limit(COMMITTED_RATE, COMMITTED_BURST),
+            other: limit(OTHER_RATE, OTHER_BURST),
         }
     }
 }
 
-/// A number of 128 bits.
-#[derive(Clone, Copy)]
-struct Flow {
-    low: Value,
-    high: Value,
-}
-
-impl Flow {
-    fn of(rate: Value, time: Value, program: &mut Builder) -> Flow {
-        Flow {
-            low: program.arithmetic(Operator::Multiply, rate, time),
-            high: program.arithmetic(Operator::MultiplyHigh, rate, time),
-        }
-    }
+/// What buckets lack; none for one that never holds anything.
+struct Lacks {
+    committed: Value,
+    other: Option<Value>,
 }
 
 impl Marker {
     /// Fills the buckets, colours the packet, and ends its way.
-    fn mark(&self, kind: u64, limits: &Limits, program: &mut Builder) {
-        let (committed, other) = fill(kind, limits, program);
+    fn mark(&self, kind: Kind, limits: &Limits, punt: Label, program: &mut Builder) {
+        let lacks = fill(kind, limits, punt, program);
         let bytes = program.ip_length();
         let byte = program.constant(BYTE);
         let cost = program.arithmetic(Operator::Multiply, bytes, byte);
+        let zero = program.constant(0);
         let before = self.colour_aware.then(|| program.tag(self.colour));
         let fits = |burst, lack, program: &mut Builder| {
-            let tokens = program.subtract_to_zero(burst, lack);
+            let tokens = program.subtract(burst, lack);
             let lacks = program.less(tokens, cost);
             program.not(lacks)
         };
-        let in_committed = fits(limits.committed_burst, committed, program);
-        let in_other = fits(limits.other_burst, other, program);
-        let (from_committed, from_other, colour) = match kind {
-            Own::SINGLE_RATE => single_rate(in_committed, in_other, before, program),
-            _ => two_rate(in_committed, in_other, before, program),
+        let in_committed = fits(limits.committed.burst, lacks.committed, program);
+        let in_other = match lacks.other {
+            Some(lack) => fits(limits.other.burst, lack, program),
+            // Where a packet of no octets fits, it fits in the committed burst as well.
+            None if !self.colour_aware => zero,
+            None => program.equal(cost, zero),
         };
-        let zero = program.constant(0);
-        for (field, lack, taken) in
-            [(COMMITTED, committed, from_committed), (OTHER, other, from_other)]
-        {
-            let taken = program.select(taken, cost, zero);
-            let lack = program.add(lack, taken);
-            program.store_context(field, lack);
-        }
+        let (from_committed, from_other, colour) = match kind {
+            Kind::SingleRate => single_rate(in_committed, in_other, before, program),
+            Kind::TwoRate => two_rate(in_committed, in_other, before, program),
+        };
+        let taken = program.select(from_committed, cost, zero);
+        let lack = program.add(lacks.committed, taken);
+        program.store_context(COMMITTED, lack);
+        let other = lacks.other.map(|lack| {
+            let taken = program.select(from_other, cost, zero);
+            program.add(lack, taken)
+        });
+        program.store_context(OTHER, other.unwrap_or(zero));
         program.set_tag(self.colour, colour);
         self.end(colour, program);
     }
@@ -156,36 +177,55 @@ impl Marker {
     }
 }
 
-/// Lets tokens flow in; what the buckets lack then.
-fn fill(kind: u64, limits: &Limits, program: &mut Builder) -> (Value, Value) {
+/// Lets tokens flow in; what the buckets lack then, at most their bursts.
+///
+/// A flow of more than 64 bits is cut off there. That fills any bucket; only where
+/// both bursts together take more may what spills over from the one be too little
+/// for the other, and the packet is punted.
+fn fill(kind: Kind, limits: &Limits, punt: Label, program: &mut Builder) -> Lacks {
+    let Limits { committed, other } = limits;
     let (now, filled_at) = (program.now(), program.load_context(FILLED_AT));
     let time = program.subtract_to_zero(now, filled_at);
     let last = program.maximum(now, filled_at);
+    let (flow, is_cut) = flow(committed.rate, time, program);
+    let fits_both = committed.known.zip(other.known).map(|(one, two)| one.checked_add(two));
+    match (kind, fits_both) {
+        (Kind::TwoRate, _) | (_, Some(Some(_))) => {}
+        (_, Some(None)) => program.branch(is_cut, punt),
+        (_, None) => {
+            let both = program.add(committed.burst, other.burst);
+            let is_beyond = program.less(both, committed.burst);
+            program.branch(is_beyond, punt);
+        }
+    }
     program.store_context(FILLED_AT, last);
-    let (committed, other) = (program.load_context(COMMITTED), program.load_context(OTHER));
-    let flow = Flow::of(limits.committed_rate, time, program);
-    let (committed, spilled) = pour(committed, limits.committed_burst, flow, program);
+    let before = program.load_context(COMMITTED);
+    let (lack, spilled) = pour(before, committed.burst, flow, program);
+    if other.known == Some(0) {
+        return Lacks { committed: lack, other: None };
+    }
     let flow = match kind {
-        Own::SINGLE_RATE => spilled,
-        _ => Flow::of(limits.other_rate, time, program),
+        Kind::SingleRate => spilled,
+        Kind::TwoRate => self::flow(other.rate, time, program).0,
     };
-    let (other, _) = pour(other, limits.other_burst, flow, program);
-    (committed, other)
+    let before = program.load_context(OTHER);
+    let (other, _) = pour(before, other.burst, flow, program);
+    Lacks { committed: lack, other: Some(other) }
+}
+
+/// Tokens that come in a time, and what is not 0 where they were cut off.
+fn flow(rate: Value, time: Value, program: &mut Builder) -> (Value, Value) {
+    let low = program.arithmetic(Operator::Multiply, rate, time);
+    let high = program.arithmetic(Operator::MultiplyHigh, rate, time);
+    let most = program.constant(u64::MAX);
+    (program.select(high, most, low), high)
 }
 
 /// What a bucket lacks after tokens flowed in, and those that did not fit.
-fn pour(lack: Value, burst: Value, flow: Flow, program: &mut Builder) -> (Value, Flow) {
+fn pour(lack: Value, burst: Value, flow: Value, program: &mut Builder) -> (Value, Value) {
     let before = program.minimum(lack, burst);
-    let (zero, left) = (program.constant(0), program.subtract_to_zero(before, flow.low));
-    let after = program.select(flow.high, zero, left);
-    let is_less = program.less(flow.low, before);
-    let low = program.subtract(flow.low, before);
-    let high = program.subtract(flow.high, is_less);
-    let is_small = program.equal(flow.high, zero);
-    let all_fit = program.and(is_small, is_less);
-    let spilled =
-        Flow { low: program.select(all_fit, zero, low), high: program.select(all_fit, zero, high) };
-    (after, spilled)
+    let after = program.subtract_to_zero(before, flow);
+    (after, program.subtract_to_zero(flow, before))
 }
 
 /// RFC 2697 §3: which bucket pays, and the colour.

@@ -98,23 +98,20 @@ fn check_ip(program: &mut Builder, punt: Label) -> Value {
 
     let version_and_length = program.load(Base::Network, 0, 1);
     let is_plain = program.is(version_and_length, 0x45);
-    let mut wrong = program.not(is_plain);
     let total = program.load(Base::Network, 2, 2);
-    let is_short = program.less(total, twenty);
-    wrong = program.or(wrong, is_short);
-    let here = program.subtract(frame, start);
-    let is_cut = program.less(here, total);
-    wrong = program.or(wrong, is_cut);
+    let is_noted = program.equal(total, noted);
     let behind = program.add(start, twenty);
     let transport = program.note(Note::TransportOffset);
     let is_behind = program.equal(transport, behind);
-    let is_elsewhere = program.not(is_behind);
-    wrong = program.or(wrong, is_elsewhere);
-    let end = program.add(start, noted);
-    let is_beyond = program.less(frame, end);
-    wrong = program.or(wrong, is_beyond);
     let is_short = program.less(noted, twenty);
-    wrong = program.or(wrong, is_short);
+    let end = program.add(start, noted);
+    let is_cut = program.less(frame, end);
+
+    let mut wrong = program.or(is_short, is_cut);
+    for right in [is_plain, is_noted, is_behind] {
+        let other = program.not(right);
+        wrong = program.or(wrong, other);
+    }
     program.branch(wrong, punt);
     program.subtract(noted, twenty)
 }
