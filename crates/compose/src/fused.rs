@@ -151,21 +151,24 @@ impl Fused {
     /// Asks the processor for the contexts of packets ahead of use.
     #[inline]
     fn prefetch(&self, packets: &Batch, selected: Positions, contexts: &[&mut [u8]]) {
-        let mut large: ArrayVec<(&[u8], usize, Scope), MAX_FUNCTIONS> = ArrayVec::new();
         for (part, contexts) in self.parts.iter().zip(contexts) {
-            if contexts.len() >= PREFETCH_BYTES {
-                large.push((contexts, part.program.context_octets, part.scope));
+            if contexts.len() < PREFETCH_BYTES {
+                continue;
             }
-        }
-        if large.is_empty() {
-            return;
-        }
-        for position in selected {
-            let annotations = packets[position].annotations();
-            for (contexts, octets, scope) in &large {
-                let first = self.shift.index(slot(annotations, *scope)) * octets;
-                weft_dpdk::prefetch(contexts, first);
-                weft_dpdk::prefetch(contexts, first + octets - 1);
+            let octets = part.program.context_octets;
+            // One loop for each scope, so that it is not asked for each packet.
+            let of = |annotation: fn(&Annotations) -> u32| {
+                for position in selected {
+                    let slot = annotation(packets[position].annotations());
+                    let first = self.shift.index(slot) * octets;
+                    weft_dpdk::prefetch(contexts, first);
+                    weft_dpdk::prefetch(contexts, first + octets - 1);
+                }
+            };
+            match part.scope {
+                Scope::User => of(|annotations| annotations.user),
+                Scope::Bearer => of(|annotations| annotations.bearer),
+                Scope::Group => of(|annotations| annotations.group),
             }
         }
     }
@@ -208,13 +211,5 @@ impl Fused {
                 slot.set(burst.packets[position].annotations_mut(), value);
             }
         }
-    }
-}
-
-fn slot(annotations: &Annotations, scope: Scope) -> u32 {
-    match scope {
-        Scope::User => annotations.user,
-        Scope::Bearer => annotations.bearer,
-        Scope::Group => annotations.group,
     }
 }
