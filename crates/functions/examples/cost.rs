@@ -1,11 +1,17 @@
 //! Cycles per packet of each function, called alone for bursts of 32 packets of
 //! 64 bytes from 1,000 users, with the caches warm; the loop around it is taken
 //! off. The best of many rounds is printed, as other programs disturb the others.
+//! Where a function can be fused, the machine code of it alone stands beside it;
+//! below, a chain of five called and fused.
 //!
 //! `cargo run --release -p weft-functions --example cost`
+//!
+//! With `called` or `fused` behind it the chain alone is run, for a profiler.
 
 use serde_json::{Value, json};
-use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
+use weft_compose::{
+    Burst, Fused, FusedOutcome, FusedPart, Instance, Kind, Outcome, Positions, SlotShift,
+};
 use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
 use weft_function::{Setup, TagTable};
 use weft_functions::KINDS;
@@ -13,24 +19,104 @@ use weft_wire::{EtherType, Protocol, ipv4, udp};
 
 const BURST: usize = 32;
 const USERS: u32 = 1_000;
+/// What packets are sent to, each time anew.
+const DESTINATION: [u8; 4] = [192, 0, 2, 1];
 /// Bursts of one round, and rounds.
 const BURSTS: usize = 2_000;
 const ROUNDS: usize = 20;
+
+type Chain = Vec<Box<dyn Instance>>;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = EalOptions { memory_megabytes: 128, ..EalOptions::default() };
     let pool = Pool::new(Eal::start(&options)?, "cost", 1023)?;
     let mut burst = burst(&pool)?;
-    let nothing = measure(&mut burst, None);
-    println!("{:<16} {:>7}  with", "function", "cycles");
-    for kind in KINDS {
-        for (with, config) in configurations(kind.name) {
-            let mut instance = make(kind, &config)?;
-            let cycles = measure(&mut burst, Some(&mut *instance)) - nothing;
-            println!("{:<16} {cycles:>7.1}  {with}", kind.name);
+    let mut five: Chain = Vec::new();
+    for (name, config) in five_small() {
+        let kind = KINDS.iter().find(|kind| kind.name == name).ok_or("no such function")?;
+        five.push(make(kind, &config)?);
+    }
+    match std::env::args().nth(1).as_deref() {
+        Some("called") => {
+            called(&mut burst, &mut five);
+        }
+        Some("fused") => {
+            fused(&mut burst, &mut five)?;
+        }
+        _ => {
+            let nothing = measure(&mut burst, |_| ());
+            println!("{:<16} {:>7} {:>7}  with", "function", "called", "fused");
+            for kind in KINDS {
+                for (with, config) in configurations(kind.name) {
+                    // What cannot do without a configuration is measured by `weft bench functions`.
+                    let Ok(instance) = make(kind, &config) else { continue };
+                    print(kind.name, with, nothing, &mut burst, &mut vec![instance])?;
+                }
+            }
+            print("five small ones", "", nothing, &mut burst, &mut five)?;
         }
     }
     Ok(())
+}
+
+fn print(
+    name: &str,
+    with: &str,
+    nothing: f64,
+    burst: &mut Burst,
+    chain: &mut Chain,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let cycles = called(burst, chain) - nothing;
+    let fused = match chain.iter().all(|instance| instance.lower().is_some()) {
+        true => format!("{:.1}", fused(burst, chain)? - nothing),
+        false => String::new(),
+    };
+    println!("{name:<16} {cycles:>7.1} {fused:>7}  {with}");
+    Ok(())
+}
+
+fn called(burst: &mut Burst, chain: &mut Chain) -> f64 {
+    let mut outcome = Outcome::default();
+    measure(burst, |burst| {
+        for instance in chain.iter_mut() {
+            outcome.clear();
+            instance.prefetch(&burst.packets, Positions::first(BURST));
+            instance.visit(burst, Positions::first(BURST), &mut outcome);
+        }
+    })
+}
+
+fn fused(burst: &mut Burst, chain: &mut Chain) -> Result<f64, Box<dyn std::error::Error>> {
+    let mut parts = Vec::new();
+    for instance in chain.iter() {
+        let program = instance.lower().ok_or("a function that cannot be fused")?;
+        parts.push(FusedPart { program, scope: instance.scope(), sets: None });
+    }
+    let fused = Fused::compile(parts, SlotShift(0))?;
+    if std::env::var_os("LISTED").is_some() {
+        println!("{}\n{}", fused.optimised(), fused.list()?.instructions);
+    }
+    let mut outcome = FusedOutcome::default();
+    Ok(measure(burst, |burst| {
+        let mut instances: Vec<_> =
+            chain.iter_mut().map(|instance| &mut **instance as &mut dyn Instance).collect();
+        outcome.clear();
+        fused.visit(burst, Positions::first(BURST), &mut instances, &mut outcome);
+    }))
+}
+
+/// The chain of small functions that `weft bench chain-length` measures.
+fn five_small() -> [(&'static str, Value); 5] {
+    let meter = json!({ "singleRate": { "committedRate": "1 Gbit/s", "committedBurst": "1 MiB" } });
+    let rule = json!({ "action": "deny", "protocol": "tcp", "destinationPorts": 25 });
+    let translation = json!({ "from": "192.0.2.1/32", "to": "192.0.2.2/32" });
+    [
+        ("counter", json!({})),
+        ("marker", json!({ "meter": meter, "drop": "none" })),
+        ("filter", json!({ "default": "allow", "rules": [rule] })),
+        ("rewrite-address", json!({ "destination": [translation] })),
+        ("forward", json!({})),
+    ]
 }
 
 /// What each function is measured with.
@@ -80,8 +166,7 @@ fn make(kind: &Kind, config: &Value) -> Result<Box<dyn Instance>, Box<dyn std::e
 }
 
 /// Cycles per packet in the best round.
-fn measure(burst: &mut Burst, mut instance: Option<&mut (dyn Instance + '_)>) -> f64 {
-    let mut outcome = Outcome::default();
+fn measure(burst: &mut Burst, mut visit: impl FnMut(&mut Burst)) -> f64 {
     let mut user = 0;
     let rounds = (0..ROUNDS).map(|_| {
         let start = tsc::now();
@@ -90,12 +175,9 @@ fn measure(burst: &mut Burst, mut instance: Option<&mut (dyn Instance + '_)>) ->
             for packet in burst.packets.iter_mut() {
                 user = (user + 7) % USERS;
                 packet.annotations_mut().user = user;
+                packet.data_mut()[30..34].copy_from_slice(&DESTINATION);
             }
-            outcome.clear();
-            if let Some(instance) = &mut instance {
-                instance.prefetch(&burst.packets, Positions::first(BURST));
-                instance.visit(burst, Positions::first(BURST), &mut outcome);
-            }
+            visit(burst);
         }
         tsc::now() - start
     });
@@ -108,7 +190,7 @@ fn burst(pool: &Pool) -> Result<Burst, Box<dyn std::error::Error>> {
     frame[12..14].copy_from_slice(&EtherType::IPV4.0.to_be_bytes());
     let ip = ipv4::Repr {
         source: [10, 0, 0, 1].into(),
-        destination: [192, 0, 2, 1].into(),
+        destination: DESTINATION.into(),
         protocol: Protocol::UDP,
         payload_length: 30,
         ..Default::default()
