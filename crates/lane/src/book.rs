@@ -5,10 +5,13 @@ use std::sync::Arc;
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 
 use crate::carrier::{Coming, What};
-use crate::lane::{EMITTED, WINDOW};
+use crate::lane::WINDOW;
 use crate::onward::{Onward, Past};
 use crate::shared::Shared;
-use crate::ticket::{Back, Ticket};
+use crate::ticket::{Back, Place, Ticket};
+
+/// Packets that a function may emit beside one of its own.
+const EMITTED: u8 = 32;
 
 /// The tickets of packets that are away.
 #[derive(Debug)]
@@ -29,6 +32,22 @@ pub(crate) struct Book {
 }
 
 impl Book {
+    /// Nothing is away. `goes_on` says whether packets may go further before they come back.
+    pub(crate) fn new(writes: u8, shared: Arc<Shared>, in_order: bool, goes_on: bool) -> Book {
+        let place = Place { state: 0, plan: 0, onward: 0 };
+        let none = Ticket::new(Annotations::default(), place, 0);
+        Book {
+            writes,
+            shared,
+            tickets: vec![none; WINDOW].into_boxed_slice(),
+            originals: (0..WINDOW).map(|_| None).collect(),
+            onwards: vec![Onward::NOWHERE; if goes_on { WINDOW } else { 0 }].into_boxed_slice(),
+            head: 0,
+            tail: 0,
+            in_order,
+        }
+    }
+
     #[inline]
     pub(crate) fn away(&self) -> usize {
         self.head.wrapping_sub(self.tail) as usize

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
 
 use crate::Policy;
 use crate::book::Book;
@@ -25,8 +25,8 @@ pub const WINDOW: usize = 256;
 /// Packets that may wait for room in the carrier.
 const BURST: usize = 32;
 
-/// Packets that a function may emit beside one of its own.
-pub(crate) const EMITTED: u8 = 32;
+/// Packets that may wait at a gate beyond its bound: those of other lanes.
+const MORE: usize = 8 * WINDOW;
 
 /// A lane, and the worker's packets in it.
 #[derive(Debug)]
@@ -38,12 +38,27 @@ pub struct Lane {
     policy: Policy,
     /// Session that the tickets are of.
     session: u32,
-    /// What waits for the function to come back.
-    held: VecDeque<(Packet, Place, Option<Packet>)>,
+    /// What waits for the function to come back, or to arrive.
+    held: VecDeque<Held>,
+    gate: Gate,
     /// Packets that may come from other lanes.
     promised: usize,
     /// Packets of the burst at hand that were let in.
     admitted: usize,
+}
+
+/// A packet that waits, where it stands, and what was kept of it.
+pub type Held = (Packet, Place, Option<Packet>);
+
+/// What becomes of packets while their function moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// It does not move.
+    Open,
+    /// All of them wait, so many at most.
+    Closed(usize),
+    /// The function has arrived; what came behind what waits, waits as well.
+    Emptying(usize),
 }
 
 /// How a lane is to be.
@@ -61,23 +76,9 @@ impl Lane {
     /// A lane to a function that is not there yet.
     pub fn new(carrier: Box<dyn Carrier>, options: Options) -> Lane {
         let Options { writes, policy, shared } = options;
-        let place = Place { state: 0, plan: 0, onward: 0 };
-        let annotations = Annotations::default();
-        let none = Ticket::new(annotations, place, 0);
         let held = if let Policy::Hold(packets) = policy { packets as usize } else { 0 };
-        let book = Book {
-            writes,
-            shared,
-            tickets: vec![none; WINDOW].into_boxed_slice(),
-            originals: (0..WINDOW).map(|_| None).collect(),
-            onwards: match carrier.address() {
-                Some(_) => vec![Onward::NOWHERE; WINDOW].into_boxed_slice(),
-                None => Box::default(),
-            },
-            head: 0,
-            tail: 0,
-            in_order: carrier.keeps_order(),
-        };
+        let goes_on = carrier.address().is_some();
+        let book = Book::new(writes, shared, carrier.keeps_order(), goes_on);
         Lane {
             pace: carrier.is_dear().then(Pace::new),
             carrier,
@@ -85,6 +86,7 @@ impl Lane {
             policy,
             session: 0,
             held: VecDeque::with_capacity(held),
+            gate: Gate::Open,
             promised: 0,
             admitted: 0,
         }
@@ -161,9 +163,11 @@ impl Lane {
     #[inline]
     pub fn credit(&self) -> usize {
         let room = match (self.is_up(), self.policy) {
-            (true, _) if self.held.is_empty() => WINDOW - self.away(),
-            (_, Policy::Hold(packets)) => (packets as usize).saturating_sub(self.held.len()),
-            _ => return usize::MAX,
+            (true, _) if self.held.is_empty() && self.gate == Gate::Open => WINDOW - self.away(),
+            _ => match self.bound() {
+                0 => return usize::MAX,
+                bound => bound.saturating_sub(self.held.len()),
+            },
         };
         room.saturating_sub(self.promised + self.admitted)
     }
@@ -211,7 +215,7 @@ impl Lane {
         (now, onward): (u64, &Onward),
     ) -> Result<(), Refusal> {
         // Nothing overtakes what was held.
-        if !self.is_up() || !self.held.is_empty() {
+        if !self.is_up() || !self.held.is_empty() || self.is_closed() {
             return self.hold(packet, place, original);
         }
         if self.is_full() {
@@ -234,13 +238,60 @@ impl Lane {
         place: Place,
         original: Option<Packet>,
     ) -> Result<(), Refusal> {
-        match self.policy {
-            Policy::Hold(packets) if self.held.len() < packets as usize => {
-                self.held.push_back((packet, place, original));
-                Ok(())
-            }
-            _ => Err(Refusal::Full),
+        // What was away elsewhere as the gate was closed had no credit for it.
+        let more = if self.gate == Gate::Open { 0 } else { MORE };
+        if self.held.len() >= self.bound() + more {
+            return Err(Refusal::Full);
         }
+        self.held.push_back((packet, place, original));
+        Ok(())
+    }
+
+    /// Packets that may wait now.
+    fn bound(&self) -> usize {
+        let held = if let Policy::Hold(packets) = self.policy { packets as usize } else { 0 };
+        match self.gate {
+            Gate::Open => held,
+            Gate::Closed(bound) | Gate::Emptying(bound) => bound.max(held),
+        }
+    }
+
+    /// Lets nothing pass from now on: up to `bound` packets wait for [`open`](Self::open),
+    /// in order.
+    pub fn close(&mut self, bound: usize) {
+        self.gate = Gate::Closed(bound);
+    }
+
+    /// Whether all packets wait.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.gate, Gate::Closed(_))
+    }
+
+    /// The function is where this lane leads, or has another way: what waits is to go on
+    /// before all that comes.
+    pub fn open(&mut self) {
+        if let Gate::Closed(bound) = self.gate {
+            self.gate = Gate::Emptying(bound);
+        }
+        self.settle_gate();
+    }
+
+    fn settle_gate(&mut self) {
+        if self.held.is_empty() && !self.is_closed() {
+            self.gate = Gate::Open;
+            let held = if let Policy::Hold(packets) = self.policy { packets as usize } else { 0 };
+            self.held.shrink_to(held);
+        }
+    }
+
+    /// Takes the oldest packet that waits off the lane.
+    pub fn take_held(&mut self) -> Option<Held> {
+        let held = self.held.pop_front();
+        if self.gate != Gate::Open {
+            self.settle_gate();
+        }
+        held
     }
 
     #[inline]
@@ -283,10 +334,10 @@ impl Lane {
 
     /// The oldest packet that was held, once the function is there and has room.
     pub fn next_held(&mut self, now: u64) -> Option<Result<(), (Refusal, Place)>> {
-        if !self.is_up() || self.is_full() {
+        if !self.is_up() || self.is_full() || self.is_closed() {
             return None;
         }
-        let (packet, place, original) = self.held.pop_front()?;
+        let (packet, place, original) = self.take_held()?;
         let now = (now, &Onward::NOWHERE);
         Some(self.dispatch(packet, place, original, now).map_err(|refusal| (refusal, place)))
     }

@@ -18,7 +18,7 @@ mod shared;
 mod ticket;
 
 pub use carrier::{Address, Carrier, Coming, What};
-pub use lane::{Lane, Options, WINDOW};
+pub use lane::{Held, Lane, Options, WINDOW};
 pub use leaving::Leaving;
 pub use onward::{HOPS, Hop, Onward, Past};
 pub use shared::Shared;
