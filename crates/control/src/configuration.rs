@@ -8,7 +8,7 @@ use axum::extract::{Path, Query, State as Shared};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use weft_node::config::{self, Mistakes};
-use weft_node::{Changed, NotComposed, Wanted};
+use weft_node::{Changed, NotComposed, Refused, Wanted};
 
 use crate::answer::Failure;
 use crate::api::{Applied, Composed, Mistake};
@@ -17,6 +17,8 @@ use crate::state::State;
 /// How long an answer waits for the workers to take a change over, and how
 /// often it looks.
 const SETTLING: Duration = Duration::from_secs(5);
+/// How long a function that is to move waits for its process.
+const ARRIVING: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Deserialize)]
@@ -57,12 +59,29 @@ pub(crate) async fn compose(
     Json(Composed { composition, stage, core }): Json<Composed>,
 ) -> Result<Json<Applied>, Failure> {
     let wanted = Wanted { composition, stage, core };
-    let changed = state.ask(move |agent| agent.compose(&function, &wanted)).await?;
+    let mut waited = Duration::ZERO;
+    let changed = loop {
+        let (function, wanted) = (function.clone(), wanted.clone());
+        match state.ask(move |agent| agent.compose(&function, &wanted)).await? {
+            // A process takes its time to start, and so do users that move.
+            Err(NotComposed::NotYet(_) | NotComposed::Refused(Refused::Busy))
+                if waited < ARRIVING =>
+            {
+                tokio::time::sleep(LOOK_EVERY).await;
+                waited += LOOK_EVERY;
+            }
+            done => break done,
+        }
+    };
     let changed = changed.map_err(|error| match error {
         NotComposed::Unknown(_) => Failure::unknown(error),
         _ => Failure::new(StatusCode::CONFLICT, error),
     })?;
-    answer(&state, changed, Vec::new()).await
+    let answer = answer(&state, changed, Vec::new()).await?;
+    match state.ask(|agent| agent.move_failure().map(str::to_owned)).await? {
+        Some(failure) => Err(Failure::new(StatusCode::CONFLICT, failure)),
+        None => Ok(answer),
+    }
 }
 
 async fn answer(

@@ -27,6 +27,7 @@ use crate::fuse::{Compiled, FusedPlan};
 use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
+use crate::relocate::{Called, Prepared, Relocation};
 use crate::signalling::Signalling;
 use crate::stage::Crew;
 use crate::station::Station;
@@ -42,6 +43,8 @@ pub struct Link {
     pub commands: Outbox<Command>,
     /// Commands that found no room yet, in order.
     pub backlog: VecDeque<Command>,
+    /// Commands that wait for a function to arrive, while one moves.
+    pub aside: Option<VecDeque<Command>>,
     /// Reports of the worker.
     pub reports: Inbox<Report>,
     /// Packets of the worker.
@@ -53,7 +56,26 @@ pub struct Link {
 impl Link {
     /// Sends a command, behind all that was sent before.
     pub fn send(&mut self, command: Command) {
+        match &mut self.aside {
+            Some(aside) if !command.passes() => aside.push_back(command),
+            _ => self.send_first(command),
+        }
+    }
+
+    /// The same, before commands that wait for a function.
+    pub fn send_first(&mut self, command: Command) {
         self.backlog.push_back(command);
+        self.push_on();
+    }
+
+    /// Lets commands wait that have to do with functions.
+    pub fn hold(&mut self) {
+        self.aside.get_or_insert_default();
+    }
+
+    /// Sends those that have waited.
+    pub fn let_go(&mut self) {
+        self.backlog.extend(self.aside.take().into_iter().flatten());
         self.push_on();
     }
 
@@ -73,7 +95,9 @@ impl Link {
 
     /// Whether the worker has taken everything that was sent.
     pub fn is_idle(&self) -> bool {
-        self.backlog.is_empty() && self.commands.slots() == self.commands.buffer().capacity()
+        self.backlog.is_empty()
+            && self.aside.is_none()
+            && self.commands.slots() == self.commands.buffer().capacity()
     }
 }
 
@@ -148,6 +172,12 @@ pub struct Agent {
     pub(crate) transfers: Transfers,
     /// What processes were asked about them.
     pub(crate) inquiries: Inquiries,
+    /// What is ready for functions that may go into processes, the process that is called
+    /// for one, and the one that is on its way.
+    pub(crate) prepared: Prepared,
+    pub(crate) called: Option<Called>,
+    pub(crate) relocation: Option<Box<Relocation>>,
+    pub(crate) move_failure: Option<String>,
     /// The node's part in moving users.
     pub(crate) mobility: Option<Box<Mobility>>,
     /// The stages: further threads that functions stand on.
@@ -184,6 +214,7 @@ impl Agent {
             busy |= self.links[worker].push_on();
         }
         busy |= self.take_contexts();
+        busy |= self.look_after_relocation();
         busy |= self.look_after_handover();
         let now = self.clock.now();
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
@@ -214,6 +245,7 @@ impl Agent {
                     self.note_done(Done::Told(slot, Told::EndMarker(marker)));
                 }
                 Report::Drained(number) => self.note_done(Done::Drained(number)),
+                Report::Lifted(instance) => self.take_lifted(worker, instance),
                 Report::TakenOut(extract) => self.taken_out(*extract),
                 Report::TakenIn(intake) => self.taken_in(&intake),
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),

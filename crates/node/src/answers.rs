@@ -51,7 +51,9 @@ impl Agent {
 
     /// Whether all changes asked for so far are made.
     pub fn is_settled(&self) -> bool {
-        self.changing == 0 && self.links.iter().all(|link| link.is_idle())
+        self.changing == 0
+            && self.relocation.is_none()
+            && self.links.iter().all(|link| link.is_idle())
     }
 
     /// Everything that is counted.
@@ -112,6 +114,7 @@ impl Agent {
         let is_started = |name: &str| {
             let mut functions = self.blueprint.functions.iter();
             let plan = functions.find(|function| function.name == name);
+            let plan = plan.filter(|plan| plan.is_isolated());
             plan.and_then(|plan| plan.process.as_ref()).is_some_and(|process| process.started)
         };
         let absent = |one: &&Supervisor| {

@@ -32,6 +32,7 @@ use crate::local::{Own, broadcast_of};
 use crate::path::Paths;
 use crate::plan::{self, Classes};
 use crate::rate_limit::RateLimit;
+use crate::relocate::Prepared;
 use crate::service::Service;
 use crate::signalling::Signalling;
 use crate::stage::Crew;
@@ -142,6 +143,7 @@ pub fn assemble(
     let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
     let (supervisors, mut seats) = isolated::start(eal, &blueprint, room, &clock, &macs)?;
     let (mut workers, mut links) = (Vec::new(), Vec::new());
+    let mut prepared = Prepared::default();
     let mut remotes: Vec<(String, Vec<_>)> = Vec::new();
     let mut crew = Crew::new(&blueprint.workers, &pool);
     let stages = crew.add(plan::stages(&blueprint));
@@ -179,13 +181,13 @@ pub fn assemble(
                 &crew,
                 number,
                 (room, shift),
-                &mut worker.lanes,
-                &mut seats,
+                (&mut worker.lanes, &mut seats, &mut prepared),
             )?,
             tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
             stages,
             maps: plan::maps(&crew, &blueprint, &program),
+            arrival: None,
         };
         if let Some(service) = &mut worker.departure.service {
             for part in &replacement.parts {
@@ -239,6 +241,10 @@ pub fn assemble(
         panic_warnings: PANIC_WARNINGS,
         transfers: Transfers::default(),
         inquiries: Inquiries::default(),
+        prepared,
+        called: None,
+        relocation: None,
+        move_failure: None,
         mobility: None,
         crew,
         supervisors,
@@ -306,19 +312,32 @@ pub(crate) fn parts(
     crew: &Crew,
     worker: usize,
     (room, shift): (Room, SlotShift),
-    lanes: &mut Lanes,
-    seats: &mut Seats,
+    (lanes, seats, prepared): (&mut Lanes, &mut Seats, &mut Prepared),
 ) -> Result<Vec<Part>, BuildError> {
-    let part = |(plan, entry): (&FunctionPlan, &FunctionEntry)| {
-        let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
-        if let Some((lane, away)) = seats.take(worker, &plan.name) {
-            let lane = Some(lanes.add(lane));
-            return Ok(Part { name, instance: Some(away), counters, lane, stage: None });
-        }
+    let at_hand = |plan: &FunctionPlan, name: Arc<str>, counters: Arc<_>| {
         let instance = plan::instance(plan, blueprint, worker, room.contexts(), shift)
             .map_err(|error| BuildError::Function { function: plan.name.clone(), error })?;
         let stage = plan.stage.as_ref().and_then(|stage| crew.lane_of(stage));
         Ok(Part { name, instance: Some(instance), counters, lane: None, stage })
+    };
+    let part = |(plan, entry): (&FunctionPlan, &FunctionEntry)| {
+        let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
+        if let Some((lane, away)) = seats.take(worker, &plan.name) {
+            let lane = lanes.add(lane);
+            let ready = prepared.note(&plan.name, lane);
+            if plan.composition.is_at_hand() {
+                ready.push(away);
+                return at_hand(plan, name, counters);
+            }
+            return Ok(Part {
+                name,
+                instance: Some(away),
+                counters,
+                lane: Some(lane),
+                stage: None,
+            });
+        }
+        at_hand(plan, name, counters)
     };
     blueprint.functions.iter().zip(functions).map(part).collect()
 }
@@ -424,7 +443,8 @@ impl Shared<'_> {
             waker: self.waker.clone(),
             desk: Desk::new(self.pool),
         };
-        let link = Link { commands, backlog: VecDeque::new(), reports, punts: taken, counters };
+        let backlog = VecDeque::new();
+        let link = Link { commands, backlog, aside: None, reports, punts: taken, counters };
         Ok((worker, link))
     }
 

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use weft_compose::Instance;
+
 use crate::agent::{Agent, FunctionEntry};
 use crate::assemble::{BuildError, Keys};
 use crate::bearer::BearerId;
@@ -38,6 +40,9 @@ pub enum Refused {
     /// A part of the configuration that stays as long as the node runs.
     #[error("{0} cannot be changed while the node runs; restart it")]
     Fixed(&'static str),
+    /// A function that would go into its process, or come out of it.
+    #[error("`{0}` goes into its process, or out of it, by `weft ctl function`; do that first")]
+    Composed(String),
     /// More processes and stages than there may be.
     #[error("{0} processes and threads for functions, with those that there were, are too many")]
     Lanes(usize),
@@ -66,10 +71,23 @@ impl Agent {
     /// # Errors
     /// [`Refused`]; nothing has changed then.
     pub fn apply(&mut self, new: Blueprint) -> Result<Changed, Refused> {
-        if self.changing > 0 {
+        if self.changing > 0 || self.relocation.is_some() {
             return Err(Refused::Busy);
         }
         self.check_fixed(&new)?;
+        if let Some(moves) = moves_between(&self.blueprint, &new) {
+            return Err(Refused::Composed(moves.to_owned()));
+        }
+        self.change(new, None).map(|(changed, _)| changed)
+    }
+
+    /// The same for a configuration that has been looked at. A function that moves gets
+    /// these instances, and workers are to be given the replacements once it is lifted.
+    pub(crate) fn change(
+        &mut self,
+        new: Blueprint,
+        moving: Option<(usize, &mut Vec<Box<dyn Instance>>)>,
+    ) -> Result<(Changed, Vec<Replacement>), Refused> {
         let mut classes = crate::plan::Classes { tags: self.classes.tags.clone() };
         let class_numbers = classes.adopt(&new, &self.blueprint).map_err(BuildError::from)?;
         let mut profiles = self.profiles.clone();
@@ -118,6 +136,7 @@ impl Agent {
                 profiles: profiles.clone(),
                 stages,
                 maps: maps.clone(),
+                arrival: None,
             });
         }
         let paths = self.paths_in_use();
@@ -128,9 +147,17 @@ impl Agent {
             let number = new.functions.iter().position(|function| function.name == *name);
             number.map(|number| number as u16)
         });
-        self.configure_new(&mut replacements);
         let kept = replacements[0].parts.iter().filter(|part| part.instance.is_none()).count();
-        self.send(replacements, changes);
+        let waits = moving.is_some();
+        if let Some((function, instances)) = moving {
+            for (replacement, instance) in replacements.iter_mut().zip(instances.drain(..)) {
+                replacement.parts[function].instance = Some(instance);
+            }
+        }
+        self.configure_new(&mut replacements);
+        if !waits {
+            self.send(replacements.drain(..), changes);
+        }
         let changed = Changed {
             functions_kept: kept,
             functions_new: new.functions.len() - kept,
@@ -143,7 +170,7 @@ impl Agent {
         self.blueprint = new;
         self.signalling.paths.set_echo(self.blueprint.gtpu.echo);
         self.note_tunnels(paths);
-        Ok(changed)
+        Ok((changed, replacements))
     }
 
     /// Machine code is made here, in the agent's thread; workers get it with
@@ -229,7 +256,7 @@ impl Agent {
         }
     }
 
-    fn send(&mut self, replacements: Vec<Replacement>, changes: Changes) {
+    fn send(&mut self, replacements: impl Iterator<Item = Replacement>, changes: Changes) {
         for ((link, replacement), changes) in self.links.iter_mut().zip(replacements).zip(changes) {
             let leaves = |change: &UserChange| {
                 matches!(
@@ -247,6 +274,15 @@ impl Agent {
             self.changing += 2;
         }
     }
+}
+
+/// A function that is in its process by one blueprint and not by the other.
+fn moves_between<'a>(old: &'a Blueprint, new: &Blueprint) -> Option<&'a str> {
+    let moves = |old: &&FunctionPlan| {
+        let plan = new.functions.iter().find(|new| new.name == old.name);
+        plan.is_some_and(|new| new.is_isolated() != old.is_isolated())
+    };
+    old.functions.iter().find(moves).map(|plan| &*plan.name)
 }
 
 /// Whether the functions that have a process are the same. A process knows the

@@ -67,6 +67,14 @@ pub enum Command {
     TakeOut(Box<Extract>),
     /// Take a user's belongings in.
     TakeIn(Box<Intake>),
+    /// Let the packets of a function wait at its lane, and give the instance to the agent
+    /// once none is away.
+    Lift {
+        /// Number of the function.
+        function: u16,
+        /// The lane to its process.
+        lane: u16,
+    },
     /// Watch packets; the number names the tap when it is to be removed.
     Tap(u64, Box<Tap>),
     /// Stop watching.
@@ -78,6 +86,31 @@ pub enum Command {
         /// Where the answer goes: function, and what it shows.
         answer: Sender<Shown>,
     },
+}
+
+impl Command {
+    /// Whether it may be carried out before others that wait for a function: it has
+    /// nothing to do with any.
+    pub fn passes(&self) -> bool {
+        matches!(
+            self,
+            Command::Neighbour { .. }
+                | Command::Transmit { .. }
+                | Command::Originate { .. }
+                | Command::Answer(_)
+        )
+    }
+}
+
+/// Where a function stands that was lifted.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Number of the function.
+    pub function: u16,
+    /// The lane at which its packets wait.
+    pub lane: u16,
+    /// Whether it is at hand; otherwise the lane leads to it.
+    pub at_hand: bool,
 }
 
 /// Everything that a change of configuration replaces at once.
@@ -95,6 +128,8 @@ pub struct Replacement {
     pub stages: Vec<StageLane>,
     /// What each stage is to know of the rules.
     pub maps: Vec<Arc<Map>>,
+    /// The function that was lifted and stands elsewhere now.
+    pub arrival: Option<Arrival>,
 }
 
 /// A function of a [`Replacement`].
@@ -224,6 +259,8 @@ pub enum Report {
     Drained(u64),
     /// A user's belongings.
     TakenOut(Box<Extract>),
+    /// The instance of a function whose packets wait.
+    Lifted(Box<dyn Instance>),
     /// A user's belongings were taken in, or it says which were not.
     TakenIn(Box<Intake>),
     /// A packet waits for the bearer at this slot, the first one.

@@ -9,6 +9,7 @@
 //! back in their place when the burst leaves.
 
 mod ahead;
+mod arrive;
 mod away;
 mod emission;
 mod fused;
@@ -133,6 +134,8 @@ pub struct Element {
     ahead: Option<u16>,
     /// Whether packets may have come on service paths.
     on_paths: bool,
+    /// What is fused, while a function is on its way.
+    withheld: Option<Arc<FusedPlan>>,
 }
 
 impl Element {
@@ -153,6 +156,7 @@ impl Element {
             first: None,
             ahead: None,
             on_paths: false,
+            withheld: None,
         }
     }
 
@@ -160,6 +164,10 @@ impl Element {
     /// its functions: instances at work already go on, and new ones take over
     /// the contexts of what had their name, if it was the same function.
     pub fn replace(&mut self, mut plan: Box<Plan>, parts: &mut Vec<Part>) -> Box<Plan> {
+        if let Some(withheld) = self.withheld.take() {
+            self.plan.fused = Some(withheld);
+        }
+        let is_alike = self.is_alike(&plan, parts);
         let old = &mut self.plan.functions;
         for Part { name, instance, counters, lane, stage } in parts.drain(..) {
             let previous = old.iter().position(|function| function.name == name);
@@ -175,7 +183,7 @@ impl Element {
             };
             plan.functions.push(Function { name, instance, counters, lane, stage });
         }
-        self.away.follow(&plan);
+        self.away.follow(&plan, is_alike);
         self.first = None;
         std::mem::replace(&mut self.plan, plan)
     }

@@ -17,6 +17,7 @@ use crate::counters::{DropReason, WorkerCounters};
 use crate::element::{Function, Surroundings};
 use crate::parse::{Parsed, is_sound, parse};
 use crate::plan;
+use crate::relocate::Lifted;
 use crate::service::state_of_drop;
 use crate::stage::{Crew, Hand, Lent, StageLane};
 use crate::worker::Worker;
@@ -40,6 +41,10 @@ pub struct Lanes {
     functions: Vec<u16>,
     /// Which lanes' functions send packets to each other.
     links: Links,
+    /// Lanes that functions are behind, one bit for each: the others only stand ready.
+    used: u64,
+    /// The function that is on its way.
+    pub(crate) lifted: Option<Lifted>,
     /// The ways to stages, which have the last numbers.
     pub(crate) stages: Vec<StageLane>,
     /// Where the functions of stages are.
@@ -60,7 +65,7 @@ impl Lanes {
     /// Whether there is none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.lanes.is_empty() && self.stages.is_empty()
+        self.used == 0 && self.stages.is_empty()
     }
 
     /// Whether there are stages.
@@ -85,11 +90,30 @@ impl Lanes {
 
     /// Functions have these places in the rules from now on.
     pub fn renumber(&mut self, functions: &[Function]) {
+        self.used = 0;
         for (number, function) in functions.iter().enumerate() {
             if let Some(lane) = function.lane {
                 self.functions[usize::from(lane)] = number as u16;
+                self.used |= 1 << lane;
             }
         }
+    }
+
+    /// A lane that does not lead to a stage.
+    pub(crate) fn lane(&mut self, lane: u16) -> &mut Lane {
+        &mut self.lanes[usize::from(lane)]
+    }
+
+    /// All packets of a function wait at this lane from now on, so many at most.
+    pub(crate) fn close(&mut self, lane: u16, function: u16, bound: usize) {
+        self.functions[usize::from(lane)] = function;
+        self.used |= 1 << lane;
+        self.lanes[usize::from(lane)].close(bound);
+    }
+
+    /// The lane stands ready only.
+    pub(crate) fn rest(&mut self, lane: u16) {
+        self.used &= !(1 << lane);
     }
 
     /// What becomes of packets that come to a lane now; none when they go away or
@@ -97,7 +121,7 @@ impl Lanes {
     #[inline]
     pub fn instead(&self, lane: u16) -> Option<Policy> {
         // A stage is always there.
-        let lane = self.lanes.get(usize::from(lane))?;
+        let lane = self.lanes.get(usize::from(lane)).filter(|lane| !lane.is_closed())?;
         match (lane.is_up(), lane.policy()) {
             (true, _) | (false, Policy::Hold(_)) => None,
             (false, policy) => Some(policy),
@@ -298,8 +322,11 @@ impl Worker {
     #[inline]
     pub(crate) fn take_back(&mut self) -> bool {
         let mut busy = self.take_parcels();
-        for lane in 0..self.lanes.lanes.len() {
+        for lane in Positions(self.lanes.used) {
             busy |= self.take_back_from(lane);
+        }
+        if self.lanes.lifted.is_some() {
+            busy |= self.mind_lifted();
         }
         busy
     }
@@ -325,7 +352,7 @@ impl Worker {
 
     /// The function has come or gone.
     #[cold]
-    fn hear_news(&mut self, lane: usize) {
+    pub(crate) fn hear_news(&mut self, lane: usize) {
         let mut promises = Promises::default();
         let counters = &self.counters;
         self.lanes.lanes[lane].take_news(|ticket| {
@@ -338,6 +365,7 @@ impl Worker {
     /// Sends what was held while the function was away.
     #[cold]
     fn send_held(&mut self, lane: usize) -> bool {
+        self.give_up_waiting(lane);
         let (now, mut any) = (self.clock.now(), false);
         let mut promises = Promises::default();
         while let Some(sent) = self.lanes.lanes[lane].next_held(now) {
@@ -522,7 +550,7 @@ impl Worker {
 
     /// Carries packets on, each from behind a function.
     #[inline]
-    fn carry_back(&mut self, places: &[(u16, Place)]) {
+    pub(crate) fn carry_back(&mut self, places: &[(u16, Place)]) {
         let (element, desk) = (&mut self.element, &mut self.desk);
         let crate::worker::Desk { burst, classified, watch, taps, .. } = desk;
         burst.now = self.clock.now();

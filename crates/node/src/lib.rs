@@ -44,6 +44,7 @@ mod parse;
 pub mod path;
 mod plan;
 mod rate_limit;
+mod relocate;
 mod service;
 pub mod show;
 mod signalling;

@@ -7,6 +7,7 @@ use crate::command::{Command, Configure, Replacement, Report, UserChange};
 use crate::counters::DropReason;
 use crate::element::{Function, Surroundings};
 use crate::idle::WAITING;
+use crate::relocate::Lifted;
 use crate::tap::{Tap, Taps};
 use crate::worker::{Desk, Worker};
 
@@ -28,6 +29,10 @@ impl Worker {
 
     #[cold]
     fn apply(&mut self) {
+        // What waits for a function goes on first.
+        if matches!(self.lanes.lifted, Some(Lifted::Back { .. })) {
+            return;
+        }
         // What has come in the meantime may be done with functions at hand only.
         if self.has_lent() && self.wants_home() {
             return;
@@ -51,6 +56,7 @@ impl Worker {
             }
             Command::Order(order) => self.obey_order(order),
             Command::Drain(number) => self.drain(number),
+            Command::Lift { function, lane } => self.lift(function, lane),
             Command::TakeOut(extract) => self.begin_take_out(extract),
             Command::TakeIn(intake) => self.take_in(intake),
             Command::Tap(number, tap) => self.tap(number, tap),
@@ -188,6 +194,9 @@ impl Worker {
         self.counters.dropped(DropReason::UserRemoved, lost);
         new.plan = self.element.replace(new.plan, &mut new.parts);
         self.lanes.renumber(&self.element.plan().functions);
+        if let Some(arrival) = new.arrival {
+            self.land(arrival);
+        }
         (new.tags, new.profiles) = self
             .classifier
             .set_classes(std::mem::take(&mut new.tags), std::mem::take(&mut new.profiles));

@@ -59,13 +59,18 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.asked.is_empty()
+    }
+
     fn note(&mut self, asked: Asked, member: Member) -> u64 {
         let ticket = self.next();
         self.asked.insert(ticket, (asked, member));
         ticket
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.next += 1;
         self.next
     }

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 
 use weft_compose::{Settings, SlotShift};
 use weft_dpdk::Annotations;
+use weft_function::Scope;
 
 use self::range::Range;
 pub use self::room::{NoRoom, Room};
@@ -94,6 +95,18 @@ impl Users {
     /// Users there are.
     pub fn count(&self) -> usize {
         self.ranges.iter().map(|range| range.slots.len()).sum()
+    }
+
+    /// Indexes of the contexts that a worker has of functions with that scope.
+    pub fn indexes(&self, worker: usize, scope: Scope) -> Box<dyn Iterator<Item = u32> + '_> {
+        match scope {
+            Scope::User => Box::new(self.user_slots.taken(worker)),
+            Scope::Group => Box::new(self.group_slots.taken(worker)),
+            Scope::Bearer => {
+                let bearers = self.bearer_slots.taken(worker);
+                Box::new(self.user_slots.taken(worker).chain(bearers))
+            }
+        }
     }
 
     /// Becomes the users of `new`. `classes` and `profiles` give the node's

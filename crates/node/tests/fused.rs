@@ -4,11 +4,15 @@
 mod common;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use common::apart::Hosted;
 use common::scenario::{Scenario, Sent, send, traffic};
 use common::{Rig, blueprint, udp};
 use proptest::prelude::*;
 use proptest::sample::select;
+use weft_node::config::Composition;
+use weft_node::{NotComposed, Refused, Wanted};
 
 /// What the names of a [`Scenario`] stand for here; the last one colours packets.
 const FUNCTIONS: [(&str, &str); 5] = [
@@ -111,14 +115,44 @@ fn code_mappings() -> usize {
     maps.lines().filter(|line| line.contains("r-xp") && line.ends_with(" 0 ")).count()
 }
 
+const COMPOSITIONS: [Composition; 5] = [
+    Composition::Process,
+    Composition::Call,
+    Composition::Thread,
+    Composition::Process,
+    Composition::Fused,
+];
+
+/// Runs `count` otherwise, as soon as that can be.
+fn compose(rig: &mut Rig, composition: Composition) {
+    let wanted = Wanted { composition, stage: None, core: None };
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let done = rig.node.agent().compose("count", &wanted);
+        rig.settle();
+        match done {
+            Ok(_) => return,
+            Err(NotComposed::NotYet(_) | NotComposed::Refused(Refused::Busy))
+                if Instant::now() < until => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// The rules change again and again while traffic runs: nothing is lost, contexts
-/// go on, and code that is no longer used is given back. `RELINKS` says how often.
+/// go on, and code that is no longer used is given back. `RELINKS` says how often. One
+/// function goes through the other compositions meanwhile.
 #[test]
 fn rules_change_while_traffic_runs() {
     let _alone = alone();
     let relinks = std::env::var("RELINKS").map_or(300, |text| text.parse().unwrap());
     let ways = ["count -> first", "count -> second -> third", "count -> first -> second"];
+    let folder = tempfile::TempDir::new().unwrap();
+    let ring = folder.path().join("count");
+    let process = format!("process: {{start: elsewhere, socket: '{}'}}", ring.display());
+    let rules = |way| rules(way).replace("counter}", &format!("counter, {process}}}"));
     let mut rig = Rig::new(&rules(ways[0]));
+    let _process = Hosted::start("counter", ring, Vec::new());
     let frame = udp([10, 0, 0, 1], [198, 51, 100, 1], b"x");
     let devices: Vec<_> =
         rig.node.agent().blueprint().ports.iter().map(|port| port.device.clone()).collect();
@@ -127,10 +161,16 @@ fn rules_change_while_traffic_runs() {
         for (port, device) in next.ports.iter_mut().zip(&devices) {
             port.device.clone_from(device);
         }
+        if number % 8 == 1 {
+            compose(&mut rig, COMPOSITIONS[number / 8 % COMPOSITIONS.len()]);
+        }
+        let count = rig.node.agent().blueprint().functions[0].clone();
+        (next.functions[0].composition, next.functions[0].stage) = (count.composition, count.stage);
         rig.node.agent().apply(next).expect("the change is good");
         rig.send(0, std::slice::from_ref(&frame));
         let fused = rig.node.agent().fused();
-        assert!(fused.contains(ways[(number + 1) % ways.len()]), "{fused}");
+        let is_fused = count.composition == Composition::Fused;
+        assert!(!is_fused || fused.contains(ways[(number + 1) % ways.len()]), "{fused}");
         assert_eq!(rig.receive(1).len(), 1);
         // That of the plan at work, and of one that may be on its way back.
         let mappings = code_mappings();
@@ -138,6 +178,7 @@ fn rules_change_while_traffic_runs() {
     }
     let count = rig.node.agent().snapshot().functions;
     assert_eq!(count[0].packets, relinks as u64);
+    compose(&mut rig, Composition::Call);
     let (_, answer) = rig.node.agent().contexts_of("ue").unwrap();
     rig.settle();
     let shown = answer.recv().unwrap();

@@ -38,31 +38,32 @@ impl Way {
             2 => Just(Way::Call),
             2 => Just(Way::Fused),
             2 => any::<bool>().prop_map(Way::Thread),
-            1 => Just(Way::Process),
+            2 => Just(Way::Process),
             2 => Just(Way::Remote),
         ]
     }
 
-    /// What stands in the configuration of the function.
-    fn yaml(self, at: usize, folder: &str) -> String {
-        match self {
+    /// What stands in the configuration of the function, which may have a process ready.
+    fn yaml(self, at: usize, folder: &str, ready: bool) -> String {
+        let process = format!(
+            "process: {{start: elsewhere, socket: '{folder}/{}', heartbeat: 60000}}",
+            NAMES[at]
+        );
+        let written = match self {
             Way::Fused if LOWERED[at] => "composition: fused".to_owned(),
             Way::Call | Way::Fused => "composition: call".to_owned(),
             Way::Thread(first) => {
                 format!("composition: thread, thread: {{stage: {}}}", stage(first))
             }
-            Way::Process => format!(
-                "composition: process, process: {{start: elsewhere, \
-                 socket: '{folder}/{}', heartbeat: 60000}}",
-                NAMES[at]
-            ),
+            Way::Process => return format!("composition: process, {process}"),
             Way::Remote => format!(
                 "composition: remote, remote: {{path: {}, downlinkPath: {}, port: fabric, \
                  to: '02:00:00:00:00:02', timeout: 60000, probe: 60000}}",
                 path(at),
                 path(at) + 1
             ),
-        }
+        };
+        if ready && self != Way::Remote { format!("{written}, {process}") } else { written }
     }
 
     /// What a running node can be told, if it can be told this.
@@ -71,7 +72,8 @@ impl Way {
             Way::Fused if LOWERED[at] => (Composition::Fused, None),
             Way::Call | Way::Fused => (Composition::Call, None),
             Way::Thread(first) => (Composition::Thread, Some(stage(first).to_owned())),
-            Way::Process | Way::Remote => return None,
+            Way::Process => (Composition::Process, None),
+            Way::Remote => return None,
         };
         Some(Wanted { composition, stage, core: None })
     }
@@ -96,17 +98,22 @@ struct Mixture {
 }
 
 impl Mixture {
-    fn new(scenario: &Scenario, ways: [Way; 5]) -> Mixture {
+    fn new(scenario: &Scenario, ways: [Way; 5], moves: &Moves) -> Mixture {
         let folder = tempfile::TempDir::new().unwrap();
+        let is_ready = |at: usize| {
+            let comes = moves.iter().any(|(moved, way)| *moved == at && *way == Way::Process);
+            ways[at] == Way::Process || comes && ways[at] != Way::Remote
+        };
         let functions: [String; 5] = std::array::from_fn(|at| {
-            format!("{}, {}", FUNCTIONS[at], ways[at].yaml(at, folder.path().to_str().unwrap()))
+            let written = ways[at].yaml(at, folder.path().to_str().unwrap(), is_ready(at));
+            format!("{}, {written}", FUNCTIONS[at])
         });
         let named = std::array::from_fn(|at| (NAMES[at], functions[at].as_str()));
         let near = Rig::new(&with_fabric(&scenario.yaml_of("", named)));
         let of = |way| move |at: &usize| ways[*at] == way;
         let remote: Vec<usize> = (0..5).filter(of(Way::Remote)).collect();
         let far = (!remote.is_empty()).then(|| Rig::new(&serving(scenario, &remote)));
-        let processes = (0..5).filter(of(Way::Process));
+        let processes = (0..5).filter(|at| is_ready(*at));
         let start =
             |at: usize| Hosted::start(FUNCTIONS[at], folder.path().join(NAMES[at]), Vec::new());
         let processes = processes.map(start).collect();
@@ -151,7 +158,7 @@ impl Mixture {
         self.until("it is composed anew", |mixture| {
             match mixture.near.node.agent().compose(NAMES[at], &wanted) {
                 Ok(_) | Err(NotComposed::Elsewhere(_)) => true,
-                Err(NotComposed::Refused(Refused::Busy)) => false,
+                Err(NotComposed::Refused(Refused::Busy) | NotComposed::NotYet(_)) => false,
                 Err(other) => panic!("{other}"),
             }
         });
@@ -213,7 +220,7 @@ fn run(
     moves: &Moves,
     rests: Option<&[u64]>,
 ) -> (Seen, Vec<u64>, Vec<String>) {
-    let mut mixture = Mixture::new(scenario, ways);
+    let mut mixture = Mixture::new(scenario, ways, moves);
     let mut gone = Vec::new();
     for (part, packets) in packets.chunks(PART).enumerate() {
         send(&mut mixture.near, scenario, packets, 8);

@@ -6,6 +6,7 @@ mod common;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use common::apart::Hosted;
 use common::scenario::{Scenario, Sent, overtaken, send, traffic};
 use common::{Far, Rig, panic_quietly, udp};
 use proptest::prelude::*;
@@ -114,8 +115,8 @@ ports:
   access: {device: 'ring:access', direction: uplink}
   core: {device: 'ring:core', direction: downlink}
 functions:
-  count: {function: counter, composition: thread}
-  again: {function: tally}
+  count: {function: counter, composition: thread, process: {start: elsewhere, socket: 'FOLDER/count', heartbeat: 60000}}
+  again: {function: tally, process: {start: elsewhere, socket: 'FOLDER/again', heartbeat: 60000}}
   pass: {function: pass, composition: fused}
   play: {function: mischief, composition: thread, thread: {stage: other}}
 users:
@@ -140,15 +141,23 @@ struct Traffic {
     running: Running,
     sent: u64,
     out: [Vec<Vec<u8>>; 2],
+    processes: Vec<Hosted>,
+    _folder: tempfile::TempDir,
 }
 
 impl Traffic {
     fn new(workers: usize) -> Traffic {
         panic_quietly();
-        let Rig { node, far, pool, .. } = Rig::new(&NODE.replace("WORKERS", &workers.to_string()));
+        let folder = tempfile::TempDir::new().unwrap();
+        let text = NODE.replace("WORKERS", &workers.to_string());
+        let text = text.replace("FOLDER", folder.path().to_str().unwrap());
+        let Rig { node, far, pool, .. } = Rig::new(&text);
+        let start = |(kind, name)| Hosted::start(kind, folder.path().join(name), Vec::new());
+        let processes = [("counter", "count"), ("tally", "again")].map(start).into();
         let running = node.start(common::eal());
         let handle = running.handle();
-        Traffic { far, pool, handle, running, sent: 0, out: [Vec::new(), Vec::new()] }
+        let out = [Vec::new(), Vec::new()];
+        Traffic { far, pool, handle, running, sent: 0, out, processes, _folder: folder }
     }
 
     /// Sends packets, some of them with orders, and waits until all have left or were
@@ -194,6 +203,8 @@ impl Traffic {
 
     /// Ends it: nothing was lost, doubled or overtaken.
     fn end(self) -> Snapshot {
+        // They look for their node for as long as they live.
+        drop(self.processes);
         let end = self.running.stop().expect("the agent ended");
         let dropped: u64 = end.drops.iter().map(|drop| drop.packets).sum();
         assert_eq!(end.received(), self.sent);
@@ -220,6 +231,7 @@ fn wanted(composition: Composition, stage: Option<&str>) -> Wanted {
 fn next_way(number: usize) -> (&'static str, Wanted) {
     let function = ["count", "again", "play", "pass"][number % 4];
     let way = match number * 5 % 7 {
+        3 | 6 if ["count", "again"].contains(&function) => wanted(Composition::Process, None),
         0 | 3 => wanted(Composition::Thread, Some("other")),
         1 | 5 => wanted(Composition::Thread, None),
         2 if ["count", "pass"].contains(&function) => wanted(Composition::Fused, None),
@@ -241,7 +253,7 @@ fn move_under_traffic(workers: usize) {
                 let done = handle.ask(move |agent| agent.compose(function, &wanted)).unwrap();
                 match done {
                     Ok(changed) => assert_eq!(changed.functions_new, 0),
-                    Err(NotComposed::Refused(Refused::Busy)) => break,
+                    Err(NotComposed::Refused(Refused::Busy) | NotComposed::NotYet(_)) => break,
                     Err(other) => panic!("{other}"),
                 }
                 moved += 1;
@@ -249,6 +261,13 @@ fn move_under_traffic(workers: usize) {
         });
     }
     let (sent, handle) = (traffic.sent, traffic.handle.clone());
+    let back = wanted(Composition::Call, None);
+    while let Err(error) = {
+        let back = back.clone();
+        handle.ask(move |agent| agent.compose("again", &back)).unwrap()
+    } {
+        assert!(matches!(error, NotComposed::Refused(Refused::Busy)), "{error}");
+    }
     let mut users = 0;
     for user in ["ue-0", "ue-1", "ue-2", "ue-3", "ue-4", "ue-5", "guest-0", "guest-1"] {
         let (_, answer) = handle.ask(move |agent| agent.contexts_of(user)).unwrap().unwrap();

@@ -43,6 +43,7 @@ pub struct Supervisor {
     view: Arc<Mutex<View>>,
     requests: Sender<Request>,
     answers: Receiver<Answer>,
+    wanted: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -164,6 +165,7 @@ impl Supervisor {
             shared.push(ours);
         }
         let view = Arc::new(Mutex::new(View::default()));
+        let wanted = Arc::new(AtomicBool::new(plan.wanted));
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             kind,
@@ -203,6 +205,7 @@ impl Supervisor {
             inquiries: VecDeque::new(),
             fences: 0,
             was_up: false,
+            wanted: wanted.clone(),
             process: None,
             session: None,
             pause: FIRST_PAUSE,
@@ -216,7 +219,19 @@ impl Supervisor {
         let instance = plan.instance.to_owned();
         let requests = orders;
         let thread = Some(thread);
-        Ok((Supervisor { instance, shared, view, requests, answers, stop, thread }, seats))
+        let ours = Supervisor { instance, shared, view, requests, answers, wanted, stop, thread };
+        Ok((ours, seats))
+    }
+
+    /// Whether the function is to be in its process. One that the node starts does not run
+    /// while it is not.
+    pub fn want(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Release);
+    }
+
+    /// Whether it is to be there.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
     }
 
     /// Name of the instance.

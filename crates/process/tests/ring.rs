@@ -105,6 +105,7 @@ impl Rig {
             ring: ring.clone(),
             own_folder: false,
             start: Start::Elsewhere,
+            wanted: true,
             plain,
             user: None,
             limits: ResourceLimits::default(),

@@ -35,6 +35,8 @@ enum How {
     Fused,
     /// In a thread beside its worker's
     Thread,
+    /// In a process of its own, which its configuration prepares
+    Process,
 }
 
 /// Does it.
@@ -46,6 +48,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (composition, said) = match composition {
         How::Call => (Composition::Call, "is called".to_owned()),
         How::Fused => (Composition::Fused, "is fused".to_owned()),
+        How::Process => (Composition::Process, "is in its process".to_owned()),
         How::Thread => {
             let named = stage.as_ref().map_or(String::new(), |name| format!(" {name}"));
             let at = core.map_or(String::new(), |core| format!(" on core {core}"));

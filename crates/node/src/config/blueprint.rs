@@ -206,6 +206,13 @@ pub enum Composition {
     Vf,
 }
 
+impl Composition {
+    /// Whether a function that is run so is at a thread of the node.
+    pub fn is_at_hand(self) -> bool {
+        matches!(self, Composition::Call | Composition::Fused | Composition::Thread)
+    }
+}
+
 /// How the user of a packet is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -346,6 +353,11 @@ pub struct FunctionPlan {
 }
 
 impl FunctionPlan {
+    /// Whether it is in its process: that may only be prepared.
+    pub fn is_isolated(&self) -> bool {
+        matches!(self.composition, Composition::Process | Composition::Vf)
+    }
+
     /// How packets get to its process through a NIC, if they do.
     pub fn vf(&self) -> Option<&VfPlan> {
         self.process.as_ref()?.vf.as_ref()

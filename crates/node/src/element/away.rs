@@ -53,9 +53,16 @@ impl Away {
         self.positions = Positions::NONE;
     }
 
-    /// Finds which lanes lie on which way of a new plan.
-    pub(super) fn follow(&mut self, plan: &Plan) {
-        self.plan = self.plan.wrapping_add(1);
+    /// A new plan; states of one that is alike are those of the plan before.
+    pub(super) fn follow(&mut self, plan: &Plan, is_alike: bool) {
+        if !is_alike {
+            self.plan = self.plan.wrapping_add(1);
+        }
+        self.find(plan);
+    }
+
+    /// Finds which lanes lie on which way.
+    pub(super) fn find(&mut self, plan: &Plan) {
         let lanes: Vec<u64> = plan
             .functions
             .iter()
@@ -231,6 +238,20 @@ impl Element {
         }
     }
 
+    /// How packets are steered that are back, of the plan at hand or of one before.
+    pub(super) fn way_of(&self, present: bool) -> Way {
+        match (present, &self.plan.forwarding) {
+            (false, _) => Way::Interpreted,
+            (true, Forwarding::Compiled { .. }) => Way::Compiled,
+            (true, Forwarding::Lookup(_)) => Way::Cached,
+        }
+    }
+
+    /// Number of the plan at hand.
+    pub(super) fn plan_number(&self) -> u32 {
+        self.away.plan
+    }
+
     /// Packets of the last walk that go away.
     #[inline(always)]
     pub fn away(&self) -> Positions {
@@ -258,11 +279,7 @@ impl Element {
     ) {
         self.clear();
         let present = places.iter().all(|(_, place)| place.plan == self.away.plan);
-        self.way = match (present, &self.plan.forwarding) {
-            (false, _) => Way::Interpreted,
-            (true, Forwarding::Compiled { .. }) => Way::Compiled,
-            (true, Forwarding::Lookup(_)) => Way::Cached,
-        };
+        self.way = self.way_of(present);
         if self.way != Way::Compiled {
             for (position, (function, _)) in places.iter().enumerate() {
                 let at = At::Function(FunctionIndex(*function));

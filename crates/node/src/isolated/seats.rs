@@ -92,6 +92,7 @@ pub fn start(
                 true => Start::Program(program()),
                 false => Start::Elsewhere,
             },
+            wanted: function.is_isolated(),
             plain: process.plain,
             user: process.user,
             limits: process.limits.clone(),

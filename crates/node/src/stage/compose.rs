@@ -21,9 +21,27 @@ pub enum NotComposed {
     /// There is no such function.
     #[error("there is no function `{0}`")]
     Unknown(String),
-    /// Processes and ways to other nodes begin and end with the node.
-    #[error("`{0}`: into a process or to another node, or back, only with a restart of the node")]
+    /// What is behind a NIC or at another node is there as long as the node runs.
+    #[error(
+        "`{0}`: to another node or behind a NIC, or back, only by the configuration and a restart \
+         of the node"
+    )]
     Elsewhere(String),
+    /// No process was made ready.
+    #[error(
+        "`{0}` has no process to go to: write `process: {{}}` beside its `composition`, and \
+         restart the node"
+    )]
+    NotPrepared(String),
+    /// A function of others.
+    #[error("`{0}` has no tags in its process (`tags: none`), and nothing to bring or to take")]
+    Plain(String),
+    /// Its process does not run.
+    #[error("`{0}` has no process to go to: {1}")]
+    Absent(String, String),
+    /// To be asked for again.
+    #[error("{0}; try again")]
+    NotYet(String),
     /// It has no micro-operations.
     #[error("`{0}` cannot be fused under its configuration")]
     NotFused(String),
@@ -49,15 +67,16 @@ impl Agent {
     /// # Errors
     /// [`NotComposed`]; nothing has changed then.
     pub fn compose(&mut self, function: &str, wanted: &Wanted) -> Result<Changed, NotComposed> {
+        self.move_failure = None;
         let mut new = self.blueprint().clone();
         let name = || function.to_owned();
         let Some(number) = new.functions.iter().position(|one| one.name == function) else {
             return Err(NotComposed::Unknown(name()));
         };
         let composition = wanted.composition;
-        let is_fixed =
-            |one| matches!(one, Composition::Process | Composition::Remote | Composition::Vf);
-        if is_fixed(new.functions[number].composition) || is_fixed(composition) {
+        let before = new.functions[number].composition;
+        let is_fixed = |one| matches!(one, Composition::Remote | Composition::Vf);
+        if is_fixed(before) || is_fixed(composition) {
             return Err(NotComposed::Elsewhere(name()));
         }
         let can_fuse = self
@@ -89,6 +108,9 @@ impl Agent {
             }
         }
         (new.functions[number].composition, new.functions[number].stage) = (composition, plan);
-        Ok(self.apply(new)?)
+        match (before == Composition::Process) == (composition == Composition::Process) {
+            true => Ok(self.apply(new)?),
+            false => self.relocate(new, number),
+        }
     }
 }

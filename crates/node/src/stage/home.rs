@@ -46,11 +46,15 @@ impl Worker {
         let changes = match (&self.desk.changing, self.commands.peek()) {
             (Some((changes, next)), _) => &changes[*next..],
             (None, Ok(Command::Users(changes))) => &changes[..],
-            (None, Ok(command)) => return self.desk.taps.is_some() || is_done_at_hand(command),
+            (None, Ok(command)) => {
+                let is_tied = self.desk.taps.is_some() || self.lanes.lifted.is_some();
+                return is_tied || is_done_at_hand(command);
+            }
             (None, Err(_)) => &[],
         };
         let mut changes = changes.iter().take(CHANGES_AT_ONCE);
         self.desk.taps.is_some()
+            || self.lanes.lifted.is_some()
             || !self.desk.leaving.is_empty()
             || changes.any(|change| {
                 matches!(
@@ -197,6 +201,9 @@ impl Worker {
     /// Lets the stage that has a function call its timer. None when it is at hand,
     /// false when there is no room for it now.
     pub(crate) fn wake_at_stage(&mut self, function: u16, slot: u32, now: u64) -> Option<bool> {
+        if self.lanes.lifted.is_some_and(|lifted| lifted.function() == function) {
+            return Some(false);
+        }
         let at = self.element.plan().functions.get(usize::from(function))?;
         let lane = at.stage.filter(|_| self.lanes.lent != Lent::AtHand)?;
         let stage = self.lanes.stage_number(lane);
@@ -222,6 +229,7 @@ impl Worker {
 fn is_done_at_hand(command: &Command) -> bool {
     match command {
         Command::Replace(_)
+        | Command::Lift { .. }
         | Command::Order(_)
         | Command::Drain(_)
         | Command::TakeOut(_)

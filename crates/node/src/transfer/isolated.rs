@@ -53,7 +53,7 @@ struct Import {
 /// Which functions have processes, by number.
 fn isolated(blueprint: &Blueprint) -> Vec<u16> {
     let functions = blueprint.functions.iter().enumerate();
-    let isolated = functions.filter(|(_, plan)| plan.process.is_some());
+    let isolated = functions.filter(|(_, plan)| plan.is_isolated());
     isolated.map(|(number, _)| number as u16).collect()
 }
 
@@ -83,10 +83,10 @@ impl Intake {
 impl Agent {
     /// Whether processes have yet to say something about users that move.
     pub(crate) fn waits_for_contexts(&self) -> bool {
-        !self.inquiries.is_empty()
+        !self.inquiries.is_empty() || self.relocation.is_some()
     }
 
-    fn supervisor(&self, instance: &str) -> Option<&Supervisor> {
+    pub(crate) fn supervisor(&self, instance: &str) -> Option<&Supervisor> {
         self.supervisors.iter().find(|one| one.instance() == instance)
     }
 
@@ -162,7 +162,7 @@ impl Agent {
 
     /// Takes what processes have answered; whether there was anything.
     pub(crate) fn take_contexts(&mut self) -> bool {
-        if self.inquiries.is_empty() {
+        if self.inquiries.is_empty() && self.relocation.is_none() {
             return false;
         }
         let mut answers = Vec::new();
@@ -172,6 +172,7 @@ impl Agent {
         }
         let busy = !answers.is_empty();
         for (function, answer) in answers {
+            let Some(answer) = self.take_relocated(answer) else { continue };
             match answer {
                 Answer::Exported { ticket, contexts, lost } => {
                     self.take_exported(ticket, function, contexts, lost);

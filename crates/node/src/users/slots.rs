@@ -1,6 +1,6 @@
 //! Slots that are free, and slots that are taken.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// Slots of one kind, dealt out to workers.
 #[derive(Clone, Debug)]
@@ -32,6 +32,13 @@ impl Slots {
     pub fn free(&self, worker: usize) -> usize {
         let (returned, next) = &self.workers[worker];
         returned.len() + (self.first + self.capacity - next) as usize
+    }
+
+    /// Indexes that somebody has of a worker's slots.
+    pub fn taken(&self, worker: usize) -> impl Iterator<Item = u32> + '_ {
+        let (returned, next) = &self.workers[worker];
+        let returned: HashSet<u32> = returned.iter().copied().collect();
+        (self.first..*next).filter(move |index| !returned.contains(index))
     }
 
     /// A free slot of a worker, by its index: one that has rested as long as can

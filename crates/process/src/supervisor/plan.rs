@@ -55,6 +55,8 @@ pub struct Plan<'a> {
     pub own_folder: bool,
     /// Who starts the process.
     pub start: Start,
+    /// Whether the function is there from the start; otherwise its process is only prepared.
+    pub wanted: bool,
     /// Whether packets go without a header, to a function that knows nothing of
     /// this: it has no socket beside its ring, and nobody here starts it.
     pub plain: bool,
@@ -103,6 +105,8 @@ pub enum Status {
     Starting,
     /// It handles packets.
     Running,
+    /// The function is elsewhere, and the process does not run.
+    Resting,
 }
 
 impl Status {
@@ -112,6 +116,7 @@ impl Status {
             Status::Absent => "absent",
             Status::Starting => "starting",
             Status::Running => "running",
+            Status::Resting => "resting",
         }
     }
 }

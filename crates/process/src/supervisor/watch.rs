@@ -23,6 +23,8 @@ use crate::protocol::{Connection, Message, VERSION, Welcome};
 
 /// How often the thread looks whether a worker has given orders.
 const ROUND: Duration = Duration::from_millis(1);
+/// The same while the function is elsewhere, and there are no orders.
+const RESTING_ROUND: Duration = Duration::from_millis(10);
 /// How long a function may take from its hello to the ring.
 const BEGINNING: Duration = Duration::from_secs(15);
 /// Letters that are repeated of the name by which a function introduces itself.
@@ -62,6 +64,8 @@ pub(super) struct Watch {
     pub(super) fences: u32,
     /// Whether the function has ever been there.
     pub(super) was_up: bool,
+    /// Whether it is to be there.
+    pub(super) wanted: Arc<AtomicBool>,
     pub(super) process: Option<Process>,
     pub(super) session: Option<Session>,
     pub(super) pause: Duration,
@@ -113,6 +117,9 @@ impl Watch {
         if self.plain {
             return self.watch_ring();
         }
+        if !self.wanted.load(Ordering::Acquire) && self.rest() {
+            return;
+        }
         if let Some(process) = &mut self.process
             && let Some(how) = process.ended()
         {
@@ -156,7 +163,8 @@ impl Watch {
         if let Some(process) = &self.process {
             descriptors.push(PollFd::from_borrowed_fd(process.descriptor(), PollFlags::IN));
         }
-        let round = Timespec { tv_sec: 0, tv_nsec: ROUND.as_nanos() as i64 };
+        let round = if self.view_status() == Status::Resting { RESTING_ROUND } else { ROUND };
+        let round = Timespec { tv_sec: 0, tv_nsec: round.as_nanos() as i64 };
         // Interrupted or not: the next round looks at everything.
         let _ = poll(&mut descriptors, Some(&round));
     }
@@ -423,6 +431,28 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// Lets a process that the node starts be ended while the function is elsewhere;
+    /// whether it is.
+    fn rest(&mut self) -> bool {
+        if !matches!(self.start, Start::Program(_)) {
+            return false;
+        }
+        if self.session.is_some() || self.process.is_some() {
+            self.go_down();
+            (self.session, self.process) = (None, None);
+            self.book.end_checkpoint();
+            for inquiry in std::mem::take(&mut self.inquiries) {
+                self.answer_without(inquiry.question);
+            }
+        }
+        // Whoever attaches now is not wanted.
+        while self.listener.accept().is_ok() {}
+        self.was_up = false;
+        (self.pause, self.next_start) = (FIRST_PAUSE, Instant::now());
+        self.edit(|view| (view.status, view.process) = (Status::Resting, None));
+        true
     }
 
     fn start_process(&mut self) {

@@ -15,7 +15,8 @@ use crate::config::yaml::{self, OnFailure, ProcessFile, ProcessLimitsFile, Start
 /// behind it.
 const SOCKET_PATH: usize = 107 - ".control".len();
 
-/// How the process of a function is run, if it has one.
+/// How the process of a function is run, if it has one. One that is written for a function
+/// of this node's threads is prepared: the function may be moved there.
 pub(super) fn plan(
     name: &str,
     function: &yaml::Function,
@@ -24,11 +25,13 @@ pub(super) fn plan(
     source: &mut Source<'_>,
 ) -> Option<ProcessPlan> {
     let path = format!("functions.{name}.process");
-    if !matches!(composition, Composition::Process | Composition::Vf) {
-        if function.process.is_some() {
-            let mistake = source.wrong_key(&path, "the function has no process");
-            mistake.hint("write `composition: process`");
-        }
+    let is_at_work = matches!(composition, Composition::Process | Composition::Vf);
+    if function.process.is_none() && !is_at_work {
+        return None;
+    }
+    if composition == Composition::Remote {
+        let mistake = source.wrong_key(&path, "the function is at another node");
+        mistake.hint("write `composition: process`");
         return None;
     }
     let default = ProcessFile::default();
@@ -43,6 +46,10 @@ pub(super) fn plan(
         let mistake =
             source.wrong(&format!("{path}.tags"), "the node starts only functions that know NSH");
         mistake.hint("write `start: elsewhere`, too");
+    }
+    if file.tags == TagsBy::None && !is_at_work {
+        let message = "a function without tags does not move";
+        source.wrong(&format!("{path}.tags"), message).hint("write `composition: process`");
     }
     if file.tags == TagsBy::None && composition == Composition::Vf {
         source.wrong(&format!("{path}.tags"), "behind a NIC, packets need their header");

@@ -580,8 +580,11 @@ fn of_functions_in_processes() {
         assert_eq!(isolated(process), [says], "{process}");
     }
     assert_eq!(
-        said(&edited("count: {function: counter}", "count: {function: counter, process: {}}")),
-        ["19:30: the function has no process (write `composition: process`)"]
+        said(&edited(
+            "count: {function: counter}",
+            "count: {function: counter, process: {start: elsewhere, socket: /s, tags: none}}"
+        )),
+        ["19:74: a function without tags does not move (write `composition: process`)"]
     );
 }
 
