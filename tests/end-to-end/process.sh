@@ -26,13 +26,39 @@ same_bytes() {
 
 # --- a node under load -----------------------------------------------------------
 
+# resident: kilobytes of memory that the node has.
+resident() {
+    awk '/^VmRSS/ {print $2}' "/proc/$node/status"
+}
+
+# Milliseconds from a kill until the node has said that the function failed, from which on
+# its policy holds: the median and the worst, by the times of both.
+until_policy() {
+    python3 - "$work/kills" "$work/node.log" <<'PYTHON'
+import datetime, statistics, sys
+
+kills = [int(line) / 1e9 for line in open(sys.argv[1])]
+said = [line.split()[0] for line in open(sys.argv[2]) if "the function has failed" in line]
+failed = [datetime.datetime.fromisoformat(text).timestamp() for text in said]
+delays = []
+for kill in kills:
+    later = [at for at in failed if at >= kill - 1e-4]
+    if later:
+        delays.append(max(0, later[0] - kill) * 1000)
+print(f"{statistics.median(delays):.2f} {max(delays):.2f}")
+PYTHON
+}
+
 kill_often() {
-    local before after victim
+    local before after victim memory median worst
     until_is running || return 1
     before=$(ls "/proc/$node/fd" | wc -l)
+    memory=$(resident)
+    : >"$work/kills"
     for _ in $(seq "$KILLS"); do
         victim=$(pid_of_function)
         sleep "0.0$((RANDOM % 90 + 10))"
+        date +%s%N >>"$work/kills"
         # On a busy machine it may have been taken for dead already: that is a failure, too.
         kill "-$1" "$victim" || echo "$victim had gone before"
         for _ in $(seq 400); do
@@ -42,6 +68,11 @@ kill_often() {
     done
     until_is running || return 1
     after=$(ls "/proc/$node/fd" | wc -l)
+    read -r median worst < <(until_policy)
+    note "$KILLS times by $1: under its policy after $median ms (median), $worst ms (worst); memory $memory then $(resident) kB"
+    # A process that was stopped is known by its silence, one that is dead at once.
+    [ "$1" = STOP ] || awk -v median="$median" 'BEGIN { exit median > 2 }' || return 1
+    [ "$(resident)" -le $((memory + 4096)) ] || return 1
     note "$KILLS times: failures $(of_node '.functions[0].process.failures'), lost $(of_node '.functions[0].process.lost'), descriptors $before then $after"
     [ "$after" -le $((before + 2)) ] || { ls -l "/proc/$node/fd" && return 1; }
     [ "$(of_node '.functions[] | select(.name == "away") | .process.failures')" -ge "$KILLS" ]
@@ -59,7 +90,7 @@ adds_up() {
 
 under_failure() {
     local signal=$1 policy=$2
-    write_node "$policy"
+    write_node "$policy, restart: {first: 1, longest: 10}"
     if try "a node with {$policy} starts" start_node; then
         try "functions are killed by $signal under load and come back ($policy)" \
             kill_often "$signal"
@@ -67,6 +98,36 @@ under_failure() {
         try "nothing is left behind ($policy)" adds_up
     fi
     reap
+}
+
+# --- moves ------------------------------------------------------------------------
+
+# The process is the node's, and is there only while the function is.
+moves_under_load() {
+    write_node ""
+    sed -i 's/composition: process, //' "$work/node.yaml"
+    start_node || return 1
+    for _ in $(seq 5); do
+        for how in process fused process "thread --stage beside" process call; do
+            # shellcheck disable=SC2086 # two words
+            "$WEFT" ctl function away --composition $how || return 1
+            sleep 0.05
+            [ "$how" = process ] && { until_is running || return 1; }
+        done
+        until_is resting || return 1
+    done
+    others_lose_nothing || return 1
+    [ "$(of_node '[.drops[].reason] - ["backpressure"] | length')" = 0 ] || { of_node .drops && return 1; }
+    stop_node
+}
+
+refuses_to_move() {
+    local said
+    write_node ""
+    start_node || return 1
+    said=$("$WEFT" ctl function here --composition process 2>&1) && return 1
+    grep -q 'write `process: {}` beside its `composition`' <<<"$said" || { echo "$said" && return 1; }
+    stop_node
 }
 
 # --- a function that somebody else starts -----------------------------------------
@@ -138,6 +199,10 @@ write_capture
 under_failure KILL "onFailure: drop"
 under_failure STOP "onFailure: bypass"
 under_failure KILL "onFailure: hold, hold: 64"
+try "a function goes into a process and comes back under load" moves_under_load
+reap
+try "a function without a process is not moved there, and it is said why" refuses_to_move
+reap
 try "a node that starts again finds its function again" attached_elsewhere
 reap
 if grep -qs 'cpu.*memory.*pids' "$groups/cgroup.controllers"; then

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use weft_compose::{Instance, SlotShift};
 use weft_function::Scope;
-use weft_process::{Answer, Question, Status, What};
+use weft_process::{Answer, Question, What};
 
 pub(crate) use self::worker::Lifted;
 use crate::agent::Agent;
@@ -209,7 +209,7 @@ impl Agent {
                 other.want(false);
             }
         }
-        if view.status == Status::Running {
+        if supervisor.is_there() {
             return Ok(());
         }
         let failed = self.called.as_ref().is_some_and(|called| view.failures > called.failures);

@@ -23,7 +23,7 @@ mod trail;
 
 pub use order::{Away, Order};
 pub use supervisor::{
-    Answer, Plan, Question, ResourceLimits, StartError, Status, Supervisor, View, What,
+    Answer, Plan, Question, ResourceLimits, Restart, StartError, Status, Supervisor, View, What,
 };
 
 /// The socket of the control protocol beside the ring at `ring`.

@@ -32,8 +32,8 @@ use crate::protocol::{VERSION, Welcome};
 use crate::trail::Line;
 use book::Book;
 pub use inquiry::{Answer, Question, What};
-pub use plan::{Plan, ResourceLimits, Start, StartError, Status, View};
-use watch::{FIRST_PAUSE, Watch};
+pub use plan::{Plan, ResourceLimits, Restart, Start, StartError, Status, View};
+use watch::Watch;
 
 /// Looks after one function process; ends it when dropped.
 #[derive(Debug)]
@@ -43,7 +43,8 @@ pub struct Supervisor {
     view: Arc<Mutex<View>>,
     requests: Sender<Request>,
     answers: Receiver<Answer>,
-    wanted: Arc<AtomicBool>,
+    /// Odd while the function is to be there; every change adds one.
+    wanted: Arc<AtomicU32>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -164,8 +165,8 @@ impl Supervisor {
             seats.push(Seat { lane, away, dock });
             shared.push(ours);
         }
-        let view = Arc::new(Mutex::new(View::default()));
-        let wanted = Arc::new(AtomicBool::new(plan.wanted));
+        let view = Arc::new(Mutex::new(View { heard: plan.wanted.into(), ..View::default() }));
+        let wanted = Arc::new(AtomicU32::new(plan.wanted.into()));
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             kind,
@@ -206,9 +207,11 @@ impl Supervisor {
             fences: 0,
             was_up: false,
             wanted: wanted.clone(),
+            heard: plan.wanted.into(),
             process: None,
             session: None,
-            pause: FIRST_PAUSE,
+            restart: plan.restart,
+            pause: plan.restart.first,
             next_start: Instant::now(),
         };
         let told = stop.clone();
@@ -226,12 +229,16 @@ impl Supervisor {
     /// Whether the function is to be in its process. One that the node starts does not run
     /// while it is not.
     pub fn want(&self, wanted: bool) {
-        self.wanted.store(wanted, Ordering::Release);
+        let before = self.wanted.load(Ordering::Relaxed);
+        if (before & 1 == 1) != wanted {
+            self.wanted.store(before.wrapping_add(1), Ordering::Release);
+        }
     }
 
-    /// Whether it is to be there.
-    pub fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
+    /// Whether it is there, and stays: what was wanted last has been heard.
+    pub fn is_there(&self) -> bool {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        view.status == Status::Running && view.heard == self.wanted.load(Ordering::Relaxed)
     }
 
     /// Name of the instance.

@@ -105,6 +105,7 @@ impl Rig {
             ring: ring.clone(),
             own_folder: false,
             start: Start::Elsewhere,
+            restart: weft_process::Restart::default(),
             wanted: true,
             plain,
             user: None,

@@ -11,7 +11,7 @@ use weft_dpdk::TAG_SLOTS;
 use weft_function::{Direction, TagTable};
 use weft_handover::{NodeId, User};
 use weft_lane::Policy;
-use weft_process::ResourceLimits;
+use weft_process::{ResourceLimits, Restart};
 use weft_rules::{Condition, RuleSet};
 use weft_vf::{Nic, Switch};
 
@@ -415,6 +415,8 @@ pub struct ProcessPlan {
     pub user: Option<u32>,
     /// What it may use at most.
     pub limits: ResourceLimits,
+    /// When it is started again.
+    pub restart: Restart,
 }
 
 /// How packets get to a process through a NIC.

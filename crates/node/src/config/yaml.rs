@@ -20,7 +20,7 @@ use super::values::{Entries, Ip, Mac, Subnet};
 pub use handover::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
 pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
-pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, StartedBy, TagsBy};
+pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy};
 pub use remote::RemoteFile;
 pub use users::{Flow, Group, Match, Users};
 pub use vf::VfFile;

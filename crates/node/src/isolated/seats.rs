@@ -92,6 +92,7 @@ pub fn start(
                 true => Start::Program(program()),
                 false => Start::Elsewhere,
             },
+            restart: process.restart,
             wanted: function.is_isolated(),
             plain: process.plain,
             user: process.user,

@@ -158,7 +158,12 @@ impl Worker {
             let mut places = ArrayVec::new();
             self.take_from_gate(number, &mut places);
             match self.lanes.lane(number).policy() {
-                Policy::Bypass => self.carry_back(lane, &places),
+                Policy::Bypass => {
+                    let function = self.lanes.function(lane);
+                    let behind: ArrayVec<_, { Batch::CAPACITY }> =
+                        places.into_iter().map(|place| (function, place)).collect();
+                    self.carry_back(&behind);
+                }
                 _ => {
                     self.counters.dropped(DropReason::FunctionDown, places.len());
                     self.desk.burst.packets.clear();

@@ -21,6 +21,21 @@ pub enum Start {
     Elsewhere,
 }
 
+/// Pauses before a process that has failed is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// Before the first time; doubled each time.
+    pub first: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
+impl Default for Restart {
+    fn default() -> Restart {
+        Restart { first: Duration::from_millis(10), longest: Duration::from_secs(5) }
+    }
+}
+
 /// What a process that the node starts may use at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceLimits {
@@ -55,6 +70,8 @@ pub struct Plan<'a> {
     pub own_folder: bool,
     /// Who starts the process.
     pub start: Start,
+    /// When it is started again.
+    pub restart: Restart,
     /// Whether the function is there from the start; otherwise its process is only prepared.
     pub wanted: bool,
     /// Whether packets go without a header, to a function that knows nothing of
@@ -142,4 +159,6 @@ pub struct View {
     pub checkpointed: u64,
     /// What its devices behind a NIC have counted, as it says once a second.
     pub port: Option<PortCounters>,
+    /// What was heard last of whether the function is wanted.
+    pub(super) heard: u32,
 }

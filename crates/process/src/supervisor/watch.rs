@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use weft_lane::Shared;
 
 use super::book::Book;
 use super::inquiry::{Answer, Inquiry, Question, What};
-use super::plan::{ResourceLimits, Start, Status, View};
+use super::plan::{ResourceLimits, Restart, Start, Status, View};
 use super::process::{self, Launch, Process};
 use crate::order::{Order, Request};
 use crate::protocol::{Connection, Message, VERSION, Welcome};
@@ -29,9 +29,6 @@ const RESTING_ROUND: Duration = Duration::from_millis(10);
 const BEGINNING: Duration = Duration::from_secs(15);
 /// Letters that are repeated of the name by which a function introduces itself.
 const LONGEST_NAME: usize = 64;
-/// Pause before the first restart; doubled each time, up to the longest.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A function that ran this long is started again without a long pause.
 const STEADY: Duration = Duration::from_secs(5);
 
@@ -65,9 +62,12 @@ pub(super) struct Watch {
     /// Whether the function has ever been there.
     pub(super) was_up: bool,
     /// Whether it is to be there.
-    pub(super) wanted: Arc<AtomicBool>,
+    pub(super) wanted: Arc<AtomicU32>,
+    /// What was heard of that.
+    pub(super) heard: u32,
     pub(super) process: Option<Process>,
     pub(super) session: Option<Session>,
+    pub(super) restart: Restart,
     pub(super) pause: Duration,
     pub(super) next_start: Instant,
 }
@@ -117,7 +117,7 @@ impl Watch {
         if self.plain {
             return self.watch_ring();
         }
-        if !self.wanted.load(Ordering::Acquire) && self.rest() {
+        if self.rests() {
             return;
         }
         if let Some(process) = &mut self.process
@@ -433,6 +433,17 @@ impl Watch {
         Ok(())
     }
 
+    /// Hears whether the function is wanted; whether the process rests.
+    fn rests(&mut self) -> bool {
+        let wanted = self.wanted.load(Ordering::Acquire);
+        let rests = wanted & 1 == 0 && self.rest();
+        if wanted != self.heard {
+            self.heard = wanted;
+            self.edit(|view| view.heard = wanted);
+        }
+        rests
+    }
+
     /// Lets a process that the node starts be ended while the function is elsewhere;
     /// whether it is.
     fn rest(&mut self) -> bool {
@@ -450,7 +461,7 @@ impl Watch {
         // Whoever attaches now is not wanted.
         while self.listener.accept().is_ok() {}
         self.was_up = false;
-        (self.pause, self.next_start) = (FIRST_PAUSE, Instant::now());
+        (self.pause, self.next_start) = (self.restart.first, Instant::now());
         self.edit(|view| (view.status, view.process) = (Status::Resting, None));
         true
     }
@@ -509,10 +520,10 @@ impl Watch {
             self.answer_without(inquiry.question);
         }
         if begun.is_some_and(|begun| now - begun > STEADY) {
-            self.pause = FIRST_PAUSE;
+            self.pause = self.restart.first;
         }
         self.next_start = now + self.pause;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(self.restart.longest);
         let checkpointed = self.book.checkpointed();
         self.edit(|view| {
             view.status = Status::Absent;

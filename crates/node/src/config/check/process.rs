@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_lane::Policy;
-use weft_process::ResourceLimits;
+use weft_process::{ResourceLimits, Restart};
 
 use super::within;
 use crate::config::blueprint::{Composition, ProcessPlan, VfPlan};
 use crate::config::locate::Source;
-use crate::config::yaml::{self, OnFailure, ProcessFile, ProcessLimitsFile, StartedBy, TagsBy};
+use crate::config::yaml::{
+    self, OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy,
+};
 
 /// Octets of a path that a UNIX socket can have (unix(7)), less those that are put
 /// behind it.
@@ -70,8 +72,26 @@ pub(super) fn plan(
         plain: file.tags == TagsBy::None,
         user: file.user,
         limits,
+        restart: restart(file, &path, source),
         vf,
     })
+}
+
+/// When it is started again.
+fn restart(file: &ProcessFile, path: &str, source: &mut Source<'_>) -> Restart {
+    let path = format!("{path}.restart");
+    let RestartFile { first, longest } = file.restart;
+    within(source, &format!("{path}.first"), first.into(), 1, 3_600_000);
+    within(source, &format!("{path}.longest"), longest.into(), 1, 3_600_000);
+    if first > longest {
+        let message = format!("{first} ms are more than the longest pause, {longest} ms");
+        source.wrong(&format!("{path}.first"), message);
+    }
+    if file.start == StartedBy::Elsewhere && file.restart != RestartFile::default() {
+        source.wrong_key(&path, "the node starts again only what it has started");
+    }
+    let milliseconds = |number: u32| Duration::from_millis(number.into());
+    Restart { first: milliseconds(first), longest: milliseconds(longest) }
 }
 
 /// What its process may use.

@@ -575,6 +575,10 @@ fn of_functions_in_processes() {
             "{tags: none}",
             "19:68: the node starts only functions that know NSH (write `start: elsewhere`, too)",
         ),
+        (
+            "{restart: {first: 20, longest: 10}}",
+            "19:81: 20 ms are more than the longest pause, 10 ms",
+        ),
         ("{socket: here}", "19:70: \"here\" is not the absolute path of a socket"),
     ] {
         assert_eq!(isolated(process), [says], "{process}");

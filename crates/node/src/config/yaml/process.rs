@@ -34,6 +34,28 @@ pub struct ProcessFile {
     /// What a process that the node starts may use at most (cgroups v2). A node that may
     /// not limit it says so, and starts it all the same.
     pub limits: ProcessLimitsFile,
+    /// Pauses before a process that has failed is started again.
+    pub restart: RestartFile,
+}
+
+/// Pauses before a process is started again.
+#[derive(Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "Restart")]
+pub struct RestartFile {
+    /// Milliseconds before the first time; doubled with each failure, until the process has
+    /// run for five seconds.
+    #[schemars(range(min = 1, max = 3600000))]
+    pub first: u32,
+    /// Milliseconds of the longest pause.
+    #[schemars(range(min = 1, max = 3600000))]
+    pub longest: u32,
+}
+
+impl Default for RestartFile {
+    fn default() -> Self {
+        RestartFile { first: 10, longest: 5000 }
+    }
 }
 
 /// What a process may use at most.
@@ -64,6 +86,7 @@ impl Default for ProcessFile {
             tags: TagsBy::Nsh,
             user: None,
             limits: ProcessLimitsFile::default(),
+            restart: RestartFile::default(),
         }
     }
 }
