@@ -577,7 +577,7 @@ fn of_functions_in_processes() {
         ),
         (
             "{restart: {first: 20, longest: 10}}",
-            "19:81: 20 ms are more than the longest pause, 10 ms",
+            "19:79: 20 ms are more than the longest pause, 10 ms",
         ),
         ("{socket: here}", "19:70: \"here\" is not the absolute path of a socket"),
     ] {
@@ -588,7 +588,7 @@ fn of_functions_in_processes() {
             "count: {function: counter}",
             "count: {function: counter, process: {start: elsewhere, socket: /s, tags: none}}"
         )),
-        ["19:74: a function without tags does not move (write `composition: process`)"]
+        ["19:76: a function without tags does not move (write `composition: process`)"]
     );
 }
 
