@@ -99,6 +99,11 @@ impl Lanes {
         }
     }
 
+    /// The function of a lane, by its number in the rules.
+    pub(crate) fn function(&self, lane: usize) -> u16 {
+        self.functions[lane]
+    }
+
     /// A lane that does not lead to a stage.
     pub(crate) fn lane(&mut self, lane: u16) -> &mut Lane {
         &mut self.lanes[usize::from(lane)]
