@@ -1,7 +1,6 @@
 //! `chain-delay`: how long packets are in a chain at low load, polled and with sleep.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -9,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
 use super::chains::{Part, chain_of};
+use super::failed::Failed;
 use super::figure::figure;
 use crate::Failure;
 use crate::experiment::Study;
@@ -78,7 +78,7 @@ impl Study for ChainDelay {
         }
         let mut loopback = Loopback::ring(rig)?;
         let standing = RefCell::new(Standing::new(rig, DESCRIPTORS));
-        let mut failed = BTreeSet::new();
+        let mut failed = Failed::default();
         run.rounds(parameters.repetitions, &cells, |rig, (number, series, setup)| {
             let measured = Calibrated::measure(rig, &mut loopback, &offer, || {
                 let mut standing = standing.borrow_mut();
@@ -94,15 +94,11 @@ impl Study for ChainDelay {
                     let values = Values::of(delay.calibrated).and(raw(series), Some(delay.raw));
                     Ok((values, disturbance))
                 }
-                // What one machine cannot run does not keep the others from being compared.
-                Err(error) => {
-                    failed.insert(format!("{series}: not always measured: {error}."));
-                    // A thread that did not get its core may have it the next time.
-                    Ok((Values::none(), 1.0))
-                }
+                // A thread that did not get its core may have it the next time.
+                Err(error) => Ok((failed.note(series, error).0, 1.0)),
             }
         })?;
-        failed.into_iter().for_each(|failed| run.note(failed));
+        failed.tell(run);
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! `chain-length`: what one more function in a chain costs the core of the node.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -8,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
 use super::chains::{Part, chain_of};
+use super::failed::Failed;
 use super::figure::figure;
 use crate::Failure;
 use crate::baseline::classical::{self, Polled};
@@ -15,7 +15,7 @@ use crate::experiment::Study;
 use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, PaperValue, Results};
 use crate::rig::capture::Content;
 use crate::rig::{Composition, Setup, USERS, uplink};
-use crate::run::{Cell, Run, Values};
+use crate::run::{Cell, Run};
 use crate::statistics::Line;
 
 const X: &str = "functions";
@@ -87,7 +87,7 @@ impl Study for ChainLength {
         for cell in &cells {
             run.series(&cell.series, X, "cycles/packet", Some(Better::Lower));
         }
-        let mut failed = BTreeSet::new();
+        let mut failed = Failed::default();
         run.rounds(parameters.repetitions, &cells, |rig, chain| {
             let (name, functions, measured) = match chain {
                 Chain::Weft(setup) => {
@@ -99,18 +99,9 @@ impl Study for ChainLength {
                     ("classical", *functions, cost)
                 }
             };
-            match measured {
-                Ok((cycles, disturbance)) => Ok((Values::of(cycles), disturbance)),
-                // What one machine cannot run does not keep the others from being compared.
-                Err(error) => {
-                    failed.insert(format!(
-                        "{name}, {functions} functions: not always measured: {error}."
-                    ));
-                    Ok((Values::none(), 0.0))
-                }
-            }
+            Ok(failed.cost(format!("{name}, {functions} functions"), measured))
         })?;
-        failed.into_iter().for_each(|failed| run.note(failed));
+        failed.tell(run);
         Ok(())
     }
 
@@ -160,10 +151,7 @@ impl Parameters {
         for &length in &self.lengths {
             let chain = chain_of(&vec![self.function.clone(); length]);
             cells.extend(self.compositions.iter().map(|&way| {
-                let setup = chain.clone().composed(way);
-                // Processes that share a core must let each other have it.
-                let setup = if way == Composition::Process { setup.adaptive() } else { setup };
-                Cell::new(of_length(way), length as f64, weft(setup))
+                Cell::new(of_length(way), length as f64, weft(chain.clone().taking_turns(way)))
             }));
         }
         let mix = chain_of(&self.mix);

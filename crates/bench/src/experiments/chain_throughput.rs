@@ -158,9 +158,7 @@ fn systems(
     let mut cells = Vec::new();
     for &way in &parameters.compositions {
         for &functions in &parameters.lengths {
-            let setup = loaded_chain(functions, parameters.cycles).composed(way);
-            // Processes that share a core must let each other have it.
-            let setup = if way.has_processes() { setup.adaptive() } else { setup };
+            let setup = loaded_chain(functions, parameters.cycles).taking_turns(way);
             let (number, setup) = (cells.len(), Box::new(setup));
             let system = System::Weft { number, functions, setup, limit: None };
             cells.push(Cell::new(ndr(way), functions as f64, RefCell::new(system)));

@@ -1,17 +1,17 @@
 //! Chains that are run elsewhere or as machine code, for the model: what a packet costs the core
 //! of the node.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use weft_traffic::Rate;
 
 use super::calibrate::{Component, shared};
+use super::failed::Failed;
 use crate::Failure;
 use crate::calibration::composed::{ALONE, of_series};
 use crate::results::Better;
 use crate::rig::{Composition, Setup, uplink};
-use crate::run::{Cell, Run, Values};
+use crate::run::{Cell, Run};
 
 /// A place of a series: bytes of a frame, and the node.
 pub type Chain = Cell<(u32, Setup)>;
@@ -56,9 +56,7 @@ fn pairs(functions: &[Component]) -> Vec<Vec<&Component>> {
 
 /// A node with such a chain, run in this way.
 pub fn setup(users: u32, chain: Vec<&Component>, way: Composition) -> Setup {
-    let setup = shared(users, &[(100, chain)]).composed(way);
-    // Processes that share a core must let each other have it.
-    if way == Composition::Process { setup.adaptive() } else { setup }
+    shared(users, &[(100, chain)]).taking_turns(way)
 }
 
 /// Measures them, all in each round, so that whatever the machine does meanwhile is done to all
@@ -85,18 +83,12 @@ pub fn measure(
             run.series(&cell.series, x, "cycles/packet", Some(Better::Lower));
         }
     }
-    let mut failed = BTreeSet::new();
+    let mut failed = Failed::default();
     run.rounds(repetitions, &all, |rig, (size, setup)| {
         let load = uplink(users, *size as usize, Rate::Unlimited);
-        match rig.cost_of_composed(setup, &load, length) {
-            Ok((cycles, disturbance)) => Ok((Values::of(cycles), disturbance)),
-            Err(error) => {
-                let name = setup.composition.name();
-                failed.insert(format!("{name}: not always measured: {error}."));
-                Ok((Values::none(), 0.0))
-            }
-        }
+        let cost = rig.cost_of_composed(setup, &load, length);
+        Ok(failed.cost(setup.composition.name(), cost))
     })?;
-    failed.into_iter().for_each(|failed| run.note(failed));
+    failed.tell(run);
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! `composition`: one chain, run in each way there is.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -8,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
 use super::chains::{Part, chain_of};
+use super::failed::Failed;
 use super::figure::figure;
 use crate::Failure;
 use crate::experiment::Study;
 use crate::results::{Axis, Better, FigureKind, Point, Results, Series};
 use crate::rig::{Composition, Setup, USERS, uplink};
-use crate::run::{Cell, Run, Values};
+use crate::run::{Cell, Run};
 
 const CHAIN: &str = "weft, the chain";
 const ONE: &str = "weft, its first function alone";
@@ -60,25 +60,15 @@ impl Study for Compositions {
         let one = chain_of(&parameters.functions[..1]);
         let mut cells = vec![Cell::new(NONE, "no function", Setup::forwarding(USERS))];
         for way in Composition::ALL {
-            let whole = chain.clone().composed(way);
-            // Processes that share a core must let each other have it.
-            let whole = if way == Composition::Process { whole.adaptive() } else { whole };
-            cells.push(Cell::new(CHAIN, way.name(), whole));
+            cells.push(Cell::new(CHAIN, way.name(), chain.clone().taking_turns(way)));
             cells.push(Cell::new(ONE, way.name(), one.clone().composed(way)));
         }
-        let mut failed = BTreeSet::new();
+        let mut failed = Failed::default();
         run.rounds(parameters.repetitions, &cells, |rig, setup| {
-            match rig.cost_of_composed(setup, &load, length) {
-                Ok((cycles, disturbance)) => Ok((Values::of(cycles), disturbance)),
-                // What one machine cannot run does not keep the others from being compared.
-                Err(error) => {
-                    let name = setup.composition.name();
-                    failed.insert(format!("{name}: not always measured: {error}."));
-                    Ok((Values::none(), 0.0))
-                }
-            }
+            let cost = rig.cost_of_composed(setup, &load, length);
+            Ok(failed.cost(setup.composition.name(), cost))
         })?;
-        failed.into_iter().for_each(|failed| run.note(failed));
+        failed.tell(run);
         Ok(())
     }
 

@@ -18,6 +18,7 @@ mod chain_throughput;
 mod chains;
 mod composed;
 mod composition;
+mod failed;
 mod figure;
 mod function_mix;
 mod function_overhead;

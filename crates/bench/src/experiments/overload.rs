@@ -2,7 +2,6 @@
 
 mod linked;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -11,6 +10,7 @@ use weft_dpdk::tsc;
 
 use super::capacity;
 use super::chains::{loaded_chain, loaded_last};
+use super::failed::Failed;
 use super::figure::{Drawing, figure};
 use crate::Failure;
 use crate::experiment::Study;
@@ -110,7 +110,7 @@ impl Study for Overload {
             }));
             chain.note(&parameters.loads).into_iter().for_each(|note| run.note(note));
         }
-        let (mut standing, mut failed) = (Standing::new(rig, DESCRIPTORS), BTreeSet::new());
+        let (mut standing, mut failed) = (Standing::new(rig, DESCRIPTORS), Failed::default());
         run.rounds(parameters.repetitions, &cells, |rig, cell| match *cell {
             Chain::Linked { chain, load } => linked[chain].trial(rig, load, length),
             Chain::Weft { chain: number, load } => {
@@ -118,15 +118,11 @@ impl Study for Overload {
                 let trial = parameters.trial(rig, &mut standing, (number, &mut *chain), load);
                 trial.or_else(|error| match chain.setup.composition.is_elsewhere() {
                     false => Err(error),
-                    // What one machine cannot run does not keep the others from being compared.
-                    true => {
-                        failed.insert(format!("{}: not always measured: {error}.", chain.name));
-                        Ok((Values::none(), 0.0))
-                    }
+                    true => Ok(failed.note(&chain.name, error)),
                 })
             }
         })?;
-        failed.into_iter().for_each(|failed| run.note(failed));
+        failed.tell(run);
         Ok(())
     }
 
@@ -179,13 +175,10 @@ impl Parameters {
         let of = |&way: &Composition| {
             let named = self.names(way).into_iter().zip(&all);
             named.map(move |(name, (setup, cycles))| {
-                let setup = setup.clone().composed(way);
-                // Processes that share a core must let each other have it.
+                let setup = setup.clone().taking_turns(way);
                 let setup = match way {
-                    Composition::Process => setup.adaptive(),
                     Composition::SoftwareVf => {
-                        let cycles = cycles.max(1.0);
-                        setup.adaptive().shared((tsc::hz() as f64 / cycles * SHARE) as u64)
+                        setup.shared((tsc::hz() as f64 / cycles.max(1.0) * SHARE) as u64)
                     }
                     _ => setup,
                 };

@@ -136,6 +136,13 @@ impl Setup {
         Setup { composition, ..self }
     }
 
+    /// The same, where functions that are processes let each other have the core that they
+    /// share.
+    pub fn taking_turns(self, composition: Composition) -> Setup {
+        let setup = self.composed(composition);
+        if composition.has_processes() { setup.adaptive() } else { setup }
+    }
+
     /// The same; what runs functions elsewhere sleeps while there is nothing to do.
     pub fn adaptive(self) -> Setup {
         Setup { adaptive: true, ..self }

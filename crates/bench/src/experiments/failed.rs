@@ -1,0 +1,36 @@
+//! Trials that one machine cannot make. They do not keep the others from being compared.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use crate::Failure;
+use crate::run::{Run, Values};
+
+/// What was not always measured, and why: each told once.
+#[derive(Debug, Default)]
+pub struct Failed(BTreeSet<String>);
+
+impl Failed {
+    /// What was measured, and how far it was disturbed; no values where that failed.
+    pub fn cost(
+        &mut self,
+        name: impl Display,
+        measured: Result<(f64, f64), Failure>,
+    ) -> (Values, f64) {
+        match measured {
+            Ok((cycles, disturbance)) => (Values::of(cycles), disturbance),
+            Err(error) => self.note(name, error),
+        }
+    }
+
+    /// Notes a failure; the values of the trial.
+    pub fn note(&mut self, name: impl Display, error: Failure) -> (Values, f64) {
+        self.0.insert(format!("{name}: not always measured: {error}."));
+        (Values::none(), 0.0)
+    }
+
+    /// Says them behind the results.
+    pub fn tell(self, run: &mut Run<'_>) {
+        self.0.into_iter().for_each(|failed| run.note(failed));
+    }
+}
