@@ -31,14 +31,16 @@ resident() {
     awk '/^VmRSS/ {print $2}' "/proc/$node/status"
 }
 
-# Milliseconds from a kill until the node has said that the function failed, from which on
-# its policy holds: the median and the worst, by the times of both.
+# Milliseconds from a kill until the node has said that packets are under the function's
+# policy, or that it has failed: the median and the worst, by the times of both.
 until_policy() {
     python3 - "$work/kills" "$work/node.log" <<'PYTHON'
 import datetime, statistics, sys
 
 kills = [int(line) / 1e9 for line in open(sys.argv[1])]
-said = [line.split()[0] for line in open(sys.argv[2]) if "the function has failed" in line]
+words = "packets are under its policy", "the function has failed"
+log = [line for line in open(sys.argv[2]) if any(said in line for said in words)]
+said = [line.split()[0] for line in log]
 failed = [datetime.datetime.fromisoformat(text).timestamp() for text in said]
 delays = []
 for kill in kills:

@@ -107,21 +107,43 @@ impl Drop for Process {
     }
 }
 
-/// Processor time of a process, in clock ticks of the kernel (proc(5)).
+/// Processor time of a process, in clock ticks of the kernel.
 pub fn ticks(process: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
+    let fields = Fields::of(process)?;
+    let user: u64 = fields.get(14)?.parse().ok()?;
+    let system: u64 = fields.get(15)?.parse().ok()?;
     Some(user + system)
 }
 
 /// Whether a process was stopped by a signal.
 pub fn is_stopped(process: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim().chars().next());
-    matches!(state, Some('T' | 't'))
+    let fields = Fields::of(process);
+    matches!(fields.as_ref().and_then(|fields| fields.get(3)), Some("T" | "t"))
+}
+
+/// Whether a process has begun to end, of whatever cause.
+pub fn is_ending(process: u32) -> bool {
+    /// As in the kernel's linux/sched.h.
+    const PF_EXITING: u32 = 4;
+    let flags = Fields::of(process).and_then(|fields| fields.get(9)?.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_EXITING != 0)
+}
+
+/// What the kernel says of a process in /proc/PID/stat (proc(5)).
+struct Fields(String);
+
+impl Fields {
+    /// None if there is no such process.
+    fn of(process: u32) -> Option<Fields> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // The name, in parentheses, may hold anything.
+        Some(Fields(stat.rsplit_once(')')?.1.to_owned()))
+    }
+
+    /// A field behind the name, numbered from 1 as in the manual: 3 is the state.
+    fn get(&self, number: usize) -> Option<&str> {
+        self.0.split_whitespace().nth(number.checked_sub(3)?)
+    }
 }
 
 /// Removes a socket that nobody listens at any more.
@@ -133,5 +155,33 @@ pub fn remove_stale(path: &Path) -> io::Result<()> {
         Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "in use by another node")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(_) => std::fs::remove_file(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{Signal, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_seen_to_stand_still_and_to_end() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let (process, pid) = (child.id(), Pid::from_child(&child));
+        let descriptor = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        assert!(!is_stopped(process) && !is_ending(process));
+        kill_process(pid, Signal::STOP).unwrap();
+        while !is_stopped(process) {
+            std::thread::yield_now();
+        }
+        assert!(!is_ending(process));
+        assert!(ticks(process).is_some());
+
+        kill_process(pid, Signal::KILL).unwrap();
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).unwrap();
+        assert!(is_ending(process) && !is_stopped(process));
+        child.wait().unwrap();
+        assert!(!is_ending(process) && ticks(process).is_none());
     }
 }

@@ -1,5 +1,8 @@
 //! What the thread does that looks after one function process.
 
+mod inquiries;
+mod session;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -14,8 +17,9 @@ use weft_compose::Kind;
 use weft_dpdk::Port;
 use weft_lane::Shared;
 
+use self::session::{Session, Stage};
 use super::book::Book;
-use super::inquiry::{Answer, Inquiry, Question, What};
+use super::inquiry::{Answer, Inquiry};
 use super::plan::{ResourceLimits, Restart, Start, Status, View};
 use super::process::{self, Launch, Process};
 use crate::order::{Order, Request};
@@ -70,28 +74,6 @@ pub(super) struct Watch {
     pub(super) restart: Restart,
     pub(super) pause: Duration,
     pub(super) next_start: Instant,
-}
-
-/// A function that speaks to us.
-pub(super) struct Session {
-    connection: Connection,
-    stage: Stage,
-    begun: Instant,
-    process: u32,
-    last_ping: Instant,
-    last_pong: Instant,
-    /// Processor time of the process at the last answer, where it is known.
-    ticks: Option<u64>,
-    last_checkpoint: Instant,
-    progress: Vec<(u32, Instant)>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Greeting,
-    Attaching,
-    Ready,
-    Running,
 }
 
 impl Watch {
@@ -189,77 +171,6 @@ impl Watch {
         self.book.note(order, given);
     }
 
-    /// Asks the process, if it is there.
-    fn ask(&mut self, question: Question) {
-        let session = self.session.as_mut().filter(|session| session.stage == Stage::Running);
-        let Some(session) = session.filter(|_| !self.plain) else {
-            return self.answer_without(question);
-        };
-        let (now, worker) = ((self.now)(), question.worker);
-        // An error shows again as the session is looked at.
-        match question.what {
-            What::Export => question.slots.iter().for_each(|&slot| {
-                let _ = session.connection.send(&Message::Export { worker, slot, now });
-            }),
-            What::Import => {
-                self.fences = self.fences.wrapping_add(1);
-                let _ = session.connection.send(&Message::Fence(self.fences));
-            }
-        }
-        self.inquiries.push_back(Inquiry::new(question, self.fences));
-        self.answer_whole();
-    }
-
-    /// Answers what a process that is not there was asked.
-    fn answer_without(&self, question: Question) {
-        let Question { ticket, worker, slots, what } = question;
-        let answer = match what {
-            What::Export => {
-                let known = |slot: u32| self.book.context(worker, slot).cloned();
-                let contexts = slots.into_iter().map(known).collect();
-                // A plain function has no contexts.
-                Answer::Exported { ticket, contexts, lost: self.was_up && !self.plain }
-            }
-            What::Import => {
-                Answer::Imported { ticket, outcome: Err("its process is not there".to_owned()) }
-            }
-        };
-        // Whoever asked may have gone.
-        let _ = self.answers.send(answer);
-    }
-
-    /// Answers what has all its contexts.
-    fn answer_whole(&mut self) {
-        while self.answer_first_if(Inquiry::has_all) {}
-    }
-
-    /// Answers what was asked first, if that can be; whether it could.
-    fn answer_first_if(&mut self, can: impl Fn(&Inquiry) -> bool) -> bool {
-        if !self.inquiries.front().is_some_and(can) {
-            return false;
-        }
-        if let Some(inquiry) = self.inquiries.pop_front() {
-            // Whoever asked may have gone.
-            let _ = self.answers.send(inquiry.answer());
-        }
-        true
-    }
-
-    /// A context that was asked for has come.
-    fn take_exported(&mut self, worker: u16, slot: u32, mut context: Vec<u8>) -> bool {
-        let known = self.inquiries.iter_mut().any(|one| one.note(worker, slot, &mut context));
-        self.answer_whole();
-        known
-    }
-
-    /// A fence was passed.
-    fn pass_fence(&mut self, number: u32) -> bool {
-        let known =
-            self.answer_first_if(|one| one.question.what == What::Import && one.fence == number);
-        self.answer_whole();
-        known
-    }
-
     fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
             let Ok(mut connection) = Connection::new(stream) else { continue };
@@ -267,18 +178,7 @@ impl Watch {
                 let _ = connection.send(&Message::Refuse("another process is attached".into()));
                 continue;
             }
-            let now = Instant::now();
-            self.session = Some(Session {
-                connection,
-                stage: Stage::Greeting,
-                begun: now,
-                process: 0,
-                last_ping: now,
-                last_pong: now,
-                ticks: None,
-                last_checkpoint: now,
-                progress: self.shared.iter().map(|_| (0, now)).collect(),
-            });
+            self.session = Some(Session::new(connection, self.shared.len()));
         }
     }
 
@@ -390,9 +290,7 @@ impl Watch {
                 if session.stage == Stage::Ready
                     && self.port.as_ref().is_none_or(|port| port.link().up)
                 {
-                    session.stage = Stage::Running;
-                    session.last_pong = now;
-                    session.progress.iter_mut().for_each(|one| one.1 = now);
+                    session.begin(now);
                     self.go_up();
                 }
                 return Ok(());
@@ -417,18 +315,11 @@ impl Watch {
         if self.inquiries.front().is_some_and(|one| one.is_late(self.heartbeat)) {
             return Err("it does not give its contexts away".to_owned());
         }
-        let silent = now - session.last_pong;
-        if silent > self.heartbeat && session.is_stuck(silent, self.heartbeat) {
-            return Err(format!("it has not answered for {} ms", silent.as_millis()));
-        }
-        // One that answers but leaves its packets lying stands still as well.
-        for (shared, (seen, since)) in self.shared.iter().zip(&mut session.progress) {
-            let returned = shared.returned();
-            if returned != *seen || shared.away() == 0 {
-                (*seen, *since) = (returned, now);
-            } else if now - *since > self.heartbeat * 10 {
-                return Err("it answers, but leaves its packets in the ring".to_owned());
-            }
+        session.check(&self.shared, self.heartbeat, now)?;
+        if session.begins_to_end(now) {
+            self.go_down();
+            let function = &self.welcome.instance;
+            tracing::warn!(function, "its process ends: its packets are under its policy");
         }
         Ok(())
     }
@@ -540,23 +431,5 @@ impl Watch {
 
     fn edit(&self, change: impl FnOnce(&mut View)) {
         change(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Session {
-    /// Whether a process that is silent stands still: it was stopped, or it had
-    /// the processor and did not answer. One that merely was not scheduled gets
-    /// ten times the time.
-    fn is_stuck(&self, silent: Duration, heartbeat: Duration) -> bool {
-        if silent > heartbeat * 10 || process::is_stopped(self.process) {
-            return true;
-        }
-        match (self.ticks, process::ticks(self.process)) {
-            (Some(then), Some(now)) => {
-                // Hundredths of a second, as the kernel counts them.
-                Duration::from_millis(10) * now.saturating_sub(then) as u32 > heartbeat
-            }
-            _ => true,
-        }
     }
 }
