@@ -1,45 +1,37 @@
 //! Puts a node together from its blueprint: ports, rings, workers, agent.
 
-use std::collections::{HashMap, VecDeque};
+mod rings;
+mod worker;
+
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
-use arrayvec::ArrayVec;
 use weft_compose::SlotShift;
-use weft_dpdk::{Batch, Consumer, Eal, Pool, Port, PortOptions, Producer, Ring};
-use weft_rules::Program;
+use weft_dpdk::{Eal, Pool, Port, PortOptions};
 use weft_wire::MacAddress;
 
-use crate::agent::{Agent, FunctionEntry, Handle, Link, PANIC_WARNINGS, Waker};
+use self::rings::Rings;
+use self::worker::Shared;
+use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS, Waker};
 use crate::bearer::Bearers;
-use crate::classify::{Capacity, Classifier, PortClass, Tables};
+use crate::classify::{Capacity, Tables};
 use crate::clock::Clock;
-use crate::command::{PUNT_RING, Part, Replacement, UserChange};
-use crate::config::{
-    Blueprint, Classification, FunctionPlan, HandoverPlan, PortPlan, UserKey, UserPlan,
-};
-use crate::counters::WorkerCounters;
-use crate::departure::{Departure, Peer, Relay};
-use crate::egress::{Outlet, Routed, Way};
-use crate::element::{Element, Forwarding, Plan};
+use crate::command::{Part, Replacement, UserChange};
+use crate::config::{Blueprint, FunctionPlan, HandoverPlan, PortPlan, UserKey, UserPlan};
 use crate::fuse::{self, Compiled};
-use crate::idle::{Bounds, Idle};
 use crate::isolated::{self, Lanes, Seats};
-use crate::keeper::Keeper;
-use crate::local::{Own, broadcast_of};
 use crate::path::Paths;
 use crate::plan::{self, Classes};
-use crate::rate_limit::RateLimit;
 use crate::relocate::Prepared;
-use crate::service::Service;
 use crate::signalling::Signalling;
 use crate::stage::Crew;
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
-use crate::worker::{Desk, Inlet, Worker};
+use crate::worker::Worker;
 
 /// Commands and reports that wait between agent and worker.
 const COMMAND_RING: usize = 1024;
@@ -340,220 +332,6 @@ pub(crate) fn parts(
         at_hand(plan, name, counters)
     };
     blueprint.functions.iter().zip(functions).map(part).collect()
-}
-
-/// The rings between workers, taken out as the workers are made.
-struct Rings {
-    /// `to[from][to]`; none at a worker's own number.
-    to: Vec<Vec<Option<Producer>>>,
-    /// By the worker that takes out.
-    from: Vec<Vec<Consumer>>,
-    /// For each worker and port: the ring to the worker that sends for it.
-    to_relay: Vec<Vec<Option<Producer>>>,
-    /// By the worker that sends for others.
-    relays: Vec<Vec<Relay>>,
-}
-
-impl Rings {
-    fn new(eal: &Eal, blueprint: &Blueprint, ports: &[OpenPort]) -> Result<Rings, BuildError> {
-        let count = blueprint.workers.count;
-        let mut rings = Rings {
-            to: (0..count).map(|_| Vec::new()).collect(),
-            from: (0..count).map(|_| Vec::new()).collect(),
-            to_relay: (0..count).map(|_| Vec::new()).collect(),
-            relays: (0..count).map(|_| Vec::new()).collect(),
-        };
-        for from in 0..count {
-            for to in 0..count {
-                let mut producer = None;
-                if from != to {
-                    let (put, take) = Ring::new(eal, "crossing", CROSSING_RING)?;
-                    producer = Some(put);
-                    rings.from[to].push(take);
-                }
-                rings.to[from].push(producer);
-            }
-            for (number, open) in ports.iter().enumerate() {
-                let queues = usize::from(open.port.tx_queues());
-                let mut producer = None;
-                if from >= queues {
-                    let (put, take) = Ring::new(eal, "relay", CROSSING_RING)?;
-                    producer = Some(put);
-                    rings.relays[from % queues].push(Relay { port: number as u16, from: take });
-                }
-                rings.to_relay[from].push(producer);
-            }
-        }
-        Ok(rings)
-    }
-}
-
-/// What all workers are made from.
-struct Shared<'a> {
-    blueprint: &'a Blueprint,
-    ports: &'a [OpenPort],
-    pool: &'a Pool,
-    clock: &'a Clock,
-    room: Room,
-    waker: &'a Waker,
-}
-
-impl Shared<'_> {
-    fn worker(
-        &self,
-        eal: &Eal,
-        number: usize,
-        rings: &mut Rings,
-    ) -> Result<(Worker, Link), BuildError> {
-        let shift = SlotShift::for_workers(self.blueprint.workers.count);
-        let counters = Arc::new(WorkerCounters::new(self.blueprint.ports.len()));
-        let (commands, mailbox) = rtrb::RingBuffer::new(COMMAND_RING);
-        let (outbox, reports) = rtrb::RingBuffer::new(COMMAND_RING);
-        let (punts, taken) = Ring::new(eal, "punts", PUNT_RING)?;
-        let peers = std::mem::take(&mut rings.to[number]).into_iter();
-        let departure = Departure {
-            outlets: self.outlets(number, std::mem::take(&mut rings.to_relay[number])),
-            peers: peers.map(|to| Some(Peer { to: to?, batch: Batch::new() })).collect(),
-            relays: std::mem::take(&mut rings.relays[number]),
-            punts,
-            punting: Batch::new(),
-            gated: Batch::new(),
-            originals: ArrayVec::new(),
-            reports: outbox,
-            pool: self.pool.clone(),
-            counters: counters.clone(),
-            shift,
-            service: self.service(number),
-        };
-        let worker = Worker {
-            inlets: self.inlets(number),
-            crossings: std::mem::take(&mut rings.from[number]),
-            classifier: self.classifier(number, shift),
-            element: Element::new(Box::new(self.empty_plan()), self.blueprint.ports.len())
-                .with_paths(self.blueprint.has_paths()),
-            keeper: self.keeper(),
-            idle: self.idle(),
-            departure,
-            counters: counters.clone(),
-            clock: self.clock.clone(),
-            commands: mailbox,
-            peer_errors: RateLimit::default(),
-            lanes: Lanes::default(),
-            gates: None,
-            waker: self.waker.clone(),
-            desk: Desk::new(self.pool),
-        };
-        let backlog = VecDeque::new();
-        let link = Link { commands, backlog, aside: None, reports, punts: taken, counters };
-        Ok((worker, link))
-    }
-
-    /// A plan that leads nowhere, until the first one is put in its place.
-    fn empty_plan(&self) -> Plan {
-        let rules = Arc::new(self.blueprint.rules.clone());
-        let program = Program { states: Vec::new(), entries: Vec::new(), chain_slot: None };
-        let forwarding = Forwarding::Compiled { program, classes: 0 };
-        Plan { rules, forwarding, functions: Vec::new(), fused: None }
-    }
-
-    /// The receive queues that a worker polls.
-    fn inlets(&self, number: usize) -> Vec<Inlet> {
-        let count = self.blueprint.workers.count;
-        let addresses: Vec<_> = own_addresses(self.blueprint).collect();
-        let is_ipv4 = |address: &IpAddr| match address {
-            IpAddr::V4(address) => Some(*address),
-            IpAddr::V6(_) => None,
-        };
-        let ipv4: Vec<_> = addresses.iter().filter_map(is_ipv4).collect();
-        let subnets = self.blueprint.ports.iter().flat_map(|port| &port.addresses);
-        let broadcasts = subnets.filter_map(|(address, length)| broadcast_of(*address, *length));
-        let broadcasts: Vec<_> = broadcasts.collect();
-        let routed = self.blueprint.ports.iter().filter(|plan| plan.is_routed());
-        let least_mtu = routed.map(|plan| plan.mtu).min().unwrap_or(u16::MAX);
-        let mut inlets = Vec::new();
-        for (port, (open, plan)) in self.ports.iter().zip(&self.blueprint.ports).enumerate() {
-            let own = (!plan.addresses.is_empty()).then(|| Own {
-                mac: open.mac,
-                addresses: addresses.clone(),
-                ipv4: ipv4.clone(),
-                broadcasts: broadcasts.clone(),
-                least_mtu,
-                service: self.blueprint.has_service_headers(),
-            });
-            for queue in 0..open.port.rx_queues() {
-                if (plan.worker + usize::from(queue)) % count == number
-                    && let Some(queue) = open.port.take_rx(queue)
-                {
-                    inlets.push(Inlet { port: port as u16, queue, own: own.clone() });
-                }
-            }
-        }
-        inlets
-    }
-
-    fn service(&self, worker: usize) -> Option<Box<Service>> {
-        let macs: Vec<_> = self.ports.iter().map(|open| open.mac).collect();
-        Service::of(self.blueprint, worker, &macs).map(Box::new)
-    }
-
-    fn keeper(&self) -> Keeper {
-        let room = (self.pool.size() as usize).min(KEPT_PACKETS);
-        Keeper::new(self.blueprint.limits.kept_packets as usize, room)
-    }
-
-    fn idle(&self) -> Idle {
-        let limits = &self.blueprint.limits;
-        Idle::new(Bounds {
-            packets: limits.waiting_packets as usize,
-            bytes: limits.waiting_bytes as usize,
-            in_all: limits.waiting_in_all as usize / self.blueprint.workers.count,
-        })
-    }
-
-    fn outlets(&self, number: usize, relays: Vec<Option<Producer>>) -> Vec<Outlet> {
-        let ports = self.ports.iter().zip(&self.blueprint.ports).zip(relays).enumerate();
-        let paths = self.blueprint.ports.iter().enumerate().skip(self.ports.len());
-        let paths = paths.map(|(port, plan)| Outlet::new(port as u16, Way::Path, plan.mtu, None));
-        ports
-            .filter_map(|(port, ((open, plan), relay))| {
-                let way = match relay {
-                    Some(ring) => Way::Worker(ring),
-                    None => Way::Queue(open.port.take_tx(number as u16)?),
-                };
-                Some(Outlet::new(port as u16, way, plan.mtu, self.routed(open, plan)))
-            })
-            .chain(paths)
-            .collect()
-    }
-
-    fn routed(&self, open: &OpenPort, plan: &PortPlan) -> Option<Routed> {
-        plan.is_routed().then(|| {
-            let mut routed = Routed::new(open.mac, self.blueprint.limits.neighbours as usize);
-            routed.next_hop = plan.next_hop_mac.map(MacAddress);
-            routed.subnets = plan.addresses.clone();
-            routed.gateways = plan.gateways.clone();
-            // Packets do not wait for what is configured.
-            for (address, mac) in &plan.neighbours {
-                routed.neighbours.set(*address, Some(MacAddress(*mac)));
-            }
-            routed
-        })
-    }
-
-    fn classifier(&self, number: usize, shift: SlotShift) -> Classifier {
-        let ports = self
-            .blueprint
-            .ports
-            .iter()
-            .map(|port| PortClass { network: port.network, direction: port.direction })
-            .collect();
-        let capacity = Keys::of(self.blueprint).capacity(self.blueprint, self.room);
-        let classifier = Classifier::new(capacity, ports, shift, number);
-        match self.blueprint.classification {
-            Classification::Table => classifier,
-            Classification::Linear => classifier.linear(),
-        }
-    }
 }
 
 /// How many keys of each kind the users of a blueprint have.

@@ -38,6 +38,7 @@ mod isolated;
 mod keeper;
 mod local;
 mod neighbour;
+mod nobody;
 mod node;
 mod obey;
 mod parse;

@@ -1,18 +1,16 @@
 //! A worker's part when a function goes into its process or comes back: it lets the
 //! packets wait, hands the instance over, and lets them go on in order.
 
-use std::any::Any;
-
 use arrayvec::ArrayVec;
-use weft_compose::{Burst, Instance, Kind, Outcome, Positions, Settings};
-use weft_dpdk::{Annotations, Batch, Pool};
-use weft_function::{ConfigError, ContextError, Scope, TunnelEnds};
+use weft_compose::Positions;
+use weft_dpdk::Batch;
 use weft_lane::{Lane, Place, Policy};
 
 use crate::command::{Arrival, Report};
 use crate::counters::DropReason;
 use crate::element::Surroundings;
 use crate::isolated::Promises;
+use crate::nobody::Nobody;
 use crate::worker::{BURST, Desk, Worker};
 
 /// Packets of a worker that wait for a function that moves, at most.
@@ -73,7 +71,7 @@ impl Worker {
         let Some(at) = self.element.functions_mut().get_mut(usize::from(function)) else {
             return false;
         };
-        let nobody = Nobody { kind: at.instance.kind(), scope: at.instance.scope() };
+        let nobody = Nobody::instead_of(&*at.instance);
         let instance = std::mem::replace(&mut at.instance, Box::new(nobody));
         self.lanes.lifted = Some(Lifted::Gone { function, lane });
         self.answer_transfer(Report::Lifted(instance));
@@ -171,65 +169,5 @@ impl Worker {
                 }
             }
         }
-    }
-}
-
-/// The place of a function that the agent has. Nothing is done with it meanwhile.
-struct Nobody {
-    kind: &'static Kind,
-    scope: Scope,
-}
-
-impl Instance for Nobody {
-    fn kind(&self) -> &'static Kind {
-        self.kind
-    }
-
-    fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    fn visit(&mut self, _: &mut Burst, _: Positions, _: &mut Outcome) {}
-
-    fn timer(&mut self, _: u32, _: u64, _: &Pool, _: &mut Outcome) {}
-
-    fn check(&self, _: &Settings, _: u32) -> Result<(), ConfigError> {
-        Ok(())
-    }
-
-    fn configure(&mut self, _: u32, _: &Settings, _: u32) {}
-
-    fn tunnels(&self, _: &Settings, _: u32) -> TunnelEnds {
-        TunnelEnds::new()
-    }
-
-    fn end_tunnels(
-        &mut self,
-        _: u32,
-        _: (&Settings, u32),
-        _: &[Annotations; 2],
-        _: &Pool,
-        _: &mut Outcome,
-    ) {
-    }
-
-    fn release(&mut self, _: u32) {}
-
-    fn export(&self, _: u32, _: u64, _: &mut Vec<u8>) {}
-
-    fn import(&mut self, _: u32, _: u64, _: &[u8]) -> Result<(), ContextError> {
-        Err(ContextError::Damaged)
-    }
-
-    fn adopt(&mut self, _: &mut dyn Instance) -> bool {
-        false
-    }
-
-    fn show(&self, _: u32) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -1,0 +1,57 @@
+//! The rings between workers.
+
+use weft_dpdk::{Consumer, Eal, Producer, Ring};
+
+use super::{BuildError, CROSSING_RING, OpenPort};
+use crate::config::Blueprint;
+use crate::departure::Relay;
+
+/// The rings between workers, taken out as the workers are made.
+pub(super) struct Rings {
+    /// `to[from][to]`; none at a worker's own number.
+    pub(super) to: Vec<Vec<Option<Producer>>>,
+    /// By the worker that takes out.
+    pub(super) from: Vec<Vec<Consumer>>,
+    /// For each worker and port: the ring to the worker that sends for it.
+    pub(super) to_relay: Vec<Vec<Option<Producer>>>,
+    /// By the worker that sends for others.
+    pub(super) relays: Vec<Vec<Relay>>,
+}
+
+impl Rings {
+    pub(super) fn new(
+        eal: &Eal,
+        blueprint: &Blueprint,
+        ports: &[OpenPort],
+    ) -> Result<Rings, BuildError> {
+        let count = blueprint.workers.count;
+        let mut rings = Rings {
+            to: (0..count).map(|_| Vec::new()).collect(),
+            from: (0..count).map(|_| Vec::new()).collect(),
+            to_relay: (0..count).map(|_| Vec::new()).collect(),
+            relays: (0..count).map(|_| Vec::new()).collect(),
+        };
+        for from in 0..count {
+            for to in 0..count {
+                let mut producer = None;
+                if from != to {
+                    let (put, take) = Ring::new(eal, "crossing", CROSSING_RING)?;
+                    producer = Some(put);
+                    rings.from[to].push(take);
+                }
+                rings.to[from].push(producer);
+            }
+            for (number, open) in ports.iter().enumerate() {
+                let queues = usize::from(open.port.tx_queues());
+                let mut producer = None;
+                if from >= queues {
+                    let (put, take) = Ring::new(eal, "relay", CROSSING_RING)?;
+                    producer = Some(put);
+                    rings.relays[from % queues].push(Relay { port: number as u16, from: take });
+                }
+                rings.to_relay[from].push(producer);
+            }
+        }
+        Ok(rings)
+    }
+}
