@@ -5,7 +5,9 @@
 //! way, no more than a node lets be away at a function ([`WINDOW`]): none is dropped, and
 //! the node waits for nothing but the functions. Only rounds with something to do are
 //! timed, so neither the generator costs anything, nor to look in vain for what functions
-//! elsewhere have not done yet.
+//! elsewhere have not done yet. Between two rounds the node leaves functions elsewhere to
+//! themselves for a while: what comes back comes in bursts then, as it does to a core at its
+//! limit, which has no time to look for single packets.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ const BURST: u64 = 32;
 /// Buffers of the generator, and packets that the ring holds.
 const PACKETS: u32 = 2047;
 const DESCRIPTORS: u16 = 1024;
+/// How long functions elsewhere are left to themselves between two rounds.
+const PAUSE: Duration = Duration::from_micros(30);
 /// Turns between two looks at the clock.
 const TURNS: u32 = 16;
 /// How long nothing may leave.
@@ -61,6 +65,7 @@ impl Rig {
             let gone = || counters.ports[1].transmitted.packets.get();
             let (mut given, mut burner) = (gone(), Burner::new(self.slow_down));
             let last = Cell::new(Instant::now());
+            let pause = if setup.composition.is_elsewhere() { PAUSE } else { Duration::ZERO };
             let mut turn = |slices: &mut Slices| {
                 let before = gone();
                 while given + BURST <= before + WINDOW {
@@ -69,6 +74,7 @@ impl Rig {
                         count => given += count as u64,
                     }
                 }
+                wait(pause);
                 burner.start();
                 let start = tsc::now();
                 let busy = worker.poll();
@@ -105,6 +111,14 @@ impl Rig {
             0 => Ok(measured),
             _ => Err(format!("the node under test dropped {dropped} packets").into()),
         }
+    }
+}
+
+/// Waits without giving the core away.
+fn wait(pause: Duration) {
+    let until = Instant::now() + pause;
+    while Instant::now() < until {
+        std::hint::spin_loop();
     }
 }
 
