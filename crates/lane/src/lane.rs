@@ -163,13 +163,23 @@ impl Lane {
     #[inline]
     pub fn credit(&self) -> usize {
         let room = match (self.is_up(), self.policy) {
-            (true, _) if self.held.is_empty() && self.gate == Gate::Open => WINDOW - self.away(),
+            (true, _) if self.held.is_empty() && self.gate == Gate::Open => self.room(),
             _ => match self.bound() {
                 0 => return usize::MAX,
                 bound => bound.saturating_sub(self.held.len()),
             },
         };
         room.saturating_sub(self.promised + self.admitted)
+    }
+
+    /// Packets that find room, by their tickets and in the carrier.
+    #[inline]
+    fn room(&self) -> usize {
+        let room = WINDOW - self.away();
+        match self.carrier.in_hand() {
+            0 => room,
+            waiting => room.min(BURST.saturating_sub(waiting)),
+        }
     }
 
     /// Lets packets in.
@@ -334,7 +344,9 @@ impl Lane {
 
     /// The oldest packet that was held, once the function is there and has room.
     pub fn next_held(&mut self, now: u64) -> Option<Result<(), (Refusal, Place)>> {
-        if !self.is_up() || self.is_full() || self.is_closed() {
+        // What has waited is not lost to a carrier that has no room yet.
+        let has_room = self.carrier.in_hand() < BURST && !self.is_full();
+        if !self.is_up() || !has_room || self.is_closed() {
             return None;
         }
         let (packet, place, original) = self.take_held()?;

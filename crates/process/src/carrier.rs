@@ -39,8 +39,9 @@ pub(crate) struct Frames {
 #[derive(Debug)]
 pub(crate) struct Sent {
     patience: Duration,
-    /// Tickets of the last frames, oldest first; some of them are back.
-    tickets: VecDeque<(u32, Instant)>,
+    /// Tickets of the last frames, oldest first, and when they were sent; some of them are
+    /// back. The newest may wait for room.
+    tickets: VecDeque<(u32, Option<Instant>)>,
 }
 
 impl Sent {
@@ -49,18 +50,30 @@ impl Sent {
         Sent { patience, tickets: VecDeque::with_capacity(WINDOW) }
     }
 
+    /// A frame is about to be sent.
     fn note(&mut self, ticket: u32) {
         // No more are away.
         if self.tickets.len() == WINDOW {
             self.tickets.pop_front();
         }
-        self.tickets.push_back((ticket, Instant::now()));
+        self.tickets.push_back((ticket, None));
+    }
+
+    /// All have been sent but the newest `waiting`.
+    fn stamp(&mut self, waiting: usize) {
+        let now = Instant::now();
+        for (_, sent) in self.tickets.iter_mut().rev().skip(waiting) {
+            if sent.is_some() {
+                break;
+            }
+            *sent = Some(now);
+        }
     }
 
     /// Hands the tickets that are overdue to `lost`.
     fn expire(&mut self, mut lost: impl FnMut(u32)) {
         let now = Instant::now();
-        while let Some((ticket, sent)) = self.tickets.front()
+        while let Some((ticket, Some(sent))) = self.tickets.front()
             && now.duration_since(*sent) > self.patience
         {
             lost(*ticket);
@@ -107,6 +120,9 @@ impl Carrier for Frames {
 
     fn send(&mut self) {
         self.tx.transmit(&mut self.leaving);
+        if self.form.is_none() {
+            self.sent.stamp(self.leaving.len());
+        }
     }
 
     fn drop_last(&mut self) {

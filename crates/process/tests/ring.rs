@@ -80,15 +80,20 @@ impl Drop for Folder {
 
 impl Rig {
     fn new(name: &str, policy: Policy) -> Rig {
-        Rig::of(name, policy, Duration::from_secs(60), false)
+        Rig::of(name, policy, Duration::from_secs(60), false, WINDOW)
     }
 
     /// With a front end that knows only plain frames, and soon is impatient with it.
     fn plain(name: &str) -> Rig {
-        Rig::of(name, Policy::Drop, Duration::from_millis(200), true)
+        Rig::of(name, Policy::Drop, Duration::from_millis(200), true, WINDOW)
     }
 
-    fn of(name: &str, policy: Policy, heartbeat: Duration, plain: bool) -> Rig {
+    /// With a front end that knows only plain frames, and gives few of them room at a time.
+    fn small(name: &str, room: usize) -> Rig {
+        Rig::of(name, Policy::Hold(200), Duration::from_millis(200), true, room)
+    }
+
+    fn of(name: &str, policy: Policy, heartbeat: Duration, plain: bool, room: usize) -> Rig {
         let folder = std::env::temp_dir().join(format!("weft-ring-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let ring = folder.join("ring.sock");
@@ -123,10 +128,10 @@ impl Rig {
             false => greet(&ring),
         };
         let device = format!(
-            "net_virtio_user_{name},path={},queues=1,queue_size={WINDOW},packed_vq=1,mrg_rxbuf=0,in_order=1",
+            "net_virtio_user_{name},path={},queues=1,queue_size={room},packed_vq=1,mrg_rxbuf=0,in_order=1",
             ring.display(),
         );
-        let options = PortOptions { descriptors: WINDOW as u16, ..PortOptions::default() };
+        let options = PortOptions { descriptors: room as u16, ..PortOptions::default() };
         let port = Port::open(eal(), &device, &options, &pool).unwrap();
         let (rx, tx) = (port.take_rx(0).unwrap(), port.take_tx(0).unwrap());
         if welcome.is_some() {
@@ -367,6 +372,58 @@ fn plain_frames_that_do_not_come_back_are_given_up() {
     assert_eq!(passed_over, [0]);
     assert!(plain.seat.lane.claim(2, 0, |_| panic!("it was the next")).is_some());
     assert_eq!(plain.seat.lane.away(), 0);
+}
+
+/// A guest that has attached gives buffers when its driver is ready, and not before.
+#[test]
+fn what_finds_no_room_at_a_function_waits_and_holds_back_what_comes() {
+    const ROOM: usize = 64;
+    let mut rig = Rig::small("small", ROOM);
+    let users: Vec<u32> = (0..ROOM as u32).collect();
+    users.chunks(32).for_each(|users| rig.send(users));
+    assert_eq!(rig.seat.lane.credit(), WINDOW - ROOM);
+    rig.send(&[64, 65]);
+    assert_eq!(rig.seat.lane.credit(), 30, "those that may wait");
+    let rest: Vec<u32> = (66..96).collect();
+    rig.send(&rest);
+    assert_eq!(rig.seat.lane.credit(), 0);
+    // What has not been sent is not late.
+    std::thread::sleep(Duration::from_millis(250));
+    let mut lost = 0;
+    while lost < ROOM {
+        rig.seat.lane.collect(|back| match back {
+            Back::Lost(_) => lost += 1,
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(rig.seat.lane.away(), 32);
+    let mut came = Vec::new();
+    while came.len() < 96 {
+        came.extend(rig.arrive(1));
+        rig.seat.lane.collect(|back| panic!("{back:?}"));
+    }
+    let numbers: Vec<_> = came.iter().map(|frame| frame.data()[0]).collect();
+    assert_eq!(numbers, (0..96).collect::<Vec<u8>>());
+}
+
+#[test]
+fn what_was_held_waits_for_room() {
+    const ROOM: usize = 64;
+    let mut rig = Rig::small("waiting", ROOM);
+    rig.seat.lane.close(200);
+    (0..200).for_each(|user| rig.send(&[user]));
+    rig.seat.lane.open();
+    let mut came = Vec::new();
+    while came.len() < 200 {
+        while let Some(sent) = rig.seat.lane.next_held(0) {
+            assert!(sent.is_ok());
+        }
+        rig.seat.lane.flush(|_| panic!("it waits"));
+        rig.seat.lane.collect(|back| assert!(matches!(back, Back::Lost(_)), "{back:?}"));
+        came.extend(rig.arrive(1));
+    }
+    let numbers: Vec<_> = came.iter().map(|frame| frame.data()[0]).collect();
+    assert_eq!(numbers, (0..200).collect::<Vec<u8>>());
 }
 
 #[test]
