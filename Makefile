@@ -6,12 +6,13 @@ WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
 BOUNDED := target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']
 
-.PHONY: help demo build test fmt lint unit end-to-end test-sriov bench-quick fuzz soak clean
+.PHONY: help demo build test fmt lint unit end-to-end test-sriov test-vm bench-quick fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
 	@echo "make test         every check: format, lint, unit, property, golden, end-to-end"
 	@echo "make test-sriov   chains over virtual functions of an emulated NIC; soak has it, too"
+	@echo "make test-vm      a function in a virtual machine that is emulated; soak has it, too"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
 	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills"
@@ -42,10 +43,14 @@ end-to-end: build
 	@scripts/prepare test
 	WEFT=$(WEFT) tests/run
 
-SRIOV := $(or $(CARGO_TARGET_DIR),target)/sriov
+EMULATED := $(or $(CARGO_TARGET_DIR),target)/emulated
 test-sriov: build
-	@scripts/prepare sriov
-	WEFT=$(WEFT) SRIOV=$(SRIOV) tests/sriov/run.py
+	@scripts/prepare emulated
+	WEFT=$(WEFT) EMULATED=$(EMULATED) tests/sriov/run.py
+
+test-vm: build
+	@scripts/prepare emulated
+	WEFT=$(WEFT) EMULATED=$(EMULATED) tests/vm/run.py
 
 bench-quick:
 	@scripts/prepare bench
@@ -64,6 +69,7 @@ soak: build
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test handover random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
 	$(MAKE) test-sriov
+	$(MAKE) test-vm
 
 # Modules that the registry of functions declares are named to rustfmt.
 fmt:

@@ -10,12 +10,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# In the guest these are loaded, and before them what they depend on.
-MODULES = ["virtio_pci", "9pnet_virtio", "9p", "igb", "vfio_iommu_type1", "vfio-pci"]
-
-# Drivers of DPDK that are loaded at its start; those that the program is linked with
-# come as its libraries do.
-DRIVERS = ["bus_pci", "bus_vdev", "mempool_ring", "net_e1000", "net_ring"]
+# In the guest these are loaded, and before them what they depend on: what the folder takes
+# that it shares with the test.
+MODULES = ["virtio_pci", "9pnet_virtio", "9p"]
 
 FOLDERS = ["dev", "proc", "sys", "tmp", "run", "share", "bin", "sbin", "etc", "var"]
 
@@ -106,10 +103,10 @@ def stripped(program):
         return Path(smaller.name).read_bytes()
 
 
-def add_drivers(image):
+def add_drivers(image, drivers):
     folders = sorted(Path("/usr/lib").glob("*/dpdk/pmds-*"))
     folder = folders[-1] if folders else Path("/usr/lib")
-    for driver in DRIVERS:
+    for driver in drivers:
         names = sorted(folder.glob(f"librte_{driver}.so.*"))
         if not names:
             raise Missing(f"DPDK's driver {driver} is not in {folder}; install libdpdk-dev")
@@ -119,7 +116,7 @@ def add_drivers(image):
                 image.copy(library)
 
 
-def add_modules(image, root):
+def add_modules(image, root, modules):
     """Modules, and the order to load them in. What is built into the kernel is no file."""
     versions = sorted((Path(root) / "lib/modules").iterdir())
     files = {}
@@ -136,7 +133,7 @@ def add_modules(image, root):
             add(other)
         order.append(path)
 
-    for name in MODULES:
+    for name in modules:
         add(name)
     for path in order:
         image.put(path.relative_to(root), path.read_bytes())
@@ -144,16 +141,22 @@ def add_modules(image, root):
     image.put("modules", text.encode(), 0o644)
 
 
-def build(path, weft, guest, init):
-    """Makes the archive `path` with this program, from the packages in `guest`."""
+def build(path, guest, programs, drivers=(), modules=()):
+    """Makes the archive `path` from the packages in `guest`, with these programs by their paths
+    there, drivers of DPDK beyond those that they are linked with, and modules."""
     image = Image()
-    ip = shutil.which("ip", path="/sbin:/usr/sbin:/bin:/usr/bin")
-    if not ip:
-        raise Missing("there is no program ip; install iproute2")
     image.copy(Path(guest) / "bin/busybox", "bin/busybox")
-    image.put("init", Path(init).read_bytes())
-    add_program(image, weft, "bin/weft")
-    add_program(image, os.path.realpath(ip), "sbin/ip")
-    add_drivers(image)
-    add_modules(image, guest)
+    image.put("init", (Path(__file__).resolve().parent / "init.sh").read_bytes())
+    for inside, file in programs.items():
+        add_program(image, os.path.realpath(file), inside)
+    add_drivers(image, drivers)
+    add_modules(image, guest, [*MODULES, *modules])
     image.write(path)
+
+
+def program(name, package):
+    """Where a program is that comes with a package."""
+    path = shutil.which(name, path="/sbin:/usr/sbin:/bin:/usr/bin")
+    if not path:
+        raise Missing(f"there is no program {name}; install {package}")
+    return path

@@ -2,26 +2,8 @@
 
 import json
 
+from report import tail
 from traffic import USERS
-
-
-class Report:
-    """One line per check, and a closing line."""
-
-    def __init__(self):
-        self.passed = self.failed = 0
-
-    def check(self, name, fits, otherwise=""):
-        if fits:
-            self.passed += 1
-            print(f"pass {name}", flush=True)
-        else:
-            self.failed += 1
-            print(f"fail {name}: {otherwise}", flush=True)
-
-    def close(self):
-        print(f"{self.passed} passed, {self.failed} failed, 0 skipped")
-        return 0 if self.failed == 0 else 1
 
 
 class Seen:
@@ -53,10 +35,6 @@ class Seen:
         words = [line.split() for line in self.text(name).splitlines()]
         state = {word[0]: word[1] for word in words if len(word) == 2 and word[0] != "driver"}
         return state, [word[1] for word in words if len(word) == 2 and word[0] == "driver"]
-
-
-def tail(text):
-    return "\n".join(text.splitlines()[-12:]) or "it said nothing"
 
 
 def making(report, chain, seen):

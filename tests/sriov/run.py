@@ -6,37 +6,37 @@ driver, and the program under test. See ../README.md.
     run.py chain-2         one of them
     PACKETS=20000 run.py   with so many packets each
 
-$WEFT is the program, by default target/release/weft; $SRIOV the folder with what the
-machine is made of, by default target/sriov. Ends with `N passed, N failed, N skipped`.
+$WEFT is the program, by default target/release/weft; $EMULATED the folder with what
+the machine is made of, by default target/emulated. Ends with `N passed, N failed, N skipped`.
 """
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-import image
-import judge
-from machine import Machine
-from traffic import Exchange
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "emulated"))
+
+import image
+import judge
+import qemu
+from machine import Machine
+from report import Report, tail
+from traffic import Exchange
+
 PACKETS = int(os.environ.get("PACKETS", "4000"))
 # Packets that are on their way at once: fewer than a queue holds and than a worker may
 # have away, so that none may be lost.
 WINDOW = 64
 BOOT_SECONDS, START_SECONDS, STILL_SECONDS = 120, 90, 60
-# How often a machine may be started of which a processor stands still, and how its kernel says so.
+# How often a machine may be started of which a processor stands still.
 ATTEMPTS = 3
-STALLS = (
-    "Possible timer handling issue",
-    "detected stalls on CPUs",
-    "self-detected stall",
-    "soft lockup",
-)
+# In the guest: drivers of its kernel, and DPDK's that are loaded at its start.
+MODULES = ["igb", "vfio_iommu_type1", "vfio-pci"]
+DRIVERS = ["bus_pci", "bus_vdev", "mempool_ring", "net_e1000", "net_ring"]
 
 
 class Chain:
@@ -89,7 +89,7 @@ def run_chain(report, machine, chain):
     if not runs:
         machine.until(f"{chain.name}/done", START_SECONDS)
     said = seen.text("node") + seen.text("create.error") + seen.text("starting")
-    report.check(f"{chain.name}: its functions run", runs, judge.tail(said))
+    report.check(f"{chain.name}: its functions run", runs, tail(said))
     if not runs:
         return
     exchanged = exchange(machine, chain, PACKETS)
@@ -111,7 +111,7 @@ def kill_one(report, machine, chain, seen):
     if back:
         wrong = judge.wrong_traffic(exchange(machine, chain, PACKETS // 4))
     else:
-        wrong = f"{chain.functions[-1]} does not: {judge.tail(seen.text('node'))}"
+        wrong = f"{chain.functions[-1]} does not: {tail(seen.text('node'))}"
     (seen.folder / "sent-again").touch()
     report.check(name, not wrong, wrong)
 
@@ -123,18 +123,19 @@ def main():
         sys.exit(f"run.py: there is no {strange[0]}; there are {', '.join(known)}")
     chains = [known[name] for name in names or known]
     weft = Path(os.environ.get("WEFT", ROOT / "target/release/weft")).resolve()
-    folder = Path(os.environ.get("SRIOV", ROOT / "target/sriov")).resolve()
+    folder = Path(os.environ.get("EMULATED", ROOT / "target/emulated")).resolve()
     if not weft.is_file():
         sys.exit(f"run.py: {weft} is not there: build it (cargo build --release) or set WEFT")
-    if subprocess.run([HERE / "prepare.sh", folder], check=False).returncode != 0:
+    if not qemu.prepare(folder):
         sys.exit("run.py: prepare.sh has not got what the machine is made of, as it says above")
     try:
-        image.build(folder / "initrd", weft, folder / "guest", HERE / "init.sh")
+        programs = {"bin/weft": weft, "sbin/ip": image.program("ip", "iproute2")}
+        image.build(folder / "sriov.img", folder / "guest", programs, DRIVERS, MODULES)
     except image.Missing as missing:
         sys.exit(f"run.py: {missing}")
     for left in reversed(range(ATTEMPTS)):
-        report = one_run(folder, chains)
-        if not report.failed or not left or not stood_still(folder):
+        report, stood_still = one_run(folder, chains)
+        if not report.failed or not left or not stood_still:
             break
         # That is the host's doing, who had no time for it: it says nothing of the program.
         print("     the emulated machine stood still, as its kernel says: once more")
@@ -143,36 +144,24 @@ def main():
 
 def one_run(folder, chains):
     """A machine from its start to its end."""
-    share = folder / "share"
+    work = folder / "sriov"
+    share = work / "share"
     shutil.rmtree(share, ignore_errors=True)
-    share.mkdir()
+    share.mkdir(parents=True)
     shutil.copy(HERE / "guest.sh", share)
     for chain in chains:
         shutil.copy(HERE / f"{chain.name}.yaml", share)
         (share / chain.name).mkdir()
-    report = judge.Report()
+    report = Report()
     began = time.monotonic()
-    with Machine(folder, folder / "initrd", share, folder / "console.log") as machine:
+    with Machine(folder, folder / "sriov.img", share, work / "console.log") as machine:
         if not machine.connect(BOOT_SECONDS):
-            sys.exit(f"run.py: QEMU does not run: {judge.tail(console(folder))}")
+            sys.exit(f"run.py: QEMU does not run: {tail(machine.console())}")
         for chain in chains:
             run_chain(report, machine, chain)
     seconds = time.monotonic() - began
-    print(f"     it took {seconds:.0f} s; what was seen is in {folder}/share and console.log")
-    return report
-
-
-def console(folder):
-    return (folder / "console.log").read_text(errors="replace")
-
-
-def stood_still(folder):
-    """Whether the guest's kernel has seen that a processor of its did not run."""
-    said = console(folder)
-    kernel = folder / "share/kernel.log"
-    if kernel.exists():
-        said += kernel.read_text(errors="replace")
-    return any(sign in said for sign in STALLS)
+    print(f"     it took {seconds:.0f} s; what was seen is in {work}")
+    return report, machine.stood_still()
 
 
 sys.exit(main())
