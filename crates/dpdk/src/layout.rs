@@ -13,6 +13,8 @@ pub const BUF_ADDR: i32 = offset_of!(rte_mbuf, buf_addr) as i32;
 pub const DATA_OFF: i32 = offset_of!(rte_mbuf, data_off) as i32;
 /// Bytes of the packet, 16 bits.
 pub const DATA_LEN: i32 = offset_of!(rte_mbuf, data_len) as i32;
+/// The same, 32 bits: a packet lies in one buffer.
+pub const PKT_LEN: i32 = offset_of!(rte_mbuf, pkt_len) as i32;
 
 const fn annotation(offset: usize) -> i32 {
     (ANNOTATION_OFFSET + offset) as i32
@@ -36,5 +38,7 @@ pub const ETHER_TYPE: i32 = annotation(offset_of!(Annotations, ether_type));
 pub const PROTOCOL: i32 = annotation(offset_of!(Annotations, protocol));
 /// [`Annotations::flags`].
 pub const FLAGS: i32 = annotation(offset_of!(Annotations, flags));
+/// [`Annotations::outer_offset`].
+pub const OUTER_OFFSET: i32 = annotation(offset_of!(Annotations, outer_offset));
 /// [`Annotations::network_length`].
 pub const NETWORK_LENGTH: i32 = annotation(offset_of!(Annotations, network_length));

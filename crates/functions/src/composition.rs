@@ -34,8 +34,35 @@ struct Sent {
     user: u32,
     group: u32,
     tags: (u32, u32),
+    /// The tunnel it is in: who sends it, the first byte of the IP header, the flags of
+    /// the GTP-U header.
+    tunnel: Option<(Ipv4Addr, u8, u8)>,
     /// What the parser would never note.
     odd: Option<(u8, u16)>,
+}
+
+impl Sent {
+    /// The frame, and what the parser notes of it.
+    fn frame(&self) -> (Vec<u8>, Annotations) {
+        let frame = self.spec.frame();
+        let mut noted = annotations(&frame);
+        let Some((source, version_and_length, flags)) = self.tunnel else { return (frame, noted) };
+        let (link, inner) = frame.split_at(14);
+        let length = (inner.len() as u16).to_be_bytes();
+        let mut outer = [0; 36];
+        (outer[0], outer[8], outer[9]) = (version_and_length, 64, 17);
+        outer[12..16].copy_from_slice(&source.octets());
+        outer[22..24].copy_from_slice(&2152_u16.to_be_bytes());
+        (outer[28], outer[29]) = (0x30 | flags, 255);
+        outer[30..32].copy_from_slice(&length);
+        noted.outer_offset = 14;
+        noted.flags |= Annotations::TUNNELLED;
+        noted.network_offset += 36;
+        if noted.transport_offset != 0 {
+            noted.transport_offset += 36;
+        }
+        ([link, &outer, inner].concat(), noted)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,10 +127,10 @@ impl Chain {
         let pool = pool();
         let mut burst = Burst { packets: Batch::new(), now: self.now, pool: pool.clone() };
         let colour = tags().slot("colour").expect("the marker's tag");
-        for Sent { spec, user, group, tags, odd } in sent {
-            let frame = spec.frame();
+        for one in sent {
+            let Sent { user, group, tags, odd, .. } = one;
+            let (frame, mut noted) = one.frame();
             let mut packet = pool.packet(&frame).expect("a packet");
-            let mut noted = annotations(&frame);
             (noted.user, noted.bearer, noted.group) = (user << 1, user << 1, *group);
             TagSlot::DIRECTION.set(&mut noted, tags.0);
             colour.set(&mut noted, tags.1);
@@ -114,6 +141,8 @@ impl Chain {
                     2 => noted.network_length = *value,
                     3 => noted.protocol = *value as u8,
                     4 => noted.ether_type = *value,
+                    5 => noted.outer_offset = *value,
+                    6 => noted.flags = *value as u8,
                     _ => packet.truncate(usize::from(*value)),
                 }
             }
@@ -334,6 +363,24 @@ fn filters() -> impl Strategy<Value = Member> {
     })
 }
 
+fn decapsulators() -> impl Strategy<Value = Member> {
+    let own = (
+        prop::option::weighted(0.5, address()),
+        prop::option::weighted(0.1, 0_u8..64),
+        prop::option::weighted(0.5, address()),
+        prop::option::weighted(0.2, Just("2001:db8::/32")),
+    );
+    let own = own.prop_map(
+        |(peer, qfi, ipv4, ipv6)| json!({ "peer": peer, "qfi": qfi, "ipv4": ipv4, "ipv6": ipv6 }),
+    );
+    vec((0..CONTEXTS as u32, own), 0..4).prop_map(|settings| Member {
+        name: "gtpu-decapsulate",
+        config: Value::Null,
+        settings,
+        sets: None,
+    })
+}
+
 fn members() -> impl Strategy<Value = Member> {
     let plain = |name, config| Member { name, config, settings: Vec::new(), sets: None };
     let mac = "02:00:00:00:00:07";
@@ -346,6 +393,7 @@ fn members() -> impl Strategy<Value = Member> {
         4 => markers(),
         6 => rewriters(),
         4 => filters(),
+        4 => decapsulators(),
     ];
     (member, prop::option::weighted(0.2, 0_u32..3)).prop_map(|(mut member, sets)| {
         member.sets = sets;
@@ -357,13 +405,16 @@ fn sent() -> impl Strategy<Value = Sent> {
     let group = prop_oneof![Just(Annotations::NONE), 0..2 * CONTEXTS as u32 + 4];
     let odd = prop::option::weighted(
         0.15,
-        (0_u8..6, prop_oneof![0_u16..80, Just(6), Just(17), Just(0x0800), any::<u16>()]),
+        (0_u8..8, prop_oneof![0_u16..80, Just(6), Just(17), Just(0x0800), any::<u16>()]),
     );
     let ports = prop_oneof![3 => (0_u16..6, any::<u16>()), 1 => any::<(u16, u16)>()];
     let addresses = prop::option::weighted(0.8, (address(), address()));
     let tags = (0_u32..3, 0_u32..4);
-    (specs(), 0..CONTEXTS as u32 + 2, group, tags, odd, addresses, ports).prop_map(
-        |(mut spec, user, group, tags, odd, addresses, ports)| {
+    let flags = prop_oneof![6 => Just(0_u8), 1 => 0_u8..8];
+    let first = prop_oneof![8 => Just(0x45_u8), 1 => Just(0x46), 1 => Just(0x60)];
+    let tunnel = prop::option::weighted(0.4, (address(), first, flags));
+    (specs(), 0..CONTEXTS as u32 + 2, group, tags, (odd, tunnel), addresses, ports).prop_map(
+        |(mut spec, user, group, tags, (odd, tunnel), addresses, ports)| {
             if let Some((source, destination)) = addresses {
                 (spec.source, spec.destination) = (source.into(), destination.into());
             }
@@ -372,7 +423,7 @@ fn sent() -> impl Strategy<Value = Sent> {
             if user % 2 == 0 {
                 (spec.options, spec.fragment) = (0, None);
             }
-            Sent { spec, user, group, tags, odd }
+            Sent { spec, user, group, tags, tunnel, odd }
         },
     )
 }
@@ -394,6 +445,29 @@ fn member(name: &'static str, config: Value) -> Member {
 fn rewriter(key: &str) -> Member {
     let table = json!([{ "from": "10.0.0.0/8", "to": "100.0.0.0/8" }]);
     member("rewrite-address", json!({ key: table }))
+}
+
+/// Plain packets leave their tunnel in the loop, not by way of `process`.
+#[test]
+fn a_tunnel_is_taken_off_without_a_call() {
+    let settings = json!({ "peer": "10.0.0.9", "ipv4": "10.0.1.1" });
+    let mut decapsulate = member("gtpu-decapsulate", Value::Null);
+    decapsulate.settings.push((0, settings));
+    let mut chain = Chain::new(&[decapsulate, member("counter", Value::Null)]);
+    let fused = chain.compile();
+    let mut spec = Spec::udp(b"inside");
+    spec.source = Ipv4Addr::new(10, 0, 1, 1).into();
+    let tunnel = Some((Ipv4Addr::new(10, 0, 0, 9), 0x45, 0));
+    let sent = Sent { spec, user: 0, group: 0, tags: (0, 0), tunnel, odd: None };
+    let (frame, noted) = sent.frame();
+    let mut packet = pool().packet(&frame).expect("a packet");
+    *packet.annotations_mut() = noted;
+    let mut contexts: Vec<&mut [u8]> =
+        chain.instances.iter_mut().map(|instance| instance.contexts()).collect();
+    let ended = interpret(fused.optimised(), &mut packet, &mut contexts, 0);
+    assert_eq!(ended, Ok(Ended::Forwarded));
+    assert_eq!(packet.data(), sent.spec.frame());
+    assert_eq!(packet.annotations().outer_offset, 0);
 }
 
 /// The optimiser does what it is for.
@@ -429,7 +503,14 @@ fn a_scope_of_groups_passes_users_without_one() {
     );
     let mut chain = Chain::new(&[marker]);
     assert_eq!(chain.parts[0].scope, Scope::Group);
-    let of = |group| Sent { spec: Spec::udp(b"x"), user: 0, group, tags: (0, 0), odd: None };
+    let of = |group| Sent {
+        spec: Spec::udp(b"x"),
+        user: 0,
+        group,
+        tags: (0, 0),
+        tunnel: None,
+        odd: None,
+    };
     let fused = chain.compile();
     let left = chain.run(Composition::Fused, &fused, &[of(Annotations::NONE), of(0)]);
     assert_eq!([left[0].2, left[1].2], [None, Some((0, 0))]);

@@ -1,6 +1,8 @@
 //! `gtpu-decapsulate`: takes the GTP-U tunnel off a user's packet (TS 29.281),
 //! uplink at a UPF or PDN gateway, downlink at a base station.
 
+mod lowered;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZero;
 
@@ -12,6 +14,7 @@ use weft_function::{
     Reason, Scope, Setup, Tag, TagSlot, Tunnel, UserPlaneFunction, Verdict,
 };
 use weft_wire::gtpu::{Comprehension, Message, Qfi};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::prefix::Prefix;
 use crate::tunnel::{read_address, read_option, write_address, write_option};
@@ -47,14 +50,26 @@ pub struct Settings {
     pub ipv6: Option<Prefix>,
 }
 
-/// What is set for a bearer: one cache line.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
+/// What is set for a bearer: one cache line, of plain numbers.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(64))]
 pub struct Context {
-    peer: Option<IpAddr>,
-    qfi: Option<Qfi>,
-    ipv4: Option<u32>,
-    ipv6: Option<UserPrefix>,
+    /// Of IPv6.
+    peer: [u8; 16],
+    prefix: [u8; 16],
+    /// Of IPv4.
+    peer_ipv4: u32,
+    ipv4: u32,
+    /// 0 for none, 4 or 6.
+    peer_family: u8,
+    has_ipv4: u8,
+    /// 0 for none.
+    prefix_length: u8,
+    /// Whether one of the two addresses above is set.
+    has_addresses: u8,
+    has_qfi: u8,
+    qfi: u8,
+    unused: [u8; 18],
 }
 
 /// An IPv6 prefix of a user.
@@ -109,20 +124,20 @@ impl UserPlaneFunction for GtpuDecapsulate {
         if packet.is_end_marker() {
             return Verdict::Drop(END_MARKER);
         }
-        if context.qfi.is_some() || packet.has_extensions() {
+        if context.has_qfi != 0 || packet.has_extensions() {
             let Some(message) = packet.message() else { return Verdict::Drop(NO_TUNNEL) };
             if let Some(reason) = context.refuses(&message) {
                 return Verdict::Drop(reason);
             }
         }
-        if !context.peer.is_none_or(|peer| packet.comes_from(peer)) {
+        if !context.peer().is_none_or(|peer| packet.comes_from(peer)) {
             return Verdict::Drop(WRONG_PEER);
         }
         if packet.annotations().flags & Annotations::LINK_SCOPE != 0 {
             return Verdict::Drop(LINK);
         }
         let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
-        if context.has_addresses() && !context.is_users(packet, uplink) {
+        if context.has_addresses != 0 && !context.is_users(packet, uplink) {
             return Verdict::Drop(SPOOFED);
         }
         if packet.unwrap_tunnel() { Verdict::Forward } else { Verdict::Drop(NO_TUNNEL) }
@@ -145,19 +160,19 @@ impl UserPlaneFunction for GtpuDecapsulate {
     }
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
-        *context = Context {
-            peer: settings.peer,
-            qfi: settings.qfi.and_then(Qfi::new),
-            ipv4: settings.ipv4.map(|first| first.to_bits().wrapping_add(nth)),
-            ipv6: settings.ipv6.and_then(|prefix| nth_prefix(prefix, nth)),
-        };
+        *context = Context::of(
+            settings.peer,
+            settings.qfi.and_then(Qfi::new),
+            settings.ipv4.map(|first| first.to_bits().wrapping_add(nth)),
+            settings.ipv6.and_then(|prefix| nth_prefix(prefix, nth)),
+        );
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
-        write_option(context.peer, out, write_address);
-        write_option(context.qfi, out, |qfi, out| out.push(qfi.value()));
-        write_option(context.ipv4, out, |bits, out| out.extend_from_slice(&bits.to_le_bytes()));
-        write_option(context.ipv6, out, |prefix, out| {
+        write_option(context.peer(), out, write_address);
+        write_option(context.qfi(), out, |qfi, out| out.push(qfi.value()));
+        write_option(context.ipv4(), out, |bits, out| out.extend_from_slice(&bits.to_le_bytes()));
+        write_option(context.prefix(), out, |prefix, out| {
             out.extend_from_slice(&prefix.address.to_bits().to_le_bytes());
             out.push(prefix.length.get());
         });
@@ -168,23 +183,71 @@ impl UserPlaneFunction for GtpuDecapsulate {
             return Err(ContextError::Version(version));
         }
         let mut fields = Fields::new(bytes);
-        let context = Context {
-            peer: read_option(&mut fields, read_address)?,
-            qfi: read_option(&mut fields, |fields| {
-                Qfi::new(fields.u8()?).ok_or(ContextError::Damaged)
-            })?,
-            ipv4: read_option(&mut fields, |fields| fields.u32())?,
-            ipv6: read_option(&mut fields, |fields| {
-                let bits = u128::from_le_bytes(fields.array()?);
-                UserPrefix::new(bits, fields.u8()?).ok_or(ContextError::Damaged)
-            })?,
-        };
+        let peer = read_option(&mut fields, read_address)?;
+        let qfi =
+            read_option(&mut fields, |fields| Qfi::new(fields.u8()?).ok_or(ContextError::Damaged))?;
+        let ipv4 = read_option(&mut fields, |fields| fields.u32())?;
+        let prefix = read_option(&mut fields, |fields| {
+            let bits = u128::from_le_bytes(fields.array()?);
+            UserPrefix::new(bits, fields.u8()?).ok_or(ContextError::Damaged)
+        })?;
         fields.end()?;
-        Ok(context)
+        Ok(Context::of(peer, qfi, ipv4, prefix))
     }
 }
 
 impl Context {
+    fn of(
+        peer: Option<IpAddr>,
+        qfi: Option<Qfi>,
+        ipv4: Option<u32>,
+        prefix: Option<UserPrefix>,
+    ) -> Context {
+        let mut context = Context {
+            ipv4: ipv4.unwrap_or_default(),
+            has_ipv4: ipv4.is_some().into(),
+            has_addresses: (ipv4.is_some() || prefix.is_some()).into(),
+            has_qfi: qfi.is_some().into(),
+            qfi: qfi.map(|qfi| qfi.value()).unwrap_or_default(),
+            ..Context::default()
+        };
+        match peer {
+            Some(IpAddr::V4(peer)) => {
+                (context.peer_family, context.peer_ipv4) = (4, peer.to_bits());
+            }
+            Some(IpAddr::V6(peer)) => (context.peer_family, context.peer) = (6, peer.octets()),
+            None => {}
+        }
+        if let Some(UserPrefix { address, length }) = prefix {
+            (context.prefix, context.prefix_length) = (address.octets(), length.get());
+        }
+        context
+    }
+
+    #[inline]
+    fn peer(&self) -> Option<IpAddr> {
+        match self.peer_family {
+            4 => Some(Ipv4Addr::from_bits(self.peer_ipv4).into()),
+            6 => Some(Ipv6Addr::from(self.peer).into()),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn qfi(&self) -> Option<Qfi> {
+        if self.has_qfi != 0 { Qfi::new(self.qfi) } else { None }
+    }
+
+    #[inline]
+    fn ipv4(&self) -> Option<u32> {
+        (self.has_ipv4 != 0).then_some(self.ipv4)
+    }
+
+    #[inline]
+    fn prefix(&self) -> Option<UserPrefix> {
+        UserPrefix::new(u128::from_be_bytes(self.prefix), self.prefix_length)
+    }
+
     /// What is wrong with the message around a packet: an extension header that
     /// an endpoint must know (TS 29.281 §5.2.1), or another QoS flow.
     #[inline]
@@ -196,14 +259,9 @@ impl Context {
         if message.extensions().any(|extension| must_know(extension.kind)) {
             return Some(UNKNOWN_EXTENSION);
         }
-        let qfi = self.qfi?;
+        let qfi = self.qfi()?;
         let carried = message.pdu_session().ok().flatten().map(|session| session.qfi());
         (carried != Some(qfi)).then_some(WRONG_QFI)
-    }
-
-    #[inline]
-    fn has_addresses(&self) -> bool {
-        self.ipv4.is_some() || self.ipv6.is_some()
     }
 
     /// Whether the address that is the user's in this direction is this user's.
@@ -211,10 +269,10 @@ impl Context {
     fn is_users(&self, packet: &Packet, uplink: bool) -> bool {
         let ipv4 = if uplink { packet.ipv4_source() } else { packet.ipv4_destination() };
         if ipv4.is_some() {
-            return self.ipv4 == ipv4;
+            return self.ipv4() == ipv4;
         }
         let address = packet.addresses().map(|(from, to)| if uplink { from } else { to });
-        let (Some(IpAddr::V6(address)), Some(prefix)) = (address, self.ipv6) else {
+        let (Some(IpAddr::V6(address)), Some(prefix)) = (address, self.prefix()) else {
             return false;
         };
         prefix.contains(address)

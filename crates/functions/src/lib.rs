@@ -51,7 +51,7 @@ registry! {
     esp_encrypt::EspEncrypt,
     filter::Filter: Lower,
     forward::Forward: Lower,
-    gtpu_decapsulate::GtpuDecapsulate,
+    gtpu_decapsulate::GtpuDecapsulate: Lower,
     gtpu_encapsulate::GtpuEncapsulate,
     gtpu_relay::GtpuRelay,
     ip_header_compressor::IpHeaderCompressor,

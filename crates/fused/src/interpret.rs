@@ -146,6 +146,18 @@ impl Machine<'_, '_> {
                 let after = repaired(checksum, self.load(place)? as u16, self.get(change)?);
                 self.store(place, after.into())?;
             }
+            Front { offset, octets, otherwise } => {
+                if !begin(self.packet, self.get(offset)?, octets.into()) {
+                    return Some(Next::Jump(otherwise));
+                }
+            }
+            Truncate { octets } => {
+                let octets = self.get(octets)?;
+                self.packet.truncate(octets.try_into().unwrap_or(usize::MAX));
+            }
+            NoteOuter { offset } => {
+                self.packet.annotations_mut().outer_offset = self.get(offset)? as u16;
+            }
             Branch { when, to } => {
                 if self.get(when)? != 0 {
                     return Some(Next::Jump(to));
@@ -176,6 +188,7 @@ impl Machine<'_, '_> {
             Base::Frame => 0,
             Base::Network => annotations.network_offset.into(),
             Base::Transport => annotations.transport_offset.into(),
+            Base::Outer => annotations.outer_offset.into(),
         }
     }
 
@@ -205,6 +218,31 @@ impl Machine<'_, '_> {
     }
 }
 
+/// Makes the frame begin `octets` before what is at `offset`. False, and nothing is
+/// changed, where that cannot be.
+fn begin(packet: &mut Packet, offset: u64, octets: usize) -> bool {
+    let Some(offset) = usize::try_from(offset).ok().filter(|offset| *offset <= packet.len()) else {
+        return false;
+    };
+    let is_done = match octets.checked_sub(offset) {
+        Some(missing) => packet.prepend(missing).is_some(),
+        None => packet.trim_front(offset - octets),
+    };
+    if is_done {
+        let annotations = packet.annotations_mut();
+        for at in [
+            &mut annotations.network_offset,
+            &mut annotations.transport_offset,
+            &mut annotations.outer_offset,
+        ] {
+            if *at != 0 {
+                *at = (usize::from(*at) + octets).saturating_sub(offset) as u16;
+            }
+        }
+    }
+    is_done
+}
+
 fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -221,5 +259,6 @@ pub(crate) fn noted(annotations: &Annotations, note: Note) -> u64 {
         Note::Protocol => annotations.protocol.into(),
         Note::Flags => annotations.flags.into(),
         Note::NetworkLength => annotations.network_length.into(),
+        Note::OuterOffset => annotations.outer_offset.into(),
     }
 }

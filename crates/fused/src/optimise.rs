@@ -132,6 +132,9 @@ impl<'a> Optimiser<'a> {
                 Operation::Locate { to, function, index, otherwise } => {
                     self.locate((to, function, index), otherwise, state)?;
                 }
+                Operation::Front { offset, octets, otherwise } => {
+                    self.front(offset, octets, otherwise, state)?;
+                }
                 Operation::Forward | Operation::Drop { .. } | Operation::Punt { .. } => {
                     self.settle_all(state);
                     self.out.push(operation);
@@ -222,6 +225,25 @@ impl<'a> Optimiser<'a> {
         Some(())
     }
 
+    /// The frame begins elsewhere.
+    fn front(
+        &mut self,
+        offset: Value,
+        octets: u16,
+        otherwise: Label,
+        state: &mut State,
+    ) -> Option<()> {
+        self.settle_all(state);
+        let offset = state.name(offset);
+        let otherwise = self.aside(otherwise, state.clone())?;
+        self.out.push(Operation::Front { offset, octets, otherwise });
+        if state.moved(offset, octets) {
+            let constant = self.once(Expression::Constant(octets.into()), state);
+            state.learn_value(Expression::Note(Note::NetworkOffset), constant);
+        }
+        Some(())
+    }
+
     fn locate(
         &mut self,
         (to, function, index): (Value, u8, Value),
@@ -262,6 +284,15 @@ impl<'a> Optimiser<'a> {
                 state.tagged(slot, value, &self.bits);
             }
             Operation::Repair { checksum, change } => self.repair(checksum, change, state),
+            Operation::Truncate { .. } => {
+                self.settle_all(state);
+                self.out.push(operation);
+                state.cut();
+            }
+            Operation::NoteOuter { .. } => {
+                self.out.push(operation);
+                state.noted_outer();
+            }
             _ => self.define(operation, state),
         }
     }
@@ -375,5 +406,6 @@ fn note_of(base: Base) -> Option<Note> {
         Base::Frame => None,
         Base::Network => Some(Note::NetworkOffset),
         Base::Transport => Some(Note::TransportOffset),
+        Base::Outer => Some(Note::OuterOffset),
     }
 }

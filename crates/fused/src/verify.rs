@@ -61,7 +61,7 @@ struct State {
     /// Indexes that are good.
     indexes: Vec<Value>,
     /// Bytes that are there, by base.
-    octets: [u16; 3],
+    octets: [u16; Base::ALL.len()],
     /// Whether something was changed.
     changed: bool,
 }
@@ -197,7 +197,10 @@ impl<'a> Verifier<'a> {
             StoreContext { context, field, value } | AddContext { context, field, value } => {
                 number(value).and(self.field(context, field, here))
             }
-            SetTag { value, .. } => number(value),
+            SetTag { value, .. }
+            | Front { offset: value, .. }
+            | Truncate { octets: value }
+            | NoteOuter { offset: value } => number(value),
             Repair { checksum, change } => number(change).and(covered(&checksum.place(), here)),
             Branch { when, .. } => number(when),
             Locate { function, index, otherwise, .. } => {
@@ -266,7 +269,7 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// Notes what holds behind a jump that was not taken.
+    /// Notes what holds behind a micro-operation, where it did not jump.
     fn learn(&self, operation: &Operation, here: &mut State) {
         match operation {
             Operation::Require { base, octets, .. } => {
@@ -275,6 +278,15 @@ impl<'a> Verifier<'a> {
                 // What lies behind an offset lies behind the first byte.
                 let frame = &mut here.octets[Base::Frame as usize];
                 *frame = (*frame).max(*octets);
+            }
+            // Nothing is changed where it jumps.
+            Operation::Front { .. } | Operation::Truncate { .. } => {
+                here.octets = Default::default();
+                here.changed = true;
+            }
+            Operation::NoteOuter { .. } => {
+                here.octets[Base::Outer as usize] = 0;
+                here.changed = true;
             }
             Operation::Locate { to, function, index, .. } => {
                 here.contexts.insert(*to, *function);

@@ -23,6 +23,8 @@ const CONTEXT: usize = 16;
 const CONTEXTS: usize = 4;
 const DROPS: usize = 3;
 const GUARD: usize = 64;
+/// Bytes in front of a packet that is fresh from the pool.
+const HEADROOM: usize = 128;
 
 fn pool() -> Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
@@ -48,7 +50,7 @@ struct Sketch {
 }
 
 fn sketches() -> impl Strategy<Value = Sketch> {
-    let base = select(vec![Base::Frame, Base::Network, Base::Transport]);
+    let base = select(Base::ALL.to_vec());
     let place = (base, 0_u16..40, select(vec![1_u8, 2, 4, 8]));
     use Operator::*;
     let operator = select(vec![
@@ -67,7 +69,7 @@ fn sketches() -> impl Strategy<Value = Sketch> {
         Difference32,
     ]);
     let number = prop_oneof![0_u64..4, 0_u64..65536, any::<u64>(), Just(63), Just(64), Just(14)];
-    (0_u8..32, any::<[u16; 3]>(), number, place, operator, prop::bool::weighted(0.995)).prop_map(
+    (0_u8..36, any::<[u16; 3]>(), number, place, operator, prop::bool::weighted(0.995)).prop_map(
         |(kind, picks, number, (base, offset, octets), operator, sound)| Sketch {
             kind,
             picks,
@@ -88,7 +90,7 @@ struct Writer {
     next: u32,
     labels: u32,
     open: Vec<Label>,
-    required: [u16; 3],
+    required: [u16; Base::ALL.len()],
     changed: bool,
 }
 
@@ -145,8 +147,9 @@ impl Writer {
             Note::Protocol,
             Note::Flags,
             Note::NetworkLength,
+            Note::OuterOffset,
         ];
-        let changes = matches!(kind, 12..=20);
+        let changes = matches!(kind, 12..=20 | 31..=34);
         match kind {
             12..=14 => self.cover(place, sound),
             19 | 20 => self.cover(checksum.place(), sound),
@@ -194,6 +197,19 @@ impl Writer {
                 self.operations.push(O::Punt { function: 0 });
                 self.land();
             }
+            31 | 32 => {
+                let otherwise = self.label();
+                self.operations.push(O::Front { offset: a, octets: place.offset, otherwise });
+                self.required = Default::default();
+            }
+            33 => {
+                self.operations.push(O::Truncate { octets: a });
+                self.required = Default::default();
+            }
+            34 => {
+                self.operations.push(O::NoteOuter { offset: a });
+                self.required[Base::Outer as usize] = 0;
+            }
             _ => {}
         }
     }
@@ -203,7 +219,7 @@ impl Writer {
         let Some(label) = self.open.pop() else { return };
         self.operations.push(Operation::Label { label });
         self.values.clear();
-        self.required = [0; 3];
+        self.required = Default::default();
     }
 }
 
@@ -214,7 +230,7 @@ fn program(sketches: &[Sketch]) -> Program {
         next: 0,
         labels: 0,
         open: Vec::new(),
-        required: [0; 3],
+        required: Default::default(),
         changed: false,
     };
     sketches.iter().for_each(|sketch| writer.push(sketch));
@@ -230,7 +246,7 @@ fn program(sketches: &[Sketch]) -> Program {
 struct Sent {
     bytes: Vec<u8>,
     user: u32,
-    offsets: (u16, u16),
+    offsets: [u16; 3],
     noted: (u16, u8, u8, u16),
     tags: [u32; 3],
 }
@@ -240,7 +256,7 @@ fn sent() -> impl Strategy<Value = Sent> {
     let bytes = prop_oneof![1 => vec(any::<u8>(), 0..20), 3 => vec(any::<u8>(), 40..120)];
     let user = prop_oneof![4 => 0..CONTEXTS as u32, 1 => any::<u32>()];
     let noted = any::<(u16, u8, u8, u16)>();
-    (bytes, user, (offset(), offset()), noted, [0_u32..3, 0..3, 0..3])
+    (bytes, user, [offset(), offset(), offset()], noted, [0_u32..3, 0..3, 0..3])
         .prop_map(|(bytes, user, offsets, noted, tags)| Sent { bytes, user, offsets, noted, tags })
 }
 
@@ -251,8 +267,9 @@ fn packet(sent: &Sent) -> Packet {
     *annotations = Annotations {
         user: sent.user,
         group: sent.user,
-        network_offset: sent.offsets.0,
-        transport_offset: sent.offsets.1,
+        network_offset: sent.offsets[0],
+        transport_offset: sent.offsets[1],
+        outer_offset: sent.offsets[2],
         ether_type: sent.noted.0,
         protocol: sent.noted.1,
         flags: sent.noted.2,
@@ -260,21 +277,35 @@ fn packet(sent: &Sent) -> Packet {
         ..Annotations::default()
     };
     annotations.tags[..3].copy_from_slice(&sent.tags);
-    packet.prepend(GUARD).expect("headroom").fill(0xa5);
-    packet.append(GUARD).expect("tailroom").fill(0x5a);
-    assert!(packet.trim_front(GUARD));
+    assert_eq!(front(&mut packet, 0xa5), HEADROOM);
+    back(&mut packet, 0x5a);
+    assert!(packet.trim_front(HEADROOM));
     packet.truncate(sent.bytes.len());
     packet
 }
 
-/// The bytes of the packet and what is around them.
-fn around(packet: &mut Packet) -> (Vec<u8>, Annotations) {
-    packet.prepend(GUARD).expect("headroom");
-    packet.append(GUARD).expect("tailroom");
-    (packet.data().to_vec(), *packet.annotations())
+/// Takes in all that is in front of a packet, filled with a mark; how much that is.
+fn front(packet: &mut Packet, mark: u8) -> usize {
+    std::iter::from_fn(|| packet.prepend(1).map(|byte| byte.fill(mark))).count()
 }
 
-type Left = (Vec<Ended>, Vec<(Vec<u8>, Annotations)>, Vec<Vec<u8>>);
+/// Takes in all that is behind it, filled with a mark.
+fn back(packet: &mut Packet, mark: u8) {
+    while packet.append(1).map(|byte| byte.fill(mark)).is_some() {}
+}
+
+/// All bytes of the buffer, where the packet begins in it, how long it is, and what is
+/// noted of it.
+type Around = (Vec<u8>, usize, usize, Annotations);
+
+fn around(packet: &mut Packet) -> Around {
+    let (annotations, length) = (*packet.annotations(), packet.len());
+    let begin = std::iter::from_fn(|| packet.prepend(1).map(drop)).count();
+    while packet.append(1).is_some() {}
+    (packet.data().to_vec(), begin, length, annotations)
+}
+
+type Left = (Vec<Ended>, Vec<Around>, Vec<Vec<u8>>);
 
 fn slabs(functions: usize) -> Vec<Vec<u8>> {
     let slab = || {
@@ -357,9 +388,11 @@ proptest! {
             prop_assert_eq!(&reference.2, &left.2, "{}\n{}\n{}", name, way, optimised);
         }
         // What lies around packets and contexts is as it was.
-        for ((bytes, _), sent) in reference.1.iter().zip(&sent) {
-            prop_assert!(bytes[..GUARD].iter().all(|byte| *byte == 0xa5));
-            prop_assert!(bytes[GUARD + sent.bytes.len()..].iter().all(|byte| *byte == 0x5a));
+        let moves = |operation: &Operation| matches!(operation, Operation::Front { .. });
+        let moved = way.operations.iter().any(moves);
+        for ((bytes, ..), sent) in reference.1.iter().zip(&sent).filter(|_| !moved) {
+            prop_assert!(bytes[..HEADROOM].iter().all(|byte| *byte == 0xa5));
+            prop_assert!(bytes[HEADROOM + sent.bytes.len()..].iter().all(|byte| *byte == 0x5a));
         }
         for slab in &reference.2 {
             prop_assert!(slab[..GUARD].iter().all(|byte| *byte == 0xc3));

@@ -24,6 +24,13 @@ pub enum Base {
     Network,
     /// The transport header: [`Annotations::transport_offset`](crate::Annotations).
     Transport,
+    /// The IP header of the tunnel: [`Annotations::outer_offset`](crate::Annotations).
+    Outer,
+}
+
+impl Base {
+    /// All of them, in their order.
+    pub const ALL: [Base; 4] = [Base::Frame, Base::Network, Base::Transport, Base::Outer];
 }
 
 /// Bytes of a packet.
@@ -62,6 +69,7 @@ pub enum Note {
     Protocol,
     Flags,
     NetworkLength,
+    OuterOffset,
 }
 
 /// What is done with two numbers of 64 bits; overflow is cut off.
@@ -159,6 +167,15 @@ pub enum Operation {
     /// [differences](Operator::Difference16), of which 40 bits count; 0 leaves it
     /// as it is.
     Repair { checksum: Checksum, change: Value },
+    /// Makes the frame begin so many `octets` before what is at `offset` in it, and
+    /// moves the notes of where headers begin along (a 0, for none, stays). Jumps
+    /// where there is no such place in the frame, or no room before it. Behind it no
+    /// byte is known to be there; what is new in front is undefined.
+    Front { offset: Value, octets: u16, otherwise: Label },
+    /// Cuts off what is behind so many octets of the frame.
+    Truncate { octets: Value },
+    /// Notes where the IP header of a tunnel begins; 0 for no tunnel.
+    NoteOuter { offset: Value },
     /// Jumps if `when` is not 0.
     Branch { when: Value, to: Label },
     /// Jumps.
@@ -201,7 +218,7 @@ impl Operation {
     pub fn jumps_to(&self) -> Option<Label> {
         use Operation::*;
         match *self {
-            Require { otherwise, .. } => Some(otherwise),
+            Require { otherwise, .. } | Front { otherwise, .. } => Some(otherwise),
             Locate { otherwise, .. } => otherwise,
             Branch { to, .. } | Jump { to } => Some(to),
             _ => None,
@@ -243,6 +260,11 @@ impl Operation {
                 (*context, *stored) = (value(*context), value(*stored));
             }
             Repair { change, .. } => *change = value(*change),
+            Front { offset, otherwise, .. } => {
+                (*offset, *otherwise) = (value(*offset), label(*otherwise));
+            }
+            Truncate { octets } => *octets = value(*octets),
+            NoteOuter { offset } => *offset = value(*offset),
             Branch { when, to } => (*when, *to) = (value(*when), label(*to)),
             Locate { to, index, otherwise, .. } => {
                 (*to, *index) = (value(*to), value(*index));

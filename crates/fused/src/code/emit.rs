@@ -11,6 +11,7 @@
 //! `selected` returned.
 
 mod arithmetic;
+mod frame;
 mod memory;
 
 use std::collections::{HashMap, HashSet};
@@ -154,9 +155,9 @@ const KEPT: Option<AliasRegion> = Some(AliasRegion::Vmctx);
 #[derive(Clone, Copy, Default)]
 struct Scope {
     /// Where a base begins in memory.
-    starts: [Option<Number>; 3],
+    starts: [Option<Number>; Base::ALL.len()],
     /// Where a base begins in the frame.
-    offsets: [Option<Number>; 3],
+    offsets: [Option<Number>; Base::ALL.len()],
     length: Option<Number>,
 }
 
@@ -164,8 +165,12 @@ impl Scope {
     fn meet(self, other: Scope) -> Scope {
         let same = |one: Option<Number>, other| one.filter(|one| Some(*one) == other);
         Scope {
-            starts: [0, 1, 2].map(|base| same(self.starts[base], other.starts[base])),
-            offsets: [0, 1, 2].map(|base| same(self.offsets[base], other.offsets[base])),
+            starts: Base::ALL
+                .map(|base| base as usize)
+                .map(|base| same(self.starts[base], other.starts[base])),
+            offsets: Base::ALL
+                .map(|base| base as usize)
+                .map(|base| same(self.offsets[base], other.offsets[base])),
             length: same(self.length, other.length),
         }
     }
@@ -313,6 +318,9 @@ impl Emitter<'_> {
                 self.builder.ins().istore32(flags(NOTES), value, self.packet, offset);
             }
             Operation::Repair { checksum, change } => self.repair(checksum, change),
+            Operation::Front { offset, octets, otherwise } => self.front(offset, octets, otherwise),
+            Operation::Truncate { octets } => self.truncate(octets),
+            Operation::NoteOuter { offset } => self.note_outer(offset),
             Operation::Branch { when, to } => {
                 let when = self.condition(when);
                 self.branch(when, to, self.rare.contains(&to));
@@ -331,18 +339,19 @@ impl Emitter<'_> {
 
     fn length(&mut self) -> Number {
         let scope = self.here.unwrap_or_default();
-        scope.length.unwrap_or_else(|| {
-            let length =
-                self.builder.ins().uload16(types::I64, flags(NOTES), self.packet, layout::DATA_LEN);
-            self.here = Some(Scope { length: Some(length), ..scope });
-            length
-        })
+        if let Some(length) = scope.length {
+            return length;
+        }
+        let length = self.load_number(2, flags(NOTES), self.packet, layout::DATA_LEN);
+        self.here = Some(Scope { length: Some(length), ..scope });
+        length
     }
 
     fn note(&mut self, note: Note) -> Number {
         match note {
             Note::NetworkOffset => self.offset(Base::Network),
             Note::TransportOffset => self.offset(Base::Transport),
+            Note::OuterOffset => self.offset(Base::Outer),
             _ => self.load_note(note),
         }
     }
@@ -358,6 +367,7 @@ impl Emitter<'_> {
             Note::Protocol => (1, layout::PROTOCOL),
             Note::Flags => (1, layout::FLAGS),
             Note::NetworkLength => (2, layout::NETWORK_LENGTH),
+            Note::OuterOffset => (2, layout::OUTER_OFFSET),
         };
         self.load_number(octets, flags(NOTES), self.packet, offset)
     }
@@ -371,6 +381,7 @@ impl Emitter<'_> {
             Base::Frame => self.constant(0),
             Base::Network => self.load_note(Note::NetworkOffset),
             Base::Transport => self.load_note(Note::TransportOffset),
+            Base::Outer => self.load_note(Note::OuterOffset),
         };
         let mut scope = scope;
         scope.offsets[base as usize] = Some(offset);

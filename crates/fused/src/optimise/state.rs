@@ -69,7 +69,7 @@ pub(super) struct State {
     truths: HashMap<Value, bool>,
     /// Values that were found to be a constant.
     constants: HashMap<Value, u64>,
-    octets: [u16; 3],
+    octets: [u16; Base::ALL.len()],
     indexes: Vec<Value>,
     /// Changes of which checksums do not know yet.
     pending: [Option<Value>; 3],
@@ -311,6 +311,42 @@ impl State {
             _ => true,
         });
         self.known = known;
+    }
+
+    /// The frame begins `octets` before what was at `offset`. True where the IP
+    /// header was at `offset`, so that it is known where it is now.
+    pub fn moved(&mut self, offset: Value, octets: u16) -> bool {
+        let note = Some(Expression::Note(Note::NetworkOffset));
+        let is_network = self.behind_ethernet && self.definition(offset) == note;
+        self.behind_ethernet = is_network && octets >= ETHERNET;
+        let moves = |expression: &Expression| match expression {
+            Expression::Length | Expression::Packet(_) => true,
+            Expression::Note(note) => {
+                matches!(note, Note::NetworkOffset | Note::TransportOffset | Note::OuterOffset)
+            }
+            _ => false,
+        };
+        self.known.retain(|expression, _| !moves(expression));
+        self.definitions.retain(|_, expression| !moves(expression));
+        self.octets = Default::default();
+        self.gap = None;
+        is_network
+    }
+
+    /// The frame may have become shorter.
+    pub fn cut(&mut self) {
+        self.known.remove(&Expression::Length);
+        self.octets = Default::default();
+    }
+
+    /// Another tunnel is noted, or none.
+    pub fn noted_outer(&mut self) {
+        let note = Expression::Note(Note::OuterOffset);
+        self.known.retain(|expression, _| match expression {
+            Expression::Packet(place) => place.base != Base::Outer,
+            other => *other != note,
+        });
+        self.octets[Base::Outer as usize] = 0;
     }
 
     pub fn stored_context(
