@@ -12,9 +12,6 @@ use weft_wire::checksum::{PseudoHeader, sum20};
 use weft_wire::gtpu::Teid;
 use weft_wire::{Dscp, EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
 
-/// Time to live and hop limit of packets that begin here.
-const HOPS: u8 = 64;
-
 /// The far end of a tunnel that begins at the node (an F-TEID, TS 29.281 §4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunnelEnd {
@@ -29,13 +26,18 @@ pub struct TunnelEnd {
 }
 
 impl TunnelEnd {
+    /// Time to live and hop limit of packets that begin here.
+    pub const HOPS: u8 = 64;
+    /// What TEIDs are multiplied with, to spread them over source ports.
+    pub const SPREAD: u32 = 0x9e37_79b1;
+
     /// The far end with this TEID and address, of packets from `local`. Networks
     /// spread tunnels over their paths by the source port: it hangs on the tunnel
     /// alone, so that nothing overtakes an End Marker.
     #[inline]
     pub fn new(teid: Teid, local: IpAddr, peer: IpAddr) -> TunnelEnd {
         // 14 bits of a multiplicative hash, among the dynamic ports (RFC 6335 §6).
-        let source_port = 0xc000 | (teid.0.wrapping_mul(0x9e37_79b1) >> 18) as u16;
+        let source_port = 0xc000 | (teid.0.wrapping_mul(Self::SPREAD) >> 18) as u16;
         TunnelEnd { teid, peer, local, source_port }
     }
 
@@ -80,7 +82,7 @@ impl TunnelEnd {
                     destination,
                     next_header: Protocol::UDP,
                     payload_length: length,
-                    hop_limit: HOPS,
+                    hop_limit: Self::HOPS,
                     dscp,
                     flow_label: source_port.into(),
                     ..Default::default()
@@ -118,7 +120,7 @@ fn front_v4(
     let mut header = [
         0x45, dscp.value() << 2, length_high, length_low,
         number_high, number_low, 0, 0,
-        HOPS, Protocol::UDP.0, 0, 0,
+        TunnelEnd::HOPS, Protocol::UDP.0, 0, 0,
         s0, s1, s2, s3,
         d0, d1, d2, d3,
     ];

@@ -2,6 +2,8 @@
 //! function says in micro-operations, the interpreter over what the optimiser
 //! made of that, and machine code.
 
+mod random;
+
 use std::net::Ipv4Addr;
 
 use proptest::collection::vec;
@@ -15,7 +17,8 @@ use weft_function::{Scope, Setup, TagSlot, TagTable};
 use weft_fused::{Ended, Way, interpret};
 
 use crate::KINDS;
-use crate::testing::{CONTEXTS, Spec, annotations, pool, specs};
+use crate::testing::{CONTEXTS, Spec, annotations, pool};
+use random::{members, sent};
 
 /// A function of a chain: its name, configuration, and settings of some slots.
 #[derive(Clone, Debug)]
@@ -34,9 +37,7 @@ struct Sent {
     user: u32,
     group: u32,
     tags: (u32, u32),
-    /// The tunnel it is in: who sends it, the first byte of the IP header, the flags of
-    /// the GTP-U header.
-    tunnel: Option<(Ipv4Addr, u8, u8)>,
+    tunnel: Option<Around>,
     /// What the parser would never note.
     odd: Option<(u8, u16)>,
 }
@@ -46,22 +47,62 @@ impl Sent {
     fn frame(&self) -> (Vec<u8>, Annotations) {
         let frame = self.spec.frame();
         let mut noted = annotations(&frame);
-        let Some((source, version_and_length, flags)) = self.tunnel else { return (frame, noted) };
+        let Some(around) = &self.tunnel else { return (frame, noted) };
         let (link, inner) = frame.split_at(14);
-        let length = (inner.len() as u16).to_be_bytes();
+        let optional = around.optional.as_ref().map_or(&[][..], |octets| octets);
+        let inner = if around.is_end_marker { &[] } else { inner };
         let mut outer = [0; 36];
-        (outer[0], outer[8], outer[9]) = (version_and_length, 64, 17);
-        outer[12..16].copy_from_slice(&source.octets());
+        (outer[8], outer[9]) = (64, 17);
+        outer[..2].copy_from_slice(&around.first);
+        outer[12..16].copy_from_slice(&around.source.octets());
         outer[22..24].copy_from_slice(&2152_u16.to_be_bytes());
-        (outer[28], outer[29]) = (0x30 | flags, 255);
-        outer[30..32].copy_from_slice(&length);
+        (outer[28], outer[29]) = (0x30 | around.flags, 255);
+        let length = (optional.len() + inner.len()) as u16;
+        outer[30..32].copy_from_slice(&length.wrapping_add(around.longer).to_be_bytes());
         noted.outer_offset = 14;
         noted.flags |= Annotations::TUNNELLED;
-        noted.network_offset += 36;
-        if noted.transport_offset != 0 {
-            noted.transport_offset += 36;
+        if around.is_end_marker {
+            noted.transport_offset = 0;
+        } else {
+            let headers = 36 + optional.len() as u16;
+            noted.network_offset += headers;
+            if noted.transport_offset != 0 {
+                noted.transport_offset += headers;
+            }
         }
-        ([link, &outer, inner].concat(), noted)
+        let padding = vec![0; around.padding];
+        ([link, &outer, optional, inner, &padding].concat(), noted)
+    }
+}
+
+/// The tunnel that a packet is in.
+#[derive(Clone, Debug)]
+struct Around {
+    source: Ipv4Addr,
+    /// The first two octets of the IP header.
+    first: [u8; 2],
+    /// Of the GTP-U header.
+    flags: u8,
+    /// Octets between that and what it carries.
+    optional: Option<[u8; 8]>,
+    /// What the message claims to be longer than it is.
+    longer: u16,
+    /// What the link has added.
+    padding: usize,
+    is_end_marker: bool,
+}
+
+impl Around {
+    fn plain(source: Ipv4Addr) -> Around {
+        Around {
+            source,
+            first: [0x45, 0],
+            flags: 0,
+            optional: None,
+            longer: 0,
+            padding: 0,
+            is_end_marker: false,
+        }
     }
 }
 
@@ -266,168 +307,6 @@ fn all_alike(members: &[Member], bursts: &[(u64, Vec<Sent>)]) -> Result<(), Test
     Ok(())
 }
 
-fn meters() -> impl Strategy<Value = Value> {
-    let rate = 1_000_u64..50_000_000_000;
-    let burst = prop_oneof![0_u64..200, 0_u64..100_000, Just(2 << 30)];
-    prop_oneof![
-        (rate.clone(), burst.clone(), burst.clone())
-            .prop_map(|(rate, committed, excess)| {
-                json!({ "singleRate": { "committedRate": rate, "committedBurst": committed + 1,
-                                    "excessBurst": excess.min(2 << 30) } })
-            })
-            .prop_filter("bursts fit", |meter| meter["singleRate"]["committedBurst"].as_u64()
-                <= Some(2 << 30)),
-        (rate.clone(), rate, burst.clone(), burst).prop_map(|(one, other, committed, peak)| {
-            json!({ "twoRate": { "committedRate": one.min(other), "peakRate": one.max(other),
-                                 "committedBurst": committed.clamp(1, 1 << 30),
-                                 "peakBurst": peak.clamp(1, 1 << 30) } })
-        }),
-    ]
-}
-
-fn markers() -> impl Strategy<Value = Member> {
-    let settings = vec((0..CONTEXTS as u32, meters()), 0..3);
-    let scope = prop::sample::select(vec!["user", "bearer", "group"]);
-    let drop = prop::sample::select(vec!["none", "red", "yellowAndRed"]);
-    (prop::option::of(meters()), any::<bool>(), scope, drop, settings).prop_map(
-        |(meter, aware, scope, drop, settings)| Member {
-            name: "marker",
-            config: json!({ "meter": meter, "colourAware": aware, "scope": scope, "drop": drop }),
-            settings: settings
-                .into_iter()
-                .map(|(slot, meter)| (slot, json!({ "meter": meter })))
-                .collect(),
-            sets: None,
-        },
-    )
-}
-
-/// Addresses that meet often.
-fn address() -> impl Strategy<Value = Ipv4Addr> {
-    prop_oneof![
-        (0_u8..4, 0_u8..4).prop_map(|(c, d)| Ipv4Addr::new(10, 0, c, d)),
-        Just(Ipv4Addr::UNSPECIFIED),
-        Just(Ipv4Addr::BROADCAST),
-        any::<u32>().prop_map(Ipv4Addr::from_bits),
-    ]
-}
-
-fn rewriters() -> impl Strategy<Value = Member> {
-    let translation = (0_u8..4, 0_u8..8).prop_map(|(from, to)| {
-        json!({ "from": format!("10.0.{from}.0/24"), "to": format!("10.0.{to}.0/24") })
-    });
-    let table = vec(translation, 0..3).prop_filter("no two lead to one", |table| {
-        let mut seen = Vec::new();
-        table.iter().all(|one| {
-            let new = !seen.contains(&one["to"]);
-            seen.push(one["to"].clone());
-            new
-        })
-    });
-    let own = (address(), prop::option::of(address()), any::<bool>()).prop_map(
-        |(address, original, is_source)| match is_source {
-            true => json!({ "source": address, "originalSource": original }),
-            false => json!({ "destination": address, "originalDestination": original }),
-        },
-    );
-    let settings = vec((0..CONTEXTS as u32, own), 0..4);
-    (table.clone(), table, any::<bool>(), settings).prop_map(
-        |(source, destination, reverse, settings)| Member {
-            name: "rewrite-address",
-            config: json!({ "source": source, "destination": destination, "reverse": reverse }),
-            settings,
-            sets: None,
-        },
-    )
-}
-
-fn filters() -> impl Strategy<Value = Member> {
-    let action = prop::sample::select(vec!["allow", "deny"]);
-    let rule = (
-        action.clone(),
-        prop::option::of((0_u8..4).prop_map(|c| format!("10.0.{c}.0/24"))),
-        prop::option::of(prop::sample::select(vec!["tcp", "udp"])),
-        prop::option::of((0_u16..4, 0_u16..4)),
-        prop::option::of(any::<u16>()),
-    );
-    let rule = rule.prop_map(|(action, prefix, protocol, ports, port)| {
-        json!({ "action": action, "source": prefix, "protocol": protocol,
-                "sourcePorts": ports.map(|(first, more)| format!("{first}-{}", first + more)),
-                "destinationPorts": port })
-    });
-    (vec(rule, 0..6), action, any::<bool>()).prop_map(|(rules, default, deny)| Member {
-        name: "filter",
-        config: json!({ "rules": rules, "default": default, "denyShortFragments": deny }),
-        settings: Vec::new(),
-        sets: None,
-    })
-}
-
-fn decapsulators() -> impl Strategy<Value = Member> {
-    let own = (
-        prop::option::weighted(0.5, address()),
-        prop::option::weighted(0.1, 0_u8..64),
-        prop::option::weighted(0.5, address()),
-        prop::option::weighted(0.2, Just("2001:db8::/32")),
-    );
-    let own = own.prop_map(
-        |(peer, qfi, ipv4, ipv6)| json!({ "peer": peer, "qfi": qfi, "ipv4": ipv4, "ipv6": ipv6 }),
-    );
-    vec((0..CONTEXTS as u32, own), 0..4).prop_map(|settings| Member {
-        name: "gtpu-decapsulate",
-        config: Value::Null,
-        settings,
-        sets: None,
-    })
-}
-
-fn members() -> impl Strategy<Value = Member> {
-    let plain = |name, config| Member { name, config, settings: Vec::new(), sets: None };
-    let mac = "02:00:00:00:00:07";
-    let member = prop_oneof![
-        2 => Just(plain("counter", Value::Null)),
-        1 => Just(plain("pass", Value::Null)),
-        1 => Just(plain("forward", Value::Null)),
-        1 => Just(plain("forward", json!({ "source": mac }))),
-        1 => Just(plain("forward", json!({ "destination": mac, "source": mac }))),
-        4 => markers(),
-        6 => rewriters(),
-        4 => filters(),
-        4 => decapsulators(),
-    ];
-    (member, prop::option::weighted(0.2, 0_u32..3)).prop_map(|(mut member, sets)| {
-        member.sets = sets;
-        member
-    })
-}
-
-fn sent() -> impl Strategy<Value = Sent> {
-    let group = prop_oneof![Just(Annotations::NONE), 0..2 * CONTEXTS as u32 + 4];
-    let odd = prop::option::weighted(
-        0.15,
-        (0_u8..8, prop_oneof![0_u16..80, Just(6), Just(17), Just(0x0800), any::<u16>()]),
-    );
-    let ports = prop_oneof![3 => (0_u16..6, any::<u16>()), 1 => any::<(u16, u16)>()];
-    let addresses = prop::option::weighted(0.8, (address(), address()));
-    let tags = (0_u32..3, 0_u32..4);
-    let flags = prop_oneof![6 => Just(0_u8), 1 => 0_u8..8];
-    let first = prop_oneof![8 => Just(0x45_u8), 1 => Just(0x46), 1 => Just(0x60)];
-    let tunnel = prop::option::weighted(0.4, (address(), first, flags));
-    (specs(), 0..CONTEXTS as u32 + 2, group, tags, (odd, tunnel), addresses, ports).prop_map(
-        |(mut spec, user, group, tags, (odd, tunnel), addresses, ports)| {
-            if let Some((source, destination)) = addresses {
-                (spec.source, spec.destination) = (source.into(), destination.into());
-            }
-            (spec.source_port, spec.destination_port) = ports;
-            // Plain packets are what is fused.
-            if user % 2 == 0 {
-                (spec.options, spec.fragment) = (0, None);
-            }
-            Sent { spec, user, group, tags, tunnel, odd }
-        },
-    )
-}
-
 proptest! {
     #[test]
     fn every_composition_comes_to_the_same(
@@ -447,27 +326,74 @@ fn rewriter(key: &str) -> Member {
     member("rewrite-address", json!({ key: table }))
 }
 
-/// Plain packets leave their tunnel in the loop, not by way of `process`.
-#[test]
-fn a_tunnel_is_taken_off_without_a_call() {
-    let settings = json!({ "peer": "10.0.0.9", "ipv4": "10.0.1.1" });
-    let mut decapsulate = member("gtpu-decapsulate", Value::Null);
-    decapsulate.settings.push((0, settings));
-    let mut chain = Chain::new(&[decapsulate, member("counter", Value::Null)]);
+/// What is usual stays in the loop and goes not by way of `process`.
+fn stays_in_the_loop(members: &[Member], one: &Sent) -> Packet {
+    let mut chain = Chain::new(members);
     let fused = chain.compile();
-    let mut spec = Spec::udp(b"inside");
-    spec.source = Ipv4Addr::new(10, 0, 1, 1).into();
-    let tunnel = Some((Ipv4Addr::new(10, 0, 0, 9), 0x45, 0));
-    let sent = Sent { spec, user: 0, group: 0, tags: (0, 0), tunnel, odd: None };
-    let (frame, noted) = sent.frame();
-    let mut packet = pool().packet(&frame).expect("a packet");
-    *packet.annotations_mut() = noted;
+    let mut burst = chain.burst(std::slice::from_ref(one));
     let mut contexts: Vec<&mut [u8]> =
         chain.instances.iter_mut().map(|instance| instance.contexts()).collect();
+    let mut packet = burst.packets.pop().expect("a packet");
     let ended = interpret(fused.optimised(), &mut packet, &mut contexts, 0);
-    assert_eq!(ended, Ok(Ended::Forwarded));
-    assert_eq!(packet.data(), sent.spec.frame());
-    assert_eq!(packet.annotations().outer_offset, 0);
+    assert_eq!(ended, Ok(Ended::Forwarded), "{}", fused.optimised());
+    packet
+}
+
+/// A datagram of a user, tagged as downlink or uplink.
+fn datagram(tunnel: Option<Around>, direction: u32) -> Sent {
+    let mut spec = Spec::udp(b"inside");
+    spec.source = Ipv4Addr::new(10, 0, 1, 1).into();
+    Sent { spec, user: 0, group: 0, tags: (direction, 0), tunnel, odd: None }
+}
+
+fn set(name: &'static str, settings: Value) -> Member {
+    Member { settings: vec![(0, settings)], ..member(name, Value::Null) }
+}
+
+/// A tunnel with a PDU session container of that QoS flow.
+fn with_container(source: Ipv4Addr, qfi: u8) -> Around {
+    let optional = Some([0, 0, 0, 0x85, 1, 0x10, qfi, 0]);
+    Around { flags: 4, optional, ..Around::plain(source) }
+}
+
+#[test]
+fn tunnels_are_taken_off_without_a_call() {
+    let peer = Ipv4Addr::new(10, 0, 0, 9);
+    for (around, qfi) in [
+        (Around::plain(peer), None),
+        (with_container(peer, 5), None),
+        (with_container(peer, 5), Some(5)),
+    ] {
+        let settings = json!({ "peer": peer, "ipv4": "10.0.1.1", "qfi": qfi });
+        let members = [set("gtpu-decapsulate", settings), member("counter", Value::Null)];
+        let sent = datagram(Some(around), 0);
+        let packet = stays_in_the_loop(&members, &sent);
+        assert_eq!(packet.data(), sent.spec.frame());
+        assert_eq!(packet.annotations().outer_offset, 0);
+    }
+}
+
+#[test]
+fn tunnels_are_put_on_and_changed_without_a_call() {
+    let end = json!({ "teid": 7, "peer": "192.0.2.1", "local": "192.0.2.2" });
+    for qfi in [None, Some(9)] {
+        let settings = json!({ "tunnel": end, "qfi": qfi });
+        let packet = stays_in_the_loop(&[set("gtpu-encapsulate", settings)], &datagram(None, 1));
+        let inner = 14 + 36 + if qfi.is_some() { 8 } else { 0 };
+        assert_eq!(usize::from(packet.annotations().network_offset), inner);
+        assert_eq!(packet.data()[46..50], [0, 0, 0, 7]);
+    }
+    let source = Ipv4Addr::new(10, 0, 0, 9);
+    let end_marker = Around { is_end_marker: true, ..Around::plain(source) };
+    for around in [Around::plain(source), with_container(source, 5), end_marker] {
+        for direction in [0, 1] {
+            let settings = json!({ "uplink": end, "downlink": end });
+            let sent = datagram(Some(around.clone()), direction);
+            let packet = stays_in_the_loop(&[set("gtpu-relay", settings)], &sent);
+            assert_eq!(packet.data()[30..34], [192, 0, 2, 1]);
+            assert_eq!(packet.data()[46..50], [0, 0, 0, 7]);
+        }
+    }
 }
 
 /// The optimiser does what it is for.

@@ -1,6 +1,8 @@
 //! `gtpu-encapsulate`: puts a user's packet into the tunnel of its bearer
 //! (TS 29.281), downlink at a UPF or PDN gateway, uplink at a base station.
 
+mod lowered;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
@@ -10,6 +12,7 @@ use weft_function::{
 };
 use weft_wire::Dscp;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::text;
 use crate::tunnel::{Locals, Tunnel, TunnelSettings, read_option, write_option};
@@ -46,12 +49,30 @@ pub struct Settings {
     pub qfi: Option<u8>,
 }
 
-/// What is set for a bearer: half a cache line.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
+/// What is set for a bearer: half a cache line, of plain numbers.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(32))]
 pub struct Context {
-    tunnel: Option<Tunnel>,
-    qfi: Option<Qfi>,
+    tunnel: Tunnel,
+    has_qfi: u8,
+    qfi: u8,
+    unused: u16,
+}
+
+impl Context {
+    fn new(tunnel: Option<Tunnel>, qfi: Option<Qfi>) -> Context {
+        Context {
+            tunnel: tunnel.unwrap_or_default(),
+            has_qfi: qfi.is_some().into(),
+            qfi: qfi.unwrap_or_default().value(),
+            unused: 0,
+        }
+    }
+
+    #[inline]
+    fn qfi(&self) -> Option<Qfi> {
+        if self.has_qfi != 0 { Qfi::new(self.qfi) } else { None }
+    }
 }
 
 const _: () = assert!(size_of::<Context>() == 32);
@@ -83,7 +104,8 @@ impl UserPlaneFunction for GtpuEncapsulate {
 
     #[inline]
     fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
-        let Some(tunnel) = &mut context.tunnel else { return Verdict::Drop(NO_TUNNEL) };
+        let qfi = context.qfi();
+        let Some(tunnel) = context.tunnel.get_mut() else { return Verdict::Drop(NO_TUNNEL) };
         if packet.is_tunnelled() {
             return Verdict::Drop(TUNNELLED_ALREADY);
         }
@@ -96,7 +118,7 @@ impl UserPlaneFunction for GtpuEncapsulate {
         let message = Repr {
             message_type: MessageType::G_PDU,
             teid: end.teid,
-            extensions: context.qfi.map_or(Extensions::NONE, |qfi| container(qfi, uplink)),
+            extensions: qfi.map_or(Extensions::NONE, |qfi| container(qfi, uplink)),
             payload_length: packet.len().saturating_sub(network),
             ..Default::default()
         };
@@ -123,7 +145,7 @@ impl UserPlaneFunction for GtpuEncapsulate {
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
         let tunnel = self.locals.tunnel(settings.tunnel.nth(nth));
-        *context = Context { tunnel, qfi: settings.qfi.and_then(Qfi::new) };
+        *context = Context::new(tunnel, settings.qfi.and_then(Qfi::new));
     }
 
     fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
@@ -139,7 +161,7 @@ impl UserPlaneFunction for GtpuEncapsulate {
         [_, downlink]: &[Annotations; 2],
         emit: &mut Emit<'_>,
     ) {
-        let Some(tunnel) = &mut context.tunnel else { return };
+        let Some(tunnel) = context.tunnel.get_mut() else { return };
         let (end, config) = (self.locals.end(tunnel), &self.config);
         if end != settings.tunnel.nth(nth) {
             tunnel.send_end_marker(&end, downlink, config.dscp, config.zero_checksum, emit);
@@ -147,8 +169,8 @@ impl UserPlaneFunction for GtpuEncapsulate {
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
-        write_option(context.tunnel, out, |tunnel, out| self.locals.export(&tunnel, out));
-        write_option(context.qfi, out, |qfi, out| out.push(qfi.value()));
+        write_option(context.tunnel.get(), out, |tunnel, out| self.locals.export(&tunnel, out));
+        write_option(context.qfi(), out, |qfi, out| out.push(qfi.value()));
     }
 
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
@@ -160,7 +182,7 @@ impl UserPlaneFunction for GtpuEncapsulate {
         let qfi =
             read_option(&mut fields, |fields| Qfi::new(fields.u8()?).ok_or(ContextError::Damaged))?;
         fields.end()?;
-        Ok(Context { tunnel, qfi })
+        Ok(Context::new(tunnel, qfi))
     }
 }
 

@@ -1,6 +1,8 @@
 //! `gtpu-relay`: moves a packet from one GTP-U tunnel to the next, as a serving
 //! gateway does (Pinczel et al. §III.B): a new TEID and new addresses, in place.
 
+mod lowered;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
@@ -12,6 +14,7 @@ use weft_wire::Dscp;
 use weft_wire::gtpu::{
     Comprehension, ExtensionType, MIN_HEADER_LENGTH, Message, discard_extensions,
 };
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::text;
 use crate::tunnel::{Locals, Tunnel, TunnelSettings, outer_dscp, read_option, write_option};
@@ -47,12 +50,13 @@ pub struct Settings {
     pub downlink: Option<TunnelSettings>,
 }
 
-/// What is set for a bearer: one cache line.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
+/// What is set for a bearer: one cache line, of plain numbers.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(64))]
 pub struct Context {
-    uplink: Option<Tunnel>,
-    downlink: Option<Tunnel>,
+    uplink: Tunnel,
+    downlink: Tunnel,
+    unused: u64,
 }
 
 const _: () = assert!(size_of::<Context>() == 64);
@@ -97,7 +101,7 @@ impl UserPlaneFunction for GtpuRelay {
     fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
         let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
         let tunnel = if uplink { &mut context.uplink } else { &mut context.downlink };
-        let Some(tunnel) = tunnel else { return Verdict::Drop(NO_TUNNEL) };
+        let Some(tunnel) = tunnel.get_mut() else { return Verdict::Drop(NO_TUNNEL) };
         let Some(offset) = packet.message_offset() else { return Verdict::Drop(NOT_TUNNELLED) };
         let message = packet.data().get(offset..).map(Message::new_checked);
         let Some(Ok(message)) = message else { return Verdict::Drop(NOT_TUNNELLED) };
@@ -131,8 +135,11 @@ impl UserPlaneFunction for GtpuRelay {
     }
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
-        let mut of = |tunnel: Option<TunnelSettings>| self.locals.tunnel(tunnel?.nth(nth));
-        *context = Context { uplink: of(settings.uplink), downlink: of(settings.downlink) };
+        let mut of = |tunnel: Option<TunnelSettings>| {
+            tunnel.and_then(|tunnel| self.locals.tunnel(tunnel.nth(nth))).unwrap_or_default()
+        };
+        let (uplink, downlink) = (of(settings.uplink), of(settings.downlink));
+        *context = Context { uplink, downlink, unused: 0 };
     }
 
     fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
@@ -153,7 +160,7 @@ impl UserPlaneFunction for GtpuRelay {
             (&mut context.downlink, settings.downlink, downlink),
         ];
         for (tunnel, next, like) in ways {
-            let Some(tunnel) = tunnel else { continue };
+            let Some(tunnel) = tunnel.get_mut() else { continue };
             let (end, config) = (self.locals.end(tunnel), &self.config);
             if next.map(|next| next.nth(nth)) != Some(end) {
                 tunnel.send_end_marker(&end, like, config.dscp, config.zero_checksum, emit);
@@ -163,7 +170,7 @@ impl UserPlaneFunction for GtpuRelay {
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
         for tunnel in [context.uplink, context.downlink] {
-            write_option(tunnel, out, |tunnel, out| self.locals.export(&tunnel, out));
+            write_option(tunnel.get(), out, |tunnel, out| self.locals.export(&tunnel, out));
         }
     }
 
@@ -175,6 +182,7 @@ impl UserPlaneFunction for GtpuRelay {
         let uplink = read_option(&mut fields, |fields| self.locals.import(fields))?;
         let downlink = read_option(&mut fields, |fields| self.locals.import(fields))?;
         fields.end()?;
-        Ok(Context { uplink, downlink })
+        let [uplink, downlink] = [uplink, downlink].map(Option::unwrap_or_default);
+        Ok(Context { uplink, downlink, unused: 0 })
     }
 }

@@ -1,7 +1,8 @@
 //! GTP-U tunnels as settings give them, and their outer headers.
 
+pub(crate) mod lowered;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::num::NonZero;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,6 +11,7 @@ use weft_function::{
 };
 use weft_wire::gtpu::{Signal, Teid};
 use weft_wire::{Dscp, Protocol, ethernet};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Where the packets of one bearer are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -70,16 +72,36 @@ impl Locals {
             self.0.push(end.local);
             self.0.len() - 1
         });
-        let local = u16::try_from(place + 1).ok().and_then(NonZero::new);
-        Some(Tunnel { peer: to_mapped(end.peer), teid: end.teid, local: local?, sent: 0 })
+        let local = u16::try_from(place + 1).ok()?;
+        let local_ipv4 = match (end.local, end.peer) {
+            (IpAddr::V4(local), IpAddr::V4(_)) => local.to_bits(),
+            _ => 0,
+        };
+        let bits = to_mapped(end.peer).to_bits();
+        Some(Tunnel {
+            peer: [bits >> 96, bits >> 64, bits >> 32].map(|word| word as u32),
+            peer_last: bits as u32,
+            teid: end.teid.0,
+            local_ipv4,
+            local,
+            sent: 0,
+        })
     }
 
     /// Where a tunnel of this instance leads.
     #[inline]
     pub fn end(&self, tunnel: &Tunnel) -> TunnelEnd {
-        let place = usize::from(tunnel.local.get()) - 1;
-        let local = self.0.get(place).copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        TunnelEnd::new(tunnel.teid, local, tunnel.peer.to_canonical())
+        let teid = Teid(tunnel.teid);
+        if tunnel.local_ipv4 != 0 {
+            let [local, peer] = [tunnel.local_ipv4, tunnel.peer_last].map(Ipv4Addr::from_bits);
+            return TunnelEnd::new(teid, local.into(), peer.into());
+        }
+        let place = usize::from(tunnel.local).checked_sub(1);
+        let local = place.and_then(|place| self.0.get(place).copied());
+        let [first, second, third] = tunnel.peer.map(u128::from);
+        let bits = first << 96 | second << 64 | third << 32 | u128::from(tunnel.peer_last);
+        let peer = Ipv6Addr::from_bits(bits).to_canonical();
+        TunnelEnd::new(teid, local.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), peer)
     }
 
     /// Writes a tunnel as bytes.
@@ -104,19 +126,37 @@ impl Locals {
     }
 }
 
-/// A tunnel that begins here, within [`Locals`]: 24 bytes, so both of a bearer are in one
-/// cache line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A tunnel that begins here, or none: 28 bytes of plain numbers, so both of a bearer
+/// are in one cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Tunnel {
-    /// IPv4 addresses are mapped ones.
-    peer: Ipv6Addr,
-    teid: Teid,
-    local: NonZero<u16>,
+    /// The first words of the address. IPv4 addresses are mapped ones.
+    peer: [u32; 3],
+    /// Its last word: the IPv4 address.
+    pub(crate) peer_last: u32,
+    pub(crate) teid: u32,
+    /// The address of the node where it and the peer's are of IPv4; else 0.
+    pub(crate) local_ipv4: u32,
+    /// Which of [`Locals`] that address is, from 1; 0 for no tunnel.
+    pub(crate) local: u16,
     /// Packets sent, which numbers them.
-    sent: u16,
+    pub(crate) sent: u16,
 }
 
 impl Tunnel {
+    /// Itself, unless it is none.
+    #[inline]
+    pub fn get(&self) -> Option<Tunnel> {
+        (self.local != 0).then_some(*self)
+    }
+
+    /// Itself, unless it is none.
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut Tunnel> {
+        if self.local != 0 { Some(self) } else { None }
+    }
+
     /// The identification of the next packet to `end`.
     #[inline]
     pub fn number(&mut self, end: &TunnelEnd) -> u16 {

@@ -146,17 +146,15 @@ impl Machine<'_, '_> {
                 let after = repaired(checksum, self.load(place)? as u16, self.get(change)?);
                 self.store(place, after.into())?;
             }
-            Front { offset, octets, otherwise } => {
+            Front { offset, octets, outer, otherwise } => {
                 if !begin(self.packet, self.get(offset)?, octets.into()) {
                     return Some(Next::Jump(otherwise));
                 }
+                self.packet.annotations_mut().outer_offset = outer;
             }
             Truncate { octets } => {
                 let octets = self.get(octets)?;
                 self.packet.truncate(octets.try_into().unwrap_or(usize::MAX));
-            }
-            NoteOuter { offset } => {
-                self.packet.annotations_mut().outer_offset = self.get(offset)? as u16;
             }
             Branch { when, to } => {
                 if self.get(when)? != 0 {
@@ -230,11 +228,7 @@ fn begin(packet: &mut Packet, offset: u64, octets: usize) -> bool {
     };
     if is_done {
         let annotations = packet.annotations_mut();
-        for at in [
-            &mut annotations.network_offset,
-            &mut annotations.transport_offset,
-            &mut annotations.outer_offset,
-        ] {
+        for at in [&mut annotations.network_offset, &mut annotations.transport_offset] {
             if *at != 0 {
                 *at = (usize::from(*at) + octets).saturating_sub(offset) as u16;
             }

@@ -132,8 +132,8 @@ impl<'a> Optimiser<'a> {
                 Operation::Locate { to, function, index, otherwise } => {
                     self.locate((to, function, index), otherwise, state)?;
                 }
-                Operation::Front { offset, octets, otherwise } => {
-                    self.front(offset, octets, otherwise, state)?;
+                Operation::Front { offset, octets, outer, otherwise } => {
+                    self.front((offset, octets, outer), otherwise, state)?;
                 }
                 Operation::Forward | Operation::Drop { .. } | Operation::Punt { .. } => {
                     self.settle_all(state);
@@ -228,18 +228,17 @@ impl<'a> Optimiser<'a> {
     /// The frame begins elsewhere.
     fn front(
         &mut self,
-        offset: Value,
-        octets: u16,
+        (offset, octets, outer): (Value, u16, u16),
         otherwise: Label,
         state: &mut State,
     ) -> Option<()> {
         self.settle_all(state);
         let offset = state.name(offset);
         let otherwise = self.aside(otherwise, state.clone())?;
-        self.out.push(Operation::Front { offset, octets, otherwise });
-        if state.moved(offset, octets) {
-            let constant = self.once(Expression::Constant(octets.into()), state);
-            state.learn_value(Expression::Note(Note::NetworkOffset), constant);
+        self.out.push(Operation::Front { offset, octets, outer, otherwise });
+        for (note, at) in state.moved(offset, (octets, outer)) {
+            let constant = self.once(Expression::Constant(at.into()), state);
+            state.noted(note, constant);
         }
         Some(())
     }
@@ -288,10 +287,6 @@ impl<'a> Optimiser<'a> {
                 self.settle_all(state);
                 self.out.push(operation);
                 state.cut();
-            }
-            Operation::NoteOuter { .. } => {
-                self.out.push(operation);
-                state.noted_outer();
             }
             _ => self.define(operation, state),
         }

@@ -197,10 +197,9 @@ impl<'a> Verifier<'a> {
             StoreContext { context, field, value } | AddContext { context, field, value } => {
                 number(value).and(self.field(context, field, here))
             }
-            SetTag { value, .. }
-            | Front { offset: value, .. }
-            | Truncate { octets: value }
-            | NoteOuter { offset: value } => number(value),
+            SetTag { value, .. } | Front { offset: value, .. } | Truncate { octets: value } => {
+                number(value)
+            }
             Repair { checksum, change } => number(change).and(covered(&checksum.place(), here)),
             Branch { when, .. } => number(when),
             Locate { function, index, otherwise, .. } => {
@@ -280,12 +279,13 @@ impl<'a> Verifier<'a> {
                 *frame = (*frame).max(*octets);
             }
             // Nothing is changed where it jumps.
-            Operation::Front { .. } | Operation::Truncate { .. } => {
+            Operation::Front { octets, .. } => {
                 here.octets = Default::default();
+                here.octets[Base::Frame as usize] = *octets;
                 here.changed = true;
             }
-            Operation::NoteOuter { .. } => {
-                here.octets[Base::Outer as usize] = 0;
+            Operation::Truncate { .. } => {
+                here.octets = Default::default();
                 here.changed = true;
             }
             Operation::Locate { to, function, index, .. } => {

@@ -69,7 +69,7 @@ fn sketches() -> impl Strategy<Value = Sketch> {
         Difference32,
     ]);
     let number = prop_oneof![0_u64..4, 0_u64..65536, any::<u64>(), Just(63), Just(64), Just(14)];
-    (0_u8..36, any::<[u16; 3]>(), number, place, operator, prop::bool::weighted(0.995)).prop_map(
+    (0_u8..35, any::<[u16; 3]>(), number, place, operator, prop::bool::weighted(0.995)).prop_map(
         |(kind, picks, number, (base, offset, octets), operator, sound)| Sketch {
             kind,
             picks,
@@ -149,7 +149,7 @@ impl Writer {
             Note::NetworkLength,
             Note::OuterOffset,
         ];
-        let changes = matches!(kind, 12..=20 | 31..=34);
+        let changes = matches!(kind, 12..=20 | 31..=33);
         match kind {
             12..=14 => self.cover(place, sound),
             19 | 20 => self.cover(checksum.place(), sound),
@@ -199,16 +199,14 @@ impl Writer {
             }
             31 | 32 => {
                 let otherwise = self.label();
-                self.operations.push(O::Front { offset: a, octets: place.offset, otherwise });
+                let (octets, outer) = (place.offset, place.octets.into());
+                self.operations.push(O::Front { offset: a, octets, outer, otherwise });
                 self.required = Default::default();
+                self.required[Base::Frame as usize] = octets;
             }
             33 => {
                 self.operations.push(O::Truncate { octets: a });
                 self.required = Default::default();
-            }
-            34 => {
-                self.operations.push(O::NoteOuter { offset: a });
-                self.required[Base::Outer as usize] = 0;
             }
             _ => {}
         }

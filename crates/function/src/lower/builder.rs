@@ -199,19 +199,15 @@ impl Builder {
         self.push(Operation::Repair { checksum, change });
     }
 
-    /// Makes the frame begin `octets` before what is at `offset` in it, or jumps.
-    pub fn front(&mut self, offset: Value, octets: u16, otherwise: Label) {
-        self.push(Operation::Front { offset, octets, otherwise });
+    /// Makes the frame begin `octets` before what is at `offset` in it, in a tunnel
+    /// whose IP header is at `outer`, or jumps.
+    pub fn front(&mut self, offset: Value, octets: u16, outer: u16, otherwise: Label) {
+        self.push(Operation::Front { offset, octets, outer, otherwise });
     }
 
     /// Cuts off what is behind so many octets of the frame.
     pub fn truncate(&mut self, octets: Value) {
         self.push(Operation::Truncate { octets });
-    }
-
-    /// Notes where the IP header of a tunnel begins; 0 for no tunnel.
-    pub fn note_outer(&mut self, offset: Value) {
-        self.push(Operation::NoteOuter { offset });
     }
 
     /// A label, to be [placed](Self::place) later.

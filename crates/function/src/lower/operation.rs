@@ -168,14 +168,14 @@ pub enum Operation {
     /// as it is.
     Repair { checksum: Checksum, change: Value },
     /// Makes the frame begin so many `octets` before what is at `offset` in it, and
-    /// moves the notes of where headers begin along (a 0, for none, stays). Jumps
-    /// where there is no such place in the frame, or no room before it. Behind it no
-    /// byte is known to be there; what is new in front is undefined.
-    Front { offset: Value, octets: u16, otherwise: Label },
-    /// Cuts off what is behind so many octets of the frame.
+    /// moves the notes of where headers begin along (a 0, for none, stays); a tunnel
+    /// is noted to begin at `outer`, 0 for none. Jumps where there is no such place
+    /// in the frame, or no room before it. Behind it these `octets` may be touched
+    /// and no others; what is new among them is undefined.
+    Front { offset: Value, octets: u16, outer: u16, otherwise: Label },
+    /// Cuts off what is behind so many octets of the frame. Behind it no byte is
+    /// known to be there.
     Truncate { octets: Value },
-    /// Notes where the IP header of a tunnel begins; 0 for no tunnel.
-    NoteOuter { offset: Value },
     /// Jumps if `when` is not 0.
     Branch { when: Value, to: Label },
     /// Jumps.
@@ -264,7 +264,6 @@ impl Operation {
                 (*offset, *otherwise) = (value(*offset), label(*otherwise));
             }
             Truncate { octets } => *octets = value(*octets),
-            NoteOuter { offset } => *offset = value(*offset),
             Branch { when, to } => (*when, *to) = (value(*when), label(*to)),
             Locate { to, index, otherwise, .. } => {
                 (*to, *index) = (value(*to), value(*index));

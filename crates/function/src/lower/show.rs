@@ -82,11 +82,10 @@ impl fmt::Display for Operation {
             }
             SetTag { slot, value } => write!(f, "tag {} = {value}", slot.index()),
             Repair { checksum, change } => write!(f, "repair {checksum:?} checksum by {change}"),
-            Front { offset, octets, otherwise } => {
-                write!(f, "frame begins {octets} before {offset} else {otherwise}")
+            Front { offset, octets, outer, otherwise } => {
+                write!(f, "frame begins {octets} before {offset}, tunnel {outer} else {otherwise}")
             }
             Truncate { octets } => write!(f, "frame ends behind {octets}"),
-            NoteOuter { offset } => write!(f, "note OuterOffset = {offset}"),
             Branch { when, to } => write!(f, "if {when} jump {to}"),
             Jump { to } => write!(f, "jump {to}"),
             Label { label } => write!(f, "{label}:"),

@@ -318,9 +318,10 @@ impl Emitter<'_> {
                 self.builder.ins().istore32(flags(NOTES), value, self.packet, offset);
             }
             Operation::Repair { checksum, change } => self.repair(checksum, change),
-            Operation::Front { offset, octets, otherwise } => self.front(offset, octets, otherwise),
+            Operation::Front { offset, octets, outer, otherwise } => {
+                self.front(offset, (octets, outer), otherwise);
+            }
             Operation::Truncate { octets } => self.truncate(octets),
-            Operation::NoteOuter { offset } => self.note_outer(offset),
             Operation::Branch { when, to } => {
                 let when = self.condition(when);
                 self.branch(when, to, self.rare.contains(&to));

@@ -77,6 +77,8 @@ pub(super) struct State {
     gap: Option<u16>,
     /// Whether the IP header begins behind that of Ethernet.
     behind_ethernet: bool,
+    /// Where it begins, if that is known.
+    network: Option<u16>,
     /// What is said of values that were compared.
     definitions: HashMap<Value, Expression>,
 }
@@ -197,9 +199,14 @@ impl State {
             self.constants.insert(value, number);
         }
         let (note, other) = (self.definition(value), self.definition(other));
-        if note == Some(Expression::Note(Note::TransportOffset))
-            && let Some(Expression::Arithmetic(Operator::Add, left, right)) = other
-        {
+        if note != Some(Expression::Note(Note::TransportOffset)) {
+            return;
+        }
+        if let (Some(network), Some(Expression::Constant(transport))) = (self.network, other) {
+            let gap = transport.checked_sub(network.into());
+            self.gap = gap.and_then(|gap| u16::try_from(gap).ok());
+        }
+        if let Some(Expression::Arithmetic(Operator::Add, left, right)) = other {
             for (left, right) in [(left, right), (right, left)] {
                 let network = Some(Expression::Note(Note::NetworkOffset));
                 if self.definition(left) == network
@@ -313,40 +320,52 @@ impl State {
         self.known = known;
     }
 
-    /// The frame begins `octets` before what was at `offset`. True where the IP
-    /// header was at `offset`, so that it is known where it is now.
-    pub fn moved(&mut self, offset: Value, octets: u16) -> bool {
-        let note = Some(Expression::Note(Note::NetworkOffset));
-        let is_network = self.behind_ethernet && self.definition(offset) == note;
-        self.behind_ethernet = is_network && octets >= ETHERNET;
-        let moves = |expression: &Expression| match expression {
-            Expression::Length | Expression::Packet(_) => true,
-            Expression::Note(note) => {
-                matches!(note, Note::NetworkOffset | Note::TransportOffset | Note::OuterOffset)
-            }
+    /// The frame begins `octets` before what was at `offset`, in a tunnel at `outer`.
+    /// Returns what is noted now, as far as that is known: where the IP header was at
+    /// `offset`, it and what follows it stay what they were.
+    pub fn moved(&mut self, offset: Value, (octets, outer): (u16, u16)) -> Vec<(Note, u16)> {
+        let network = self.known(&Expression::Note(Note::NetworkOffset));
+        // Behind an Ethernet header it is not at 0, which would stay.
+        let is_network = self.behind_ethernet && network == Some(offset);
+        let gap = self.gap.filter(|_| is_network);
+        let transport = gap.and_then(|gap| gap.checked_add(octets));
+        let stays = |place: &Place| match place.base {
+            Base::Network => is_network,
+            Base::Transport => transport.is_some(),
             _ => false,
         };
-        self.known.retain(|expression, _| !moves(expression));
-        self.definitions.retain(|_, expression| !moves(expression));
+        let is_kept = |expression: &Expression| match expression {
+            Expression::Packet(place) => stays(place),
+            Expression::Length => false,
+            Expression::Note(note) => {
+                !matches!(note, Note::NetworkOffset | Note::TransportOffset | Note::OuterOffset)
+            }
+            _ => true,
+        };
+        self.known.retain(|expression, _| is_kept(expression));
+        self.definitions.retain(|_, expression| is_kept(expression));
         self.octets = Default::default();
-        self.gap = None;
-        is_network
+        self.octets[Base::Frame as usize] = octets;
+        self.behind_ethernet = is_network && octets >= ETHERNET;
+        self.network = is_network.then_some(octets);
+        self.gap = gap.filter(|_| transport.is_some());
+        let notes = [
+            (Note::OuterOffset, Some(outer)),
+            (Note::NetworkOffset, self.network),
+            (Note::TransportOffset, transport),
+        ];
+        notes.into_iter().filter_map(|(note, at)| Some((note, at?))).collect()
+    }
+
+    /// What is noted is a constant now.
+    pub fn noted(&mut self, note: Note, constant: Value) {
+        self.known.insert(Expression::Note(note), constant);
     }
 
     /// The frame may have become shorter.
     pub fn cut(&mut self) {
         self.known.remove(&Expression::Length);
         self.octets = Default::default();
-    }
-
-    /// Another tunnel is noted, or none.
-    pub fn noted_outer(&mut self) {
-        let note = Expression::Note(Note::OuterOffset);
-        self.known.retain(|expression, _| match expression {
-            Expression::Packet(place) => place.base != Base::Outer,
-            other => *other != note,
-        });
-        self.octets[Base::Outer as usize] = 0;
     }
 
     pub fn stored_context(
@@ -395,7 +414,8 @@ impl State {
     /// Whether a place of the frame ends before the IP header begins.
     fn is_in_front(&self, frame: Place, other: Place) -> bool {
         let end = frame.offset + u16::from(frame.octets);
-        other.base == Base::Network && self.behind_ethernet && end <= ETHERNET
+        let begin = self.network.unwrap_or(if self.behind_ethernet { ETHERNET } else { 0 });
+        other.base == Base::Network && end <= begin
     }
 
     /// A place of the transport header as one of the IP header's, where their

@@ -1,14 +1,14 @@
 //! Where a frame begins and ends.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value as Number};
+use cranelift_codegen::ir::{InstBuilder, Value as Number, types};
 use weft_dpdk::layout;
 use weft_function::lower::{Base, Label, Value};
 
 use super::{Emitter, NOTES, Scope, flags};
 
 impl Emitter<'_> {
-    pub(super) fn front(&mut self, offset: Value, octets: u16, otherwise: Label) {
+    pub(super) fn front(&mut self, offset: Value, (octets, outer): (u16, u16), otherwise: Label) {
         let offset = self.number(offset);
         let (length, start) = (self.length(), self.start(Base::Frame));
         let is_beyond = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, offset, length);
@@ -21,8 +21,23 @@ impl Emitter<'_> {
 
         let begin = self.builder.ins().isub(end, octets);
         self.store_number(2, flags(NOTES), begin, self.packet, layout::DATA_OFF);
-        for at in [layout::NETWORK_OFFSET, layout::TRANSPORT_OFFSET, layout::OUTER_OFFSET] {
-            self.shift_note(at, offset, octets);
+        let network = self.offset(Base::Network);
+        let network = match network == offset {
+            true => {
+                let zero = self.constant(0);
+                self.builder.ins().select(offset, octets, zero)
+            }
+            false => self.shifted(network, offset, octets),
+        };
+        let transport = self.offset(Base::Transport);
+        let transport = self.shifted(transport, offset, octets);
+        let outer = self.constant(outer.into());
+        for (at, number) in [
+            (layout::NETWORK_OFFSET, network),
+            (layout::TRANSPORT_OFFSET, transport),
+            (layout::OUTER_OFFSET, outer),
+        ] {
+            self.store_number(2, flags(NOTES), number, self.packet, at);
         }
         let longer = self.builder.ins().iadd(length, octets);
         let length = self.builder.ins().isub(longer, offset);
@@ -30,19 +45,20 @@ impl Emitter<'_> {
         let there = self.builder.ins().iadd(start, offset);
         let start = self.builder.ins().isub(there, octets);
         let starts = [Some(start), None, None, None];
-        self.here = Some(Scope { starts, length: Some(length), ..Scope::default() });
+        let offsets = [None, Some(network), Some(transport), Some(outer)];
+        self.here = Some(Scope { starts, offsets, length: Some(length) });
     }
 
-    /// Moves where a header begins; 0 stays, and nothing goes below it.
-    fn shift_note(&mut self, at: i32, offset: Number, octets: Number) {
-        let before = self.load_number(2, flags(NOTES), self.packet, at);
+    /// Where a header begins that began at `before`: 0 stays, and nothing goes below.
+    fn shifted(&mut self, before: Number, offset: Number, octets: Number) -> Number {
         let sum = self.builder.ins().iadd(before, octets);
         let moved = self.builder.ins().isub(sum, offset);
+        let moved = self.builder.ins().ireduce(types::I16, moved);
+        let moved = self.builder.ins().uextend(types::I64, moved);
         let zero = self.constant(0);
         let is_below = self.builder.ins().icmp(IntCC::UnsignedLessThan, sum, offset);
         let moved = self.builder.ins().select(is_below, zero, moved);
-        let moved = self.builder.ins().select(before, moved, before);
-        self.store_number(2, flags(NOTES), moved, self.packet, at);
+        self.builder.ins().select(before, moved, before)
     }
 
     fn set_length(&mut self, length: Number) {
@@ -57,13 +73,5 @@ impl Emitter<'_> {
         self.set_length(length);
         let scope = self.here.unwrap_or_default();
         self.here = Some(Scope { length: Some(length), ..scope });
-    }
-
-    pub(super) fn note_outer(&mut self, offset: Value) {
-        let offset = self.number(offset);
-        self.store_number(2, flags(NOTES), offset, self.packet, layout::OUTER_OFFSET);
-        let mut scope = self.here.unwrap_or_default();
-        (scope.starts[Base::Outer as usize], scope.offsets[Base::Outer as usize]) = (None, None);
-        self.here = Some(scope);
     }
 }
