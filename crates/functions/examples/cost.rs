@@ -15,7 +15,7 @@ use weft_compose::{
 use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
 use weft_function::{Setup, TagTable};
 use weft_functions::KINDS;
-use weft_wire::{EtherType, Protocol, ipv4, udp};
+use weft_wire::{EtherType, Protocol, gtpu, ipv4, udp};
 
 const BURST: usize = 32;
 const USERS: u32 = 1_000;
@@ -30,7 +30,7 @@ type Chain = Vec<Box<dyn Instance>>;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = EalOptions { memory_megabytes: 128, ..EalOptions::default() };
     let pool = Pool::new(Eal::start(&options)?, "cost", 1023)?;
-    let mut burst = burst(&pool)?;
+    let mut sample = Sample::plain(&pool)?;
     let mut five: Chain = Vec::new();
     for (name, config) in five_small() {
         let kind = KINDS.iter().find(|kind| kind.name == name).ok_or("no such function")?;
@@ -38,22 +38,28 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     match std::env::args().nth(1).as_deref() {
         Some("called") => {
-            called(&mut burst, &mut five);
+            called(&mut sample, &mut five);
         }
         Some("fused") => {
-            fused(&mut burst, &mut five)?;
+            fused(&mut sample, &mut five)?;
         }
         _ => {
-            let nothing = measure(&mut burst, |_| ());
             println!("{:<16} {:>7} {:>7}  with", "function", "called", "fused");
             for kind in KINDS {
                 for (with, config) in configurations(kind.name) {
                     // What cannot do without a configuration is measured by `weft bench functions`.
-                    let Ok(instance) = make(kind, &config) else { continue };
-                    print(kind.name, with, nothing, &mut burst, &mut vec![instance])?;
+                    let Ok(mut instance) = make(kind, &config) else { continue };
+                    configure(kind, &mut *instance)?;
+                    // Each with packets of its own: some leave them changed.
+                    let mut sample = match kind.name {
+                        "gtpu-decapsulate" | "gtpu-relay" => Sample::tunnelled(&pool)?,
+                        "gtpu-encapsulate" => Sample { is_moved: true, ..Sample::plain(&pool)? },
+                        _ => Sample::plain(&pool)?,
+                    };
+                    print(kind.name, with, &mut sample, &mut vec![instance])?;
                 }
             }
-            print("five small ones", "", nothing, &mut burst, &mut five)?;
+            print("five small ones", "", &mut sample, &mut five)?;
         }
     }
     Ok(())
@@ -62,22 +68,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn print(
     name: &str,
     with: &str,
-    nothing: f64,
-    burst: &mut Burst,
+    sample: &mut Sample,
     chain: &mut Chain,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let cycles = called(burst, chain) - nothing;
+    let nothing = measure(sample, |_| ());
+    let cycles = called(sample, chain) - nothing;
     let fused = match chain.iter().all(|instance| instance.lower().is_some()) {
-        true => format!("{:.1}", fused(burst, chain)? - nothing),
+        true => format!("{:.1}", fused(sample, chain)? - nothing),
         false => String::new(),
     };
     println!("{name:<16} {cycles:>7.1} {fused:>7}  {with}");
     Ok(())
 }
 
-fn called(burst: &mut Burst, chain: &mut Chain) -> f64 {
+fn called(sample: &mut Sample, chain: &mut Chain) -> f64 {
     let mut outcome = Outcome::default();
-    measure(burst, |burst| {
+    measure(sample, |burst| {
         for instance in chain.iter_mut() {
             outcome.clear();
             instance.prefetch(&burst.packets, Positions::first(BURST));
@@ -86,7 +92,7 @@ fn called(burst: &mut Burst, chain: &mut Chain) -> f64 {
     })
 }
 
-fn fused(burst: &mut Burst, chain: &mut Chain) -> Result<f64, Box<dyn std::error::Error>> {
+fn fused(sample: &mut Sample, chain: &mut Chain) -> Result<f64, Box<dyn std::error::Error>> {
     let mut parts = Vec::new();
     for instance in chain.iter() {
         let program = instance.lower().ok_or("a function that cannot be fused")?;
@@ -97,7 +103,7 @@ fn fused(burst: &mut Burst, chain: &mut Chain) -> Result<f64, Box<dyn std::error
         println!("{}\n{}", fused.optimised(), fused.list()?.instructions);
     }
     let mut outcome = FusedOutcome::default();
-    Ok(measure(burst, |burst| {
+    Ok(measure(sample, |burst| {
         let mut instances: Vec<_> =
             chain.iter_mut().map(|instance| &mut **instance as &mut dyn Instance).collect();
         outcome.clear();
@@ -165,8 +171,34 @@ fn make(kind: &Kind, config: &Value) -> Result<Box<dyn Instance>, Box<dyn std::e
     Ok(kind.make(config, &setup, SlotShift(0))?)
 }
 
+/// Gives each user the settings that functions need which do nothing without.
+fn configure(kind: &Kind, instance: &mut dyn Instance) -> Result<(), Box<dyn std::error::Error>> {
+    let end = json!({ "teid": 1, "peer": "192.0.2.10", "local": "192.0.2.20" });
+    let settings = match kind.name {
+        "gtpu-decapsulate" => json!({ "peer": "192.0.2.30", "ipv4": "10.0.0.1" }),
+        "gtpu-encapsulate" => json!({ "tunnel": end }),
+        "gtpu-relay" => json!({ "uplink": end, "downlink": end }),
+        _ => return Ok(()),
+    };
+    let settings = kind.settings(&settings)?;
+    for user in 0..USERS {
+        instance.configure(user, &settings, 0);
+    }
+    Ok(())
+}
+
+/// A burst of packets that are sent again and again.
+struct Sample {
+    burst: Burst,
+    frame: Vec<u8>,
+    annotations: Annotations,
+    /// Whether functions change more than what is rewritten each time anyway.
+    is_moved: bool,
+}
+
 /// Cycles per packet in the best round.
-fn measure(burst: &mut Burst, mut visit: impl FnMut(&mut Burst)) -> f64 {
+fn measure(sample: &mut Sample, mut visit: impl FnMut(&mut Burst)) -> f64 {
+    let Sample { burst, frame, annotations, is_moved } = sample;
     let mut user = 0;
     let rounds = (0..ROUNDS).map(|_| {
         let start = tsc::now();
@@ -174,8 +206,16 @@ fn measure(burst: &mut Burst, mut visit: impl FnMut(&mut Burst)) -> f64 {
             burst.now += 10_000;
             for packet in burst.packets.iter_mut() {
                 user = (user + 7) % USERS;
+                if *is_moved {
+                    packet.reset();
+                    let bytes = packet.append(frame.len()).expect("it was as long before");
+                    bytes.copy_from_slice(frame);
+                    *packet.annotations_mut() = *annotations;
+                } else {
+                    packet.data_mut()[30..34].copy_from_slice(&DESTINATION);
+                }
                 packet.annotations_mut().user = user;
-                packet.data_mut()[30..34].copy_from_slice(&DESTINATION);
+                packet.annotations_mut().bearer = user;
             }
             visit(burst);
         }
@@ -184,26 +224,10 @@ fn measure(burst: &mut Burst, mut visit: impl FnMut(&mut Burst)) -> f64 {
     rounds.min().unwrap_or_default() as f64 / (BURSTS * BURST) as f64
 }
 
-/// A burst of UDP packets, annotated as by a parser.
-fn burst(pool: &Pool) -> Result<Burst, Box<dyn std::error::Error>> {
-    let mut frame = [0; 64];
-    frame[12..14].copy_from_slice(&EtherType::IPV4.0.to_be_bytes());
-    let ip = ipv4::Repr {
-        source: [10, 0, 0, 1].into(),
-        destination: DESTINATION.into(),
-        protocol: Protocol::UDP,
-        payload_length: 30,
-        ..Default::default()
-    };
-    ip.emit(&mut frame[14..])?;
-    let udp = udp::Repr { source_port: 1000, destination_port: 2000, payload_length: 22 };
-    udp.emit(&mut frame[34..])?;
-    let mut datagram = udp::Datagram::new_checked(&mut frame[34..])?;
-    datagram.set_checksum(1);
-    let mut burst = Burst { packets: Batch::new(), now: 0, pool: pool.clone() };
-    for _ in 0..BURST {
-        let mut packet = pool.packet(&frame).ok_or("the pool is empty")?;
-        *packet.annotations_mut() = Annotations {
+impl Sample {
+    /// UDP packets, annotated as by a parser.
+    fn plain(pool: &Pool) -> Result<Sample, Box<dyn std::error::Error>> {
+        let annotations = Annotations {
             network_offset: 14,
             transport_offset: 34,
             network_length: 50,
@@ -211,7 +235,64 @@ fn burst(pool: &Pool) -> Result<Burst, Box<dyn std::error::Error>> {
             protocol: Protocol::UDP.0,
             ..Default::default()
         };
-        burst.packets.push(packet).map_err(|_| "the burst is full")?;
+        Sample::new(pool, datagram([10, 0, 0, 1], 30)?, annotations, false)
     }
-    Ok(burst)
+
+    /// The same in a tunnel.
+    fn tunnelled(pool: &Pool) -> Result<Sample, Box<dyn std::error::Error>> {
+        let inside = datagram([10, 0, 0, 1], 30)?;
+        let message = gtpu::Repr {
+            message_type: gtpu::MessageType::G_PDU,
+            teid: gtpu::Teid(1),
+            payload_length: inside.len() - 14,
+            ..Default::default()
+        };
+        let mut frame = datagram([192, 0, 2, 30], 16 + inside.len() - 14)?;
+        message.emit(&mut frame[42..])?;
+        frame[50..].copy_from_slice(&inside[14..]);
+        let plain = Sample::plain(pool)?.annotations;
+        let annotations = Annotations {
+            outer_offset: 14,
+            network_offset: 50,
+            transport_offset: 70,
+            flags: Annotations::TUNNELLED,
+            ..plain
+        };
+        Sample::new(pool, frame, annotations, true)
+    }
+
+    fn new(
+        pool: &Pool,
+        frame: Vec<u8>,
+        annotations: Annotations,
+        is_moved: bool,
+    ) -> Result<Sample, Box<dyn std::error::Error>> {
+        let mut burst = Burst { packets: Batch::new(), now: 0, pool: pool.clone() };
+        for _ in 0..BURST {
+            let mut packet = pool.packet(&frame).ok_or("the pool is empty")?;
+            *packet.annotations_mut() = annotations;
+            burst.packets.push(packet).map_err(|_| "the burst is full")?;
+        }
+        Ok(Sample { burst, frame, annotations, is_moved })
+    }
+}
+
+/// A frame with a UDP datagram of that many octets in it, its header included.
+fn datagram(source: [u8; 4], octets: usize) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let mut frame = vec![0; 34 + octets];
+    frame[12..14].copy_from_slice(&EtherType::IPV4.0.to_be_bytes());
+    let ip = ipv4::Repr {
+        source: source.into(),
+        destination: DESTINATION.into(),
+        protocol: Protocol::UDP,
+        payload_length: octets as u16,
+        ..Default::default()
+    };
+    ip.emit(&mut frame[14..])?;
+    let payload_length = (octets - 8) as u16;
+    let udp = udp::Repr { source_port: 1000, destination_port: 2000, payload_length };
+    udp.emit(&mut frame[34..])?;
+    let mut datagram = udp::Datagram::new_checked(&mut frame[34..])?;
+    datagram.set_checksum(1);
+    Ok(frame)
 }
