@@ -409,10 +409,18 @@ impl Emitter<'_> {
                 self.builder.ins().iadd(frame, offset)
             }
         };
+        let start = self.whole(start);
         let mut scope = self.here.unwrap_or_default();
         scope.starts[base as usize] = Some(start);
         self.here = Some(scope);
         start
+    }
+
+    /// The same number, of which Cranelift does not know that it is a sum. Else each
+    /// access would add up anew, and both parts would have to be kept for that.
+    fn whole(&mut self, sum: Number) -> Number {
+        let pair = self.builder.ins().iconcat(sum, sum);
+        self.builder.ins().isplit(pair).0
     }
 
     fn require(&mut self, base: Base, octets: u16, otherwise: Label) {
@@ -438,7 +446,8 @@ impl Emitter<'_> {
         let offset = self.builder.ins().imul_imm(index, octets as i64);
         let slot = CONTEXTS + 8 * i32::from(function);
         let first = self.builder.ins().load(types::I64, flags(None), self.frame, slot);
-        self.builder.ins().iadd(first, offset)
+        let start = self.builder.ins().iadd(first, offset);
+        self.whole(start)
     }
 
     fn go_on(&mut self) {

@@ -44,6 +44,7 @@ impl Emitter<'_> {
         self.set_length(length);
         let there = self.builder.ins().iadd(start, offset);
         let start = self.builder.ins().isub(there, octets);
+        let start = self.whole(start);
         let starts = [Some(start), None, None, None];
         let offsets = [None, Some(network), Some(transport), Some(outer)];
         self.here = Some(Scope { starts, offsets, length: Some(length) });
