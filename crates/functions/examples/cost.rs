@@ -6,7 +6,8 @@
 //!
 //! `cargo run --release -p weft-functions --example cost`
 //!
-//! With `called` or `fused` behind it the chain alone is run, for a profiler.
+//! With `called` or `fused` behind it the chain alone is run, for a profiler, and its
+//! cycles are printed with those of the loop.
 
 use serde_json::{Value, json};
 use weft_compose::{
@@ -38,10 +39,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     match std::env::args().nth(1).as_deref() {
         Some("called") => {
-            called(&mut sample, &mut five);
+            println!("{:.1}", called(&mut sample, &mut five));
         }
         Some("fused") => {
-            fused(&mut sample, &mut five)?;
+            println!("{:.1}", fused(&mut sample, &mut five)?);
         }
         _ => {
             println!("{:<16} {:>7} {:>7}  with", "function", "called", "fused");
