@@ -29,7 +29,7 @@ use crate::plan::{Classes, Trials};
 use crate::rate_limit::RateLimit;
 use crate::relocate::{Called, Prepared, Relocation};
 use crate::signalling::Signalling;
-use crate::stage::Crew;
+use crate::stage::{Crew, Split};
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
@@ -182,6 +182,8 @@ pub struct Agent {
     pub(crate) mobility: Option<Box<Mobility>>,
     /// The stages: further threads that functions stand on.
     pub(crate) crew: Crew,
+    /// Which functions were chosen to stand there.
+    pub(crate) split: Split,
     /// Those who look after function processes.
     pub(crate) supervisors: Vec<Supervisor>,
     /// Functions at other nodes, with what each worker knows of them.
@@ -221,6 +223,7 @@ impl Agent {
             self.last_look = now;
             self.look_after_ports(now);
             self.look_after_paths(now);
+            self.look_after_split(now);
         }
         busy
     }

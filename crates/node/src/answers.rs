@@ -172,6 +172,8 @@ impl Agent {
                 if let Some(plan) = plans.find(|plan| *plan.name == *entry.name) {
                     view.composition = plan.composition;
                     view.stage = plan.stage.as_ref().map(|stage| stage.name.clone());
+                    let why = || self.split.why.clone().unwrap_or_else(|| "too few packets".into());
+                    view.chosen = plan.auto.as_ref().map(|_| why());
                 }
                 for counters in &entry.counters {
                     let (cycles, packets) = counters.cycles.get();

@@ -27,7 +27,7 @@ use crate::path::Paths;
 use crate::plan::{self, Classes};
 use crate::relocate::Prepared;
 use crate::signalling::Signalling;
-use crate::stage::Crew;
+use crate::stage::{Crew, Split};
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
@@ -239,6 +239,7 @@ pub fn assemble(
         move_failure: None,
         mobility: None,
         crew,
+        split: Split::default(),
         supervisors,
         remotes,
     };

@@ -78,7 +78,20 @@ impl Agent {
         if let Some(moves) = moves_between(&self.blueprint, &new) {
             return Err(Refused::Composed(moves.to_owned()));
         }
+        let new = self.as_chosen(new);
         self.change(new, None).map(|(changed, _)| changed)
+    }
+
+    /// Functions that stand where the node has chosen stay there.
+    fn as_chosen(&self, mut new: Blueprint) -> Blueprint {
+        for plan in new.functions.iter_mut().filter(|plan| plan.auto.is_some()) {
+            let mut known = self.blueprint.functions.iter();
+            let known = known.find(|old| old.name == plan.name && old.auto == plan.auto);
+            if let Some(old) = known {
+                (plan.composition, plan.stage) = (old.composition, old.stage.clone());
+            }
+        }
+        new
     }
 
     /// The same for a configuration that has been looked at. A function that moves gets

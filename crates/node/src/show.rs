@@ -216,6 +216,9 @@ pub struct FunctionView {
     /// Name of the thread it stands on, where that is not its worker's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
+    /// Why it stands where it does, if the node has chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
 }
 
 /// The process of a function.

@@ -25,12 +25,14 @@ mod lane;
 mod lent;
 mod parcel;
 mod seat;
+mod split;
 
 pub use compose::{NotComposed, Wanted};
 pub use crew::Crew;
 pub use lane::{Lent, StageLane};
 pub use parcel::Parcel;
 pub use seat::{Map, Stage};
+pub(crate) use split::Split;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

@@ -3,7 +3,8 @@
 
 mod common;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::apart::Hosted;
@@ -138,6 +139,7 @@ struct Traffic {
     far: Vec<Far>,
     pool: Pool,
     handle: Handle,
+    time: Arc<AtomicU64>,
     running: Running,
     sent: u64,
     out: [Vec<Vec<u8>>; 2],
@@ -147,17 +149,21 @@ struct Traffic {
 
 impl Traffic {
     fn new(workers: usize) -> Traffic {
+        Traffic::of(NODE, workers)
+    }
+
+    fn of(node: &str, workers: usize) -> Traffic {
         panic_quietly();
         let folder = tempfile::TempDir::new().unwrap();
-        let text = NODE.replace("WORKERS", &workers.to_string());
+        let text = node.replace("WORKERS", &workers.to_string());
         let text = text.replace("FOLDER", folder.path().to_str().unwrap());
-        let Rig { node, far, pool, .. } = Rig::new(&text);
+        let Rig { node, far, pool, time, .. } = Rig::new(&text);
         let start = |(kind, name)| Hosted::start(kind, folder.path().join(name), Vec::new());
         let processes = [("counter", "count"), ("tally", "again")].map(start).into();
         let running = node.start(common::eal());
         let handle = running.handle();
         let out = [Vec::new(), Vec::new()];
-        Traffic { far, pool, handle, running, sent: 0, out, processes, _folder: folder }
+        Traffic { far, pool, handle, time, running, sent: 0, out, processes, _folder: folder }
     }
 
     /// Sends packets, some of them with orders, and waits until all have left or were
@@ -220,6 +226,73 @@ impl Traffic {
             assert_eq!(all.len(), count, "none is doubled");
         }
         end
+    }
+}
+
+/// The node chooses who stands on the thread. One of two functions that take long takes longer.
+fn node_that_chooses() -> String {
+    let long = |cycles: u32| format!("synthetic, config: {{cycles: {cycles}}}, thread: auto");
+    NODE.replace("counter, composition: thread, process", "counter, thread: auto, process")
+        .replace("tally, process", "tally, thread: auto, process")
+        .replace("pass, composition: fused", &long(10_000))
+        .replace("mischief, composition: thread, thread: {stage: other}", &long(16_000))
+}
+
+fn standing(handle: &Handle) -> Vec<(String, Composition, Option<String>)> {
+    let seen = handle.ask(|agent| agent.snapshot()).unwrap();
+    let functions = seen.functions.into_iter();
+    functions.map(|one| (one.name, one.composition, one.chosen)).collect()
+}
+
+#[test]
+fn the_node_splits_a_chain_by_what_its_functions_take() {
+    let _alone = alone();
+    let mut traffic = Traffic::of(&node_that_chooses(), 1);
+    let written = traffic.handle.ask(|agent| agent.blueprint().clone()).unwrap();
+    let at = standing(&traffic.handle);
+    assert!(at.iter().all(|(_, composition, _)| *composition == Composition::Call));
+    let until = Instant::now() + Duration::from_secs(60);
+    let of = |traffic: &Traffic, function: &str| {
+        let mut at = standing(&traffic.handle).into_iter();
+        at.find(|(name, ..)| name == function).unwrap()
+    };
+    while of(&traffic, "play").1 != Composition::Thread {
+        traffic.round(b"....", |_| {});
+        traffic.time.fetch_add(50_000_000, Ordering::Relaxed);
+        assert!(Instant::now() < until, "{:?}", standing(&traffic.handle));
+    }
+    // The other one that takes long is not with it.
+    assert_eq!(of(&traffic, "pass").1, Composition::Call);
+    assert!(of(&traffic, "play").2.unwrap().contains("cycles per packet"));
+    // What was chosen stays when the configuration is read again.
+    while traffic
+        .handle
+        .ask({
+            let written = written.clone();
+            move |agent| agent.apply(written)
+        })
+        .unwrap()
+        .is_err()
+    {
+        traffic.round(b"....", |_| {});
+    }
+    traffic.round(b"....", |_| {});
+    assert_eq!(of(&traffic, "play").1, Composition::Thread);
+    // Whoever says where a function stands has chosen.
+    while traffic
+        .handle
+        .ask(|agent| agent.compose("play", &wanted(Composition::Call, None)))
+        .unwrap()
+        .is_err()
+    {
+        traffic.round(b"....", |_| {});
+    }
+    assert_eq!(of(&traffic, "play"), ("play".to_owned(), Composition::Call, None));
+    let sent = traffic.sent;
+    let end = traffic.end();
+    assert!(end.drops.is_empty(), "{:?}", end.drops);
+    for function in &end.functions {
+        assert_eq!(function.packets, sent, "{}", function.name);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Packets, bursts and cycles. Cycles are measured on a sample of the bursts.
 
-use weft_node::show::{Snapshot, WorkerView};
+use weft_node::show::{FunctionView, Snapshot, WorkerView};
 
 use super::ratio;
 use crate::table::Table;
@@ -25,7 +25,8 @@ pub fn text(snapshot: &Snapshot) -> String {
         text.push('\n');
         text.push_str(&processes(snapshot));
     }
-    if snapshot.functions.iter().any(|function| function.stage.is_some()) {
+    let has_thread = |one: &FunctionView| one.stage.is_some() || one.chosen.is_some();
+    if snapshot.functions.iter().any(has_thread) {
         text.push('\n');
         text.push_str(&threads(snapshot));
     }
@@ -95,10 +96,12 @@ fn devices(snapshot: &Snapshot) -> String {
 
 /// Functions on threads beside their workers'.
 fn threads(snapshot: &Snapshot) -> String {
-    let mut table = Table::new(&["function", "thread"], 2);
-    for function in &snapshot.functions {
-        if let Some(stage) = &function.stage {
-            table.row([function.name.clone(), stage.clone()]);
+    let mut table = Table::new(&["function", "thread", "why"], 3);
+    for FunctionView { name, stage, chosen, .. } in &snapshot.functions {
+        if stage.is_some() || chosen.is_some() {
+            let stage = stage.clone().unwrap_or_else(|| "its worker's".to_owned());
+            let why = chosen.clone().unwrap_or_else(|| "configured".to_owned());
+            table.row([name.clone(), stage, why]);
         }
     }
     table.text()

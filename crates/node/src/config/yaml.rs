@@ -6,6 +6,7 @@ mod nics;
 mod paths;
 mod process;
 mod remote;
+mod thread;
 mod users;
 mod vf;
 
@@ -22,6 +23,7 @@ pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
 pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy};
 pub use remote::RemoteFile;
+pub use thread::{ThreadFile, ThreadOf};
 pub use users::{Flow, Group, Match, Users};
 pub use vf::VfFile;
 
@@ -274,19 +276,7 @@ pub struct Function {
     pub vf: Option<VfFile>,
     /// The thread it stands on.
     #[serde(default)]
-    pub thread: Option<ThreadFile>,
-}
-
-/// The thread that a function stands on beside the workers.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[schemars(rename = "Thread")]
-pub struct ThreadFile {
-    /// Name of the thread: functions that give the same stand on the same. Without it
-    /// there is one thread for each core, and one for functions that give no core.
-    pub stage: Option<String>,
-    /// The processor core of the thread; left to the kernel when absent.
-    pub core: Option<u32>,
+    pub thread: Option<ThreadOf>,
 }
 
 /// Settings of one function for some users, a group or a bearer.

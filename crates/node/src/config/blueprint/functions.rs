@@ -63,6 +63,8 @@ pub struct FunctionPlan {
     pub remote: Option<RemotePlan>,
     /// The thread it stands on, where that is not its worker's.
     pub stage: Option<StagePlan>,
+    /// The thread that it stands on or not, as the node chooses.
+    pub auto: Option<StagePlan>,
 }
 
 impl FunctionPlan {

@@ -61,9 +61,14 @@ impl Functions {
             .collect::<Vec<_>>();
         let plans = made.iter().flatten().map(|made: &Made| {
             let is_elsewhere = made.plan.process.is_some() || made.plan.remote.is_some();
-            (made.plan.name.as_str(), &made.plan.stage, is_elsewhere)
+            let Made { plan, .. } = made;
+            (plan.name.as_str(), plan.stage.as_ref().or(plan.auto.as_ref()), is_elsewhere)
         });
         thread::agree(&file.functions, plans, source);
+        let autos = made.iter().flatten().filter_map(|made: &Made| {
+            made.plan.auto.as_ref().map(|auto| (made.plan.name.as_str(), auto))
+        });
+        thread::choose_for_one(autos, source);
         let names = file.functions.names().map(str::to_owned).collect();
         Functions { names, made, tags, complete }
     }
@@ -226,9 +231,15 @@ fn make(
             let vf = vf::plan(name, function, composition, (ports, nics), source);
             let process = process::plan(name, function, composition, vf, source);
             let remote = remote::plan(name, function, composition, ports, source);
-            let stage = thread::plan(name, function, composition, source);
+            let (stage, auto) = thread::plan(name, function, composition, source);
+            // Before anything is measured it is where it is without a choice.
+            let composition = match (&stage, &auto) {
+                (None, Some(_)) => Composition::Call,
+                _ => composition,
+            };
             let (name, config) = (name.to_owned(), function.config.clone());
-            let plan = FunctionPlan { name, kind, config, composition, process, remote, stage };
+            let plan =
+                FunctionPlan { name, kind, config, composition, process, remote, stage, auto };
             Some(Made { plan, instance })
         }
         Err(error) => {

@@ -180,7 +180,8 @@ fn isolated(file: &HandoverFile, functions: &Functions, source: &mut Source<'_>)
 }
 
 fn is_isolated(function: &FunctionPlan) -> bool {
-    function.process.is_some() || function.composition == Composition::Thread
+    let has_thread = function.composition == Composition::Thread || function.auto.is_some();
+    function.process.is_some() || has_thread
 }
 
 /// An anchor's End Markers go behind packets that its tunnel's function has sent, but would

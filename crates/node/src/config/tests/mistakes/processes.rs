@@ -36,6 +36,32 @@ fn of_functions_in_processes() {
 }
 
 #[test]
+fn of_threads_that_the_node_chooses_for() {
+    let with = |more: &str| {
+        said(&edited(
+            "count: {function: counter}",
+            &format!("count: {{function: counter, {more}}}"),
+        ))
+    };
+    assert_eq!(with("thread: auto"), [""; 0]);
+    assert_eq!(with("composition: thread, thread: {auto: true, core: 1}"), [""; 0]);
+    for (more, says) in [
+        ("thread: self", "19:38: `auto` or a mapping is expected, not \"self\""),
+        (
+            "thread: {core: 1}",
+            "19:30: the function stands on its worker's thread (write `composition: thread`)",
+        ),
+        (
+            "thread: auto}\n  again: {function: counter, thread: {auto: true, stage: other}",
+            "20:30: `count` may stand on the thread `thread`, not `other` (the node chooses for one \
+             thread)",
+        ),
+    ] {
+        assert_eq!(with(more), [says], "{more}");
+    }
+}
+
+#[test]
 fn of_virtual_functions() {
     let with = |nics: &str| said(&edited("ports:\n", &format!("nics: {nics}\nports:\n")));
     let one = |function: &str| {
