@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::agent::Agent;
 use crate::config::{Blueprint, Composition, StagePlan};
-use crate::counters::{Cycles, Stage};
+use crate::counters::{Cycles, DropReason, Stage};
 use crate::plan;
 
 /// How often loads are looked at, and how long a choice stands, in nanoseconds.
@@ -98,7 +98,9 @@ impl Loads {
     fn why(&self, chosen: &Range<usize>) -> String {
         let ((worker, thread), (called, _)) = (self.with(chosen), self.with(&(0..0)));
         match chosen.is_empty() {
-            true => format!("worker {called:.0} cycles per packet: a crossing would not pay"),
+            true => format!(
+                "worker {called:.0} cycles per packet: no other choice is better by a tenth for long"
+            ),
             false => format!(
                 "worker {worker:.0}, thread {thread:.0} cycles per packet; all called, {called:.0}"
             ),
@@ -233,6 +235,11 @@ impl Agent {
 
     fn counts(&self) -> Counts {
         let ports = self.links.iter().flat_map(|link| &link.counters.ports);
+        let received: u64 = ports.map(|port| port.received.packets.get()).sum();
+        // What the entry holds back comes to no function, and is no load of theirs.
+        let held_back = DropReason::Backpressure as usize;
+        let held_back: u64 =
+            self.links.iter().map(|link| link.counters.drops[held_back].get()).sum();
         let stage = |stage: Stage| {
             let samples = self.links.iter().map(|link| &link.counters.stages[stage as usize]);
             samples.fold(Sample::default(), Sample::add)
@@ -243,7 +250,7 @@ impl Agent {
             (samples.fold(Sample::default(), Sample::add), packets)
         };
         Counts {
-            received: ports.map(|port| port.received.packets.get()).sum(),
+            received: received.saturating_sub(held_back),
             stages: Stage::ALL.into_iter().map(stage).collect(),
             functions: self.functions.iter().map(function).collect(),
         }
