@@ -15,7 +15,7 @@ help:
 	@echo "make test-vm      a function in a virtual machine that is emulated; soak has it, too"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
-	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills"
+	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills of nodes and of functions"
 	@echo "make fmt          format the source"
 
 demo: build
@@ -68,6 +68,7 @@ soak: build
 	RELINKS=100000 $(CARGO) test --release --locked -p weft-node --test fused rules_change
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test handover random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
+	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
 	$(MAKE) test-sriov
 	$(MAKE) test-vm
 
