@@ -137,7 +137,7 @@ pub struct ProcessPlan {
 /// How packets get to a process through a NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VfPlan {
-    /// The node's port at the NIC: a position in [`Blueprint::ports`].
+    /// The node's port at the NIC: a position in [`Blueprint::ports`](super::Blueprint::ports).
     pub port: u16,
     /// Devices of the process: what it receives at, and what it sends at if that is
     /// another.

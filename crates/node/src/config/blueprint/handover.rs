@@ -13,7 +13,7 @@ pub struct HandoverPlan {
     pub role: HandoverRole,
     /// Own address that tunnels end at.
     pub local: IpAddr,
-    /// The port that has it: a position in [`Blueprint::ports`].
+    /// The port that has it: a position in [`Blueprint::ports`](super::Blueprint::ports).
     pub port: u16,
     /// Number of the port's network instance.
     pub network: u32,
@@ -22,7 +22,7 @@ pub struct HandoverPlan {
     /// The users that move.
     pub users: Vec<MovingUsers>,
     /// The function that puts packets into tunnels: a position in
-    /// [`Blueprint::functions`].
+    /// [`Blueprint::functions`](super::Blueprint::functions).
     pub tunnel: u16,
     /// How much may wait.
     pub limits: weft_handover::plane::Limits,

@@ -13,7 +13,8 @@ pub struct PortPlan {
     pub device: String,
     /// Direction of the packets that come in here.
     pub direction: Direction,
-    /// Number of its network instance: a position in [`Blueprint::networks`].
+    /// Number of its network instance: a position in
+    /// [`Blueprint::networks`](super::Blueprint::networks).
     pub network: u32,
     /// MAC address to use; `None` for the device's own.
     pub mac: Option<[u8; 6]>,
@@ -56,7 +57,7 @@ pub struct PathPlan {
 /// The next hop of a service path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The port that leads there: a position in [`Blueprint::ports`].
+    /// The port that leads there: a position in [`Blueprint::ports`](super::Blueprint::ports).
     pub port: u16,
     /// Who it is.
     pub to: HopTo,

@@ -11,7 +11,7 @@ use weft_rules::Condition;
 pub struct GroupPlan {
     /// Name.
     pub name: String,
-    /// Settings, each with a position in [`Blueprint::functions`].
+    /// Settings, each with a position in [`Blueprint::functions`](super::Blueprint::functions).
     pub settings: Vec<(usize, Settings)>,
 }
 
@@ -28,14 +28,14 @@ pub struct UserPlan {
     /// Tag values by slot. The chain is [`weft_rules::NO_CHAIN`] for none; the
     /// direction is 0, it depends on the port.
     pub tags: [u32; TAG_SLOTS],
-    /// Number of the distinct tag vector, see [`Blueprint::classes`].
+    /// Number of the distinct tag vector, see [`Blueprint::classes`](super::Blueprint::classes).
     pub class: usize,
-    /// A position in [`Blueprint::groups`].
+    /// A position in [`Blueprint::groups`](super::Blueprint::groups).
     pub group: Option<usize>,
     /// Settings of the users and their default bearers, each with a position in
-    /// [`Blueprint::functions`].
+    /// [`Blueprint::functions`](super::Blueprint::functions).
     pub settings: Vec<(usize, Settings)>,
-    /// A position in [`Blueprint::bearer_profiles`].
+    /// A position in [`Blueprint::bearer_profiles`](super::Blueprint::bearer_profiles).
     pub bearers: Option<usize>,
 }
 
@@ -70,21 +70,21 @@ pub enum UserKey {
     },
     /// The outer VLAN of packets that come in at a port.
     Vlan {
-        /// A position in [`Blueprint::ports`].
+        /// A position in [`Blueprint::ports`](super::Blueprint::ports).
         port: usize,
         /// VLAN identifier of the first user.
         first: u16,
     },
     /// The PPPoE session of packets that come in at a port.
     Session {
-        /// A position in [`Blueprint::ports`].
+        /// A position in [`Blueprint::ports`](super::Blueprint::ports).
         port: usize,
         /// Session identifier of the first user.
         first: u16,
     },
     /// Whatever else comes in at a port.
     Port {
-        /// A position in [`Blueprint::ports`].
+        /// A position in [`Blueprint::ports`](super::Blueprint::ports).
         port: usize,
     },
     /// The tunnel endpoint that packets are sent to in a network instance,
@@ -157,6 +157,6 @@ pub struct BearerPlan {
     pub name: String,
     /// The user's packets that it carries, unless an earlier one does.
     pub when: Condition,
-    /// Settings, each with a position in [`Blueprint::functions`].
+    /// Settings, each with a position in [`Blueprint::functions`](super::Blueprint::functions).
     pub settings: Vec<(usize, Settings)>,
 }
