@@ -72,7 +72,7 @@ fn index_of<T>(list: &mut Vec<T>, is: impl FnMut(&T) -> bool, new: T) -> usize {
 pub fn entries(results: &Results, figure: &Figure) -> Vec<Entry> {
     let of = |(name, look)| Entry { name, look, sample: Sample::Bar };
     let colours = Bars::of(results, figure).colours.into_iter().map(of);
-    colours.chain(paper_entries(&paper(results, figure))).collect()
+    colours.chain(paper_entries(&paper(results, figure), &[])).collect()
 }
 
 /// Draws it below `top`, where the legend ends.
@@ -121,7 +121,7 @@ fn draw_paper(
     value: &PaperValue,
 ) -> Result<(), DrawError> {
     let Some(x) = value.x.as_ref().map(ToString::to_string) else {
-        return frame.level(value.value, &palette::paper(None));
+        return frame.level(value.value, &palette::paper(None, 0));
     };
     let names = [x.as_str(), value.name.as_str()];
     let Some(place) = bars.places.iter().position(|place| names.contains(&place.as_str())) else {
@@ -132,7 +132,7 @@ fn draw_paper(
         None => place as f64,
     };
     // In ink: it stands on its own colour otherwise.
-    marker(area, frame.pixel(middle, value.value), &palette::paper(None))
+    marker(area, frame.pixel(middle, value.value), &palette::paper(None, 0))
 }
 
 fn scale(axis: &Axis, bars: &Bars, paper: &[&PaperValue], room: Room) -> Scale {

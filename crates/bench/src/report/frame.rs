@@ -262,10 +262,17 @@ pub fn marker(area: &Area, (x, y): (i32, i32), look: &Look) -> Result<(), DrawEr
             area.draw(&Circle::new((x, y), near, fill))?;
             return Ok(());
         }
-        Marker::Cross => {
+        Marker::Cross | Marker::Plus | Marker::Star => {
             let style = look.colour.stroke_width(2);
-            for slope in [-1, 1] {
-                let ends = vec![(x - far, y - slope * far), (x + far, y + slope * far)];
+            let slanted = [(far, far), (far, -far)];
+            let upright = [(far, 0), (0, far)];
+            let strokes = match look.marker {
+                Marker::Cross => &slanted[..],
+                Marker::Plus => &upright[..],
+                _ => &[slanted, upright].concat()[..],
+            };
+            for (dx, dy) in strokes {
+                let ends = vec![(x - dx, y - dy), (x + dx, y + dy)];
                 area.draw(&PathElement::new(ends, style))?;
             }
             return Ok(());

@@ -22,15 +22,35 @@ pub fn paper<'a>(results: &'a Results, figure: &Figure) -> Vec<&'a PaperValue> {
     results.paper.iter().filter(|value| figure.paper.contains(&value.name)).collect()
 }
 
+/// The paper's values with a place that no series is called like, where those have several
+/// names: each has a shape of its own.
+fn kinds<'a>(paper: &[&'a PaperValue], series: &[(&Series, Look)]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for value in paper.iter().filter(|value| value.x.is_some()) {
+        let has_series = series.iter().any(|(series, _)| series.name == value.name);
+        if !has_series && !names.contains(&value.name.as_str()) {
+            names.push(&value.name);
+        }
+    }
+    if names.len() > 1 { names } else { Vec::new() }
+}
+
 /// What a legend says of a paper's values: those with a place are marks, the others
-/// levels.
-pub fn paper_entries(paper: &[&PaperValue]) -> Vec<Entry> {
+/// levels. `kinds` are those that it tells apart.
+pub fn paper_entries(paper: &[&PaperValue], kinds: &[&str]) -> Vec<Entry> {
     let entry = |(sample, placed): (Sample, bool)| {
-        let is_there = paper.iter().any(|value| value.x.is_some() == placed);
+        let is_other = |value: &&&PaperValue| !kinds.contains(&value.name.as_str());
+        let is_there = paper.iter().filter(is_other).any(|value| value.x.is_some() == placed);
         let name = "stated in the paper".to_owned();
-        is_there.then(|| Entry { name, look: palette::paper(None), sample })
+        is_there.then(|| Entry { name, look: palette::paper(None, 0), sample })
     };
-    [(Sample::Mark, true), (Sample::Level, false)].into_iter().filter_map(entry).collect()
+    let others = [(Sample::Mark, true), (Sample::Level, false)].into_iter().filter_map(entry);
+    let kinds = kinds.iter().enumerate().map(|(index, name)| Entry {
+        name: format!("in the paper: {name}"),
+        look: palette::paper(None, index),
+        sample: Sample::Mark,
+    });
+    others.chain(kinds).collect()
 }
 
 /// What its legend says.
@@ -40,8 +60,9 @@ pub fn entries(results: &Results, figure: &Figure) -> Vec<Entry> {
         look,
         sample: Sample::Curve,
     };
-    let series = shown(results, figure).into_iter().map(of);
-    series.chain(paper_entries(&paper(results, figure))).collect()
+    let (series, paper) = (shown(results, figure), paper(results, figure));
+    let kinds = kinds(&paper, &series);
+    series.into_iter().map(of).chain(paper_entries(&paper, &kinds)).collect()
 }
 
 /// Draws it below `top`, where the legend ends.
@@ -76,9 +97,11 @@ pub fn draw(
         }
     }
     frame.marks(&figure.marks)?;
+    let kinds = kinds(&paper, &series);
     for value in paper {
         let same = series.iter().find(|(series, _)| series.name == value.name);
-        let look = palette::paper(same.map(|(_, look)| look.colour));
+        let kind = kinds.iter().position(|name| *name == value.name).unwrap_or(0);
+        let look = palette::paper(same.map(|(_, look)| look.colour), kind);
         match value.x.as_ref().map(number) {
             Some(Some(x)) => marker(area, frame.pixel(x, value.value), &look)?,
             Some(None) => {}
@@ -117,5 +140,37 @@ fn number(x: &Abscissa) -> Option<f64> {
     match x {
         Abscissa::Number(number) => Some(*number),
         Abscissa::Name(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(name: &str, x: Option<f64>) -> PaperValue {
+        let source = "a paper".to_owned();
+        PaperValue { name: name.to_owned(), x: x.map(Abscissa::from), value: 1.0, source }
+    }
+
+    #[test]
+    fn a_legend_tells_the_papers_curves_apart() {
+        let values = [
+            value("one core", Some(1.0)),
+            value("one core", Some(2.0)),
+            value("more", Some(1.0)),
+            value("a level", None),
+        ];
+        let all: Vec<_> = values.iter().collect();
+        let said = |paper: &[&PaperValue]| -> Vec<String> {
+            let entries = paper_entries(paper, &kinds(paper, &[]));
+            entries.into_iter().map(|entry| entry.name).collect()
+        };
+        assert_eq!(said(&all[..2]), ["stated in the paper"]);
+        assert_eq!(
+            said(&all),
+            ["stated in the paper", "in the paper: one core", "in the paper: more"]
+        );
+        let looks = [0, 1, 2].map(|index| palette::paper(None, index).marker);
+        assert!(looks[0] != looks[1] && looks[1] != looks[2] && looks[0] != looks[2]);
     }
 }

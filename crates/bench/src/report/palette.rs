@@ -30,12 +30,16 @@ pub enum Marker {
     Diamond,
     /// Pointing down.
     Wedge,
-    /// What a paper states.
+    /// What a paper states; so are the two below.
     Cross,
+    Plus,
+    Star,
 }
 
 const MARKERS: [Marker; 5] =
     [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Wedge];
+
+const PAPER_MARKERS: [Marker; 3] = [Marker::Cross, Marker::Plus, Marker::Star];
 
 /// How one series looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,10 +62,10 @@ pub fn look(index: usize, baseline: bool) -> Look {
 }
 
 /// The look of a paper's values: the colour is that of the series of the same
-/// name, if there is one.
-pub fn paper(colour: Option<RGBColor>) -> Look {
-    let colour = colour.unwrap_or(INK);
-    Look { colour, dash: DASHES[2], marker: Marker::Cross, hollow: false }
+/// name, if there is one, and the shape tells others from each other.
+pub fn paper(colour: Option<RGBColor>, index: usize) -> Look {
+    let (colour, marker) = (colour.unwrap_or(INK), PAPER_MARKERS[index % PAPER_MARKERS.len()]);
+    Look { colour, dash: DASHES[2], marker, hollow: false }
 }
 
 #[cfg(test)]
