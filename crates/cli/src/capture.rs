@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use crate::failure::Failure;
@@ -33,23 +34,19 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let failed = |error: &io::Error| format!("{}: {error}", arguments.file.display());
     let standard_output = arguments.file.as_os_str() == "-";
     // Opened with the first piece: a question that is refused leaves no file.
-    let mut output: Option<Box<dyn Write>> = None;
+    let mut output: Option<File> = None;
     let mut written = Ok(());
     client.stream("/v1/capture", &arguments.choice.question(arguments.count), |piece| {
-        let open = || -> io::Result<Box<dyn Write>> {
-            match standard_output {
-                true => Ok(Box::new(io::stdout())),
-                false => Ok(Box::new(File::create(&arguments.file)?)),
-            }
+        // Past the buffer of standard output, which would write a piece in two.
+        let open = || match standard_output {
+            true => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
+            false => File::create(&arguments.file),
         };
         let output = match &mut output {
             Some(output) => Ok(output),
             none => open().map(|opened| none.insert(opened)),
         };
-        written = output.and_then(|output| {
-            output.write_all(piece)?;
-            output.flush()
-        });
+        written = output.and_then(|output| output.write_all(piece));
         written.is_ok()
     })?;
     written.map_err(|error| match error.kind() {
