@@ -197,7 +197,8 @@ make_namespace() {
         net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 \
         net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.dad_transmits=0 \
         net.ipv6.conf.default.addr_gen_mode=1 net.ipv6.conf.default.accept_ra=0 \
-        net.ipv6.conf.default.router_solicitations=0
+        net.ipv6.conf.default.router_solicitations=0 \
+        net.ipv6.conf.default.mldv2_unsolicited_report_interval=1
     in_ns "$1" ip link set lo up
 }
 
