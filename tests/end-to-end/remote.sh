@@ -21,18 +21,6 @@ start_namespaces
 build_topology 1400
 make_link n near "$NEAR" n far "$FAR" 1600
 
-# try NAME COMMAND...: as `check`, in this shell: what the command starts is to be known
-# here.
-try() {
-    local name=$1
-    shift
-    if "$@" >"$netns_work/why" 2>&1; then
-        pass "$name"
-    else
-        fail "$name" "$(tail -n 20 "$netns_work/why")"
-    fi
-}
-
 # serve TO [PORT-KEYS]: a node at the far end with a filter for others, which go on to TO.
 serve() {
     cat >"$netns_work/far.yaml" <<YAML

@@ -21,19 +21,6 @@ finish() {
 }
 trap finish EXIT
 
-# try NAME COMMAND...: as `check`, in this shell: nodes and functions that the
-# command starts are to be known here.
-try() {
-    local name=$1
-    shift
-    if "$@" >"$work/why" 2>&1; then
-        pass "$name"
-    else
-        fail "$name" "$(tail -n 20 "$work/why")"
-        return 1
-    fi
-}
-
 # Ends what a check that failed has left.
 reap() {
     local one

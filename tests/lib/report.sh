@@ -33,6 +33,21 @@ check() {
     fi
 }
 
+# try NAME COMMAND...: as `check`, in this shell: nodes and functions that the command
+# starts are to be known here.
+try() {
+    local name=$1 output status=0
+    shift
+    output=$(mktemp)
+    "$@" >"$output" 2>&1 || status=1
+    case $status in
+        0) pass "$name" ;;
+        *) fail "$name" "$(tail -n 20 "$output")" ;;
+    esac
+    rm -f "$output"
+    return "$status"
+}
+
 # note TEXT: a figure that was measured; goes out whether its check passes or not.
 note() {
     printf '     %s\n' "$1" >&"$report_out"

@@ -1,6 +1,7 @@
 //! `weft ctl`: changes a running node, or lets a controller hand users over.
 
 mod bearer;
+mod carry;
 mod controller;
 mod function;
 mod handover;

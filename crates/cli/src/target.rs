@@ -19,6 +19,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// The node of that name, or at that socket.
+    pub fn of(node: Option<String>, socket: Option<PathBuf>) -> Target {
+        Target { node, socket }
+    }
+
     /// A client of that node, or of the only one that runs.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use weft_http::problem::{Mistake, Problem};
 pub use weft_node::config::Composition;
+pub use weft_node::contexts::Whose;
 pub use weft_node::handover::Radio;
 
 /// Which users are asked for.
@@ -59,6 +60,58 @@ pub struct Composed {
     /// The processor core of the thread, with `thread`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
+}
+
+/// A function's packets are to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gate {
+    /// The function goes to another node; otherwise it comes back.
+    pub goes: bool,
+}
+
+/// They are to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// Why the function stays where it was; it has moved if there is no reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+}
+
+/// A line of the contexts of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum ContextLine {
+    /// The first.
+    Function {
+        /// What function it is.
+        kind: String,
+        /// Whether contexts of those who are not known are left out as they are written.
+        #[serde(default)]
+        known_only: bool,
+    },
+    /// A context.
+    Context {
+        /// Whose it is.
+        whose: Whose,
+        /// The context, in base64 (RFC 4648 section 4).
+        octets: String,
+    },
+    /// The last.
+    End {
+        /// Contexts before it.
+        count: u64,
+    },
+    /// The last, where there should have been more: why.
+    Failed(String),
+}
+
+/// Contexts that a function was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// How many were sent.
+    pub contexts: u64,
 }
 
 /// What a change of the configuration came to.

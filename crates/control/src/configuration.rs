@@ -8,7 +8,7 @@ use axum::extract::{Path, Query, State as Shared};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use weft_node::config::{self, Mistakes};
-use weft_node::{Changed, NotComposed, Refused, Wanted};
+use weft_node::{Changed, NotComposed, Wanted};
 
 use crate::answer::Failure;
 use crate::api::{Applied, Composed, Mistake};
@@ -18,8 +18,8 @@ use crate::state::State;
 /// often it looks.
 const SETTLING: Duration = Duration::from_secs(5);
 /// How long a function that is to move waits for its process.
-const ARRIVING: Duration = Duration::from_secs(15);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+pub(crate) const ARRIVING: Duration = Duration::from_secs(15);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -64,23 +64,24 @@ pub(crate) async fn compose(
         let (function, wanted) = (function.clone(), wanted.clone());
         match state.ask(move |agent| agent.compose(&function, &wanted)).await? {
             // A process takes its time to start, and so do users that move.
-            Err(NotComposed::NotYet(_) | NotComposed::Refused(Refused::Busy))
-                if waited < ARRIVING =>
-            {
+            Err(error) if error.passes() && waited < ARRIVING => {
                 tokio::time::sleep(LOOK_EVERY).await;
                 waited += LOOK_EVERY;
             }
             done => break done,
         }
     };
-    let changed = changed.map_err(|error| match error {
-        NotComposed::Unknown(_) => Failure::unknown(error),
-        _ => Failure::new(StatusCode::CONFLICT, error),
-    })?;
-    let answer = answer(&state, changed, Vec::new()).await?;
+    let answer = answer(&state, changed.map_err(refused)?, Vec::new()).await?;
     match state.ask(|agent| agent.move_failure().map(str::to_owned)).await? {
         Some(failure) => Err(Failure::new(StatusCode::CONFLICT, failure)),
         None => Ok(answer),
+    }
+}
+
+pub(crate) fn refused(error: NotComposed) -> Failure {
+    match error {
+        NotComposed::Unknown(_) => Failure::unknown(error),
+        _ => Failure::new(StatusCode::CONFLICT, error),
     }
 }
 
@@ -100,7 +101,7 @@ async fn answer(
 }
 
 /// Waits until all workers run by the new configuration.
-async fn settle(state: &State) -> Result<bool, Failure> {
+pub(crate) async fn settle(state: &State) -> Result<bool, Failure> {
     let mut waited = Duration::ZERO;
     while waited < SETTLING {
         if state.ask(|agent| agent.is_settled()).await? {

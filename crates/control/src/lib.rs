@@ -19,6 +19,7 @@ pub mod api;
 mod bearers;
 mod capture;
 mod configuration;
+mod contexts;
 mod metrics;
 pub mod pcapng;
 mod question;

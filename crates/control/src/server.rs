@@ -24,7 +24,7 @@ use weft_node::Handle;
 
 use crate::answer::Failure;
 use crate::state::State;
-use crate::{bearers, capture, configuration, metrics, radio, trace, views};
+use crate::{bearers, capture, configuration, contexts, metrics, radio, trace, views};
 
 /// Longest body of a request: that of a configuration file.
 const BODY_BYTES: usize = 4 << 20;
@@ -198,6 +198,9 @@ fn whole_api(state: State) -> Router {
         .route("/v1/events", post(bearers::events))
         .route("/v1/configuration", post(configuration::apply))
         .route("/v1/functions/{name}", post(configuration::compose))
+        .route("/v1/functions/{name}/gate", post(contexts::gate))
+        .route("/v1/functions/{name}/contexts", get(contexts::read).post(contexts::write))
+        .route("/v1/functions/{name}/release", post(contexts::release))
         .route("/v1/radio", post(radio::note))
         .route("/v1/trace", post(trace::trace))
         .route("/v1/capture", post(capture::capture));

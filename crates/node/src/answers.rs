@@ -123,6 +123,12 @@ impl Agent {
         self.supervisors.iter().find(absent).map(Supervisor::instance)
     }
 
+    /// Whether the path to a function at another node is there for all workers.
+    pub(crate) fn is_reachable(&self, function: &str) -> bool {
+        let mut remotes = self.remotes.iter().filter(|(name, _)| name == function);
+        remotes.next().is_some_and(|(_, shared)| shared.iter().all(|one| one.is_up()))
+    }
+
     /// A function at another node, as its process would be shown: the path to it is
     /// there when it is for all workers.
     fn remote_view(&self, function: &str) -> Option<ProcessView> {
@@ -130,9 +136,8 @@ impl Agent {
         let sum = |of: fn(&weft_lane::Shared) -> u32| {
             shared.iter().map(|one| u64::from(of(one))).sum::<u64>()
         };
-        let is_up = shared.iter().all(|one| one.is_up());
         Some(ProcessView {
-            state: if is_up { "reachable" } else { "unreachable" }.to_owned(),
+            state: if self.is_reachable(function) { "reachable" } else { "unreachable" }.to_owned(),
             failures: shared.iter().map(|one| u64::from(one.failures())).max().unwrap_or(0),
             away: sum(weft_lane::Shared::away),
             lost: sum(weft_lane::Shared::lost),

@@ -183,7 +183,7 @@ pub fn assemble(
         };
         if let Some(service) = &mut worker.departure.service {
             for part in &replacement.parts {
-                service.set_lane(&part.name, part.lane);
+                service.set_lane(&part.name, part.lane.or_else(|| prepared.lane(&part.name)));
             }
         }
         worker.start_with(Box::new(replacement), &changes);

@@ -40,8 +40,11 @@ pub enum Refused {
     /// A part of the configuration that stays as long as the node runs.
     #[error("{0} cannot be changed while the node runs; restart it")]
     Fixed(&'static str),
-    /// A function that would go into its process, or come out of it.
-    #[error("`{0}` goes into its process, or out of it, by `weft ctl function`; do that first")]
+    /// A function that would go into its process or to another node, or come back.
+    #[error(
+        "`{0}` goes into its process or to another node, and back, by `weft ctl function`; do \
+         that first"
+    )]
     Composed(String),
     /// More processes and stages than there may be.
     #[error("{0} processes and threads for functions, with those that there were, are too many")]
@@ -289,11 +292,11 @@ impl Agent {
     }
 }
 
-/// A function that is in its process by one blueprint and not by the other.
+/// A function that is at hand by one blueprint and not by the other.
 fn moves_between<'a>(old: &'a Blueprint, new: &Blueprint) -> Option<&'a str> {
     let moves = |old: &&FunctionPlan| {
         let plan = new.functions.iter().find(|new| new.name == old.name);
-        plan.is_some_and(|new| new.is_isolated() != old.is_isolated())
+        plan.is_some_and(|new| new.composition.is_at_hand() != old.composition.is_at_hand())
     };
     old.functions.iter().find(moves).map(|plan| &*plan.name)
 }

@@ -18,6 +18,7 @@ use weft_rules::Condition;
 use crate::bearer::Selector;
 use crate::classify::UserRecord;
 use crate::config::UserKey;
+use crate::contexts::{Octets, Written};
 use crate::counters::FunctionCounters;
 use crate::element::{Function, Plan};
 use crate::handover::Order;
@@ -67,12 +68,30 @@ pub enum Command {
     TakeOut(Box<Extract>),
     /// Take a user's belongings in.
     TakeIn(Box<Intake>),
+    /// Say what a function has in contexts.
+    ReadContexts {
+        /// Number of the function.
+        function: u16,
+        /// Slots of the contexts.
+        slots: Vec<u32>,
+        /// Where the answer goes, in the same order.
+        answer: Sender<Octets>,
+    },
+    /// Give a function contexts.
+    WriteContexts {
+        /// Number of the function.
+        function: u16,
+        /// Slot, and what was exported.
+        contexts: Vec<(u32, Vec<u8>)>,
+        /// Where the answer goes.
+        answer: Sender<Written>,
+    },
     /// Let the packets of a function wait at its lane, and give the instance to the agent
     /// once none is away.
     Lift {
         /// Number of the function.
         function: u16,
-        /// The lane to its process.
+        /// The lane to where it goes or comes from.
         lane: u16,
     },
     /// Watch packets; the number names the tap when it is to be removed.

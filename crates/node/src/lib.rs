@@ -22,6 +22,7 @@ mod classify;
 mod clock;
 mod command;
 pub mod config;
+pub mod contexts;
 pub mod counters;
 mod departure;
 mod egress;

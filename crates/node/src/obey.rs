@@ -59,6 +59,12 @@ impl Worker {
             Command::Lift { function, lane } => self.lift(function, lane),
             Command::TakeOut(extract) => self.begin_take_out(extract),
             Command::TakeIn(intake) => self.take_in(intake),
+            Command::ReadContexts { function, slots, answer } => {
+                self.read_contexts(function, &slots, &answer);
+            }
+            Command::WriteContexts { function, contexts, answer } => {
+                self.write_contexts(function, contexts, &answer);
+            }
             Command::Tap(number, tap) => self.tap(number, tap),
             Command::Untap(number) => self.untap(number),
             Command::Show { user, answer } => {

@@ -1,20 +1,27 @@
-//! A function goes into a process of its own, or comes back from there, while traffic runs.
+//! A function goes into a process of its own or to another node, or comes back from there,
+//! while traffic runs.
 //!
 //! **Gate.** Each worker lets the function's packets wait, up to a bound, at the lane to
-//! the process, and hands its instance to the agent once none is away. Packets that do not
-//! come to the function go on. **Fence.** The agent copies contexts from where they are to
-//! where they are to be, some at a time; a process says that it has them. Commands about
-//! users wait meanwhile. **Release.** The worker gets the other instance, what waited goes
-//! on in order before what comes, and the commands follow.
+//! where it goes, and hands its instance to the agent once none is away. Packets that do not
+//! come to the function go on. **Fence.** Contexts are copied from where they are to where
+//! they are to be, some at a time: the agent asks the [`process`], and whoever carries them
+//! between two [nodes](carried) says that they are there. Commands about users wait
+//! meanwhile. **Release.** The worker gets the other instance, what waited goes on in order
+//! before what comes, and the commands follow.
 
+mod carried;
+mod process;
 mod worker;
 
 use std::collections::HashMap;
 
 use weft_compose::{Instance, SlotShift};
 use weft_function::Scope;
-use weft_process::{Answer, Question, What};
 
+use self::carried::Courier;
+use self::process::Pieces;
+
+pub(crate) use self::process::Called;
 pub(crate) use self::worker::Lifted;
 use crate::agent::Agent;
 use crate::change::{Changed, Refused};
@@ -23,15 +30,8 @@ use crate::config::{Blueprint, Composition};
 use crate::plan;
 use crate::stage::NotComposed;
 
-/// Contexts that are copied at once, and so many times that without an answer.
-const PIECE: usize = 512;
-const PIECES: usize = 4;
-
-/// How long a process is kept ready for a function that does not come, in nanoseconds.
-const READY: u64 = 30_000_000_000;
-
-/// What stands for functions in the rules while they are in processes, of functions that
-/// are not there now, and their lanes.
+/// What stands for functions in the rules while they are in processes or at other nodes, of
+/// functions that are not there now, and their lanes.
 #[derive(Default)]
 pub(crate) struct Prepared(HashMap<String, Ready>);
 
@@ -42,10 +42,15 @@ struct Ready {
 }
 
 impl Prepared {
-    /// The lane to a function's process is that of this number.
+    /// The lane to where a function may go is that of this number.
     pub(crate) fn note(&mut self, function: &str, lane: u16) -> &mut Vec<Box<dyn Instance>> {
         let ready = Ready { lane, away: Vec::new() };
         &mut self.0.entry(function.to_owned()).or_insert(ready).away
+    }
+
+    /// The lane to where a function may go.
+    pub(crate) fn lane(&self, function: &str) -> Option<u16> {
+        self.0.get(function).map(|ready| ready.lane)
     }
 
     fn take(&mut self, function: &str) -> Vec<Box<dyn Instance>> {
@@ -59,74 +64,65 @@ impl Prepared {
     }
 }
 
-/// A process that was asked for.
-pub(crate) struct Called {
-    function: String,
-    failures: u64,
-    since: u64,
-}
-
 /// A function on its way.
 pub(crate) struct Relocation {
     function: usize,
     name: String,
     lane: u16,
-    /// Whether it goes into its process.
+    /// Whether it goes to where the lane leads.
     goes: bool,
     /// What each worker gets in the end.
     replacements: Vec<Replacement>,
     /// What each worker had, and the slots of contexts there.
     lifted: Vec<Option<Box<dyn Instance>>>,
     slots: Vec<Vec<u32>>,
-    /// The next context to be copied: worker, and number among its slots.
-    next: (usize, usize),
-    /// Questions that the process has not answered.
-    asked: HashMap<u64, (usize, usize)>,
-    lost: bool,
+    copying: Copying,
+    /// Why it stays where it was.
     refusal: Option<String>,
 }
 
-impl Relocation {
-    /// The slots of the next piece, with their worker.
-    fn piece(&mut self) -> Option<(usize, usize, Vec<u32>)> {
-        loop {
-            let (worker, from) = self.next;
-            let slots = self.slots.get(worker)?;
-            if from >= slots.len() {
-                self.next = (worker + 1, 0);
-                continue;
-            }
-            let to = slots.len().min(from + PIECE);
-            self.next = (worker, to);
-            return Some((worker, from, slots[from..to].to_vec()));
-        }
-    }
+/// How its contexts get to where it goes.
+enum Copying {
+    /// Into its process, or out of it.
+    Process(Pieces),
+    /// To another node, or back.
+    Courier(Courier),
+}
 
+impl Relocation {
+    /// The instance that a worker is to have.
     fn instance(&mut self, worker: usize) -> Option<&mut Box<dyn Instance>> {
         self.replacements[worker].parts[self.function].instance.as_mut()
+    }
+
+    /// Whether a process of this machine has to do with it.
+    pub(crate) fn is_by_process(&self) -> bool {
+        matches!(self.copying, Copying::Process(_))
+    }
+
+    /// Whether all workers have handed their instances over.
+    fn is_lifted(&self) -> bool {
+        self.lifted.iter().all(Option::is_some)
     }
 }
 
 impl Agent {
-    /// Takes a function into its process, or out of it; the blueprint says how it is run then.
+    /// Lets the packets of a function wait, which the blueprint says how to run from now on.
     ///
     /// # Errors
     /// [`NotComposed`]; nothing has changed then.
-    pub(crate) fn relocate(
+    fn lift(
         &mut self,
         new: Blueprint,
         function: usize,
+        copying: Copying,
     ) -> Result<Changed, NotComposed> {
-        let name = new.functions[function].name.clone();
-        let goes = new.functions[function].is_isolated();
-        self.check_prepared(&new, function)?;
-        if goes {
-            self.call_process(&name)?;
-        }
+        let plan = &new.functions[function];
+        let (name, goes) = (plan.name.clone(), !plan.composition.is_at_hand());
         if !self.transfers.is_empty() || !self.inquiries.is_empty() {
             return Err(NotComposed::NotYet(format!("`{name}`: users are on the move")));
         }
-        let Some(lane) = self.prepared.0.get(&name).map(|ready| ready.lane) else {
+        let Some(lane) = self.prepared.lane(&name) else {
             return Err(NotComposed::NotPrepared(name));
         };
         let mut instances = match goes {
@@ -134,7 +130,7 @@ impl Agent {
             false => self.instances_of(&new, function)?,
         };
         let changed = self.change(new, Some((function, &mut instances)));
-        let (changed, replacements) = match changed {
+        let (changed, mut replacements) = match changed {
             Ok(changed) => changed,
             Err(refused) => {
                 if goes {
@@ -143,15 +139,19 @@ impl Agent {
                 return Err(refused.into());
             }
         };
-        self.called = None;
         let scope = self.trials.instance(function).scope();
         let workers = self.links.len();
         let slots = (0..workers).map(|worker| self.slots_of(worker, scope)).collect();
+        let number = function as u16;
         for link in &mut self.links {
-            link.send(Command::Lift { function: function as u16, lane });
+            link.send(Command::Lift { function: number, lane });
             link.hold();
         }
-        let mut relocation = Relocation {
+        for replacement in &mut replacements {
+            replacement.parts[function].lane = Some(lane);
+            replacement.arrival = Some(Arrival { function: number, lane, at_hand: !goes });
+        }
+        self.relocation = Some(Box::new(Relocation {
             function,
             name,
             lane,
@@ -159,74 +159,11 @@ impl Agent {
             replacements,
             lifted: (0..workers).map(|_| None).collect(),
             slots,
-            next: (0, 0),
-            asked: HashMap::new(),
-            lost: false,
+            copying,
             refusal: None,
-        };
-        for replacement in &mut relocation.replacements {
-            let part = &mut replacement.parts[function];
-            part.lane = Some(lane);
-            let at_hand = !goes;
-            let function = function as u16;
-            replacement.arrival = Some(Arrival { function, lane, at_hand });
-        }
-        self.relocation = Some(Box::new(relocation));
+        }));
         self.move_failure = None;
         Ok(changed)
-    }
-
-    fn check_prepared(&self, new: &Blueprint, function: usize) -> Result<(), NotComposed> {
-        let plan = &new.functions[function];
-        let name = || plan.name.clone();
-        let Some(process) = &plan.process else { return Err(NotComposed::NotPrepared(name())) };
-        if process.plain {
-            return Err(NotComposed::Plain(name()));
-        }
-        if self.changing > 0 || self.relocation.is_some() {
-            return Err(Refused::Busy.into());
-        }
-        Ok(())
-    }
-
-    /// Has the process of a function started, and says whether it is there.
-    fn call_process(&mut self, name: &str) -> Result<(), NotComposed> {
-        let Some(supervisor) = self.supervisors.iter().find(|one| one.instance() == name) else {
-            return Err(NotComposed::NotPrepared(name.to_owned()));
-        };
-        let view = supervisor.view();
-        let is_called = self.called.as_ref().is_some_and(|called| called.function == name);
-        if !is_called {
-            let called = Called {
-                function: name.to_owned(),
-                failures: view.failures,
-                since: self.clock.now(),
-            };
-            supervisor.want(true);
-            if let Some(before) = self.called.replace(called)
-                && let Some(other) = self.supervisor(&before.function)
-            {
-                other.want(false);
-            }
-        }
-        if supervisor.is_there() {
-            return Ok(());
-        }
-        let failed = self.called.as_ref().is_some_and(|called| view.failures > called.failures);
-        if let Some(reason) = view.last_failure.filter(|_| failed) {
-            self.dismiss();
-            return Err(NotComposed::Absent(name.to_owned(), reason));
-        }
-        Err(NotComposed::NotYet(format!("the process of `{name}` is not there yet")))
-    }
-
-    /// Lets a process rest that was called for a function that did not come.
-    fn dismiss(&mut self) {
-        if let Some(called) = self.called.take()
-            && let Some(supervisor) = self.supervisor(&called.function)
-        {
-            supervisor.want(false);
-        }
     }
 
     /// Fresh instances for all workers.
@@ -260,75 +197,26 @@ impl Agent {
 
     /// Goes on with a function that moves; whether there was anything to do.
     pub(crate) fn look_after_relocation(&mut self) -> bool {
-        if self.called.as_ref().is_some_and(|called| {
-            self.relocation.is_none() && self.clock.now().saturating_sub(called.since) > READY
-        }) {
-            self.dismiss();
-        }
+        self.look_after_called();
         let Some(mut relocation) = self.relocation.take() else { return false };
-        let is_lifted = relocation.lifted.iter().all(Option::is_some);
         let mut busy = false;
-        while is_lifted && relocation.asked.len() < PIECES && relocation.refusal.is_none() {
-            let Some((worker, from, slots)) = relocation.piece() else { break };
-            self.copy(&mut relocation, worker, from, slots);
-            busy = true;
-        }
-        let is_done = relocation.refusal.is_some() || relocation.piece_is_last();
-        if is_lifted && is_done && relocation.asked.is_empty() {
+        let is_copied = match &relocation.copying {
+            Copying::Process(_) => {
+                busy = self.copy_some(&mut relocation);
+                relocation.is_copied()
+            }
+            Copying::Courier(courier) => {
+                let word = courier.word(self.clock.now());
+                relocation.refusal = relocation.refusal.or(word.clone().and_then(Result::err));
+                word.is_some()
+            }
+        };
+        if relocation.is_lifted() && is_copied {
             self.release(*relocation);
             return true;
         }
         self.relocation = Some(relocation);
         busy
-    }
-
-    /// Copies some contexts into the process, or asks it for them.
-    fn copy(&mut self, relocation: &mut Relocation, worker: usize, from: usize, slots: Vec<u32>) {
-        let now = self.clock.now();
-        let what = if relocation.goes { What::Import } else { What::Export };
-        if relocation.goes {
-            let part = relocation.replacements[worker].parts[relocation.function].instance.as_mut();
-            let (Some(old), Some(away)) = (&relocation.lifted[worker], part) else { return };
-            for &slot in &slots {
-                let mut context = Vec::new();
-                old.export(slot, now, &mut context);
-                if let Err(error) = away.import(slot, now, &context) {
-                    relocation.refusal = Some(error.to_string());
-                }
-            }
-        }
-        let ticket = self.transfers.next();
-        if let Some(supervisor) = self.supervisor(&relocation.name) {
-            supervisor.ask(Question { ticket, worker: worker as u16, slots, what });
-            relocation.asked.insert(ticket, (worker, from));
-        }
-    }
-
-    /// Takes an answer about a function that moves; gives back any other.
-    pub(crate) fn take_relocated(&mut self, answer: Answer) -> Option<Answer> {
-        let (Answer::Exported { ticket, .. } | Answer::Imported { ticket, .. }) = &answer;
-        let now = self.clock.now();
-        let Some(relocation) = &mut self.relocation else { return Some(answer) };
-        let Some((worker, from)) = relocation.asked.remove(ticket) else { return Some(answer) };
-        match answer {
-            Answer::Imported { outcome: Err(reason), .. } => relocation.refusal = Some(reason),
-            Answer::Imported { .. } => {}
-            Answer::Exported { contexts, lost, .. } => {
-                relocation.lost |= lost;
-                let slots = relocation.slots[worker][from..].to_vec();
-                let name = relocation.name.clone();
-                let instance = relocation.instance(worker)?;
-                for (slot, context) in slots.into_iter().zip(contexts) {
-                    let Some(context) = context.filter(|context| !context.is_empty()) else {
-                        continue;
-                    };
-                    if let Err(error) = instance.import(slot, now, &context) {
-                        tracing::warn!(function = name, slot, %error, "a context begins anew");
-                    }
-                }
-            }
-        }
-        None
     }
 
     /// Gives the workers what is to be at work from now on.
@@ -341,21 +229,21 @@ impl Agent {
             for (replacement, old) in replacements.iter_mut().zip(&mut lifted) {
                 std::mem::swap(&mut replacement.parts[function].instance, old);
                 let function = function as u16;
-                replacement.arrival = Some(Arrival { function, lane, at_hand: true });
+                replacement.arrival = Some(Arrival { function, lane, at_hand: goes });
             }
             let plan = &mut self.blueprint.functions[function];
-            (plan.composition, plan.stage) = (Composition::Call, None);
-            tracing::warn!(function = name, reason, "the function is not in its process");
-            self.move_failure = Some(format!(
-                "`{name}` is called: its process did not take its contexts ({reason})"
-            ));
-        } else if relocation.lost {
+            let before = if goes { Composition::Call } else { Composition::Remote };
+            (plan.composition, plan.stage) = (before, None);
+            let is_now = if goes { "is called" } else { "stays at the other node" };
+            tracing::warn!(function = name, reason, "the function {is_now}");
+            self.move_failure = Some(format!("`{name}` {is_now}: {reason}"));
+        } else if let Copying::Process(Pieces { lost: true, .. }) = relocation.copying {
             tracing::warn!(
                 function = name,
                 "its process was not there: it goes on with the last checkpoint"
             );
         }
-        if stays || !goes {
+        if stays == goes {
             let mut away: Vec<_> = lifted.into_iter().flatten().collect();
             for (away, slots) in away.iter_mut().zip(&relocation.slots) {
                 slots.iter().for_each(|slot| away.release(*slot));
@@ -374,16 +262,5 @@ impl Agent {
     /// Why the last function that was to move did not, where that showed on its way.
     pub fn move_failure(&self) -> Option<&str> {
         self.move_failure.as_deref()
-    }
-}
-
-impl Relocation {
-    /// Whether all contexts are copied or asked for.
-    fn piece_is_last(&self) -> bool {
-        let (worker, from) = self.next;
-        self.slots.iter().skip(worker).enumerate().all(|(at, slots)| {
-            let from = if at == 0 { from } else { 0 };
-            from >= slots.len()
-        })
     }
 }

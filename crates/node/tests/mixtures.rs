@@ -6,7 +6,7 @@ mod common;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use common::apart::{Hosted, Link, station};
+use common::apart::{Hosted, Link, copy_contexts, station};
 use common::scenario::{Scenario, Sent, overtaken, send, traffic};
 use common::{Rig, panic_quietly};
 use proptest::prelude::*;
@@ -43,11 +43,18 @@ impl Way {
         ]
     }
 
-    /// What stands in the configuration of the function, which may have a process ready.
-    fn yaml(self, at: usize, folder: &str, ready: bool) -> String {
+    /// What stands in the configuration of the function, which may have a process or a path
+    /// ready.
+    fn yaml(self, at: usize, folder: &str, ready: Option<Way>) -> String {
         let process = format!(
             "process: {{start: elsewhere, socket: '{folder}/{}', heartbeat: 60000}}",
             NAMES[at]
+        );
+        let remote = format!(
+            "remote: {{path: {}, downlinkPath: {}, port: fabric, to: '02:00:00:00:00:02', \
+             timeout: 60000, probe: 60000}}",
+            path(at),
+            path(at) + 1
         );
         let written = match self {
             Way::Fused if LOWERED[at] => "composition: fused".to_owned(),
@@ -56,14 +63,13 @@ impl Way {
                 format!("composition: thread, thread: {{stage: {}}}", stage(first))
             }
             Way::Process => return format!("composition: process, {process}"),
-            Way::Remote => format!(
-                "composition: remote, remote: {{path: {}, downlinkPath: {}, port: fabric, \
-                 to: '02:00:00:00:00:02', timeout: 60000, probe: 60000}}",
-                path(at),
-                path(at) + 1
-            ),
+            Way::Remote => return format!("composition: remote, {remote}"),
         };
-        if ready && self != Way::Remote { format!("{written}, {process}") } else { written }
+        match ready {
+            Some(Way::Process) => format!("{written}, {process}"),
+            Some(_) => format!("{written}, {remote}"),
+            None => written,
+        }
     }
 
     /// What a running node can be told, if it can be told this.
@@ -93,6 +99,8 @@ struct Mixture {
     near: Rig,
     far: Option<Rig>,
     link: Link,
+    /// Where each function may be beside its node.
+    ready: [Option<Way>; 5],
     _processes: Vec<Hosted>,
     _folder: tempfile::TempDir,
 }
@@ -100,25 +108,26 @@ struct Mixture {
 impl Mixture {
     fn new(scenario: &Scenario, ways: [Way; 5], moves: &Moves) -> Mixture {
         let folder = tempfile::TempDir::new().unwrap();
-        let is_ready = |at: usize| {
-            let comes = moves.iter().any(|(moved, way)| *moved == at && *way == Way::Process);
-            ways[at] == Way::Process || comes && ways[at] != Way::Remote
-        };
+        let comes = |at, way| moves.iter().any(|(moved, to)| (*moved, *to) == (at, way));
+        let ready: [Option<Way>; 5] = std::array::from_fn(|at| match ways[at] {
+            Way::Process | Way::Remote => Some(ways[at]),
+            _ => [Way::Process, Way::Remote].into_iter().find(|way| comes(at, *way)),
+        });
         let functions: [String; 5] = std::array::from_fn(|at| {
-            let written = ways[at].yaml(at, folder.path().to_str().unwrap(), is_ready(at));
+            let written = ways[at].yaml(at, folder.path().to_str().unwrap(), ready[at]);
             format!("{}, {written}", FUNCTIONS[at])
         });
         let named = std::array::from_fn(|at| (NAMES[at], functions[at].as_str()));
         let near = Rig::new(&with_fabric(&scenario.yaml_of("", named)));
-        let of = |way| move |at: &usize| ways[*at] == way;
+        let of = |way| move |at: &usize| ready[*at] == Some(way);
         let remote: Vec<usize> = (0..5).filter(of(Way::Remote)).collect();
         let far = (!remote.is_empty()).then(|| Rig::new(&serving(scenario, &remote)));
-        let processes = (0..5).filter(|at| is_ready(*at));
         let start =
             |at: usize| Hosted::start(FUNCTIONS[at], folder.path().join(NAMES[at]), Vec::new());
-        let processes = processes.map(start).collect();
+        let processes = (0..5).filter(of(Way::Process)).map(start).collect();
         let link = Link::new(&[(station(1), (0, FABRIC)), (station(2), (1, 0))]);
-        let mut mixture = Mixture { near, far, link, _processes: processes, _folder: folder };
+        let mut mixture =
+            Mixture { near, far, link, ready, _processes: processes, _folder: folder };
         mixture.until("functions are there", |mixture| {
             let functions = mixture.near.node.agent().snapshot().functions;
             let mut elsewhere = functions.iter().filter_map(|one| one.process.as_ref());
@@ -152,16 +161,54 @@ impl Mixture {
         ports.map(|port| port.tx_packets).sum::<u64>() + seen.dropped() + seen.local
     }
 
-    /// Runs a function another way, if that can be told a running node.
+    /// Runs a function another way, if it may be there.
     fn compose(&mut self, at: usize, way: Way) {
+        let is_away =
+            self.near.node.agent().blueprint().functions[at].composition == Composition::Remote;
+        let goes = way == Way::Remote;
+        if self.ready[at] == Some(Way::Remote) && is_away != goes {
+            self.carry(at, goes);
+        }
         let Some(wanted) = way.wanted(at) else { return };
         self.until("it is composed anew", |mixture| {
             match mixture.near.node.agent().compose(NAMES[at], &wanted) {
-                Ok(_) | Err(NotComposed::Elsewhere(_)) => true,
+                Ok(_) | Err(NotComposed::NotPrepared(_)) => true,
                 Err(NotComposed::Refused(Refused::Busy) | NotComposed::NotYet(_)) => false,
                 Err(other) => panic!("{other}"),
             }
         });
+    }
+
+    /// Takes a function to the other node, or back.
+    fn carry(&mut self, at: usize, goes: bool) {
+        self.until("its packets wait", |mixture| {
+            match mixture.near.node.agent().gate_function(NAMES[at], goes) {
+                Ok(()) => true,
+                Err(error) if error.passes() => false,
+                Err(other) => panic!("{other}"),
+            }
+        });
+        self.until("nothing of it is on its way", |mixture| {
+            mixture.near.node.agent().is_gated(NAMES[at]).unwrap()
+        });
+        let far = self.far.as_mut().unwrap();
+        let (from, to) = if goes { (&mut self.near, far) } else { (far, &mut self.near) };
+        copy_contexts(from, to, NAMES[at], !goes).unwrap();
+        self.near.node.agent().release_function(NAMES[at], Ok(())).unwrap();
+    }
+
+    /// What functions know of users, once all have come back.
+    fn contexts(&mut self) -> Vec<String> {
+        (0..5).for_each(|at| self.compose(at, Way::Call));
+        self.until("all is settled", |mixture| mixture.near.node.agent().is_settled());
+        let users = self.near.node.agent().users(0, usize::MAX);
+        let mut all = Vec::new();
+        for user in users {
+            let (_, shown) = self.near.node.agent().contexts_of(&user.name).unwrap();
+            self.near.settle();
+            all.push(format!("{}: {:?}", user.name, shown.recv().unwrap()));
+        }
+        all
     }
 }
 
@@ -205,8 +252,9 @@ paths:
     format!("{text}functions:\n{instances}{users}rules: |\n{rules}  from fabric -> drop\n")
 }
 
-/// What came out in any order, and what was counted, but for how functions are run.
-type Seen = ([Vec<Vec<u8>>; 2], Vec<(String, u64)>);
+/// What came out in any order, what was counted, but for how functions are run, and what
+/// contexts hold in the end.
+type Seen = ([Vec<Vec<u8>>; 2], Vec<(String, u64)>, Vec<String>);
 
 /// What happens while packets come: after each part of them a function is run another way.
 type Moves = Vec<(usize, Way)>;
@@ -240,7 +288,7 @@ fn run(
     let functions = end.functions.iter().map(|one| (one.name.clone(), one.packets));
     let mut counted: Vec<_> = drops.chain(functions).filter(|(_, packets)| *packets > 0).collect();
     counted.sort();
-    ((out, counted), gone, wrong)
+    ((out, counted, mixture.contexts()), gone, wrong)
 }
 
 /// Packets between two moves.

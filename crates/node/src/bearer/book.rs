@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use weft_compose::Settings;
-use weft_function::{TunnelEnd, TunnelEnds};
+use weft_function::{Scope, TunnelEnd, TunnelEnds};
 use weft_wire::gtpu::Teid;
 
 use super::guests::Guest;
@@ -26,6 +26,14 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Whether functions with that scope have a context of it.
+    fn has_context(&self, scope: Scope) -> bool {
+        match self.place {
+            Place::Default { .. } => scope != Scope::Group,
+            Place::Dedicated { .. } => scope == Scope::Bearer,
+        }
+    }
+
     /// The tunnels that the bearer sends into.
     pub fn tunnels<'a>(&'a self, trials: &'a Trials) -> impl Iterator<Item = TunnelEnd> + 'a {
         self.settings.iter().flat_map(|one| one.tunnels(trials))
@@ -104,6 +112,18 @@ impl Bearers {
     /// Bearers there are.
     pub fn count(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Bearers that functions with that scope have contexts of.
+    pub fn named(&self, scope: Scope) -> impl Iterator<Item = BearerId> + '_ {
+        let has = move |entry: &Entry| entry.has_context(scope);
+        self.entries.iter().filter(move |(_, entry)| has(entry)).map(|(id, _)| *id)
+    }
+
+    /// The slot of a bearer, if functions with that scope have contexts of it.
+    pub fn slot_of(&self, id: BearerId, scope: Scope) -> Option<u32> {
+        let entry = self.entries.get(&id).filter(|entry| entry.has_context(scope))?;
+        Some(entry.slot)
     }
 
     /// The bearer at `slot` whose first waiting packet is to be told.

@@ -21,12 +21,30 @@ pub enum NotComposed {
     /// There is no such function.
     #[error("there is no function `{0}`")]
     Unknown(String),
-    /// What is behind a NIC or at another node is there as long as the node runs.
-    #[error(
-        "`{0}`: to another node or behind a NIC, or back, only by the configuration and a restart \
-         of the node"
-    )]
+    /// What is behind a NIC is there as long as the node runs.
+    #[error("`{0}`: behind a NIC, or back, only by the configuration and a restart of the node")]
     Elsewhere(String),
+    /// Another node has to do with it.
+    #[error(
+        "`{0}` goes to another node, or comes back, only by somebody who carries its contexts: \
+         `weft ctl function {0} --composition … --peer NODE`"
+    )]
+    Carried(String),
+    /// No path was made ready.
+    #[error(
+        "`{0}` has no other node to go to: write `remote: {{path: …, port: …, to: …}}` beside its \
+         `composition`, and restart the node"
+    )]
+    NoPath(String),
+    /// It is there already.
+    #[error("`{0}` is at the other node")]
+    There(String),
+    /// It has not left.
+    #[error("`{0}` is at this node")]
+    Here(String),
+    /// It is not on its way, or not any more.
+    #[error("`{0}` is not on its way to another node, or back")]
+    NotGated(String),
     /// No process was made ready.
     #[error(
         "`{0}` has no process to go to: write `process: {{}}` beside its `composition`, and \
@@ -59,6 +77,13 @@ pub enum NotComposed {
     Refused(#[from] Refused),
 }
 
+impl NotComposed {
+    /// Whether it may be granted a little later.
+    pub fn passes(&self) -> bool {
+        matches!(self, NotComposed::NotYet(_) | NotComposed::Refused(Refused::Busy))
+    }
+}
+
 impl Agent {
     /// Runs a function otherwise from now on. Its contexts go along, no packet is lost,
     /// and none overtakes another: workers receive nothing until all that was under way
@@ -75,9 +100,11 @@ impl Agent {
         };
         let composition = wanted.composition;
         let before = new.functions[number].composition;
-        let is_fixed = |one| matches!(one, Composition::Remote | Composition::Vf);
-        if is_fixed(before) || is_fixed(composition) {
+        if before == Composition::Vf || composition == Composition::Vf {
             return Err(NotComposed::Elsewhere(name()));
+        }
+        if before == Composition::Remote || composition == Composition::Remote {
+            return Err(NotComposed::Carried(name()));
         }
         let can_fuse = self
             .trials

@@ -234,6 +234,8 @@ fn is_done_at_hand(command: &Command) -> bool {
         | Command::Drain(_)
         | Command::TakeOut(_)
         | Command::TakeIn(_)
+        | Command::ReadContexts { .. }
+        | Command::WriteContexts { .. }
         | Command::Tap(..)
         | Command::Show { .. } => true,
         Command::Users(_)

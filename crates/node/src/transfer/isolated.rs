@@ -15,6 +15,7 @@ use crate::agent::Agent;
 use crate::command::Command;
 use crate::config::Blueprint;
 use crate::handover::Done;
+use crate::relocate::Relocation;
 use crate::users::Member;
 
 /// What processes have been asked for and have not answered.
@@ -83,7 +84,8 @@ impl Intake {
 impl Agent {
     /// Whether processes have yet to say something about users that move.
     pub(crate) fn waits_for_contexts(&self) -> bool {
-        !self.inquiries.is_empty() || self.relocation.is_some()
+        let relocation = self.relocation.as_deref();
+        !self.inquiries.is_empty() || relocation.is_some_and(Relocation::is_by_process)
     }
 
     pub(crate) fn supervisor(&self, instance: &str) -> Option<&Supervisor> {

@@ -1,10 +1,13 @@
 //! Users by name, by plan and number, and what is known of them.
 
+use weft_function::Scope;
+
 use super::range::Range;
 use super::{Member, Users};
 use crate::classify::UserRecord;
 use crate::command::Configure;
 use crate::config::UserPlan;
+use crate::contexts::Whose;
 
 impl Users {
     /// Plan, number among the users of the plan, and slot of each user, in the
@@ -14,6 +17,33 @@ impl Users {
             let slots = range.slots.iter().enumerate();
             slots.map(|(nth, slot)| (&range.plan, nth as u32, *slot))
         })
+    }
+
+    /// Whose contexts functions with that scope have, but for bearers of commands.
+    pub fn named(&self, scope: Scope) -> Vec<Whose> {
+        if scope == Scope::Group {
+            return self.groups.iter().map(|group| Whose::Group(group.name.clone())).collect();
+        }
+        let mut names = Vec::new();
+        for range in &self.ranges {
+            for nth in 0..range.slots.len() {
+                let user = range.plan.name_of(nth as u32);
+                if scope == Scope::Bearer {
+                    let dedicated = range.bearer_plans.iter();
+                    names.extend(dedicated.map(|bearer| {
+                        let (user, bearer) = (user.clone(), bearer.name.clone());
+                        Whose::Dedicated { user, bearer }
+                    }));
+                }
+                names.push(Whose::User(user));
+            }
+        }
+        names
+    }
+
+    /// The slot of the group of that name.
+    pub fn group(&self, name: &str) -> Option<u32> {
+        self.groups.iter().find(|group| group.name == name).map(|group| group.slot)
     }
 
     /// The slot of the user of that name.

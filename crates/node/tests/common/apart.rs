@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use weft_node::contexts::NotCarried;
 use weft_process::host::Host;
 
 use super::{KINDS, Rig, eal};
@@ -92,6 +93,23 @@ impl Link {
             self.settle(rigs);
         }
     }
+}
+
+/// Copies the contexts of a function from one node to another; those whom that one does not
+/// know are left out with `known_only`.
+pub fn copy_contexts(
+    from: &mut Rig,
+    to: &mut Rig,
+    function: &str,
+    known_only: bool,
+) -> Result<(), NotCarried> {
+    let (kind, names) = from.node.agent().contexts_named(function)?;
+    let reading = from.node.agent().read_contexts(function, &names)?;
+    from.settle();
+    let contexts = reading.wait()?;
+    let writing = to.node.agent().write_contexts(function, kind, contexts, known_only)?;
+    to.settle();
+    writing.wait()
 }
 
 /// The MAC address of a node.

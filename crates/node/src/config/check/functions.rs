@@ -96,7 +96,7 @@ impl Functions {
                 source.wrong_key(&path, message).hint(hint);
                 continue;
             }
-            if plan.remote.is_some() {
+            if plan.composition == Composition::Remote {
                 let message = format!("`{name}` runs at another node");
                 source.wrong_key(&path, message).hint("write its settings there");
                 continue;

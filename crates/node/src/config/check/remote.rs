@@ -12,7 +12,8 @@ use crate::config::blueprint::{Composition, PortPlan, RemotePlan};
 use crate::config::locate::Source;
 use crate::config::yaml::{self, OnFailure};
 
-/// Where a function is that is at another node.
+/// Where a function is that is at another node. One that is written for a function at hand is
+/// where it may go while the node runs.
 pub(super) fn plan(
     name: &str,
     function: &yaml::Function,
@@ -29,9 +30,10 @@ pub(super) fn plan(
             mistake.hint("write `remote: {path: …, port: …, to: …}`");
             return None;
         }
+        (at_hand, Some(file)) if at_hand.is_at_hand() && function.process.is_none() => file,
         (_, Some(_)) => {
-            let mistake = source.wrong_key(&at, "the function is at this node");
-            mistake.hint("write `composition: remote`");
+            let mistake = source.wrong_key(&at, "the function has a process to go to");
+            mistake.hint("a process or another node, not both");
             return None;
         }
         (_, None) => return None,

@@ -36,6 +36,21 @@ fn of_functions_in_processes() {
 }
 
 #[test]
+fn of_functions_that_may_go_to_other_nodes() {
+    let with = |more: &str| {
+        let function = format!("count: {{function: counter, {more}}}");
+        said(&edited("count: {function: counter}", &function))
+    };
+    let remote = "remote: {path: 10, port: core, to: '02:00:00:00:00:02'}";
+    assert_eq!(with(remote), [""; 0]);
+    assert_eq!(with(&format!("composition: fused, {remote}")), [""; 0]);
+    assert_eq!(
+        with(&format!("process: {{}}, {remote}")),
+        ["19:43: the function has a process to go to (a process or another node, not both)"]
+    );
+}
+
+#[test]
 fn of_threads_that_the_node_chooses_for() {
     let with = |more: &str| {
         said(&edited(
