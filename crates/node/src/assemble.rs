@@ -1,5 +1,6 @@
 //! Puts a node together from its blueprint: ports, rings, workers, agent.
 
+mod elsewhere;
 mod rings;
 mod worker;
 
@@ -11,26 +12,28 @@ use std::sync::mpsc::channel;
 
 use weft_compose::SlotShift;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
+use weft_rules::{Condition, Program, RuleSet};
 use weft_wire::MacAddress;
 
+use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::worker::Shared;
 use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS, Waker};
 use crate::bearer::Bearers;
 use crate::classify::{Capacity, Tables};
 use crate::clock::Clock;
-use crate::command::{Part, Replacement, UserChange};
-use crate::config::{Blueprint, FunctionPlan, HandoverPlan, PortPlan, UserKey, UserPlan};
-use crate::fuse::{self, Compiled};
-use crate::isolated::{self, Lanes, Seats};
+use crate::command::{Replacement, UserChange};
+use crate::config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
+use crate::element::Plan;
+use crate::fuse::{self, Compiled, FusedPlan};
+use crate::isolated;
 use crate::path::Paths;
-use crate::plan::{self, Classes};
-use crate::relocate::Prepared;
+use crate::plan::{self, Classes, Trials};
 use crate::signalling::Signalling;
 use crate::stage::{Crew, Split};
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
-use crate::users::{Room, Users};
+use crate::users::{Changes, Room, Users};
 use crate::worker::Worker;
 
 /// Commands and reports that wait between agent and worker.
@@ -108,84 +111,37 @@ pub fn assemble(
     let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
     let clock = time.map_or_else(Clock::start, Clock::Virtual);
     let waker = Waker::default();
-    let mut classes = Classes::default();
-    let mut profiles = vec![Vec::new()];
-    let class_numbers = classes.adopt(&blueprint, &blueprint)?;
-    let profile_numbers = plan::bearer_profiles(&mut profiles, &blueprint);
-    let mut users = Users::new(room, count);
-    let changes = users.become_those_of(&blueprint, &[], &class_numbers, &profile_numbers)?;
-
-    let mut taken = Tables::new(&Keys::of(&blueprint).capacity(&blueprint, room));
-    for change in &changes[0] {
-        if let UserChange::Key(key, slot) = change {
-            // There is room for all users of the file.
-            let _ = taken.insert(key, *slot);
-        }
-    }
-
+    let Book { classes, profiles, users, changes, taken } = Book::of(&blueprint, room)?;
     let ports = open_ports(eal, &blueprint, &pool)?;
     let mut rings = Rings::new(eal, &blueprint, &ports)?;
-    let functions = function_entries(&blueprint);
-    let program = plan::compile(&blueprint, &classes.tags)?;
-    let rules = Arc::new(blueprint.rules.clone());
-    let trials = plan::Trials::of(&blueprint)
-        .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
-    let mut compiled = Compiled::default();
-    let fused = fuse::fuse(&program, &trials.lowered(&blueprint), shift, &mut compiled);
+    let steering = Steering::of(&blueprint, &classes, shift)?;
     let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
-    let (supervisors, mut seats) = isolated::start(eal, &blueprint, room, &clock, &macs)?;
+    let (supervisors, seats) = isolated::start(eal, &blueprint, room, &clock, &macs)?;
+    let mut elsewhere = Elsewhere::new(seats);
     let (mut workers, mut links) = (Vec::new(), Vec::new());
-    let mut prepared = Prepared::default();
-    let mut remotes: Vec<(String, Vec<_>)> = Vec::new();
     let mut crew = Crew::new(&blueprint.workers, &pool);
     let stages = crew.add(plan::stages(&blueprint));
+    let shared = Shared {
+        blueprint: &blueprint,
+        ports: &ports,
+        pool: &pool,
+        clock: &clock,
+        room,
+        waker: &waker,
+    };
     for (number, (changes, stages)) in changes.into_iter().zip(stages).enumerate() {
-        let shared = Shared {
-            blueprint: &blueprint,
-            ports: &ports,
-            pool: &pool,
-            clock: &clock,
-            room,
-            waker: &waker,
-        };
         let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
-        if let Some(service) = &mut worker.departure.service {
-            service.dock(seats.docks(number));
-            isolated::remote(&blueprint, &trials, service, (&clock, &pool), &mut seats);
-            for depot in &service.depots {
-                match remotes.iter_mut().find(|(name, _)| *name == depot.function) {
-                    Some((_, shared)) => shared.push(depot.shared().clone()),
-                    None => remotes.push((depot.function.clone(), vec![depot.shared().clone()])),
-                }
-            }
-        }
+        elsewhere.welcome(&shared, &steering.trials, &mut worker, number);
         let replacement = Replacement {
-            plan: Box::new(plan::plan(
-                &blueprint,
-                &rules,
-                &program,
-                classes.tags.len(),
-                fused.as_ref(),
-            )),
-            parts: parts(
-                &blueprint,
-                &functions,
-                &crew,
-                number,
-                (room, shift),
-                (&mut worker.lanes, &mut seats, &mut prepared),
-            )?,
+            plan: steering.plan(&blueprint, &classes),
+            parts: shared.parts(&steering.functions, &crew, &mut worker, number, &mut elsewhere)?,
             tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
             stages,
-            maps: plan::maps(&crew, &blueprint, &program),
+            maps: plan::maps(&crew, &blueprint, &steering.program),
             arrival: None,
         };
-        if let Some(service) = &mut worker.departure.service {
-            for part in &replacement.parts {
-                service.set_lane(&part.name, part.lane.or_else(|| prepared.lane(&part.name)));
-            }
-        }
+        elsewhere.note_lanes(&mut worker, &replacement.parts);
         worker.start_with(Box::new(replacement), &changes);
         if let Some(plan) = &blueprint.handover {
             worker.start_gates(plan, moving(plan, &users, number), count);
@@ -193,14 +149,7 @@ pub fn assemble(
         workers.push(worker);
         links.push(link);
     }
-    let neighbours = blueprint.limits.neighbours as usize;
-    let own: Arc<[_]> = own_addresses(&blueprint).collect();
-    let stations = ports.into_iter().zip(&blueprint.ports).enumerate();
-    let stations = stations
-        .map(|(number, (open, plan))| {
-            Station::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
-        })
-        .collect();
+    let stations = stations(&blueprint, ports);
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
     let paths = Paths::new(blueprint.gtpu.echo);
@@ -210,14 +159,14 @@ pub fn assemble(
         profiles,
         users,
         bearers: Bearers::new(taken),
-        trials,
-        fused,
-        compiled,
+        trials: steering.trials,
+        fused: steering.fused,
+        compiled: steering.compiled,
         listeners: Vec::new(),
         room,
         keys,
         shift,
-        functions,
+        functions: steering.functions,
         retired: Vec::new(),
         links,
         stations,
@@ -233,7 +182,7 @@ pub fn assemble(
         panic_warnings: PANIC_WARNINGS,
         transfers: Transfers::default(),
         inquiries: Inquiries::default(),
-        prepared,
+        prepared: elsewhere.prepared,
         called: None,
         relocation: None,
         move_failure: None,
@@ -241,10 +190,76 @@ pub fn assemble(
         crew,
         split: Split::default(),
         supervisors,
-        remotes,
+        remotes: elsewhere.remotes,
     };
     agent.note_tunnels(HashMap::new());
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker) })
+}
+
+/// The users of the configuration, and what they are found by.
+struct Book {
+    classes: Classes,
+    profiles: Vec<Vec<Condition>>,
+    users: Users,
+    /// What each worker is told of them.
+    changes: Changes,
+    /// Their keys.
+    taken: Tables,
+}
+
+impl Book {
+    fn of(blueprint: &Blueprint, room: Room) -> Result<Book, BuildError> {
+        let (mut classes, mut profiles) = (Classes::default(), vec![Vec::new()]);
+        let class_numbers = classes.adopt(blueprint, blueprint)?;
+        let profile_numbers = plan::bearer_profiles(&mut profiles, blueprint);
+        let mut users = Users::new(room, blueprint.workers.count);
+        let changes = users.become_those_of(blueprint, &[], &class_numbers, &profile_numbers)?;
+        let mut taken = Tables::new(&Keys::of(blueprint).capacity(blueprint, room));
+        for change in &changes[0] {
+            if let UserChange::Key(key, slot) = change {
+                // There is room for all users of the file.
+                let _ = taken.insert(key, *slot);
+            }
+        }
+        Ok(Book { classes, profiles, users, changes, taken })
+    }
+}
+
+/// Rules and functions, as all workers have them.
+struct Steering {
+    rules: Arc<RuleSet>,
+    program: Program,
+    functions: Vec<FunctionEntry>,
+    trials: Trials,
+    fused: Option<Arc<FusedPlan>>,
+    compiled: Compiled,
+}
+
+impl Steering {
+    fn of(
+        blueprint: &Blueprint,
+        classes: &Classes,
+        shift: SlotShift,
+    ) -> Result<Steering, BuildError> {
+        let program = plan::compile(blueprint, &classes.tags)?;
+        let trials = Trials::of(blueprint)
+            .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
+        let mut compiled = Compiled::default();
+        let fused = fuse::fuse(&program, &trials.lowered(blueprint), shift, &mut compiled);
+        Ok(Steering {
+            rules: Arc::new(blueprint.rules.clone()),
+            program,
+            functions: function_entries(blueprint),
+            trials,
+            fused,
+            compiled,
+        })
+    }
+
+    fn plan(&self, blueprint: &Blueprint, classes: &Classes) -> Box<Plan> {
+        let Steering { rules, program, fused, .. } = self;
+        Box::new(plan::plan(blueprint, rules, program, classes.tags.len(), fused.as_ref()))
+    }
 }
 
 /// Slots and numbers of the users of a worker that move.
@@ -256,6 +271,16 @@ fn moving(plan: &HandoverPlan, users: &Users, worker: usize) -> Vec<(u32, u32)> 
     };
     let own = users.iter().filter(|(_, _, slot)| users.worker_of(*slot) == worker);
     own.filter_map(number).collect()
+}
+
+/// The node's own part at each port.
+fn stations(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<Station> {
+    let neighbours = blueprint.limits.neighbours as usize;
+    let own: Arc<[_]> = own_addresses(blueprint).collect();
+    let station = |(number, (open, plan)): (usize, (OpenPort, &PortPlan))| {
+        Station::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
+    };
+    ports.into_iter().zip(&blueprint.ports).enumerate().map(station).collect()
 }
 
 /// A port that was opened, and the MAC address it uses.
@@ -296,43 +321,6 @@ fn function_entries(blueprint: &Blueprint) -> Vec<FunctionEntry> {
         .iter()
         .map(|function| FunctionEntry::new(function, blueprint.workers.count))
         .collect()
-}
-
-/// New instances of all functions for one worker.
-pub(crate) fn parts(
-    blueprint: &Blueprint,
-    functions: &[FunctionEntry],
-    crew: &Crew,
-    worker: usize,
-    (room, shift): (Room, SlotShift),
-    (lanes, seats, prepared): (&mut Lanes, &mut Seats, &mut Prepared),
-) -> Result<Vec<Part>, BuildError> {
-    let at_hand = |plan: &FunctionPlan, name: Arc<str>, counters: Arc<_>| {
-        let instance = plan::instance(plan, blueprint, worker, room.contexts(), shift)
-            .map_err(|error| BuildError::Function { function: plan.name.clone(), error })?;
-        let stage = plan.stage.as_ref().and_then(|stage| crew.lane_of(stage));
-        Ok(Part { name, instance: Some(instance), counters, lane: None, stage })
-    };
-    let part = |(plan, entry): (&FunctionPlan, &FunctionEntry)| {
-        let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
-        if let Some((lane, away)) = seats.take(worker, &plan.name) {
-            let lane = lanes.add(lane);
-            let ready = prepared.note(&plan.name, lane);
-            if plan.composition.is_at_hand() {
-                ready.push(away);
-                return at_hand(plan, name, counters);
-            }
-            return Ok(Part {
-                name,
-                instance: Some(away),
-                counters,
-                lane: Some(lane),
-                stage: None,
-            });
-        }
-        at_hand(plan, name, counters)
-    };
-    blueprint.functions.iter().zip(functions).map(part).collect()
 }
 
 /// How many keys of each kind the users of a blueprint have.

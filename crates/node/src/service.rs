@@ -7,28 +7,25 @@
 //! back and goes to the next hop. `worker/serving.rs` is that way.
 
 pub mod encapsulate;
+mod leave;
 pub mod record;
 pub mod remote;
 pub mod shelf;
 
-use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Batch, Packet, Pool};
+use weft_dpdk::{Batch, Packet, Pool};
 use weft_lane::HOPS;
 use weft_process::fabric::{self, Dock};
-use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
+use weft_wire::nsh::{self, NextProtocol};
 use weft_wire::{EtherType, MacAddress, ethernet};
 
 use self::encapsulate::{Encapsulation, prepend};
-use self::record::{Record, What};
+pub use self::leave::{address, note_drop, note_none, state_of_drop};
+use self::record::Record;
 use self::remote::Depot;
 use self::shelf::{EMITTED, Shelf, number_of};
 use crate::config::{Blueprint, PathPlan, RemotePlan};
 use crate::counters::DropReason;
 use crate::parse::{Parsed, is_sound, parse};
-
-/// In the annotation `state` of a packet that a function has dropped; the reason and
-/// the function stand below.
-const DROPPED: u32 = 0xd6 << 24;
 
 /// What a frame without a user's packet carries: nothing that anybody knows (IEEE Std
 /// 802, local experimental Ethernet type 1), padded as the shortest frame.
@@ -320,147 +317,6 @@ impl Service {
             drop(batch.push(packet));
         }
     }
-
-    /// Puts a packet that leaves at the path of `port` into its header, or a fresh one,
-    /// and that into what goes to the next hop.
-    ///
-    /// # Errors
-    /// The reason for which it cannot leave.
-    #[inline]
-    pub fn wrap(&self, packet: &mut Packet, port: u16, pool: &Pool) -> Result<(), DropReason> {
-        let path = self.path(port);
-        let number = *number_of(packet.annotations_mut());
-        let mut octets = [0; nsh::MIN_HEADER_LENGTH + nsh::MAX_CONTEXT_LENGTH];
-        let header = match self.shelf.get(number) {
-            Some(header) => {
-                let emitted = number & EMITTED != 0;
-                let room = &mut octets[..header.len()];
-                room.copy_from_slice(header);
-                self.renew(room, packet, emitted, path)?;
-                room
-            }
-            None => fresh(&mut octets, path),
-        };
-        if !prepend(packet, header.len(), pool) {
-            return Err(DropReason::PoolExhausted);
-        }
-        packet.data_mut()[..header.len()].copy_from_slice(header);
-        self.address(packet, port, pool)
-    }
-
-    /// Brings a header that a packet came with up to date: one hop and one function
-    /// further, and with what functions have changed.
-    fn renew(
-        &self,
-        octets: &mut [u8],
-        packet: &mut Packet,
-        emitted: bool,
-        path: &Path,
-    ) -> Result<(), DropReason> {
-        let header = nsh::Packet::new_checked(&*octets);
-        let header = header.map_err(|_| DropReason::NshMalformed)?;
-        let record = record::record_in(&header);
-        let tags = record::tags_in(&header, self.names);
-        let bare = is_bare(octets);
-        if let Some(at) = record {
-            let place = &mut octets[at..at + record::LENGTH];
-            if let Some(mut record) = Record::read(place) {
-                if emitted {
-                    record.what = What::Emitted;
-                }
-                if !record.place(packet.annotations()) {
-                    return Err(DropReason::FunctionTooLong);
-                }
-                place.copy_from_slice(&record.octets());
-            }
-        }
-        if let Some((at, length)) = tags {
-            let known = &packet.annotations().tags[..self.tags.min(length / 4)];
-            record::put_tags(known, &mut octets[at..at + length]);
-        }
-        let mut header = nsh::Packet::new_checked(&mut *octets);
-        if let Ok(header) = &mut header {
-            header.decrement_time_to_live();
-            header.set_index(path.next);
-        }
-        if bare {
-            strip(octets, packet)?;
-        }
-        Ok(())
-    }
-
-    /// Puts a frame that begins with a service header into what goes to the next hop of
-    /// the path of `port`.
-    ///
-    /// # Errors
-    /// The reason for which it cannot leave.
-    pub fn address(&self, packet: &mut Packet, port: u16, pool: &Pool) -> Result<(), DropReason> {
-        address(&self.path(port).way, packet, pool)
-    }
-
-    /// What leads to the next hop of the path of `port`.
-    pub fn way(&self, port: u16) -> &Encapsulation {
-        &self.path(port).way
-    }
-
-    /// What tells whoever has a ticket for it that a packet was dropped, if somebody
-    /// has; and the port of its path.
-    pub fn notice(&self, annotations: &mut Annotations, pool: &Pool) -> Option<(Packet, u16)> {
-        let number = *number_of(annotations);
-        let header = self.shelf.get(number).filter(|_| number & EMITTED == 0)?;
-        let header = nsh::Packet::new_checked(header).ok()?;
-        let at = record::record_in(&header)?;
-        let Some(Target::Port(port)) = self.target(header.path().value(), header.index()) else {
-            return None;
-        };
-        let octets = header.into_inner();
-        let mut packet = pool.allocate()?;
-        *packet.annotations_mut() = Annotations::default();
-        packet.append(octets.len())?.copy_from_slice(octets);
-        packet.append(NOTHING.len())?.copy_from_slice(&NOTHING);
-        let place = &mut packet.data_mut()[at..at + record::LENGTH];
-        let mut record = Record::read(place)?;
-        record.what = What::Dropped;
-        (record.reason, record.function) = match annotations.state {
-            state if state & 0xff00_0000 == DROPPED => ((state >> 8) as u8, state as u8),
-            _ => (u8::MAX, 0),
-        };
-        place.copy_from_slice(&record.octets());
-        let mut header = nsh::Packet::new_checked(packet.data_mut()).ok()?;
-        header.decrement_time_to_live();
-        header.set_index(self.path(port).next);
-        header.set_oam();
-        header.set_next_protocol(NextProtocol::ETHERNET);
-        Some((packet, port))
-    }
-}
-
-/// Puts what leads to a next hop in front of a frame that begins with a service header.
-pub fn address(way: &Encapsulation, packet: &mut Packet, pool: &Pool) -> Result<(), DropReason> {
-    if !prepend(packet, way.length(), pool) {
-        return Err(DropReason::PoolExhausted);
-    }
-    let (frame, annotations) = packet.parts_mut();
-    way.write(frame, annotations);
-    Ok(())
-}
-
-/// Notes in packets why a function dropped them.
-#[cold]
-pub fn note_drop(burst: &mut Burst, position: usize, reason: u8, function: &str) {
-    burst.packets[position].annotations_mut().state = state_of_drop(reason, function);
-}
-
-/// What notes in the annotation `state` why a function dropped a packet.
-pub fn state_of_drop(reason: u8, function: &str) -> u32 {
-    DROPPED | u32::from(reason) << 8 | u32::from(record::sum_of(function))
-}
-
-/// Notes in all packets that no function has dropped them.
-pub fn note_none(burst: &mut Burst, positions: Positions) {
-    for position in positions {
-        burst.packets[position].annotations_mut().state = 0;
-    }
 }
 
 /// Whether a frame that another worker received has a service header.
@@ -472,39 +328,6 @@ fn is_frame(packet: &Packet) -> bool {
 /// Whether an IP packet follows the header without a link header.
 fn is_bare(header: &[u8]) -> bool {
     matches!(header.get(3), Some(1 | 2))
-}
-
-/// Takes off the link header, which others on the path do not expect.
-fn strip(octets: &mut [u8], packet: &mut Packet) -> Result<(), DropReason> {
-    let annotations = packet.annotations();
-    let start = match annotations.outer_offset {
-        0 => annotations.network_offset,
-        outer => outer,
-    };
-    packet.trim_front(usize::from(start));
-    let next = match packet.data().first().map(|first| first >> 4) {
-        Some(4) => NextProtocol::IPV4,
-        Some(6) => NextProtocol::IPV6,
-        _ => return Err(DropReason::NshPayloadUnknown),
-    };
-    octets[3] = next.0;
-    Ok(())
-}
-
-/// The header of a packet that comes onto the path here.
-fn fresh<'a>(octets: &'a mut [u8], path: &Path) -> &'a mut [u8] {
-    let repr = nsh::Repr {
-        oam: false,
-        time_to_live: nsh::DEFAULT_TTL,
-        next_protocol: NextProtocol::ETHERNET,
-        path: ServicePathId::new(path.id).unwrap_or_default(),
-        index: path.next,
-        metadata: Metadata::Variable { length: 0 },
-    };
-    // There is room for the longest.
-    let emitted = repr.emit(octets);
-    debug_assert!(emitted.is_ok());
-    &mut octets[..repr.header_length()]
 }
 
 /// Notes that a function has made a packet beside the one that came with the header.

@@ -1,0 +1,107 @@
+//! Functions that are in processes or at other nodes, or may go there, and the ways of packets
+//! to them.
+
+use std::sync::Arc;
+
+use super::BuildError;
+use super::worker::Shared;
+use crate::agent::FunctionEntry;
+use crate::command::Part;
+use crate::config::FunctionPlan;
+use crate::isolated::{self, Seats};
+use crate::plan::{self, Trials};
+use crate::relocate::Prepared;
+use crate::stage::Crew;
+use crate::worker::Worker;
+
+/// What is ready for such functions.
+pub(super) struct Elsewhere {
+    seats: Seats,
+    /// For those that are at hand.
+    pub(super) prepared: Prepared,
+    /// At other nodes, with what each worker knows of them.
+    pub(super) remotes: Vec<(String, Vec<Arc<weft_lane::Shared>>)>,
+}
+
+impl Elsewhere {
+    /// Of functions in processes; those at other nodes come with workers.
+    pub(super) fn new(seats: Seats) -> Elsewhere {
+        Elsewhere { seats, prepared: Prepared::default(), remotes: Vec::new() }
+    }
+
+    /// Makes the worker's ways to other nodes and to NICs.
+    pub(super) fn welcome(
+        &mut self,
+        shared: &Shared<'_>,
+        trials: &Trials,
+        worker: &mut Worker,
+        number: usize,
+    ) {
+        let Some(service) = &mut worker.departure.service else { return };
+        service.dock(self.seats.docks(number));
+        let means = (shared.clock, shared.pool);
+        isolated::remote(shared.blueprint, trials, service, means, &mut self.seats);
+        for depot in &service.depots {
+            match self.remotes.iter_mut().find(|(name, _)| *name == depot.function) {
+                Some((_, shared)) => shared.push(depot.shared().clone()),
+                None => self.remotes.push((depot.function.clone(), vec![depot.shared().clone()])),
+            }
+        }
+    }
+
+    /// Tells the worker's ways which lanes are theirs.
+    pub(super) fn note_lanes(&self, worker: &mut Worker, parts: &[Part]) {
+        let Some(service) = &mut worker.departure.service else { return };
+        for part in parts {
+            service.set_lane(&part.name, part.lane.or_else(|| self.prepared.lane(&part.name)));
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// New instances of all functions for one worker.
+    pub(super) fn parts(
+        &self,
+        functions: &[FunctionEntry],
+        crew: &Crew,
+        worker: &mut Worker,
+        number: usize,
+        elsewhere: &mut Elsewhere,
+    ) -> Result<Vec<Part>, BuildError> {
+        let mut parts = Vec::new();
+        for (plan, entry) in self.blueprint.functions.iter().zip(functions) {
+            let mut part = Part {
+                name: entry.name.clone(),
+                instance: None,
+                counters: entry.counters[number].clone(),
+                lane: None,
+                stage: None,
+            };
+            let is_at_hand = plan.composition.is_at_hand();
+            if let Some((lane, away)) = elsewhere.seats.take(number, &plan.name) {
+                let lane = worker.lanes.add(lane);
+                let ready = elsewhere.prepared.note(&plan.name, lane);
+                match is_at_hand {
+                    true => ready.push(away),
+                    false => (part.lane, part.instance) = (Some(lane), Some(away)),
+                }
+            }
+            if part.instance.is_none() {
+                part.instance = Some(self.instance(plan, number)?);
+                part.stage = plan.stage.as_ref().and_then(|stage| crew.lane_of(stage));
+            }
+            parts.push(part);
+        }
+        Ok(parts)
+    }
+
+    fn instance(
+        &self,
+        plan: &FunctionPlan,
+        worker: usize,
+    ) -> Result<Box<dyn weft_compose::Instance>, BuildError> {
+        let shift = weft_compose::SlotShift::for_workers(self.blueprint.workers.count);
+        plan::instance(plan, self.blueprint, worker, self.room.contexts(), shift)
+            .map_err(|error| BuildError::Function { function: plan.name.clone(), error })
+    }
+}
