@@ -43,7 +43,7 @@ fn of_functions_that_may_go_to_other_nodes() {
     };
     let remote = "remote: {path: 10, port: core, to: '02:00:00:00:00:02'}";
     assert_eq!(with(remote), [""; 0]);
-    assert_eq!(with(&format!("composition: fused, {remote}")), [""; 0]);
+    assert_eq!(with(&format!("composition: thread, {remote}")), [""; 0]);
     assert_eq!(
         with(&format!("process: {{}}, {remote}")),
         ["19:43: the function has a process to go to (a process or another node, not both)"]
