@@ -46,10 +46,7 @@ rules: |
   from count -> down
   from fabric -> drop
 YAML
-    start_in n "$netns_work/far.log" \
-        env WEFT_SOCKET="$far_socket" "$WEFT" run "$netns_work/far.yaml"
-    far=$started
-    wait_until 30 grep -qs '^node .* is ready' "$netns_work/far.log"
+    start_other far n && far=$started
 }
 
 near() {

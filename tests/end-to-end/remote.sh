@@ -46,10 +46,7 @@ rules: |
   from guard -> down
   from fabric -> drop
 YAML
-    start_in n "$netns_work/far.log" \
-        env WEFT_SOCKET="$netns_work/far.sock" "$WEFT" run "$netns_work/far.yaml"
-    far=$started
-    wait_until 30 grep -qs '^node .* is ready' "$netns_work/far.log"
+    start_other far n && far=$started
 }
 
 # ask TO METADATA [PORT-KEYS]: a node between the hosts whose filter is at the far one.

@@ -195,6 +195,18 @@ equal() {
     return 1
 }
 
+# start_other NAME SIDE: one more node, in that namespace, of $netns_work/NAME.yaml and at the
+# socket NAME.sock there; sets `started` to its id. One that is not ready is ended.
+start_other() {
+    local log=$netns_work/$1.log
+    start_in "$2" "$log" \
+        env WEFT_SOCKET="$netns_work/$1.sock" "$WEFT" run "$netns_work/$1.yaml"
+    wait_until 30 grep -qs '^node .* is ready' "$log" && return
+    cat "$log"
+    stop "$started" KILL
+    return 1
+}
+
 # --- what is looked at ----------------------------------------------------------
 
 # says PATTERN COMMAND...: it does, whatever its exit code; shows what it said if not.
