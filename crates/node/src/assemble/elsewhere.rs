@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use weft_compose::{Instance, SlotShift};
+
 use super::BuildError;
 use super::worker::Shared;
 use crate::agent::FunctionEntry;
@@ -77,11 +79,10 @@ impl Shared<'_> {
                 lane: None,
                 stage: None,
             };
-            let is_at_hand = plan.composition.is_at_hand();
             if let Some((lane, away)) = elsewhere.seats.take(number, &plan.name) {
                 let lane = worker.lanes.add(lane);
                 let ready = elsewhere.prepared.note(&plan.name, lane);
-                match is_at_hand {
+                match plan.composition.is_at_hand() {
                     true => ready.push(away),
                     false => (part.lane, part.instance) = (Some(lane), Some(away)),
                 }
@@ -99,8 +100,8 @@ impl Shared<'_> {
         &self,
         plan: &FunctionPlan,
         worker: usize,
-    ) -> Result<Box<dyn weft_compose::Instance>, BuildError> {
-        let shift = weft_compose::SlotShift::for_workers(self.blueprint.workers.count);
+    ) -> Result<Box<dyn Instance>, BuildError> {
+        let shift = SlotShift::for_workers(self.blueprint.workers.count);
         plan::instance(plan, self.blueprint, worker, self.room.contexts(), shift)
             .map_err(|error| BuildError::Function { function: plan.name.clone(), error })
     }

@@ -17,10 +17,9 @@ use crate::stage::NotComposed;
 const PATIENCE: u64 = 5_000_000_000;
 
 /// Who carries contexts between two nodes.
-#[derive(Default)]
 pub(super) struct Courier {
-    /// When it has gone; it has not been heard yet if none.
-    until: Option<u64>,
+    /// When it has gone, unless it is heard before.
+    until: u64,
     /// What it has said in the end.
     word: Option<Result<(), String>>,
 }
@@ -28,9 +27,8 @@ pub(super) struct Courier {
 impl Courier {
     /// What it has said in the end, or what its silence says.
     pub(super) fn word(&self, now: u64) -> Option<Result<(), String>> {
-        let is_gone = self.until.is_some_and(|until| now > until);
         let silence = || Err("whoever carried its contexts said nothing for 5 s".to_owned());
-        self.word.clone().or_else(|| is_gone.then(silence))
+        self.word.clone().or_else(|| (now > self.until).then(silence))
     }
 }
 
@@ -65,8 +63,7 @@ impl Agent {
         }
         plan.composition = if goes { Composition::Remote } else { Composition::Call };
         (plan.stage, plan.auto) = (None, None);
-        let until = Some(self.clock.now() + PATIENCE);
-        let courier = Courier { until, word: None };
+        let courier = Courier { until: self.clock.now() + PATIENCE, word: None };
         self.lift(new, number, Copying::Courier(courier)).map(drop)
     }
 
@@ -111,7 +108,7 @@ impl Agent {
     /// The relocation of this function, if its contexts are carried by somebody, who has just
     /// been heard.
     fn carried(&mut self, function: &str) -> Option<&mut Relocation> {
-        let until = Some(self.clock.now() + PATIENCE);
+        let until = self.clock.now() + PATIENCE;
         let relocation = self.relocation.as_deref_mut().filter(|one| one.name == function)?;
         let Copying::Courier(courier) = &mut relocation.copying else { return None };
         courier.until = until;
