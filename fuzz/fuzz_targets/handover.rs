@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_handover::Envelope;
+use weft_mobility_protocol::Envelope;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok((envelope, length)) = Envelope::parse(bytes) else { return };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weft_controller::config::Configuration;
+use weft_mobility_controller::config::Configuration;
 use weft_yaml::locate::Source;
 
 use crate::failure::Failure;

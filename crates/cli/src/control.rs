@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
-use weft_controller::Controller;
-use weft_controller::config::Configuration;
 use weft_http::socket::controller_path;
+use weft_mobility_controller::Controller;
+use weft_mobility_controller::config::Configuration;
 
 use crate::failure::Failure;
 use crate::output;

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use weft_control::api::{Applied, Mistake};
+use weft_management_api::api::{Applied, Mistake};
 
 use crate::failure::Failure;
 use crate::output;

@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
-use weft_control::ControlError;
-use weft_control::client::ClientError;
-use weft_controller::StartError;
+use weft_management_api::ControlError;
+use weft_management_api::client::ClientError;
+use weft_mobility_controller::StartError;
 use weft_node::BuildError;
 use weft_node::config::Mistakes;
 

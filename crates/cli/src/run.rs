@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use weft_control::{Listening, Options, Serving, socket_path};
 use weft_dpdk::Eal;
 use weft_functions::KINDS;
+use weft_management_api::{Listening, Options, Serving, socket_path};
 use weft_node::config::{Blueprint, Polling};
 use weft_node::{Node, Running};
 

@@ -45,7 +45,7 @@ enum What {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.what.unwrap_or(What::Node) {
         What::Node => json(&weft_node::config::schema(KINDS)),
-        What::Controller => json(&weft_controller::config::Configuration::schema()),
+        What::Controller => json(&weft_mobility_controller::config::Configuration::schema()),
         What::Profile => json(&weft_traffic::Profile::schema()),
         What::Experiment => json(&weft_bench::experiments::schema()),
         What::Model => json(&weft_model::Model::schema()),

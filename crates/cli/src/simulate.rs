@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use weft_simulate::{Faults, Mutation, Promise, Scenario, Statistics, Violation, run as run_seed};
+use weft_mobility_simulator::{
+    Faults, Mutation, Promise, Scenario, Statistics, Violation, run as run_seed,
+};
 
 use crate::failure::Failure;
 use crate::output;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use weft_control::client::Client;
-use weft_control::{nodes, socket_path};
+use weft_management_api::client::Client;
+use weft_management_api::{nodes, socket_path};
 
 use crate::failure::Failure;
 

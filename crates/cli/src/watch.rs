@@ -1,6 +1,6 @@
 //! Which packets `weft trace` and `weft capture` are of.
 
-use weft_control::api::Question;
+use weft_management_api::api::Question;
 
 #[derive(clap::Args)]
 pub struct Choice {

@@ -9,7 +9,7 @@ use arrayvec::ArrayVec;
 use weft_dpdk::Batch;
 use weft_function::lower::Program;
 use weft_function::{Annotations, Scope, TagSlot, What};
-use weft_fused::{
+use weft_fusion::{
     Code, CompileError, Listing, MAX_FUNCTIONS, Punted, Step, Verdicts, Way, optimise,
 };
 
@@ -69,10 +69,10 @@ impl Fused {
     /// [`CompileError`].
     pub fn compile(parts: Vec<FusedPart>, shift: SlotShift) -> Result<Fused, CompileError> {
         for part in &parts {
-            weft_fused::verify_program(&part.program)?;
+            weft_fusion::verify_program(&part.program)?;
         }
         let way = Fused::linked(&parts, shift);
-        weft_fused::verify(&way)?;
+        weft_fusion::verify(&way)?;
         let code = Code::compile(&optimise(&way))?;
         Ok(Fused { parts, shift, code })
     }

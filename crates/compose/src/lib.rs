@@ -24,5 +24,5 @@ pub use instance::{Burst, Instance, KEEP_REFUSED, Outcome, PANIC, REASONS, UNDEC
 pub use kind::{Kind, Settings};
 pub use positions::Positions;
 pub use slab::{Slab, SlotShift};
-pub use weft_fused::MAX_FUNCTIONS as MAX_FUSED;
-pub use weft_fused::{CompileError, Listing};
+pub use weft_fusion::MAX_FUNCTIONS as MAX_FUSED;
+pub use weft_fusion::{CompileError, Listing};

@@ -14,7 +14,7 @@ use weft_compose::{
 };
 use weft_dpdk::{Annotations, Batch, Packet, tsc};
 use weft_function::{Scope, Setup, TagSlot, TagTable};
-use weft_fused::{Ended, Way, interpret};
+use weft_fusion::{Ended, Way, interpret};
 
 use crate::KINDS;
 use crate::testing::{CONTEXTS, Spec, annotations, pool};

@@ -29,7 +29,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 pub use weft_compose::Settings;
-pub use weft_handover::User;
+pub use weft_mobility_protocol::User;
 use weft_wire::gtpu::Qfi;
 
 use crate::config::UserKey;

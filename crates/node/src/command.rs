@@ -12,7 +12,7 @@ use std::sync::mpsc::Sender;
 
 use weft_compose::{Instance, Settings};
 use weft_dpdk::{Batch, Packet, TAG_SLOTS};
-use weft_handover::EndMarker;
+use weft_mobility_protocol::EndMarker;
 use weft_rules::Condition;
 
 use crate::bearer::Selector;
@@ -271,7 +271,7 @@ pub enum Report {
     Ordered(Box<Order>),
     /// The first packet of a user waits at the gate for fresh packets of this
     /// direction.
-    Held(u32, weft_handover::Direction),
+    Held(u32, weft_mobility_protocol::Direction),
     /// An End Marker has come for the user at this slot.
     EndMarker(u32, EndMarker),
     /// What had been received for users is carried.

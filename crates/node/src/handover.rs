@@ -1,6 +1,6 @@
 //! The node's part in moving users from node to node.
 //!
-//! The protocol is `weft_handover`'s: its machines decide, and know nothing of packets.
+//! The protocol is `weft_mobility_protocol`'s: its machines decide, and know nothing of packets.
 //! Here stands what carries their decisions out. The agent holds the machine, gives it
 //! messages, timers and what workers tell, and does what it asks in order for each
 //! user, one thing after the other: a message that says that something is done leaves
@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde_json::json;
 use weft_dpdk::{Annotations, Packet};
 use weft_function::Scope;
-use weft_handover::{
+use weft_mobility_protocol::{
     Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,
     Message, NodeId, Output, Posture, Reason, Station, Step, TimerKey, Timers, Treatment, Ways,
 };
@@ -42,7 +42,7 @@ use self::radio::Drains;
 pub use self::radio::{Radio, RadioError};
 use self::tunnel::Purpose;
 pub(crate) use self::tunnel::{FIRST_TEID, USERS, is_moving_tunnel, purpose};
-pub use weft_handover::User;
+pub use weft_mobility_protocol::User;
 
 /// How long a user that is settled keeps its gate, for what an End Marker that was
 /// given up for lost was to stand behind.

@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 use weft_function::{ContextError, TagSlot, TagTable, TagValues};
-use weft_handover::{Epoch, User};
+use weft_mobility_protocol::{Epoch, User};
 use weft_rules::NO_CHAIN;
 
 use crate::agent::Agent;

@@ -290,7 +290,7 @@ handover:
 
 #[test]
 fn gates_allocate_nothing_for_a_packet() {
-    use weft_handover::{Envelope, Epoch, Incarnation, Leg, Message, NodeId, Step, User};
+    use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Leg, Message, NodeId, Step, User};
 
     let mut rig = Rig::new(STATION);
     let life = Incarnation(9);

@@ -9,7 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use weft_control::client::Client;
+use weft_management_api::client::Client;
 use weft_node::bearer::{
     Action, BearerId, BearersChanged, DefaultBearer, Filter, WrittenBearer, WrittenChange,
     WrittenCommand, WrittenMatch,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use weft_control::api::{Carried, ContextLine, Gate, Release};
-use weft_control::client::{Client, ClientError};
+use weft_management_api::api::{Carried, ContextLine, Gate, Release};
+use weft_management_api::client::{Client, ClientError};
 
 use super::escaped;
 use crate::failure::Failure;

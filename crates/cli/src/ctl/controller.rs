@@ -53,7 +53,7 @@ impl Target {
         let file = self.token_file.as_ref().ok_or_else(|| {
             Failure::input("a controller over TCP asks for a token: give --token-file")
         })?;
-        let token = weft_transport::Token::load(file).map_err(Failure::input)?;
+        let token = weft_mobility_transport::Token::load(file).map_err(Failure::input)?;
         // A token is of visible ASCII characters.
         let token = String::from_utf8_lossy(token.octets()).into_owned();
         Ok(Server::Remote { address: address.trim_end_matches('/').to_owned(), token, trust })

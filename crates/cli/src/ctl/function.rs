@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use weft_control::api::{Applied, Composed, Composition};
+use weft_management_api::api::{Applied, Composed, Composition};
 
 use super::carry::{self, Node};
 use super::escaped;

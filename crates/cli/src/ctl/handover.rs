@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weft_controller::api::{Handover, HandoverOrder};
 use weft_http::client::{Client, ClientError};
+use weft_mobility_controller::api::{Handover, HandoverOrder};
 
 use super::controller::Target;
 use crate::failure::Failure;

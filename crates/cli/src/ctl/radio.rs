@@ -1,7 +1,7 @@
 //! `weft ctl radio`: a station is told where users' radios are.
 
 use clap::ValueEnum;
-use weft_control::api::{Radio, RadioNoted, RadioOrder};
+use weft_management_api::api::{Radio, RadioNoted, RadioOrder};
 
 use crate::failure::Failure;
 use crate::output;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use weft_controller::api::{Event, Gone, Node, User};
+use weft_mobility_controller::api::{Event, Gone, Node, User};
 
 use super::controller::Target;
 use super::escaped;

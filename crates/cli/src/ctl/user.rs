@@ -1,7 +1,7 @@
 //! `weft ctl user`: users come to a controller, and go.
 
 use clap::Subcommand;
-use weft_controller::api::{Placement, User};
+use weft_mobility_controller::api::{Placement, User};
 
 use super::controller::Target;
 use crate::failure::Failure;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{Endianness, PcapError, TsResolution};
-use weft_control::pcapng::Pcapng;
+use weft_management_api::pcapng::Pcapng;
 
 use crate::failure::Failure;
 

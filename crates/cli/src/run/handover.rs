@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weft_handover::Incarnation;
+use weft_mobility_protocol::Incarnation;
+use weft_mobility_transport::{Event, Options, Token, Transport};
 use weft_node::Handle;
 use weft_node::config::Blueprint;
 use weft_node::handover::Mail;
-use weft_transport::{Event, Options, Token, Transport};
 
 use crate::failure::Failure;
 

@@ -7,7 +7,7 @@ mod runtime;
 mod users;
 
 use clap::Subcommand;
-use weft_control::client::Client;
+use weft_management_api::client::Client;
 use weft_node::show::Snapshot;
 
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! GTP-U peers, and the messages between them and the node.
 
-use weft_control::client::Client;
+use weft_management_api::client::Client;
 use weft_node::path::PathState;
 use weft_node::show::{PeerView, SignalCounts, Snapshot};
 

@@ -1,6 +1,6 @@
 //! Users, or one user with what its contexts hold.
 
-use weft_control::client::Client;
+use weft_management_api::client::Client;
 use weft_node::show::{ContextView, UserView};
 
 use super::as_json;

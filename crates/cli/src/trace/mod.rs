@@ -5,7 +5,7 @@ mod summary;
 
 use std::collections::BTreeMap;
 
-use weft_control::api::{End, Line, Step};
+use weft_management_api::api::{End, Line, Step};
 
 use crate::failure::Failure;
 use crate::output;

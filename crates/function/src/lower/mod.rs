@@ -3,7 +3,7 @@
 //! A function that implements [`Lower`] describes the way of one packet through
 //! it as a short list of [micro-operations](Operation). From that one
 //! description it is interpreted, as the reference, and compiled together with
-//! its neighbours into one loop over the burst (the crate `weft-fused`). For
+//! its neighbours into one loop over the burst (the crate `weft-fusion`). For
 //! every packet the outcome is that of
 //! [`process`](UserPlaneFunction::process): the same bytes, context, tags and
 //! verdict.

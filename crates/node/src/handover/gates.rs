@@ -7,8 +7,10 @@ use std::net::IpAddr;
 
 use weft_dpdk::{Annotations, Batch, Packet};
 use weft_function::{TagSlot, Tunnel};
-use weft_handover::plane::{Action, AnchorPlane, DropReason as Reason, Origin, StationPlane};
-use weft_handover::{AnchorPosture, Direction, EndMarker, Epoch, NodeId, Posture, User};
+use weft_mobility_protocol::plane::{
+    Action, AnchorPlane, DropReason as Reason, Origin, StationPlane,
+};
+use weft_mobility_protocol::{AnchorPosture, Direction, EndMarker, Epoch, NodeId, Posture, User};
 
 use super::tunnel::{self, Purpose};
 use crate::command::{Configure, Report};

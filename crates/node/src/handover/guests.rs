@@ -1,6 +1,6 @@
 //! Users that move: those of the configuration, and those that commands have added.
 
-use weft_handover::station;
+use weft_mobility_protocol::station;
 
 use super::*;
 use crate::bearer::Steered;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_handover::{Anchor, Envelope, Output, Station, TimerKey, User};
+use weft_mobility_protocol::{Anchor, Envelope, Output, Station, TimerKey, User};
 
 use super::gates::Told;
 

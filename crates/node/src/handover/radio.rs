@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weft_function::Direction;
-use weft_handover::{Epoch, User};
+use weft_mobility_protocol::{Epoch, User};
 
 use super::{Machine, Mobility};
 use crate::agent::Agent;

@@ -23,7 +23,7 @@ use std::net::IpAddr;
 
 use weft_dpdk::Packet;
 use weft_function::{Headers, Tunnel, TunnelEnd};
-use weft_handover::{Direction, EndMarker, Epoch};
+use weft_mobility_protocol::{Direction, EndMarker, Epoch};
 use weft_wire::Dscp;
 use weft_wire::gtpu::{Element, Message, MessageType, Repr, Teid, elements};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use weft_handover::{NodeId, User};
+use weft_mobility_protocol::{NodeId, User};
 use weft_node::bearer::{BearerId, WrittenCommand};
 
 use crate::common::Rig;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 use weft_dpdk::{Eal, EalOptions};
-use weft_handover::{NodeId, User};
+use weft_mobility_protocol::{NodeId, User};
 use weft_process::host::Host;
 
 use crate::common::KINDS;

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weft_handover::controller::Notice;
-use weft_handover::{
+use weft_mobility_protocol::controller::Notice;
+use weft_mobility_protocol::{
     Controller, Envelope, Epoch, Incarnation, NodeId, Output, Settings, Timers, User,
 };
 use weft_node::handover::Mail;

@@ -1,7 +1,7 @@
 //! What a move did to packets: delays, gaps, and how long its phases took.
 
 use weft_dpdk::tsc;
-use weft_handover::RouteStage;
+use weft_mobility_protocol::RouteStage;
 
 use super::control::{Mark, What};
 use super::journal::Passage;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use weft_dpdk::tsc;
-use weft_handover::controller::Notice;
-use weft_handover::{
+use weft_mobility_protocol::controller::Notice;
+use weft_mobility_protocol::{
     Controller, Envelope, Epoch, Incarnation, Message, NodeId, Output, RouteStage, Settings, Step,
     Timers, User,
 };

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weft_handover::{NodeId, User};
+use weft_mobility_protocol::{NodeId, User};
 
 /// How users move between this node and others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub struct HandoverPlan {
     /// [`Blueprint::functions`](super::Blueprint::functions).
     pub tunnel: u16,
     /// How much may wait.
-    pub limits: weft_handover::plane::Limits,
+    pub limits: weft_mobility_protocol::plane::Limits,
     /// What says that a user's radio has arrived, and times of the protocol.
-    pub settings: weft_handover::Settings,
+    pub settings: weft_mobility_protocol::Settings,
     /// Times and bounds of connections with the controller and with other nodes.
-    pub timing: weft_transport::Timing,
+    pub timing: weft_mobility_transport::Timing,
 }
 
 /// What a node is in handovers.

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::json;
-use weft_handover::gate::{Bounds, Policy};
-use weft_handover::plane::Limits;
-use weft_handover::{Arrival, NodeId, Settings};
+use weft_mobility_protocol::gate::{Bounds, Policy};
+use weft_mobility_protocol::plane::Limits;
+use weft_mobility_protocol::{Arrival, NodeId, Settings};
 use weft_rules::{Program, StateId, To};
 
 use super::functions::Functions;

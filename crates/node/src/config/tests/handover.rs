@@ -1,7 +1,7 @@
 //! What is said of mistakes in `handover`.
 
 use weft_functions::KINDS;
-use weft_handover::{Arrival, Settings};
+use weft_mobility_protocol::{Arrival, Settings};
 
 use super::examples::EXAMPLES;
 use crate::config::{HandoverRole, read};

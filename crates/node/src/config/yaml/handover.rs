@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weft_handover::Settings;
-use weft_transport::TransportSettings;
+use weft_mobility_protocol::Settings;
+use weft_mobility_transport::TransportSettings;
 
 use crate::config::values::Ip;
 

@@ -1,0 +1,262 @@
+//! The server: claimed before anything else is, then run in a thread of its own.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::de::DeserializeOwned;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, oneshot};
+use weft_http::connection::{serve_local, serve_remote};
+use weft_http::socket::{Claim, Refused};
+use weft_http::tls::{Identity, TlsError};
+use weft_mobility_protocol::NodeId;
+use weft_mobility_transport::{Token, TokenError};
+
+use super::answer::Failure;
+use super::description::description;
+use super::operations::operations;
+use crate::config::{Configuration, Tls};
+use crate::engine::Handle;
+
+/// Longest body of a request.
+const BODY_BYTES: usize = 64 << 10;
+/// How long a request may take until its answer begins.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long a connection over TCP may last: those who listen to events come again.
+const REMOTE: Duration = Duration::from_secs(3600);
+/// Clients that listen to events.
+const WATCHERS: usize = 16;
+
+/// Why the API cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket belongs to a controller that runs.
+    #[error("another controller named {name} is running (socket {})", .socket.display())]
+    Running {
+        /// Its name.
+        name: String,
+        /// Its socket.
+        socket: PathBuf,
+    },
+    /// The socket cannot be made.
+    #[error("socket {}: {reason}", .socket.display())]
+    Socket {
+        /// Its path.
+        socket: PathBuf,
+        /// What is wrong.
+        reason: io::Error,
+    },
+    /// The address cannot be used.
+    #[error("API address {address}: {reason}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// What is wrong.
+        reason: io::Error,
+    },
+    /// The token cannot be had.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The machine has no thread for it.
+    #[error("no thread to serve in: {0}")]
+    Thread(io::Error),
+}
+
+/// What requests are answered with.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    pub handle: Handle,
+    pub watchers: Arc<Semaphore>,
+    configuration: Arc<Configuration>,
+}
+
+impl Shared {
+    /// The number of a node.
+    pub fn node(&self, name: &str) -> Result<NodeId, Failure> {
+        let node = self.configuration.node(name);
+        let none = || Failure::unknown(format!("there is no node `{name}`"));
+        node.map(|node| node.number).ok_or_else(none)
+    }
+
+    /// The name of a node.
+    pub fn name(&self, node: NodeId) -> String {
+        self.configuration.name_of(node).map_or_else(|| node.to_string(), str::to_owned)
+    }
+}
+
+/// The body of a request, as JSON.
+pub fn body<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
+    serde_json::from_str(text).map_err(Failure::bad)
+}
+
+/// The places of the API, taken but not served yet.
+#[derive(Debug)]
+pub struct Listening {
+    claim: Claim,
+    local: UnixListener,
+    remote: Option<Remote>,
+}
+
+/// The place over TCP.
+#[derive(Debug)]
+struct Remote {
+    listener: TcpListener,
+    token: Token,
+    identity: Option<Identity>,
+}
+
+impl Listening {
+    /// Takes the controller's socket, and the address over TCP.
+    ///
+    /// # Errors
+    /// [`ServeError`], above all when a controller of that name runs already.
+    pub fn claim(configuration: &Configuration, socket: PathBuf) -> Result<Listening, ServeError> {
+        let (claim, local) = Claim::take(&socket).map_err(|refused| match refused {
+            Refused::InUse => ServeError::Running { name: configuration.name.clone(), socket },
+            Refused::Io(reason) => ServeError::Socket { socket, reason },
+        })?;
+        let remote = match &configuration.api {
+            None => None,
+            Some(api) => {
+                let address = api.listen;
+                let token = Token::load(&api.token_file)?;
+                let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key);
+                let identity = api.tls.as_ref().map(load).transpose()?;
+                let listener = TcpListener::bind(address)
+                    .map_err(|reason| ServeError::Address { address, reason })?;
+                Some(Remote { listener, token, identity })
+            }
+        };
+        Ok(Listening { claim, local, remote })
+    }
+
+    /// Serves the API until [`Serving::stop`].
+    ///
+    /// # Errors
+    /// [`ServeError::Thread`].
+    pub fn serve(
+        self,
+        handle: Handle,
+        configuration: Arc<Configuration>,
+    ) -> Result<Serving, ServeError> {
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)?;
+        let Listening { claim, local, remote } = self;
+        let address = remote.as_ref().and_then(|remote| remote.listener.local_addr().ok());
+        let (stop, stopped) = oneshot::channel();
+        let watchers = Arc::new(Semaphore::new(WATCHERS));
+        let shared = Shared { handle, watchers, configuration };
+        let thread = thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || run(runtime, local, remote, &shared, stopped))
+            .map_err(ServeError::Thread)?;
+        Ok(Serving { claim, address, stop, thread })
+    }
+}
+
+/// An API that is served.
+#[derive(Debug)]
+pub struct Serving {
+    claim: Claim,
+    address: Option<SocketAddr>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Serving {
+    /// The controller's socket.
+    pub fn socket(&self) -> &Path {
+        self.claim.path()
+    }
+
+    /// Where it is served over TCP, with the port that the system chose where 0
+    /// was asked for.
+    pub fn remote(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Ends all connections and gives the socket back.
+    pub fn stop(self) {
+        // The thread may have ended by itself.
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+fn run(
+    runtime: Runtime,
+    local: UnixListener,
+    remote: Option<Remote>,
+    shared: &Shared,
+    stopped: oneshot::Receiver<()>,
+) {
+    let started = runtime.block_on(async {
+        local.set_nonblocking(true)?;
+        let local = tokio::net::UnixListener::from_std(local)?;
+        tokio::spawn(serve_local(local, router().with_state(shared.clone())));
+        if let Some(Remote { listener, token, identity }) = remote {
+            listener.set_nonblocking(true)?;
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let token = Arc::new(token);
+            let known = router().layer(from_fn_with_state(token, authorised));
+            let known = known.with_state(shared.clone());
+            tokio::spawn(serve_remote(listener, identity, known, REMOTE));
+        }
+        let _ = stopped.await;
+        io::Result::Ok(())
+    });
+    if let Err(error) = started {
+        tracing::error!(%error, "the API cannot be served");
+    }
+    runtime.shutdown_background();
+}
+
+fn router() -> Router<Shared> {
+    let mut router = Router::new();
+    for operation in operations() {
+        router = router.route(operation.path, operation.route);
+    }
+    router
+        .route("/v1/openapi.json", get(async || Json(description())))
+        .method_not_allowed_fallback(async || {
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done here")
+        })
+        .fallback(async || Failure::unknown("there is nothing here"))
+        .layer(from_fn(in_time))
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+}
+
+/// Lets through who knows the token.
+async fn authorised(State(token): State<Arc<Token>>, request: Request, next: Next) -> Response {
+    let said = request.headers().get(AUTHORIZATION).and_then(|said| {
+        let (scheme, said) = said.as_bytes().split_at_checked("Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then_some(said)
+    });
+    if said.is_some_and(|said| token.is(said)) {
+        return next.run(request).await;
+    }
+    Failure::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong").into_response()
+}
+
+/// Gives up a request that takes too long.
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(ANSWER, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Failure::new(StatusCode::REQUEST_TIMEOUT, "took too long").into_response(),
+    }
+}

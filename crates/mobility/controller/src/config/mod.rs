@@ -1,0 +1,143 @@
+//! The configuration of a controller: one YAML file, read and checked whole.
+
+mod check;
+mod yaml;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use schemars::schema_for;
+use serde_json::Value;
+use weft_mobility_protocol::{NodeId, User};
+use weft_mobility_transport::Timing;
+use weft_yaml::mistake::Mistakes;
+use weft_yaml::shape;
+
+/// A controller as a file describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// Its name.
+    pub name: String,
+    /// Where nodes connect.
+    pub listen: SocketAddr,
+    /// File of the token that nodes show.
+    pub token_file: PathBuf,
+    /// The API over TCP.
+    pub api: Option<Api>,
+    /// Folder of the records.
+    pub records: PathBuf,
+    /// Moves that are under way at once.
+    pub window: usize,
+    /// Times and bounds of connections with nodes.
+    pub timing: Timing,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// Users that there are at first.
+    pub users: Vec<Users>,
+}
+
+/// The API over TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    /// Where it is served.
+    pub listen: SocketAddr,
+    /// File of the token that clients show.
+    pub token_file: PathBuf,
+    /// TLS, if it is spoken.
+    pub tls: Option<Tls>,
+}
+
+/// What shows clients that they speak to this controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// File of the certificate.
+    pub certificate: PathBuf,
+    /// File of its key.
+    pub key: PathBuf,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub number: NodeId,
+    /// Where other nodes connect to it, as `HOST:PORT`.
+    pub address: String,
+}
+
+/// Users in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Users {
+    /// The first of them.
+    pub first: User,
+    /// How many.
+    pub count: u64,
+    /// Their anchor.
+    pub anchor: NodeId,
+    /// Their first owner.
+    pub node: NodeId,
+}
+
+impl Users {
+    /// Whether a user is one of them.
+    pub fn contains(&self, user: User) -> bool {
+        user.0.checked_sub(self.first.0).is_some_and(|nth| nth < self.count)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = User> {
+        (self.first.0..self.first.0 + self.count).map(User)
+    }
+}
+
+impl Configuration {
+    /// Reads a configuration from `path`. Paths in it begin at its folder.
+    ///
+    /// # Errors
+    /// [`Mistakes`]: as many as can be found at once.
+    pub fn load(path: &Path) -> Result<Configuration, Mistakes> {
+        let text = weft_yaml::load(path)?;
+        let mut configuration = Configuration::read(&text, &path.display().to_string())?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        configuration.records = folder.join(&configuration.records);
+        configuration.token_file = folder.join(&configuration.token_file);
+        if let Some(api) = &mut configuration.api {
+            let tls = api.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
+            for path in tls.chain([&mut api.token_file]) {
+                *path = folder.join(&path);
+            }
+        }
+        Ok(configuration)
+    }
+
+    /// Reads a configuration. `file` is what mistakes call it.
+    ///
+    /// # Errors
+    /// [`Mistakes`]: as many as can be found at once.
+    pub fn read(text: &str, file: &str) -> Result<Configuration, Mistakes> {
+        let mut source = weft_yaml::parse(text, file, "Controller")?;
+        shape::read(&mut source)
+            .and_then(|written| check::configuration(&written, &mut source))
+            .ok_or_else(|| Mistakes::of(file, std::mem::take(&mut source.mistakes)))
+    }
+
+    /// JSON schema (2020-12) of configurations.
+    pub fn schema() -> Value {
+        schema_for!(yaml::ControllerFile).to_value()
+    }
+
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
+    /// The name of a node.
+    pub fn name_of(&self, number: NodeId) -> Option<&str> {
+        self.nodes.iter().find(|node| node.number == number).map(|node| node.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The file as it is written. The comments here are the descriptions in the
+//! published schema, so they speak to whoever writes one.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weft_mobility_transport::TransportSettings;
+use weft_yaml::values::Entries;
+
+/// A controller: which nodes there are, and who owns which user at first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Controller")]
+pub struct ControllerFile {
+    /// Version of this format.
+    #[serde(rename = "apiVersion")]
+    pub _api_version: ApiVersion,
+    /// What the file describes.
+    #[serde(rename = "kind")]
+    pub _kind: FileKind,
+    /// What the controller is called.
+    pub metadata: Metadata,
+    /// Address and port where nodes connect, such as `0.0.0.0:9471`.
+    pub listen: String,
+    /// File that holds the token which nodes show, of 16 to 255 visible
+    /// characters; the path begins at the folder of this file.
+    pub token_file: String,
+    /// Folder where records are kept: which node owns a user, and the epoch of
+    /// that. The path begins at the folder of this file.
+    pub records: String,
+    /// The API over TCP, beside that on the controller's socket.
+    pub api: Option<ApiFile>,
+    /// Moves that are under way at once; further ones wait.
+    #[serde(default = "window")]
+    #[schemars(range(min = 1, max = 16_384))]
+    pub window: u64,
+    /// Connections with nodes.
+    #[serde(default)]
+    pub transport: TransportSettings,
+    /// The nodes by name.
+    pub nodes: Entries<NodeFile>,
+    /// Users that there are at first; others come and go by the API.
+    #[serde(default)]
+    pub users: Vec<UsersFile>,
+}
+
+fn window() -> u64 {
+    256
+}
+
+/// Versions of this format.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum ApiVersion {
+    /// The one there is.
+    #[serde(rename = "weft/v1")]
+    V1,
+}
+
+/// What a file describes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum FileKind {
+    /// A controller.
+    Controller,
+}
+
+/// What the controller is called.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// Name of the controller, which is that of its socket: letters, digits,
+    /// `-`, `_` and `.`.
+    pub name: String,
+}
+
+/// The API over TCP.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Api")]
+pub struct ApiFile {
+    /// Address and port, such as `127.0.0.1:9472`.
+    pub listen: String,
+    /// File that holds the token which clients show, as `tokenFile` above.
+    pub token_file: String,
+    /// Lets clients speak TLS, and nothing else.
+    pub tls: Option<TlsFile>,
+}
+
+/// What shows clients that they speak to this controller.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Tls")]
+pub struct TlsFile {
+    /// File of the certificate in PEM, with those between it and the one that clients
+    /// know behind it; the path begins at the folder of this file.
+    pub certificate: String,
+    /// File of its private key in PEM; the path begins at the folder of this file.
+    pub key: String,
+}
+
+/// A node.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Node")]
+pub struct NodeFile {
+    /// The number by which messages name it.
+    #[schemars(range(min = 1))]
+    pub number: u32,
+    /// Host and port where other nodes connect to it.
+    pub address: String,
+}
+
+/// Users in a row, with an anchor and a first owner.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Users")]
+pub struct UsersFile {
+    /// Number of the first.
+    pub first: u64,
+    /// How many they are.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 16_777_216))]
+    pub count: u64,
+    /// The node that stands before the stations.
+    pub anchor: String,
+    /// The node that owns them at first.
+    pub node: String,
+}
+
+fn one() -> u64 {
+    1
+}

@@ -1,0 +1,102 @@
+//! What happens, told to whoever listens.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+use weft_mobility_protocol::NodeId;
+use weft_mobility_protocol::controller::Notice;
+
+use super::Engine;
+
+/// Happenings that wait for one who reads slowly; then the oldest are missed.
+const WAITING: usize = 16_384;
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Event")]
+pub struct Happening {
+    /// Counts all, from 1, since the controller started.
+    pub number: u64,
+    /// Milliseconds since 1970 (UTC).
+    pub time: u64,
+    /// `ready`: the user's radio may go to the node. `moved`: the node owns the
+    /// user, and the move is over. `aborting`: the radio had better be at the
+    /// node. `aborted`: the node still owns the user. `no-owner`: the owner is
+    /// gone. `owned`: the node owns the user, which is new or had no owner.
+    /// `removed`, `refused`: of a user. `connected`, `lost`: of a node.
+    pub event: String,
+    /// The user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u64>,
+    /// The node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Reads what happens.
+pub type Watcher = broadcast::Receiver<Happening>;
+
+/// Those who listen.
+#[derive(Debug)]
+pub struct Events {
+    sender: broadcast::Sender<Happening>,
+    number: u64,
+}
+
+impl Events {
+    /// Nobody listens yet.
+    pub fn new() -> Events {
+        Events { sender: broadcast::Sender::new(WAITING), number: 0 }
+    }
+
+    /// Tells everybody.
+    pub fn tell(&mut self, happening: Happening) {
+        self.number += 1;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        // There may be nobody.
+        let _ = self.sender.send(Happening { number: self.number, time, ..happening });
+    }
+}
+
+impl Happening {
+    fn new(event: &str, user: Option<u64>, node: Option<String>) -> Happening {
+        Happening { number: 0, time: 0, event: event.to_owned(), user, node, reason: None }
+    }
+
+    /// A node has come or gone.
+    pub fn connected(node: String, connected: bool) -> Happening {
+        Happening::new(if connected { "connected" } else { "lost" }, None, Some(node))
+    }
+
+    /// What the machine tells.
+    pub fn of(notice: &Notice, name: impl Fn(NodeId) -> String) -> Happening {
+        let (event, user, node) = match *notice {
+            Notice::Ready(user, node) => ("ready", user, Some(node)),
+            Notice::Moved(user, node) => ("moved", user, Some(node)),
+            Notice::Aborting(user, node) => ("aborting", user, Some(node)),
+            Notice::Aborted(user, node) => ("aborted", user, Some(node)),
+            Notice::NoOwner(user) => ("no-owner", user, None),
+            Notice::Owned(user, node) => ("owned", user, Some(node)),
+            Notice::Removed(user) => ("removed", user, None),
+            Notice::Refused(user, _) => ("refused", user, None),
+        };
+        let reason = match notice {
+            Notice::Refused(_, refusal) => Some(refusal.to_string()),
+            _ => None,
+        };
+        Happening { reason, ..Happening::new(event, Some(user.0), node.map(name)) }
+    }
+}
+
+impl Engine {
+    /// Listens from now on.
+    pub fn watch(&self) -> Watcher {
+        self.events.sender.subscribe()
+    }
+}

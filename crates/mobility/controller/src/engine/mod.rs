@@ -1,0 +1,235 @@
+//! The thread that has the machine: inputs in, outputs carried out.
+//!
+//! Inputs are taken many at a time. What they make the machine ask for is done at
+//! once, but for records, which are gathered and made durable together; only then
+//! the machine is told of them, and the moves that waited for that go on.
+
+mod events;
+mod inputs;
+mod orders;
+mod seeds;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Instant;
+
+use weft_mobility_protocol::controller::Notice;
+use weft_mobility_protocol::{
+    Controller, Envelope, Message, NodeId, Output, Settings, Timers, User,
+};
+use weft_mobility_transport::{Event, Sender};
+
+use crate::config::Configuration;
+use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
+
+pub use events::{Happening, Watcher};
+pub(crate) use inputs::{Answer, Input, inputs};
+pub use inputs::{Handle, Stopped};
+pub use orders::{Order, OrderError, Ways};
+pub use view::{NodeView, UserView};
+
+use events::Events;
+use orders::Orders;
+use seeds::Seeds;
+
+/// Inputs that are taken before records are made durable.
+const BATCH: usize = 4096;
+
+/// The machine and all that it needs.
+pub struct Engine {
+    configuration: Arc<Configuration>,
+    machine: Controller,
+    journal: Journal,
+    transport: Sender,
+    timers: Timers<Instant>,
+    orders: Orders,
+    seeds: Seeds,
+    events: Events,
+    counters: BTreeMap<&'static str, u64>,
+    /// Entries that are not durable yet.
+    unwritten: Vec<Entry>,
+    /// Answers that wait for that.
+    answers: Vec<Answer>,
+    /// Inputs that have arrived and were not taken.
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        configuration: Arc<Configuration>,
+        journal: Journal,
+        recovered: &Recovered,
+        transport: Sender,
+        waiting: Arc<AtomicUsize>,
+    ) -> Engine {
+        let settings = Settings { window: configuration.window, ..Settings::default() };
+        let known = |(user, record): (&User, &Option<_>)| Some((*user, (*record)?));
+        let records = recovered.records.iter().filter_map(known);
+        let mut out = Vec::new();
+        let machine = Controller::new(settings, records, recovered.next_epoch, &mut out);
+        let mut engine = Engine {
+            seeds: Seeds::new(&configuration.users, &recovered.records),
+            configuration,
+            machine,
+            journal,
+            transport,
+            timers: Timers::default(),
+            orders: Orders::new(&recovered.orders),
+            events: Events::new(),
+            counters: BTreeMap::new(),
+            unwritten: Vec::new(),
+            answers: Vec::new(),
+            waiting,
+        };
+        engine.carry_out(out);
+        for (node, Gone { incarnation, successor }) in &recovered.gone {
+            let (node, incarnation, successor) = (*node, *incarnation, *successor);
+            engine.drive(|machine, out| machine.still_gone(node, incarnation, successor, out));
+        }
+        engine.look_at_orders();
+        engine
+    }
+
+    /// Works until it is told to stop.
+    ///
+    /// # Errors
+    /// When records cannot be made durable.
+    pub(crate) fn run(mut self, inputs: &Receiver<Input>) -> Result<(), JournalError> {
+        loop {
+            let first = match self.timers.next() {
+                None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            let first = match first {
+                Ok(input) => Some(input),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            for input in first.into_iter().chain(inputs.try_iter().take(BATCH)) {
+                match input {
+                    Input::Stop => return self.commit(),
+                    Input::Arrived(event) => self.arrived(event),
+                    Input::Ask(question) => {
+                        let answer = question(&mut self);
+                        self.answers.push(answer);
+                    }
+                }
+            }
+            let now = Instant::now();
+            while let Some(key) = self.timers.due(now) {
+                self.drive(|machine, out| machine.timer(key, out));
+            }
+            self.sow();
+            self.commit()?;
+        }
+    }
+
+    fn arrived(&mut self, event: Event) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        match event {
+            Event::Message(envelope) => self.message(envelope),
+            Event::Connected(node) => {
+                self.events.tell(Happening::connected(self.name(node), true));
+                self.drive(|machine, out| machine.probe(node, out));
+            }
+            Event::Lost(node) => self.events.tell(Happening::connected(self.name(node), false)),
+        }
+    }
+
+    fn message(&mut self, envelope: Envelope) {
+        let hello = matches!(envelope.message, Message::Hello);
+        self.drive(|machine, out| machine.message(envelope, out));
+        if hello {
+            self.seeds.look();
+            self.go_on_with_orders();
+        }
+    }
+
+    /// Gives the machine an input and does what it asks for.
+    fn drive(&mut self, input: impl FnOnce(&mut Controller, &mut Vec<Output>)) {
+        let mut out = Vec::new();
+        input(&mut self.machine, &mut out);
+        self.carry_out(out);
+    }
+
+    fn carry_out(&mut self, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Send(envelope) => self.transport.send(envelope),
+                Output::SetTimer(key, after) => self.timers.set(key, Instant::now() + after),
+                Output::CancelTimer(key) => self.timers.cancel(key),
+                Output::Persist { user, record, .. } => {
+                    self.unwritten.push(Entry::Record(user, record));
+                }
+                Output::Count(counter) => *self.counters.entry(counter.name()).or_default() += 1,
+                Output::Tell(notice) => self.noted(notice),
+                Output::Changed(user, change) => {
+                    let (from, to, event) = (change.from, change.to, change.event);
+                    tracing::debug!(user = user.0, from, to, event, "changed");
+                }
+                // Those of stations and anchors, which a controller never asks for.
+                Output::Steer(..)
+                | Output::SteerAnchor(..)
+                | Output::Export { .. }
+                | Output::Import { .. }
+                | Output::Resume { .. }
+                | Output::Drain { .. }
+                | Output::Discard(_)
+                | Output::SendEndMarker { .. } => {}
+            }
+        }
+    }
+
+    fn noted(&mut self, notice: Notice) {
+        self.seeds.noted(&notice);
+        self.orders.noted(&notice);
+        let happening = Happening::of(&notice, |node| self.name(node));
+        self.events.tell(happening);
+    }
+
+    /// Makes what was gathered durable, and tells the machine.
+    fn commit(&mut self) -> Result<(), JournalError> {
+        loop {
+            self.unwritten.extend(self.orders.take_entries());
+            if self.unwritten.is_empty() {
+                break;
+            }
+            let written = std::mem::take(&mut self.unwritten);
+            self.journal.append(&written, self.machine.next_epoch())?;
+            for entry in written {
+                if let Entry::Record(user, Some(record)) = entry {
+                    self.drive(|machine, out| machine.persisted(user, record.epoch(), out));
+                }
+            }
+            self.sow();
+        }
+        if self.journal.wants_compaction() {
+            let users = self.machine.users_from(User(0));
+            let records = users.map(|(user, record, _)| Entry::Record(user, Some(record)));
+            // Users of the configuration that were removed do not come back.
+            let removed = self.seeds.removed().map(|user| Entry::Record(user, None));
+            let gone = self.machine.gone().map(|(node, incarnation, successor)| {
+                Entry::Gone(node, Gone { incarnation, successor })
+            });
+            let entries: Vec<_> =
+                records.chain(removed).chain(gone).chain(self.orders.entries()).collect();
+            self.journal.compact(&entries, self.machine.next_epoch())?;
+        }
+        self.answers.drain(..).for_each(|answer| answer());
+        Ok(())
+    }
+
+    /// Lets users begin that are waiting for their nodes.
+    fn sow(&mut self) {
+        while let Some((user, anchor, node)) = self.seeds.next(&self.machine) {
+            self.drive(|machine, out| machine.add(user, anchor, node, out));
+        }
+    }
+
+    fn name(&self, node: NodeId) -> String {
+        self.configuration.name_of(node).map_or_else(|| node.to_string(), str::to_owned)
+    }
+}

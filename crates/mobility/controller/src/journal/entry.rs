@@ -1,0 +1,194 @@
+//! Entries and frames as octets.
+//!
+//! ```text
+//! a frame:   the lowest epoch that has not been given, 8 octets, then entries
+//! an entry:  0..8 user   8 what is said of it:
+//!   0  no record
+//!   1  settled           9..13 anchor, then the owner
+//!   2  a move            9..13 anchor, then the owner, the target, and 1 if contexts are lost
+//!   3  a removal         9..13 anchor, then the owner, and its epoch
+//!   4  an order          0..8 its number, 9..13 to, 13 whether it is all of a node's, 14..18
+//!                        from, 18..26 users, then those moved, aborted and refused, 8 octets each
+//!   5  meant             9..17 by this order
+//!   6  ended             9..17 by this order, 17 moved (0), aborted (1) or refused (2)
+//!   7  a node is gone    0..8 the node, 9..13 incarnation, 13..17 successor
+//! ```
+//! A way (a leg) is 16 octets: node, incarnation, epoch; the owner has an octet 0
+//! or 1 in front, for one that there may not be.
+
+use weft_mobility_protocol::controller::{Intent, Record};
+use weft_mobility_protocol::{Epoch, Incarnation, Leg, NodeId, User};
+
+use super::{End, Entry, Gone, Ordered};
+
+/// Octets of a frame before its entries.
+pub const FRAME_HEAD: usize = 12;
+/// Octets of the file before its frames.
+pub const FILE_HEAD: usize = 16;
+
+/// What a file begins with.
+pub fn header() -> [u8; FILE_HEAD] {
+    let mut octets = *b"weftjrnl\0\0\0\x01\0\0\0\0";
+    let check = crc32fast::hash(&octets[..12]);
+    octets[12..].copy_from_slice(&check.to_be_bytes());
+    octets
+}
+
+/// The octets of a frame.
+pub fn frame(entries: &[Entry], next_epoch: Epoch) -> Vec<u8> {
+    let mut out = vec![0; FRAME_HEAD];
+    out.extend(next_epoch.0.to_be_bytes());
+    for entry in entries {
+        put(entry, &mut out);
+    }
+    let length = (out.len() - FRAME_HEAD) as u32;
+    let check = crc32fast::hash(&out[FRAME_HEAD..]);
+    out[0..4].copy_from_slice(&length.to_be_bytes());
+    out[4..8].copy_from_slice(&check.to_be_bytes());
+    let check = crc32fast::hash(&out[..8]);
+    out[8..12].copy_from_slice(&check.to_be_bytes());
+    out
+}
+
+fn put(entry: &Entry, out: &mut Vec<u8>) {
+    match *entry {
+        Entry::Record(user, record) => put_record(user, record, out),
+        Entry::Order(order) => {
+            out.extend(order.number.to_be_bytes());
+            out.push(4);
+            out.extend(order.to.0.to_be_bytes());
+            out.push(u8::from(order.from.is_some()));
+            out.extend(order.from.unwrap_or_default().0.to_be_bytes());
+            out.extend(order.users.to_be_bytes());
+            order.ended.iter().for_each(|count| out.extend(count.to_be_bytes()));
+        }
+        Entry::Meant(user, order) => {
+            out.extend(user.0.to_be_bytes());
+            out.push(5);
+            out.extend(order.to_be_bytes());
+        }
+        Entry::Ended(user, order, end) => {
+            out.extend(user.0.to_be_bytes());
+            out.push(6);
+            out.extend(order.to_be_bytes());
+            out.push(end as u8);
+        }
+        Entry::Gone(node, gone) => {
+            out.extend(u64::from(node.0).to_be_bytes());
+            out.push(7);
+            out.extend(gone.incarnation.0.to_be_bytes());
+            out.extend(gone.successor.0.to_be_bytes());
+        }
+    }
+}
+
+fn put_record(user: User, record: Option<Record>, out: &mut Vec<u8>) {
+    out.extend(user.0.to_be_bytes());
+    let Some(record) = record else { return out.push(0) };
+    out.push(match record.intent {
+        Intent::Settled => 1,
+        Intent::Move { .. } => 2,
+        Intent::Remove { .. } => 3,
+    });
+    out.extend(record.anchor.0.to_be_bytes());
+    out.push(u8::from(record.owner.is_some()));
+    if let Some(owner) = record.owner {
+        put_leg(owner, out);
+    }
+    match record.intent {
+        Intent::Settled => {}
+        Intent::Move { target, lost } => {
+            put_leg(target, out);
+            out.push(u8::from(lost));
+        }
+        Intent::Remove { epoch } => out.extend(epoch.0.to_be_bytes()),
+    }
+}
+
+fn put_leg(leg: Leg, out: &mut Vec<u8>) {
+    out.extend(leg.node.0.to_be_bytes());
+    out.extend(leg.incarnation.0.to_be_bytes());
+    out.extend(leg.epoch.0.to_be_bytes());
+}
+
+/// Reads what is in a frame; `None` if it means nothing.
+pub fn parse(mut octets: &[u8]) -> Option<(Vec<Entry>, Epoch)> {
+    let next_epoch = Epoch(u64::from_be_bytes(take(&mut octets)?));
+    let mut entries = Vec::new();
+    while !octets.is_empty() {
+        entries.push(take_entry(&mut octets)?);
+    }
+    Some((entries, next_epoch))
+}
+
+fn take_entry(octets: &mut &[u8]) -> Option<Entry> {
+    let number = u64::from_be_bytes(take(octets)?);
+    let kind = take::<1>(octets)?[0];
+    let user = User(number);
+    match kind {
+        0 => return Some(Entry::Record(user, None)),
+        4 => return take_order(number, octets).map(Entry::Order),
+        5 => return Some(Entry::Meant(user, take_number(octets)?)),
+        6 => {
+            let order = take_number(octets)?;
+            let end = match take::<1>(octets)?[0] {
+                0 => End::Moved,
+                1 => End::Aborted,
+                2 => End::Refused,
+                _ => return None,
+            };
+            return Some(Entry::Ended(user, order, end));
+        }
+        7 => {
+            let incarnation = Incarnation(u32::from_be_bytes(take(octets)?));
+            let successor = NodeId(u32::from_be_bytes(take(octets)?));
+            let node = NodeId(u32::try_from(number).ok()?);
+            return Some(Entry::Gone(node, Gone { incarnation, successor }));
+        }
+        _ => {}
+    }
+    let anchor = NodeId(u32::from_be_bytes(take(octets)?));
+    let owner = if flag(octets)? { Some(take_leg(octets)?) } else { None };
+    let intent = match kind {
+        1 => Intent::Settled,
+        2 => Intent::Move { target: take_leg(octets)?, lost: flag(octets)? },
+        3 => Intent::Remove { epoch: Epoch(u64::from_be_bytes(take(octets)?)) },
+        _ => return None,
+    };
+    Some(Entry::Record(user, Some(Record { anchor, owner, intent })))
+}
+
+fn take_order(number: u64, octets: &mut &[u8]) -> Option<Ordered> {
+    let to = NodeId(u32::from_be_bytes(take(octets)?));
+    let all = flag(octets)?;
+    let from = NodeId(u32::from_be_bytes(take(octets)?));
+    let users = take_number(octets)?;
+    let ended = [take_number(octets)?, take_number(octets)?, take_number(octets)?];
+    Some(Ordered { number, to, from: all.then_some(from), users, ended })
+}
+
+fn take_number(octets: &mut &[u8]) -> Option<u64> {
+    take(octets).map(u64::from_be_bytes)
+}
+
+fn take<const N: usize>(octets: &mut &[u8]) -> Option<[u8; N]> {
+    let (value, rest) = octets.split_first_chunk()?;
+    *octets = rest;
+    Some(*value)
+}
+
+fn flag(octets: &mut &[u8]) -> Option<bool> {
+    match take::<1>(octets)?[0] {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+fn take_leg(octets: &mut &[u8]) -> Option<Leg> {
+    Some(Leg {
+        node: NodeId(u32::from_be_bytes(take(octets)?)),
+        incarnation: Incarnation(u32::from_be_bytes(take(octets)?)),
+        epoch: Epoch(u64::from_be_bytes(take(octets)?)),
+    })
+}

@@ -1,0 +1,20 @@
+//! The controller as a program: it carries the machine of
+//! [`weft_mobility_protocol::Controller`] among nodes, disk, clock and operators.
+//!
+//! One thread, the [engine], has the machine. Messages of nodes, orders of
+//! operators and timers reach it one after another; what becomes of many of them
+//! is made durable in the [journal] at once, before any move that depends on it
+//! goes on. The [HTTP API](api) is served by another thread, which asks the engine.
+//!
+//! A controller that cannot make its records durable stops: to go on would be to
+//! forget who owns a user.
+
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod config;
+pub mod engine;
+pub mod journal;
+mod running;
+
+pub use running::{Controller, StartError};

@@ -1,0 +1,28 @@
+//! The handover protocol under faults, in virtual time.
+//!
+//! Stations, anchors and a controller run the state machines of `weft-mobility-protocol`
+//! as they are; what is simulated is all around them: links, functions, durable
+//! storage, radio, traffic, deaths and cuts. Everything follows from a seed, so a
+//! run that breaks a promise can be had again, with its log.
+//!
+//! What is checked, all the while and at the end, is in [`Promise`].
+#![forbid(unsafe_code)]
+
+mod carry;
+mod check;
+mod event;
+mod faults;
+mod functions;
+mod orders;
+mod packets;
+mod random;
+mod scenario;
+mod statistics;
+mod survey;
+mod user;
+mod world;
+
+pub use check::{Promise, Violation};
+pub use scenario::{Faults, Mutation, Scenario};
+pub use statistics::Statistics;
+pub use world::{Outcome, run};

@@ -1,0 +1,177 @@
+//! What is simulated.
+
+use weft_mobility_protocol::gate::{Bounds, Policy};
+
+/// Which faults there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Messages are lost, doubled, and late by up to fifty times their time.
+    pub messages: bool,
+    /// Stations, anchors and the controller die and start again; some stations do
+    /// not come back.
+    pub deaths: bool,
+    /// Two parties cannot reach each other for a while, by messages or packets.
+    pub cuts: bool,
+    /// A station is not told that the radio has left it, or the radio goes before
+    /// the target owns the user.
+    pub radio: bool,
+    /// Targets cannot make contexts of what they are sent.
+    pub contexts: bool,
+}
+
+impl Faults {
+    /// The names by which faults are chosen.
+    pub const NAMES: [&str; 5] = ["messages", "deaths", "cuts", "radio", "contexts"];
+
+    /// All of them.
+    pub const ALL: Faults =
+        Faults { messages: true, deaths: true, cuts: true, radio: true, contexts: true };
+
+    /// Adds faults by name; `none` and `all` are names, too. Returns whether there
+    /// is such a name.
+    pub fn add(&mut self, name: &str) -> bool {
+        match name {
+            "none" => {}
+            "all" => *self = Faults::ALL,
+            "messages" => self.messages = true,
+            "deaths" => self.deaths = true,
+            "cuts" => self.cuts = true,
+            "radio" => self.radio = true,
+            "contexts" => self.contexts = true,
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Something built wrong on purpose, to show that the checks see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// A source exports while packets are still inside its functions.
+    SkipFence,
+    /// A target works off fresh packets before the End Markers.
+    OpenGateEarly,
+    /// A source goes on processing after it was told to move.
+    KeepProcessing,
+    /// A packet that leaves a gate is lost.
+    LoseHeld,
+    /// A packet that is forwarded goes out twice.
+    DoubleForwarded,
+    /// End Markers do not keep behind the packets before them.
+    MarkerOvertakes,
+    /// Stations send no End Markers.
+    NoMarkers,
+    /// Gates do not open by themselves.
+    NoGateTimers,
+    /// What waits in a gate stays there when it opens.
+    KeepHeld,
+    /// The controller is told that records are durable, and they are not.
+    ForgetRecords,
+    /// A controller that starts again gives epochs anew that it gave before.
+    ForgetEpochs,
+    /// Nodes obey messages that were meant for an earlier life.
+    IgnoreIncarnation,
+    /// The source is told to resume although the target may have imported.
+    ResumeUnasked,
+    /// Lost contexts are not counted.
+    HideLostContexts,
+    /// A node that starts again has the incarnation that it had before.
+    SameIncarnation,
+    /// A radio is taken to have left before what it sent has come.
+    SkipDrain,
+}
+
+impl Mutation {
+    /// All of them.
+    pub const ALL: [Mutation; 16] = [
+        Mutation::SkipFence,
+        Mutation::OpenGateEarly,
+        Mutation::KeepProcessing,
+        Mutation::LoseHeld,
+        Mutation::DoubleForwarded,
+        Mutation::MarkerOvertakes,
+        Mutation::NoMarkers,
+        Mutation::NoGateTimers,
+        Mutation::KeepHeld,
+        Mutation::ForgetRecords,
+        Mutation::ForgetEpochs,
+        Mutation::IgnoreIncarnation,
+        Mutation::ResumeUnasked,
+        Mutation::HideLostContexts,
+        Mutation::SameIncarnation,
+        Mutation::SkipDrain,
+    ];
+
+    /// The name by which it is chosen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mutation::SkipFence => "skip-fence",
+            Mutation::OpenGateEarly => "open-gate-early",
+            Mutation::KeepProcessing => "keep-processing",
+            Mutation::LoseHeld => "lose-held",
+            Mutation::DoubleForwarded => "double-forwarded",
+            Mutation::MarkerOvertakes => "marker-overtakes",
+            Mutation::NoMarkers => "no-markers",
+            Mutation::NoGateTimers => "no-gate-timers",
+            Mutation::KeepHeld => "keep-held",
+            Mutation::ForgetRecords => "forget-records",
+            Mutation::ForgetEpochs => "forget-epochs",
+            Mutation::IgnoreIncarnation => "ignore-incarnation",
+            Mutation::ResumeUnasked => "resume-unasked",
+            Mutation::HideLostContexts => "hide-lost-contexts",
+            Mutation::SameIncarnation => "same-incarnation",
+            Mutation::SkipDrain => "skip-drain",
+        }
+    }
+}
+
+/// What is simulated. Times are in microseconds of virtual time.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Nodes that own users.
+    pub stations: u32,
+    /// Nodes before them.
+    pub anchors: u32,
+    /// Users.
+    pub users: u64,
+    /// Moves to be completed before the run comes to its end.
+    pub moves: u64,
+    /// Mean time between two packets of a user in one direction.
+    pub packet_gap: u64,
+    /// Mean time between two orders to the controller.
+    pub order_gap: u64,
+    /// Faults.
+    pub faults: Faults,
+    /// Bounds of a gate.
+    pub gate: Bounds,
+    /// Bounds of all gates of a node.
+    pub node_gates: Bounds,
+    /// Which packet gives way.
+    pub policy: Policy,
+    /// Links of packets keep no order: order is then not checked.
+    pub disorder: bool,
+    /// Something built wrong on purpose.
+    pub mutation: Option<Mutation>,
+    /// Keep the last so many lines of the log.
+    pub log: usize,
+}
+
+impl Default for Scenario {
+    fn default() -> Scenario {
+        Scenario {
+            stations: 4,
+            anchors: 2,
+            users: 6,
+            moves: 20,
+            packet_gap: 2_000,
+            order_gap: 4_000,
+            faults: Faults::ALL,
+            gate: Bounds { packets: 4096, bytes: 8 << 20 },
+            node_gates: Bounds { packets: 65_536, bytes: 128 << 20 },
+            policy: Policy::DropNewest,
+            disorder: false,
+            mutation: None,
+            log: 0,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Thousands of runs from seeds: every promise is kept under every kind of fault,
+//! alone and together.
+
+use weft_mobility_protocol::gate::{Bounds, Policy};
+use weft_mobility_simulator::{Faults, Scenario, Statistics, run};
+
+/// Runs so many seeds; fails with the log of the first that breaks a promise.
+fn seeds(scenario: Scenario, count: u64) -> Statistics {
+    let mut all = Statistics::default();
+    for seed in 1..=count {
+        let outcome = run(&scenario, seed);
+        if let Some(violation) = outcome.violation {
+            let log = run(&Scenario { log: 3000, ..scenario }, seed).log;
+            panic!("seed {seed} of {scenario:?}: {violation}\n{}", log.join("\n"));
+        }
+        all += &outcome.statistics;
+    }
+    all
+}
+
+fn with(names: &[&str]) -> Scenario {
+    let mut faults = Faults::default();
+    for name in names {
+        assert!(faults.add(name), "{name}");
+    }
+    Scenario { faults, ..Scenario::default() }
+}
+
+#[test]
+fn without_faults_nothing_at_all_is_lost() {
+    let all = seeds(Scenario { users: 10, moves: 50, ..with(&["none"]) }, 60);
+    // Only removals cost packets.
+    assert!(all.moves >= 60 * 50 && all.aborted + all.moves > 0 && all.removed > 0);
+    assert!(!all.counters.contains_key("context_lost"), "{all:?}");
+}
+
+/// FAULTS 58.
+#[test]
+fn messages_may_be_lost_doubled_and_late() {
+    let all = seeds(with(&["messages"]), 400);
+    assert!(all.messages_lost > 0 && all.messages_doubled > 0, "{all:?}");
+    assert!(!all.counters.contains_key("context_lost"), "{all:?}");
+}
+
+/// FAULTS 57.
+#[test]
+fn anybody_may_die() {
+    let all = seeds(with(&["deaths"]), 400);
+    assert!(all.deaths > 400 && all.counters.contains_key("context_lost"), "{all:?}");
+}
+
+#[test]
+fn the_network_may_be_cut() {
+    let all = seeds(with(&["cuts"]), 300);
+    assert!(all.cuts > 300 && all.counters.contains_key("downlink_gate_timeout"), "{all:?}");
+}
+
+#[test]
+fn a_station_may_not_hear_that_the_radio_left() {
+    let all = seeds(with(&["radio"]), 200);
+    assert!(all.counters.contains_key("uplink_gate_timeout"), "{all:?}");
+}
+
+#[test]
+fn contexts_may_not_fit() {
+    let all = seeds(with(&["contexts"]), 200);
+    assert!(all.counters.contains_key("resumed") && all.aborted > 0, "{all:?}");
+}
+
+#[test]
+fn all_of_it_at_once() {
+    let all = seeds(with(&["all"]), 700);
+    assert!(all.deaths > 700 && all.cuts > 700 && all.adopted > 700, "{all:?}");
+}
+
+#[test]
+fn gates_may_be_small_and_links_without_order() {
+    let gate = Bounds { packets: 2, bytes: 300 };
+    for policy in [Policy::DropNewest, Policy::DropOldest] {
+        let small = Scenario { gate, policy, ..with(&["all"]) };
+        let all = seeds(small, 100);
+        assert!(all.lost["gate_full"] > 0, "{all:?}");
+    }
+    seeds(Scenario { disorder: true, ..with(&["all"]) }, 100);
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    let scenario = Scenario { log: 100_000, ..with(&["all"]) };
+    for seed in 1..=10 {
+        assert_eq!(run(&scenario, seed), run(&scenario, seed), "seed {seed}");
+    }
+    assert_ne!(run(&scenario, 1).log, run(&scenario, 2).log);
+}

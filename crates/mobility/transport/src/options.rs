@@ -1,0 +1,73 @@
+//! Who takes part, and where.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use weft_mobility_protocol::NodeId;
+
+use crate::token::Token;
+
+/// Where a node is to be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Where it listens for other nodes, as `HOST:PORT`.
+    pub address: String,
+}
+
+/// How one takes part.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The own number; [`NodeId::CONTROLLER`] for the controller.
+    pub node: NodeId,
+    /// The own name.
+    pub name: String,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// What all who take part share.
+    pub token: Token,
+    /// Where a node's controller listens, as `HOST:PORT`; `None` for the controller.
+    pub controller: Option<String>,
+    /// A controller's nodes: nobody else is welcome, and each is told of the
+    /// others. Empty for a node.
+    pub places: Vec<Place>,
+    /// Times and bounds.
+    pub timing: Timing,
+}
+
+/// Times and bounds of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long a greeting may take, and the making of a connection.
+    pub greeting: Duration,
+    /// Pause after the first attempt at a connection that came to nothing; each
+    /// further pause is twice as long.
+    pub pause: Duration,
+    /// The longest pause.
+    pub pause_most: Duration,
+    /// After so long without anything to say an octet is sent.
+    pub alive: Duration,
+    /// Who has said nothing for so long, or read nothing, is given up.
+    pub silence: Duration,
+    /// Messages that wait for one peer; further ones are dropped.
+    pub queue: usize,
+    /// Octets that wait for one peer.
+    pub queue_octets: usize,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            greeting: Duration::from_secs(5),
+            pause: Duration::from_millis(50),
+            pause_most: Duration::from_secs(5),
+            alive: Duration::from_secs(2),
+            silence: Duration::from_secs(8),
+            queue: 65_536,
+            queue_octets: 256 << 20,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Greetings on a connection, and how connections end.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use weft_mobility_protocol::{NodeId, ParseError};
+
+use crate::hello::{self, ANSWER_HEAD, HEAD, Hello, HelloError, PLACE_HEAD, Refusal};
+use crate::options::Place;
+
+/// Why a connection ends, or does not come to be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    #[error("it was closed")]
+    Closed,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Greeting(#[from] HelloError),
+    #[error("{0}")]
+    Unwelcome(Refusal),
+    #[error("not welcome there: {0}")]
+    Refused(Refusal),
+    #[error("{0}")]
+    Message(#[from] ParseError),
+    #[error("a message from {from} to {to} does not belong here")]
+    Foreign { from: NodeId, to: NodeId },
+    #[error("nothing was heard for too long")]
+    Silence,
+    #[error("nothing was read there for too long")]
+    Unread,
+    #[error("the greeting took too long")]
+    Late,
+}
+
+impl Ended {
+    /// Whether what was said there was wrong.
+    pub fn is_violation(&self) -> bool {
+        matches!(
+            self,
+            Ended::Greeting(_) | Ended::Unwelcome(_) | Ended::Message(_) | Ended::Foreign { .. }
+        )
+    }
+}
+
+/// Greets whom we have dialled; returns where others are.
+pub(crate) async fn greet(stream: &mut TcpStream, hello: &Hello) -> Result<Vec<Place>, Ended> {
+    stream.write_all(&hello.emit()).await?;
+    let mut head = [0; ANSWER_HEAD];
+    read(stream, &mut head).await?;
+    let count = hello::parse_answer(&head)?.map_err(Ended::Refused)?;
+    let mut places = Vec::new();
+    for _ in 0..count {
+        let mut head = [0; PLACE_HEAD];
+        read(stream, &mut head).await?;
+        let mut rest = vec![0; hello::place_rest(&head)];
+        read(stream, &mut rest).await?;
+        places.push(hello::parse_place(&head, &rest)?);
+    }
+    Ok(places)
+}
+
+/// Hears the greeting of who has dialled us.
+pub(crate) async fn hear(stream: &mut TcpStream) -> Result<Hello, Ended> {
+    let mut head = [0; HEAD];
+    read(stream, &mut head).await?;
+    let rest = match Hello::rest(&head) {
+        Err(HelloError::Version(version)) => {
+            // Who speaks it may understand as much as that.
+            let _ = stream.write_all(&hello::refuse(Refusal::Version)).await;
+            return Err(HelloError::Version(version).into());
+        }
+        rest => rest?,
+    };
+    let mut said = vec![0; rest];
+    read(stream, &mut said).await?;
+    Ok(Hello::parse(&head, &said)?)
+}
+
+async fn read(stream: &mut TcpStream, octets: &mut [u8]) -> Result<(), Ended> {
+    match stream.read_exact(octets).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Ended::Closed),
+        Err(error) => Err(error.into()),
+    }
+}
