@@ -54,6 +54,12 @@ pub struct Metadata {
     pub name: String,
 }
 
+/// Parameters that all efforts share stand under this key. An effort's own value counts before it.
+pub const COMMON: &str = "common";
+
+/// Keys of the efforts.
+pub const EFFORTS: [&str; 3] = ["quick", "full", "papers"];
+
 /// What is looked at first.
 #[derive(Debug, Deserialize)]
 struct Header {
@@ -83,6 +89,7 @@ impl<P: DeserializeOwned> File<P> {
             source.wrong("metadata.name", format!("this is for {other}, not for {name}"));
             return Err(Mistakes::of(shown, source.mistakes));
         }
+        source.distribute(COMMON, &EFFORTS);
         shape::read(&mut source).ok_or_else(|| Mistakes::of(shown, source.mistakes))
     }
 
@@ -118,6 +125,20 @@ mod tests {
         let file = read(TEXT).unwrap();
         let efforts = [Effort::Quick, Effort::Full, Effort::Papers];
         assert_eq!(efforts.map(|effort| file.of(effort).users), [1, 2, 3]);
+    }
+
+    #[test]
+    fn efforts_share_common_parameters_unless_they_set_their_own() {
+        let text = TEXT.replace("quick: {users: 1}", "common: {users: 9}\nquick: {}");
+        let file = read(&text).unwrap();
+        let efforts = [Effort::Quick, Effort::Full, Effort::Papers];
+        assert_eq!(efforts.map(|effort| file.of(effort).users), [9, 2, 3]);
+        let wrong = read(&TEXT.replace("quick: {users: 1}", "common: 1\nquick: {}")).unwrap_err();
+        assert!(wrong.contains("f.yaml:4:1: `common` must be a mapping"), "{wrong}");
+        let text = TEXT.replace("quick:", "common: {user: 1}\nquick:");
+        let unknown = read(&text).unwrap_err();
+        assert_eq!(unknown.lines().count(), 1, "{unknown}");
+        assert!(unknown.starts_with("f.yaml:4:10: "), "{unknown}");
     }
 
     #[test]

@@ -111,6 +111,26 @@ impl<'t> Source<'t> {
         found
     }
 
+    /// Takes the mapping at the key `from` of the document out and adds its entries to each of
+    /// the mappings at the keys `into`, where they lack them. A mistake in an entry is still
+    /// reported where the entry was written.
+    pub fn distribute(&mut self, from: &str, into: &[&str]) {
+        let Content::Map(entries) = &mut self.root.content else { return };
+        let Some(at) = entries.iter().position(|(key, _)| key.text == from) else { return };
+        let (key, shared) = entries.remove(at);
+        let Content::Map(shared) = shared.content else {
+            self.note(key.at, format!("`{from}` must be a mapping"));
+            return;
+        };
+        for (_, node) in entries.iter_mut().filter(|(key, _)| into.contains(&&*key.text)) {
+            let Content::Map(own) = &mut node.content else { continue };
+            let missing =
+                shared.iter().filter(|(key, _)| own.iter().all(|(k, _)| k.text != key.text));
+            let missing: Vec<_> = missing.cloned().collect();
+            own.extend(missing);
+        }
+    }
+
     /// Takes out what `path` leads to. False if it leads nowhere.
     pub fn remove(&mut self, path: &str) -> bool {
         let mut node = &mut self.root;

@@ -40,9 +40,10 @@ mod vf;
 mod working_set;
 
 use schemars::SchemaGenerator;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::experiment::Experiment;
+use crate::file::COMMON;
 
 /// All of them, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -96,8 +97,32 @@ pub fn schema() -> Value {
         "title": "Experiment",
         "description": "Parameters of an experiment of `weft bench`.",
         "oneOf": files,
-        "$defs": generator.take_definitions(true),
+        "$defs": with_common(generator.take_definitions(true)),
     })
+}
+
+/// Adds `common` to the schema of each file. A parameter that stands there is missing from the
+/// efforts, so none of theirs is required; reading a file finds what is missing everywhere.
+fn with_common(mut definitions: Map<String, Value>) -> Map<String, Value> {
+    let mut shared = Vec::new();
+    for file in definitions.values_mut() {
+        let Some(properties) = file.get_mut("properties") else { continue };
+        let Some(effort) = properties.get("quick").and_then(|quick| quick.get("$ref")) else {
+            continue;
+        };
+        let effort = effort.clone();
+        shared.extend(effort.as_str().map(|path| path.replace("#/$defs/", "")));
+        properties[COMMON] = json!({
+            "$ref": effort,
+            "description": "Parameters of all efforts that do not set their own.",
+        });
+    }
+    for name in shared {
+        if let Some(Value::Object(parameters)) = definitions.get_mut(&name) {
+            parameters.remove("required");
+        }
+    }
+    definitions
 }
 
 #[cfg(test)]
