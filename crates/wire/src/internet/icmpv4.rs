@@ -56,7 +56,7 @@ impl Unreachable {
     pub const HOST: Self = Self(1);
     /// The host does not know the protocol.
     pub const PROTOCOL: Self = Self(2);
-    /// Nobody listens at the port.
+    /// No program listens at the port.
     pub const PORT: Self = Self(3);
     /// The packet exceeds the next link's MTU and must not be fragmented.
     pub const FRAGMENTATION_NEEDED: Self = Self(4);

@@ -80,7 +80,7 @@ impl Unreachable {
     pub const PROHIBITED: Self = Self(1);
     /// The host does not answer on its link.
     pub const ADDRESS: Self = Self(3);
-    /// Nobody listens at the port.
+    /// No program listens at the port.
     pub const PORT: Self = Self(4);
     /// The source address failed the ingress or egress policy.
     pub const SOURCE_REFUSED: Self = Self(5);

@@ -1,5 +1,5 @@
 //! The header of an encapsulated security payload (ESP, RFC 4303 §2); what it says of
-//! itself in clear. What is encrypted behind it is for whoever has the key.
+//! itself in clear. Only the owner of the key can read what is encrypted behind it.
 
 use std::fmt;
 use std::ops::Range;

@@ -28,7 +28,7 @@ pub struct Repr {
     pub ecn: Ecn,
     /// The same in all fragments of one datagram.
     pub identification: u16,
-    /// Nobody may fragment the packet.
+    /// Routers must not fragment the packet.
     pub dont_fragment: bool,
     /// Another fragment follows this one.
     pub more_fragments: bool,

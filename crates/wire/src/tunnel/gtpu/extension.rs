@@ -68,9 +68,9 @@ impl ExtensionType {
 /// Who must know an extension header (TS 29.281 figure 5.2.1-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comprehension {
-    /// Nobody; an intermediate node that does not know it passes it on.
+    /// No node needs to know it; an intermediate node that does not passes it on.
     Forwarded,
-    /// Nobody; an intermediate node that does not know it takes it out.
+    /// No node needs to know it; an intermediate node that does not takes it out.
     Discarded,
     /// The endpoint; an intermediate node passes it on.
     ByEndpoint,

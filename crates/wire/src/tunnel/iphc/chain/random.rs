@@ -5,8 +5,8 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use super::{Chain, MAX_HEADER, MAX_LAYERS, Transport, header_length};
-use crate::iphc::delta::Reader;
-use crate::iphc::{Compressed, push};
+use crate::tunnel::iphc::delta::Reader;
+use crate::tunnel::iphc::{Compressed, push};
 use crate::{Error, ipv4};
 
 /// A set of octets of headers.
@@ -97,7 +97,7 @@ impl Chain {
 
     /// Appends the RANDOM fields.
     #[inline]
-    pub(in crate::iphc) fn write_random(&self, header: &[u8], all: bool, out: &mut Compressed) {
+    pub(in crate::tunnel::iphc) fn write_random(&self, header: &[u8], all: bool, out: &mut Compressed) {
         if self.is_special() {
             let sent = self.sent(header, all);
             let octets = header.iter().enumerate().take(self.length());
@@ -115,7 +115,7 @@ impl Chain {
     /// Puts RANDOM fields in their places, and gives back the form of what came of
     /// it: where options are sent, there may be more of them, or fewer.
     #[inline]
-    pub(in crate::iphc) fn read_random(
+    pub(in crate::tunnel::iphc) fn read_random(
         &self,
         header: &mut [u8; MAX_HEADER],
         all: bool,
