@@ -5,7 +5,8 @@ use std::ops::{Deref, DerefMut};
 use arrayvec::ArrayVec;
 use weft_dpdk_sys as sys;
 
-use crate::packet::Packet;
+use super::packet::Packet;
+use super::pool::Pool;
 
 /// Up to [`Batch::CAPACITY`] owned packets, in order. A batch derefs to a slice
 /// of packets; what is left in it when it is dropped goes back to the pool.
@@ -107,6 +108,21 @@ impl Batch {
             self.0.set_len(length - taken);
         }
         taken
+    }
+}
+
+impl Pool {
+    /// Adds `count` empty packets to `batch`; all of them or none.
+    #[inline]
+    pub fn allocate_bulk(&self, batch: &mut Batch, count: usize) -> bool {
+        batch.fill(count, |room, count| {
+            // SAFETY: `room` has space for `count` pointers, and on success all
+            // of them are valid packets that are now ours.
+            match unsafe { sys::weft_mbuf_alloc_bulk(self.as_ptr(), room, count as u32) } {
+                0 => count,
+                _ => 0,
+            }
+        }) == count
     }
 }
 

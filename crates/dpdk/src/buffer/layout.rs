@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use weft_dpdk_sys::rte_mbuf;
 
-use crate::packet::{ANNOTATION_OFFSET, Annotations};
+use super::packet::{ANNOTATION_OFFSET, Annotations};
 
 /// Address of the buffer.
 pub const BUF_ADDR: i32 = offset_of!(rte_mbuf, buf_addr) as i32;

@@ -4,8 +4,6 @@ use std::ptr::NonNull;
 
 use weft_dpdk_sys as sys;
 
-use crate::pool::Pool;
-
 /// Tags that a packet carries at most.
 pub const TAG_SLOTS: usize = 8;
 
@@ -18,7 +16,7 @@ const _: () = assert!(ANNOTATION_BYTES == 64 && ANNOTATION_OFFSET == 128);
 /// area of the buffer, so it stays with the packet through rings and queues.
 ///
 /// A packet fresh from a port or a pool has what its last user left here:
-/// whoever brings a packet in writes all of it.
+/// code that brings a packet in writes all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Annotations {
@@ -68,7 +66,7 @@ impl Annotations {
     /// answered outside of it.
     pub const TUNNELLED: u8 = 4;
     /// In `flags`: the packet is neighbour discovery (RFC 4861) between a user and
-    /// whoever ends its link, which nobody forwards.
+    /// the end of its link, which no node forwards.
     pub const LINK_SCOPE: u8 = 8;
     /// In `flags`: the GTP-U message around the packet has extension headers that
     /// are not passed on to another tunnel.
@@ -90,8 +88,8 @@ impl Packet {
     /// Takes over a buffer; null is no packet.
     ///
     /// # Safety
-    /// A non-null pointer is an mbuf with one reference, made by a [`Pool`],
-    /// and nobody else uses it.
+    /// A non-null pointer is an mbuf with one reference, made by a [`Pool`](super::Pool),
+    /// and no other code uses it.
     #[inline]
     pub(crate) unsafe fn from_raw(mbuf: *mut sys::rte_mbuf) -> Option<Packet> {
         NonNull::new(mbuf).map(Packet)
@@ -224,20 +222,12 @@ impl Packet {
     }
 
     /// Makes the packet as empty, and its headroom as long, as in one fresh from a
-    /// [`Pool`]. The buffer holds what it held before, and so do the annotations.
+    /// [`Pool`](super::Pool). The buffer holds what it held before, and so do the annotations.
     #[inline]
     pub fn reset(&mut self) {
         let mbuf = self.mbuf_mut();
         mbuf.data_off = mbuf.buf_len.min(sys::RTE_PKTMBUF_HEADROOM as u16);
         (mbuf.data_len, mbuf.pkt_len) = (0, 0);
-    }
-
-    /// A deep copy, bytes and annotations, with all of its headroom; none when
-    /// `pool` is exhausted or the bytes do not fit behind that headroom.
-    pub fn duplicate(&self, pool: &Pool) -> Option<Packet> {
-        let mut copy = pool.packet(self.data())?;
-        *copy.annotations_mut() = *self.annotations();
-        Some(copy)
     }
 
     /// Asks the processor for the first bytes (two cache lines: a tunnel fills the

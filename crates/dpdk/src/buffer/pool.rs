@@ -2,23 +2,18 @@
 
 use std::ffi::{CString, c_void};
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
 use weft_dpdk_sys as sys;
 
-use crate::batch::Batch;
-use crate::eal::Eal;
+use super::packet::{ANNOTATION_BYTES, Packet};
+use crate::eal::{Eal, LISTED};
 use crate::error::{self, Error, Result};
 use crate::lock;
-use crate::packet::{ANNOTATION_BYTES, Packet};
 
 /// Buffers that each registered thread keeps at hand.
 const THREAD_CACHE: u32 = 256;
-
-/// Held while pools come and go, and while a thread that leaves walks all of them: DPDK
-/// itself does not keep a pool from being freed under the walk.
-pub(crate) static LISTED: Mutex<()> = Mutex::new(());
 
 /// A pool of packet buffers, cheap to clone; freed with its last clone.
 ///
@@ -80,7 +75,7 @@ impl Pool {
             return Err(Error::Pool { packets: size, reason: error::last() });
         };
         drop(listed);
-        // SAFETY: the pool is whole, and nobody else knows it yet.
+        // SAFETY: the pool is whole, and no other thread knows it yet.
         unsafe { sys::rte_mempool_mem_iter(pool.as_ptr(), Some(touch), null_mut()) };
         Ok(Pool(Arc::new(Inner { pool, size })))
     }
@@ -100,20 +95,7 @@ impl Pool {
         Some(packet)
     }
 
-    /// Adds `count` empty packets to `batch`; all of them or none.
-    #[inline]
-    pub fn allocate_bulk(&self, batch: &mut Batch, count: usize) -> bool {
-        batch.fill(count, |room, count| {
-            // SAFETY: `room` has space for `count` pointers, and on success all
-            // of them are valid packets that are now ours.
-            match unsafe { sys::weft_mbuf_alloc_bulk(self.as_ptr(), room, count as u32) } {
-                0 => count,
-                _ => 0,
-            }
-        }) == count
-    }
-
-    /// Buffers that are in nobody's hands.
+    /// Buffers that are free.
     pub fn available(&self) -> u32 {
         // SAFETY: the pool lives as long as `self`.
         unsafe { sys::rte_mempool_avail_count(self.as_ptr()) }
@@ -126,6 +108,16 @@ impl Pool {
 
     pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
         self.0.pool.as_ptr()
+    }
+}
+
+impl Packet {
+    /// A deep copy, bytes and annotations, with all of its headroom; none when
+    /// `pool` is exhausted or the bytes do not fit behind that headroom.
+    pub fn duplicate(&self, pool: &Pool) -> Option<Packet> {
+        let mut copy = pool.packet(self.data())?;
+        *copy.annotations_mut() = *self.annotations();
+        Some(copy)
     }
 }
 

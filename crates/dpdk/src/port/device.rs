@@ -1,34 +1,20 @@
 //! One Ethernet device of DPDK: made, started, and removed again.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::ptr::null;
-use std::sync::Mutex;
 
 use weft_dpdk_sys as sys;
 
-use crate::driver::{DeviceString, Driver, Kernel, known_drivers};
+use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
+use super::driver::{DeviceString, Driver, Kernel, known_drivers};
+use super::interface::Interface;
+use super::options::PortOptions;
+use super::privilege::{may_lock, may_use_interfaces};
+use super::ring_port::RingEnd;
+use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
-use crate::interface::Interface;
-use crate::lock;
-use crate::pool::Pool;
-use crate::port::PortOptions;
-use crate::privilege::{may_lock, may_use_interfaces};
-use crate::ring_port::RingEnd;
-
-pub(crate) const VIRTUAL: &CStr = c"vdev";
-const PCI: &CStr = c"pci";
-
-/// What [`plug`] gives for a device that is on the bus already.
-pub(crate) const ALREADY: i32 = -libc::EEXIST;
-/// What [`plug`] gives for a name that no driver has.
-const NO_DRIVER: i32 = -libc::EFAULT;
-
-/// Devices that are open, by name. Held while a device comes or goes, too: the
-/// lists of DPDK's buses have no lock of their own.
-pub(crate) static OPEN: Mutex<BTreeSet<CString>> = Mutex::new(BTreeSet::new());
 
 /// A device that DPDK drives; stopped and removed when dropped.
 #[derive(Debug)]
@@ -197,7 +183,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: the device exists and nobody uses it any more.
+        // SAFETY: the device exists and is not used any more.
         unsafe {
             sys::rte_eth_promiscuous_disable(self.id);
             sys::rte_eth_dev_stop(self.id);
@@ -205,30 +191,6 @@ impl Drop for Device {
         }
         unplug(self.bus, &self.name);
     }
-}
-
-/// Makes DPDK probe the device `name`, unless it is open already; 0, or an
-/// error number below it.
-pub(crate) fn plug(bus: &CStr, name: &CStr, arguments: &CStr) -> i32 {
-    let mut open = lock(&OPEN);
-    if open.contains(name) {
-        return ALREADY;
-    }
-    // SAFETY: whoever makes a device has an `Eal`; the arguments are C strings.
-    let status =
-        unsafe { sys::rte_eal_hotplug_add(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
-    if status == 0 || status == ALREADY {
-        open.insert(name.to_owned());
-        return 0;
-    }
-    status
-}
-
-fn unplug(bus: &CStr, name: &CStr) {
-    let mut open = lock(&OPEN);
-    // SAFETY: as above. A device that cannot be removed stays, unused.
-    unsafe { sys::rte_eal_hotplug_remove(bus.as_ptr(), name.as_ptr()) };
-    open.remove(name);
 }
 
 /// Whether a device string is the address of a PCI device: `0000:03:00.0` or

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use weft_dpdk_sys as sys;
 
-use crate::batch::Batch;
-use crate::packet::Packet;
-use crate::port::Open;
+use super::open::Open;
+use crate::buffer::Batch;
+use crate::buffer::Packet;
 
 /// One receive queue; used by one thread at a time.
 #[derive(Debug)]

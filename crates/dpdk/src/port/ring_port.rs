@@ -1,6 +1,6 @@
 //! Memory rings as ports. `ring:NAME` names a pair of rings, one for each
-//! direction, and behaves as a wire: whoever opens the name first gets one end,
-//! whoever opens it second the other; what is sent while there is no other end
+//! direction, and behaves as a wire: the first opener of the name gets one end,
+//! the second opener the other; what is sent while there is no other end
 //! is lost. Each end is an Ethernet device of DPDK's `net_ring` driver.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use weft_dpdk_sys as sys;
 
-use crate::device::OPEN;
+use super::bus::OPEN;
 use crate::eal::Eal;
 use crate::error::{self, invalid};
 use crate::lock;
@@ -77,7 +77,7 @@ impl RingEnd {
         Ok((ring, device))
     }
 
-    /// The end of `pair` that nobody has.
+    /// The end of `pair` that is free.
     fn of(pair: Arc<Pair>) -> io::Result<RingEnd> {
         let free = pair.iter().position(|side| !side.open.swap(true, Ordering::Acquire));
         let end = free.ok_or_else(|| {
@@ -140,7 +140,7 @@ impl RingEnd {
 impl Drop for RingEnd {
     fn drop(&mut self) {
         let side = &self.pair[self.end];
-        // While the end is still taken, nobody else takes packets out.
+        // While the end is still taken, no other end takes packets out.
         side.queues.iter().for_each(Ring::drain);
         side.open.store(false, Ordering::Release);
     }
