@@ -1,8 +1,7 @@
 //! What is known of a packet's tags before it comes.
 
-use crate::condition::Variable;
-use crate::field::Field;
-use crate::vocabulary::{PortIndex, TAG_SLOTS};
+use crate::language::field::{Field, Variable};
+use crate::language::vocabulary::{PortIndex, TAG_SLOTS};
 
 /// What is known of one value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -2,12 +2,31 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::condition::{Addresses, Condition, Values, Variable, in_pairs};
-use crate::diagnostic::Diagnostic;
-use crate::field::{Field, FieldKind};
-use crate::interval::Intervals;
-use crate::syntax::{Comparison, Expression, Name, Operand, Operator};
-use crate::vocabulary::{TagKind, Vocabulary};
+use crate::condition::interval::Intervals;
+use crate::condition::{Addresses, Condition, Values, in_pairs};
+use crate::language::diagnostic::Diagnostic;
+use crate::language::field::{Field, FieldKind, Variable};
+use crate::language::syntax::{Comparison, Expression, Name, Operand, Operator};
+use crate::language::vocabulary::{TagKind, Vocabulary};
+
+impl Condition {
+    /// Reads a condition that stands alone, as in `destination in 10.0.0.0/8 && dscp == ef`.
+    ///
+    /// The vocabulary gives the names of ports and tags. Line ends mean nothing.
+    ///
+    /// # Errors
+    /// All mistakes in the text.
+    pub fn parse(text: &str, vocabulary: &Vocabulary) -> Result<Self, Vec<Diagnostic>> {
+        let mut diagnostics = Vec::new();
+        let expression = crate::language::parse::condition(text, &mut diagnostics);
+        let condition =
+            expression.map(|expression| self::condition(&expression, vocabulary, &mut diagnostics));
+        match condition {
+            Some(condition) if diagnostics.is_empty() => Ok(condition),
+            _ => Err(diagnostics),
+        }
+    }
+}
 
 /// Resolves a condition. Where a part is wrong, that is reported and the part counts as true.
 pub(crate) fn condition(

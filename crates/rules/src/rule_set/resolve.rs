@@ -1,12 +1,44 @@
 //! Looks up the names of a rule text and replaces chains by the rules they stand for.
 
-use crate::condition::{Condition, Values, Variable};
-use crate::diagnostic::Diagnostic;
-use crate::interpret::{Hop, NextPlace};
-use crate::interval::Intervals;
-use crate::rule_set::{Chain, Origin, Rule};
-use crate::syntax::{self, Item, Name};
-use crate::vocabulary::{CHAIN_TAG, DROP, FunctionIndex, Place, PortIndex, Vocabulary};
+use crate::condition::interval::Intervals;
+use crate::condition::{Condition, Values};
+use crate::language::diagnostic::Diagnostic;
+use crate::language::field::Variable;
+use crate::language::syntax::{self, Item, Name};
+use crate::language::vocabulary::{CHAIN_TAG, DROP, FunctionIndex, Place, PortIndex, Vocabulary};
+use crate::rule_set::{Chain, Hop, NextPlace, Origin, Rule, RuleSet};
+
+impl RuleSet {
+    /// Reads a rule text.
+    ///
+    /// # Errors
+    /// All mistakes in the text, in its order.
+    pub fn parse(text: &str, vocabulary: &Vocabulary) -> Result<Self, Vec<Diagnostic>> {
+        let mut diagnostics = Vec::new();
+        let items = crate::language::parse::items(text, &mut diagnostics);
+        let (chains, rules) = resolve(&items, vocabulary, &mut diagnostics);
+        if diagnostics.is_empty() {
+            Ok(Self::of(vocabulary.clone(), chains, rules))
+        } else {
+            diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+            Err(diagnostics)
+        }
+    }
+
+    /// The names of the chains that a text declares, in its order and each once. Other
+    /// mistakes of the text are left to [`RuleSet::parse`].
+    pub fn chains(text: &str) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for item in crate::language::parse::items(text, &mut Vec::new()) {
+            if let Item::Chain(chain) = item
+                && !names.iter().any(|name| name == chain.name.text)
+            {
+                names.push(chain.name.text.to_owned());
+            }
+        }
+        names
+    }
+}
 
 /// Resolves the items of a text; the result is of use only if nothing was reported.
 pub(crate) fn resolve(
@@ -162,7 +194,7 @@ impl<'r, 't> Resolver<'r, 't> {
         let source = self.source(&rule.from);
         let when = match &rule.when {
             Some((_, expression)) => {
-                crate::values::condition(expression, self.vocabulary, self.diagnostics)
+                crate::rule_set::values::condition(expression, self.vocabulary, self.diagnostics)
             }
             None => Condition::always(),
         };

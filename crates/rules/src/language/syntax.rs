@@ -1,6 +1,6 @@
 //! A rule text as it was written: names are not yet looked up.
 
-use crate::diagnostic::Position;
+use crate::language::diagnostic::Position;
 
 /// A word and where it stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

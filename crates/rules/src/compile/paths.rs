@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use crate::knowledge::{Entry, Known};
-use crate::program::{Arm, Next, Program, StateId, Target, To};
-use crate::vocabulary::{CHAIN_TAG, NO_CHAIN, TagKind, Vocabulary};
+use crate::compile::program::{Arm, Next, Program, StateId, Target, To};
+use crate::condition::knowledge::{Entry, Known};
+use crate::language::vocabulary::{CHAIN_TAG, NO_CHAIN, TagKind, Vocabulary};
 
 /// The ways of a program's entries; made by [`Program::paths`].
 ///

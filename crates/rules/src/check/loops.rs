@@ -8,13 +8,12 @@ use std::collections::HashSet;
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 
-use crate::diagnostic::Diagnostic;
-use crate::interpret::NextPlace;
-use crate::knowledge::{Entry, Known};
-use crate::partition::Partition;
-use crate::program::{Next, Program, Target, To};
-use crate::rule_set::RuleSet;
-use crate::vocabulary::{FunctionIndex, Place, PortIndex, TAG_SLOTS, Vocabulary};
+use crate::check::partition::Partition;
+use crate::compile::program::{Next, Program, Target, To};
+use crate::condition::knowledge::{Entry, Known};
+use crate::language::diagnostic::Diagnostic;
+use crate::language::vocabulary::{FunctionIndex, Place, PortIndex, TAG_SLOTS, Vocabulary};
+use crate::rule_set::{NextPlace, RuleSet};
 
 /// The loops that packets from `entries` get into and never out of.
 pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {

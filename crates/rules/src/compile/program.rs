@@ -1,8 +1,8 @@
 //! Compiled rules: what is left to decide per packet.
 
 use crate::condition::Condition;
-use crate::field::Facts;
-use crate::vocabulary::{FunctionIndex, PortIndex};
+use crate::language::field::Facts;
+use crate::language::vocabulary::{FunctionIndex, PortIndex};
 
 /// Position of a state in [`Program::states`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

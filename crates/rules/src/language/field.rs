@@ -26,6 +26,20 @@ pub enum Field {
     Port,
 }
 
+/// What a condition reads of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Variable {
+    Tag(u8),
+    Field(Field),
+}
+
+impl Variable {
+    /// Whether every packet has a value for it.
+    pub(crate) fn always_present(self) -> bool {
+        matches!(self, Variable::Tag(_) | Variable::Field(Field::Port))
+    }
+}
+
 /// What a field's values look like in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FieldKind {

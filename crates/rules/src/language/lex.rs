@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::diagnostic::{Diagnostic, Position};
+use crate::language::diagnostic::{Diagnostic, Position};
 
 /// A token and where it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::compile::program::{Next, Program, State, StateId, Target, To};
 use crate::condition::Condition;
-use crate::program::{Next, Program, State, StateId, Target, To};
 
 /// What tells states apart: the class so far, and arms by the number of their condition.
 type Signature = (u32, Vec<(u32, Target)>, Target);

@@ -1,8 +1,8 @@
 //! Turns tokens into syntax; each statement that cannot be read is reported once.
 
-use crate::diagnostic::{Diagnostic, Position};
-use crate::lex::{Kind, Statement, Token, statements};
-use crate::syntax::{Chain, Comparison, Expression, Item, Name, Operand, Operator, Rule};
+use crate::language::diagnostic::{Diagnostic, Position};
+use crate::language::lex::{Kind, Statement, Token, statements};
+use crate::language::syntax::{Chain, Comparison, Expression, Item, Name, Operand, Operator, Rule};
 
 /// Parentheses and negations may be nested so deep.
 const NESTING: usize = 64;

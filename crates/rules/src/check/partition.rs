@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::condition::{Condition, Values, Variable};
-use crate::field::{Facts, Field, FieldKind, FieldValue};
-use crate::interval::{Intervals, Number};
-use crate::vocabulary::{NO_CHAIN, PortIndex, TAG_SLOTS, TagKind, Vocabulary};
+use crate::condition::interval::{Intervals, Number};
+use crate::condition::{Condition, Values};
+use crate::language::field::{Facts, Field, FieldKind, FieldValue, Variable};
+use crate::language::vocabulary::{NO_CHAIN, PortIndex, TAG_SLOTS, TagKind, Vocabulary};
 
 /// More classes than this are not looked at one by one.
 const MAX_CLASSES: usize = 65_536;

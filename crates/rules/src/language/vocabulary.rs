@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::field::Field;
-use crate::lex::is_word;
+use crate::language::field::Field;
+use crate::language::lex::is_word;
 
 /// Number of tags that a packet can carry inside a node.
 pub const TAG_SLOTS: usize = 8;

@@ -3,9 +3,9 @@
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 
-use crate::program::{Program, State, To};
-use crate::share::renumbered;
-use crate::vocabulary::FunctionIndex;
+use crate::compile::program::{Program, State, To};
+use crate::compile::share::renumbered;
+use crate::language::vocabulary::FunctionIndex;
 
 /// Orders states by function, and functions topologically; functions of one cycle stand
 /// together.

@@ -3,12 +3,11 @@
 //! What no later rule asks for is forgotten, and numbers that no condition tells apart are
 //! made equal, so that ways which are the same share their states.
 
-use crate::condition::{Condition, Test, Values, Variable};
-use crate::field::Field;
-use crate::interpret::NextPlace;
-use crate::knowledge::{Knowledge, Known};
-use crate::rule_set::RuleSet;
-use crate::vocabulary::{FunctionIndex, Place, TAG_SLOTS};
+use crate::condition::knowledge::{Knowledge, Known};
+use crate::condition::{Condition, Test, Values};
+use crate::language::field::{Field, Variable};
+use crate::language::vocabulary::{FunctionIndex, Place, TAG_SLOTS};
+use crate::rule_set::{NextPlace, RuleSet};
 
 /// A set of tags and the incoming port: bit N is tag N, bit [`TAG_SLOTS`] is the port.
 type Mask = u16;
