@@ -13,9 +13,9 @@ use weft_function::{
 };
 use weft_wire::Protocol;
 
-use crate::pass::nothing;
-use crate::prefix::{Address, Masked, Prefix};
-use crate::text::{PortRange, ProtocolName};
+use crate::common::export::nothing;
+use crate::common::prefix::{Address, Masked, Prefix};
+use crate::common::text::{PortRange, ProtocolName};
 
 const DENIED: Reason =
     Reason::new("filter_denied", "denied by a rule of the filter, or by its default");

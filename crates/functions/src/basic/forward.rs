@@ -9,8 +9,8 @@ use weft_function::{
 };
 use weft_wire::MacAddress;
 
-use crate::pass::nothing;
-use crate::text;
+use crate::common::export::nothing;
+use crate::common::text;
 
 /// What becomes of the MAC addresses. Without anything they are swapped.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::lower::{Builder, Program};
 use weft_function::{
-    ConfigError, ContextError, Emit, Fields, Lower, NoSettings, Packet, Setup, UserPlaneFunction,
-    Verdict,
+    ConfigError, ContextError, Emit, Lower, NoSettings, Packet, Setup, UserPlaneFunction, Verdict,
 };
+
+use crate::common::export::nothing;
 
 /// There is nothing to configure.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -45,14 +46,6 @@ impl UserPlaneFunction for Pass {
 impl Lower for Pass {
     fn lower(&self, program: Builder) -> Option<Program> {
         Some(program.finish())
-    }
-}
-
-/// The context of a function that keeps none, from the bytes that it exports.
-pub(crate) fn nothing(version: u16, bytes: &[u8]) -> Result<(), ContextError> {
-    match version {
-        1 => Fields::new(bytes).end(),
-        _ => Err(ContextError::Version(version)),
     }
 }
 

@@ -18,7 +18,7 @@ use weft_function::{
 use weft_wire::checksum::Change;
 use weft_wire::{Protocol, icmpv6, ipv4, ipv6, options, tcp, udp};
 
-use crate::prefix::{Address, Masked, Prefix};
+use crate::common::prefix::{Address, Masked, Prefix};
 
 use substitute::Substitute;
 pub use substitute::{Context, Settings};

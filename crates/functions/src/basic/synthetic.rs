@@ -12,7 +12,7 @@ use weft_function::{
     Verdict,
 };
 
-use crate::pass::nothing;
+use crate::common::export::nothing;
 
 /// What is accessed at once.
 const LINE_BYTES: u64 = 64;

@@ -1,7 +1,7 @@
 //! Datagrams that come in fragments: the later ones have no ports, and follow their
 //! first.
 
-use crate::shared_ports::Header;
+use crate::common::shared_ports::Header;
 
 /// Datagrams that are known at once.
 const DATAGRAMS: usize = 4096;

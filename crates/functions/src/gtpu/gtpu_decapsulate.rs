@@ -16,8 +16,8 @@ use weft_function::{
 use weft_wire::gtpu::{Comprehension, Message, Qfi};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::prefix::Prefix;
-use crate::tunnel::{read_address, read_option, write_address, write_option};
+use crate::common::export::{read_address, read_option, write_address, write_option};
+use crate::common::prefix::Prefix;
 
 const NO_TUNNEL: Reason = Reason::new("no_tunnel", "the packet is in no tunnel");
 const END_MARKER: Reason = Reason::new("end_marker", "an End Marker, which ends with its tunnel");

@@ -14,8 +14,9 @@ use weft_wire::Dscp;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::text;
-use crate::tunnel::{Locals, Tunnel, TunnelSettings, read_option, write_option};
+use super::tunnel::{Locals, Tunnel, TunnelSettings};
+use crate::common::export::{read_option, write_option};
+use crate::common::text;
 
 const NO_TUNNEL: Reason = Reason::new("no_tunnel", "the bearer has no tunnel");
 const TUNNELLED_ALREADY: Reason = Reason::new("tunnelled_already", "the packet is in a tunnel");

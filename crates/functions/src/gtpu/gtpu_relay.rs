@@ -16,8 +16,9 @@ use weft_wire::gtpu::{
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::text;
-use crate::tunnel::{Locals, Tunnel, TunnelSettings, outer_dscp, read_option, write_option};
+use super::tunnel::{Locals, Tunnel, TunnelSettings, outer_dscp};
+use crate::common::export::{read_option, write_option};
+use crate::common::text;
 
 const NO_TUNNEL: Reason =
     Reason::new("no_tunnel", "the bearer has no next tunnel in this direction");

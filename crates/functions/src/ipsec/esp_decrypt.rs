@@ -13,15 +13,15 @@ use weft_function::{
 use weft_wire::esp::{HEADER_LENGTH, Spi};
 use weft_wire::{Ecn, Protocol, esp};
 
-use crate::congestion::{after_tunnel, mark};
-use crate::esp::inner::Inner;
-use crate::esp::key::Key;
-use crate::esp::window::{Refusal, SIZES, Window};
-use crate::esp::{
+use crate::common::congestion::{after_tunnel, mark};
+use crate::common::export::{read_address, read_option, write_address, write_option};
+use crate::ipsec::esp::inner::Inner;
+use crate::ipsec::esp::key::Key;
+use crate::ipsec::esp::window::{Refusal, SIZES, Window};
+use crate::ipsec::esp::{
     ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
     check_alone, check_spi, default_associations, default_device, nonce, session, sessions, yes,
 };
-use crate::tunnel::{read_address, read_option, write_address, write_option};
 
 const NOT_PROTECTED: Reason = Reason::new("esp_not_protected", "not ESP, or within another tunnel");
 const UNKNOWN_SPI: Reason =

@@ -24,15 +24,15 @@ use weft_wire::esp::{Repr, Spi};
 use weft_wire::ip::traffic_class;
 use weft_wire::{Dscp, Ecn, Protocol};
 
-use crate::esp::key::Key;
-use crate::esp::outer::{Ends, Outside};
-use crate::esp::{
+use crate::common::export::{read_option, write_option};
+use crate::common::icmp_error::{Errors, Problem};
+use crate::common::text;
+use crate::ipsec::esp::key::Key;
+use crate::ipsec::esp::outer::{Ends, Outside};
+use crate::ipsec::esp::{
     ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
     check_alone, check_spi, default_associations, default_device, nonce, session, sessions, yes,
 };
-use crate::icmp_error::{Errors, Problem};
-use crate::text;
-use crate::tunnel::{read_option, write_option};
 
 const TUNNELLED: Reason = Reason::new("esp_tunnelled", "the packet is in a tunnel already");
 const NOT_IP: Reason = Reason::new("esp_not_ip", "neither IPv4 nor IPv6");

@@ -25,9 +25,12 @@ use self::bindings::Bindings;
 pub use self::config::{Config, Icmp, PortSets, Softwire, Table};
 use self::reassembly::Reassembly;
 use self::shared::Shared;
-use crate::first_fragments::FirstFragments;
-use crate::icmp_error::{Errors, Problem};
-use crate::shared_ports::{End, Header, Kind, Plain, is_sound, quoted, word};
+use crate::common::first_fragments::FirstFragments;
+use crate::common::icmp_error::{Errors, Problem};
+use crate::common::shared_ports::{End, Header, Kind, Plain, is_sound, quoted, word};
+
+/// The function of this domain.
+pub(crate) const KINDS: &[weft_compose::Kind] = &[weft_compose::Kind::of::<Lwaftr>()];
 
 const NO_SOFTWIRE: Reason =
     Reason::new("lwaftr_no_softwire", "no softwire has this IPv4 address and port");

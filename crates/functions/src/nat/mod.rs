@@ -24,8 +24,11 @@ pub use self::config::{Config, Timeouts};
 use self::log::{Event, Log, What};
 use self::state::{Holding, Moved, NONE, State, key};
 use self::translate::{header_of, kind_of, plain_of};
-use crate::first_fragments::FirstFragments;
-use crate::shared_ports::End;
+use crate::common::first_fragments::FirstFragments;
+use crate::common::shared_ports::End;
+
+/// The function of this domain.
+pub(crate) const KINDS: &[weft_compose::Kind] = &[weft_compose::Kind::of::<Nat>()];
 
 const NO_MAPPING: Reason =
     Reason::new("nat_no_mapping", "nobody inside has this public address and port");

@@ -5,10 +5,6 @@
 //! the port is a wire rather than a router's, the function does what a router does:
 //! one hop less, and the MAC addresses of the link.
 
-mod fib;
-mod table;
-pub mod text;
-
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,12 +18,12 @@ use weft_function::{
 };
 use weft_wire::MacAddress;
 
-use self::fib::{BLACKHOLE, FIRST_HOP, FIRST_SET, Fib, NO_ROUTE, PROHIBIT, follow};
-use self::table::Beginning;
-use self::text::{Named, Routes};
-use crate::file_version::FileVersion;
-use crate::icmp_error::{Errors, Problem};
-use crate::text as config_text;
+use super::fib::{BLACKHOLE, FIRST_HOP, FIRST_SET, Fib, NO_ROUTE, PROHIBIT, follow};
+use super::table::Beginning;
+use super::text::{self, Named, Routes};
+use crate::common::file_version::FileVersion;
+use crate::common::icmp_error::{Errors, Problem};
+use crate::common::text as config_text;
 
 /// The next hop: its place in the configuration, from 1.
 pub const NEXT_HOP: Tag = Tag { name: "next-hop", values: Values::Number };
@@ -369,6 +365,3 @@ fn shared(config: &Config) -> Result<Arc<Fib>, ConfigError> {
     shared.push((config.clone(), Arc::downgrade(&fib)));
     Ok(fib)
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,8 +13,8 @@ use weft_function::{
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::{EtherType, Protocol, ethernet, icmpv6, ipv6};
 
-use crate::prefix::Prefix;
-use crate::tunnel::{read_option, write_option};
+use crate::common::export::{read_option, write_option};
+use crate::common::prefix::Prefix;
 
 const ANSWERED: Reason = Reason::new("solicitation", "a Router Solicitation, which ends here");
 const LINK: Reason =

@@ -6,8 +6,8 @@ use weft_function::{Annotations, Lower};
 use weft_wire::{EtherType, Protocol};
 
 use super::{Action, Compact, Filter};
-use crate::prefix::Masked;
-use crate::text::PortRange;
+use crate::common::prefix::Masked;
+use crate::common::text::PortRange;
 
 /// Rules that are worth comparing all at once.
 const FEW: usize = 8;

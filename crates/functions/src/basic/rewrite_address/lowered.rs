@@ -11,7 +11,7 @@ use weft_wire::{EtherType, Protocol};
 
 use super::substitute::Stored;
 use super::{Context, RewriteAddress};
-use crate::prefix::Masked;
+use crate::common::prefix::Masked;
 
 /// Translations of one side that are worth comparing one after the other.
 const FEW: usize = 4;

@@ -8,7 +8,7 @@ use weft_function::{Annotations, Direction, Lower, TagSlot, context_field};
 use weft_wire::EtherType;
 
 use super::{Context, GtpuDecapsulate};
-use crate::tunnel::lowered::{HEADERS, IP, OUTER, PLAIN, check_header};
+use crate::gtpu::tunnel::lowered::{HEADERS, IP, OUTER, PLAIN, check_header};
 
 const PEER: ContextField = context_field!(Context, peer_ipv4: u32);
 const PEER_FAMILY: ContextField = context_field!(Context, peer_family: u8);

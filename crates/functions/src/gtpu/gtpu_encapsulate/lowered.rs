@@ -8,7 +8,9 @@ use weft_wire::EtherType;
 use weft_wire::gtpu::ExtensionType;
 
 use super::{Context, GtpuEncapsulate};
-use crate::tunnel::lowered::{DSCP, IP, OUTER, PLAIN, TunnelFields, check_length, tunnel_fields};
+use crate::gtpu::tunnel::lowered::{
+    DSCP, IP, OUTER, PLAIN, TunnelFields, check_length, tunnel_fields,
+};
 
 const TUNNEL: TunnelFields = tunnel_fields!(Context, tunnel);
 const HAS_QFI: ContextField = context_field!(Context, has_qfi: u8);

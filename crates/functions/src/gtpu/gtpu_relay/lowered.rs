@@ -8,7 +8,7 @@ use weft_function::lower::{Base, Builder, ContextField, Label, Note, Program};
 use weft_function::{Annotations, Direction, Lower, TagSlot};
 
 use super::{Context, GtpuRelay};
-use crate::tunnel::lowered::{
+use crate::gtpu::tunnel::lowered::{
     DSCP, HEADERS, OUTER, PLAIN, TunnelFields, check_header, check_length, tunnel_fields,
 };
 

@@ -31,7 +31,7 @@ pub struct TunnelFields {
 /// `tunnel_fields!(Context, uplink)`: those of the field `uplink`.
 macro_rules! tunnel_fields {
     ($context:ty, $field:ident) => {
-        $crate::tunnel::lowered::TunnelFields {
+        $crate::gtpu::tunnel::lowered::TunnelFields {
             peer: weft_function::context_field!($context, $field.peer_last: u32),
             teid: weft_function::context_field!($context, $field.teid: u32),
             local_ipv4: weft_function::context_field!($context, $field.local_ipv4: u32),

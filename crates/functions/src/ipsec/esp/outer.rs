@@ -6,7 +6,7 @@ use weft_function::{Annotations, ConfigError, ContextError, Fields};
 use weft_wire::checksum::sum20;
 use weft_wire::{EtherType, Protocol, ethernet, ipv4, ipv6};
 
-use crate::tunnel::{read_address, write_address};
+use crate::common::export::{read_address, write_address};
 
 /// Time to live and hop limit of packets that begin here.
 const HOPS: u8 = 64;
