@@ -32,7 +32,7 @@ lint:
 	@scripts/prepare test
 	scripts/check-links-test && scripts/check-links
 	$(CARGO) fmt --all --check
-	rustfmt --check --edition 2024 crates/functions/src/*.rs
+	rustfmt --check --edition 2024 crates/functions/src/*/*.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
@@ -81,7 +81,7 @@ soak: build
 # Modules that the registry of functions declares are named to rustfmt.
 fmt:
 	$(CARGO) fmt --all
-	rustfmt --edition 2024 crates/functions/src/*.rs
+	rustfmt --edition 2024 crates/functions/src/*/*.rs
 
 clean:
 	$(CARGO) clean

@@ -9,8 +9,8 @@ use weft_function::ConfigError;
 use weft_wire::Dscp;
 
 use super::bindings::{Bindings, Mistake};
-use crate::prefix::Prefix;
-use crate::text;
+use crate::common::prefix::Prefix;
+use crate::common::text;
 
 /// Addresses, and how softwires are treated.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]

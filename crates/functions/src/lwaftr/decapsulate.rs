@@ -13,8 +13,8 @@ use super::{
     BAD_FRAGMENT, CONGESTION, INNER, Lwaftr, NO_ROOM, NO_SOFTWIRE, NOT_SOFTWIRE, Problem, REFUSED,
     TUNNEL_ERROR, WAITS, ip_of, total_length,
 };
-use crate::congestion::{after_tunnel, mark};
-use crate::shared_ports::{End, Header, Kind};
+use crate::common::congestion::{after_tunnel, mark};
+use crate::common::shared_ports::{End, Header, Kind};
 
 const HEADER: usize = ipv6::HEADER_LENGTH;
 /// Octets of a fragment header (RFC 8200 §4.5).

@@ -9,7 +9,7 @@ use weft_function::ConfigError;
 
 use super::bindings::Bindings;
 use super::config::{self, Config};
-use crate::file_version::FileVersion;
+use crate::common::file_version::FileVersion;
 
 /// How often the file is looked at.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use super::{
     CHECKSUM, Context, FOREIGN, FRAGMENT, NO_BLOCK, NO_MAPPING, NO_PORT, NO_ROOM, NOT_INSIDE, Nat,
     PROTOCOL, SEARCH_PAUSE_BITS, SECOND,
 };
-use crate::first_fragments::mix;
-use crate::shared_ports::{End, Header, Kind, is_sound, quoted};
+use crate::common::first_fragments::mix;
+use crate::common::shared_ports::{End, Header, Kind, is_sound, quoted};
 
 impl Nat {
     /// A plain packet whose mapping is there, as nearly all are: by the key that was noted

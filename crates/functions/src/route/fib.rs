@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::table::{Full, Table, Writer};
 use super::text::{Routes, Target};
-use crate::file_version::FileVersion;
-use crate::prefix::Prefix;
+use crate::common::file_version::FileVersion;
+use crate::common::prefix::Prefix;
 
 /// What a prefix's value says. Others are next hops, or sets of them.
 pub const NO_ROUTE: u32 = 0;
