@@ -21,6 +21,7 @@ mod generate;
 mod log;
 mod model;
 mod node_file;
+mod number;
 mod output;
 mod replay;
 mod run;
