@@ -60,6 +60,8 @@ pub enum Command {
     Vf(vf::Arguments),
     /// Print JSON schemas of configurations
     Schema(schema::Arguments),
+    /// Print the version of this program
+    Version,
 }
 
 impl Command {

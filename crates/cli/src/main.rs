@@ -32,6 +32,7 @@ mod simulate;
 mod table;
 mod target;
 mod trace;
+mod version;
 mod vf;
 mod watch;
 
@@ -74,5 +75,6 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Ctl(arguments) => ctl::run(arguments),
         Command::Vf(arguments) => vf::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
+        Command::Version => version::run(),
     }
 }
