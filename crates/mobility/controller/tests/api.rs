@@ -231,7 +231,7 @@ fn events_tell_what_happens_as_it_happens() {
         // Ends with the controller.
         let _ = listener.listen("/v1/events", take);
     });
-    is_ready.recv_timeout(Duration::from_secs(20)).unwrap();
+    is_ready.recv_timeout(Duration::from_secs(60)).unwrap();
     let handover = field.drain(&client, "a", "b");
     assert_eq!(handover.moved, 20);
     controller.stop();

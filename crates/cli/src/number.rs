@@ -13,6 +13,16 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A count and its noun: `1 user`, `20 users`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {}", plural(number, noun))
+}
+
+/// The noun as it stands behind a number.
+pub fn plural(number: u64, noun: &str) -> String {
+    format!("{noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A part of one: `99.8 %`.
 pub fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
@@ -57,6 +67,12 @@ mod tests {
     fn thousands_are_set_apart() {
         let texts = [0, 999, 1_000, 12_345, 1_234_567].map(count);
         assert_eq!(texts, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+
+    #[test]
+    fn one_is_singular_and_nothing_is_plural() {
+        let texts = [0, 1, 2, 1000].map(|number| counted(number, "user"));
+        assert_eq!(texts, ["0 users", "1 user", "2 users", "1000 users"]);
     }
 
     #[test]
