@@ -11,7 +11,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 use crate::mistake::{Mistake, Position};
 
 /// Lists and mappings may be nested so deep.
-const NESTING: usize = 64;
+pub(crate) const NESTING: usize = 64;
 /// So many nodes may come of a file; only aliases make more.
 const NODES: usize = 2_000_000;
 
@@ -110,11 +110,11 @@ struct Builder<'t, 'm> {
     mistakes: &'m mut Vec<Mistake>,
 }
 
-fn position(marker: &Marker) -> Position {
+pub(crate) fn position(marker: &Marker) -> Position {
     Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
-fn unreadable(error: &ScanError) -> Mistake {
+pub(crate) fn unreadable(error: &ScanError) -> Mistake {
     Mistake::at(position(error.marker()), format!("this is not YAML: {}", error.info()))
 }
 
@@ -203,7 +203,7 @@ impl<'t> Builder<'t, '_> {
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle) -> Content {
+pub(crate) fn scalar(text: &str, style: ScalarStyle) -> Content {
     match style {
         ScalarStyle::Plain => plain(text),
         ScalarStyle::Literal => Content::Text(text.to_owned(), Style::Literal),
