@@ -6,7 +6,7 @@ WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
 BOUNDED := target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']
 
-.PHONY: help demo build test fmt lint unit end-to-end test-sriov test-vm bench-quick fuzz soak clean
+.PHONY: help demo build test fmt lint unit end-to-end book test-sriov test-vm bench-quick fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
 	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills of nodes and of functions"
+	@echo "make book         the documentation as a site with search: target/book/docs/index.html"
 	@echo "make fmt          format the source"
 
 demo: build
@@ -29,6 +30,7 @@ test: lint unit end-to-end
 
 lint:
 	@scripts/prepare test
+	scripts/check-links-test && scripts/check-links
 	$(CARGO) fmt --all --check
 	rustfmt --check --edition 2024 crates/functions/src/*/*.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -55,6 +57,10 @@ test-vm: build
 bench-quick:
 	@scripts/prepare bench
 	$(CARGO) run --release --locked -p weft-bench --bin bench-quick
+
+book:
+	@scripts/prepare book
+	@scripts/book
 
 FUZZ_SECONDS := 60
 fuzz:

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use weft_dpdk_sys as sys;
 
-use crate::batch::Batch;
+use crate::buffer::Batch;
+use crate::buffer::Packet;
 use crate::eal::Eal;
 use crate::error::{self, Error, Result};
-use crate::packet::Packet;
 
 /// A ring of packets. [`Ring::new`] gives its two ends; each may move to
 /// another thread. Packets that are left when both ends are gone go back to

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
+use weft_dataplane::trace::Sighting;
 use weft_node::Agent;
-use weft_node::tap::Sighting;
 
 use crate::answer::Failure;
 use crate::api::Question;

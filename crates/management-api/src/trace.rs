@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
+use weft_dataplane::trace::Sighting;
 use weft_dpdk::Annotations;
 use weft_function::TagValues;
 use weft_node::Agent;
-use weft_node::tap::Sighting;
 
 use crate::answer::Failure;
 use crate::api::{End, Line, Question, Step};

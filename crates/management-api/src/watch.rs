@@ -18,7 +18,7 @@ use axum::http::StatusCode;
 use hyper::body::{Bytes, Frame};
 use tokio::runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use weft_node::tap::{Point, Sighting, Watch};
+use weft_dataplane::trace::{Point, Sighting, Watch};
 use weft_node::{Agent, Handle, Watching};
 
 use crate::answer::Failure;

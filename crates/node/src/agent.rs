@@ -7,29 +7,30 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
 
 use rtrb::{Consumer as Inbox, Producer as Outbox};
 use weft_compose::{Kind, SlotShift};
+use weft_dataplane::clock::Clock;
+use weft_dataplane::command::Waker;
+use weft_dataplane::command::{Command, Configure, Report};
+use weft_dataplane::counters::{FunctionCounters, WorkerCounters};
+use weft_dataplane::forward::fused_plan::FusedPlan;
+use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Batch, Consumer, Pool};
 use weft_process::Supervisor;
 use weft_rules::Condition;
 
 use crate::assemble::Keys;
 use crate::bearer::{Bearers, Event};
-use crate::clock::Clock;
-use crate::command::{Command, Configure, Report};
 use crate::config::{Blueprint, FunctionPlan};
-use crate::counters::{FunctionCounters, WorkerCounters};
-use crate::fuse::{Compiled, FusedPlan};
+use crate::fuse::Compiled;
 use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
-use crate::rate_limit::RateLimit;
 use crate::relocate::{Called, Prepared, Relocation};
 use crate::signalling::Signalling;
-use crate::stage::{Crew, Split};
+use crate::stage::{Split, ThreadPool};
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
@@ -181,7 +182,7 @@ pub struct Agent {
     /// The node's part in moving users.
     pub(crate) mobility: Option<Box<Mobility>>,
     /// The stages: further threads that functions stand on.
-    pub(crate) crew: Crew,
+    pub(crate) threads: ThreadPool,
     /// Which functions were chosen to stand there.
     pub(crate) split: Split,
     /// Those who look after function processes.
@@ -357,25 +358,6 @@ impl Agent {
 pub struct Handle {
     requests: Sender<Request>,
     waker: Waker,
-}
-
-/// Ends the pause that the agent makes while there is nothing to do.
-#[derive(Clone, Debug, Default)]
-pub struct Waker(Arc<OnceLock<Thread>>);
-
-impl Waker {
-    /// The agent runs in this thread.
-    pub(crate) fn is_here(&self) {
-        // One thread runs it all its life.
-        let _ = self.0.set(thread::current());
-    }
-
-    /// Wakes the agent. Costs a system call only while it pauses.
-    pub fn wake(&self) {
-        if let Some(thread) = self.0.get() {
-            thread.unpark();
-        }
-    }
 }
 
 /// The node has stopped and answers nothing any more.

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
+use weft_dataplane::command::{Command, Shown};
+use weft_dataplane::counters::{Counter, DropReason, Stage};
+use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
 use weft_function::{Reason, TagSlot, TagValues};
 use weft_process::Supervisor;
 
 use crate::agent::Agent;
-use crate::command::{Command, Shown};
 use crate::config::UserKey;
-use crate::counters::{Counter, DropReason, Stage};
 use crate::plan;
 use crate::show::{
     Buffers, DropView, FunctionView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
     UserView, WorkerView,
 };
-use crate::tap::{Point, Sighting, Tap, Watch};
 
 /// Sightings that wait for whoever watches.
 const SIGHTINGS: usize = 4096;
@@ -58,7 +58,7 @@ impl Agent {
 
     /// Everything that is counted.
     pub fn snapshot(&self) -> Snapshot {
-        let sum = |counter: fn(&crate::counters::WorkerCounters) -> &Counter| -> u64 {
+        let sum = |counter: fn(&weft_dataplane::counters::WorkerCounters) -> &Counter| -> u64 {
             self.links.iter().map(|link| counter(&link.counters).get()).sum()
         };
         Snapshot {
@@ -311,7 +311,7 @@ impl Agent {
     /// What is fused, with micro-operations and machine code, as text.
     pub fn fused(&self) -> String {
         match &self.fused {
-            Some(fused) => fused.text(&self.blueprint),
+            Some(fused) => crate::fuse::text(fused, &self.blueprint),
             None => "no functions are fused\n".to_owned(),
         }
     }
@@ -381,7 +381,7 @@ fn drop_view(reason: &Reason) -> DropView {
     DropView { reason: name.to_owned(), meaning: meaning.to_owned(), ..DropView::default() }
 }
 
-fn worker_view(counters: &crate::counters::WorkerCounters) -> WorkerView {
+fn worker_view(counters: &weft_dataplane::counters::WorkerCounters) -> WorkerView {
     let stage = |stage: Stage| {
         let sample = &counters.stages[stage as usize];
         let (cycles, packets) = sample.get();

@@ -11,6 +11,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
 use weft_compose::SlotShift;
+use weft_dataplane::classify::{Capacity, Tables};
+use weft_dataplane::clock::Clock;
+use weft_dataplane::command::{Replacement, UserChange, Waker};
+use weft_dataplane::forward::Plan;
+use weft_dataplane::forward::fused_plan::FusedPlan;
+use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
 use weft_rules::{Condition, Program, RuleSet};
 use weft_wire::MacAddress;
@@ -18,23 +24,18 @@ use weft_wire::MacAddress;
 use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::worker::Shared;
-use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS, Waker};
+use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS};
 use crate::bearer::Bearers;
-use crate::classify::{Capacity, Tables};
-use crate::clock::Clock;
-use crate::command::{Replacement, UserChange};
 use crate::config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
-use crate::element::Plan;
-use crate::fuse::{self, Compiled, FusedPlan};
+use crate::fuse::{self, Compiled};
 use crate::isolated;
 use crate::path::Paths;
 use crate::plan::{self, Classes, Trials};
 use crate::signalling::Signalling;
-use crate::stage::{Crew, Split};
+use crate::stage::{Split, ThreadPool};
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Changes, Room, Users};
-use crate::worker::Worker;
 
 /// Commands and reports that wait between agent and worker.
 const COMMAND_RING: usize = 1024;
@@ -119,8 +120,8 @@ pub fn assemble(
     let (supervisors, seats) = isolated::start(eal, &blueprint, room, &clock, &macs)?;
     let mut elsewhere = Elsewhere::new(seats);
     let (mut workers, mut links) = (Vec::new(), Vec::new());
-    let mut crew = Crew::new(&blueprint.workers, &pool);
-    let stages = crew.add(plan::stages(&blueprint));
+    let mut threads = ThreadPool::new(&blueprint.workers, &pool);
+    let stages = threads.add(plan::stages(&blueprint));
     let shared = Shared {
         blueprint: &blueprint,
         ports: &ports,
@@ -134,17 +135,23 @@ pub fn assemble(
         elsewhere.welcome(&shared, &steering.trials, &mut worker, number);
         let replacement = Replacement {
             plan: steering.plan(&blueprint, &classes),
-            parts: shared.parts(&steering.functions, &crew, &mut worker, number, &mut elsewhere)?,
+            parts: shared.parts(
+                &steering.functions,
+                &threads,
+                &mut worker,
+                number,
+                &mut elsewhere,
+            )?,
             tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
             stages,
-            maps: plan::maps(&crew, &blueprint, &steering.program),
+            maps: plan::maps(&threads, &blueprint, &steering.program),
             arrival: None,
         };
         elsewhere.note_lanes(&mut worker, &replacement.parts);
         worker.start_with(Box::new(replacement), &changes);
         if let Some(plan) = &blueprint.handover {
-            worker.start_gates(plan, moving(plan, &users, number), count);
+            worker.start_gates(&plan.gates(), moving(plan, &users, number), count);
         }
         workers.push(worker);
         links.push(link);
@@ -187,7 +194,7 @@ pub fn assemble(
         relocation: None,
         move_failure: None,
         mobility: None,
-        crew,
+        threads,
         split: Split::default(),
         supervisors,
         remotes: elsewhere.remotes,

@@ -29,17 +29,15 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 pub use weft_compose::Settings;
+pub use weft_dataplane::classify::{Action, Filter, Selector};
 pub use weft_mobility_protocol::User;
-use weft_wire::gtpu::Qfi;
-
-use crate::config::UserKey;
-
-pub use self::change::BearersChanged;
-pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
-pub use self::wrong::{BearerError, Wrong};
 
 pub(crate) use self::book::Bearers;
+pub use self::change::BearersChanged;
 pub(crate) use self::change::{Staged, Steered, Template};
+pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
+pub use self::wrong::{BearerError, Wrong};
+use crate::config::UserKey;
 
 /// Names a bearer; whoever adds it chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,49 +67,6 @@ impl fmt::Display for DefaultBearer {
             DefaultBearer::Configured(name) => name.fmt(f),
         }
     }
-}
-
-/// What becomes of a bearer's packets (TS 29.244 §8.2.26).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// They take their way through the rules.
-    #[default]
-    Forward,
-    /// They are dropped, in either direction.
-    Drop,
-    /// Those to the user wait, within bounds, until the action is another.
-    Buffer,
-    /// They wait, and the first of them is told ([`Event::DownlinkData`]).
-    Notify,
-}
-
-/// Which of a user's packets a dedicated bearer carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Selector {
-    /// Packets of this QoS flow: what the PDU session container of the tunnel
-    /// they come in says (TS 38.415).
-    Qfi(Qfi),
-    /// Packets of flows.
-    Filter(Filter),
-}
-
-/// A filter of service data flows: what is not given may be anything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Filter {
-    /// IP protocol number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<u8>,
-    /// Address at the other end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote: Option<IpAddr>,
-    /// Port at the other end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote_port: Option<u16>,
-    /// Port at the user's end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_port: Option<u16>,
 }
 
 /// What packets of a bearer are known by.

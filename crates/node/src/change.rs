@@ -10,14 +10,16 @@
 use std::sync::Arc;
 
 use weft_compose::Instance;
+use weft_dataplane::command::{Command, Part, Replacement, UserChange};
+use weft_dataplane::forward::fused_plan::FusedPlan;
+use weft_dataplane::offload::LANES;
 
 use crate::agent::{Agent, FunctionEntry};
 use crate::assemble::{BuildError, Keys};
 use crate::bearer::BearerId;
-use crate::command::{Command, Part, Replacement, UserChange};
 use crate::config::{Blueprint, FunctionPlan, PortPlan};
-use crate::fuse::{self, FusedPlan};
-use crate::isolated::{self, LANES};
+use crate::fuse;
+use crate::isolated;
 use crate::plan::{self, Trials};
 use crate::users::Changes;
 
@@ -116,7 +118,7 @@ impl Agent {
         let fused = self.fuse(&new, &program, &trials);
         let parts = (0..self.links.len()).map(|worker| self.parts(&new, &functions, worker));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
-        let lanes = isolated::lanes_with(&self.crew, &new);
+        let lanes = isolated::lanes_with(&self.threads, &new);
         if lanes > LANES {
             return Err(Refused::Lanes(lanes));
         }
@@ -132,12 +134,12 @@ impl Agent {
         }
         self.bearers.give_way_to(&changes[0])?;
         // From here on nothing fails.
-        let stages = self.crew.add(plan::stages(&new));
-        let maps = plan::maps(&self.crew, &new, &program);
+        let stages = self.threads.add(plan::stages(&new));
+        let maps = plan::maps(&self.threads, &new, &program);
         let mut replacements = Vec::new();
         for (mut parts, stages) in parts.into_iter().zip(stages) {
             for (part, plan) in parts.iter_mut().zip(&new.functions) {
-                part.stage = plan.stage.as_ref().and_then(|stage| self.crew.lane_of(stage));
+                part.stage = plan.stage.as_ref().and_then(|stage| self.threads.lane_of(stage));
             }
             replacements.push(Replacement {
                 plan: Box::new(plan::plan(

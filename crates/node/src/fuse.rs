@@ -13,57 +13,25 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use weft_compose::{Fused, FusedPart, Listing, MAX_FUSED, SlotShift};
+use weft_dataplane::forward::fused_plan::{FusedPlan, Region, RegionWay};
 use weft_rules::{Next, Program, StateId, To};
 
 use crate::config::Blueprint;
 
-/// What is fused of a plan.
-#[derive(Debug, Default)]
-pub struct FusedPlan {
-    /// The region that begins at a function, by its number.
-    pub heads: Vec<Option<u16>>,
-    /// The regions.
-    pub regions: Vec<Region>,
-}
-
-/// Functions that packets enter together.
-#[derive(Debug)]
-pub struct Region {
-    /// The functions, in the order that packets meet them.
-    pub functions: ArrayVec<u16, MAX_FUSED>,
-    /// The ways through it, by the state that they begin at.
-    pub ways: Vec<RegionWay>,
-}
-
-/// One way through a region.
-#[derive(Debug)]
-pub struct RegionWay {
-    /// The state it begins at.
-    pub first: u32,
-    /// The state of its last function.
-    pub last: u32,
-    /// Its functions, as positions in [`Region::functions`].
-    pub functions: ArrayVec<u8, MAX_FUSED>,
-    /// What carries packets along.
-    pub fused: Arc<Fused>,
-}
-
-impl FusedPlan {
-    /// What an operator sees of it.
-    pub fn text(&self, blueprint: &Blueprint) -> String {
-        let name = |function: u16| {
-            blueprint.functions.get(usize::from(function)).map_or("?", |plan| plan.name.as_str())
-        };
-        let mut text = String::new();
-        for region in &self.regions {
-            for way in &region.ways {
-                let functions = way.functions.iter().map(|at| region.functions[usize::from(*at)]);
-                let names: Vec<_> = functions.map(name).collect();
-                show_way(&names, &way.fused, &mut text);
-            }
+/// What an operator sees of a plan.
+pub fn text(plan: &FusedPlan, blueprint: &Blueprint) -> String {
+    let name = |function: u16| {
+        blueprint.functions.get(usize::from(function)).map_or("?", |plan| plan.name.as_str())
+    };
+    let mut text = String::new();
+    for region in &plan.regions {
+        for way in &region.ways {
+            let functions = way.functions.iter().map(|at| region.functions[usize::from(*at)]);
+            let names: Vec<_> = functions.map(name).collect();
+            show_way(&names, &way.fused, &mut text);
         }
-        text
     }
+    text
 }
 
 fn show_way(names: &[&str], fused: &Fused, text: &mut String) {

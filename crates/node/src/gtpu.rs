@@ -4,12 +4,11 @@
 
 use std::net::IpAddr;
 
+use weft_dataplane::command::Punt;
 use weft_dpdk::Packet;
 use weft_function::{Headers, Tunnel};
 use weft_wire::gtpu::{ExtensionType, ExtensionTypes, Message, PORT, Signal, Teid};
 use weft_wire::{Dscp, Protocol, ipv4, ipv6, udp};
-
-use crate::command::Punt;
 
 /// Extension headers that the node knows.
 const SUPPORTED: [ExtensionType; 8] = [

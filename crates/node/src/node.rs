@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
 
 use crate::agent::{Agent, Handle};
 use crate::assemble::{Assembled, BuildError, assemble};
 use crate::config::Blueprint;
 use crate::show::Snapshot;
-use crate::worker::Worker;
 
 /// Rounds without a packet before a worker that polls adaptively sleeps.
 const SPIN_ROUNDS: u32 = 512;
@@ -75,13 +75,13 @@ impl Node {
 
     /// One round of the threads that functions stand on, in this thread.
     pub fn poll_stages(&mut self) -> bool {
-        self.agent.crew.poll()
+        self.agent.threads.poll()
     }
 
     /// Gives the threads that functions stand on threads of their own, for those who drive
     /// the workers by themselves.
     pub fn start_stages(&mut self, eal: &'static Eal) {
-        self.agent.crew.start(eal);
+        self.agent.threads.start(eal);
     }
 
     /// Whether function processes that are there have packets of the node, or have yet to
@@ -128,7 +128,7 @@ impl Node {
         let stop = Arc::new(AtomicBool::new(false));
         let plan = self.agent.blueprint().workers.clone();
         let mut agent = self.agent;
-        agent.crew.start(eal);
+        agent.threads.start(eal);
         let workers = self
             .workers
             .into_iter()
@@ -156,7 +156,7 @@ impl Node {
     pub fn stop(mut self) -> Snapshot {
         // Stages without threads are driven here.
         while self.workers.iter_mut().fold(false, |away, one| one.come_home().is_some() | away) {
-            self.agent.crew.poll();
+            self.agent.threads.poll();
         }
         for worker in &mut self.workers {
             worker.finish();

@@ -11,21 +11,18 @@
 
 mod carried;
 mod process;
-mod worker;
 
 use std::collections::HashMap;
 
 use weft_compose::{Instance, SlotShift};
+use weft_dataplane::command::{Arrival, Command, Replacement};
 use weft_function::Scope;
 
 use self::carried::Courier;
-use self::process::Pieces;
-
 pub(crate) use self::process::Called;
-pub(crate) use self::worker::Lifted;
+use self::process::Pieces;
 use crate::agent::Agent;
 use crate::change::{Changed, Refused};
-use crate::command::{Arrival, Command, Replacement};
 use crate::config::{Blueprint, Composition};
 use crate::plan;
 use crate::stage::NotComposed;

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::{Command, UserChange};
+use weft_dataplane::rate_limit::RateLimit;
 use weft_function::TunnelEnd;
 use weft_wire::gtpu::{Signal, Teid};
 
 use crate::agent::Agent;
 use crate::bearer::{Action, BearerCommand, Event};
-use crate::classify::UserRecord;
-use crate::command::{Command, UserChange};
 use crate::config::OnErrorIndication;
 use crate::gtpu::{self, Heard};
 use crate::path::{Due, Ends, Paths};
-use crate::rate_limit::RateLimit;
 use crate::show::{PeerView, SignalCounts};
 use crate::users::Found;
 

@@ -1,89 +1,10 @@
-//! Functions on a thread of their own: a chain that is split over processor cores.
-//!
-//! A *stage* is one more thread. Each worker lends it instances of functions and sends
-//! it packets, in [`Parcel`]s: what of a burst goes there. The stage lets them visit its
-//! functions, from one to the next as long as they stay there, and sends the parcel
-//! back, and the worker lets packets go on. Between worker and stage lie rings with one
-//! producer and one consumer each, and each parcel names the last order before it, so
-//! settings and packets keep one order.
-//!
-//! What a function asks for beyond a verdict is the worker's to do, who keeps packets. A
-//! stage whose function asked for something that concerns the order of packets waits for
-//! the worker's answer, in which packets come back that go on there, and only then turns
-//! to the worker's next parcel: so none of them is overtaken.
-//!
-//! Whatever else a worker does with its functions, it does with those that are at hand:
-//! it stops receiving, waits until nothing is away, and calls its instances home. While
-//! they are there they are called. So a change of rules, a move to another core or
-//! another composition, a user that leaves with its contexts, and a trace all find the
-//! node as if there were no stages.
+//! The threads beside the workers that functions stand on: which there are, and which
+//! functions stand there.
 
 mod compose;
-mod crew;
-mod home;
-mod lane;
-mod lent;
-mod parcel;
-mod seat;
 mod split;
+mod thread_pool;
 
 pub use compose::{NotComposed, Wanted};
-pub use crew::Crew;
-pub use lane::{Lent, StageLane};
-pub use parcel::Parcel;
-pub use seat::{Map, Stage};
 pub(crate) use split::Split;
-
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::channel;
-
-use weft_compose::{Instance, Settings};
-use weft_dpdk::Pool;
-use weft_lane::WINDOW;
-
-use crate::counters::FunctionCounters;
-use lane::Orders;
-use seat::Seat;
-
-/// A function's instance, and what is counted for it.
-pub struct Hand {
-    /// Number of the function.
-    pub function: u16,
-    /// The instance.
-    pub instance: Box<dyn Instance>,
-    /// What is counted for it. Whoever has the instance counts.
-    pub counters: Arc<FunctionCounters>,
-}
-
-/// What a worker tells a stage.
-enum Order {
-    /// Run these functions.
-    Deploy(Vec<Hand>, Arc<Map>),
-    /// Give them back.
-    Recall,
-    /// Give a context its settings.
-    Configure { function: u16, slot: u32, settings: Settings, nth: u32 },
-    /// A context starts afresh.
-    Release { function: u16, slot: u32 },
-}
-
-/// What a stage has for a worker.
-enum Reply {
-    Parcel(Box<Parcel>),
-    Home(Vec<Hand>),
-}
-
-/// Makes the two ends of what lies between a worker and a stage.
-fn connect(pool: &Pool) -> (StageLane, Seat) {
-    // Each parcel that is away has a packet or a timer at least, so none waits for room.
-    let (put, parcels) = rtrb::RingBuffer::new(WINDOW);
-    let (answer, answers) = rtrb::RingBuffer::new(1);
-    let (back, replies) = rtrb::RingBuffer::new(WINDOW + 2);
-    let (orders, given) = channel();
-    let last = Arc::new(AtomicU32::new(0));
-    // One is filled meanwhile, and one is an answer.
-    let free = (0..WINDOW + 2).map(|_| Box::new(Parcel::new(pool))).collect();
-    let lane = StageLane::new((put, answer, replies), Orders::new(orders, last), free);
-    (lane, Seat::new(parcels, answers, given, back))
-}
+pub use thread_pool::ThreadPool;

@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use weft_dataplane::command::{Command, Punt};
+use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Annotations, Packet, Pool, Port, PortStatistics};
 use weft_function::Headers;
 use weft_wire::{EtherType, MacAddress, ethernet};
 
-use crate::command::{Command, Punt};
 use crate::config::PortPlan;
 use crate::gtpu::{self, Heard};
 use crate::icmp::{Problem, answer_echo, report};
 use crate::neighbour::{Event, Link, Neighbours, Resolution};
-use crate::rate_limit::RateLimit;
 
 /// ICMP errors per second and at once, per port.
 const ERRORS: (u32, u32) = (100, 50);

@@ -14,6 +14,8 @@ mod tunnels;
 use std::collections::BTreeSet;
 
 use weft_compose::{Settings, SlotShift};
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::{Configure, UserChange};
 use weft_dpdk::Annotations;
 use weft_function::Scope;
 
@@ -22,10 +24,7 @@ pub use self::room::{NoRoom, Room};
 use self::settings::{Delta, configure};
 use self::slots::Slots;
 pub use self::tunnels::Found;
-
 use crate::bearer::{BearerId, Template};
-use crate::classify::UserRecord;
-use crate::command::{Configure, UserChange};
 use crate::config::{Blueprint, UserPlan};
 
 /// A group and its slot.

@@ -71,7 +71,7 @@ fn reassemblies() -> u32 {
 pub struct Icmp {
     /// ICMPv4 from outside is let in.
     pub inbound: bool,
-    /// Senders outside are told that nobody has an address and port.
+    /// Senders outside are told that no softwire has an address and port.
     pub unreachable: bool,
     /// Softwires are told that a source is not theirs.
     pub refused: bool,
@@ -103,7 +103,7 @@ pub struct PortSets {
     #[serde(default)]
     #[schemars(range(max = 16))]
     pub psid_length: u8,
-    /// Bits of a port in front of them; ports where these are 0 are nobody's.
+    /// Bits of a port in front of them; ports where these are 0 belong to no softwire.
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub psid_offset: u8,

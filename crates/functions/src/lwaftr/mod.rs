@@ -57,7 +57,7 @@ const HOPS_USED_UP: Reason = Reason::new("lwaftr_ttl_exceeded", "time to live is
 const TOO_BIG: Reason =
     Reason::new("lwaftr_too_big", "longer than the softwire takes, and not to be fragmented");
 const TUNNEL_ERROR: Reason =
-    Reason::new("lwaftr_tunnel_error", "an ICMPv6 error about a softwire that nobody is told of");
+    Reason::new("lwaftr_tunnel_error", "an ICMPv6 error about a softwire that is not passed on");
 const NO_ROOM: Reason = Reason::new("lwaftr_no_room", "no room for headers, or no buffer");
 
 /// Ends softwires.

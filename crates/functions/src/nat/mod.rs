@@ -31,7 +31,7 @@ use crate::common::shared_ports::End;
 pub(crate) const KINDS: &[weft_compose::Kind] = &[weft_compose::Kind::of::<Nat>()];
 
 const NO_MAPPING: Reason =
-    Reason::new("nat_no_mapping", "nobody inside has this public address and port");
+    Reason::new("nat_no_mapping", "no user inside has this public address and port");
 const NO_BLOCK: Reason = Reason::new("nat_no_block", "no block of public ports is free");
 const NO_PORT: Reason = Reason::new("nat_no_port", "all public ports of the user are in use");
 const NO_ROOM: Reason = Reason::new("nat_full", "there are as many mappings as there may be");

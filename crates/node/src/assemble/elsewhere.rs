@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use weft_compose::{Instance, SlotShift};
+use weft_dataplane::command::Part;
+use weft_dataplane::worker::Worker;
 
 use super::BuildError;
 use super::worker::Shared;
 use crate::agent::FunctionEntry;
-use crate::command::Part;
 use crate::config::FunctionPlan;
 use crate::isolated::{self, Seats};
 use crate::plan::{self, Trials};
 use crate::relocate::Prepared;
-use crate::stage::Crew;
-use crate::worker::Worker;
+use crate::stage::ThreadPool;
 
 /// What is ready for such functions.
 pub(super) struct Elsewhere {
@@ -39,7 +39,7 @@ impl Elsewhere {
         worker: &mut Worker,
         number: usize,
     ) {
-        let Some(service) = &mut worker.departure.service else { return };
+        let Some(service) = worker.service() else { return };
         service.dock(self.seats.docks(number));
         let means = (shared.clock, shared.pool);
         isolated::remote(shared.blueprint, trials, service, means, &mut self.seats);
@@ -53,7 +53,7 @@ impl Elsewhere {
 
     /// Tells the worker's ways which lanes are theirs.
     pub(super) fn note_lanes(&self, worker: &mut Worker, parts: &[Part]) {
-        let Some(service) = &mut worker.departure.service else { return };
+        let Some(service) = worker.service() else { return };
         for part in parts {
             service.set_lane(&part.name, part.lane.or_else(|| self.prepared.lane(&part.name)));
         }
@@ -65,7 +65,7 @@ impl Shared<'_> {
     pub(super) fn parts(
         &self,
         functions: &[FunctionEntry],
-        crew: &Crew,
+        threads: &ThreadPool,
         worker: &mut Worker,
         number: usize,
         elsewhere: &mut Elsewhere,
@@ -80,7 +80,7 @@ impl Shared<'_> {
                 stage: None,
             };
             if let Some((lane, away)) = elsewhere.seats.take(number, &plan.name) {
-                let lane = worker.lanes.add(lane);
+                let lane = worker.add_lane(lane);
                 let ready = elsewhere.prepared.note(&plan.name, lane);
                 match plan.composition.is_at_hand() {
                     true => ready.push(away),
@@ -89,7 +89,7 @@ impl Shared<'_> {
             }
             if part.instance.is_none() {
                 part.instance = Some(self.instance(plan, number)?);
-                part.stage = plan.stage.as_ref().and_then(|stage| crew.lane_of(stage));
+                part.stage = plan.stage.as_ref().and_then(|stage| threads.lane_of(stage));
             }
             parts.push(part);
         }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use weft_compose::Settings;
+use weft_dataplane::classify::{Tables, UserRecord};
+use weft_dataplane::command::{Configure, UserChange};
 use weft_function::{Scope, TunnelEnd, TunnelEnds};
 use weft_wire::gtpu::Teid;
 
@@ -10,8 +12,6 @@ use super::guests::Guest;
 use super::tunnels::Tunnels;
 use super::{Action, BearerId, DefaultBearer, Selector, User};
 use crate::change::Refused;
-use crate::classify::{Tables, UserRecord};
-use crate::command::{Configure, UserChange};
 use crate::config::UserKey;
 use crate::path::{Ends, Paths};
 use crate::plan::Trials;

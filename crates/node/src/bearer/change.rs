@@ -5,16 +5,16 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use weft_compose::Settings;
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::{Command, UserChange};
+use weft_dataplane::gates::tunnel::FIRST_TEID;
 use weft_function::{ConfigError, Scope};
 
 use super::book::{Bearers, Entry, Place, Setting};
 use super::guests::Guest;
 use super::{Action, BearerCommand, BearerError, BearerId, Detection, Given, User, Wrong};
 use crate::agent::Agent;
-use crate::classify::UserRecord;
-use crate::command::{Command, UserChange};
 use crate::config::{HandoverPlan, OnErrorIndication, UserKey};
-use crate::handover::FIRST_TEID;
 use crate::path::Paths;
 use crate::plan::Trials;
 use crate::users::{Changes, Users};

@@ -1,12 +1,13 @@
 //! Users that move and are not of the configuration: commands have added them, or other
 //! nodes have brought them.
 
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::{Configure, UserChange};
+
 use super::book::Place;
 use super::change::Work;
 use super::{BearerId, User, Wrong};
 use crate::agent::Agent;
-use crate::classify::UserRecord;
-use crate::command::{Configure, UserChange};
 use crate::config::UserKey;
 use crate::users::{Member, NoRoom, Users};
 

@@ -8,15 +8,18 @@ mod users;
 
 use std::time::Duration;
 
+pub use weft_dataplane::classify::UserKey;
+pub use weft_dataplane::gates::HandoverRole;
+pub use weft_dataplane::service_path::{Hop, HopTo, PathPlan, RemotePlan};
 use weft_dpdk::TAG_SLOTS;
 use weft_function::TagTable;
-use weft_rules::RuleSet;
+use weft_rules::{Known, RuleSet};
 use weft_vf::{Nic, Switch};
 
-pub use self::functions::{Composition, FunctionPlan, ProcessPlan, RemotePlan, StagePlan, VfPlan};
-pub use self::handover::{HandoverPlan, HandoverRole, MovingUsers};
-pub use self::ports::{Hop, HopTo, PathPlan, PortPlan};
-pub use self::users::{BearerPlan, GroupPlan, UserKey, UserPlan};
+pub use self::functions::{Composition, FunctionPlan, ProcessPlan, StagePlan, VfPlan};
+pub use self::handover::{HandoverPlan, MovingUsers};
+pub use self::ports::PortPlan;
+pub use self::users::{BearerPlan, GroupPlan, UserPlan};
 use super::mistake::Mistakes;
 
 /// All that a node is made of.
@@ -98,6 +101,16 @@ impl Blueprint {
     pub fn written_tags(&self) -> u8 {
         let kinds = self.functions.iter().map(|function| function.kind);
         kinds.fold(0, |all, kind| all | weft_function::tag::tags_written(kind.writes, &self.tags))
+    }
+
+    /// What comes on a service path brings along the tags that functions have written: at
+    /// such a port they are not known beforehand.
+    pub fn forget_written(&self, port: usize, tags: &mut [Known; TAG_SLOTS]) {
+        if self.ports[port].path.is_some() {
+            let written = self.written_tags();
+            let slots = tags.iter_mut().enumerate().filter(|(slot, _)| written >> slot & 1 == 1);
+            slots.for_each(|(_, tag)| *tag = Known::Unknown);
+        }
     }
 }
 

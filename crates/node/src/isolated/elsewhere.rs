@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use weft_dataplane::clock::Clock;
+use weft_dataplane::offload::absent::Nobody;
+use weft_dataplane::service_path::Service;
+use weft_dataplane::service_path::remote::{self, Parts};
 use weft_dpdk::Pool;
 use weft_function::tags_written;
 use weft_lane::{Lane, Options, Shared};
 
 use super::Seats;
-use crate::clock::Clock;
 use crate::config::Blueprint;
-use crate::nobody::Nobody;
 use crate::plan::Trials;
-use crate::service::Service;
-use crate::service::remote::{self, Parts};
 
 /// Makes the places of all functions at other nodes, for one worker; `service` gets what
 /// carries their packets.

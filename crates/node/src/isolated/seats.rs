@@ -4,6 +4,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use weft_compose::Instance;
+use weft_dataplane::clock::Clock;
 use weft_dpdk::Eal;
 use weft_lane::Lane;
 use weft_process::Supervisor;
@@ -12,7 +13,6 @@ use weft_process::supervisor::{Plan, Seat, Start};
 use weft_wire::MacAddress;
 
 use crate::assemble::BuildError;
-use crate::clock::Clock;
 use crate::config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
 use crate::users::Room;
 

@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
+use weft_dataplane::counters::{Cycles, DropReason, Stage};
+
 use crate::agent::Agent;
 use crate::config::{Blueprint, Composition, StagePlan};
-use crate::counters::{Cycles, DropReason, Stage};
 use crate::plan;
 
 /// How often loads are looked at, and how long a choice stands, in nanoseconds.

@@ -17,11 +17,11 @@
 //! 1 + the position of a dedicated one (u16), those of the configuration first. A kept
 //! packet of function 65535 waits for its bearer.
 
+use weft_dataplane::buffering::limits::WAITING;
 use weft_function::{ContextError, Fields};
 
 use super::given::Given;
 use crate::bearer::BearerId;
-use crate::idle::WAITING;
 
 /// The version that is written, and the only one that is read.
 pub const VERSION: u16 = 2;

@@ -1,11 +1,11 @@
 //! Users of one plan.
 
 use weft_compose::SlotShift;
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::Configure;
 use weft_dpdk::Annotations;
 
 use super::settings::configure;
-use crate::classify::UserRecord;
-use crate::command::Configure;
 use crate::config::{BearerPlan, UserPlan};
 
 /// Users of one plan and their slots.

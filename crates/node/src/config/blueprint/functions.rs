@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use weft_compose::Kind;
+use weft_dataplane::service_path::RemotePlan;
 use weft_lane::Policy;
 use weft_process::{ResourceLimits, Restart};
-
-use super::Hop;
 
 /// How a function is run.
 #[derive(
@@ -77,27 +76,6 @@ impl FunctionPlan {
     pub fn vf(&self) -> Option<&VfPlan> {
         self.process.as_ref()?.vf.as_ref()
     }
-}
-
-/// How packets get to a function at another node, and back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemotePlan {
-    /// Service path identifiers, uplink and downlink.
-    pub paths: [u32; 2],
-    /// Service index with which packets go.
-    pub index: u8,
-    /// Service index with which they come back.
-    pub back: u8,
-    /// The first hop.
-    pub hop: Hop,
-    /// Whether metadata is of MD type 1.
-    pub fixed: bool,
-    /// What becomes of packets while the path is not there.
-    pub policy: Policy,
-    /// A packet that is not back after so long is lost.
-    pub timeout: Duration,
-    /// How often the path is tried.
-    pub probe: Duration,
 }
 
 /// A thread that functions stand on beside the workers.

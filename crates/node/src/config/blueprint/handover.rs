@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use weft_dataplane::gates::{GatesPlan, HandoverRole};
 use weft_mobility_protocol::{NodeId, User};
 
 /// How users move between this node and others.
@@ -32,21 +33,15 @@ pub struct HandoverPlan {
     pub timing: weft_mobility_transport::Timing,
 }
 
-/// What a node is in handovers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HandoverRole {
-    /// It owns users and hands them over.
-    Station,
-    /// It stands before the stations, and switches the paths of users.
-    Anchor,
-}
-
-impl HandoverRole {
-    /// As configurations write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            HandoverRole::Station => "station",
-            HandoverRole::Anchor => "anchor",
+impl HandoverPlan {
+    /// What workers make their gates from.
+    pub fn gates(&self) -> GatesPlan {
+        GatesPlan {
+            role: self.role,
+            limits: self.limits,
+            local: self.local,
+            peers: self.peers.clone(),
+            port: self.port,
         }
     }
 }

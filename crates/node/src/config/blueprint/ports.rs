@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use weft_dataplane::service_path::PathPlan;
 use weft_function::Direction;
 
 /// One port.
@@ -39,42 +40,6 @@ pub struct PortPlan {
     pub worker: usize,
     /// Set for what is no device but a service path.
     pub path: Option<PathPlan>,
-}
-
-/// A service path through the node (RFC 8300).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathPlan {
-    /// Service path identifier.
-    pub id: u32,
-    /// Service index of packets that come.
-    pub index: u8,
-    /// Service index of packets that go on.
-    pub next: u8,
-    /// Where they go.
-    pub hop: Hop,
-}
-
-/// The next hop of a service path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hop {
-    /// The port that leads there: a position in [`Blueprint::ports`](super::Blueprint::ports).
-    pub port: u16,
-    /// Who it is.
-    pub to: HopTo,
-}
-
-/// Who a next hop is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HopTo {
-    /// A station of the link: NSH in Ethernet frames.
-    Station([u8; 6]),
-    /// An IP address: NSH in VXLAN-GPE.
-    Address {
-        /// The node's own.
-        from: IpAddr,
-        /// Of the same family.
-        to: IpAddr,
-    },
 }
 
 impl PortPlan {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::json;
+use weft_dataplane::gates::tunnel::{FIRST_TEID, USERS};
 use weft_mobility_protocol::gate::{Bounds, Policy};
 use weft_mobility_protocol::plane::Limits;
 use weft_mobility_protocol::{Arrival, NodeId, Settings};
@@ -18,7 +19,6 @@ use crate::config::blueprint::{
 };
 use crate::config::locate::Source;
 use crate::config::yaml::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
-use crate::handover::{FIRST_TEID, USERS};
 
 /// The longest time that can be written, in milliseconds.
 const LONGEST: u64 = 600_000;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use weft_dataplane::service_path::header_cache;
 use weft_function::{Direction, TagTable};
 use weft_wire::MacAddress;
 
@@ -9,7 +10,6 @@ use super::within;
 use crate::config::blueprint::{Hop, HopTo, PathPlan, PortPlan};
 use crate::config::locate::Source;
 use crate::config::yaml::{self, NodeFile};
-use crate::service::shelf;
 
 /// Ports that a service path can lead to, so that a set of them is one number.
 const PORTS: usize = 64;
@@ -106,8 +106,8 @@ pub(super) fn hop(
 
 /// One slot of the tags belongs to the header that a packet came in.
 pub(super) fn tags(file: &NodeFile, tags: &TagTable, source: &mut Source<'_>) {
-    if !file.paths.0.is_empty() && tags.iter().count() > shelf::SLOT {
-        let message = format!("at a node with paths a packet carries {} tags", shelf::SLOT);
+    if !file.paths.0.is_empty() && tags.iter().count() > header_cache::SLOT {
+        let message = format!("at a node with paths a packet carries {} tags", header_cache::SLOT);
         source.wrong_key("paths", message).hint("leave out a tag or a function that has one");
     }
 }

@@ -127,7 +127,7 @@ fn entry(blueprint: &Blueprint, port: usize, tags: &[u32; TAG_SLOTS]) -> Entry {
     let PortPlan { direction, network, .. } = blueprint.ports[port];
     tags[TagSlot::DIRECTION.index()] = Known::Value(direction as u32);
     tags[TagSlot::NETWORK.index()] = Known::Value(network);
-    crate::plan::forget_written(blueprint, port, &mut tags);
+    blueprint.forget_written(port, &mut tags);
     Entry { port: PortIndex(port as u16), tags }
 }
 

@@ -1,11 +1,12 @@
 //! Threads that functions stand on beside the workers.
 
+use weft_dataplane::offload::LANES;
+
 use super::within;
 use crate::config::blueprint::{Composition, StagePlan};
 use crate::config::locate::Source;
 use crate::config::values::Entries;
 use crate::config::yaml::{self, ThreadFile, ThreadOf};
-use crate::isolated::LANES;
 
 /// The thread that a function stands on, if that is not its worker's, and the one that it
 /// may stand on or not, as the node chooses.

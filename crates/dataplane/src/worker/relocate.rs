@@ -1,0 +1,151 @@
+//! A worker's part when a function goes into its process or comes back: it lets the
+//! packets wait, hands the instance over, and lets them go on in order.
+
+use arrayvec::ArrayVec;
+use weft_compose::Positions;
+use weft_dpdk::Batch;
+use weft_lane::{Lane, Place, Policy};
+
+use super::{BURST, BurstState, Worker};
+use crate::command::{Arrival, Report};
+use crate::counters::DropReason;
+use crate::forward::VisitContext;
+use crate::offload::absent::Nobody;
+use crate::offload::{Lifted, Promises};
+
+/// Packets of a worker that wait for a function that moves, at most.
+const WAITING: usize = 4096;
+
+/// Of the node's buffers that many at most, one part in so many.
+const SHARE: usize = 4;
+
+/// Bursts that go on between two rounds of the ports, beside one for each of these.
+const BURSTS: usize = 2;
+
+impl Worker {
+    /// Lets the packets of a function wait from now on.
+    pub(crate) fn lift(&mut self, function: u16, lane: u16) {
+        let bound = (self.desk.burst.pool.size() as usize / SHARE).clamp(BURST, WAITING);
+        self.lanes.close(lane, function, bound);
+        self.lanes.lifted = Some(Lifted::Emptying { function, lane });
+        self.element.divert(function, lane);
+    }
+
+    /// Goes on with a function that moves; whether there was anything to do.
+    #[cold]
+    pub(crate) fn mind_lifted(&mut self) -> bool {
+        match self.lanes.lifted {
+            Some(Lifted::Emptying { function, lane }) => self.hand_over(function, lane),
+            Some(Lifted::Back { function, lane }) => self.let_in(function, lane),
+            Some(Lifted::Gone { .. }) | None => false,
+        }
+    }
+
+    /// Gives the agent the instance, once nothing is away at it.
+    fn hand_over(&mut self, function: u16, lane: u16) -> bool {
+        if self.lanes.lane(lane).away() > 0 {
+            return false;
+        }
+        let Some(at) = self.element.functions_mut().get_mut(usize::from(function)) else {
+            return false;
+        };
+        let nobody = Nobody::instead_of(&*at.instance);
+        let instance = std::mem::replace(&mut at.instance, Box::new(nobody));
+        self.lanes.lifted = Some(Lifted::Gone { function, lane });
+        self.answer_transfer(Report::Lifted(instance));
+        true
+    }
+
+    /// The function is where it is to be, in its process or at hand.
+    pub(crate) fn land(&mut self, arrival: Arrival) {
+        let Arrival { function, lane, at_hand } = arrival;
+        if at_hand {
+            // What waits goes on before what comes, a little at a time.
+            self.element.divert(function, lane);
+            self.lanes.lifted = Some(Lifted::Back { function, lane });
+        } else {
+            self.lanes.lifted = None;
+            self.hear_news(usize::from(lane));
+            self.lanes.lane(lane).open();
+        }
+    }
+
+    /// Lets some of the packets that wait visit the function.
+    fn let_in(&mut self, function: u16, lane: u16) -> bool {
+        for _ in 0..BURSTS + self.inlets.len() {
+            let mut places = ArrayVec::new();
+            if !self.take_from_gate(lane, &mut places) {
+                break;
+            }
+            let BurstState { burst, classified, watch, taps, .. } = &mut self.desk;
+            burst.now = self.clock.now();
+            classified.clear();
+            watch.start();
+            if let Some(taps) = taps {
+                taps.begin();
+                taps.admit(Positions::first(burst.packets.len()), burst);
+            }
+            let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
+            let mut around = VisitContext { counters, keeper, watch, taps, lanes };
+            self.element.enter(burst, function, &places, &mut around);
+            self.transmit();
+        }
+        if !self.lanes.lane(lane).has_held() {
+            self.lanes.lane(lane).open();
+            self.lanes.rest(lane);
+            self.lanes.lifted = None;
+            self.element.arrive(function);
+        }
+        true
+    }
+
+    /// Takes up to a burst of what waits in hand; whether there was anything.
+    fn take_from_gate(
+        &mut self,
+        lane: u16,
+        places: &mut ArrayVec<Place, { Batch::CAPACITY }>,
+    ) -> bool {
+        let mut promises = Promises::default();
+        while places.len() < BURST
+            && let Some((packet, place, original)) = self.lanes.lane(lane).take_held()
+        {
+            let position = self.desk.burst.packets.len();
+            // The burst before has left.
+            drop(self.desk.burst.packets.push(packet));
+            self.departure.originals.extend(original.map(|original| (position, original)));
+            promises.add(place);
+            places.push(place);
+        }
+        self.lanes.keep(&promises);
+        !places.is_empty()
+    }
+
+    /// A process has gone while packets waited for it to arrive: they are under its policy.
+    #[cold]
+    pub(crate) fn give_up_waiting(&mut self, lane: usize) {
+        let number = lane as u16;
+        let is_lost = |lane: &Lane| {
+            lane.has_held()
+                && !lane.is_up()
+                && !lane.is_closed()
+                && !matches!(lane.policy(), Policy::Hold(_))
+        };
+        while is_lost(self.lanes.lane(number)) {
+            let mut places = ArrayVec::new();
+            self.take_from_gate(number, &mut places);
+            match self.lanes.lane(number).policy() {
+                Policy::Bypass => {
+                    let function = self.lanes.function(lane);
+                    let behind: ArrayVec<_, { Batch::CAPACITY }> =
+                        places.into_iter().map(|place| (function, place)).collect();
+                    self.carry_back(&behind);
+                }
+                _ => {
+                    self.counters.dropped(DropReason::FunctionDown, places.len());
+                    self.desk.burst.packets.clear();
+                    self.departure.forget_originals();
+                }
+            }
+        }
+    }
+}
