@@ -17,6 +17,7 @@ pub mod document;
 pub mod locate;
 pub mod mistake;
 pub mod shape;
+pub mod stream;
 pub mod values;
 pub mod wording;
 
