@@ -29,6 +29,7 @@ mod identity;
 pub mod message;
 pub mod output;
 pub mod plane;
+mod record;
 mod settings;
 pub mod station;
 mod timers;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::controller::{Notice, Record};
 use crate::identity::{Direction, Epoch, Leg, NodeId, User};
 use crate::message::Envelope;
+use crate::record::{Notice, Record};
 use crate::transition::Transition;
 
 /// Something to be done. Outputs are carried out in the order they come.

@@ -11,7 +11,6 @@ use tokio::sync::mpsc;
 use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::options::{Options, Place};
-use crate::peer;
 
 /// What the transport tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +61,17 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Sees to a new peer: messages that wait for it, and connections that it has made.
+pub(crate) type Attend =
+    fn(Arc<Hub>, NodeId, Arc<Peer>, mpsc::Receiver<Vec<u8>>, mpsc::Receiver<TcpStream>);
+
 pub(crate) struct Hub {
     pub options: Options,
     pub counters: Counters,
     deliver: Deliver,
     peers: Mutex<HashMap<NodeId, Arc<Peer>>>,
-    runtime: Handle,
+    attend: Attend,
+    pub runtime: Handle,
 }
 
 /// One whom messages go to.
@@ -103,9 +107,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hub {
-    pub fn new(options: Options, deliver: Deliver, runtime: Handle) -> Arc<Hub> {
+    pub fn new(options: Options, deliver: Deliver, attend: Attend, runtime: Handle) -> Arc<Hub> {
         let (counters, peers) = (Counters::default(), Mutex::default());
-        Arc::new(Hub { options, counters, deliver, peers, runtime })
+        Arc::new(Hub { options, counters, deliver, peers, attend, runtime })
     }
 
     pub fn tell(&self, event: Event) {
@@ -139,7 +143,7 @@ impl Hub {
             heard: AtomicU64::new(0),
         });
         peers.insert(node, peer.clone());
-        self.runtime.spawn(peer::serve(self.clone(), node, peer.clone(), messages, accepted));
+        (self.attend)(self.clone(), node, peer.clone(), messages, accepted);
         Some(peer)
     }
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, tcp, udp};
 
-use crate::encapsulation;
 use crate::stamp::Stamp;
+use crate::template::encapsulation;
 
 /// A packet with a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +108,9 @@ fn segment_stamp(payload: &[u8], header: &PseudoHeader) -> Result<Stamp, Unreada
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoints::{Direction, Endpoints};
-    use crate::prototype::Prototype;
     use crate::template::Template;
+    use crate::template::endpoints::{Direction, Endpoints};
+    use crate::template::prototype::Prototype;
 
     const STAMP: Stamp = Stamp { stream: 1, flow: 0, sequence: 2, sent: 3 };
 

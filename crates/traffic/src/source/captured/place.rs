@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use weft_wire::checksum::{self, PseudoHeader};
 use weft_wire::{EtherType, Protocol, ethernet, ipv4, ipv6, tcp, udp};
 
-use crate::arrived::Arrived;
-use crate::encapsulation;
+use crate::receiver::arrived::Arrived;
 use crate::stamp::Stamp;
+use crate::template::encapsulation;
 
 /// Where the checksum stands in a UDP and in a TCP header (RFC 768, RFC 9293 §3.1).
 const UDP_CHECKSUM: usize = 6;

@@ -6,7 +6,7 @@ use weft_wire::gtpu::{self, ExtensionRepr, Extensions, MessageType, PduSession, 
 use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 use weft_wire::{Error, EtherType, Protocol, ethernet, ipv4, ipv6, udp, vxlan_gpe};
 
-use crate::endpoints::Direction;
+use crate::template::endpoints::Direction;
 
 /// EtherType of NSH (RFC 8300 §6.1).
 const NSH: EtherType = EtherType(0x894f);

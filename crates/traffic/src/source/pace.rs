@@ -1,7 +1,8 @@
 //! When packets are due.
 
-use crate::load::{Arrivals, Rate, link_bits};
 use crate::random::Random;
+use crate::source::link::link_bits;
+use crate::source::load::{Arrivals, Rate};
 
 /// So late a packet is still sent, in seconds. What a source that was held up
 /// for longer has missed it does not send: it would come as a burst that the

@@ -1,18 +1,8 @@
 //! What a source sends, and when.
 
-use crate::captured::Captured;
-use crate::selection::Selection;
+use crate::source::captured::Captured;
+use crate::source::selection::Selection;
 use crate::template::Template;
-
-/// Bytes that a frame takes on an Ethernet link beside its own: preamble, start
-/// delimiter and inter-packet gap (IEEE 802.3 §4.2), and the frame check
-/// sequence, which is not in memory.
-const LINK_BYTES: usize = 20 + 4;
-
-/// Bits of a frame of so many bytes on an Ethernet link (layer 1).
-pub fn link_bits(frame_bytes: usize) -> u64 {
-    (frame_bytes + LINK_BYTES) as u64 * 8
-}
 
 /// How much is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +10,7 @@ pub enum Rate {
     /// So many packets per second.
     Packets(f64),
     /// A share of an Ethernet link, between 0 and 1, counted in bits on the
-    /// link ([`link_bits`]).
+    /// link ([`link_bits`](super::link::link_bits)).
     Link {
         /// The link's rate, bits per second.
         bits: u64,

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use weft_dpdk::Pool;
 use weft_wire::{Error, EtherType, Protocol, checksum, ethernet, ipv4, ipv6, udp};
 
-use crate::endpoints::{Direction, Endpoints};
-use crate::sizes::Lengths;
 use crate::stamp::Stamp;
+use crate::template::endpoints::{Direction, Endpoints};
+use crate::template::sizes::Lengths;
 use crate::template::{Template, TemplateError};
 
 /// The headers of a stream's packets of every length, with zeros where flows
@@ -202,8 +202,8 @@ fn sums(blank: &[u8], places: &Places, udp_at: usize) -> Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encapsulation::Encapsulation;
-    use crate::sizes::Sizes;
+    use crate::template::encapsulation::Encapsulation;
+    use crate::template::sizes::Sizes;
 
     fn template(first_user: &str, peer: &str, direction: Direction) -> Template {
         let (first_user, peer) = (first_user.parse().unwrap(), peer.parse().unwrap());
@@ -263,7 +263,7 @@ mod tests {
                 let stamp = Stamp { stream: 7, flow: 3 * 5 + 2, sequence: 1, sent: 77 };
                 let mut frame = vec![0xff; length];
                 prototype.write(&mut frame, index, &stamp);
-                let arrived = crate::arrived::Arrived::read(&frame).unwrap();
+                let arrived = crate::receiver::arrived::Arrived::read(&frame).unwrap();
                 assert_eq!((arrived.stamp, arrived.source), (stamp, template.endpoints.user(5)));
                 let port_at = prototype.places.user_port;
                 assert_eq!(frame[port_at..][..2], 40_002_u16.to_be_bytes());
@@ -303,7 +303,7 @@ mod tests {
                 template.sizes = Sizes::Fixed(200);
                 let stamp = Stamp { stream: 7, flow: 5, sequence: 1, sent: 77 };
                 let frame = packet(&template, &stamp);
-                let arrived = crate::arrived::Arrived::read(&frame).unwrap();
+                let arrived = crate::receiver::arrived::Arrived::read(&frame).unwrap();
                 assert_eq!(
                     (arrived.stamp, arrived.destination),
                     (stamp, template.endpoints.user(5))

@@ -2,11 +2,11 @@ use weft_wire::gtpu::{Qfi, Teid};
 use weft_wire::{tcp, udp};
 
 use super::*;
-use crate::arrived::{Arrived, Unreadable};
-use crate::encapsulation::Encapsulation;
-use crate::prototype::Prototype;
-use crate::sizes::Sizes;
+use crate::receiver::arrived::{Arrived, Unreadable};
 use crate::template::Template;
+use crate::template::encapsulation::Encapsulation;
+use crate::template::prototype::Prototype;
+use crate::template::sizes::Sizes;
 
 const STAMP: Stamp = Stamp { stream: 9, flow: 3, sequence: 0x0102_0304, sent: 0x1122_3344_5566 };
 
@@ -125,7 +125,7 @@ fn a_stamp_lies_in_the_packet_within_a_tunnel() {
         let tunnel = Encapsulation::Gtpu { source, destination, first_teid, qfi: Qfi::new(5) };
         let mut frame = made(v6(), tunnel, 220);
         // With an outer checksum, which has to hold whatever the stamp is.
-        let outer = crate::captured::place::tests::outer(&frame).expect("a tunnel");
+        let outer = crate::source::captured::place::tests::outer(&frame).expect("a tunnel");
         let mut datagram = udp::Datagram::new_checked(&mut frame[outer.0.clone()]).unwrap();
         datagram.fill_checksum(&outer.1);
         let captured = Captured::new([frame.clone()], true).unwrap();

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use weft_dpdk::Pool;
 use weft_wire::ethernet;
 
-use crate::endpoints::{Direction, Endpoints};
-use crate::load::link_bits;
+use crate::receiver::stream::Expected;
+use crate::source::link::link_bits;
 use crate::stamp::Stamp;
-use crate::stream::Expected;
+use crate::template::endpoints::{Direction, Endpoints};
 use place::Place;
 
 /// The packets of a stream, whole, in the order of a capture and then again from the

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use hdrhistogram::Histogram;
 
-use crate::arrived::Arrived;
-use crate::density::{Density, Displacements};
-use crate::endpoints::Endpoints;
-use crate::flow::{Arrival, Flow, Flows};
+use crate::receiver::arrived::Arrived;
+use crate::receiver::density::{Density, Displacements};
+use crate::receiver::flow::{Arrival, Flow, Flows};
 use crate::stamp::Stamp;
 use crate::template::Template;
+use crate::template::endpoints::Endpoints;
 
 /// Longest delay that is told from longer ones: a minute, in nanoseconds.
 const LONGEST_DELAY: u64 = 60_000_000_000;
