@@ -2,7 +2,7 @@
 //! whose owner is gone.
 //!
 //! What it must not forget is one record for each user. A record is durable
-//! before anybody hears of the move that it begins; a controller that starts
+//! before any node hears of the move that it begins; a controller that starts
 //! again takes each move that is not settled up from its beginning, which all
 //! parties take as what it is, since every step can be repeated.
 
@@ -92,7 +92,7 @@ struct Managed {
     target_absent: bool,
     /// The target was asked to adopt the user, as the source is gone.
     adopting: bool,
-    /// The target refused what nobody else can do: begin again, with a new epoch.
+    /// The target refused what no other node can do: begin again, with a new epoch.
     renew: bool,
     /// Counts for the window.
     counted: bool,
@@ -284,7 +284,7 @@ impl Controller {
         }
     }
 
-    /// The node has stopped for good, as somebody knows who can see to it: its
+    /// The node has stopped for good, as its operator knows: its
     /// users are its successor's. What is still to be sent to it is not waited for.
     pub fn node_gone(&mut self, node: NodeId, successor: NodeId, out: &mut Outputs) {
         // Whatever life has to do with a user; others may come.

@@ -33,7 +33,7 @@ pub struct Outcome {
     /// The first promise that was broken; the run ends with it.
     pub violation: Option<Violation>,
     /// The last lines of the log, oldest first; those of the violation's user and
-    /// of nobody in particular.
+    /// of no particular user.
     pub log: Vec<String>,
 }
 

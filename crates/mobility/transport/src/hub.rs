@@ -40,7 +40,7 @@ pub struct Statistics {
     pub unconnected: u64,
     /// Dropped: too much waited for the peer already.
     pub queue_full: u64,
-    /// Dropped: whoever reads what arrives had no room.
+    /// Dropped: the reader of what arrives had no room.
     pub unread: u64,
     /// Connections that ended because of what was said there.
     pub violations: u64,
@@ -101,7 +101,7 @@ impl Peer {
     }
 }
 
-/// What is locked is whole at any time, whoever panicked.
+/// What is locked is whole at any time, even after a panic.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -103,7 +103,7 @@ impl World {
         };
         let told = self.radios_are_told();
         let Some(user) = about.and_then(|user| self.users.get_mut(&user)) else { return };
-        // Nobody can know where a radio is that has said nothing since.
+        // No node can know where a radio is that has said nothing since.
         let silent = !told && !user.spoke && counter == Counter::ReleaseTimeout;
         let excused = user.touched || user.untold || silent;
         if let Some(direction) = direction {
@@ -221,7 +221,7 @@ impl World {
         Some((user, epoch))
     }
 
-    /// The controller tells whoever gives it orders.
+    /// The controller tells the program that gives it orders.
     fn told(&mut self, notice: Notice) {
         let (user, station) = match notice {
             Notice::Ready(user, node) | Notice::Aborting(user, node) => (user, Some(node)),

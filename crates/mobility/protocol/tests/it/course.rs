@@ -193,7 +193,7 @@ impl World {
                 self.deliver(envelope);
             } else if !self.controller.is_idle() {
                 let resend = |(_, key): &&(NodeId, TimerKey)| key.kind == TimerKind::Resend;
-                let (node, key) = *self.timers.iter().find(resend).expect("somebody waits");
+                let (node, key) = *self.timers.iter().find(resend).expect("a machine waits");
                 self.timers.remove(&(node, key));
                 let mut out = Vec::new();
                 match node {

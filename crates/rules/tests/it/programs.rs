@@ -1,8 +1,6 @@
 //! What is left of rules when they are compiled.
 
-mod common;
-
-use common::{CHAIN, COLOUR, DIRECTION, GATEWAY, Packet, WEIGHT, rules};
+use crate::common::{CHAIN, COLOUR, DIRECTION, GATEWAY, Packet, WEIGHT, rules};
 use weft_rules::*;
 
 fn entry(port: u16, known: &[(u8, u32)]) -> Entry {

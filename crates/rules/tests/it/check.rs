@@ -1,8 +1,6 @@
 //! Rules that are well written and yet cannot be meant.
 
-mod common;
-
-use common::{GATEWAY, rules, vocabulary};
+use crate::common::{GATEWAY, rules, vocabulary};
 use weft_rules::{PortIndex, RuleSet};
 
 const BOTH: [PortIndex; 2] = [PortIndex(0), PortIndex(1)];
@@ -31,7 +29,7 @@ fn good_rules_pass() {
 
 #[test]
 fn the_example_of_the_guide_passes() {
-    let guide = include_str!("../../../docs/rules.md");
+    let guide = include_str!("../../../../docs/rules.md");
     let (_, example) = guide.split_once("rules: |\n").unwrap();
     let (example, _) = example.split_once("```").unwrap();
     assert_eq!(RuleSet::chains(example), ["full", "voice"]);

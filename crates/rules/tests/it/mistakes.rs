@@ -1,8 +1,6 @@
 //! Every mistake that reading a rule text can report: where, what, and the hint.
 
-mod common;
-
-use common::vocabulary;
+use crate::common::vocabulary;
 use weft_rules::{Condition, RuleSet};
 
 /// All diagnostics of a text, as a user reads them.

@@ -1,6 +1,5 @@
 //! A controller's surroundings: an anchor and two stations, a configuration and a
 //! folder, and a client.
-#![allow(dead_code)]
 
 pub mod node;
 

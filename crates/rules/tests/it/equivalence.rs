@@ -1,15 +1,11 @@
 //! On random rules and packets: the compiled program, the interpreter and the cached lookup
 //! take every packet the same way, and conditions mean what they say.
 
-mod common;
-#[path = "common/random.rs"]
-mod random;
-
 use std::sync::Arc;
 
-use common::Packet;
+use crate::common::Packet;
+use crate::common::random::{Expression, Traveller, World, expression, lines, traveller, world};
 use proptest::prelude::*;
-use random::{Expression, Traveller, World, expression, lines, traveller, world};
 use weft_rules::*;
 
 /// Walks are compared up to so many hops, since rules may go round in a loop.

@@ -35,7 +35,7 @@ fn what_waited_leaves_forwarded_first() {
     let mut down = |origin, packet| plane.arrive((USER, Direction::Downlink), origin, packet, 1);
     assert_eq!(down(Origin::Anchor(OWN), 10), Action::Wait { first: true });
     assert_eq!(down(Origin::Anchor(OWN), 11), Action::Wait { first: false });
-    // Nobody waits for an End Marker behind forwarded packets.
+    // No gate waits for an End Marker behind forwarded packets.
     assert_eq!(down(Origin::Station(LINK), 1), Action::Wait { first: false });
     assert_eq!(down(Origin::Station(LINK), 2), Action::Wait { first: false });
     assert_eq!(plane.waiting(USER), 4);

@@ -1,5 +1,6 @@
 //! The vocabulary of an access gateway, and packets for it.
-#![allow(dead_code)] // every test file uses a part of it
+
+pub mod random;
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Plans: nobody is lost, nothing is asked for more than it has, and no node more is
+//! Plans: no user is lost, nothing is asked for more than it has, and no node more is
 //! used than needed.
 
 use std::path::Path;
@@ -47,7 +47,7 @@ fn left(plan: &Plan, name: &str) -> u32 {
 #[test]
 fn nodes_are_filled_one_after_the_other() {
     // 100 packets per second and user of 500 cycles: 40,000 users fill a core, so
-    // 160,000 fill four; the line carries 24,000 Mbit/s' worth of nobody.
+    // 160,000 fill four; the line carries 24,000 Mbit/s, so no users.
     let model = model(0.0, 3, 4, [20_000, 1]);
     let plan = request(&model).plan(&model.scenario).unwrap();
     assert_eq!(plan.used(), 1);

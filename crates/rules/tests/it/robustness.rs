@@ -1,8 +1,6 @@
 //! No text makes the language panic, run away or contradict itself.
 
-mod common;
-
-use common::vocabulary;
+use crate::common::vocabulary;
 use proptest::prelude::*;
 use weft_rules::*;
 
@@ -119,12 +117,12 @@ proptest! {
 
     #[test]
     fn good_rules_with_a_piece_replaced(
-        start in 0..common::GATEWAY.len(),
+        start in 0..crate::common::GATEWAY.len(),
         length in 0..12usize,
         piece in prop::sample::select(&PIECES[..]),
     ) {
-        let end = (start + length).min(common::GATEWAY.len());
-        let mut text = common::GATEWAY.to_owned();
+        let end = (start + length).min(crate::common::GATEWAY.len());
+        let mut text = crate::common::GATEWAY.to_owned();
         text.replace_range(start..end, piece);
         exercise(&text);
     }

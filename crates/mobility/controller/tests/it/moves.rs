@@ -1,11 +1,9 @@
 //! A controller among stations and an anchor, on real connections and a real disk.
 
-mod field;
-
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use field::{A, B, Field, GATEWAY, in_the_end, until};
+use crate::field::{A, B, Field, GATEWAY, in_the_end, until};
 use weft_http::client::Client;
 use weft_mobility_controller::api;
 use weft_mobility_protocol::User;
@@ -31,8 +29,8 @@ fn thousands_of_users_go_by_one_order_and_come_back() {
         let moves = field.shared.moves.lock().unwrap().clone();
         assert!(moves.values().all(|moves| *moves == nth as u64 + 1));
     }
-    let nobody = field.drain(&client, "b", "a");
-    assert_eq!((nobody.users, nobody.finished), (0, true));
+    let none = field.drain(&client, "b", "a");
+    assert_eq!((none.users, none.finished), (0, true));
     controller.stop();
 }
 

@@ -1,13 +1,11 @@
 //! The API as a client sees it, on the socket and over TCP.
 
-mod field;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use field::{API_TOKEN, Field, TOKEN, until};
+use crate::field::{API_TOKEN, Field, TOKEN, until};
 use serde_json::Value;
 use weft_http::client::{Client, ClientError, Server};
 use weft_mobility_controller::api;
@@ -56,7 +54,7 @@ fn nothing_is_granted_over_tcp_without_the_token() {
     controller.stop();
 }
 
-/// FAULTS 61: nobody who is slow, long or deep keeps others waiting or changes anything.
+/// FAULTS 61: no slow client, long body or deep one keeps others waiting or changes anything.
 #[test]
 fn hostile_requests_cost_nobody_else_anything() {
     let field = Field::new(3);
@@ -196,7 +194,7 @@ fn users_wait_for_their_nodes_and_may_be_removed_before() {
     assert_eq!(say(address, "POST", "/v1/handovers", API_TOKEN, order).0, 503);
     controller.stop();
     let controller = field.controller();
-    let lives = [(field::GATEWAY, 2), (field::A, 2), (field::B, 2)];
+    let lives = [(crate::field::GATEWAY, 2), (crate::field::A, 2), (crate::field::B, 2)];
     field.nodes = lives.map(|(number, life)| field.node(number, life)).into();
     field.meet(&client);
     field.settle(&client, 9);

@@ -1,8 +1,6 @@
 //! What rules and conditions mean, by the interpreter.
 
-mod common;
-
-use common::{CHAIN, COLOUR, DIRECTION, GATEWAY, Packet, WEIGHT, port, rules, vocabulary};
+use crate::common::{CHAIN, COLOUR, DIRECTION, GATEWAY, Packet, WEIGHT, port, rules, vocabulary};
 use weft_rules::*;
 
 const COUNT: Place = Place::Function(FunctionIndex(0));
