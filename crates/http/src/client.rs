@@ -26,9 +26,9 @@ const ANSWER: Duration = Duration::from_secs(40);
 /// What can go wrong between client and server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// No server listens there.
     #[error("no {0} is running at {1}")]
-    Nobody(&'static str, Server),
+    NotListening(&'static str, Server),
     /// The place is there and cannot be opened.
     #[error("cannot connect to {server}: {reason}")]
     Server {
@@ -48,7 +48,7 @@ pub enum ClientError {
     Answer(#[from] serde_json::Error),
 }
 
-/// Where somebody serves.
+/// Where a server listens.
 #[derive(Clone)]
 pub enum Server {
     /// A Unix socket.
@@ -272,7 +272,7 @@ impl Client {
     fn opened<S>(&self, stream: io::Result<S>) -> Result<S, ClientError> {
         stream.map_err(|reason| match reason.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                ClientError::Nobody(self.what, self.server.clone())
+                ClientError::NotListening(self.what, self.server.clone())
             }
             _ => ClientError::Server { server: self.server.clone(), reason },
         })
