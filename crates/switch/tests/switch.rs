@@ -137,7 +137,7 @@ fn frames_go_where_they_should(eal: &'static Eal, switch: &Switch) {
     a.send(&[frame(mac(1), mac(9), 3)]);
     trusted.send(&[frame(mac(1), mac(9), 4)]);
     assert_eq!(b.next(), [4]);
-    // To all others, to nobody, to oneself, to one that is not there.
+    // To all others, to an address that no port has, to oneself, to one that is not there.
     a.send(&[frame(ALL, mac(0), 5)]);
     assert_eq!([b.next(), trusted.next()], [[5], [5]]);
     a.send(&[frame(mac(9), mac(0), 6), frame(mac(0), mac(0), 7), frame(mac(4), mac(0), 8)]);
@@ -151,7 +151,7 @@ fn frames_go_where_they_should(eal: &'static Eal, switch: &Switch) {
     assert!([a.marks(), b.marks(), trusted.marks()].iter().all(Vec::is_empty));
 }
 
-/// One that is sent more than its share loses its own frames, and nobody else's.
+/// One that is sent more than its share loses its own frames, and no other port's.
 fn shares_are_fixed(eal: &'static Eal, switch: &Switch) {
     let [mut a, mut b, mut slow] = ["a", "b", "slow"].map(|name| End::attach(eal, switch, name));
     let before = wait_for(switch, "a", 0);

@@ -43,7 +43,7 @@ pub enum Message {
 pub enum Step {
     /// Controller to target: make an entry, hold what comes.
     Prepare {
-        /// Who will send contexts, if anybody.
+        /// The node that will send contexts, if there is one.
         source: Option<Leg>,
         /// The user's anchor.
         anchor: NodeId,
@@ -63,7 +63,7 @@ pub enum Step {
     Contexts(Vec<u8>),
     /// The target owns the user; to the source.
     Taken,
-    /// Controller to target: nobody will send contexts; own the user without.
+    /// Controller to target: no node will send contexts; own the user without.
     Adopt {
         /// There were contexts, and they are lost.
         lost: bool,

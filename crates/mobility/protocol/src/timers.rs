@@ -1,10 +1,10 @@
-//! The timers of a machine, for whoever holds it.
+//! The timers of a machine, for the program that holds it.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::TimerKey;
 
-/// Timers that run, by the clock of whoever holds the machine.
+/// Timers that run, by the clock of the program that holds the machine.
 #[derive(Debug)]
 pub struct Timers<Time> {
     by_time: BTreeSet<(Time, TimerKey)>,

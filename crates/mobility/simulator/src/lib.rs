@@ -8,7 +8,6 @@
 //! What is checked, all the while and at the end, is in [`Promise`].
 #![forbid(unsafe_code)]
 
-mod carry;
 mod check;
 mod event;
 mod faults;

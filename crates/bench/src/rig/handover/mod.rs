@@ -307,7 +307,7 @@ impl World {
                     one.packets;
             }
         }
-        drops.insert("to nobody".to_owned(), self.network.seen.astray());
+        drops.insert("to no user".to_owned(), self.network.seen.astray());
         drops
     }
 }
