@@ -17,6 +17,8 @@
 //! when the treatment changes. [`plane`] does so, with [gates](gate) that allocate
 //! nothing for a packet.
 //!
+//! Functions move as well, by the same messages and in the same manner: see [`function_move`].
+//!
 //! `docs/handover.md` describes the protocol; its tables of transitions are those
 //! of [`transition`].
 #![forbid(unsafe_code)]
@@ -24,6 +26,7 @@
 pub mod anchor;
 pub mod controller;
 mod encoding;
+pub mod function_move;
 pub mod gate;
 mod identity;
 pub mod message;

@@ -1,5 +1,6 @@
 //! What the parties say to one another.
 
+use crate::function_move::FunctionStep;
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 
 /// A message, with its sender and receiver.
@@ -35,6 +36,15 @@ pub enum Message {
         epoch: Epoch,
         /// The step.
         step: Step,
+    },
+    /// A step of a function's move. Said twice, it does what it did the first time.
+    FunctionMove {
+        /// Name of the function, at both nodes.
+        function: String,
+        /// The number of the move, of this coordinator.
+        epoch: Epoch,
+        /// The step.
+        step: FunctionStep,
     },
 }
 

@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use weft_mobility_protocol::function_move::{FunctionStep, MAX_PIECE, Piece, Side};
 use weft_mobility_protocol::{
     Envelope, Epoch, Incarnation, Leg, Message, NodeId, ParseError, Reason, RouteStage, Step, User,
 };
@@ -73,6 +74,28 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn function_step() -> impl Strategy<Value = FunctionStep> {
+    let piece = (any::<(u32, bool, u32)>(), vec(any::<u8>(), 0..300));
+    prop_oneof![
+        Just(FunctionStep::Prepared),
+        Just(FunctionStep::Release),
+        Just(FunctionStep::Released),
+        Just(FunctionStep::Abort),
+        Just(FunctionStep::Aborted),
+        (any::<bool>(), "[a-zé]{0,20}").prop_map(|(target, kind)| FunctionStep::Prepare {
+            side: if target { Side::Target } else { Side::Source },
+            kind,
+        }),
+        piece.prop_map(|((number, is_last, count), octets)| {
+            FunctionStep::Contexts(Piece { number, is_last, count, octets })
+        }),
+        any::<u32>().prop_map(FunctionStep::Taken),
+        any::<u32>().prop_map(FunctionStep::Fetch),
+        (any::<u64>(), "[ -~é]{0,100}")
+            .prop_map(|(newest, reason)| FunctionStep::Refused { newest: Epoch(newest), reason }),
+    ]
+}
+
 fn envelope() -> impl Strategy<Value = Envelope> {
     let message = prop_oneof![
         1 => Just(Message::Hello),
@@ -83,6 +106,9 @@ fn envelope() -> impl Strategy<Value = Envelope> {
             epoch: Epoch(epoch),
             step,
         }),
+        10 => ("[a-zé-]{0,40}", any::<u64>(), function_step()).prop_map(
+            |(function, epoch, step)| Message::FunctionMove { function, epoch: Epoch(epoch), step },
+        ),
     ];
     (any::<[u32; 4]>(), message).prop_map(|([from, lives, to, life], message)| Envelope {
         from: NodeId(from),
@@ -152,4 +178,30 @@ fn a_length_that_lies_is_refused() {
     assert_eq!(Envelope::parse(&bytes), Err(ParseError::Length));
     bytes[0] = 9;
     assert_eq!(Envelope::parse(&bytes), Err(ParseError::Version(9)));
+}
+
+#[test]
+fn a_piece_has_a_bound_and_a_reason_is_cut() {
+    let envelope = |step| Envelope {
+        from: NodeId(1),
+        from_incarnation: Incarnation(2),
+        to: NodeId(3),
+        to_incarnation: Incarnation(4),
+        message: Message::FunctionMove { function: "count".into(), epoch: Epoch(5), step },
+    };
+    let piece = |octets| Piece { octets: vec![7; octets], ..Piece::default() };
+    let most = envelope(FunctionStep::Contexts(piece(MAX_PIECE)));
+    let bytes = written(&most);
+    assert_eq!(Envelope::parse(&bytes), Ok((most, bytes.len())));
+    let beyond = envelope(FunctionStep::Contexts(piece(MAX_PIECE + 1)));
+    assert_eq!(beyond.emit(&mut Vec::new()), Err(ParseError::Length));
+    let reason = "é".repeat(2000);
+    let refused = envelope(FunctionStep::Refused { newest: Epoch(0), reason: reason.clone() });
+    let (read, _) = Envelope::parse(&written(&refused)).unwrap();
+    let Message::FunctionMove { step: FunctionStep::Refused { reason: said, .. }, .. } =
+        read.message
+    else {
+        panic!("another message");
+    };
+    assert_eq!(said, reason[..1024]);
 }
