@@ -7,7 +7,7 @@ use weft_management_api::ControlError;
 use weft_management_api::client::ClientError;
 use weft_mobility_controller::StartError;
 use weft_node::BuildError;
-use weft_node::config::Mistakes;
+use weft_node_config::Mistakes;
 
 /// Why a command does not succeed.
 #[derive(Debug)]
