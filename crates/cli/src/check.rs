@@ -7,7 +7,7 @@ use serde::Serialize;
 use weft_functions::KINDS;
 use weft_management_api::api::Mistake;
 use weft_mobility_controller::config::Configuration;
-use weft_node::config;
+use weft_node_config as config;
 use weft_yaml::locate::Source;
 use weft_yaml::mistake::{Mistake as Mistaken, Mistakes, Position};
 

@@ -8,7 +8,7 @@ use weft_management_api::api::Mistake;
 use weft_management_api::client::ClientError;
 use weft_mobility_controller::StartError;
 use weft_node::BuildError;
-use weft_node::config::Mistakes;
+use weft_node_config::Mistakes;
 
 /// Why a command does not succeed.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use clap::ValueEnum;
 use weft_dpdk::Eal;
 use weft_functions::KINDS;
 use weft_management_api::{Listening, Options, Serving, socket_path};
-use weft_node::config::{Blueprint, Polling};
 use weft_node::{Node, Running};
+use weft_node_config::{Blueprint, Polling};
 
 use crate::failure::Failure;
 use crate::number::counted;

@@ -12,9 +12,9 @@ use common::scenario::{Scenario, Sent, overtaken, send, traffic};
 use common::{Far, Rig, panic_quietly, udp};
 use proptest::prelude::*;
 use weft_dpdk::{Batch, Pool};
-use weft_node::config::Composition;
 use weft_node::show::Snapshot;
 use weft_node::{Handle, NotComposed, Refused, Running, Wanted};
+use weft_node_config::Composition;
 
 /// What the names of a [`Scenario`] stand for here; the last one does what packets say.
 const FUNCTIONS: [&str; 5] = ["counter", "tally", "pass", "forward", "mischief"];

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::json;
 use weft_function::{ByteSize, Rate};
-use weft_node::config::{self, Blueprint, Mistakes};
+use weft_node_config::{self as config, Blueprint, Mistakes};
 use weft_traffic::{Direction, Endpoints, Sizes, Template};
 
 /// The node's configuration.
@@ -205,7 +205,7 @@ fn set_meter(blueprint: &mut Blueprint, Allowance { rate, burst }: Allowance) {
 
 #[cfg(test)]
 mod tests {
-    use weft_node::config::UserKey;
+    use weft_node_config::UserKey;
 
     use super::*;
 

@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use drive::Drive;
+use input::Inputs;
+use output::Output;
 use weft_dpdk::Pool;
 use weft_node::Node;
-use weft_node::config::Blueprint;
+use weft_node_config::Blueprint;
+use wire::Wire;
 
 use crate::failure::Failure;
 use crate::number::counted;
 use crate::{environment, node_file, output as standard_output, show};
-use drive::Drive;
-use input::Inputs;
-use output::Output;
-use wire::Wire;
 
 /// How long function processes may take to come.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_dpdk::{Eal, EalOptions};
-use weft_node::config::Blueprint;
+use weft_node_config::Blueprint;
 use weft_switch::child::program;
 use weft_switch::{Child, Host, HostError, Statistics, host};
 use weft_vf::{SOFTWARE, Switch};

@@ -8,9 +8,9 @@
 use std::ops::Range;
 
 use weft_dataplane::counters::{Cycles, DropReason, Stage};
+use weft_node_config::{Blueprint, Composition, StagePlan};
 
 use crate::agent::Agent;
-use crate::config::{Blueprint, Composition, StagePlan};
 use crate::plan;
 
 /// How often loads are looked at, and how long a choice stands, in nanoseconds.
