@@ -13,7 +13,7 @@ fn the_page_has_the_tables() {
 
 #[test]
 fn the_page_of_function_moves_has_the_tables() {
-    let page = include_str!("../../../../docs/function-moves.md");
+    let page = include_str!("../../../../../docs/function-moves.md");
     for role in [Role::Coordinator, Role::Participant] {
         let table = markdown(role);
         assert!(page.contains(&table), "docs/function-moves.md lacks that of {role:?}:\n{table}");
