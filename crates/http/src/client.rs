@@ -26,9 +26,9 @@ const ANSWER: Duration = Duration::from_secs(40);
 /// What can go wrong between client and server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// No server listens there.
     #[error("no {0} is running at {1}")]
-    Nobody(&'static str, Server),
+    NotRunning(&'static str, Server),
     /// The place is there and cannot be opened.
     #[error("cannot connect to {server}: {reason}")]
     Server {
@@ -38,7 +38,7 @@ pub enum ClientError {
         reason: io::Error,
     },
     /// The request was not granted.
-    #[error("{}", .0.error)]
+    #[error("{}", .0.detail)]
     Refused(Problem),
     /// The conversation broke off.
     #[error("the {0} went away: {1}")]
@@ -48,7 +48,7 @@ pub enum ClientError {
     Answer(#[from] serde_json::Error),
 }
 
-/// Where somebody serves.
+/// Where a server is reached.
 #[derive(Clone)]
 pub enum Server {
     /// A Unix socket.
@@ -256,7 +256,7 @@ impl Client {
         let said = self.whole(response).await?;
         let problem = serde_json::from_slice(&said).unwrap_or_else(|_| {
             let text = String::from_utf8_lossy(&said).trim().to_owned();
-            Problem { error: format!("{status}: {text}"), mistakes: Vec::new() }
+            Problem { detail: format!("{status}: {text}"), ..Problem::default() }
         });
         Err(ClientError::Refused(problem))
     }
@@ -272,7 +272,7 @@ impl Client {
     fn opened<S>(&self, stream: io::Result<S>) -> Result<S, ClientError> {
         stream.map_err(|reason| match reason.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                ClientError::Nobody(self.what, self.server.clone())
+                ClientError::NotRunning(self.what, self.server.clone())
             }
             _ => ClientError::Server { server: self.server.clone(), reason },
         })

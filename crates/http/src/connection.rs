@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use axum::{Json, Router};
+use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::Semaphore;
 
-use crate::problem::Problem;
+use crate::problem::Failure;
 use crate::tls::{Greeted, Identity};
 
 /// Connections at once; more of them wait.
@@ -76,9 +76,8 @@ async fn greet(stream: TcpStream, identity: Option<Identity>, app: Router) {
 }
 
 /// Answers who does not speak TLS where it is spoken.
-async fn refuse() -> (StatusCode, Json<Problem>) {
-    let error = "TLS is spoken here: use https://".to_owned();
-    (StatusCode::BAD_REQUEST, Json(Problem { error, mistakes: Vec::new() }))
+async fn refuse() -> Failure {
+    Failure::new(StatusCode::BAD_REQUEST, "TLS is spoken here: use https://")
 }
 
 async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {

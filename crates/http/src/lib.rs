@@ -3,9 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod client;
 pub mod connection;
+pub mod extract;
 pub mod metrics;
+pub mod openapi;
+pub mod pieces;
 pub mod problem;
 pub mod socket;
 pub mod tls;

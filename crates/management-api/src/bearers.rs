@@ -3,51 +3,78 @@
 
 use std::sync::mpsc::RecvTimeoutError;
 
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, Query, State as Shared};
-use axum::http::StatusCode;
+use axum::extract::State as Shared;
+use axum::http::header::LINK;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tokio::runtime;
 use tokio::sync::mpsc::channel;
-use weft_node::bearer::{BearerId, BearersChanged, WrittenCommand};
+use utoipa::IntoParams;
+use weft_http::extract::{Json, Path, Query, Text};
+use weft_http::pieces::{JSON_LINES, Pieces};
+use weft_http::problem::Failure;
+use weft_node::bearer::{BearerId, BearersChanged, Event, WrittenCommand};
 use weft_node::show::BearerView;
 
-use crate::answer::Failure;
 use crate::api::Page;
-use crate::state::State;
+use crate::state::{State, stopped};
 use crate::views::{CONTEXTS, contexts};
-use crate::watch::{Out, Over, PIECES, Pieces, QUIET};
+use crate::watch::{Out, Over, PIECES, QUIET};
 
 /// Events that go into one piece of the answer.
 const BATCH: usize = 64;
 
-/// Which bearers are asked for.
-#[derive(Deserialize)]
+/// Which bearers are asked for: a page of them, in the order of their numbers.
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct From {
-    /// The lowest number.
+#[into_params(parameter_in = Query)]
+pub(crate) struct Bearers {
+    /// Only bearers whose numbers are greater: the last number of the page before.
+    after: Option<u64>,
+    /// Only bearers from this number on.
+    #[param(default = 0)]
     first: u64,
-    /// How many; at most [`Page::MOST`] are given.
-    count: usize,
+    /// Bearers that the page holds; at most 10,000 are given.
+    #[serde(alias = "count")]
+    #[param(default = 100, maximum = 10_000)]
+    limit: usize,
 }
 
-impl Default for From {
-    fn default() -> From {
-        From { first: 0, count: Page::default().count }
+impl Default for Bearers {
+    fn default() -> Bearers {
+        Bearers { after: None, first: 0, limit: Page::default().count }
     }
 }
 
-/// `POST /v1/bearers`: commands, one JSON object on each line, applied whole or
-/// not at all.
+impl Bearers {
+    /// The lowest number that is asked for, if there can be one.
+    fn lowest(&self) -> Option<BearerId> {
+        let after = self.after.map_or(Some(0), |after| after.checked_add(1))?;
+        Some(BearerId(after.max(self.first)))
+    }
+}
+
+/// Adds, changes and removes bearers: one JSON object on each line, applied whole or not
+/// at all.
+#[utoipa::path(
+    post,
+    path = "/v1/bearers",
+    request_body(content = WrittenCommand, content_type = "application/jsonl"),
+    responses(
+        (status = 200, description = "Applied", body = BearersChanged),
+        (status = 400, description = "A line is no command"),
+        (status = 409, description = "A command cannot be applied"),
+        (status = 413, description = "The body is too long"),
+    ),
+)]
 pub(crate) async fn change(
     Shared(state): Shared<State>,
-    text: String,
+    Text(text): Text,
 ) -> Result<Json<BearersChanged>, Failure> {
     let commands = tokio::task::spawn_blocking(move || read(&text));
-    let commands = commands.await.map_err(|_| Failure::stopped())?.map_err(Failure::bad)?;
+    let commands = commands.await.map_err(|_| stopped())?.map_err(Failure::bad)?;
     let changed = state.ask(move |agent| agent.change_written(&commands)).await?;
-    let changed = changed.map_err(|error| Failure::new(StatusCode::CONFLICT, error))?;
+    let changed = changed.map_err(Failure::conflict)?;
     Ok(Json(changed))
 }
 
@@ -60,16 +87,52 @@ fn read(text: &str) -> Result<Vec<WrittenCommand>, String> {
     lines.map(read).collect()
 }
 
-/// `GET /v1/bearers`: bearers that commands have added, by number.
+/// Lists bearers that commands have added, in the order of their numbers.
+///
+/// Where more follow, the header `Link` names the next page (RFC 8288).
+#[utoipa::path(
+    get,
+    path = "/v1/bearers",
+    params(Bearers),
+    responses(
+        (
+            status = 200,
+            description = "A page of bearers",
+            body = Vec<BearerView>,
+            headers(("link" = Option<String>, description = "The next page: `<URL>; rel=\"next\"`")),
+        ),
+        (status = 400, description = "The query cannot be read"),
+    ),
+)]
 pub(crate) async fn list(
     Shared(state): Shared<State>,
-    Query(From { first, count }): Query<From>,
-) -> Result<Json<Vec<BearerView>>, Failure> {
-    let count = count.min(Page::MOST);
-    Ok(Json(state.ask(move |agent| agent.bearers(BearerId(first), count)).await?))
+    Query(page): Query<Bearers>,
+) -> Result<Response, Failure> {
+    let limit = page.limit.min(Page::MOST);
+    let Some(lowest) = page.lowest() else {
+        return Ok(Json(Vec::<BearerView>::new()).into_response());
+    };
+    // One more shows whether there is a next page.
+    let mut views = state.ask(move |agent| agent.bearers(lowest, limit + 1)).await?;
+    let more = views.len() > limit;
+    views.truncate(limit);
+    let last = views.last().map(|view| view.id).filter(|_| more);
+    let next =
+        last.map(|id| [(LINK, format!("</v1/bearers?after={id}&limit={limit}>; rel=\"next\""))]);
+    Ok((next, Json(views)).into_response())
 }
 
-/// `GET /v1/bearers/{id}`: one bearer, with what its contexts hold.
+/// One bearer that a command has added, with what its contexts hold.
+#[utoipa::path(
+    get,
+    path = "/v1/bearers/{id}",
+    params(("id" = u64, Path, description = "The number of the bearer")),
+    responses(
+        (status = 200, description = "The bearer", body = BearerView),
+        (status = 400, description = "That is not a number"),
+        (status = 404, description = "No command has added such a bearer"),
+    ),
+)]
 pub(crate) async fn one(
     Shared(state): Shared<State>,
     Path(id): Path<u64>,
@@ -78,17 +141,28 @@ pub(crate) async fn one(
     let asked = state.ask(move |agent| agent.bearer(BearerId(id))).await?;
     let (mut view, shown) = asked.ok_or(unknown)?;
     let waiting = tokio::task::spawn_blocking(move || shown.recv_timeout(CONTEXTS));
-    let shown = waiting.await.ok().and_then(Result::ok).ok_or(Failure::stopped())?;
+    let shown = waiting.await.ok().and_then(Result::ok).ok_or(stopped())?;
     view.contexts = contexts(shown);
     Ok(Json(view))
 }
 
-/// `POST /v1/events`: what bearers tell from now on, one JSON object on each
+/// Tells what happens to bearers and GTP-U peers from now on, one JSON object on each
 /// line, until the client goes.
-pub(crate) async fn events(Shared(state): Shared<State>) -> Result<Body, Failure> {
-    let place = state.watchers.clone().try_acquire_owned().map_err(|_| {
-        Failure::new(StatusCode::TOO_MANY_REQUESTS, "too many traces, captures and listeners")
-    })?;
+#[utoipa::path(
+    post,
+    path = "/v1/events",
+    responses(
+        (
+            status = 200,
+            description = "Events, one a line, without an end",
+            body = Event,
+            content_type = "application/jsonl",
+        ),
+        (status = 429, description = "Too many traces, captures and listeners"),
+    ),
+)]
+pub(crate) async fn events(Shared(state): Shared<State>) -> Result<Response, Failure> {
+    let place = state.watcher()?;
     let events = state.ask(|agent| agent.listen()).await?;
     let (sender, receiver) = channel(PIECES);
     let out = Out { sender, runtime: runtime::Handle::current() };
@@ -112,5 +186,5 @@ pub(crate) async fn events(Shared(state): Shared<State>) -> Result<Body, Failure
             out.send(piece)?;
         }
     });
-    Ok(Body::new(Pieces(receiver)))
+    Ok(Pieces(receiver).answer(JSON_LINES))
 }

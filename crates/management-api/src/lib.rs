@@ -14,7 +14,6 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
 pub mod api;
 mod bearers;
 mod capture;
@@ -24,6 +23,7 @@ mod metrics;
 pub mod pcapng;
 mod question;
 mod radio;
+mod routes;
 mod server;
 mod state;
 mod trace;

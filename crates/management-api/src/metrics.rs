@@ -12,13 +12,23 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 use weft_http::metrics::{Families, Label, NO_LABELS, answer};
+use weft_http::problem::Failure;
 use weft_node::show::{
     DeviceView, FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView,
 };
 
-use crate::answer::Failure;
 use crate::state::State;
 
+/// Counters for Prometheus, in OpenMetrics where the client asks for it.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    responses((
+        status = 200,
+        description = "The metrics",
+        content((String = "text/plain"), (String = "application/openmetrics-text")),
+    )),
+)]
 pub(crate) async fn metrics(
     Shared(state): Shared<State>,
     headers: HeaderMap,

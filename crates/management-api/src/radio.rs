@@ -1,16 +1,29 @@
 //! `/v1/radio`: where users' radios are, as the control plane of a base station says it.
 
-use axum::Json;
 use axum::extract::State as Shared;
-use axum::http::StatusCode;
+use weft_http::extract::Json;
+use weft_http::problem::Failure;
 use weft_node::handover::{RadioError, User};
 
-use crate::answer::Failure;
 use crate::api::{RadioNoted, RadioOrder};
 use crate::state::State;
 
-/// `POST /v1/radio`: radios have left this station, or have arrived; of all the users
-/// that are named, or of none.
+/// Radios have left this station, or have arrived: those of all users that are named, or
+/// of none.
+#[utoipa::path(
+    post,
+    path = "/v1/radio",
+    request_body = RadioOrder,
+    responses(
+        (status = 200, description = "Noted", body = RadioNoted),
+        (status = 400, description = "The body is not JSON"),
+        (status = 404, description = "A user is not one of this node"),
+        (status = 409, description = "The node is no station that takes part in handovers"),
+        (status = 413, description = "The body is too long"),
+        (status = 415, description = "The body is not announced as JSON"),
+        (status = 422, description = "The body is not an order"),
+    ),
+)]
 pub(crate) async fn note(
     Shared(state): Shared<State>,
     Json(RadioOrder { radio, users }): Json<RadioOrder>,
@@ -19,7 +32,7 @@ pub(crate) async fn note(
     let count = users.len();
     let noted = state.ask(move |agent| agent.note_radios(radio, &users)).await?;
     noted.map(|()| Json(RadioNoted { users: count })).map_err(|error| match error {
-        RadioError::NoStation => Failure::new(StatusCode::CONFLICT, error),
+        RadioError::NoStation => Failure::conflict(error),
         RadioError::NoUser(_) => Failure::unknown(error),
     })
 }

@@ -28,6 +28,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 pub use weft_compose::Settings;
 pub use weft_mobility_protocol::User;
 use weft_wire::gtpu::Qfi;
@@ -42,7 +43,9 @@ pub(crate) use self::book::Bearers;
 pub(crate) use self::change::{Staged, Steered, Template};
 
 /// Names a bearer; whoever adds it chooses the number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(transparent)]
 pub struct BearerId(pub u64);
 
@@ -53,7 +56,7 @@ impl fmt::Display for BearerId {
 }
 
 /// The default bearer of a user: that of a dedicated one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum DefaultBearer {
     /// A command has added it.
@@ -72,7 +75,7 @@ impl fmt::Display for DefaultBearer {
 }
 
 /// What becomes of a bearer's packets (TS 29.244 §8.2.26).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// They take their way through the rules.
@@ -97,7 +100,7 @@ pub enum Selector {
 }
 
 /// A filter of service data flows: what is not given may be anything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Filter {
     /// IP protocol number.
@@ -105,6 +108,7 @@ pub struct Filter {
     pub protocol: Option<u8>,
     /// Address at the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub remote: Option<IpAddr>,
     /// Port at the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,7 +203,7 @@ impl BearerCommand {
 
 /// What a node tells of its bearers and of its GTP-U peers. Times are nanoseconds
 /// since the node started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
     /// A packet waits for an idle user: the *Downlink Data Report* of TS 29.244
@@ -222,6 +226,7 @@ pub enum Event {
         /// The tunnel at the peer.
         teid: u32,
         /// The peer.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,
@@ -230,8 +235,10 @@ pub enum Event {
     /// Report* of TS 29.244 §7.4.5.1.2.
     PeerFailed {
         /// The node's address.
+        #[schema(value_type = String)]
         local: IpAddr,
         /// The peer's address.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,
@@ -240,8 +247,10 @@ pub enum Event {
     /// §7.4.5.1.3.
     PeerReturned {
         /// The node's address.
+        #[schema(value_type = String)]
         local: IpAddr,
         /// The peer's address.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,

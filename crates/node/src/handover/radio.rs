@@ -17,7 +17,7 @@ use crate::worker::{BURST, Worker};
 const FULL_QUEUE: usize = 32_768 / BURST;
 
 /// What has become of users' radios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Radio {
     /// They have left this station: nothing comes from them any more that its ports

@@ -9,11 +9,21 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 use weft_http::metrics::{Families, NO_LABELS, answer};
+use weft_http::problem::Failure;
 
-use super::answer::Failure;
 use super::server::Shared;
 use crate::engine::{Engine, NodeView};
 
+/// Counters for Prometheus, in OpenMetrics where the client asks for it.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    responses((
+        status = 200,
+        description = "The metrics",
+        content((String = "text/plain"), (String = "application/openmetrics-text")),
+    )),
+)]
 pub async fn metrics(
     State(shared): State<Shared>,
     headers: HeaderMap,
