@@ -10,6 +10,7 @@ pub mod extract;
 pub mod metrics;
 pub mod openapi;
 pub mod pieces;
+mod places;
 pub mod problem;
 pub mod socket;
 pub mod tls;
