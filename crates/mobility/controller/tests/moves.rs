@@ -31,8 +31,8 @@ fn thousands_of_users_go_by_one_order_and_come_back() {
         let moves = field.shared.moves.lock().unwrap().clone();
         assert!(moves.values().all(|moves| *moves == nth as u64 + 1));
     }
-    let nobody = field.drain(&client, "b", "a");
-    assert_eq!((nobody.users, nobody.finished), (0, true));
+    let none = field.drain(&client, "b", "a");
+    assert_eq!((none.users, none.finished), (0, true));
     controller.stop();
 }
 
