@@ -15,19 +15,12 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
-mod bearers;
-mod capture;
-mod configuration;
-mod contexts;
-mod metrics;
 pub mod pcapng;
 mod question;
-mod radio;
+mod requests;
 mod routes;
 mod server;
 mod state;
-mod trace;
-mod views;
 mod watch;
 
 pub use server::{ControlError, Listening, Options, Serving};

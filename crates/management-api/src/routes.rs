@@ -11,8 +11,8 @@ use weft_http::bounds::Bounds;
 use weft_http::extract::Json;
 use weft_http::openapi::complete;
 
+use crate::requests::{bearers, capture, configuration, contexts, metrics, radio, trace, views};
 use crate::state::State;
-use crate::{bearers, capture, configuration, contexts, metrics, radio, trace, views};
 
 /// A body may hold a configuration file.
 const BOUNDS: Bounds = Bounds { body: 4 << 20, answer: Duration::from_secs(30) };

@@ -16,9 +16,9 @@ use weft_http::problem::Failure;
 use weft_node::bearer::{BearerId, BearersChanged, Event, WrittenCommand};
 use weft_node::show::BearerView;
 
+use super::views::{CONTEXTS, contexts};
 use crate::api::Page;
 use crate::state::{State, stopped};
-use crate::views::{CONTEXTS, contexts};
 use crate::watch::{Out, Over, PIECES, QUIET};
 
 /// Events that go into one piece of the answer.

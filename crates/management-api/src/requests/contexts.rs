@@ -20,8 +20,8 @@ use weft_http::problem::Failure;
 use weft_node::Handle;
 use weft_node::contexts::{Named, NotCarried, Whose};
 
+use super::configuration::{ARRIVING, LOOK_EVERY, refused, settle};
 use crate::api::{Carried, ContextLine, Gate, Release};
-use crate::configuration::{ARRIVING, LOOK_EVERY, refused, settle};
 use crate::state::{State, stopped};
 use crate::watch::{Out, Over, PIECES};
 
