@@ -20,6 +20,8 @@ use weft_process::{ResourceLimits, Restart};
     serde::Deserialize,
     serde::Serialize,
     schemars::JsonSchema,
+    utoipa::ToSchema,
+    utoipa::ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Composition {

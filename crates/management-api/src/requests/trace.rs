@@ -2,24 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
-use axum::body::Body;
 use axum::extract::State as Shared;
-use weft_dataplane::trace::Sighting;
+use axum::response::Response;
 use weft_dpdk::Annotations;
 use weft_function::TagValues;
+use weft_http::extract::Json;
+use weft_http::pieces::JSON_LINES;
+use weft_http::problem::Failure;
 use weft_node::Agent;
 
-use crate::answer::Failure;
 use crate::api::{End, Line, Question, Step};
 use crate::state::State;
 use crate::watch::{Record, follow, is_last};
 
+/// Traces packets as they pass, until as many were seen as were asked for, or the client
+/// goes.
+#[utoipa::path(
+    post,
+    path = "/v1/trace",
+    request_body = Question,
+    responses(
+        (
+            status = 200,
+            description = "Steps of packets, one a line, and behind the last how it ended",
+            body = Line,
+            content_type = "application/jsonl",
+        ),
+        (status = 400, description = "The question cannot be read"),
+        (status = 413, description = "The body is too long"),
+        (status = 415, description = "The body is not announced as JSON"),
+        (status = 422, description = "The question is not one"),
+        (status = 429, description = "Too many traces, captures and listeners"),
+    ),
+)]
 pub(crate) async fn trace(
     Shared(state): Shared<State>,
     Json(question): Json<Question>,
-) -> Result<Body, Failure> {
-    follow(state, question, Lines).await
+) -> Result<Response, Failure> {
+    follow(state, question, Lines, JSON_LINES).await
 }
 
 struct Lines;

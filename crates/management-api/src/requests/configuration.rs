@@ -3,16 +3,18 @@
 
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::{Path, Query, State as Shared};
+use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use utoipa::IntoParams;
+use weft_http::extract::{Json, Path, Query, Text};
+use weft_http::problem::Failure;
+use weft_node::config::{self, Mistakes};
 use weft_node::{Changed, NotComposed, Wanted};
 use weft_node_config::{self as config, Mistakes};
 
-use crate::answer::Failure;
 use crate::api::{Applied, Composed, Mistake};
-use crate::state::State;
+use crate::state::{State, stopped};
 
 /// How long an answer waits for the workers to take a change over, and how
 /// often it looks.
@@ -21,10 +23,13 @@ const SETTLING: Duration = Duration::from_secs(5);
 pub(crate) const ARRIVING: Duration = Duration::from_secs(15);
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-#[derive(Deserialize)]
+/// How a configuration is called.
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Named {
-    /// What mistakes call the file.
+    /// The file that mistakes name.
+    #[param(default = "configuration")]
     file: String,
 }
 
@@ -34,25 +39,53 @@ impl Default for Named {
     }
 }
 
+/// Applies another configuration, whole or not at all.
+#[utoipa::path(
+    post,
+    path = "/v1/configuration",
+    params(Named),
+    request_body(content = String, content_type = "application/yaml"),
+    responses(
+        (status = 200, description = "Applied", body = Applied),
+        (status = 400, description = "The query or the body cannot be read"),
+        (status = 409, description = "The configuration cannot be applied now"),
+        (status = 413, description = "The body is too long"),
+        (status = 422, description = "The configuration has mistakes, which are listed"),
+    ),
+)]
 pub(crate) async fn apply(
     Shared(state): Shared<State>,
     Query(named): Query<Named>,
-    text: String,
+    Text(text): Text,
 ) -> Result<Json<Applied>, Failure> {
     let kinds = state.kinds;
     let read = tokio::task::spawn_blocking(move || config::read(&text, &named.file, kinds));
-    let blueprint = read.await.map_err(|_| Failure::stopped())?.map_err(|mistakes| {
+    let blueprint = read.await.map_err(|_| stopped())?.map_err(|mistakes| {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         Failure::new(status, "the configuration has mistakes").with_mistakes(listed(mistakes))
     })?;
     let warnings = listed(blueprint.warnings.clone());
-    let changed = state
-        .ask(move |agent| agent.apply(blueprint))
-        .await?
-        .map_err(|refused| Failure::new(StatusCode::CONFLICT, refused))?;
+    let changed =
+        state.ask(move |agent| agent.apply(blueprint)).await?.map_err(Failure::conflict)?;
     answer(&state, changed, warnings).await
 }
 
+/// Runs a function in another composition.
+#[utoipa::path(
+    post,
+    path = "/v1/functions/{name}",
+    params(("name" = String, Path, description = "The name of the function")),
+    request_body = Composed,
+    responses(
+        (status = 200, description = "The function runs so", body = Applied),
+        (status = 400, description = "The body is not JSON"),
+        (status = 404, description = "There is no such function"),
+        (status = 409, description = "The function cannot be run so now"),
+        (status = 413, description = "The body is too long"),
+        (status = 415, description = "The body is not announced as JSON"),
+        (status = 422, description = "The body is not a composition"),
+    ),
+)]
 pub(crate) async fn compose(
     Shared(state): Shared<State>,
     Path(function): Path<String>,
@@ -73,7 +106,7 @@ pub(crate) async fn compose(
     };
     let answer = answer(&state, changed.map_err(refused)?, Vec::new()).await?;
     match state.ask(|agent| agent.move_failure().map(str::to_owned)).await? {
-        Some(failure) => Err(Failure::new(StatusCode::CONFLICT, failure)),
+        Some(failure) => Err(Failure::conflict(failure)),
         None => Ok(answer),
     }
 }
@@ -81,7 +114,7 @@ pub(crate) async fn compose(
 pub(crate) fn refused(error: NotComposed) -> Failure {
     match error {
         NotComposed::Unknown(_) => Failure::unknown(error),
-        _ => Failure::new(StatusCode::CONFLICT, error),
+        _ => Failure::conflict(error),
     }
 }
 

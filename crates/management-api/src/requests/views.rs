@@ -2,34 +2,67 @@
 
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::{Path, Query, State as Shared};
+use axum::extract::State as Shared;
+use weft_http::extract::{Json, Path, Query};
+use weft_http::problem::Failure;
 use weft_node::show::{ContextView, PeerView, Snapshot, UserView};
 
-use crate::answer::Failure;
 use crate::api::Page;
-use crate::state::State;
+use crate::state::{State, stopped};
 
 /// Longest wait for a worker to say what its contexts hold.
 pub(crate) const CONTEXTS: Duration = Duration::from_secs(2);
 
+/// All that the node counts, since its start.
+#[utoipa::path(
+    get,
+    path = "/v1/snapshot",
+    responses((status = 200, description = "The counters", body = Snapshot)),
+)]
 pub(crate) async fn snapshot(Shared(state): Shared<State>) -> Result<Json<Snapshot>, Failure> {
     Ok(Json(state.ask(|agent| agent.snapshot()).await?))
 }
 
 /// What is fused: micro-operations and machine code.
+#[utoipa::path(
+    get,
+    path = "/v1/fused",
+    responses((status = 200, description = "The fused functions", body = String)),
+)]
 pub(crate) async fn fused(Shared(state): Shared<State>) -> Result<String, Failure> {
     state.ask(|agent| agent.fused()).await
 }
 
+/// The compiled paths, as text.
+#[utoipa::path(
+    get,
+    path = "/v1/paths",
+    responses((status = 200, description = "The paths", body = String)),
+)]
 pub(crate) async fn paths(Shared(state): Shared<State>) -> Result<String, Failure> {
     state.ask(|agent| agent.paths()).await
 }
 
+/// The GTP-U peers.
+#[utoipa::path(
+    get,
+    path = "/v1/peers",
+    responses((status = 200, description = "The peers", body = Vec<PeerView>)),
+)]
 pub(crate) async fn peers(Shared(state): Shared<State>) -> Result<Json<Vec<PeerView>>, Failure> {
     Ok(Json(state.ask(|agent| agent.peers()).await?))
 }
 
+/// Users, in the order of the configuration.
+#[utoipa::path(
+    get,
+    path = "/v1/users",
+    params(Page),
+    responses(
+        (status = 200, description = "A page of users", body = Vec<UserView>),
+        (status = 400, description = "The query cannot be read"),
+    ),
+)]
 pub(crate) async fn users(
     Shared(state): Shared<State>,
     Query(page): Query<Page>,
@@ -39,6 +72,15 @@ pub(crate) async fn users(
 }
 
 /// One user, with what its contexts hold.
+#[utoipa::path(
+    get,
+    path = "/v1/users/{name}",
+    params(("name" = String, Path, description = "The name of the user")),
+    responses(
+        (status = 200, description = "The user", body = UserView),
+        (status = 404, description = "There is no such user"),
+    ),
+)]
 pub(crate) async fn user(
     Shared(state): Shared<State>,
     Path(name): Path<String>,
@@ -50,7 +92,7 @@ pub(crate) async fn user(
     });
     let (mut view, waiting) = asked.await?.ok_or(unknown)?;
     let shown = tokio::task::spawn_blocking(move || waiting.recv_timeout(CONTEXTS));
-    let shown = shown.await.ok().and_then(Result::ok).ok_or(Failure::stopped())?;
+    let shown = shown.await.ok().and_then(Result::ok).ok_or(stopped())?;
     view.contexts = contexts(shown);
     Ok(Json(view))
 }

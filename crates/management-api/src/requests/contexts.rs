@@ -7,23 +7,23 @@
 use std::io::Write;
 use std::time::Duration;
 
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::StatusCode;
+use axum::extract::State as Shared;
+use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use tokio::runtime;
 use tokio::sync::mpsc::channel;
+use weft_http::extract::{Json, Path, Text};
+use weft_http::pieces::{JSON_LINES, Pieces};
+use weft_http::problem::Failure;
 use weft_node::Handle;
 use weft_node::contexts::{Named, NotCarried, Whose};
 
-use crate::answer::Failure;
+use super::configuration::{ARRIVING, LOOK_EVERY, refused, settle};
 use crate::api::{Carried, ContextLine, Gate, Release};
-use crate::configuration::{ARRIVING, LOOK_EVERY, refused, settle};
-use crate::state::State;
-use crate::watch::{Out, Over, PIECES, Pieces};
+use crate::state::{State, stopped};
+use crate::watch::{Out, Over, PIECES};
 
 /// Contexts that are asked for at once.
 const BATCH: usize = 256;
@@ -31,7 +31,22 @@ const BATCH: usize = 256;
 /// How long a gate may take to let nothing through any more.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// `POST …/gate`: lets the packets of a function wait; answers when nothing of it is on its way.
+/// Lets the packets of a function wait, and answers when none of them is on its way.
+#[utoipa::path(
+    post,
+    path = "/v1/functions/{name}/gate",
+    params(("name" = String, Path, description = "The name of the function")),
+    request_body = Gate,
+    responses(
+        (status = 200, description = "The packets wait", body = ()),
+        (status = 400, description = "The body is not JSON"),
+        (status = 404, description = "There is no such function"),
+        (status = 409, description = "The packets of the function cannot wait now"),
+        (status = 413, description = "The body is too long"),
+        (status = 415, description = "The body is not announced as JSON"),
+        (status = 422, description = "The body does not say whether the function goes"),
+    ),
+)]
 pub(crate) async fn gate(
     Shared(state): Shared<State>,
     Path(function): Path<String>,
@@ -57,15 +72,30 @@ pub(crate) async fn gate(
             Some(false) => {
                 let late = "its packets do not come back".to_owned();
                 let stays = end(&state, function, Err(late)).await?;
-                return Err(Failure::new(StatusCode::CONFLICT, stays.unwrap_or_default()));
+                return Err(Failure::conflict(stays.unwrap_or_default()));
             }
-            None => return Err(Failure::new(StatusCode::CONFLICT, "it moves no more")),
+            None => return Err(Failure::conflict("it moves no more")),
         }
         waited += LOOK_EVERY;
     }
 }
 
-/// `POST …/release`: lets them go on.
+/// Lets the packets of a function go on.
+#[utoipa::path(
+    post,
+    path = "/v1/functions/{name}/release",
+    params(("name" = String, Path, description = "The name of the function")),
+    request_body = Release,
+    responses(
+        (status = 200, description = "The packets go on", body = ()),
+        (status = 400, description = "The body is not JSON"),
+        (status = 404, description = "There is no such function"),
+        (status = 409, description = "The function stays where it was"),
+        (status = 413, description = "The body is too long"),
+        (status = 415, description = "The body is not announced as JSON"),
+        (status = 422, description = "The body is not a release"),
+    ),
+)]
 pub(crate) async fn release(
     Shared(state): Shared<State>,
     Path(function): Path<String>,
@@ -73,7 +103,7 @@ pub(crate) async fn release(
 ) -> Result<Json<()>, Failure> {
     let is_meant = refusal.is_some();
     match end(&state, function, refusal.map_or(Ok(()), Err)).await? {
-        Some(stays) if !is_meant => Err(Failure::new(StatusCode::CONFLICT, stays)),
+        Some(stays) if !is_meant => Err(Failure::conflict(stays)),
         _ => Ok(Json(())),
     }
 }
@@ -91,11 +121,26 @@ async fn end(
     state.ask(|agent| agent.move_failure().map(str::to_owned)).await
 }
 
-/// `GET …/contexts`: all contexts of a function.
+/// All contexts of a function, one JSON object on each line.
+#[utoipa::path(
+    get,
+    path = "/v1/functions/{name}/contexts",
+    params(("name" = String, Path, description = "The name of the function")),
+    responses(
+        (
+            status = 200,
+            description = "The function, its contexts, and behind the last how many there were",
+            body = ContextLine,
+            content_type = "application/jsonl",
+        ),
+        (status = 404, description = "There is no such function"),
+        (status = 409, description = "The contexts of the function cannot be read"),
+    ),
+)]
 pub(crate) async fn read(
     Shared(state): Shared<State>,
     Path(function): Path<String>,
-) -> Result<Body, Failure> {
+) -> Result<Response, Failure> {
     let name = function.clone();
     let named = state.ask(move |agent| agent.contexts_named(&name)).await?;
     let (kind, names) = named.map_err(not_carried)?;
@@ -118,7 +163,7 @@ pub(crate) async fn read(
         }
         out.send(line(&ContextLine::End { count }))
     });
-    Ok(Body::new(Pieces(receiver)))
+    Ok(Pieces(receiver).answer(JSON_LINES))
 }
 
 fn ask_for(handle: &Handle, function: &str, names: Vec<Whose>) -> Result<Vec<Named>, String> {
@@ -128,25 +173,39 @@ fn ask_for(handle: &Handle, function: &str, names: Vec<Whose>) -> Result<Vec<Nam
     reading.and_then(|reading| reading.wait()).map_err(|error| error.to_string())
 }
 
-/// `POST …/contexts`: gives a function contexts.
+/// Gives a function contexts, one JSON object on each line: first the function, then a
+/// context each.
+#[utoipa::path(
+    post,
+    path = "/v1/functions/{name}/contexts",
+    params(("name" = String, Path, description = "The name of the function")),
+    request_body(content = ContextLine, content_type = "application/jsonl"),
+    responses(
+        (status = 200, description = "The function has them", body = Carried),
+        (status = 400, description = "A line cannot be read"),
+        (status = 404, description = "There is no such function"),
+        (status = 409, description = "The function does not take these contexts"),
+        (status = 413, description = "The body is too long"),
+    ),
+)]
 pub(crate) async fn write(
     Shared(state): Shared<State>,
     Path(function): Path<String>,
-    text: String,
+    Text(text): Text,
 ) -> Result<Json<Carried>, Failure> {
     let read = tokio::task::spawn_blocking(move || parse(&text)).await;
-    let (kind, known_only, contexts) =
-        read.map_err(|_| Failure::stopped())?.map_err(Failure::bad)?;
+    let (kind, known_only, contexts) = read.map_err(|_| stopped())?.map_err(Failure::bad)?;
     let contexts_written = contexts.len();
     let writing =
         state.ask(move |agent| agent.write_contexts(&function, &kind, contexts, known_only));
     let writing = writing.await?.map_err(not_carried)?;
     let written = tokio::task::spawn_blocking(move || writing.wait()).await;
-    written.map_err(|_| Failure::stopped())?.map_err(not_carried)?;
+    written.map_err(|_| stopped())?.map_err(not_carried)?;
     Ok(Json(Carried { contexts: contexts_written as u64 }))
 }
 
-/// What function contexts are of, whether those of nobody are left out, and the contexts.
+/// The kind of the function, whether contexts of unknown owners are left out, and the
+/// contexts.
 type Parsed = (String, bool, Vec<Named>);
 
 fn parse(text: &str) -> Result<Parsed, String> {
@@ -178,7 +237,7 @@ fn line(line: &impl Serialize) -> Vec<u8> {
 fn not_carried(error: NotCarried) -> Failure {
     match error {
         NotCarried::Unknown(_) => Failure::unknown(error),
-        _ => Failure::new(StatusCode::CONFLICT, error),
+        _ => Failure::conflict(error),
     }
 }
 

@@ -3,28 +3,50 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::Json;
-use axum::body::Body;
 use axum::extract::State as Shared;
-use weft_dataplane::trace::Sighting;
+use axum::response::Response;
+use weft_http::extract::Json;
+use weft_http::problem::Failure;
 use weft_node::Agent;
 
-use crate::answer::Failure;
 use crate::api::Question;
 use crate::pcapng::Pcapng;
 use crate::state::State;
 use crate::watch::{Record, follow};
 
+/// The media type of pcapng, which has none that is registered.
+const PCAPNG: &str = "application/x-pcapng";
+
+/// Captures packets as they pass, until as many were seen as were asked for, or the client
+/// goes.
+#[utoipa::path(
+    post,
+    path = "/v1/capture",
+    request_body = Question,
+    responses(
+        (
+            status = 200,
+            description = "A pcapng file, with an interface for each place",
+            body = Vec<u8>,
+            content_type = "application/x-pcapng",
+        ),
+        (status = 400, description = "The question cannot be read"),
+        (status = 413, description = "The body is too long"),
+        (status = 415, description = "The body is not announced as JSON"),
+        (status = 422, description = "The question is not one"),
+        (status = 429, description = "Too many traces, captures and listeners"),
+    ),
+)]
 pub(crate) async fn capture(
     Shared(state): Shared<State>,
     Json(question): Json<Question>,
-) -> Result<Body, Failure> {
+) -> Result<Response, Failure> {
     let uptime = state.ask(|agent| agent.snapshot().uptime).await?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = (now.as_nanos() as u64).saturating_sub(uptime);
     // Writing to memory cannot fail.
     let file = Pcapng::new(Vec::new()).map_err(Failure::bad)?;
-    follow(state, question, Capture { start, file }).await
+    follow(state, question, Capture { start, file }, PCAPNG).await
 }
 
 struct Capture {
