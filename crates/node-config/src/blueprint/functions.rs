@@ -21,7 +21,6 @@ use weft_process::{ResourceLimits, Restart};
     serde::Serialize,
     schemars::JsonSchema,
     utoipa::ToSchema,
-    utoipa::ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Composition {
