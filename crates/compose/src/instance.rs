@@ -57,6 +57,7 @@ pub struct Outcome {
 }
 
 impl Default for Outcome {
+    #[inline]
     fn default() -> Self {
         Outcome {
             dropped: Positions::NONE,
@@ -91,6 +92,7 @@ pub trait Instance: Send {
 
     /// Asks the processor for the contexts of packets that will soon be given to
     /// [`visit`](Self::visit). Only speed depends on it.
+    #[inline]
     fn prefetch(&self, _packets: &Batch, _selected: Positions) {}
 
     /// Handles the packets at `selected`. Those that are neither dropped nor
@@ -149,12 +151,14 @@ pub trait Instance: Send {
 
     /// What it does, in micro-operations. None for a function that cannot be
     /// fused.
+    #[inline]
     fn lower(&self) -> Option<Program> {
         None
     }
 
     /// The bytes of its contexts, one after the other; those of a function that
     /// cannot be fused are not shown.
+    #[inline]
     fn contexts(&mut self) -> &mut [u8] {
         &mut []
     }

@@ -182,6 +182,7 @@ impl Tunnel for Packet {
         outer(self).and_then(source).unwrap_or(false)
     }
 
+    #[inline]
     fn outer_addresses(&self) -> Option<(IpAddr, IpAddr)> {
         let outer = outer(self)?;
         if outer.first()? >> 4 == 4 {

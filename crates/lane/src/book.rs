@@ -33,6 +33,7 @@ pub(crate) struct Book {
 
 impl Book {
     /// Nothing is away. `goes_on` says whether packets may go further before they come back.
+    #[inline]
     pub(crate) fn new(writes: u8, shared: Arc<Shared>, in_order: bool, goes_on: bool) -> Book {
         let place = Place { state: 0, plan: 0, onward: 0 };
         let none = Ticket::new(Annotations::default(), place, 0);
@@ -53,6 +54,7 @@ impl Book {
         self.head.wrapping_sub(self.tail) as usize
     }
 
+    #[inline]
     pub(crate) fn ticket(&self, ahead: u32) -> &Ticket {
         &self.tickets[self.tail.wrapping_add(ahead) as usize % WINDOW]
     }
@@ -75,6 +77,7 @@ impl Book {
     }
 
     /// Takes the newest ticket back.
+    #[inline]
     pub(crate) fn take_back(&mut self) -> Ticket {
         self.head = self.head.wrapping_sub(1);
         self.originals[self.head as usize % WINDOW] = None;
@@ -142,6 +145,7 @@ impl Book {
 
     /// Notes how far a packet came by itself; false where it was not to go there, or comes back
     /// handled before it has been everywhere.
+    #[inline]
     pub(crate) fn has_passed(
         &mut self,
         number: u32,
@@ -180,6 +184,7 @@ impl Book {
     }
 
     /// The oldest ticket whose packet is not back, and what was kept of it.
+    #[inline]
     pub(crate) fn redeem(&mut self) -> Option<(Ticket, Option<Packet>)> {
         let number = self.next_back()?;
         let original = self.original(number);
@@ -200,6 +205,7 @@ impl Book {
     }
 
     /// Takes one of the tickets that are away as back; false when it was already.
+    #[inline]
     pub(crate) fn settle(&mut self, number: u32) -> bool {
         let ticket = &mut self.tickets[number as usize % WINDOW];
         if std::mem::replace(&mut ticket.back, true) {

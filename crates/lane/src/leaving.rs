@@ -17,6 +17,7 @@ pub struct Leaving {
 
 impl Leaving {
     /// Nothing is away. What is not back after `timeout` nanoseconds is lost.
+    #[inline]
     pub fn new(out: Producer<Packet>, timeout: u64) -> Leaving {
         Leaving { hand: Batch::new(), out, absence: Absence::new(timeout) }
     }
@@ -33,11 +34,13 @@ impl Leaving {
     }
 
     /// Packets in hand.
+    #[inline]
     pub fn in_hand(&self) -> usize {
         self.hand.len()
     }
 
     /// Whether no more fit.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.hand.is_full()
     }
@@ -54,6 +57,7 @@ impl Leaving {
     }
 
     /// The packet that was taken last does not go.
+    #[inline]
     pub fn drop_last(&mut self) {
         if self.hand.pop().is_some() {
             self.absence.take_back();
@@ -61,6 +65,7 @@ impl Leaving {
     }
 
     /// Gives up what is in hand and what is away.
+    #[inline]
     pub fn clear(&mut self) {
         self.hand.clear();
         self.absence.clear();

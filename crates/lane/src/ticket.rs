@@ -32,11 +32,13 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    #[inline]
     pub(crate) fn new(annotations: Annotations, place: Place, length: u16) -> Ticket {
         Ticket { annotations, place, length, past: Past::default(), emitted: 0, back: false }
     }
 
     /// Of a packet that was held and never went.
+    #[inline]
     pub fn lost(place: Place) -> Ticket {
         Ticket::new(Annotations::default(), place, 0)
     }
