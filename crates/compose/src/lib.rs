@@ -20,8 +20,9 @@ mod positions;
 mod slab;
 
 pub use fused::{Fused, FusedOutcome, FusedPart};
-pub use instance::{Burst, Instance, KEEP_REFUSED, Outcome, PANIC, REASONS, UNDECLARED};
-pub use kind::{Kind, Settings};
+pub use instance::{
+    Burst, Instance, KEEP_REFUSED, Kind, Outcome, PANIC, REASONS, Settings, UNDECLARED,
+};
 pub use positions::Positions;
 pub use slab::{Slab, SlotShift};
 pub use weft_fusion::MAX_FUNCTIONS as MAX_FUSED;

@@ -278,7 +278,7 @@ fn mistakes_in_a_file_have_a_line_and_a_column() {
             ":6:11: a whole number from 0 to 65535 is expected, not \"all\"",
         ),
         ("yaml", format!("{sets}softwire:\n"), ":4:1: the key `softwire` is not known here"),
-        ("json", json.into(), ":2:44: :: is not the address of one host"),
+        ("json", json.into(), ":2:43: :: is not the address of one host"),
         ("json", "{\"portSets\": 1}".into(), "at line 1 column 14"),
     ] {
         let name = format!("weft-softwires-wrong-{}.{end}", std::process::id());

@@ -2,7 +2,8 @@
 
 use weft_dpdk::with_room;
 
-use super::state::NONE;
+/// No mapping, no block.
+pub const NONE: u32 = u32::MAX;
 
 /// Ports below are never given out (RFC 6335 §6).
 pub const FIRST_PORT: u16 = 1024;

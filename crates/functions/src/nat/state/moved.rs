@@ -6,7 +6,7 @@ use weft_function::{ContextError, Fields};
 use weft_wire::Protocol;
 
 use super::{Holding, Inside, Mapping, Record, State};
-use crate::nat::state::NONE;
+use crate::nat::blocks::NONE;
 
 impl State {
     /// Writes block and mappings, the oldest first.
