@@ -20,7 +20,6 @@ pub mod bearer;
 mod change;
 pub mod config;
 pub mod contexts;
-mod fuse;
 mod gtpu;
 pub mod handover;
 mod icmp;
