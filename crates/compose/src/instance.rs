@@ -27,7 +27,7 @@ pub const KEEP_REFUSED: Reason =
 pub const UNDECLARED: Reason =
     Reason::new("reason_undeclared", "the function gave a reason that it does not declare");
 
-/// Reasons of whoever runs a function, which any function may meet.
+/// Reasons of the loop around a function, which any function may meet.
 pub const REASONS: [Reason; 3] = [PANIC, KEEP_REFUSED, UNDECLARED];
 
 /// The packets of one burst and the time they are handled at.

@@ -79,7 +79,7 @@ impl Shared {
 }
 
 /// Looks at a file once a second and changes the bindings when it is another one. Ends
-/// when nobody has them any more. A file that cannot be read changes nothing. What was
+/// when no worker has them any more. A file that cannot be read changes nothing. What was
 /// there before stays until no worker has it: none of them gives memory back.
 fn follow(
     shared: &Arc<Shared>,
@@ -117,7 +117,7 @@ fn follow(
 ///
 /// # Errors
 /// [`ConfigError`] with the place of the mistake.
-fn bindings(config: &Config) -> Result<Bindings, ConfigError> {
+pub fn bindings(config: &Config) -> Result<Bindings, ConfigError> {
     match (&config.bindings, &config.file) {
         (Some(table), _) => Bindings::new(table).map_err(|Mistake { place, message }| {
             ConfigError::at(format!("bindings.{place}"), message)

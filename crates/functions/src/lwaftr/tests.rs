@@ -102,7 +102,7 @@ fn packets_go_into_softwires_and_come_out_as_they_were() {
     let seen = up(&mut rig, &frame);
     assert_eq!((seen.dropped, &seen.bytes[..]), (None, &ours().frame()[..]));
     assert_eq!(seen.annotations, annotations(&ours().frame()));
-    // Another's port, and nobody's.
+    // Another's port, and one that no softwire has.
     let seen = up(&mut rig, &tunnelled(b4(4), &ours(), Ecn::NotEct, Ecn::NotEct));
     assert_eq!((seen.dropped, seen.sent.len()), (Some("lwaftr_refused"), 1));
     let seen = down(&mut rig, &theirs(80));
@@ -168,7 +168,7 @@ fn a_softwire_takes_sixty_eight_bytes() {
 }
 
 proptest! {
-    /// RFC 7597 §5.1: every set has as many ports, and those in front are nobody's.
+    /// RFC 7597 §5.1: every set has as many ports, and those in front belong to none.
     #[test]
     fn ports_are_shared_evenly(psid_length in 0_u8..=8, psid_offset in 0_u8..=8) {
         let softwires = (0..1_u16 << psid_length)

@@ -110,7 +110,7 @@ impl Blocks {
         Blocks { pool, blocks, fresh: 0, oldest: NONE, newest: NONE, hold_down }
     }
 
-    /// That block, if nobody has it.
+    /// That block, if no user has it.
     pub fn take(&mut self, block: u32) -> Option<u32> {
         match self.blocks.get(block as usize)?.is {
             Use::Never => {}

@@ -87,8 +87,8 @@ fn mapping_and_filtering_do_not_depend_on_the_other_end() {
             // From here on it is the user's packet.
             assert_eq!((seen.annotations.user, seen.annotations.bearer), (1, 1));
         }
-        let nobody = Spec { protocol, ..to((public.0, public.1 ^ 1), SERVER, 80) };
-        assert_eq!(back(&mut rig, &nobody).dropped, Some("nat_no_mapping"));
+        let unmapped = Spec { protocol, ..to((public.0, public.1 ^ 1), SERVER, 80) };
+        assert_eq!(back(&mut rig, &unmapped).dropped, Some("nat_no_mapping"));
     }
 }
 
@@ -163,7 +163,7 @@ fn mappings_of_tcp_last_while_they_are_established() {
     let mut rig = rig();
     let [public, _] = ends(&with_flags(&mut rig, &spec, true, SYN).bytes);
     rig.now += 241 * SECOND;
-    assert!(!alive(&mut rig, public), "a connection that nobody answered");
+    assert!(!alive(&mut rig, public), "a connection without an answer");
     let [public, _] = ends(&with_flags(&mut rig, &spec, true, SYN).bytes);
     with_flags(&mut rig, &to(public, SERVER, 80), false, SYN | ACK);
     rig.now += 7400 * SECOND;
@@ -259,7 +259,7 @@ fn errors_are_translated_with_what_they_are_about() {
     assert_eq!(seen.dropped, Some("nat_no_mapping"));
 }
 
-/// RFC 5508 REQ-3; and nobody speaks for another user.
+/// RFC 5508 REQ-3; and no user speaks for another.
 #[test]
 fn errors_that_are_damaged_or_forged_are_dropped() {
     let mut rig = rig();
@@ -384,7 +384,7 @@ fn mappings_move_with_their_user() {
     let seen = out(&mut target, 2, &from("10.0.0.1", 5000));
     assert_eq!(ends(&seen.bytes)[0], public);
     assert_eq!(back(&mut target, &to(public, SERVER, 80)).annotations.user, 2);
-    // Nobody else gets the block.
+    // No other user gets the block.
     let [other, _] = ends(&out(&mut target, 3, &from("10.0.0.3", 5000)).bytes);
     assert!(other.0 != public.0 || other.1 / 64 != public.1 / 64);
     // What had 100 s left has them there.

@@ -101,7 +101,7 @@ impl Moved {
     }
 
     /// Takes the block and the mappings into `state`, as far as they are free there:
-    /// another pool, or one whose block is somebody else's, leaves the user without.
+    /// another pool, or one where another user has the block, leaves the user without.
     pub fn settle(self, state: &mut State) -> Holding {
         let mut holding = Holding::default();
         let block =
