@@ -59,13 +59,13 @@ pub struct Emit<'a> {
 }
 
 impl<'a> Emit<'a> {
-    /// For whoever runs functions: what is emitted goes into `emissions`.
+    /// For the loop around a function: what is emitted goes into `emissions`.
     #[inline]
     pub fn new(now: u64, pool: &'a Pool, emissions: &'a mut Emissions) -> Emit<'a> {
         Emit { now, pool, emissions, parent: Emission::NO_PACKET, note: 0, refused: 0 }
     }
 
-    /// For whoever runs functions: the packet at `position` comes next, and this was
+    /// For the loop around a function: the packet at `position` comes next, and this was
     /// noted of it.
     #[inline(always)]
     pub fn at(&mut self, position: usize, note: u64) {
@@ -79,13 +79,13 @@ impl<'a> Emit<'a> {
         self.note
     }
 
-    /// For whoever runs functions: the position of the packet in hand.
+    /// For the loop around a function: the position of the packet in hand.
     #[inline]
     pub fn position(&self) -> usize {
         self.parent
     }
 
-    /// For whoever runs functions: notes that the packet in hand is kept. False
+    /// For the loop around a function: notes that the packet in hand is kept. False
     /// when there is no room to note it.
     #[inline]
     pub fn keep(&mut self) -> bool {

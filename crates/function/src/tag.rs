@@ -21,10 +21,10 @@ pub struct Tag {
 /// The values of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// One of these names; the tag holds its index. The first is what a packet
-    /// has that nobody has tagged.
+    /// One of these names; the tag holds its index. A packet without the tag has
+    /// the first.
     Named(&'static [&'static str]),
-    /// Any number; 0 for a packet that nobody has tagged.
+    /// Any number; 0 for a packet without the tag.
     Number,
 }
 

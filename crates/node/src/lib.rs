@@ -19,7 +19,6 @@ mod assemble;
 pub mod bearer;
 mod change;
 pub mod contexts;
-mod fuse;
 mod gtpu;
 pub mod handover;
 mod icmp;

@@ -12,25 +12,87 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weft_compose::{Fused, FusedPart, Listing, MAX_FUSED, SlotShift};
-use weft_dataplane::forward::fused_plan::{FusedPlan, Region, RegionWay};
-use weft_node_config::Blueprint;
+use weft_compose::{Positions, SlotShift};
 use weft_rules::{Next, Program, StateId, To};
 
-/// What an operator sees of a plan.
-pub fn text(plan: &FusedPlan, blueprint: &Blueprint) -> String {
-    let name = |function: u16| {
-        blueprint.functions.get(usize::from(function)).map_or("?", |plan| plan.name.as_str())
-    };
-    let mut text = String::new();
-    for region in &plan.regions {
-        for way in &region.ways {
-            let functions = way.functions.iter().map(|at| region.functions[usize::from(*at)]);
-            let names: Vec<_> = functions.map(name).collect();
-            show_way(&names, &way.fused, &mut text);
+use crate::MAX_FUNCTIONS;
+use crate::code::Listing;
+use crate::fused::{Fused, FusedPart};
+
+/// What is fused of a plan.
+#[derive(Debug, Default)]
+pub struct FusedPlan {
+    /// The region that begins at a function, by its number.
+    pub heads: Vec<Option<u16>>,
+    /// The regions.
+    pub regions: Vec<Region>,
+}
+
+/// Functions that packets enter together.
+#[derive(Debug)]
+pub struct Region {
+    /// The functions, in the order that packets meet them.
+    pub functions: ArrayVec<u16, MAX_FUNCTIONS>,
+    /// The ways through it, by the state that they begin at.
+    pub ways: Vec<RegionWay>,
+}
+
+/// One way through a region.
+#[derive(Debug)]
+pub struct RegionWay {
+    /// The state it begins at.
+    pub first: u32,
+    /// The state of its last function.
+    pub last: u32,
+    /// Its functions, as positions in [`Region::functions`].
+    pub functions: ArrayVec<u8, MAX_FUNCTIONS>,
+    /// What carries packets along.
+    pub fused: Arc<Fused>,
+}
+
+impl FusedPlan {
+    /// What an operator sees of it; `name` is that of a function, by its number.
+    pub fn text<'n>(&self, name: impl Fn(u16) -> &'n str) -> String {
+        let mut text = String::new();
+        for region in &self.regions {
+            for way in &region.ways {
+                let functions = way.functions.iter().map(|at| region.functions[usize::from(*at)]);
+                let names: Vec<_> = functions.map(&name).collect();
+                show_way(&names, &way.fused, &mut text);
+            }
         }
+        text
     }
-    text
+}
+
+impl Region {
+    /// The way that begins at a state.
+    #[inline]
+    pub fn way(&self, state: u32) -> Option<&RegionWay> {
+        self.ways.iter().find(|way| way.first == state)
+    }
+
+    /// Packets of several ways, each with the state it begins at, in order: those in a
+    /// row that go the same way at once.
+    pub fn in_order<'a>(
+        &'a self,
+        group: &'a [(u32, Positions)],
+        selected: Positions,
+    ) -> impl Iterator<Item = (&'a RegionWay, Positions)> {
+        let mut left = selected;
+        std::iter::from_fn(move || {
+            let first = left.lowest()?;
+            let (state, of_state) = group.iter().find(|(_, some)| some.contains(first))?;
+            let others = left.without(*of_state);
+            // Up to the first packet that goes another way.
+            let row = match others.lowest() {
+                Some(other) => left.and(Positions::first(other)),
+                None => left,
+            };
+            left = left.without(row);
+            Some((self.way(*state)?, row))
+        })
+    }
 }
 
 fn show_way(names: &[&str], fused: &Fused, text: &mut String) {
@@ -152,9 +214,9 @@ fn sources(program: &Program) -> Vec<Vec<Source>> {
 }
 
 /// The regions of two functions and more.
-fn regions(program: &Program, lowered: &[Option<FusedPart>]) -> Vec<ArrayVec<u16, MAX_FUSED>> {
+fn regions(program: &Program, lowered: &[Option<FusedPart>]) -> Vec<ArrayVec<u16, MAX_FUNCTIONS>> {
     let sources = sources(program);
-    let mut regions: Vec<ArrayVec<u16, MAX_FUSED>> = Vec::new();
+    let mut regions: Vec<ArrayVec<u16, MAX_FUNCTIONS>> = Vec::new();
     let mut region_of: HashMap<u16, usize> = HashMap::new();
     let mut rest = &program.states[..];
     while let Some(first) = rest.first() {

@@ -6,16 +6,16 @@
 //! after the other, with their guard against panics, and then the loop goes on.
 
 use arrayvec::ArrayVec;
+use weft_compose::{Burst, Instance, KEEP_REFUSED, Outcome, Positions, SlotShift};
 use weft_dpdk::Batch;
 use weft_function::lower::Program;
 use weft_function::{Annotations, Scope, TagSlot, What};
-use weft_fusion::{
-    Code, CompileError, Listing, MAX_FUNCTIONS, Punted, Step, Verdicts, Way, optimise,
-};
 
-use crate::instance::{Burst, Instance, KEEP_REFUSED, Outcome};
-use crate::positions::Positions;
-use crate::slab::SlotShift;
+use crate::MAX_FUNCTIONS;
+use crate::code::{Code, CompileError, Listing, Punted, Verdicts};
+use crate::link::{Step, Way};
+use crate::optimise::optimise;
+use crate::verify::{verify, verify_program};
 
 /// Contexts of fewer bytes stay in the nearest cache by themselves.
 const PREFETCH_BYTES: usize = 16 << 10;
@@ -43,7 +43,7 @@ pub struct Fused {
 #[derive(Debug, Default)]
 pub struct FusedOutcome {
     /// Dropped packets: at which of the functions, and for which of the
-    /// [reasons](crate::Kind::reasons) of its kind.
+    /// [reasons](weft_compose::Kind::reasons) of its kind.
     pub verdicts: Verdicts,
     /// Contexts that were reset after a panic: of which function, at which slot.
     pub resets: ArrayVec<(u8, u32), { Batch::CAPACITY }>,
@@ -69,10 +69,10 @@ impl Fused {
     /// [`CompileError`].
     pub fn compile(parts: Vec<FusedPart>, shift: SlotShift) -> Result<Fused, CompileError> {
         for part in &parts {
-            weft_fusion::verify_program(&part.program)?;
+            verify_program(&part.program)?;
         }
         let way = Fused::linked(&parts, shift);
-        weft_fusion::verify(&way)?;
+        verify(&way)?;
         let code = Code::compile(&optimise(&way))?;
         Ok(Fused { parts, shift, code })
     }
