@@ -20,7 +20,8 @@ use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Batch, Consumer, Pool};
 use weft_node_config::{Blueprint, FunctionPlan};
-use weft_process::Supervisor;
+use weft_offload::process::Supervisor;
+use weft_offload::thread::ThreadPool;
 use weft_rules::Condition;
 
 use crate::assemble::Keys;
@@ -30,7 +31,7 @@ use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
 use crate::relocate::{Called, Prepared, Relocation};
 use crate::signalling::Signalling;
-use crate::stage::{Split, ThreadPool};
+use crate::stage::Split;
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
@@ -188,7 +189,7 @@ pub struct Agent {
     /// Those who look after function processes.
     pub(crate) supervisors: Vec<Supervisor>,
     /// Functions at other nodes, with what each worker knows of them.
-    pub(crate) remotes: Vec<(String, Vec<Arc<weft_lane::Shared>>)>,
+    pub(crate) remotes: Vec<(String, Vec<Arc<weft_dataplane::offload::Shared>>)>,
 }
 
 /// One panic a second is logged.

@@ -11,7 +11,7 @@ use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
 use weft_function::{Reason, TagSlot, TagValues};
 use weft_node_config::UserKey;
-use weft_process::Supervisor;
+use weft_offload::process::Supervisor;
 
 use crate::agent::Agent;
 use crate::plan;
@@ -118,7 +118,8 @@ impl Agent {
             plan.and_then(|plan| plan.process.as_ref()).is_some_and(|process| process.started)
         };
         let absent = |one: &&Supervisor| {
-            is_started(one.instance()) && one.view().status != weft_process::Status::Running
+            is_started(one.instance())
+                && one.view().status != weft_offload::process::Status::Running
         };
         self.supervisors.iter().find(absent).map(Supervisor::instance)
     }
@@ -133,15 +134,15 @@ impl Agent {
     /// there when it is for all workers.
     fn remote_view(&self, function: &str) -> Option<ProcessView> {
         let (_, shared) = self.remotes.iter().find(|(name, _)| name == function)?;
-        let sum = |of: fn(&weft_lane::Shared) -> u32| {
+        let sum = |of: fn(&weft_dataplane::offload::Shared) -> u32| {
             shared.iter().map(|one| u64::from(of(one))).sum::<u64>()
         };
         Some(ProcessView {
             state: if self.is_reachable(function) { "reachable" } else { "unreachable" }.to_owned(),
             failures: shared.iter().map(|one| u64::from(one.failures())).max().unwrap_or(0),
-            away: sum(weft_lane::Shared::away),
-            lost: sum(weft_lane::Shared::lost),
-            strays: sum(weft_lane::Shared::strays),
+            away: sum(weft_dataplane::offload::Shared::away),
+            lost: sum(weft_dataplane::offload::Shared::lost),
+            strays: sum(weft_dataplane::offload::Shared::strays),
             ..ProcessView::default()
         })
     }

@@ -19,6 +19,7 @@ use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
 use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
+use weft_offload::thread::ThreadPool;
 use weft_rules::{Condition, Program, RuleSet};
 use weft_wire::MacAddress;
 
@@ -32,7 +33,7 @@ use crate::isolated;
 use crate::path::Paths;
 use crate::plan::{self, Classes, Trials};
 use crate::signalling::Signalling;
-use crate::stage::{Split, ThreadPool};
+use crate::stage::Split;
 use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Changes, Room, Users};
@@ -74,7 +75,7 @@ pub enum BuildError {
         /// Name of the instance.
         function: String,
         /// What is wrong.
-        error: weft_process::StartError,
+        error: weft_offload::process::StartError,
     },
     /// Rules with too many ways.
     #[error("rules: {0}")]
@@ -120,7 +121,7 @@ pub fn assemble(
     let (supervisors, seats) = isolated::start(eal, &blueprint, room, &clock, &macs)?;
     let mut elsewhere = Elsewhere::new(seats);
     let (mut workers, mut links) = (Vec::new(), Vec::new());
-    let mut threads = ThreadPool::new(&blueprint.workers, &pool);
+    let mut threads = ThreadPool::new(count, blueprint.workers.pause(), &pool);
     let stages = threads.add(plan::stages(&blueprint));
     let shared = Shared {
         blueprint: &blueprint,

@@ -40,6 +40,7 @@ pub use agent::{Agent, Handle, Stopped};
 pub use answers::{Watching, paths};
 pub use assemble::BuildError;
 pub use change::{Changed, Refused};
-pub use node::{Idle, Node, Running};
+pub use node::{Node, Running};
 pub use stage::{NotComposed, Wanted};
+pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weft_node_config::Composition;
-use weft_process::protocol::PortCounters;
+use weft_offload::process::protocol::PortCounters;
 
 use crate::bearer::{Action, BearerId, DefaultBearer};
 use crate::path::PathState;
