@@ -68,7 +68,7 @@ impl Agent {
             users: self.users.count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
             workers: self.links.iter().map(|link| worker_view(&link.counters)).collect(),
-            ports: (0..self.stations.len()).map(|port| self.port_view(port)).collect(),
+            ports: (0..self.port_controls.len()).map(|port| self.port_view(port)).collect(),
             functions: self.function_views(),
             drops: self.drop_views(),
             local: sum(|counters| &counters.local),
@@ -88,13 +88,13 @@ impl Agent {
     }
 
     fn port_view(&self, number: usize) -> PortView {
-        let station = &self.stations[number];
-        let device = station.statistics();
+        let port_control = &self.port_controls[number];
+        let device = port_control.statistics();
         let mut view = PortView {
-            name: station.name().to_owned(),
-            device: station.device().to_owned(),
-            mac: station.mac().to_string(),
-            up: station.is_up(),
+            name: port_control.name().to_owned(),
+            device: port_control.device().to_owned(),
+            mac: port_control.mac().to_string(),
+            up: port_control.is_up(),
             rx_missed: device.rx_missed,
             rx_errors: device.rx_errors,
             ..PortView::default()
@@ -209,9 +209,9 @@ impl Agent {
                 views.push(DropView { function, packets, ..drop_view(reason) });
             }
         }
-        for station in &self.stations {
-            let device = station.statistics();
-            let port = Some(station.name().to_owned());
+        for port_control in &self.port_controls {
+            let device = port_control.statistics();
+            let port = Some(port_control.name().to_owned());
             let lost = [
                 ("rx_missed", "receive queue full", device.rx_missed),
                 ("rx_errors", "received in error, or without a buffer", device.rx_errors),

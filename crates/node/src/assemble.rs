@@ -29,12 +29,12 @@ use self::worker::Shared;
 use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS};
 use crate::bearer::Bearers;
 use crate::fuse::{self, Compiled};
+use crate::gtpu_peer::Paths;
 use crate::isolated;
-use crate::path::Paths;
 use crate::plan::{self, Classes, Trials};
+use crate::port_control::PortControl;
 use crate::signalling::Signalling;
 use crate::stage::Split;
-use crate::station::Station;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Changes, Room, Users};
 
@@ -157,7 +157,7 @@ pub fn assemble(
         workers.push(worker);
         links.push(link);
     }
-    let stations = stations(&blueprint, ports);
+    let port_controls = port_controls(&blueprint, ports);
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
     let paths = Paths::new(blueprint.gtpu.echo);
@@ -177,7 +177,7 @@ pub fn assemble(
         functions: steering.functions,
         retired: Vec::new(),
         links,
-        stations,
+        port_controls,
         signalling: Signalling::new(paths),
         pool,
         clock,
@@ -282,13 +282,13 @@ fn moving(plan: &HandoverPlan, users: &Users, worker: usize) -> Vec<(u32, u32)> 
 }
 
 /// The node's own part at each port.
-fn stations(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<Station> {
+fn port_controls(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<PortControl> {
     let neighbours = blueprint.limits.neighbours as usize;
     let own: Arc<[_]> = own_addresses(blueprint).collect();
-    let station = |(number, (open, plan)): (usize, (OpenPort, &PortPlan))| {
-        Station::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
+    let port_control = |(number, (open, plan)): (usize, (OpenPort, &PortPlan))| {
+        PortControl::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
     };
-    ports.into_iter().zip(&blueprint.ports).enumerate().map(station).collect()
+    ports.into_iter().zip(&blueprint.ports).enumerate().map(port_control).collect()
 }
 
 /// A port that was opened, and the MAC address it uses.

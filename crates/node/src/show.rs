@@ -9,7 +9,7 @@ use weft_node_config::Composition;
 use weft_offload::process::protocol::PortCounters;
 
 use crate::bearer::{Action, BearerId, DefaultBearer};
-use crate::path::PathState;
+use crate::gtpu_peer::PathState;
 
 /// One look at everything that is counted. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use weft_compose::{Burst, Positions};
 
+use super::Part;
 use super::{Element, Forwarding, Plan, VisitContext, Way, one};
-use crate::command::Part;
 use crate::offload::ResumePoint;
 use crate::offload::states::{StateGroups, add_pending};
 

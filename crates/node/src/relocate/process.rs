@@ -66,7 +66,7 @@ impl Relocation {
     fn pieces(&mut self) -> Option<(&mut Pieces, &[Vec<u32>])> {
         match &mut self.copying {
             Copying::Process(pieces) => Some((pieces, &self.slots)),
-            Copying::Courier(_) => None,
+            Copying::MigrationSession(_) => None,
         }
     }
 

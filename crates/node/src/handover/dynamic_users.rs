@@ -38,18 +38,18 @@ impl Mobility {
             let member = agent.users.member_of(&range.plan, nth).ok_or(Unknown::Number)?;
             return Ok(member.slots[0]);
         }
-        Ok(agent.hold_guest(user, &range.plan, nth)?)
+        Ok(agent.hold_dynamic_user(user, &range.plan, nth)?)
     }
 
     /// Whether a user is not of the configuration.
-    pub(crate) fn is_guest(&self, user: User) -> bool {
+    pub(crate) fn is_dynamic(&self, user: User) -> bool {
         self.plan.users.iter().any(|range| range.added(user).is_some())
     }
 
     /// All workers know what packets of a user that is not of the configuration are
     /// known by before anything else is done for it: they come to any of them.
     pub(super) fn wait_for_keys(&mut self, agent: &mut Agent, user: User) {
-        if !self.is_guest(user) {
+        if !self.is_dynamic(user) {
             return;
         }
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
@@ -75,9 +75,9 @@ impl Mobility {
 
     /// A user that is not of the configuration is forgotten when the node has nothing
     /// to do with it any more.
-    pub(super) fn let_guest_go(&mut self, agent: &mut Agent, user: User) {
+    pub(super) fn release_if_idle(&mut self, agent: &mut Agent, user: User) {
         let idle = |mobile: &Mobile| mobile.pending == 0 && mobile.outputs.is_empty();
-        if !self.is_guest(user)
+        if !self.is_dynamic(user)
             || self.machine.has(user)
             || !self.mobiles.get(&user).is_some_and(idle)
         {
@@ -86,7 +86,7 @@ impl Mobility {
         self.settle(agent, user, false);
         if let Some(mobile) = self.mobiles.remove(&user) {
             self.slots.remove(&mobile.slot);
-            agent.release_guest(user);
+            agent.release_dynamic_user(user);
         }
     }
 

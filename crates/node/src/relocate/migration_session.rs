@@ -17,14 +17,14 @@ use crate::stage::NotComposed;
 const PATIENCE: u64 = 5_000_000_000;
 
 /// Who carries contexts between two nodes.
-pub(super) struct Courier {
+pub(super) struct MigrationSession {
     /// When it has gone, unless it is heard before.
     until: u64,
     /// What it has said in the end.
     word: Option<Result<(), String>>,
 }
 
-impl Courier {
+impl MigrationSession {
     /// What it has said in the end, or what its silence says.
     pub(super) fn word(&self, now: u64) -> Option<Result<(), String>> {
         let silence = || Err("whoever carried its contexts said nothing for 5 s".to_owned());
@@ -63,8 +63,8 @@ impl Agent {
         }
         plan.composition = if goes { Composition::Remote } else { Composition::Call };
         (plan.stage, plan.auto) = (None, None);
-        let courier = Courier { until: self.clock.now() + PATIENCE, word: None };
-        self.lift(new, number, Copying::Courier(courier)).map(drop)
+        let session = MigrationSession { until: self.clock.now() + PATIENCE, word: None };
+        self.lift(new, number, Copying::MigrationSession(session)).map(drop)
     }
 
     /// Whether nothing of a function that moves is on its way any more; none if it does not
@@ -84,10 +84,11 @@ impl Agent {
         word: Result<(), String>,
     ) -> Result<(), NotComposed> {
         let relocation = self.carried(function);
-        let Some(Relocation { copying: Copying::Courier(courier), .. }) = relocation else {
+        let Some(Relocation { copying: Copying::MigrationSession(session), .. }) = relocation
+        else {
             return Err(NotComposed::NotGated(function.to_owned()));
         };
-        courier.word = Some(word);
+        session.word = Some(word);
         Ok(())
     }
 
@@ -110,8 +111,8 @@ impl Agent {
     fn carried(&mut self, function: &str) -> Option<&mut Relocation> {
         let until = self.clock.now() + PATIENCE;
         let relocation = self.relocation.as_deref_mut().filter(|one| one.name == function)?;
-        let Copying::Courier(courier) = &mut relocation.copying else { return None };
-        courier.until = until;
+        let Copying::MigrationSession(session) = &mut relocation.copying else { return None };
+        session.until = until;
         Some(relocation)
     }
 }

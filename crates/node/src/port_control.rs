@@ -21,7 +21,7 @@ const ERRORS: (u32, u32) = (100, 50);
 
 /// A port, off the way of packets.
 #[derive(Debug)]
-pub struct Station {
+pub struct PortControl {
     number: u16,
     name: String,
     port: Port,
@@ -48,7 +48,7 @@ enum Outgoing {
     Neighbour(IpAddr, Option<MacAddress>),
 }
 
-impl Station {
+impl PortControl {
     /// The station of an open port with this MAC address, at a node with these
     /// addresses.
     pub fn new(
@@ -58,7 +58,7 @@ impl Station {
         port: Port,
         own: Arc<[IpAddr]>,
         capacity: usize,
-    ) -> Station {
+    ) -> PortControl {
         let permanent: Vec<_> =
             plan.neighbours.iter().map(|(address, mac)| (*address, MacAddress(*mac))).collect();
         let neighbours = (!plan.addresses.is_empty()).then(|| {
@@ -66,7 +66,7 @@ impl Station {
             Neighbours::new(link, &permanent, capacity)
         });
         let rate = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
-        Station {
+        PortControl {
             number,
             name: plan.name.clone(),
             up: port.link().up,

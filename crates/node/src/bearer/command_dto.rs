@@ -272,8 +272,8 @@ impl Agent {
         match &entry.place {
             Place::Default { keys, user } => {
                 let user = user.map(|number| User(number.into()));
-                let guest = self.bearers.guests.get(&user?)?;
-                (bearer.like, bearer.nth) = (Some(guest.like.to_string()), guest.nth);
+                let dynamic = self.bearers.dynamic_users.get(&user?)?;
+                (bearer.like, bearer.nth) = (Some(dynamic.like.to_string()), dynamic.nth);
                 bearer.user = user.map(|user| user.0);
                 keys.iter().for_each(|key| self.write_key(key, &mut bearer.r#match));
             }

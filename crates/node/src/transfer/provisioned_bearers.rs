@@ -14,7 +14,7 @@ use crate::bearer::{
 /// A bearer that a command has added, by names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Given {
+pub struct ProvisionedBearer {
     /// As a command says it.
     pub bearer: WrittenBearer,
     /// For which of several users settings were written, by function, where it is not
@@ -23,15 +23,15 @@ pub struct Given {
     pub nth: BTreeMap<String, u32>,
 }
 
-impl PartialEq for Given {
-    fn eq(&self, other: &Given) -> bool {
+impl PartialEq for ProvisionedBearer {
+    fn eq(&self, other: &ProvisionedBearer) -> bool {
         self.written() == other.written()
     }
 }
 
-impl Eq for Given {}
+impl Eq for ProvisionedBearer {}
 
-impl Given {
+impl ProvisionedBearer {
     /// As octets.
     pub fn written(&self) -> Vec<u8> {
         // Writing to memory cannot fail, and all keys are texts.
@@ -39,17 +39,17 @@ impl Given {
     }
 
     /// Reads what [`written`](Self::written) wrote.
-    pub fn read(octets: &[u8]) -> Option<Given> {
+    pub fn read(octets: &[u8]) -> Option<ProvisionedBearer> {
         serde_json::from_slice(octets).ok()
     }
 }
 
 impl Agent {
     /// What commands have added for a user: its default bearer first.
-    pub(super) fn given_for(&self, member: &Member) -> Vec<Given> {
+    pub(super) fn given_for(&self, member: &Member) -> Vec<ProvisionedBearer> {
         let ids = member.default.iter().chain(&member.added);
         let written = ids.filter_map(|id| self.write_bearer(*id));
-        written.map(|(bearer, nth)| Given { bearer, nth }).collect()
+        written.map(|(bearer, nth)| ProvisionedBearer { bearer, nth }).collect()
     }
 
     /// Puts what a form says that commands have added in the place of what they have
@@ -88,7 +88,12 @@ impl Agent {
         staged.map(Some).map_err(wrong)
     }
 
-    fn read_given(&self, given: &Given, form: &Form, user: &str) -> Result<BearerCommand, Wrong> {
+    fn read_given(
+        &self,
+        given: &ProvisionedBearer,
+        form: &Form,
+        user: &str,
+    ) -> Result<BearerCommand, Wrong> {
         let mut command = self.read_bearer(&given.bearer)?;
         let tunnel = self.blueprint.handover.as_ref().map(|plan| usize::from(plan.tunnel));
         let tunnel = tunnel.map(|tunnel| &self.blueprint.functions[tunnel].name);

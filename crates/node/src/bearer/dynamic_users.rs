@@ -13,7 +13,7 @@ use crate::users::{Member, NoRoom, Users};
 
 /// Such a user. It is here as long as there is a bearer of it, or it is on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Guest {
+pub(super) struct DynamicUser {
     pub slot: u32,
     /// The plan that it is like, and its number among the plan's users.
     pub like: Box<str>,
@@ -28,7 +28,7 @@ pub(super) struct Guest {
 
 impl Work<'_> {
     /// The slot of a user that moves by this number and has no bearer yet.
-    pub(super) fn take_guest(
+    pub(super) fn take_dynamic_user(
         &mut self,
         user: User,
         id: BearerId,
@@ -42,44 +42,50 @@ impl Work<'_> {
         if !can_travel(keys) {
             return Err(Wrong::KeyStays);
         }
-        if let Some(guest) = self.bearers.guests.get_mut(&user) {
-            if let Some(other) = guest.id {
+        if let Some(dynamic) = self.bearers.dynamic_users.get_mut(&user) {
+            if let Some(other) = dynamic.id {
                 return Err(Wrong::NumberTaken(user, other));
             }
-            (guest.id, guest.nth) = (Some(id), nth);
-            return Ok(guest.slot);
+            (dynamic.id, dynamic.nth) = (Some(id), nth);
+            return Ok(dynamic.slot);
         }
         let record = bare(self.users, like);
         let slot = self.users.take(record.group)?;
-        let guest = Guest { slot, like: like.into(), number, nth, id: Some(id), held: false };
-        self.bearers.guests.insert(user, guest);
+        let dynamic =
+            DynamicUser { slot, like: like.into(), number, nth, id: Some(id), held: false };
+        self.bearers.dynamic_users.insert(user, dynamic);
         self.changes_of(slot).extend(arrival(slot, record));
         Ok(slot)
     }
 
     /// The user has no bearer any more; returns it when it is gone with it.
-    pub(super) fn leave_guest(&mut self, user: User) -> Option<Guest> {
-        let guest = self.bearers.guests.get_mut(&user)?;
-        guest.id = None;
-        if guest.held {
-            let (slot, like) = (guest.slot, guest.like.clone());
+    pub(super) fn leave_dynamic_user(&mut self, user: User) -> Option<DynamicUser> {
+        let dynamic = self.bearers.dynamic_users.get_mut(&user)?;
+        dynamic.id = None;
+        if dynamic.held {
+            let (slot, like) = (dynamic.slot, dynamic.like.clone());
             let record = bare(self.users, &like);
             self.changes_of(slot).extend(arrival(slot, record));
             return None;
         }
-        let guest = self.bearers.guests.remove(&user)?;
-        self.users.give_back(guest.slot);
-        Some(guest)
+        let dynamic = self.bearers.dynamic_users.remove(&user)?;
+        self.users.give_back(dynamic.slot);
+        Some(dynamic)
     }
 
     /// The user has its bearer after all.
-    pub(super) fn put_guest_back(&mut self, user: User, id: BearerId, gone: Option<Guest>) {
-        if let Some(guest) = gone {
-            self.users.take_again(guest.slot);
-            self.bearers.guests.insert(user, guest);
+    pub(super) fn put_dynamic_user_back(
+        &mut self,
+        user: User,
+        id: BearerId,
+        gone: Option<DynamicUser>,
+    ) {
+        if let Some(dynamic) = gone {
+            self.users.take_again(dynamic.slot);
+            self.bearers.dynamic_users.insert(user, dynamic);
         }
-        if let Some(guest) = self.bearers.guests.get_mut(&user) {
-            guest.id = Some(id);
+        if let Some(dynamic) = self.bearers.dynamic_users.get_mut(&user) {
+            dynamic.id = Some(id);
         }
     }
 }
@@ -89,31 +95,31 @@ impl Agent {
     ///
     /// # Errors
     /// [`NoRoom::Users`].
-    pub(crate) fn hold_guest(
+    pub(crate) fn hold_dynamic_user(
         &mut self,
         user: User,
         like: &str,
         number: u32,
     ) -> Result<u32, NoRoom> {
-        if let Some(guest) = self.bearers.guests.get_mut(&user) {
-            guest.held = true;
-            return Ok(guest.slot);
+        if let Some(dynamic) = self.bearers.dynamic_users.get_mut(&user) {
+            dynamic.held = true;
+            return Ok(dynamic.slot);
         }
         let record = bare(&self.users, like);
         let slot = self.users.take(record.group)?;
-        let guest = Guest { slot, like: like.into(), number, nth: 0, id: None, held: true };
-        self.bearers.guests.insert(user, guest);
+        let dynamic = DynamicUser { slot, like: like.into(), number, nth: 0, id: None, held: true };
+        self.bearers.dynamic_users.insert(user, dynamic);
         self.change_users(self.shift.worker(slot), arrival(slot, record));
         Ok(slot)
     }
 
     /// The node has nothing to do with the user's moves any more.
-    pub(crate) fn release_guest(&mut self, user: User) {
-        let Some(guest) = self.bearers.guests.get_mut(&user) else { return };
-        guest.held = false;
-        if guest.id.is_none() {
-            let slot = guest.slot;
-            self.bearers.guests.remove(&user);
+    pub(crate) fn release_dynamic_user(&mut self, user: User) {
+        let Some(dynamic) = self.bearers.dynamic_users.get_mut(&user) else { return };
+        dynamic.held = false;
+        if dynamic.id.is_none() {
+            let slot = dynamic.slot;
+            self.bearers.dynamic_users.remove(&user);
             self.users.give_back(slot);
             let gone = UserChange::Remove { user: slot, contexts: vec![slot] };
             self.change_users(self.shift.worker(slot), vec![gone]);
@@ -123,7 +129,7 @@ impl Agent {
     /// The `nth` user, from 0, of the plan of that name, or added like them.
     pub(crate) fn member_of(&self, plan: &str, nth: u32) -> Option<Member> {
         let configured = self.users.member_of(plan, nth);
-        let member = configured.or_else(|| self.guest(self.number_in(plan, nth)?));
+        let member = configured.or_else(|| self.dynamic(self.number_in(plan, nth)?));
         member.map(|member| self.with_added(member))
     }
 
@@ -145,17 +151,17 @@ impl Agent {
         member.filter(|member| member.name == name)
     }
 
-    fn guest(&self, user: User) -> Option<Member> {
-        let guest = self.bearers.guests.get(&user)?;
-        let entry = guest.id.and_then(|id| self.bearers.entries.get(&id));
-        let like = || bare(&self.users, &guest.like);
+    fn dynamic(&self, user: User) -> Option<Member> {
+        let dynamic = self.bearers.dynamic_users.get(&user)?;
+        let entry = dynamic.id.and_then(|id| self.bearers.entries.get(&id));
+        let like = || bare(&self.users, &dynamic.like);
         Some(Member {
-            name: format!("{}-{}", guest.like, guest.number),
-            plan: guest.like.to_string(),
-            nth: guest.number,
-            slots: vec![guest.slot],
+            name: format!("{}-{}", dynamic.like, dynamic.number),
+            plan: dynamic.like.to_string(),
+            nth: dynamic.number,
+            slots: vec![dynamic.slot],
             bearers: Vec::new(),
-            default: guest.id,
+            default: dynamic.id,
             added: Vec::new(),
             record: entry.map_or_else(like, |entry| entry.record),
         })
