@@ -35,7 +35,7 @@ use crate::classify::Entry;
 use crate::classify::facts::PacketFacts;
 use crate::counters::{DropReason, FunctionCounters, Stopwatch, WorkerCounters};
 use crate::offload::states::{LOOP_VISITS, StateGroups, add_pending};
-use crate::offload::{Lanes, note_drop};
+use crate::offload::{RemoteQueues, note_drop};
 use crate::trace::{Point, Taps};
 
 /// A function at its place in a node.
@@ -91,7 +91,7 @@ pub struct VisitContext<'a> {
     /// Traces and captures, if there are any.
     pub taps: &'a mut Option<Box<Taps>>,
     /// Functions in processes of their own.
-    pub lanes: &'a mut Lanes,
+    pub lanes: &'a mut RemoteQueues,
 }
 
 /// How the walk at hand looks up rules.

@@ -16,12 +16,12 @@
 
 mod book;
 mod change;
+mod command_dto;
 mod dedicated;
-mod guests;
+mod dynamic_users;
 mod moving;
 mod tunnels;
 mod view;
-mod written;
 mod wrong;
 
 use std::fmt;
@@ -37,7 +37,7 @@ use weft_node_config::UserKey;
 pub(crate) use self::book::Bearers;
 pub use self::change::BearersChanged;
 pub(crate) use self::change::{Staged, Steered, Template};
-pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
+pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub use self::wrong::{BearerError, Wrong};
 
 /// Names a bearer; whoever adds it chooses the number.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use weft_compose::Instance;
 use weft_dataplane::command::{Command, Part, Replacement, UserChange};
 use weft_dataplane::offload::LANES;
-use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
 use weft_fusion::{FusedPlan, fuse};
+use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
 
 use crate::agent::{Agent, FunctionEntry};
 use crate::assemble::{BuildError, Keys};

@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_node_config::Composition;
-use weft_process::protocol::PortCounters;
+use weft_offload::process::protocol::PortCounters;
 
 use crate::bearer::{Action, BearerId, DefaultBearer};
-use crate::path::PathState;
+use crate::gtpu_peer::PathState;
 
 /// One look at everything that is counted. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
