@@ -70,7 +70,9 @@ fn follow(client: &Client, id: u64) -> Result<Handover, Failure> {
         match client.get(&format!("/v1/handovers/{id}?wait=20")) {
             Ok(handover) => return Ok(handover),
             Err(ClientError::Refused(problem)) => return Err(Failure::broken(problem.error)),
-            Err(ClientError::NotListening(..) | ClientError::Gone(..)) if begin.elapsed() < PATIENCE => {
+            Err(ClientError::NotListening(..) | ClientError::Gone(..))
+                if begin.elapsed() < PATIENCE =>
+            {
                 thread::sleep(PAUSE);
             }
             Err(error) => return Err(error.into()),
