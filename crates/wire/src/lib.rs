@@ -44,6 +44,7 @@
 pub mod checksum;
 mod error;
 mod internet;
+pub mod ip;
 mod link;
 mod octets;
 pub mod options;
@@ -52,7 +53,7 @@ mod testing;
 mod transport;
 mod tunnel;
 
-pub use internet::{icmpv4, icmpv6, ip, ipv4, ipv6};
+pub use internet::{icmpv4, icmpv6, ipv4, ipv6};
 pub use link::{arp, ethernet, pppoe, vlan};
 pub use transport::{tcp, udp};
 pub use tunnel::{esp, gtpu, iphc, nsh, vxlan_gpe};

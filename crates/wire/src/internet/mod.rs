@@ -2,6 +2,5 @@
 
 pub mod icmpv4;
 pub mod icmpv6;
-pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
