@@ -71,6 +71,10 @@ impl<'e> Families<'e> {
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, none.metric_type())?;
         for (labels, value) in samples {
+            // Without labels there is one sample, and no braces behind its name.
+            if size_of::<L>() == 0 {
+                return metric(value).encode(family);
+            }
             metric(value).encode(family.encode_family(&labels)?)?;
         }
         Ok(())

@@ -11,6 +11,14 @@ use crate::problem::{PROBLEM, Problem};
 /// Completes a description: every refusal is answered with a [`Problem`], and every
 /// operation may be refused with the statuses of `everywhere`.
 pub fn complete(described: &mut OpenApi, everywhere: &[(u16, &str)]) {
+    for (path, item) in &mut described.paths.paths {
+        for (method, operation) in operations_by_method(item) {
+            // Handlers of different paths may have the same name.
+            let words = path.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+            operation.operation_id =
+                Some([method].into_iter().chain(words).collect::<Vec<_>>().join("_"));
+        }
+    }
     for operation in described.paths.paths.values_mut().flat_map(operations) {
         let responses = &mut operation.responses.responses;
         for (status, meaning) in everywhere {
@@ -30,6 +38,15 @@ pub fn complete(described: &mut OpenApi, everywhere: &[(u16, &str)]) {
     let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
     Problem::schemas(&mut schemas);
     described.components.get_or_insert_default().schemas.extend(schemas);
+}
+
+fn operations_by_method(
+    path: &mut PathItem,
+) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let PathItem { get, put, post, delete, patch, .. } = path;
+    [("get", get), ("put", put), ("post", post), ("delete", delete), ("patch", patch)]
+        .into_iter()
+        .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
