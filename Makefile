@@ -72,6 +72,7 @@ soak: build
 	WEFT=$(WEFT) SECONDS_LONG=600 tests/end-to-end/memory.sh
 	MIXTURES=2000 $(CARGO) test --release --locked -p weft-node --test mixtures
 	RELINKS=100000 $(CARGO) test --release --locked -p weft-node --test fused rules_change
+	$(CARGO) test --release --locked -p weft-node --test stages -- --ignored
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test handover random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh

@@ -8,6 +8,7 @@ use weft_mobility_simulator::{
 };
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::output;
 
 #[derive(clap::Args)]
@@ -158,7 +159,7 @@ fn summary(arguments: &Handover, all: &Statistics) -> String {
         count => format!("{count} lost ({})", of(&all.lost)),
     };
     format!(
-        "handover: seeds {seed} to {last}, {stations} stations, {anchors} anchors, {users} users, \
+        "handover: seeds {seed} to {last}, {}, {}, {}, \
          faults: {}\n  \
          moves         {} made, {} given up, {} refused\n  \
          users         {} owned anew, {} removed\n  \
@@ -167,6 +168,9 @@ fn summary(arguments: &Handover, all: &Statistics) -> String {
          gates         {} waited, at most {} at one node\n  \
          faults        {} deaths, {} cuts\n  \
          counted       {}\n",
+        counted((*stations).into(), "station"),
+        counted((*anchors).into(), "anchor"),
+        counted((*users).into(), "user"),
         faults.join(", "),
         all.moves,
         all.aborted,

@@ -1,4 +1,4 @@
-//! `weft run --metrics`: what monitoring gets, and what nobody else gets.
+//! `weft run --metrics`: what monitoring gets, and what other clients do not get.
 
 mod common;
 
@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use common::frames::{FIRST, uplink, write_pcap};
 use common::{PATIENCE, Place, Running, busy_node, wait_until};
@@ -101,7 +100,7 @@ fn nothing_but_metrics_is_served_over_tcp() {
 }
 
 #[test]
-fn clients_that_say_nothing_or_too_much_hurt_nobody() {
+fn clients_that_say_nothing_or_too_much_do_no_harm() {
     let place = Place::new();
     let (running, address) = busy(&place);
     let silent: Vec<_> =
@@ -123,7 +122,7 @@ fn clients_that_say_nothing_or_too_much_hurt_nobody() {
     let endless = format!("GET /{} HTTP/1.1\r\n", "x".repeat(8 << 10));
     // Its connection ends; whether it gets an answer is its own affair.
     let mut stream = local();
-    stream.set_write_timeout(Some(Duration::from_secs(5))).expect("a time");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a time");
     let _ = (0..16).try_for_each(|_| stream.write_all(endless.as_bytes()));
 
     place.run(&["show", "ports"]).succeeded();

@@ -42,7 +42,7 @@ pub async fn serve_local(listener: UnixListener, app: Router) {
     }
 }
 
-/// Serves over TCP, one request a connection: anybody may be there, so nobody
+/// Serves over TCP, one request a connection: any client may be there, so none
 /// keeps a place longer than `longest`. With an identity, only those who speak TLS are
 /// served.
 pub async fn serve_remote(

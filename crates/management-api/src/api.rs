@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
 pub use weft_http::problem::{Mistake, Problem};
-pub use weft_node::config::Composition;
 pub use weft_node::contexts::Whose;
 pub use weft_node::handover::Radio;
+pub use weft_node_config::Composition;
 
 /// Which users are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

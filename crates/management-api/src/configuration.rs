@@ -7,8 +7,8 @@ use axum::Json;
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use weft_node::config::{self, Mistakes};
 use weft_node::{Changed, NotComposed, Wanted};
+use weft_node_config::{self as config, Mistakes};
 
 use crate::answer::Failure;
 use crate::api::{Applied, Composed, Mistake};

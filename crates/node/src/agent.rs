@@ -19,12 +19,12 @@ use weft_dataplane::counters::{FunctionCounters, WorkerCounters};
 use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Batch, Consumer, Pool};
+use weft_node_config::{Blueprint, FunctionPlan};
 use weft_process::Supervisor;
 use weft_rules::Condition;
 
 use crate::assemble::Keys;
 use crate::bearer::{Bearers, Event};
-use crate::config::{Blueprint, FunctionPlan};
 use crate::fuse::Compiled;
 use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};

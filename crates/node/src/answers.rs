@@ -10,10 +10,10 @@ use weft_dataplane::counters::{Counter, DropReason, Stage};
 use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
 use weft_function::{Reason, TagSlot, TagValues};
+use weft_node_config::UserKey;
 use weft_process::Supervisor;
 
 use crate::agent::Agent;
-use crate::config::UserKey;
 use crate::plan;
 use crate::show::{
     Buffers, DropView, FunctionView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
@@ -45,7 +45,7 @@ impl Agent {
     }
 
     /// The configuration at work.
-    pub fn blueprint(&self) -> &crate::config::Blueprint {
+    pub fn blueprint(&self) -> &weft_node_config::Blueprint {
         &self.blueprint
     }
 
@@ -284,7 +284,7 @@ impl Agent {
         }
     }
 
-    fn tag_texts(&self, plan: &crate::config::UserPlan) -> BTreeMap<String, String> {
+    fn tag_texts(&self, plan: &weft_node_config::UserPlan) -> BTreeMap<String, String> {
         let tags = self.blueprint.tags.iter().zip(plan.tags).enumerate();
         tags.filter(|(slot, ((_, values), value))| {
             let unset = match values {
@@ -367,7 +367,7 @@ impl Agent {
 }
 
 /// The ways of all classes of a configuration through its rules, as text.
-pub fn paths(blueprint: &crate::config::Blueprint) -> String {
+pub fn paths(blueprint: &weft_node_config::Blueprint) -> String {
     let classes = blueprint.classes();
     let entries = plan::entries(blueprint, &classes);
     match blueprint.rules.compile(&entries) {

@@ -18,6 +18,7 @@ use weft_dataplane::forward::Plan;
 use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
+use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
 use weft_rules::{Condition, Program, RuleSet};
 use weft_wire::MacAddress;
 
@@ -26,7 +27,6 @@ use self::rings::Rings;
 use self::worker::Shared;
 use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS};
 use crate::bearer::Bearers;
-use crate::config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
 use crate::fuse::{self, Compiled};
 use crate::isolated;
 use crate::path::Paths;

@@ -31,13 +31,13 @@ use serde::{Deserialize, Serialize};
 pub use weft_compose::Settings;
 pub use weft_dataplane::classify::{Action, Filter, Selector};
 pub use weft_mobility_protocol::User;
+use weft_node_config::UserKey;
 
 pub(crate) use self::book::Bearers;
 pub use self::change::BearersChanged;
 pub(crate) use self::change::{Staged, Steered, Template};
 pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub use self::wrong::{BearerError, Wrong};
-use crate::config::UserKey;
 
 /// Names a bearer; whoever adds it chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -13,11 +13,11 @@ use weft_compose::Instance;
 use weft_dataplane::command::{Command, Part, Replacement, UserChange};
 use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::offload::LANES;
+use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
 
 use crate::agent::{Agent, FunctionEntry};
 use crate::assemble::{BuildError, Keys};
 use crate::bearer::BearerId;
-use crate::config::{Blueprint, FunctionPlan, PortPlan};
 use crate::fuse;
 use crate::isolated;
 use crate::plan::{self, Trials};

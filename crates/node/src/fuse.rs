@@ -14,9 +14,8 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use weft_compose::{Fused, FusedPart, Listing, MAX_FUSED, SlotShift};
 use weft_dataplane::forward::fused_plan::{FusedPlan, Region, RegionWay};
+use weft_node_config::Blueprint;
 use weft_rules::{Next, Program, StateId, To};
-
-use crate::config::Blueprint;
 
 /// What an operator sees of a plan.
 pub fn text(plan: &FusedPlan, blueprint: &Blueprint) -> String {

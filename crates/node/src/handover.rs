@@ -29,6 +29,7 @@ use weft_mobility_protocol::{
     Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,
     Message, NodeId, Output, Posture, Reason, Station, Step, TimerKey, Timers, Treatment, Ways,
 };
+use weft_node_config::{HandoverPlan, HandoverRole, UserKey};
 use weft_wire::{EtherType, Protocol, ethernet};
 
 pub(crate) use self::guests::Standing;
@@ -38,7 +39,6 @@ use self::machine::{Machine, Outputs};
 use self::radio::Drains;
 pub use self::radio::{Radio, RadioError};
 use crate::agent::Agent;
-use crate::config::{HandoverPlan, HandoverRole, UserKey};
 use crate::show::HandoverView;
 use crate::transfer::{Asked, TransferError};
 

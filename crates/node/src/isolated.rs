@@ -3,9 +3,10 @@
 mod elsewhere;
 mod seats;
 
+use weft_node_config::Blueprint;
+
 pub use self::elsewhere::remote;
 pub use self::seats::{Seats, start};
-use crate::config::Blueprint;
 use crate::plan;
 use crate::stage::ThreadPool;
 

@@ -4,7 +4,7 @@
 //! Two kinds of thread make a node. **Workers** carry packets: `worker.rs` is
 //! their way from port to port, and the modules it calls are its stages:
 //! `parse`, `classify`, `element`, `egress`. The **agent** does everything
-//! else: it builds workers from a [`config::Blueprint`], changes them by
+//! else: it builds workers from a [`Blueprint`](weft_node_config::Blueprint), changes them by
 //! commands, answers ARP and neighbour discovery, sends ICMP errors,
 //! and watches the ports. They share rings and counters and nothing more.
 //!
@@ -18,7 +18,6 @@ mod answers;
 mod assemble;
 pub mod bearer;
 mod change;
-pub mod config;
 pub mod contexts;
 mod fuse;
 mod gtpu;

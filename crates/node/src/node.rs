@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
+use weft_node_config::Blueprint;
 
 use crate::agent::{Agent, Handle};
 use crate::assemble::{Assembled, BuildError, assemble};
-use crate::config::Blueprint;
 use crate::show::Snapshot;
 
 /// Rounds without a packet before a worker that polls adaptively sleeps.

@@ -6,8 +6,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-
-use crate::config::Echo;
+use weft_node_config::Echo;
 
 /// What is known of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,9 +9,9 @@ use weft_dataplane::forward::{Forwarding, Plan};
 use weft_dataplane::offload::stage::Map;
 use weft_dpdk::{TAG_SLOTS, tsc};
 use weft_function::{ConfigError, Setup, TagSlot};
+use weft_node_config::{Blueprint, Composition, FunctionPlan, PortPlan, StagePlan};
 use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};
 
-use crate::config::{self, Blueprint, Composition, FunctionPlan, PortPlan, StagePlan};
 use crate::stage::ThreadPool;
 
 /// Hops that the cache of the lookup baseline holds.
@@ -116,8 +116,10 @@ pub fn plan(
     fused: Option<&Arc<FusedPlan>>,
 ) -> Plan {
     let forwarding = match blueprint.forwarding {
-        config::Forwarding::Compiled => Forwarding::Compiled { program: program.clone(), classes },
-        config::Forwarding::Lookup => {
+        weft_node_config::Forwarding::Compiled => {
+            Forwarding::Compiled { program: program.clone(), classes }
+        }
+        weft_node_config::Forwarding::Lookup => {
             Forwarding::Lookup(CachedRules::new(rules.clone(), CACHED_HOPS))
         }
     };
@@ -132,7 +134,7 @@ pub fn stages(blueprint: &Blueprint) -> impl Iterator<Item = &StagePlan> {
 
 /// What each stage is to know of the rules.
 pub fn maps(threads: &ThreadPool, blueprint: &Blueprint, program: &Program) -> Vec<Arc<Map>> {
-    let is_compiled = blueprint.forwarding == config::Forwarding::Compiled;
+    let is_compiled = blueprint.forwarding == weft_node_config::Forwarding::Compiled;
     let lane = |one: &FunctionPlan| one.stage.as_ref().and_then(|stage| threads.lane_of(stage));
     let lanes: Vec<_> = blueprint.functions.iter().map(lane).collect();
     threads.maps(is_compiled.then_some(program), &lanes)

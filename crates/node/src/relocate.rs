@@ -17,13 +17,13 @@ use std::collections::HashMap;
 use weft_compose::{Instance, SlotShift};
 use weft_dataplane::command::{Arrival, Command, Replacement};
 use weft_function::Scope;
+use weft_node_config::{Blueprint, Composition};
 
 use self::carried::Courier;
 pub(crate) use self::process::Called;
 use self::process::Pieces;
 use crate::agent::Agent;
 use crate::change::{Changed, Refused};
-use crate::config::{Blueprint, Composition};
 use crate::plan;
 use crate::stage::NotComposed;
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use weft_node_config::Composition;
 use weft_process::protocol::PortCounters;
 
 use crate::bearer::{Action, BearerId, DefaultBearer};
-use crate::config::Composition;
 use crate::path::PathState;
 
 /// One look at everything that is counted. Counts are since the start.

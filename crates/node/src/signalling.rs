@@ -9,11 +9,11 @@ use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Command, UserChange};
 use weft_dataplane::rate_limit::RateLimit;
 use weft_function::TunnelEnd;
+use weft_node_config::OnErrorIndication;
 use weft_wire::gtpu::{Signal, Teid};
 
 use crate::agent::Agent;
 use crate::bearer::{Action, BearerCommand, Event};
-use crate::config::OnErrorIndication;
 use crate::gtpu::{self, Heard};
 use crate::path::{Due, Ends, Paths};
 use crate::show::{PeerView, SignalCounts};

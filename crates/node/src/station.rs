@@ -9,9 +9,9 @@ use weft_dataplane::command::{Command, Punt};
 use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Annotations, Packet, Pool, Port, PortStatistics};
 use weft_function::Headers;
+use weft_node_config::PortPlan;
 use weft_wire::{EtherType, MacAddress, ethernet};
 
-use crate::config::PortPlan;
 use crate::gtpu::{self, Heard};
 use crate::icmp::{Problem, answer_echo, report};
 use crate::neighbour::{Event, Link, Neighbours, Resolution};

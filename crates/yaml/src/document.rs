@@ -11,7 +11,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 use crate::mistake::{Mistake, Position};
 
 /// Lists and mappings may be nested so deep, by way of aliases too.
-const NESTING: usize = 64;
+pub(crate) const NESTING: usize = 64;
 /// So many nodes may come of a file.
 const NODES: usize = 2_000_000;
 /// So many nodes may be copies: one of each that has an anchor, and one for each alias.
@@ -138,11 +138,11 @@ impl Size {
     }
 }
 
-fn position(marker: &Marker) -> Position {
+pub(crate) fn position(marker: &Marker) -> Position {
     Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
-fn unreadable(error: &ScanError) -> Mistake {
+pub(crate) fn unreadable(error: &ScanError) -> Mistake {
     Mistake::at(position(error.marker()), format!("this is not YAML: {}", error.info()))
 }
 
@@ -275,7 +275,7 @@ fn check_depth(depth: usize, at: Position) -> Result<(), Mistake> {
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle) -> Content {
+pub(crate) fn scalar(text: &str, style: ScalarStyle) -> Content {
     match style {
         ScalarStyle::Plain => plain(text),
         ScalarStyle::Literal => Content::Text(text.to_owned(), Style::Literal),

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Map, Value, json};
 use weft_functions::KINDS;
-use weft_node::{Node, config};
+use weft_node::Node;
+use weft_node_config as config;
 
 use super::composition::Composition;
 use super::{Gateway, Rig};

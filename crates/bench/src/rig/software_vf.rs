@@ -8,7 +8,7 @@ use std::fs;
 
 use serde_json::{Map, Value, json};
 use weft_functions::KINDS;
-use weft_node::config;
+use weft_node_config as config;
 use weft_switch::Child;
 use weft_switch::child::program;
 

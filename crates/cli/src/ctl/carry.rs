@@ -13,6 +13,7 @@ use weft_management_api::client::{Client, ClientError};
 
 use super::escaped;
 use crate::failure::Failure;
+use crate::number::counted;
 
 /// Octets of contexts that are sent at once; a request may be four times as long.
 const PIECE: usize = 1 << 20;
@@ -28,10 +29,9 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let contexts = self.contexts;
-        let noun = if contexts == 1 { "context" } else { "contexts" };
+        let contexts = counted(self.contexts, "context");
         let waited = self.waited.as_secs_f64() * 1e3;
-        write!(f, ": {contexts} {noun} carried, its packets waited {waited:.1} ms")
+        write!(f, ": {contexts} carried, its packets waited {waited:.1} ms")
     }
 }
 
@@ -142,7 +142,7 @@ fn copy(from: &Node, to: &Node, path: &str, known_only: bool) -> Result<u64, Fai
     thread::scope(|scope| {
         let reader = scope.spawn(move || read_lines(from, path, &send));
         let written = write_lines(to, path, &read, known_only);
-        // Nobody reads any more: the reader ends.
+        // The receiver has gone: the reader ends.
         drop(read);
         let ended = reader.join().map_err(|_| Failure::broken("the reader has panicked"))?;
         // What the one has said explains what the other lacks.
@@ -150,7 +150,7 @@ fn copy(from: &Node, to: &Node, path: &str, known_only: bool) -> Result<u64, Fai
     })
 }
 
-/// Reads lines until there are no more, or nobody wants them.
+/// Reads lines until there are no more, or the receiver has gone.
 fn read_lines(from: &Node, path: &str, send: &SyncSender<ContextLine>) -> Result<(), Failure> {
     let (mut rest, mut wrong) = (Vec::new(), Ok(()));
     from.listen(path, |piece| {

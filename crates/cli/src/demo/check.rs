@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::number::{count, percent, rate};
 use super::run::{Account, Outcome};
 use super::scene::{Allowance, IP_BYTES, Scene};
+use crate::number::{count, counted, percent, plural, rate};
 
 /// How far a user over its rate may be from it.
 const TOLERANCE: f64 = 0.05;
@@ -110,10 +110,12 @@ fn within_rate(users: &[Account], missed: u64) -> Check {
         name: "users within their rate lost nothing to the marker",
         passed: number > 0 && lost <= missed,
         numbers: format!(
-            "{} of {} packets of {} users",
+            "{} of {} {} of {} {}",
             count(lost.saturating_sub(missed)),
             count(entered),
-            count(number)
+            plural(entered, "packet"),
+            count(number),
+            plural(number, "user")
         ),
     }
 }
@@ -161,8 +163,8 @@ fn over_rate(held: &Held) -> Check {
         name: "users over their rate were held to it",
         passed: !over.is_empty() && right == over.len(),
         numbers: format!(
-            "{right} of {} users, who sent {} and got {} to {} of {} and one burst",
-            over.len(),
+            "{right} of {}, who sent {} and got {} to {} of {} and one burst",
+            counted(over.len() as u64, "user"),
             rate(offered as u64),
             percent(low),
             percent(high),
@@ -209,8 +211,8 @@ mod tests {
         assert!(!within_rate(&[untouched, marked], 0).passed);
         assert!(within_rate(&[untouched, marked], 1).passed, "lost behind the node");
         assert!(within_rate(&[untouched, user(true, 100, Some(100), 50)], 0).passed);
-        assert!(!within_rate(&[user(true, 1, None, 1)], 0).passed, "nobody to tell it of");
-        assert!(!within_rate(&[user(false, 100, None, 99)], 0).passed, "nobody knows where");
+        assert!(!within_rate(&[user(true, 1, None, 1)], 0).passed, "no user within its rate");
+        assert!(!within_rate(&[user(false, 100, None, 99)], 0).passed, "lost at an unknown place");
     }
 
     /// Packets of 1,000 bits at 100 kbit/s for 10 s: 1,000 packets, and 8 at once.
@@ -235,7 +237,7 @@ mod tests {
             check.numbers,
             "2 of 2 users, who sent 200 kbit/s and got 98.2 % to 100.0 % of 100 kbit/s and one burst"
         );
-        assert!(!held(&[user(false, 2000, None, 2000)]).passed, "nobody to tell it of");
+        assert!(!held(&[user(false, 2000, None, 2000)]).passed, "no user over its rate");
     }
 
     #[test]

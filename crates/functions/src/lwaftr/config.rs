@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::ConfigError;
 use weft_wire::Dscp;
+use weft_yaml::mistake::{self, Mistakes};
+use weft_yaml::stream;
 
 use super::bindings::{Bindings, Mistake};
 use crate::common::prefix::Prefix;
@@ -161,13 +163,20 @@ pub fn bindings(config: &Config) -> Result<Bindings, ConfigError> {
 /// # Errors
 /// What is wrong, and where.
 pub fn read(file: &Path) -> Result<Bindings, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let name = file.display().to_string();
+    let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+    let placed = |mistake| Mistakes::of(&name, vec![mistake]).to_string();
     let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
     let is_json = file.extension().is_some_and(|extension| extension == "json");
     let table: Table = match is_json {
         true => serde_json::from_str(&text).map_err(|error| wrong(&error))?,
-        false => serde_yaml_ng::from_str(&text).map_err(|error| wrong(&error))?,
+        false => stream::read(&text).map_err(placed)?,
     };
-    Bindings::new(&table)
-        .map_err(|Mistake { place, message }| wrong(&format_args!("{place}: {message}")))
+    Bindings::new(&table).map_err(|Mistake { place, message }| {
+        // JSON is YAML as well.
+        match stream::value_at(&text, &place) {
+            Some(at) => placed(mistake::Mistake::at(at, message)),
+            None => wrong(&format_args!("{place}: {message}")),
+        }
+    })
 }

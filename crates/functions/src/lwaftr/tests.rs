@@ -260,3 +260,35 @@ fn mistakes_are_named() {
     let sets = json!([{ "addresses": "192.0.2.0/24", "psidLength": 12, "psidOffset": 6 }]);
     assert_eq!(table(sets, json!([])), "bindings.portSets.0.psidLength");
 }
+
+#[test]
+fn mistakes_in_a_file_have_a_line_and_a_column() {
+    let sets = "portSets:\n  - addresses: 192.0.2.0/24\n    psidLength: 6\n";
+    let json = r#"{"portSets": [{"addresses": "192.0.2.0/24"}],
+"softwires": [{"ipv4": "192.0.2.1", "b4": "::"}]}"#;
+    for (end, text, said) in [
+        (
+            "yaml",
+            format!("{sets}softwires:\n  - {{ipv4: 192.0.2.1, psid: 64, b4: '2001:db8::1'}}\n"),
+            ":5:29: 64 has more than 6 bits",
+        ),
+        (
+            "yaml",
+            format!("{sets}softwires:\n  - ipv4: 192.0.2.1\n    psid: all\n"),
+            ":6:11: a whole number from 0 to 65535 is expected, not \"all\"",
+        ),
+        ("yaml", format!("{sets}softwire:\n"), ":4:1: the key `softwire` is not known here"),
+        ("json", json.into(), ":2:44: :: is not the address of one host"),
+        ("json", "{\"portSets\": 1}".into(), "at line 1 column 14"),
+    ] {
+        let name = format!("weft-softwires-wrong-{}.{end}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).expect("written");
+        let config = json!({ "address": AFTR, "file": path });
+        let error = Rig::new(kind("lwaftr").expect("it is there"), config).err().expect("one");
+        std::fs::remove_file(&path).expect("it is there");
+        assert_eq!(error.path, "file");
+        assert!(error.message.contains(said), "{}", error.message);
+        assert!(error.message.starts_with(&path.display().to_string()), "{}", error.message);
+    }
+}

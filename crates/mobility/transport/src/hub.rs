@@ -11,7 +11,6 @@ use tokio::sync::mpsc;
 use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::options::{Options, Place};
-use crate::peer;
 
 /// What the transport tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub struct Statistics {
     pub unconnected: u64,
     /// Dropped: too much waited for the peer already.
     pub queue_full: u64,
-    /// Dropped: whoever reads what arrives had no room.
+    /// Dropped: the reader of what arrives had no room.
     pub unread: u64,
     /// Connections that ended because of what was said there.
     pub violations: u64,
@@ -62,12 +61,17 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Sees to a new peer: messages that wait for it, and connections that it has made.
+pub(crate) type Attend =
+    fn(Arc<Hub>, NodeId, Arc<Peer>, mpsc::Receiver<Vec<u8>>, mpsc::Receiver<TcpStream>);
+
 pub(crate) struct Hub {
     pub options: Options,
     pub counters: Counters,
     deliver: Deliver,
     peers: Mutex<HashMap<NodeId, Arc<Peer>>>,
-    runtime: Handle,
+    attend: Attend,
+    pub runtime: Handle,
 }
 
 /// One whom messages go to.
@@ -97,15 +101,15 @@ impl Peer {
     }
 }
 
-/// What is locked is whole at any time, whoever panicked.
+/// What is locked is whole at any time, even after a panic.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hub {
-    pub fn new(options: Options, deliver: Deliver, runtime: Handle) -> Arc<Hub> {
+    pub fn new(options: Options, deliver: Deliver, attend: Attend, runtime: Handle) -> Arc<Hub> {
         let (counters, peers) = (Counters::default(), Mutex::default());
-        Arc::new(Hub { options, counters, deliver, peers, runtime })
+        Arc::new(Hub { options, counters, deliver, peers, attend, runtime })
     }
 
     pub fn tell(&self, event: Event) {
@@ -139,7 +143,7 @@ impl Hub {
             heard: AtomicU64::new(0),
         });
         peers.insert(node, peer.clone());
-        self.runtime.spawn(peer::serve(self.clone(), node, peer.clone(), messages, accepted));
+        (self.attend)(self.clone(), node, peer.clone(), messages, accepted);
         Some(peer)
     }
 

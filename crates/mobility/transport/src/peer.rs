@@ -20,8 +20,20 @@ use crate::hub::{Event, Hub, Peer, count};
 use crate::link;
 use crate::stream::Ended;
 
+/// Sees to a peer in a task of its own.
+pub(crate) fn attend(
+    hub: Arc<Hub>,
+    node: NodeId,
+    peer: Arc<Peer>,
+    messages: Receiver<Vec<u8>>,
+    streams: Receiver<TcpStream>,
+) {
+    let runtime = hub.runtime.clone();
+    runtime.spawn(serve(hub, node, peer, messages, streams));
+}
+
 /// Sees to a peer, for as long as the transport lives.
-pub(crate) async fn serve(
+async fn serve(
     hub: Arc<Hub>,
     node: NodeId,
     peer: Arc<Peer>,

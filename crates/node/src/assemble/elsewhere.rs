@@ -6,11 +6,11 @@ use std::sync::Arc;
 use weft_compose::{Instance, SlotShift};
 use weft_dataplane::command::Part;
 use weft_dataplane::worker::Worker;
+use weft_node_config::FunctionPlan;
 
 use super::BuildError;
 use super::worker::Shared;
 use crate::agent::FunctionEntry;
-use crate::config::FunctionPlan;
 use crate::isolated::{self, Seats};
 use crate::plan::{self, Trials};
 use crate::relocate::Prepared;

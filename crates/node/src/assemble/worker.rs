@@ -20,13 +20,13 @@ use weft_dataplane::transmit::outlet::{Outlet, Routed, Way};
 use weft_dataplane::transmit::{Departure, Peer};
 use weft_dataplane::worker::{Inlet, Worker, WorkerParts};
 use weft_dpdk::{Batch, Eal, Pool, Producer, Ring};
+use weft_node_config::{Blueprint, Classification, PortPlan};
 use weft_rules::Program;
 use weft_wire::MacAddress;
 
 use super::rings::Rings;
 use super::{BuildError, COMMAND_RING, KEPT_PACKETS, Keys, OpenPort, own_addresses};
 use crate::agent::Link;
-use crate::config::{Blueprint, Classification, PortPlan};
 use crate::users::Room;
 
 /// What all workers are made from.

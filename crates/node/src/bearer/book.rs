@@ -6,13 +6,13 @@ use weft_compose::Settings;
 use weft_dataplane::classify::{Tables, UserRecord};
 use weft_dataplane::command::{Configure, UserChange};
 use weft_function::{Scope, TunnelEnd, TunnelEnds};
+use weft_node_config::UserKey;
 use weft_wire::gtpu::Teid;
 
 use super::guests::Guest;
 use super::tunnels::Tunnels;
 use super::{Action, BearerId, DefaultBearer, Selector, User};
 use crate::change::Refused;
-use crate::config::UserKey;
 use crate::path::{Ends, Paths};
 use crate::plan::Trials;
 

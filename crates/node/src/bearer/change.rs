@@ -9,12 +9,12 @@ use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Command, UserChange};
 use weft_dataplane::gates::tunnel::FIRST_TEID;
 use weft_function::{ConfigError, Scope};
+use weft_node_config::{HandoverPlan, OnErrorIndication, UserKey};
 
 use super::book::{Bearers, Entry, Place, Setting};
 use super::guests::Guest;
 use super::{Action, BearerCommand, BearerError, BearerId, Detection, Given, User, Wrong};
 use crate::agent::Agent;
-use crate::config::{HandoverPlan, OnErrorIndication, UserKey};
 use crate::path::Paths;
 use crate::plan::Trials;
 use crate::users::{Changes, Users};

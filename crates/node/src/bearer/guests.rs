@@ -3,12 +3,12 @@
 
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Configure, UserChange};
+use weft_node_config::UserKey;
 
 use super::book::Place;
 use super::change::Work;
 use super::{BearerId, User, Wrong};
 use crate::agent::Agent;
-use crate::config::UserKey;
 use crate::users::{Member, NoRoom, Users};
 
 /// Such a user. It is here as long as there is a bearer of it, or it is on its way.

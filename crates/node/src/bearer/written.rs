@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use weft_node_config::{DEFAULT_NETWORK, UserKey};
 use weft_wire::esp::Spi;
 use weft_wire::gtpu::Qfi;
 
@@ -14,7 +15,6 @@ use super::{
     Selector, User, Wrong,
 };
 use crate::agent::Agent;
-use crate::config::{DEFAULT_NETWORK, UserKey};
 
 /// A command as it is written.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weft_dataplane::command::Command;
 use weft_mobility_protocol::{Epoch, User};
+use weft_node_config::HandoverRole;
 
 use super::{Machine, Mobility};
 use crate::agent::Agent;
-use crate::config::HandoverRole;
 
 /// What has become of users' radios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,9 +9,9 @@ use weft_dataplane::service_path::remote::{self, Parts};
 use weft_dpdk::Pool;
 use weft_function::tags_written;
 use weft_lane::{Lane, Options, Shared};
+use weft_node_config::Blueprint;
 
 use super::Seats;
-use crate::config::Blueprint;
 use crate::plan::Trials;
 
 /// Makes the places of all functions at other nodes, for one worker; `service` gets what

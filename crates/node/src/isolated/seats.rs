@@ -7,13 +7,13 @@ use weft_compose::Instance;
 use weft_dataplane::clock::Clock;
 use weft_dpdk::Eal;
 use weft_lane::Lane;
+use weft_node_config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
 use weft_process::Supervisor;
 use weft_process::fabric::{Dock, Ends, Fabric, Peers};
 use weft_process::supervisor::{Plan, Seat, Start};
 use weft_wire::MacAddress;
 
 use crate::assemble::BuildError;
-use crate::config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
 use crate::users::Room;
 
 /// Places of isolated functions, to be taken by their workers.

@@ -6,11 +6,11 @@
 //! gone, and the function stays where it was.
 
 use weft_compose::Instance;
+use weft_node_config::Composition;
 
 use super::{Copying, Relocation};
 use crate::agent::Agent;
 use crate::change::Refused;
-use crate::config::Composition;
 use crate::stage::NotComposed;
 
 /// How long a gate stays closed for a carrier that says nothing, in nanoseconds.

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
+use weft_node_config::Blueprint;
 use weft_process::{Answer, Question, What};
 
 use super::{Copying, Relocation};
 use crate::agent::Agent;
 use crate::change::{Changed, Refused};
-use crate::config::Blueprint;
 use crate::stage::NotComposed;
 
 /// Contexts that are copied at once, and so many times that without an answer.

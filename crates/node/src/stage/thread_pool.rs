@@ -8,9 +8,9 @@ use std::time::Duration;
 use weft_dataplane::offload::LANES;
 use weft_dataplane::offload::stage::{Map, Stage, StageLane, connect};
 use weft_dpdk::{Eal, Pool};
+use weft_node_config::{StagePlan, Workers};
 use weft_rules::Program;
 
-use crate::config::{StagePlan, Workers};
 use crate::node::Idle;
 
 /// Longest sleep of a stage that no function is at.

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 
 use weft_dataplane::command::Command;
 use weft_dataplane::command::transfer::{Extract, Intake};
+use weft_node_config::Blueprint;
 use weft_process::{Answer, Question, Supervisor, What};
 
 use super::{Asked, TransferError};
 use crate::agent::Agent;
-use crate::config::Blueprint;
 use crate::handover::Done;
 use crate::relocate::Relocation;
 use crate::users::Member;

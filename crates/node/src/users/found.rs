@@ -3,10 +3,10 @@
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::Configure;
 use weft_function::Scope;
+use weft_node_config::UserPlan;
 
 use super::range::Range;
 use super::{Member, Users};
-use crate::config::UserPlan;
 use crate::contexts::Whose;
 
 impl Users {

@@ -4,9 +4,9 @@ use weft_compose::SlotShift;
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::Configure;
 use weft_dpdk::Annotations;
+use weft_node_config::{BearerPlan, UserPlan};
 
 use super::settings::configure;
-use crate::config::{BearerPlan, UserPlan};
 
 /// Users of one plan and their slots.
 #[derive(Clone, Debug)]

@@ -2,8 +2,7 @@
 
 use weft_compose::Settings;
 use weft_dataplane::command::{Configure, UserChange};
-
-use crate::config::Blueprint;
+use weft_node_config::Blueprint;
 
 /// Settings by the number of the function they are for.
 type Written = [(usize, Settings)];

@@ -24,7 +24,7 @@ const LINK: usize = ethernet::HEADER_LENGTH;
 /// Octets of the IP packet of a user in a shortest frame.
 const INSIDE: usize = 46;
 const PORTS: [u16; 2] = [1000, 2000];
-/// First octets of addresses that are nobody's of these nodes.
+/// First octets of addresses that none of these nodes has.
 const ABROAD: std::ops::RangeInclusive<u32> = 20..=120;
 
 /// What the real functions have in their tables.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core};
 use weft_functions::KINDS;
 use weft_node::bearer::{Action, BearerCommand, BearerId, Detection, Given, Settings};
-use weft_node::config::{self, UserKey};
 use weft_node::{Agent, Node};
+use weft_node_config::{self as config, UserKey};
 use weft_traffic::{Expected, Rate, Receiver, Source};
 
 use crate::Failure;

@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::answer::Failure;
-use super::server::Shared;
+use super::shared::Shared;
 use crate::engine::{Happening, Watcher};
 
 /// Pieces that wait for a client.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use weft_mobility_protocol::User;
 
 use super::answer::Failure;
-use super::server::{Shared, body};
+use super::shared::{Shared, body};
 use super::types::{Handover, HandoverOrder, Unmoved};
 use crate::engine::{Order, Ways};
 

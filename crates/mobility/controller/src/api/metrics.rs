@@ -7,7 +7,7 @@ use axum::http::HeaderName;
 use axum::http::header::CONTENT_TYPE;
 
 use super::answer::Failure;
-use super::server::Shared;
+use super::shared::Shared;
 use crate::engine::{Engine, NodeView};
 
 pub async fn metrics(

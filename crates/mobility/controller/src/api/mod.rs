@@ -13,6 +13,7 @@ mod metrics;
 mod nodes;
 mod operations;
 mod server;
+mod shared;
 mod types;
 mod users;
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 
 use super::answer::Failure;
-use super::server::Shared;
+use super::shared::Shared;
 use super::types::{Gone, Node};
 use crate::engine::NodeView;
 
@@ -32,7 +32,7 @@ pub async fn gone(
     Path(name): Path<String>,
     body: String,
 ) -> Result<Json<Vec<Node>>, Failure> {
-    let Gone { successor } = super::server::body(&body)?;
+    let Gone { successor } = super::shared::body(&body)?;
     let (node, successor) = (shared.node(&name)?, shared.node(&successor)?);
     if node == successor {
         return Err(Failure::bad("a node cannot be its own successor"));

@@ -3,7 +3,7 @@
 use axum::routing::{MethodRouter, delete, get, post, put};
 use schemars::{Schema, SchemaGenerator};
 
-use super::server::Shared;
+use super::shared::Shared;
 use super::types::{Gone, Handover, HandoverOrder, Node, Placement, User};
 use super::{events, handovers, metrics, nodes, users};
 use crate::engine::Happening;

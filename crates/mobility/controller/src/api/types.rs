@@ -38,7 +38,7 @@ pub struct User {
     pub user: u64,
     /// The node that stands before the stations.
     pub anchor: String,
-    /// Who owns it, or did when what is under way began; null for nobody.
+    /// Who owns it, or did when what is under way began; null for none.
     pub owner: Option<String>,
     /// The number of its ownership, or of what is under way.
     pub epoch: u64,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use weft_mobility_protocol::controller::Refusal;
 
 use super::answer::Failure;
-use super::server::{Shared, body};
+use super::shared::{Shared, body};
 use super::types::{Placement, User};
 use crate::engine::UserView;
 

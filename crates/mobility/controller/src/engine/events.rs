@@ -1,4 +1,4 @@
-//! What happens, told to whoever listens.
+//! What happens, told to all listeners.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -49,7 +49,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Nobody listens yet.
+    /// No listener yet.
     pub fn new() -> Events {
         Events { sender: broadcast::Sender::new(WAITING), number: 0 }
     }
@@ -59,7 +59,7 @@ impl Events {
         self.number += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        // There may be nobody.
+        // There may be no listener.
         let _ = self.sender.send(Happening { number: self.number, time, ..happening });
     }
 }

@@ -97,7 +97,12 @@ impl Chain {
 
     /// Appends the RANDOM fields.
     #[inline]
-    pub(in crate::tunnel::iphc) fn write_random(&self, header: &[u8], all: bool, out: &mut Compressed) {
+    pub(in crate::tunnel::iphc) fn write_random(
+        &self,
+        header: &[u8],
+        all: bool,
+        out: &mut Compressed,
+    ) {
         if self.is_special() {
             let sent = self.sent(header, all);
             let octets = header.iter().enumerate().take(self.length());
