@@ -25,12 +25,18 @@ demo: build
 build:
 	@scripts/prepare build
 	$(CARGO) build --release --locked -p weft-cli
+	@scripts/split-debug $(WEFT)
 
 test: lint unit end-to-end
 
+WORDS := \b(whoever|nobody|somebody|anybody)\b
 lint:
 	@scripts/prepare test
 	scripts/check-links-test && scripts/check-links
+	scripts/layers_test.py
+	scripts/layers
+	@! grep -rniE "$(WORDS)" docs crates --include=*.md --include=*.rs || \
+		{ echo "say who it is: a node, a user, a caller (docs/glossary.md)"; exit 1; }
 	$(CARGO) fmt --all --check
 	rustfmt --check --edition 2024 crates/functions/src/*/*.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

@@ -26,7 +26,7 @@ use crate::classify::{Selector, UserKey, UserRecord};
 use crate::forward::Plan;
 pub use crate::forward::{Configure, Part};
 use crate::gates::Order;
-use crate::offload::stage::{Map, StageLane};
+use crate::offload::stage::{Map, StageQueue};
 use crate::trace::Tap;
 
 /// A change at one worker.
@@ -148,7 +148,7 @@ pub struct Replacement {
     /// Conditions of the bearer profiles; numbers keep their meaning.
     pub profiles: Vec<Vec<Condition>>,
     /// The worker's ways to stages that are new.
-    pub stages: Vec<StageLane>,
+    pub stages: Vec<StageQueue>,
     /// What each stage is to know of the rules.
     pub maps: Vec<Arc<Map>>,
     /// The function that was lifted and stands elsewhere now.

@@ -13,30 +13,29 @@ mod arrive;
 mod away;
 mod emission;
 mod fused;
-pub mod fused_plan;
 mod part;
 mod unpack;
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weft_compose::{Burst, FusedOutcome, Instance, Outcome, Positions};
+use weft_compose::{Burst, Instance, Outcome, Positions};
 use weft_dpdk::Batch;
 use weft_function::TagSlot;
+use weft_fusion::{FusedOutcome, FusedPlan};
 use weft_rules::{
     CachedRules, FunctionIndex, Next, NextPlace, Place, PortIndex, Program, RuleSet, StateId,
     Target, To,
 };
 
 use self::away::Away;
-use self::fused_plan::FusedPlan;
 pub use self::part::{Configure, Part};
 use crate::buffering::queues::Keeper;
 use crate::classify::Entry;
 use crate::classify::facts::PacketFacts;
 use crate::counters::{DropReason, FunctionCounters, Stopwatch, WorkerCounters};
 use crate::offload::states::{LOOP_VISITS, StateGroups, add_pending};
-use crate::offload::{Lanes, note_drop};
+use crate::offload::{RemoteQueues, note_drop};
 use crate::trace::{Point, Taps};
 
 /// A function at its place in a node.
@@ -92,7 +91,7 @@ pub struct VisitContext<'a> {
     /// Traces and captures, if there are any.
     pub taps: &'a mut Option<Box<Taps>>,
     /// Functions in processes of their own.
-    pub lanes: &'a mut Lanes,
+    pub lanes: &'a mut RemoteQueues,
 }
 
 /// How the walk at hand looks up rules.

@@ -7,31 +7,30 @@
 //! back and goes to the next hop. `worker/serving.rs` is that way.
 
 pub mod encapsulate;
+mod endpoint;
 pub mod header_cache;
 mod leave;
 pub mod plan;
 pub mod record;
-pub mod remote;
 
 use weft_dpdk::{Batch, Packet, Pool};
 use weft_function::TagTable;
-use weft_lane::HOPS;
-use weft_process::fabric::{self, Dock};
 use weft_wire::nsh::{self, NextProtocol};
 use weft_wire::{EtherType, MacAddress, ethernet};
 
 use self::encapsulate::{Encapsulation, prepend};
+pub use self::endpoint::{RemotePath, ServicePathEndpoint, VfEndpoint, VfPath};
 use self::header_cache::{EMITTED, NshHeaderCache, number_of};
 pub use self::leave::{address, note_none};
 pub use self::plan::{Hop, HopTo, PathPlan, RemotePlan};
 use self::record::Record;
-use self::remote::Depot;
 use crate::counters::DropReason;
+use crate::offload::HOPS;
 use crate::parse::{Parsed, is_sound, parse};
 
 /// What a frame without a user's packet carries: nothing that anybody knows (IEEE Std
 /// 802, local experimental Ethernet type 1), padded as the shortest frame.
-const NOTHING: [u8; 60] = {
+pub const NOTHING: [u8; 60] = {
     let mut frame = [0; 60];
     (frame[0], frame[6]) = (2, 2);
     (frame[12], frame[13]) = (0x88, 0xb5);
@@ -52,10 +51,10 @@ struct Path {
 enum Target {
     /// Functions: the path of this port.
     Port(u16),
-    /// Back to whoever asked: a position among the depots.
-    Depot(usize),
-    /// Back from a process behind a NIC: a position among the docks.
-    Dock(usize),
+    /// Back to whoever asked: a position among the paths to them.
+    Remote(usize),
+    /// Back from a process behind a NIC: a position among the ways to them.
+    Vf(usize),
 }
 
 /// What becomes of a frame with a service header.
@@ -69,7 +68,7 @@ pub enum Opened {
     /// The frame has come back from a function at another node.
     Back(usize),
     /// The frame has come back from a process behind a NIC.
-    Docked(usize),
+    FromVf(usize),
     /// It ends here.
     Refused(DropReason),
 }
@@ -95,9 +94,9 @@ pub struct Service {
     /// Number of the worker.
     pub worker: usize,
     /// Where packets come back from functions at other nodes.
-    pub depots: Vec<Depot>,
+    pub remote_paths: Vec<RemotePath>,
     /// Where they come back from processes behind a NIC.
-    pub docks: Vec<Dock>,
+    pub vf_paths: Vec<VfPath>,
     /// Paths by identifier and index, in order.
     entries: Vec<(u32, Target)>,
     paths: Box<[Path]>,
@@ -136,8 +135,8 @@ impl Service {
         };
         Service {
             worker,
-            depots: Vec::new(),
-            docks: Vec::new(),
+            remote_paths: Vec::new(),
+            vf_paths: Vec::new(),
             entries,
             paths: paths.iter().map(path).collect(),
             first: devices as u16,
@@ -152,26 +151,25 @@ impl Service {
     }
 
     /// Adds what takes in the packets that come back from a function.
-    pub fn add(&mut self, depot: Depot, plan: &RemotePlan) {
+    pub fn add_remote(&mut self, remote: RemotePath, plan: &RemotePlan) {
         for path in plan.paths {
-            self.entries.push((key(path, plan.back), Target::Depot(self.depots.len())));
+            self.entries.push((key(path, plan.back), Target::Remote(self.remote_paths.len())));
         }
         self.entries.sort_unstable_by_key(|(key, _)| *key);
         self.entries.dedup();
-        self.depots.push(depot);
+        self.remote_paths.push(remote);
     }
 
     /// Adds what takes in packets that come back through a NIC.
-    pub fn dock(&mut self, docks: impl Iterator<Item = Dock>) {
-        for dock in docks {
+    pub fn add_vfs(&mut self, paths: impl Iterator<Item = VfPath>) {
+        for one in paths {
             // From the function itself, and from those that it sent the packet to.
-            let back = fabric::INDICES[1];
-            for index in back - HOPS as u8..=back {
-                let entry = (key(dock.path, index), Target::Dock(self.docks.len()));
+            for index in one.back_index - HOPS as u8..=one.back_index {
+                let entry = (key(one.path, index), Target::Vf(self.vf_paths.len()));
                 let place = self.entries.partition_point(|(key, _)| *key < entry.0);
                 self.entries.insert(place, entry);
             }
-            self.docks.push(dock);
+            self.vf_paths.push(one);
         }
     }
 
@@ -181,14 +179,14 @@ impl Service {
         Some(self.entries[found].1)
     }
 
-    /// The depot of a function has the packets of this lane.
+    /// The path to a function has the packets of this queue.
     pub fn set_lane(&mut self, function: &str, lane: Option<u16>) {
         let Some(lane) = lane else { return };
-        if let Some(depot) = self.depots.iter_mut().find(|depot| depot.function == function) {
-            depot.lane = lane;
+        if let Some(remote) = self.remote_paths.iter_mut().find(|one| one.function == function) {
+            remote.lane = lane;
         }
-        if let Some(dock) = self.docks.iter_mut().find(|dock| dock.function == function) {
-            dock.lane = lane;
+        if let Some(vf) = self.vf_paths.iter_mut().find(|one| one.function == function) {
+            vf.lane = lane;
         }
     }
 
@@ -236,8 +234,8 @@ impl Service {
         }
         let port = match self.target(header.path().value(), header.index()) {
             Some(Target::Port(port)) => port,
-            Some(Target::Depot(depot)) => return Opened::Back(depot),
-            Some(Target::Dock(dock)) => return Opened::Docked(dock),
+            Some(Target::Remote(remote)) => return Opened::Back(remote),
+            Some(Target::Vf(vf)) => return Opened::FromVf(vf),
             None => return Opened::Refused(DropReason::NshPathUnknown),
         };
         if header.is_oam() {

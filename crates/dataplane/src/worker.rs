@@ -8,6 +8,7 @@ mod apply_commands;
 mod contexts;
 mod downlink;
 mod ending;
+mod idle;
 mod moving;
 mod recall;
 mod relocate;
@@ -22,11 +23,11 @@ use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, RxQueue};
 use weft_function::{Direction, TagSlot};
-use weft_lane::Lane;
 
 use self::ending::{drop_malformed, refuse_sessions};
+pub use self::idle::Idle;
 use self::transfer::Waiting;
-use crate::buffering::limits::Idle;
+use crate::buffering::limits::Limits;
 use crate::buffering::queues::Keeper;
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
@@ -34,7 +35,7 @@ use crate::command::{Command, Report, UserChange, Waker};
 use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
 use crate::forward::{Element, VisitContext};
 use crate::gates::Gates;
-use crate::offload::Lanes;
+use crate::offload::{RemoteQueue, RemoteQueues};
 use crate::parse::local::{Divided, Own};
 use crate::parse::{Sorted, parse_burst};
 use crate::rate_limit::RateLimit;
@@ -72,7 +73,7 @@ pub struct Worker {
     /// Holds kept packets and timers.
     pub(crate) keeper: Keeper,
     /// Says what may wait for idle users.
-    pub(crate) idle: Idle,
+    pub(crate) idle: Limits,
     /// Takes packets away.
     pub(crate) departure: Departure,
     /// What it counts.
@@ -84,7 +85,7 @@ pub struct Worker {
     /// Says how often a peer is told what is wrong with its tunnels.
     pub(crate) peer_errors: RateLimit,
     /// Ways to functions in processes and threads of their own.
-    pub(crate) lanes: Lanes,
+    pub(crate) lanes: RemoteQueues,
     /// Gates of users that move.
     pub(crate) gates: Option<Box<Gates>>,
     /// Wakes the agent for users that move.
@@ -141,7 +142,7 @@ pub struct WorkerParts {
     /// Holds kept packets and timers.
     pub keeper: Keeper,
     /// Says what may wait for idle users.
-    pub idle: Idle,
+    pub idle: Limits,
     /// Takes packets away.
     pub departure: Departure,
     /// What it counts.
@@ -173,7 +174,7 @@ impl Worker {
             clock,
             commands,
             peer_errors: RateLimit::default(),
-            lanes: Lanes::default(),
+            lanes: RemoteQueues::default(),
             gates: None,
             waker,
             desk: BurstState::new(&pool),
@@ -181,7 +182,7 @@ impl Worker {
     }
 
     /// Adds a way to a function elsewhere; its number.
-    pub fn add_lane(&mut self, lane: Lane) -> u16 {
+    pub fn add_lane(&mut self, lane: RemoteQueue) -> u16 {
         self.lanes.add(lane)
     }
 

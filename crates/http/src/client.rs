@@ -38,7 +38,7 @@ pub enum ClientError {
         reason: io::Error,
     },
     /// The request was not granted.
-    #[error("{}", .0.error)]
+    #[error("{}", .0.detail)]
     Refused(Problem),
     /// The conversation broke off.
     #[error("the {0} went away: {1}")]
@@ -48,7 +48,7 @@ pub enum ClientError {
     Answer(#[from] serde_json::Error),
 }
 
-/// Where a server listens.
+/// Where a server is reached.
 #[derive(Clone)]
 pub enum Server {
     /// A Unix socket.
@@ -254,7 +254,7 @@ impl Client {
         let said = self.whole(response).await?;
         let problem = serde_json::from_slice(&said).unwrap_or_else(|_| {
             let text = String::from_utf8_lossy(&said).trim().to_owned();
-            Problem { error: format!("{status}: {text}"), mistakes: Vec::new() }
+            Problem { detail: format!("{status}: {text}"), ..Problem::default() }
         });
         Err(ClientError::Refused(problem))
     }

@@ -62,7 +62,7 @@ pub struct Claim {
 /// Why a socket cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// A running process has it.
+    /// A process that runs has it.
     #[error("in use")]
     InUse,
     /// It cannot be made.
@@ -105,7 +105,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // The lock file stays: removing it could let two nodes in.
+        // The lock file stays: to remove it could let two nodes in.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -128,8 +128,8 @@ fn lock(path: &Path) -> Result<File, Refused> {
     }
 }
 
-/// Makes the directory of a socket if it is our own one, and sees to it that
-/// no other process has put one in its place.
+/// Makes the directory of a socket if it is our own one, and checks that no other user
+/// has put one in its place.
 fn make_directory(path: &Path) -> io::Result<()> {
     let own = directory();
     if path.parent() != Some(&own) {

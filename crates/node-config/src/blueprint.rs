@@ -13,10 +13,11 @@ pub use weft_dataplane::gates::HandoverRole;
 pub use weft_dataplane::service_path::{Hop, HopTo, PathPlan, RemotePlan};
 use weft_dpdk::TAG_SLOTS;
 use weft_function::TagTable;
+pub use weft_offload::thread::StagePlan;
 use weft_rules::{Known, RuleSet};
 use weft_vf::{Nic, Switch};
 
-pub use self::functions::{Composition, FunctionPlan, ProcessPlan, StagePlan, VfPlan};
+pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
 pub use self::handover::{HandoverPlan, MovingUsers};
 pub use self::ports::PortPlan;
 pub use self::users::{BearerPlan, GroupPlan, UserPlan};

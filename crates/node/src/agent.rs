@@ -16,22 +16,22 @@ use weft_dataplane::clock::Clock;
 use weft_dataplane::command::Waker;
 use weft_dataplane::command::{Command, Configure, Report};
 use weft_dataplane::counters::{FunctionCounters, WorkerCounters};
-use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Batch, Consumer, Pool};
+use weft_fusion::{Compiled, FusedPlan};
 use weft_node_config::{Blueprint, FunctionPlan};
-use weft_process::Supervisor;
+use weft_offload::process::Supervisor;
+use weft_offload::thread::ThreadPool;
 use weft_rules::Condition;
 
 use crate::assemble::Keys;
 use crate::bearer::{Bearers, Event};
-use crate::fuse::Compiled;
 use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
+use crate::port_control::PortControl;
 use crate::relocate::{Called, Prepared, Relocation};
 use crate::signalling::Signalling;
-use crate::stage::{Split, ThreadPool};
-use crate::station::Station;
+use crate::stage::Split;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
 
@@ -153,7 +153,7 @@ pub struct Agent {
     /// Functions that are gone: what they dropped stays counted.
     pub(crate) retired: Vec<FunctionEntry>,
     pub(crate) links: Vec<Link>,
-    pub(crate) stations: Vec<Station>,
+    pub(crate) port_controls: Vec<PortControl>,
     /// Peers, and what they say in GTP-U.
     pub(crate) signalling: Signalling,
     pub(crate) pool: Pool,
@@ -188,7 +188,7 @@ pub struct Agent {
     /// Those who look after function processes.
     pub(crate) supervisors: Vec<Supervisor>,
     /// Functions at other nodes, with what each worker knows of them.
-    pub(crate) remotes: Vec<(String, Vec<Arc<weft_lane::Shared>>)>,
+    pub(crate) remotes: Vec<(String, Vec<Arc<weft_dataplane::offload::Shared>>)>,
 }
 
 /// One panic a second is logged.
@@ -255,10 +255,10 @@ impl Agent {
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();
-                    if let Some(station) = self.stations.get_mut(usize::from(port)) {
-                        station.resolve(address, now);
+                    if let Some(port_control) = self.port_controls.get_mut(usize::from(port)) {
+                        port_control.resolve(address, now);
                     }
-                    self.send_station(port);
+                    self.send_of_port(port);
                 }
             }
         }
@@ -314,20 +314,22 @@ impl Agent {
         let now = self.clock.now();
         for packet in batch.drain() {
             let port = packet.annotations().port;
-            let Some(station) = self.stations.get_mut(usize::from(port)) else { continue };
-            if let Some(heard) = station.receive(packet, now) {
+            let Some(port_control) = self.port_controls.get_mut(usize::from(port)) else {
+                continue;
+            };
+            if let Some(heard) = port_control.receive(packet, now) {
                 self.hear(port, &heard);
             }
-            self.send_station(port);
+            self.send_of_port(port);
         }
         count > 0
     }
 
-    /// Sends what a station wants to have sent. Every worker learns of
+    /// Sends what a port wants to have sent. Every worker learns of
     /// neighbours; the first sends.
-    pub(crate) fn send_station(&mut self, port: u16) {
-        let Some(station) = self.stations.get_mut(usize::from(port)) else { return };
-        for command in station.outgoing(&self.pool) {
+    pub(crate) fn send_of_port(&mut self, port: u16) {
+        let Some(port_control) = self.port_controls.get_mut(usize::from(port)) else { return };
+        for command in port_control.outgoing(&self.pool) {
             match command {
                 Command::Neighbour { port, address, mac } => {
                     for link in &mut self.links {
@@ -346,9 +348,9 @@ impl Agent {
     }
 
     fn look_after_ports(&mut self, now: u64) {
-        for number in 0..self.stations.len() {
-            self.stations[number].look_after(now);
-            self.send_station(number as u16);
+        for number in 0..self.port_controls.len() {
+            self.port_controls[number].look_after(now);
+            self.send_of_port(number as u16);
         }
     }
 }

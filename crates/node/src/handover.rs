@@ -7,7 +7,7 @@
 //! when workers have done it. Messages come and go over a pair of channels; whoever
 //! holds the other ends moves them ([`Mail`]).
 
-mod guests;
+mod dynamic_users;
 mod machine;
 mod radio;
 mod settling;
@@ -32,8 +32,8 @@ use weft_mobility_protocol::{
 use weft_node_config::{HandoverPlan, HandoverRole, UserKey};
 use weft_wire::{EtherType, Protocol, ethernet};
 
-pub(crate) use self::guests::Standing;
-use self::guests::Unknown;
+pub(crate) use self::dynamic_users::Standing;
+use self::dynamic_users::Unknown;
 pub(crate) use self::machine::Told;
 use self::machine::{Machine, Outputs};
 use self::radio::Drains;
@@ -241,7 +241,7 @@ impl Mobility {
         self.machine.message(envelope, &mut out);
         self.take(agent, out);
         if let Some(user) = about {
-            self.let_guest_go(agent, user);
+            self.release_if_idle(agent, user);
         }
     }
 
@@ -353,7 +353,7 @@ impl Mobility {
         {
             self.carry_out(agent, Some(user), output);
         }
-        self.let_guest_go(agent, user);
+        self.release_if_idle(agent, user);
     }
 
     fn carry_out(&mut self, agent: &mut Agent, user: Option<User>, output: Output) {
@@ -421,7 +421,7 @@ impl Mobility {
                 Err(error) => self.done.push(Done::Imported(user, epoch, Err(error))),
             },
             (None, Some(member)) => {
-                if self.is_guest(user) && member.default.is_none() {
+                if self.is_dynamic(user) && member.default.is_none() {
                     tracing::warn!(%user, "{BARE}");
                 }
                 agent.begin_fresh(asked, member, without);

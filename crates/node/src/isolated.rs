@@ -4,13 +4,13 @@ mod elsewhere;
 mod seats;
 
 use weft_node_config::Blueprint;
+use weft_offload::thread::ThreadPool;
 
 pub use self::elsewhere::remote;
 pub use self::seats::{Seats, start};
 use crate::plan;
-use crate::stage::ThreadPool;
 
-/// Lanes that a node has with the threads there are and those of a blueprint.
+/// RemoteQueues that a node has with the threads there are and those of a blueprint.
 pub(crate) fn lanes_with(threads: &ThreadPool, blueprint: &Blueprint) -> usize {
     let others = blueprint
         .functions

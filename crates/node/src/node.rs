@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use weft_dataplane::worker::Idle;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
 use weft_node_config::Blueprint;
@@ -12,9 +13,6 @@ use weft_node_config::Blueprint;
 use crate::agent::{Agent, Handle};
 use crate::assemble::{Assembled, BuildError, assemble};
 use crate::show::Snapshot;
-
-/// Rounds without a packet before a worker that polls adaptively sleeps.
-const SPIN_ROUNDS: u32 = 512;
 
 /// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);
@@ -219,39 +217,6 @@ fn run_worker(
         }
     }
     worker
-}
-
-/// What a worker does between packets: spins, then sleeps, longer and longer.
-pub struct Idle {
-    rounds: u32,
-    sleep: Duration,
-    longest: Option<Duration>,
-}
-
-impl Idle {
-    const SHORTEST: Duration = Duration::from_micros(10);
-
-    /// Sleeps so long at most; none never sleeps.
-    pub fn new(longest: Option<Duration>) -> Idle {
-        Idle { rounds: 0, sleep: Idle::SHORTEST, longest }
-    }
-
-    /// There was something to do.
-    pub fn reset(&mut self) {
-        self.rounds = 0;
-        self.sleep = Idle::SHORTEST;
-    }
-
-    /// There was nothing to do.
-    pub fn wait(&mut self) {
-        let Some(longest) = self.longest else { return std::hint::spin_loop() };
-        self.rounds = self.rounds.saturating_add(1);
-        if self.rounds < SPIN_ROUNDS {
-            return std::hint::spin_loop();
-        }
-        thread::sleep(self.sleep.min(longest));
-        self.sleep = (self.sleep * 2).min(longest);
-    }
 }
 
 fn run_agent(eal: &'static Eal, mut agent: Agent, stop: &AtomicBool) -> Agent {

@@ -5,11 +5,11 @@
 //! where it goes, and hands its instance to the agent once none is away. Packets that do not
 //! come to the function go on. **Fence.** Contexts are copied from where they are to where
 //! they are to be, some at a time: the agent asks the [`process`], and whoever carries them
-//! between two [nodes](carried) says that they are there. Commands about users wait
+//! between two [nodes](migration_session) says that they are there. Commands about users wait
 //! meanwhile. **Release.** The worker gets the other instance, what waited goes on in order
 //! before what comes, and the commands follow.
 
-mod carried;
+mod migration_session;
 mod process;
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use weft_dataplane::command::{Arrival, Command, Replacement};
 use weft_function::Scope;
 use weft_node_config::{Blueprint, Composition};
 
-use self::carried::Courier;
+use self::migration_session::MigrationSession;
 pub(crate) use self::process::Called;
 use self::process::Pieces;
 use crate::agent::Agent;
@@ -83,7 +83,7 @@ enum Copying {
     /// Into its process, or out of it.
     Process(Pieces),
     /// To another node, or back.
-    Courier(Courier),
+    MigrationSession(MigrationSession),
 }
 
 impl Relocation {
@@ -202,8 +202,8 @@ impl Agent {
                 busy = self.copy_some(&mut relocation);
                 relocation.is_copied()
             }
-            Copying::Courier(courier) => {
-                let word = courier.word(self.clock.now());
+            Copying::MigrationSession(session) => {
+                let word = session.word(self.clock.now());
                 relocation.refusal = relocation.refusal.or(word.clone().and_then(Result::err));
                 word.is_some()
             }

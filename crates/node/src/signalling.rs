@@ -15,7 +15,7 @@ use weft_wire::gtpu::{Signal, Teid};
 use crate::agent::Agent;
 use crate::bearer::{Action, BearerCommand, Event};
 use crate::gtpu::{self, Heard};
-use crate::path::{Due, Ends, Paths};
+use crate::gtpu_peer::{Due, Ends, Paths};
 use crate::show::{PeerView, SignalCounts};
 use crate::users::Found;
 
@@ -54,7 +54,7 @@ impl Agent {
     pub(crate) fn hear(&mut self, port: u16, heard: &Heard) {
         if let Some(answer) = gtpu::answer(heard) {
             self.signalling.counts.echo_requests_answered += 1;
-            if let Some(station) = self.stations.get_mut(usize::from(port)) {
+            if let Some(station) = self.port_controls.get_mut(usize::from(port)) {
                 station.send(answer);
             }
         }
@@ -187,24 +187,24 @@ impl Agent {
 
     /// Asks the peers whose turn it is.
     pub(crate) fn look_after_paths(&mut self, now: u64) {
-        let Agent { signalling, stations, .. } = self;
+        let Agent { signalling, port_controls, .. } = self;
         let (mut failed, mut asked) = (Vec::new(), Vec::new());
         let counts = &mut signalling.counts;
         signalling.paths.ask(now, |path, due| match due {
             Due::Request(sequence) => {
                 // Without a port of that address nobody could answer.
-                let port = stations.iter().position(|station| station.has(path.local));
+                let port = port_controls.iter().position(|station| station.has(path.local));
                 let request = gtpu::echo_request(path.local, path.peer, sequence);
                 if let (Some(port), Some(request)) = (port, request) {
                     counts.echo_requests += 1;
-                    stations[port].send(request);
+                    port_controls[port].send(request);
                     asked.push(port as u16);
                 }
             }
             Due::Failed => failed.push((path.local, path.peer)),
         });
         for port in asked {
-            self.send_station(port);
+            self.send_of_port(port);
         }
         for (local, peer) in failed {
             self.signalling.counts.peer_failures += 1;
@@ -215,8 +215,8 @@ impl Agent {
 
     /// The GTP-U peers in use.
     pub fn peers(&self) -> Vec<PeerView> {
-        let has_port = |local: IpAddr| self.stations.iter().any(|station| station.has(local));
-        let view = |path: &crate::path::Path| PeerView {
+        let has_port = |local: IpAddr| self.port_controls.iter().any(|station| station.has(local));
+        let view = |path: &crate::gtpu_peer::Path| PeerView {
             local: path.local,
             peer: path.peer,
             tunnels: path.tunnels,

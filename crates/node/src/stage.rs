@@ -3,8 +3,6 @@
 
 mod compose;
 mod split;
-mod thread_pool;
 
 pub use compose::{NotComposed, Wanted};
 pub(crate) use split::Split;
-pub use thread_pool::ThreadPool;

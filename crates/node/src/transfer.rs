@@ -10,8 +10,8 @@
 
 mod error;
 mod form;
-mod given;
 mod isolated;
+mod provisioned_bearers;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -28,8 +28,8 @@ use weft_rules::NO_CHAIN;
 pub use self::error::TransferError;
 pub use self::form::FormError;
 use self::form::{Form, Kept, Owner, Value};
-use self::given::Given;
 pub(crate) use self::isolated::Inquiries;
+use self::provisioned_bearers::ProvisionedBearer;
 use crate::agent::Agent;
 use crate::bearer::Steered;
 use crate::handover::Done;
@@ -55,7 +55,7 @@ pub(crate) struct Transfers {
     next: u64,
     asked: HashMap<u64, (Asked, Member)>,
     /// What commands have added for users that are taken out.
-    given: HashMap<u64, Vec<Given>>,
+    given: HashMap<u64, Vec<ProvisionedBearer>>,
 }
 
 impl Transfers {
@@ -385,7 +385,7 @@ impl Agent {
         TransferError::Context { user: member.name.clone(), function, error }
     }
 
-    fn form(&self, extract: Extract, given: Vec<Given>, member: &Member) -> Form {
+    fn form(&self, extract: Extract, given: Vec<ProvisionedBearer>, member: &Member) -> Form {
         let tags = &self.blueprint.tags;
         let class = self.classes.tags.get(usize::from(member.record.class));
         let class = class.copied().unwrap_or_default();

@@ -5,8 +5,8 @@
 //! 1. [`document`] parses YAML into a tree that knows where everything stands;
 //! 2. [`shape`] reads the tree into types with serde, goes on after a mistake,
 //!    and says what serde found in the words of [`wording`];
-//! 3. code that knows what the values mean checks them, and notes what is wrong at
-//!    its path in the [`Source`].
+//! 3. the reader of a format knows what its values mean, checks them, and notes what
+//!    is wrong at its path in the [`Source`].
 //!
 //! [`values`] has the types of values that are written as one word.
 

@@ -71,7 +71,7 @@ fn follow(client: &Client, id: u64) -> Result<Handover, Failure> {
     loop {
         match client.get(&format!("/v1/handovers/{id}?wait=20")) {
             Ok(handover) => return Ok(handover),
-            Err(ClientError::Refused(problem)) => return Err(Failure::broken(problem.error)),
+            Err(ClientError::Refused(problem)) => return Err(Failure::broken(problem.detail)),
             Err(ClientError::NotRunning(..) | ClientError::Gone(..))
                 if begin.elapsed() < PATIENCE =>
             {

@@ -14,7 +14,7 @@ pub const WAITING: u16 = u16::MAX;
 
 /// The account of one worker.
 #[derive(Debug)]
-pub struct Idle {
+pub struct Limits {
     /// By slot; room is made beforehand, so that no packet waits for memory.
     bearers: HashMap<u32, Account>,
     bounds: Bounds,
@@ -39,12 +39,12 @@ struct Account {
     told: bool,
 }
 
-impl Idle {
+impl Limits {
     /// Nothing waits yet.
-    pub fn new(bounds: Bounds) -> Idle {
+    pub fn new(bounds: Bounds) -> Limits {
         // A bearer has an account while something waits for it.
         let bearers = HashMap::with_capacity(2 * bounds.in_all);
-        Idle { bearers, bounds, packets: 0 }
+        Limits { bearers, bounds, packets: 0 }
     }
 
     /// Notes that a packet of so many bytes waits for the bearer at `slot`, if
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn each_bound_has_a_name_of_its_own() {
-        let mut idle = Idle::new(Bounds { packets: 2, bytes: 100, in_all: 3 });
+        let mut idle = Limits::new(Bounds { packets: 2, bytes: 100, in_all: 3 });
         assert_eq!(idle.take(1, 60), Ok(()));
         assert_eq!(idle.take(1, 60), Err(DropReason::BufferFull));
         assert_eq!(idle.take(1, 40), Ok(()));

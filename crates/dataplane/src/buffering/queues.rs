@@ -88,7 +88,7 @@ impl Keeper {
     }
 
     /// Notes that the packet at `position` of the burst waits for its bearer,
-    /// which [`Idle`](crate::buffering::limits::Idle) has allowed.
+    /// which [`Limits`](crate::buffering::limits::Limits) has allowed.
     pub fn keep_waiting(&mut self, slot: u32, position: usize) {
         let _ = self.in_burst.try_push(((WAITING, slot), position));
     }
@@ -148,7 +148,7 @@ impl Keeper {
     }
 
     /// The same for a packet that waits for its bearer, which
-    /// [`Idle`](crate::buffering::limits::Idle) has allowed.
+    /// [`Limits`](crate::buffering::limits::Limits) has allowed.
     pub fn wait_again(&mut self, slot: u32, packet: Packet) -> bool {
         self.put((WAITING, slot), packet)
     }

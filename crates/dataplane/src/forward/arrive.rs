@@ -1,10 +1,10 @@
 //! A function that is on its way: its packets wait at a lane, and go on from there.
 
 use weft_compose::{Burst, Positions};
-use weft_lane::Place;
 
+use super::Part;
 use super::{Element, Forwarding, Plan, VisitContext, Way, one};
-use crate::command::Part;
+use crate::offload::ResumePoint;
 use crate::offload::states::{StateGroups, add_pending};
 
 impl Element {
@@ -38,7 +38,7 @@ impl Element {
         &mut self,
         burst: &mut Burst,
         function: u16,
-        places: &[Place],
+        places: &[ResumePoint],
         around: &mut VisitContext<'_>,
     ) {
         self.clear();

@@ -2,36 +2,35 @@
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::Batch;
-use weft_lane::{Place, Policy};
 use weft_rules::{FunctionIndex, Next, Place as At, State, Target, To};
 
 use super::{Element, Forwarding, Plan, VisitContext, Way, one};
 use crate::counters::DropReason;
 use crate::offload::states::StateGroups;
-use crate::offload::{Ahead, LANES, Leaving};
+use crate::offload::{LANES, Leaving, Policy, QueuesAhead, ResumePoint};
 use crate::trace::Point;
 
 /// What goes away of the burst at hand, and which lanes lie on which way.
 #[derive(Debug)]
 pub(super) struct Away {
     positions: Positions,
-    places: [(u16, Place); Batch::CAPACITY],
+    places: [(u16, ResumePoint); Batch::CAPACITY],
     /// Number of the plan: packets that come back under another are steered by
     /// the rules as they were written.
     plan: u32,
-    /// Lanes that a packet may come to from each entry, and behind each state.
+    /// RemoteQueues that a packet may come to from each entry, and behind each state.
     entries: Box<[u64]>,
     states: Box<[u64]>,
     /// Behind each state: the state that all its packets go to next, and the lanes that they
     /// come to in a row then. Empty where no lane follows another.
-    ahead: Box<[(u32, Ahead)]>,
+    ahead: Box<[(u32, QueuesAhead)]>,
     /// Whether anybody watches packets of the burst at hand.
     watched: bool,
     /// All lanes.
     all: u64,
 }
 
-const NOWHERE: (u16, Place) = (0, Place { state: 0, plan: 0, onward: 0 });
+const NOWHERE: (u16, ResumePoint) = (0, ResumePoint { state: 0, plan: 0, onward: 0 });
 
 impl Default for Away {
     fn default() -> Self {
@@ -109,16 +108,16 @@ impl Away {
 
     /// Where a packet of a state goes by itself behind the function of that state.
     #[inline]
-    fn ahead_of(&self, place: Place) -> Ahead {
+    fn ahead_of(&self, place: ResumePoint) -> QueuesAhead {
         match self.ahead.get(place.state as usize) {
             Some((_, ahead)) if place.plan == self.plan => *ahead,
-            _ => Ahead::default(),
+            _ => QueuesAhead::default(),
         }
     }
 }
 
 /// See [`Away::ahead`].
-fn ahead(plan: &Plan, states: &[State]) -> Box<[(u32, Ahead)]> {
+fn ahead(plan: &Plan, states: &[State]) -> Box<[(u32, QueuesAhead)]> {
     let lane_of = |state: u32| {
         let function = usize::from(states[state as usize].function.0);
         plan.functions[function].lane
@@ -130,7 +129,7 @@ fn ahead(plan: &Plan, states: &[State]) -> Box<[(u32, Ahead)]> {
         _ => None,
     };
     let all = (0..states.len() as u32).map(|state| {
-        let mut ahead = Ahead::default();
+        let mut ahead = QueuesAhead::default();
         let first = next(state).filter(|_| lane_of(state).is_some());
         let mut at = first;
         while let Some((state, lane)) = at
@@ -140,7 +139,7 @@ fn ahead(plan: &Plan, states: &[State]) -> Box<[(u32, Ahead)]> {
         }
         (first.map_or(state, |(next, _)| next), ahead)
     });
-    let all: Box<[(u32, Ahead)]> = all.collect();
+    let all: Box<[(u32, QueuesAhead)]> = all.collect();
     if all.iter().all(|(_, ahead)| ahead.is_empty()) { Box::default() } else { all }
 }
 
@@ -148,13 +147,13 @@ impl Element {
     /// Where a packet stands that was sent away from a place and came back by itself from so
     /// many functions further on.
     #[inline]
-    pub fn place_behind(&self, place: Place, functions: u8) -> Place {
+    pub fn place_behind(&self, place: ResumePoint, functions: u8) -> ResumePoint {
         if functions == 0 || place.plan != self.away.plan {
             return place;
         }
         let next =
             |state: u32| self.away.ahead.get(state as usize).map_or(state, |(next, _)| *next);
-        Place { state: (0..functions).fold(place.state, |state, _| next(state)), ..place }
+        ResumePoint { state: (0..functions).fold(place.state, |state, _| next(state)), ..place }
     }
 
     /// Lets packets of an entry in, as far as every function on their way has room
@@ -217,7 +216,7 @@ impl Element {
             // A packet that was steered by the rules as written has no state.
             let plan = if self.way == Way::Interpreted { 0 } else { self.away.plan };
             for position in positions {
-                self.away.places[position] = (lane, Place { state, plan, onward });
+                self.away.places[position] = (lane, ResumePoint { state, plan, onward });
             }
             self.away.positions = self.away.positions.or(positions);
         }
@@ -275,7 +274,7 @@ impl Element {
     pub fn rejoin(
         &mut self,
         burst: &mut Burst,
-        places: &[(u16, Place)],
+        places: &[(u16, ResumePoint)],
         around: &mut VisitContext<'_>,
     ) {
         self.clear();

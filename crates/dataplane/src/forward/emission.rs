@@ -5,8 +5,8 @@ use weft_compose::{Burst, Positions};
 use weft_dpdk::{Annotations, Batch, Packet};
 use weft_function::{Emission, Position, Scope, What};
 
+use super::Configure;
 use super::{Element, VisitContext, one};
-use crate::command::Configure;
 use crate::counters::DropReason;
 use crate::offload::states::StateGroups;
 use crate::service_path::mark_emitted;

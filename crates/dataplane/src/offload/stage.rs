@@ -18,25 +18,24 @@
 //! another composition, a user that leaves with its contexts, and a trace all find the
 //! node as if there were no stages.
 
-mod lane;
+mod map;
 mod parcel;
-mod placeholder;
-mod thread_worker;
+mod queue;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 
+use rtrb::{Consumer, Producer};
 use weft_compose::{Instance, Settings};
 use weft_dpdk::Pool;
-use weft_lane::WINDOW;
 
-pub(crate) use self::lane::Orders;
-pub use self::lane::{Lent, StageLane};
+pub use self::map::{Map, State};
 pub use self::parcel::Parcel;
-pub(crate) use self::placeholder::Placeholder;
-pub use self::thread_worker::{Map, Seat, Stage};
+pub(crate) use self::queue::{FunctionOrders, Orders};
+pub use self::queue::{Lent, StageQueue};
 use crate::counters::FunctionCounters;
+use crate::offload::WINDOW;
 
 /// A function's instance, and what is counted for it.
 pub struct Hand {
@@ -49,25 +48,53 @@ pub struct Hand {
 }
 
 /// What a worker tells a stage.
-pub(crate) enum Order {
+pub enum Order {
     /// Run these functions.
     Deploy(Vec<Hand>, Arc<Map>),
     /// Give them back.
     Recall,
     /// Give a context its settings.
-    Configure { function: u16, slot: u32, settings: Settings, nth: u32 },
+    Configure {
+        /// Number of the function.
+        function: u16,
+        /// Slot of the context.
+        slot: u32,
+        /// The settings.
+        settings: Settings,
+        /// Which of the users they were written for this is, from 0.
+        nth: u32,
+    },
     /// A context starts afresh.
-    Release { function: u16, slot: u32 },
+    Release {
+        /// Number of the function.
+        function: u16,
+        /// Slot of the context.
+        slot: u32,
+    },
 }
 
 /// What a stage has for a worker.
-pub(crate) enum Reply {
+pub enum Reply {
+    /// What was handled.
     Parcel(Box<Parcel>),
+    /// Functions that come back.
     Home(Vec<Hand>),
 }
 
+/// The stage's end of what lies between a worker and a stage.
+pub struct StageEnd {
+    /// What is to be handled.
+    pub parcels: Consumer<Box<Parcel>>,
+    /// Answers of the worker to what functions asked for.
+    pub answers: Consumer<Box<Parcel>>,
+    /// Orders, each with its number.
+    pub orders: Receiver<(u32, Order)>,
+    /// What goes back.
+    pub back: Producer<Reply>,
+}
+
 /// Makes the two ends of what lies between a worker and a stage.
-pub fn connect(pool: &Pool) -> (StageLane, Seat) {
+pub fn connect(pool: &Pool) -> (StageQueue, StageEnd) {
     // Each parcel that is away has a packet or a timer at least, so none waits for room.
     let (put, parcels) = rtrb::RingBuffer::new(WINDOW);
     let (answer, answers) = rtrb::RingBuffer::new(1);
@@ -76,6 +103,6 @@ pub fn connect(pool: &Pool) -> (StageLane, Seat) {
     let last = Arc::new(AtomicU32::new(0));
     // One is filled meanwhile, and one is an answer.
     let free = (0..WINDOW + 2).map(|_| Box::new(Parcel::new(pool))).collect();
-    let lane = StageLane::new((put, answer, replies), Orders::new(orders, last), free);
-    (lane, Seat::new(parcels, answers, given, back))
+    let lane = StageQueue::new((put, answer, replies), Orders::new(orders, last), free);
+    (lane, StageEnd { parcels, answers, orders: given, back })
 }

@@ -7,7 +7,7 @@ use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 
 use super::encapsulate::{Encapsulation, prepend};
 use super::header_cache::{EMITTED, number_of};
-use super::record::{self, Record, What};
+use super::record::{self, Record, RecordKind};
 use super::{NOTHING, Path, Service, Target, is_bare};
 use crate::counters::DropReason;
 use crate::offload::drop_of;
@@ -58,7 +58,7 @@ impl Service {
             let place = &mut octets[at..at + record::LENGTH];
             if let Some(mut record) = Record::read(place) {
                 if emitted {
-                    record.what = What::Emitted;
+                    record.what = RecordKind::Emitted;
                 }
                 if !record.place(packet.annotations()) {
                     return Err(DropReason::FunctionTooLong);
@@ -112,7 +112,7 @@ impl Service {
         packet.append(NOTHING.len())?.copy_from_slice(&NOTHING);
         let place = &mut packet.data_mut()[at..at + record::LENGTH];
         let mut record = Record::read(place)?;
-        record.what = What::Dropped;
+        record.what = RecordKind::Dropped;
         (record.reason, record.function) = drop_of(annotations.state).unwrap_or((u8::MAX, 0));
         place.copy_from_slice(&record.octets());
         let mut header = nsh::Packet::new_checked(packet.data_mut()).ok()?;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use weft_lane::Policy;
+use crate::offload::Policy;
 
 /// A service path through the node (RFC 8300).
 #[derive(Clone, Debug, PartialEq, Eq)]

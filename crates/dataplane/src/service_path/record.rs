@@ -12,7 +12,7 @@
 //! | 2–3 | session: which life of the node the ticket is of |
 //! | 4–7 | ticket |
 //! | 8–9 | worker that has it |
-//! | 10 | what the packet is, see [`What`] |
+//! | 10 | what the packet is, see [`RecordKind`] |
 //! | 11 | number of the reason of a drop |
 //! | 12 | offset of the IP header in the frame |
 //! | 13 | offset of the IP header of the tunnel around it; 0 outside tunnels |
@@ -39,7 +39,7 @@ pub const LENGTH: usize = FIXED_CONTEXT_LENGTH;
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum What {
+pub enum RecordKind {
     /// The packet of the ticket.
     Packet = 0,
     /// The packet of the ticket was dropped. No packet of a user follows.
@@ -60,7 +60,7 @@ pub struct Record {
     /// The worker that has the ticket.
     pub worker: u16,
     /// What the frame is.
-    pub what: What,
+    pub what: RecordKind,
     /// Number of the reason of a drop.
     pub reason: u8,
     /// Offset of the IP header in the frame.
@@ -82,10 +82,10 @@ impl Record {
     pub fn read(octets: &[u8]) -> Option<Record> {
         let octets: &[u8; LENGTH] = octets.try_into().ok()?;
         let what = match octets[10] {
-            0 => What::Packet,
-            1 => What::Dropped,
-            2 => What::Emitted,
-            3 => What::Probe,
+            0 => RecordKind::Packet,
+            1 => RecordKind::Dropped,
+            2 => RecordKind::Emitted,
+            3 => RecordKind::Probe,
             _ => return None,
         };
         let u16_at = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
@@ -208,7 +208,7 @@ mod tests {
             session: u16, ticket: u32, worker: u16, what in 0..4_u8, reason: u8,
             network_offset: u8, outer_offset: u8, flags: u8, function: u8,
         ) {
-            let what = [What::Packet, What::Dropped, What::Emitted, What::Probe][usize::from(what)];
+            let what = [RecordKind::Packet, RecordKind::Dropped, RecordKind::Emitted, RecordKind::Probe][usize::from(what)];
             let flags = flags & SHARED_FLAGS;
             let record = Record {
                 session, ticket, worker, what, reason, network_offset, outer_offset, flags, function,
@@ -232,7 +232,7 @@ mod tests {
             session: 7,
             ticket: 9,
             worker: 1,
-            what: What::Packet,
+            what: RecordKind::Packet,
             reason: 0,
             network_offset: 14,
             outer_offset: 0,

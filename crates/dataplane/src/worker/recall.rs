@@ -9,8 +9,8 @@ use super::{BurstState, Worker};
 use crate::command::{Command, UserChange};
 use crate::counters::DropReason;
 use crate::forward::VisitContext;
-use crate::offload::Promises;
-use crate::offload::stage::{Hand, Lent, Order, Parcel, Placeholder, StageLane};
+use crate::offload::stage::{FunctionOrders, Hand, Lent, Order, Parcel, StageQueue};
+use crate::offload::{CreditReservations, Placeholder};
 
 /// How long a worker that stops waits for what is away.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -72,12 +72,10 @@ impl Worker {
         for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
             let Some(lane) = function.stage else { continue };
             let stage = self.lanes.stage_number(lane);
-            let placeholder = Placeholder {
-                kind: function.instance.kind(),
-                scope: function.instance.scope(),
-                function: number as u16,
-                orders: self.lanes.stages[stage].orders.clone(),
-            };
+            let orders = self.lanes.stages[stage].orders.clone();
+            let orders = Box::new(FunctionOrders { function: number as u16, orders });
+            let (kind, scope) = (function.instance.kind(), function.instance.scope());
+            let placeholder = Placeholder::new(kind, scope, orders);
             let instance = std::mem::replace(&mut function.instance, Box::new(placeholder));
             let counters = function.counters.clone();
             function.lane = Some(lane);
@@ -154,7 +152,7 @@ impl Worker {
         watch.start();
         self.departure.originals.extend(parcel.originals.drain(..));
         let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
-        let mut kept = Promises::default();
+        let mut kept = CreditReservations::default();
         let places = &parcel.places[..burst.packets.len()];
         places.iter().for_each(|place| kept.add(*place));
         lanes.keep(&kept);
@@ -218,7 +216,7 @@ impl Worker {
                 std::thread::yield_now();
             }
         }
-        let away = self.lanes.stages.iter().map(StageLane::away).sum();
+        let away = self.lanes.stages.iter().map(StageQueue::away).sum();
         self.counters.dropped(DropReason::Stopped, away);
     }
 }

@@ -4,14 +4,12 @@
 use arrayvec::ArrayVec;
 use weft_compose::Positions;
 use weft_dpdk::Batch;
-use weft_lane::{Lane, Place, Policy};
 
 use super::{BURST, BurstState, Worker};
 use crate::command::{Arrival, Report};
 use crate::counters::DropReason;
 use crate::forward::VisitContext;
-use crate::offload::absent::Nobody;
-use crate::offload::{Lifted, Promises};
+use crate::offload::{CreditReservations, Lifted, Placeholder, Policy, RemoteQueue, ResumePoint};
 
 /// Packets of a worker that wait for a function that moves, at most.
 const WAITING: usize = 4096;
@@ -49,8 +47,8 @@ impl Worker {
         let Some(at) = self.element.functions_mut().get_mut(usize::from(function)) else {
             return false;
         };
-        let nobody = Nobody::instead_of(&*at.instance);
-        let instance = std::mem::replace(&mut at.instance, Box::new(nobody));
+        let absent = Placeholder::absent(&*at.instance);
+        let instance = std::mem::replace(&mut at.instance, Box::new(absent));
         self.lanes.lifted = Some(Lifted::Gone { function, lane });
         self.answer_transfer(Report::Lifted(instance));
         true
@@ -103,9 +101,9 @@ impl Worker {
     fn take_from_gate(
         &mut self,
         lane: u16,
-        places: &mut ArrayVec<Place, { Batch::CAPACITY }>,
+        places: &mut ArrayVec<ResumePoint, { Batch::CAPACITY }>,
     ) -> bool {
-        let mut promises = Promises::default();
+        let mut promises = CreditReservations::default();
         while places.len() < BURST
             && let Some((packet, place, original)) = self.lanes.lane(lane).take_held()
         {
@@ -124,7 +122,7 @@ impl Worker {
     #[cold]
     pub(crate) fn give_up_waiting(&mut self, lane: usize) {
         let number = lane as u16;
-        let is_lost = |lane: &Lane| {
+        let is_lost = |lane: &RemoteQueue| {
             lane.has_held()
                 && !lane.is_up()
                 && !lane.is_closed()

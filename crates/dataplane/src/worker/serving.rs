@@ -9,7 +9,7 @@ use weft_function::Tunnel;
 use super::{BurstState, Worker};
 use crate::counters::DropReason;
 use crate::parse::Parsed;
-use crate::service_path::record::What;
+use crate::service_path::record::RecordKind;
 use crate::service_path::{Opened, note_none, read};
 use crate::trace::{Point, Taps};
 
@@ -29,8 +29,8 @@ impl Worker {
                 // There is room for as many as a batch has.
                 Opened::Inside(port, number) => inside.push((packet, port, number)),
                 Opened::Along(port) => self.departure.send_along(port, packet),
-                Opened::Back(depot) => self.take_returned(packet, depot),
-                Opened::Docked(dock) => self.take_docked(packet, dock),
+                Opened::Back(remote) => self.take_returned(packet, remote),
+                Opened::FromVf(vf) => self.take_from_vf(packet, vf),
                 Opened::Refused(reason) => self.refuse_frame(packet, reason),
             }
         }
@@ -118,10 +118,10 @@ impl Worker {
     }
 
     /// Takes in a frame that came back from a function at another node.
-    fn take_returned(&mut self, packet: Packet, depot: usize) {
+    fn take_returned(&mut self, packet: Packet, remote: usize) {
         let Some(service) = &mut self.departure.service else { return };
         let Some((record, path)) = service.record_of(&packet) else {
-            return self.lanes.reject(service.depots[depot].lane);
+            return self.lanes.reject(service.remote_paths[remote].lane);
         };
         if usize::from(record.worker) != service.worker {
             let peer = self.departure.peers.get_mut(usize::from(record.worker));
@@ -131,20 +131,20 @@ impl Worker {
             }
             return self.departure.hand_over();
         }
-        if matches!(record.what, What::Probe | What::Dropped) {
+        if matches!(record.what, RecordKind::Probe | RecordKind::Dropped) {
             self.counters.local.add(1);
         }
-        let depot = &mut service.depots[depot];
-        if !depot.take(packet, record, path) {
-            self.lanes.reject(depot.lane);
+        let remote = &mut service.remote_paths[remote];
+        if !remote.endpoint.take(packet, record, path) {
+            self.lanes.reject(remote.lane);
         }
     }
 
     /// Takes in a frame that came back from a process behind a NIC.
-    fn take_docked(&mut self, packet: Packet, dock: usize) {
+    fn take_from_vf(&mut self, packet: Packet, vf: usize) {
         let Some(service) = &mut self.departure.service else { return };
-        let dock = &mut service.docks[dock];
-        let worker = usize::from(dock.worker_of(packet.data()));
+        let vf = &mut service.vf_paths[vf];
+        let worker = usize::from(vf.endpoint.worker_of(packet.data()));
         if worker != service.worker
             && let Some(Some(peer)) = self.departure.peers.get_mut(worker)
         {
@@ -152,24 +152,24 @@ impl Worker {
             drop(peer.batch.push(packet));
             return self.departure.hand_over();
         }
-        if !dock.take(packet) {
-            self.lanes.reject(dock.lane);
+        if !vf.endpoint.take(packet) {
+            self.lanes.reject(vf.lane);
         }
     }
 
     /// Sends what is on its way to processes behind a NIC.
-    fn drive_docks(&mut self) -> bool {
+    fn drive_vfs(&mut self) -> bool {
         let mut busy = false;
         let Some(service) = &mut self.departure.service else { return false };
-        let mut docks = std::mem::take(&mut service.docks);
-        for dock in &mut docks {
-            while let Some(packet) = dock.next_leaving() {
+        let mut paths = std::mem::take(&mut service.vf_paths);
+        for vf in &mut paths {
+            while let Some(packet) = vf.endpoint.next_leaving() {
                 busy = true;
-                self.departure.send_addressed(dock.port, packet);
+                self.departure.send_addressed(vf.port, packet);
             }
         }
         if let Some(service) = &mut self.departure.service {
-            service.docks = docks;
+            service.vf_paths = paths;
         }
         self.departure.flush_touched();
         busy
@@ -179,8 +179,8 @@ impl Worker {
     #[inline]
     pub(super) fn drive_remotes(&mut self) -> bool {
         match &self.departure.service {
-            Some(service) if !service.docks.is_empty() => self.drive_docks() | self.drive(),
-            Some(service) if !service.depots.is_empty() => self.drive(),
+            Some(service) if !service.vf_paths.is_empty() => self.drive_vfs() | self.drive(),
+            Some(service) if !service.remote_paths.is_empty() => self.drive(),
             _ => false,
         }
     }
@@ -188,24 +188,24 @@ impl Worker {
     fn drive(&mut self) -> bool {
         let (now, mut busy) = (self.clock.now(), false);
         let Some(mut service) = self.departure.service.take() else { return false };
-        let mut depots = std::mem::take(&mut service.depots);
+        let mut paths = std::mem::take(&mut service.remote_paths);
         self.departure.service = Some(service);
-        for depot in &mut depots {
-            if depot.is_due(now) {
-                let probes = depot.probes(now, &self.desk.burst.pool);
+        for remote in &mut paths {
+            if remote.endpoint.is_due(now) {
+                let probes = remote.endpoint.probes(now, &self.desk.burst.pool);
                 for (way, probe) in probes.into_iter().enumerate() {
                     let Some(probe) = probe else { continue };
                     self.counters.originated.add(1);
-                    self.departure.send_by(&depot.ways[way], probe);
+                    self.departure.send_by(&remote.ways[way], probe);
                 }
             }
-            while let Some((packet, way)) = depot.next() {
+            while let Some((packet, way)) = remote.endpoint.next_leaving() {
                 busy = true;
-                self.departure.send_by(&depot.ways[way], packet);
+                self.departure.send_by(&remote.ways[way], packet);
             }
         }
         if let Some(service) = &mut self.departure.service {
-            service.depots = depots;
+            service.remote_paths = paths;
         }
         self.departure.flush_touched();
         busy

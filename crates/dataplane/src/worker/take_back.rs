@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use arrayvec::ArrayVec;
 use weft_compose::{PANIC, Positions};
 use weft_dpdk::{Annotations, Batch, Packet};
-use weft_lane::{Back, Past, Place, Ticket};
 
 use super::Worker;
 use crate::counters::DropReason;
 use crate::forward::VisitContext;
-use crate::offload::{Promises, reason_of, state_of_drop};
+use crate::offload::{
+    Back, CreditReservations, InFlightEntry, Past, ResumePoint, reason_of, state_of_drop,
+};
 use crate::parse::{Parsed, is_sound, parse};
 
 /// How long a worker that stops waits for what is away.
@@ -41,7 +42,7 @@ impl Worker {
             busy = true;
             self.hear_news(lane);
         }
-        let mut places = ArrayVec::<(u16, Place), { Batch::CAPACITY }>::new();
+        let mut places = ArrayVec::<(u16, ResumePoint), { Batch::CAPACITY }>::new();
         if self.collect(lane, &mut places) {
             busy = true;
             if !places.is_empty() {
@@ -57,7 +58,7 @@ impl Worker {
     /// The function has come or gone.
     #[cold]
     pub(crate) fn hear_news(&mut self, lane: usize) {
-        let mut promises = Promises::default();
+        let mut promises = CreditReservations::default();
         let counters = &self.counters;
         self.lanes.lanes[lane].take_news(|ticket| {
             counters.dropped(DropReason::FunctionLost, 1);
@@ -71,7 +72,7 @@ impl Worker {
     fn send_held(&mut self, lane: usize) -> bool {
         self.give_up_waiting(lane);
         let (now, mut any) = (self.clock.now(), false);
-        let mut promises = Promises::default();
+        let mut promises = CreditReservations::default();
         while let Some(sent) = self.lanes.lanes[lane].next_held(now) {
             any = true;
             if let Err((refusal, place)) = sent {
@@ -89,7 +90,7 @@ impl Worker {
     fn collect(
         &mut self,
         lane: usize,
-        places: &mut ArrayVec<(u16, Place), { Batch::CAPACITY }>,
+        places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
     ) -> bool {
         let function = self.lanes.functions[lane];
         let functions = &self.element.plan().functions;
@@ -107,12 +108,12 @@ impl Worker {
         };
         let counters = &*self.counters;
         let packets = &mut self.desk.burst.packets;
-        let mut promises = Promises::default();
+        let mut promises = CreditReservations::default();
         let mut plain = Batch::new();
         let mut dropped = ArrayVec::<(Annotations, u16, u8), { Batch::CAPACITY }>::new();
         let (mut count, mut bytes) = (0, 0);
         let (originals, keeper) = (&mut self.departure.originals, &mut self.keeper);
-        let mut go_on = |mut packet: Packet, ticket: &Ticket, original: Option<Packet>| {
+        let mut go_on = |mut packet: Packet, ticket: &InFlightEntry, original: Option<Packet>| {
             // What a function says of a packet is not believed unseen.
             let position = packets.len();
             if !is_sound(&mut packet) {
@@ -192,10 +193,10 @@ impl Worker {
         &mut self,
         lane: usize,
         mut plain: Batch,
-        places: &mut ArrayVec<(u16, Place), { Batch::CAPACITY }>,
+        places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
     ) {
         let function = self.lanes.functions[lane];
-        let mut promises = Promises::default();
+        let mut promises = CreditReservations::default();
         let (mut count, mut bytes) = (0, 0);
         for packet in plain.drain() {
             let burst = &mut self.desk.burst;
@@ -254,7 +255,7 @@ impl Worker {
 
     /// Carries packets on, each from behind a function.
     #[inline]
-    pub(crate) fn carry_back(&mut self, places: &[(u16, Place)]) {
+    pub(crate) fn carry_back(&mut self, places: &[(u16, ResumePoint)]) {
         let (element, desk) = (&mut self.element, &mut self.desk);
         let crate::worker::BurstState { burst, classified, watch, taps, .. } = desk;
         burst.now = self.clock.now();

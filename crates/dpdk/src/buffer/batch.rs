@@ -19,6 +19,7 @@ impl Batch {
     pub const CAPACITY: usize = 64;
 
     /// A batch without packets.
+    #[inline]
     pub fn new() -> Batch {
         Batch::default()
     }
@@ -36,16 +37,19 @@ impl Batch {
     }
 
     /// Takes the last packet out.
+    #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         self.0.pop()
     }
 
     /// Whether no packet fits any more.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
     }
 
     /// Drops the packets behind the first `length`, all in one call.
+    #[inline]
     pub fn truncate(&mut self, length: usize) {
         let keep = length.min(self.len());
         let count = self.len() - keep;
@@ -67,6 +71,7 @@ impl Batch {
     }
 
     /// Drops all packets in one call.
+    #[inline]
     pub fn clear(&mut self) {
         self.truncate(0);
     }

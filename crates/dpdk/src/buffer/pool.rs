@@ -89,6 +89,7 @@ impl Pool {
 
     /// A packet that holds `bytes`, or none when the pool is exhausted or the
     /// bytes do not fit.
+    #[inline]
     pub fn packet(&self, bytes: &[u8]) -> Option<Packet> {
         let mut packet = self.allocate()?;
         packet.append(bytes.len())?.copy_from_slice(bytes);
@@ -102,10 +103,12 @@ impl Pool {
     }
 
     /// Buffers in all.
+    #[inline]
     pub fn size(&self) -> u32 {
         self.0.size
     }
 
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
         self.0.pool.as_ptr()
     }
@@ -114,6 +117,7 @@ impl Pool {
 impl Packet {
     /// A deep copy, bytes and annotations, with all of its headroom; none when
     /// `pool` is exhausted or the bytes do not fit behind that headroom.
+    #[inline]
     pub fn duplicate(&self, pool: &Pool) -> Option<Packet> {
         let mut copy = pool.packet(self.data())?;
         *copy.annotations_mut() = *self.annotations();

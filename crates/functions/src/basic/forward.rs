@@ -30,7 +30,7 @@ pub struct Config {
     pub destination: Option<MacAddress>,
 }
 
-/// What is done with MAC addresses that nobody gave.
+/// What is done with MAC addresses that the configuration does not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {

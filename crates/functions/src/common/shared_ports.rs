@@ -110,7 +110,7 @@ impl Plain {
     }
 }
 
-/// What a packet is to whoever tells users apart by ports.
+/// What a packet is to a function that tells users apart by ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// TCP or UDP: source and destination port.

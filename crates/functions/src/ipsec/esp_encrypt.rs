@@ -373,7 +373,7 @@ impl EspEncrypt {
                 next_header: Protocol::IPV6,
                 dscp: ip.dscp(),
                 ecn: ip.ecn(),
-                // Nobody fragments IPv6 on its way.
+                // No router fragments IPv6 on its way.
                 dont_fragment: true,
             }),
         };

@@ -1,16 +1,12 @@
 //! The border function's addresses, and the table of its softwires.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::ConfigError;
 use weft_wire::Dscp;
-use weft_yaml::mistake::{self, Mistakes};
-use weft_yaml::stream;
 
-use super::bindings::{Bindings, Mistake};
 use crate::common::prefix::Prefix;
 use crate::common::text;
 
@@ -140,43 +136,4 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError::at("", "bindings stand in bindings or in file, in one of them"));
     }
     Ok(())
-}
-
-/// The bindings that stand in the configuration, or in its file.
-///
-/// # Errors
-/// [`ConfigError`] with the place of the mistake.
-pub fn bindings(config: &Config) -> Result<Bindings, ConfigError> {
-    match (&config.bindings, &config.file) {
-        (Some(table), _) => Bindings::new(table).map_err(|Mistake { place, message }| {
-            ConfigError::at(format!("bindings.{place}"), message)
-        }),
-        (None, Some(file)) => {
-            read(Path::new(file)).map_err(|message| ConfigError::at("file", message))
-        }
-        (None, None) => Ok(Bindings::default()),
-    }
-}
-
-/// The bindings of a file.
-///
-/// # Errors
-/// What is wrong, and where.
-pub fn read(file: &Path) -> Result<Bindings, String> {
-    let name = file.display().to_string();
-    let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
-    let placed = |mistake| Mistakes::of(&name, vec![mistake]).to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
-    let is_json = file.extension().is_some_and(|extension| extension == "json");
-    let table: Table = match is_json {
-        true => serde_json::from_str(&text).map_err(|error| wrong(&error))?,
-        false => stream::read(&text).map_err(placed)?,
-    };
-    Bindings::new(&table).map_err(|Mistake { place, message }| {
-        // JSON is YAML as well.
-        match stream::value_at(&text, &place) {
-            Some(at) => placed(mistake::Mistake::at(at, message)),
-            None => wrong(&format_args!("{place}: {message}")),
-        }
-    })
 }

@@ -111,7 +111,7 @@ impl UserPlaneFunction for Lwaftr {
     fn new(config: Config, setup: &Setup<'_>) -> Result<Lwaftr, ConfigError> {
         config::check(&config)?;
         let shared = match setup.trial {
-            true => Shared::fixed(config::bindings(&config)?),
+            true => Shared::fixed(shared::bindings(&config)?),
             false => Shared::of(&config)?,
         };
         let (bindings, version) = shared.wait();

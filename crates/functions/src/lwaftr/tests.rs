@@ -102,7 +102,7 @@ fn packets_go_into_softwires_and_come_out_as_they_were() {
     let seen = up(&mut rig, &frame);
     assert_eq!((seen.dropped, &seen.bytes[..]), (None, &ours().frame()[..]));
     assert_eq!(seen.annotations, annotations(&ours().frame()));
-    // Another's port, and nobody's.
+    // Another's port, and one that no softwire has.
     let seen = up(&mut rig, &tunnelled(b4(4), &ours(), Ecn::NotEct, Ecn::NotEct));
     assert_eq!((seen.dropped, seen.sent.len()), (Some("lwaftr_refused"), 1));
     let seen = down(&mut rig, &theirs(80));
@@ -168,7 +168,7 @@ fn a_softwire_takes_sixty_eight_bytes() {
 }
 
 proptest! {
-    /// RFC 7597 §5.1: every set has as many ports, and those in front are nobody's.
+    /// RFC 7597 §5.1: every set has as many ports, and those in front belong to none.
     #[test]
     fn ports_are_shared_evenly(psid_length in 0_u8..=8, psid_offset in 0_u8..=8) {
         let softwires = (0..1_u16 << psid_length)
@@ -278,7 +278,7 @@ fn mistakes_in_a_file_have_a_line_and_a_column() {
             ":6:11: a whole number from 0 to 65535 is expected, not \"all\"",
         ),
         ("yaml", format!("{sets}softwire:\n"), ":4:1: the key `softwire` is not known here"),
-        ("json", json.into(), ":2:44: :: is not the address of one host"),
+        ("json", json.into(), ":2:43: :: is not the address of one host"),
         ("json", "{\"portSets\": 1}".into(), "at line 1 column 14"),
     ] {
         let name = format!("weft-softwires-wrong-{}.{end}", std::process::id());

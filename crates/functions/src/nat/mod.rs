@@ -20,9 +20,10 @@ use weft_function::{
 };
 use weft_wire::{EtherType, Protocol};
 
+use self::blocks::NONE;
 pub use self::config::{Config, Timeouts};
 use self::log::{Event, Log, What};
-use self::state::{Holding, Moved, NONE, State, key};
+use self::state::{Holding, Moved, State, key};
 use self::translate::{header_of, kind_of, plain_of};
 use crate::common::first_fragments::FirstFragments;
 use crate::common::shared_ports::End;

@@ -344,7 +344,7 @@ fn parse(text: &str, hops: &[NextHop]) -> Result<Routes, text::Mistake> {
     text::read(text, |named| find(named).map(|hop| hop as u16))
 }
 
-/// The tables of a configuration, made if nobody has them yet.
+/// The tables of a configuration, made if no worker has them yet.
 fn shared(config: &Config) -> Result<Arc<Fib>, ConfigError> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.retain(|(_, fib)| fib.strong_count() > 0);

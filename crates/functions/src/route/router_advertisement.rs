@@ -280,7 +280,7 @@ impl RouterAdvertisement {
         annotations.network_length = (header + length) as u16;
         annotations.transport_offset = (front + header) as u16;
         annotations.outer_offset = 0;
-        // No router has forwarded it, and nobody is told what becomes of it.
+        // No router has forwarded it, and no sender is told what becomes of it.
         annotations.flags = Annotations::TUNNELLED;
         Some(packet)
     }

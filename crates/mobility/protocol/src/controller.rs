@@ -217,6 +217,11 @@ impl Controller {
         self.users.get(&user).map(|managed| managed.record)
     }
 
+    /// How many users there are.
+    pub fn user_count(&self) -> usize {
+        self.users.len()
+    }
+
     /// All users with their records and where the controller is with them, in
     /// order, from one on.
     pub fn users_from(&self, first: User) -> impl Iterator<Item = (User, Record, Stage)> {

@@ -30,7 +30,7 @@ pub const MOST_PLACES: usize = 4096;
 
 const MAGIC: [u8; 4] = *b"WEFT";
 
-/// What a dialling node says.
+/// What a node says when it dials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Who dials.

@@ -61,18 +61,26 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Sees to a new peer: messages that wait for it, and connections that it has made.
-pub(crate) type Attend =
-    fn(Arc<Hub>, NodeId, Arc<Peer>, mpsc::Receiver<Vec<u8>>, mpsc::Receiver<TcpStream>);
-
 pub(crate) struct Hub {
     pub options: Options,
     pub counters: Counters,
     deliver: Deliver,
     peers: Mutex<HashMap<NodeId, Arc<Peer>>>,
+    runtime: Handle,
     attend: Attend,
-    pub runtime: Handle,
 }
+
+/// A new peer, with the ends of its channels that its task reads.
+pub(crate) struct NewPeer {
+    pub hub: Arc<Hub>,
+    pub node: NodeId,
+    pub peer: Arc<Peer>,
+    pub messages: mpsc::Receiver<Vec<u8>>,
+    pub streams: mpsc::Receiver<TcpStream>,
+}
+
+/// Starts the task of a peer.
+pub(crate) type Attend = fn(&Handle, NewPeer);
 
 /// One whom messages go to.
 pub(crate) struct Peer {
@@ -101,15 +109,15 @@ impl Peer {
     }
 }
 
-/// What is locked is whole at any time, even after a panic.
+/// What is locked is whole at any time, so a panic while it was locked does no harm.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hub {
-    pub fn new(options: Options, deliver: Deliver, attend: Attend, runtime: Handle) -> Arc<Hub> {
+    pub fn new(options: Options, deliver: Deliver, runtime: Handle, attend: Attend) -> Arc<Hub> {
         let (counters, peers) = (Counters::default(), Mutex::default());
-        Arc::new(Hub { options, counters, deliver, peers, attend, runtime })
+        Arc::new(Hub { options, counters, deliver, peers, runtime, attend })
     }
 
     pub fn tell(&self, event: Event) {
@@ -133,17 +141,18 @@ impl Hub {
             return None;
         }
         let (outbox, messages) = mpsc::channel(self.options.timing.queue.max(1));
-        let (streams, accepted) = mpsc::channel(1);
+        let (dialled, streams) = mpsc::channel(1);
         let peer = Arc::new(Peer {
             outbox,
             waiting: AtomicUsize::new(0),
-            streams,
+            streams: dialled,
             address: Mutex::default(),
             connected: AtomicBool::new(false),
             heard: AtomicU64::new(0),
         });
         peers.insert(node, peer.clone());
-        (self.attend)(self.clone(), node, peer.clone(), messages, accepted);
+        let (hub, new) = (self.clone(), peer.clone());
+        (self.attend)(&self.runtime, NewPeer { hub, node, peer: new, messages, streams });
         Some(peer)
     }
 

@@ -1,6 +1,6 @@
 //! Moves handover messages between nodes and their controller, over TCP.
 //!
-//! Each participant has a [`Transport`] with a thread of its own: envelopes go in
+//! Every participant has a [`Transport`] with a thread of its own: envelopes go in
 //! by [`Sender::send`], which never waits, and what arrives is given to a closure.
 //! A node dials its controller and keeps at it; other nodes it dials when it has
 //! something to say to them, at the addresses that the controller tells. Either

@@ -87,7 +87,7 @@ fn node(number: u32, name: &str, listen: SocketAddr, controller: SocketAddr) -> 
     start(Options { listen, controller, ..options(NodeId(number), name) })
 }
 
-/// A free port, for those who have to be told of it beforehand.
+/// A free port, for nodes that have to be told of it beforehand.
 fn free() -> SocketAddr {
     TcpListener::bind(local(0)).unwrap().local_addr().unwrap()
 }
@@ -277,7 +277,7 @@ fn whoever_does_not_read_costs_its_own_messages_only() {
         timing: short,
         ..options(CONTROLLER, "controller")
     });
-    // No node is there: dropped at once.
+    // There is no such node: dropped at once.
     controller.sender().send(envelope(CONTROLLER, NodeId(1), 1, Step::Abort));
     assert_eq!(controller.sender().statistics().unconnected, 1);
     let stream = greeted(controller.transport.address());

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use weft_compose::Kind;
+use weft_dataplane::offload::Policy;
 use weft_dataplane::service_path::RemotePlan;
-use weft_lane::Policy;
-use weft_process::{ResourceLimits, Restart};
+use weft_offload::process::{ResourceLimits, Restart};
+use weft_offload::thread::StagePlan;
 
 /// How a function is run.
 #[derive(
@@ -20,6 +21,7 @@ use weft_process::{ResourceLimits, Restart};
     serde::Deserialize,
     serde::Serialize,
     schemars::JsonSchema,
+    utoipa::ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Composition {
@@ -76,15 +78,6 @@ impl FunctionPlan {
     pub fn vf(&self) -> Option<&VfPlan> {
         self.process.as_ref()?.vf.as_ref()
     }
-}
-
-/// A thread that functions stand on beside the workers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StagePlan {
-    /// Its name: functions that give the same stand on the same.
-    pub name: String,
-    /// Its processor core; `None` leaves the choice to the kernel.
-    pub core: Option<usize>,
 }
 
 /// How the process of a function is run.

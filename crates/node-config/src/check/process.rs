@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weft_lane::Policy;
-use weft_process::{ResourceLimits, Restart};
+use weft_dataplane::offload::Policy;
+use weft_offload::process::{ResourceLimits, Restart};
 
 use super::within;
 use crate::blueprint::{Composition, ProcessPlan, VfPlan};

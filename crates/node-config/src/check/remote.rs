@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use weft_lane::Policy;
-use weft_process::fabric;
+use weft_dataplane::offload::Policy;
+use weft_offload::vf::fabric;
 
 use super::functions::Functions;
 use super::{paths, within};

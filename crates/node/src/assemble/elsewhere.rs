@@ -7,6 +7,7 @@ use weft_compose::{Instance, SlotShift};
 use weft_dataplane::command::Part;
 use weft_dataplane::worker::Worker;
 use weft_node_config::FunctionPlan;
+use weft_offload::thread::ThreadPool;
 
 use super::BuildError;
 use super::worker::Shared;
@@ -14,7 +15,6 @@ use crate::agent::FunctionEntry;
 use crate::isolated::{self, Seats};
 use crate::plan::{self, Trials};
 use crate::relocate::Prepared;
-use crate::stage::ThreadPool;
 
 /// What is ready for such functions.
 pub(super) struct Elsewhere {
@@ -22,7 +22,7 @@ pub(super) struct Elsewhere {
     /// For those that are at hand.
     pub(super) prepared: Prepared,
     /// At other nodes, with what each worker knows of them.
-    pub(super) remotes: Vec<(String, Vec<Arc<weft_lane::Shared>>)>,
+    pub(super) remotes: Vec<(String, Vec<Arc<weft_dataplane::offload::Shared>>)>,
 }
 
 impl Elsewhere {
@@ -40,13 +40,15 @@ impl Elsewhere {
         number: usize,
     ) {
         let Some(service) = worker.service() else { return };
-        service.dock(self.seats.docks(number));
+        service.add_vfs(self.seats.vf_paths(number));
         let means = (shared.clock, shared.pool);
         isolated::remote(shared.blueprint, trials, service, means, &mut self.seats);
-        for depot in &service.depots {
-            match self.remotes.iter_mut().find(|(name, _)| *name == depot.function) {
-                Some((_, shared)) => shared.push(depot.shared().clone()),
-                None => self.remotes.push((depot.function.clone(), vec![depot.shared().clone()])),
+        for path in &service.remote_paths {
+            match self.remotes.iter_mut().find(|(name, _)| *name == path.function) {
+                Some((_, shared)) => shared.push(path.endpoint.shared().clone()),
+                None => {
+                    self.remotes.push((path.function.clone(), vec![path.endpoint.shared().clone()]))
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use weft_compose::SlotShift;
-use weft_dataplane::buffering::limits::{Bounds, Idle};
+use weft_dataplane::buffering::limits::{Bounds, Limits};
 use weft_dataplane::buffering::queues::Keeper;
 use weft_dataplane::classify::{Classifier, PortClass};
 use weft_dataplane::clock::Clock;
@@ -152,9 +152,9 @@ impl Shared<'_> {
         Keeper::new(self.blueprint.limits.kept_packets as usize, room)
     }
 
-    fn idle(&self) -> Idle {
+    fn idle(&self) -> Limits {
         let limits = &self.blueprint.limits;
-        Idle::new(Bounds {
+        Limits::new(Bounds {
             packets: limits.waiting_packets as usize,
             bytes: limits.waiting_bytes as usize,
             in_all: limits.waiting_in_all as usize / self.blueprint.workers.count,

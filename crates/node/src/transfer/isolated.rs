@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use weft_dataplane::command::Command;
 use weft_dataplane::command::transfer::{Extract, Intake};
 use weft_node_config::Blueprint;
-use weft_process::{Answer, Question, Supervisor, What};
+use weft_offload::process::{Answer, InquiryKind, Question, Supervisor};
 
 use super::{Asked, TransferError};
 use crate::agent::Agent;
@@ -99,7 +99,7 @@ impl Agent {
             let slots = extract.slots.iter().take(usize::from(*count)).copied().collect();
             // One that has gone since has no contexts.
             if let Some(supervisor) = self.supervisor(name) {
-                supervisor.ask(Question { ticket, worker, slots, what: What::Export });
+                supervisor.ask(Question { ticket, worker, slots, what: InquiryKind::Export });
                 waiting += 1;
             }
         }
@@ -149,7 +149,7 @@ impl Agent {
             let contexts = intake.contexts.iter().filter(|one| one.0 == function);
             let slots = contexts.map(|one| one.1).collect();
             if let Some(supervisor) = self.supervisor(name) {
-                supervisor.ask(Question { ticket, worker, slots, what: What::Import });
+                supervisor.ask(Question { ticket, worker, slots, what: InquiryKind::Import });
                 import.waiting += 1;
             }
         }

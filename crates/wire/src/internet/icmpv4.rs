@@ -310,6 +310,7 @@ impl Repr {
     ///
     /// # Errors
     /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets.
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
         let bytes = header(buffer, self.buffer_len())?;
         let (message_type, code, rest) = self.parts();
@@ -321,6 +322,7 @@ impl Repr {
         Ok(())
     }
 
+    #[inline]
     fn parts(&self) -> (Type, u8, [u8; 4]) {
         let pair =
             |first: u16, second: u16| (u32::from(first) << 16 | u32::from(second)).to_be_bytes();

@@ -111,6 +111,7 @@ impl Exceeded {
 }
 
 /// The group at which a node with this address is asked for it (RFC 4291 §2.7.1).
+#[inline]
 pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., g, h] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | g & 0xff, h)
@@ -289,6 +290,7 @@ struct Options<'a>(&'a [u8]);
 impl<'a> Iterator for Options<'a> {
     type Item = Result<&'a [u8], Error>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let rest = std::mem::take(&mut self.0);
         if rest.is_empty() {

@@ -279,6 +279,7 @@ pub struct Repr {
 
 impl Default for Repr {
     /// From and to `::` with a hop limit of 64 and nothing behind the header.
+    #[inline]
     fn default() -> Self {
         Self {
             source: Ipv6Addr::UNSPECIFIED,
@@ -318,6 +319,7 @@ impl Repr {
     ///
     /// # Errors
     /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets.
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
         let bytes = header(buffer, self.buffer_len())?;
         put_u32(bytes, field::VERSION_CLASS_AND_FLOW, 6 << 28);

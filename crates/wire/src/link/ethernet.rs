@@ -71,6 +71,7 @@ impl FromStr for MacAddress {
     type Err = TextError;
 
     /// Six pairs of hexadecimal digits, joined by `:` or `-`.
+    #[inline]
     fn from_str(text: &str) -> Result<Self, TextError> {
         let mut octets = [0; 6];
         let mut pairs = text.split([':', '-']);

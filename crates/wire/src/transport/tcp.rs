@@ -47,6 +47,7 @@ impl Flags {
 impl BitOr for Flags {
     type Output = Self;
 
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -325,6 +326,7 @@ impl Repr {
     ///
     /// # Errors
     /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets.
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
         let header_length = self.buffer_len();
         let bytes = header(buffer, header_length)?;

@@ -260,6 +260,7 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// Octets that [`emit`](Self::emit) writes, padding included.
+    #[inline]
     pub const fn buffer_len(&self) -> usize {
         4 + self.content.len().next_multiple_of(4)
     }
@@ -269,6 +270,7 @@ impl Context<'_> {
     /// # Errors
     /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets;
     /// [`Error::PayloadTooLong`] above 127 octets of content.
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
         let length = u8::try_from(self.content.len()).ok();
         let length = length.filter(|length| *length <= mask::CONTEXT_LENGTH);
@@ -293,6 +295,7 @@ pub struct Contexts<'a> {
 impl<'a> Iterator for Contexts<'a> {
     type Item = Result<Context<'a>, Error>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let rest = std::mem::take(&mut self.rest);
         if rest.is_empty() {
@@ -304,6 +307,7 @@ impl<'a> Iterator for Contexts<'a> {
     }
 }
 
+#[inline]
 fn split(octets: &[u8]) -> Option<(Context<'_>, &[u8])> {
     let [class_high, class_low, kind, length, rest @ ..] = octets else { return None };
     let length = usize::from(length & mask::CONTEXT_LENGTH);
@@ -357,6 +361,7 @@ impl Repr {
     }
 
     /// Octets of base header, service path header and context headers.
+    #[inline]
     pub const fn header_length(&self) -> usize {
         MIN_HEADER_LENGTH
             + match self.metadata {
@@ -367,6 +372,7 @@ impl Repr {
 
     /// Octets that [`emit`](Self::emit) writes: all but the context headers of
     /// MD type 2.
+    #[inline]
     pub const fn buffer_len(&self) -> usize {
         match self.metadata {
             Metadata::Fixed(_) => MIN_HEADER_LENGTH + FIXED_CONTEXT_LENGTH,
@@ -380,6 +386,7 @@ impl Repr {
     /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets;
     /// [`Error::PayloadTooLong`] where the context headers' octets are no
     /// multiple of 4, or more than fit.
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
         let length = self.header_length();
         if !length.is_multiple_of(4) || length > MIN_HEADER_LENGTH + MAX_CONTEXT_LENGTH {

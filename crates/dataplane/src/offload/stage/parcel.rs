@@ -4,8 +4,8 @@ use arrayvec::ArrayVec;
 use weft_compose::{Burst, Outcome, Positions};
 use weft_dpdk::{Batch, Packet, Pool};
 use weft_function::What;
-use weft_lane::Place;
 
+use crate::offload::ResumePoint;
 use crate::offload::states::StateGroups;
 
 /// Packets on their way to a stage and back, or a timer that has run out.
@@ -13,7 +13,7 @@ pub struct Parcel {
     /// The packets, and when they came.
     pub burst: Burst,
     /// Where each stands: on the way back, what it was handled in last.
-    pub places: [Place; Batch::CAPACITY],
+    pub places: [ResumePoint; Batch::CAPACITY],
     /// How long each was when it entered the element.
     pub lengths: [u16; Batch::CAPACITY],
     /// Some of them as they came in.
@@ -43,7 +43,7 @@ pub struct Parcel {
     pub outcome: Outcome,
 }
 
-const NOWHERE: Place = Place { state: 0, plan: 0, onward: 0 };
+const NOWHERE: ResumePoint = ResumePoint { state: 0, plan: 0, onward: 0 };
 
 impl Parcel {
     /// An empty one.

@@ -1,4 +1,4 @@
-//! Keys, which nobody is shown.
+//! Keys, which no output shows.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -76,7 +76,7 @@ impl Key {
 impl Drop for Key {
     fn drop(&mut self) {
         self.octets.fill(0);
-        // Or the compiler would see that nobody reads them any more.
+        // Or the compiler would see that nothing reads them any more.
         std::hint::black_box(&mut self.octets);
     }
 }

@@ -1,10 +1,10 @@
-//! What happens, told to all listeners.
+//! What happens, told to all who listen.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
+use utoipa::ToSchema;
 use weft_mobility_protocol::NodeId;
 use weft_mobility_protocol::controller::Notice;
 
@@ -14,8 +14,8 @@ use super::Engine;
 const WAITING: usize = 16_384;
 
 /// Something that has happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Event")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Event)]
 pub struct Happening {
     /// Counts all, from 1, since the controller started.
     pub number: u64,
@@ -49,12 +49,12 @@ pub struct Events {
 }
 
 impl Events {
-    /// No listener yet.
+    /// Without listeners.
     pub fn new() -> Events {
         Events { sender: broadcast::Sender::new(WAITING), number: 0 }
     }
 
-    /// Tells everybody.
+    /// Tells all listeners.
     pub fn tell(&mut self, happening: Happening) {
         self.number += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

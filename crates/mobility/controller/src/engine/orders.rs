@@ -157,7 +157,7 @@ impl Orders {
         })
     }
 
-    /// A node does not come back: no user goes there that had not begun to.
+    /// A node does not come back: users whose moves to it had not begun stay where they are.
     pub fn target_gone(&mut self, node: NodeId) {
         for user in self.resumed.remove(&node).unwrap_or_default() {
             self.end(user, Outcome::Refused(Refusal::UnknownNode));
@@ -272,7 +272,7 @@ impl Engine {
     /// Hands users over; returns the order.
     ///
     /// # Errors
-    /// When nothing is to be done, or no node can do it.
+    /// When there is nothing to do, or no node that can do it.
     pub fn hand_over(&mut self, who: Ways, to: NodeId) -> Result<Order, OrderError> {
         if self.machine.incarnation(to).is_none() {
             return Err(Refusal::UnknownNode.into());

@@ -129,6 +129,7 @@ impl Repr {
         }
     }
 
+    #[inline]
     const fn mac(&self) -> Option<MacAddress> {
         match self {
             Self::NeighbourSolicitation { source_mac: mac, .. }
@@ -169,6 +170,7 @@ impl Repr {
     }
 }
 
+#[inline]
 fn emit_neighbour(
     bytes: &mut [u8],
     flags: u32,

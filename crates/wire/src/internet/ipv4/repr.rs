@@ -41,6 +41,7 @@ pub struct Repr {
 
 impl Default for Repr {
     /// From and to 0.0.0.0 with a time to live of 64, and zeros elsewhere.
+    #[inline]
     fn default() -> Self {
         Self {
             source: Ipv4Addr::UNSPECIFIED,
@@ -89,6 +90,7 @@ impl Repr {
     /// # Errors
     /// [`Error::BufferTooShort`] below [`buffer_len`](Self::buffer_len) octets;
     /// [`Error::PayloadTooLong`] where header and payload exceed 65535 octets.
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<(), Error> {
         let header_length = self.buffer_len();
         let total_length =

@@ -78,6 +78,7 @@ fn walk(packet: &[u8], start: UpperLayer) -> Result<UpperLayer, Error> {
 }
 
 /// Octets of an extension header, from its length field.
+#[inline]
 fn extension_header_length(protocol: Protocol, field: u8) -> Result<usize, Error> {
     match protocol {
         Protocol::FRAGMENT => Ok(8),
@@ -88,6 +89,7 @@ fn extension_header_length(protocol: Protocol, field: u8) -> Result<usize, Error
     }
 }
 
+#[inline]
 fn fragment(extension: &[u8; 8]) -> Fragment {
     let offset_and_more = u16_at(extension, 2..4);
     Fragment {

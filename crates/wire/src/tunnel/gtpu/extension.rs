@@ -240,6 +240,7 @@ impl ExtensionRepr {
     }
 
     /// What it is.
+    #[inline]
     pub const fn kind(&self) -> ExtensionType {
         match self {
             Self::UdpPort(_) => ExtensionType::UDP_PORT,
@@ -251,6 +252,7 @@ impl ExtensionRepr {
     }
 
     /// Octets with length and next type.
+    #[inline]
     pub const fn buffer_len(&self) -> usize {
         match self {
             Self::LongPdcpNumber(_) => 8,
@@ -261,6 +263,7 @@ impl ExtensionRepr {
 
     /// Writes it, followed by the type of the next, over exactly
     /// [`buffer_len`](Self::buffer_len) octets.
+    #[inline]
     pub(super) fn emit(&self, bytes: &mut [u8], next: ExtensionType) {
         bytes.fill(0);
         let [length, content @ .., behind] = bytes else { return };
@@ -303,6 +306,7 @@ impl Extensions {
     pub const NONE: Self = Self { list: [None; MAX_EXTENSION_HEADERS] };
 
     /// One extension header.
+    #[inline]
     pub const fn one(extension: ExtensionRepr) -> Self {
         let mut extensions = Self::NONE;
         extensions.list[0] = Some(extension);
@@ -310,6 +314,7 @@ impl Extensions {
     }
 
     /// Adds one behind the others; false when there is no room.
+    #[inline]
     pub fn push(&mut self, extension: ExtensionRepr) -> bool {
         let room = self.list.iter_mut().find(|place| place.is_none());
         room.map(|place| *place = Some(extension)).is_some()
@@ -322,11 +327,13 @@ impl Extensions {
     }
 
     /// The extension headers, in order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &ExtensionRepr> {
         self.list.iter().flatten()
     }
 
     /// Type of the first, if there is one.
+    #[inline]
     pub(super) const fn first(&self) -> ExtensionType {
         match &self.list[0] {
             Some(extension) => extension.kind(),

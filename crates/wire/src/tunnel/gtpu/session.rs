@@ -99,6 +99,7 @@ impl PduSession {
     }
 
     /// Octets of the container with padding: 4n − 2.
+    #[inline]
     pub(super) const fn buffer_len(&self) -> usize {
         match self {
             Self::Downlink { paging_policy: Some(_), .. } => 6,
@@ -107,6 +108,7 @@ impl PduSession {
     }
 
     /// Writes the container over octets that are 0.
+    #[inline]
     pub(super) fn emit(&self, content: &mut [u8]) {
         match *self {
             Self::Downlink { qfi, reflective, paging_policy } => {
@@ -126,6 +128,7 @@ impl PduSession {
 
 /// Octets behind the first two that the flags of PDU type 0 announce: paging
 /// policy, sending time, sequence number, and that of a multicast session.
+#[inline]
 const fn downlink(first: u8, second: u8) -> usize {
     (if second & mask::PPP != 0 { 1 } else { 0 })
         + (if first & mask::DL_QMP != 0 { 8 } else { 0 })
@@ -135,6 +138,7 @@ const fn downlink(first: u8, second: u8) -> usize {
 
 /// The same of PDU type 1: three times, two delays, a sequence number, the delay
 /// of N3 and N9, and more flags.
+#[inline]
 const fn uplink(first: u8, second: u8) -> usize {
     (if first & mask::UL_QMP != 0 { 24 } else { 0 })
         + (if first & mask::UL_DL_DELAY != 0 { 4 } else { 0 })

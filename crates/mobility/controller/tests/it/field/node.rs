@@ -146,7 +146,7 @@ impl Work {
         self.carry_out(out);
     }
 
-    /// Notes whom this node owns, before any node hears of it.
+    /// Notes whom this node owns, before any other node hears of it.
     fn note_owner(&self, user: User) {
         let Machine::Station(station) = &self.machine else { return };
         let mut owners = self.shared.owners.lock().unwrap();
