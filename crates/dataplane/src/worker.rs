@@ -1,6 +1,6 @@
 //! A worker: the thread that carries packets, and their way from port to port.
 //!
-//! [`Worker::carry`] is that way, from top to bottom. Everything a worker
+//! `Worker::carry` is that way, from top to bottom. Everything a worker
 //! touches there is its own; what it shares are rings with one producer and one
 //! consumer each, and counters that only it writes.
 
