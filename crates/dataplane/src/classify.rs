@@ -112,7 +112,7 @@ impl Record {
 }
 
 /// What becomes of a packet that has to be looked at.
-enum Way {
+enum Admission {
     On,
     Held,
     Gate,
@@ -477,9 +477,9 @@ impl Classifier {
         annotations.bearer = slot;
         if record.standing == Standing::Special {
             match self.way_of(packet, *record) {
-                Way::On => {}
-                Way::Held => return out.held.insert(position),
-                Way::Gate => return out.gated.insert(position),
+                Admission::On => {}
+                Admission::Held => return out.held.insert(position),
+                Admission::Gate => return out.gated.insert(position),
             }
         }
         if (port, record.class) != (run.port, run.class) {
@@ -491,9 +491,9 @@ impl Classifier {
 
     /// Chooses the bearer of a packet; says whether it is to be forwarded now.
     #[cold]
-    fn way_of(&self, packet: &mut Packet, record: Record) -> Way {
+    fn way_of(&self, packet: &mut Packet, record: Record) -> Admission {
         if record.gated && packet.annotations().flags & Annotations::PASSED == 0 {
-            return Way::Gate;
+            return Admission::Gate;
         }
         let direction = self.ports.get(usize::from(packet.annotations().port));
         let direction = direction.map_or(Direction::Uplink, |port| port.direction);
@@ -508,9 +508,9 @@ impl Classifier {
         }
         packet.annotations_mut().state = action as u32;
         match action {
-            Action::Drop => Way::Held,
-            Action::Buffer | Action::Notify if direction == Direction::Downlink => Way::Held,
-            _ => Way::On,
+            Action::Drop => Admission::Held,
+            Action::Buffer | Action::Notify if direction == Direction::Downlink => Admission::Held,
+            _ => Admission::On,
         }
     }
 

@@ -30,7 +30,7 @@ use weft_rules::{
 
 use self::away::Away;
 pub use self::part::{Configure, Part};
-use crate::buffering::queues::Keeper;
+use crate::buffering::queues::Queues;
 use crate::classify::Entry;
 use crate::classify::facts::PacketFacts;
 use crate::counters::{DropReason, FunctionCounters, Stopwatch, WorkerCounters};
@@ -85,7 +85,7 @@ pub struct VisitContext<'a> {
     /// Counters of the worker.
     pub counters: &'a WorkerCounters,
     /// Where packets are kept.
-    pub keeper: &'a mut Keeper,
+    pub queues: &'a mut Queues,
     /// The stopwatch of the burst.
     pub watch: &'a mut Stopwatch,
     /// Traces and captures, if there are any.
@@ -96,7 +96,7 @@ pub struct VisitContext<'a> {
 
 /// How the walk at hand looks up rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum LookupMode {
     Compiled,
     Cached,
     /// Off the fast path: packets that a timer let go have no state.
@@ -119,7 +119,7 @@ pub struct Element {
     /// Lengths of the packets as they entered the element, and their sum.
     lengths: [u16; Batch::CAPACITY],
     total: u64,
-    way: Way,
+    mode: LookupMode,
     /// Packets that go away to functions in processes of their own.
     away: Away,
     /// The function that packets met first of late.
@@ -145,7 +145,7 @@ impl Element {
             fused: FusedOutcome::default(),
             lengths: [0; Batch::CAPACITY],
             total: 0,
-            way: Way::Interpreted,
+            mode: LookupMode::Interpreted,
             away: Away::default(),
             first: None,
             ahead: None,
@@ -201,9 +201,9 @@ impl Element {
     #[inline]
     pub fn forward(&mut self, burst: &mut Burst, entries: &[Entry], around: &mut VisitContext<'_>) {
         self.clear();
-        self.way = match &self.plan.forwarding {
-            Forwarding::Compiled { .. } => Way::Compiled,
-            Forwarding::Lookup(_) => Way::Cached,
+        self.mode = match &self.plan.forwarding {
+            Forwarding::Compiled { .. } => LookupMode::Compiled,
+            Forwarding::Lookup(_) => LookupMode::Cached,
         };
         if !around.lanes.is_empty() {
             around.lanes.begin();
@@ -229,7 +229,7 @@ impl Element {
     /// Walks packets on from behind `function`, as a timer let them go.
     pub fn resume(&mut self, burst: &mut Burst, function: u16, around: &mut VisitContext<'_>) {
         self.clear();
-        self.way = Way::Interpreted;
+        self.mode = LookupMode::Interpreted;
         let all = Positions::first(burst.packets.len());
         self.look_up(burst, Place::Function(FunctionIndex(function)), all, around);
         self.walk(burst, around);
@@ -354,8 +354,8 @@ impl Element {
 
     #[inline]
     fn function_of(&self, state: u32) -> u16 {
-        match (&self.plan.forwarding, self.way) {
-            (Forwarding::Compiled { program, .. }, Way::Compiled) => {
+        match (&self.plan.forwarding, self.mode) {
+            (Forwarding::Compiled { program, .. }, LookupMode::Compiled) => {
                 program.states[state as usize].function.0
             }
             // Without states, a packet's place is all there is.
@@ -368,7 +368,7 @@ impl Element {
     #[inline]
     fn region_at(&self, function: u16, around: &VisitContext<'_>) -> Option<u16> {
         let fused = self.plan.fused.as_ref()?;
-        let is_usual = self.way == Way::Compiled && around.taps.is_none();
+        let is_usual = self.mode == LookupMode::Compiled && around.taps.is_none();
         fused.heads[usize::from(function)].filter(|_| is_usual)
     }
 
@@ -422,7 +422,7 @@ impl Element {
         }
         around.counters.panics.add(self.outcome.resets.len() as u64);
         for slot in self.outcome.resets.drain(..) {
-            around.keeper.note_reset(function, slot);
+            around.queues.note_reset(function, slot);
         }
         around.counters.emitted.add(self.outcome.refused);
         around.counters.dropped(DropReason::BurstFull, self.outcome.refused as usize);
@@ -440,7 +440,7 @@ impl Element {
         if positions.is_empty() {
             return;
         }
-        if self.way != Way::Compiled {
+        if self.mode != LookupMode::Compiled {
             let place = Place::Function(FunctionIndex(state as u16));
             return self.look_up(burst, place, positions, around);
         }
@@ -488,7 +488,9 @@ impl Element {
         for position in positions {
             let facts = PacketFacts(&burst.packets[position]);
             let hop = match &mut self.plan.forwarding {
-                Forwarding::Lookup(rules) if self.way == Way::Cached => rules.next(place, &facts),
+                Forwarding::Lookup(rules) if self.mode == LookupMode::Cached => {
+                    rules.next(place, &facts)
+                }
                 _ => self.plan.rules.next(place, &facts),
             };
             let to = match hop.to {

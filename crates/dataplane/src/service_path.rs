@@ -48,7 +48,7 @@ struct Path {
 
 /// What a path leads to here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum PathTarget {
     /// Functions: the path of this port.
     Port(u16),
     /// Back to whoever asked: a position among the paths to them.
@@ -98,7 +98,7 @@ pub struct Service {
     /// Where they come back from processes behind a NIC.
     pub vf_paths: Vec<VfPath>,
     /// Paths by identifier and index, in order.
-    entries: Vec<(u32, Target)>,
+    entries: Vec<(u32, PathTarget)>,
     paths: Box<[Path]>,
     /// Port number of the first path; those before are devices.
     first: u16,
@@ -125,8 +125,8 @@ impl Service {
     pub fn new(plan: &ServicePlan<'_>, worker: usize) -> Service {
         let ServicePlan { paths, devices, macs, tags, written } = *plan;
         let entry =
-            |(port, plan): &(u16, &PathPlan)| (key(plan.id, plan.index), Target::Port(*port));
-        let mut entries: Vec<(u32, Target)> = paths.iter().map(entry).collect();
+            |(port, plan): &(u16, &PathPlan)| (key(plan.id, plan.index), PathTarget::Port(*port));
+        let mut entries: Vec<(u32, PathTarget)> = paths.iter().map(entry).collect();
         entries.sort_unstable_by_key(|(key, _)| *key);
         let path = |(_, plan): &(u16, &PathPlan)| Path {
             next: plan.next,
@@ -153,7 +153,7 @@ impl Service {
     /// Adds what takes in the packets that come back from a function.
     pub fn add_remote(&mut self, remote: RemotePath, plan: &RemotePlan) {
         for path in plan.paths {
-            self.entries.push((key(path, plan.back), Target::Remote(self.remote_paths.len())));
+            self.entries.push((key(path, plan.back), PathTarget::Remote(self.remote_paths.len())));
         }
         self.entries.sort_unstable_by_key(|(key, _)| *key);
         self.entries.dedup();
@@ -165,7 +165,7 @@ impl Service {
         for one in paths {
             // From the function itself, and from those that it sent the packet to.
             for index in one.back_index - HOPS as u8..=one.back_index {
-                let entry = (key(one.path, index), Target::Vf(self.vf_paths.len()));
+                let entry = (key(one.path, index), PathTarget::Vf(self.vf_paths.len()));
                 let place = self.entries.partition_point(|(key, _)| *key < entry.0);
                 self.entries.insert(place, entry);
             }
@@ -173,7 +173,7 @@ impl Service {
         }
     }
 
-    fn target(&self, path: u32, index: u8) -> Option<Target> {
+    fn target(&self, path: u32, index: u8) -> Option<PathTarget> {
         let wanted = key(path, index);
         let found = self.entries.binary_search_by_key(&wanted, |(key, _)| *key).ok()?;
         Some(self.entries[found].1)
@@ -233,9 +233,9 @@ impl Service {
             return Opened::Refused(DropReason::NshTtlExceeded);
         }
         let port = match self.target(header.path().value(), header.index()) {
-            Some(Target::Port(port)) => port,
-            Some(Target::Remote(remote)) => return Opened::Back(remote),
-            Some(Target::Vf(vf)) => return Opened::FromVf(vf),
+            Some(PathTarget::Port(port)) => port,
+            Some(PathTarget::Remote(remote)) => return Opened::Back(remote),
+            Some(PathTarget::Vf(vf)) => return Opened::FromVf(vf),
             None => return Opened::Refused(DropReason::NshPathUnknown),
         };
         if header.is_oam() {

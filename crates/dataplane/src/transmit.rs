@@ -16,7 +16,7 @@ use weft_function::tunnel::surface;
 use weft_function::{Direction, TagSlot, Tunnel};
 use weft_wire::MacAddress;
 
-use crate::buffering::queues::Keeper;
+use crate::buffering::queues::Queues;
 use crate::command::{Punt, Report};
 use crate::counters::{DropReason, WorkerCounters};
 use crate::service_path::Service;
@@ -194,10 +194,10 @@ impl Departure {
         left_over: &LeftOver,
         position: usize,
         mut packet: Packet,
-        keeper: &mut Keeper,
+        queues: &mut Queues,
     ) {
         if left_over.kept.contains(position) {
-            if !keeper.store(position, packet) {
+            if !queues.store(position, packet) {
                 self.counters.dropped(DropReason::KeptFull, 1);
             }
         } else if left_over.framed.contains(position) {

@@ -1,6 +1,6 @@
 //! A worker: the thread that carries packets, and their way from port to port.
 //!
-//! [`Worker::carry`] is that way, from top to bottom. Everything a worker
+//! `Worker::carry` is that way, from top to bottom. Everything a worker
 //! touches there is its own; what it shares are rings with one producer and one
 //! consumer each, and counters that only it writes.
 
@@ -13,34 +13,32 @@ mod moving;
 mod recall;
 mod relocate;
 mod serving;
+mod state;
 mod take_back;
 mod transfer;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, RxQueue};
+use weft_dpdk::{Annotations, Batch, Consumer, Packet, RxQueue};
 use weft_function::{Direction, TagSlot};
 
 use self::ending::{drop_malformed, refuse_sessions};
 pub use self::idle::Idle;
-use self::transfer::Waiting;
+pub use self::state::{BurstState, WorkerParts};
 use crate::buffering::limits::Limits;
-use crate::buffering::queues::Keeper;
+use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
-use crate::command::{Command, Report, UserChange, Waker};
-use crate::counters::{DropReason, Stage, Stopwatch, WorkerCounters};
+use crate::command::{Command, Waker};
+use crate::counters::{DropReason, Stage, WorkerCounters};
 use crate::forward::{Element, VisitContext};
 use crate::gates::Gates;
-use crate::offload::{RemoteQueue, RemoteQueues};
+use crate::offload::RemoteQueues;
 use crate::parse::local::{Divided, Own};
 use crate::parse::{Sorted, parse_burst};
 use crate::rate_limit::RateLimit;
-use crate::service_path::Service;
-use crate::trace::Taps;
 use crate::transmit::{Departure, LeftOver};
 
 /// Packets that are received at once. More gains nothing, and a burst has room
@@ -71,7 +69,7 @@ pub struct Worker {
     /// Steers packets through functions.
     pub(crate) element: Element,
     /// Holds kept packets and timers.
-    pub(crate) keeper: Keeper,
+    pub(crate) queues: Queues,
     /// Says what may wait for idle users.
     pub(crate) idle: Limits,
     /// Takes packets away.
@@ -91,106 +89,10 @@ pub struct Worker {
     /// Wakes the agent for users that move.
     pub(crate) waker: Waker,
     /// What goes on at the moment.
-    pub(crate) desk: BurstState,
-}
-
-/// What a worker has in hand.
-pub struct BurstState {
-    pub(crate) burst: Burst,
-    pub(crate) classified: Classified,
-    pub(crate) watch: Stopwatch,
-    pub(crate) taps: Option<Box<Taps>>,
-    /// Packets of the burst that may be refused as they leave.
-    doubtful: Positions,
-    /// Frames of the burst with service headers, to be opened behind it.
-    framed: Positions,
-    /// A list of changes that is not worked off yet, and how far it is.
-    pub(crate) changing: Option<(Box<[UserChange]>, usize)>,
-    /// Reports that found no room.
-    pub(crate) unreported: VecDeque<Report>,
-    /// Users that go, and have packets at functions.
-    pub(crate) leaving: Vec<Waiting>,
-}
-
-impl BurstState {
-    /// An empty desk.
-    pub fn new(pool: &Pool) -> BurstState {
-        BurstState {
-            burst: Burst { packets: Batch::new(), now: 0, pool: pool.clone() },
-            classified: Classified::default(),
-            watch: Stopwatch::default(),
-            taps: None,
-            doubtful: Positions::NONE,
-            framed: Positions::NONE,
-            changing: None,
-            unreported: VecDeque::new(),
-            leaving: Vec::new(),
-        }
-    }
-}
-
-/// What a worker is made from.
-pub struct WorkerParts {
-    /// Queues it receives from.
-    pub inlets: Vec<Inlet>,
-    /// Rings from the other workers.
-    pub crossings: Vec<Consumer>,
-    /// Finds users.
-    pub classifier: Classifier,
-    /// Steers packets through functions.
-    pub element: Element,
-    /// Holds kept packets and timers.
-    pub keeper: Keeper,
-    /// Says what may wait for idle users.
-    pub idle: Limits,
-    /// Takes packets away.
-    pub departure: Departure,
-    /// What it counts.
-    pub counters: Arc<WorkerCounters>,
-    /// The time.
-    pub clock: Clock,
-    /// Commands from the agent.
-    pub commands: Mailbox<Command>,
-    /// Wakes the agent.
-    pub waker: Waker,
-    /// Where packets come from that it makes.
-    pub pool: Pool,
+    pub(crate) state: BurstState,
 }
 
 impl Worker {
-    /// A worker without functions and users; see [`start_with`](Self::start_with).
-    pub fn new(parts: WorkerParts) -> Worker {
-        let WorkerParts { inlets, crossings, classifier, element, keeper, idle, .. } = parts;
-        let WorkerParts { departure, counters, clock, commands, waker, pool, .. } = parts;
-        Worker {
-            inlets,
-            crossings,
-            classifier,
-            element,
-            keeper,
-            idle,
-            departure,
-            counters,
-            clock,
-            commands,
-            peer_errors: RateLimit::default(),
-            lanes: RemoteQueues::default(),
-            gates: None,
-            waker,
-            desk: BurstState::new(&pool),
-        }
-    }
-
-    /// Adds a way to a function elsewhere; its number.
-    pub fn add_lane(&mut self, lane: RemoteQueue) -> u16 {
-        self.lanes.add(lane)
-    }
-
-    /// The service paths, where the node has any.
-    pub fn service(&mut self) -> Option<&mut Service> {
-        self.departure.service.as_deref_mut()
-    }
-
     /// One round: commands, a burst from each queue and ring, and timers.
     /// Returns whether there was anything to do.
     pub fn poll(&mut self) -> bool {
@@ -202,7 +104,7 @@ impl Worker {
         let mut busy = self.obey();
         if !self.lanes.is_empty() {
             busy |= self.take_back();
-            if !self.desk.leaving.is_empty() {
+            if !self.state.leaving.is_empty() {
                 self.take_out_waiting();
             }
         }
@@ -213,13 +115,13 @@ impl Worker {
         busy |= self.departure.relay();
         busy |= self.wake();
         busy |= self.drive_remotes();
-        if self.keeper.has_resets() {
+        if self.queues.has_resets() {
             self.report_resets();
         }
-        if self.keeper.has_answers() {
+        if self.queues.has_answers() {
             self.answer();
         }
-        if !self.desk.unreported.is_empty() {
+        if !self.state.unreported.is_empty() {
             self.report_again();
         }
         if !busy {
@@ -241,16 +143,15 @@ impl Worker {
         // 3. Classify: the one lookup per user; tags, group and bearer.
         self.classify(inlet, transit, tunnelled);
         // 4. Forward: through the functions, as the rules say.
-        self.forward();
         // 5. Transmit: next hop, MTU, one burst per port.
-        self.transmit();
+        self.forward_and_transmit();
         self.serve_arrived();
         true
     }
 
     #[inline]
     fn receive(&mut self, inlet: usize) -> usize {
-        let BurstState { burst, watch, taps, .. } = &mut self.desk;
+        let BurstState { burst, watch, taps, .. } = &mut self.state;
         let Inlet { port, queue, .. } = &mut self.inlets[inlet];
         watch.start();
         let count = queue.receive(&mut burst.packets, BURST);
@@ -275,7 +176,7 @@ impl Worker {
     #[inline]
     fn parse(&mut self, inlet: usize) -> (Positions, Positions) {
         let Inlet { port, own, .. } = &self.inlets[inlet];
-        let BurstState { burst, watch, taps, doubtful, framed, .. } = &mut self.desk;
+        let BurstState { burst, watch, taps, doubtful, framed, .. } = &mut self.state;
         let counters = &*self.counters;
         let count = burst.packets.len();
         let usual = own.as_ref().map_or(Positions::NONE, |own| own.read_usual(burst, *port));
@@ -315,7 +216,7 @@ impl Worker {
 
     #[inline]
     fn classify_at(&mut self, port: u16, transit: Positions, tunnelled: Positions) {
-        let BurstState { burst, classified, watch, taps, .. } = &mut self.desk;
+        let BurstState { burst, classified, watch, taps, .. } = &mut self.state;
         self.classifier.find(burst, transit, tunnelled, port);
         self.element.expect(burst, transit);
         self.classifier.sort(burst, transit, classified);
@@ -325,28 +226,49 @@ impl Worker {
         }
     }
 
+    /// Lets a classified burst visit its functions, and sends it.
     #[inline]
-    fn forward(&mut self) {
-        let BurstState { burst, classified, watch, taps, doubtful, .. } = &mut self.desk;
-        let count = burst.packets.len();
+    fn forward_and_transmit(&mut self) {
+        let BurstState { burst, doubtful, .. } = &mut self.state;
         if !doubtful.is_empty() {
             self.departure.keep_originals(burst, *doubtful);
         }
-        let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
-        let mut around = VisitContext { counters, keeper, watch, taps, lanes };
-        self.element.forward(burst, &classified.entries, &mut around);
-        watch.lap(&self.counters.stages[Stage::Forward as usize], count);
+        self.visit(|element, burst, classified, context| {
+            let count = burst.packets.len();
+            element.forward(burst, &classified.entries, context);
+            context.watch.lap(&context.counters.stages[Stage::Forward as usize], count);
+        });
     }
 
+    /// Lets packets visit functions as `visit` says, and sends what comes of it.
     #[inline]
-    pub(crate) fn transmit(&mut self) {
-        self.send_burst();
+    fn visit(
+        &mut self,
+        visit: impl FnOnce(&mut Element, &mut Burst, &Classified, &mut VisitContext<'_>),
+    ) {
+        self.visit_and_then(visit, |_| {});
+    }
+
+    /// The same, and does something `between` the packets and what comes behind them: the
+    /// one place where bursts meet functions and leave.
+    #[inline]
+    fn visit_and_then(
+        &mut self,
+        visit: impl FnOnce(&mut Element, &mut Burst, &Classified, &mut VisitContext<'_>),
+        between: impl FnOnce(&mut RemoteQueues),
+    ) {
+        let BurstState { burst, classified, watch, taps, .. } = &mut self.state;
+        let (counters, queues, lanes) = (&*self.counters, &mut self.queues, &mut self.lanes);
+        let mut context = VisitContext { counters, queues, watch, taps, lanes };
+        visit(&mut self.element, burst, classified, &mut context);
+        self.transmit();
+        between(&mut self.lanes);
         self.finish_transmit();
     }
 
     /// What comes behind a burst that has left.
     #[inline]
-    pub(crate) fn finish_transmit(&mut self) {
+    fn finish_transmit(&mut self) {
         self.departure.forget_originals();
         if !self.departure.gated.is_empty() {
             self.pass_gates();
@@ -354,12 +276,12 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn send_burst(&mut self) {
-        let BurstState { burst, classified, watch, taps, framed, .. } = &mut self.desk;
+    fn transmit(&mut self) {
+        let BurstState { burst, classified, watch, taps, framed, .. } = &mut self.state;
         let count = burst.packets.len();
         let ports = self.element.ports_used();
         let left_over = LeftOver {
-            kept: self.keeper.kept(),
+            kept: self.queues.kept(),
             elsewhere: classified.elsewhere,
             gated: classified.gated,
             framed: std::mem::take(framed),
@@ -374,7 +296,7 @@ impl Worker {
                             let taken = self.lanes.take(leaving, packet, original, burst.now);
                             self.counters.note(taken);
                         }
-                        None => self.departure.keep(&left_over, position, packet, &mut self.keeper),
+                        None => self.departure.keep(&left_over, position, packet, &mut self.queues),
                     }
                 }
             }
@@ -396,7 +318,7 @@ impl Worker {
                         let taken = self.lanes.take(leaving, packet, original, burst.now);
                         self.counters.note(taken);
                     } else {
-                        self.departure.keep(&left_over, position, packet, &mut self.keeper);
+                        self.departure.keep(&left_over, position, packet, &mut self.queues);
                     }
                 }
             }
@@ -419,7 +341,7 @@ impl Worker {
                             self.departure.send(port, position, packet, taps, burst.now);
                         }
                         None => {
-                            self.departure.keep(&left_over, position, packet, &mut self.keeper);
+                            self.departure.keep(&left_over, position, packet, &mut self.queues);
                         }
                     }
                 }
@@ -428,7 +350,7 @@ impl Worker {
         if !away.is_empty() {
             self.lanes.flush(&self.counters);
         }
-        self.keeper.settle();
+        self.queues.settle();
         self.departure.hand_over();
         for &port in ports {
             self.departure.flush(port);
@@ -441,7 +363,7 @@ impl Worker {
     pub(crate) fn take_over(&mut self) -> bool {
         let mut busy = false;
         for number in 0..self.crossings.len() {
-            let BurstState { burst, watch, .. } = &mut self.desk;
+            let BurstState { burst, watch, .. } = &mut self.state;
             watch.start();
             if self.crossings[number].receive(&mut burst.packets, BURST) > 0 {
                 busy = true;
@@ -469,7 +391,7 @@ impl Worker {
     /// Carries on packets in hand that were classified before: received by
     /// another worker, or kept for an idle user.
     pub(crate) fn carry_on(&mut self) {
-        let BurstState { burst, classified, watch, taps, doubtful, .. } = &mut self.desk;
+        let BurstState { burst, classified, watch, taps, doubtful, .. } = &mut self.state;
         burst.now = self.clock.now();
         let all = Positions::first(burst.packets.len());
         if let Some(taps) = taps {
@@ -485,8 +407,7 @@ impl Worker {
         if taps.is_some() || !classified.is_usual() {
             self.after_classification(all);
         }
-        self.forward();
-        self.transmit();
+        self.forward_and_transmit();
     }
 
     /// Carries the packets to users that functions have answered.
@@ -494,7 +415,7 @@ impl Worker {
     pub(crate) fn answer(&mut self) {
         // What answers are answered with waits for the next round.
         for _ in 0..BURST {
-            let Some(packet) = self.keeper.take_answer() else { return };
+            let Some(packet) = self.queues.take_answer() else { return };
             let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
             let direction = if uplink { Direction::Downlink } else { Direction::Uplink };
             self.carry_to_user(packet, direction);
@@ -510,20 +431,20 @@ impl Worker {
         (annotations.port, annotations.vlan) = (like.port, like.vlan);
         annotations.flags &= !Annotations::PASSED;
         // The burst was sent: there is room.
-        let _ = self.desk.burst.packets.push(packet);
+        let _ = self.state.burst.packets.push(packet);
         self.carry_on();
     }
 
     /// Calls the timers that have run out.
     fn wake(&mut self) -> bool {
-        if !self.keeper.has_timers() {
+        if !self.queues.has_timers() {
             return false;
         }
         let now = self.clock.now();
         let mut busy = false;
         // A timer that asks for itself again must not hold up the packets.
         for _ in 0..TIMERS_AT_ONCE {
-            let Some((function, slot)) = self.keeper.due(now) else { break };
+            let Some((function, slot)) = self.queues.due(now) else { break };
             match self.wake_at_stage(function, slot, now) {
                 None => {}
                 Some(true) => {
@@ -531,19 +452,18 @@ impl Worker {
                     continue;
                 }
                 Some(false) => {
-                    self.keeper.wake_at(now, function, slot);
+                    self.queues.wake_at(now, function, slot);
                     break;
                 }
             }
             busy = true;
-            let BurstState { burst, classified, watch, taps, .. } = &mut self.desk;
+            let BurstState { burst, classified, .. } = &mut self.state;
             classified.clear();
             burst.now = now;
-            let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
-            let mut around = VisitContext { counters, keeper, watch, taps, lanes };
-            self.element.timer(burst, function, slot, &mut around);
-            self.element.resume(burst, function, &mut around);
-            self.transmit();
+            self.visit(|element, burst, _, context| {
+                element.timer(burst, function, slot, context);
+                element.resume(burst, function, context);
+            });
         }
         busy
     }
@@ -555,7 +475,7 @@ impl Worker {
         self.finish_stages();
         self.finish_lanes();
         self.departure.finish();
-        self.counters.dropped(DropReason::Stopped, self.keeper.clear());
+        self.counters.dropped(DropReason::Stopped, self.queues.clear());
         let gated = self.gates.as_mut().map_or(0, |gates| gates.clear());
         self.counters.dropped(DropReason::Stopped, gated);
     }

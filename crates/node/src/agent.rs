@@ -28,7 +28,7 @@ use crate::assemble::Keys;
 use crate::bearer::{Bearers, Event};
 use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
-use crate::port_control::PortControl;
+use crate::ports::{Means, Ports};
 use crate::relocate::{Called, Prepared, Relocation};
 use crate::signalling::Signalling;
 use crate::stage::Split;
@@ -153,7 +153,7 @@ pub struct Agent {
     /// Functions that are gone: what they dropped stays counted.
     pub(crate) retired: Vec<FunctionEntry>,
     pub(crate) links: Vec<Link>,
-    pub(crate) port_controls: Vec<PortControl>,
+    pub(crate) ports: Ports,
     /// Peers, and what they say in GTP-U.
     pub(crate) signalling: Signalling,
     pub(crate) pool: Pool,
@@ -222,7 +222,8 @@ impl Agent {
         let now = self.clock.now();
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
-            self.look_after_ports(now);
+            let Agent { ports, links, pool, shift, .. } = &mut *self;
+            ports.look_after(now, &mut Means { links, pool, shift: *shift });
             self.look_after_paths(now);
             self.look_after_split(now);
         }
@@ -255,10 +256,8 @@ impl Agent {
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();
-                    if let Some(port_control) = self.port_controls.get_mut(usize::from(port)) {
-                        port_control.resolve(address, now);
-                    }
-                    self.send_of_port(port);
+                    let Agent { ports, links, pool, shift, .. } = &mut *self;
+                    ports.resolve(port, address, now, &mut Means { links, pool, shift: *shift });
                 }
             }
         }
@@ -313,11 +312,8 @@ impl Agent {
         let count = self.links[worker].punts.receive(&mut batch, PUNTS);
         let now = self.clock.now();
         for packet in batch.drain() {
-            let port = packet.annotations().port;
-            let Some(port_control) = self.port_controls.get_mut(usize::from(port)) else {
-                continue;
-            };
-            if let Some(heard) = port_control.receive(packet, now) {
+            let Some((port, heard)) = self.ports.receive(packet, now) else { continue };
+            if let Some(heard) = heard {
                 self.hear(port, &heard);
             }
             self.send_of_port(port);
@@ -325,33 +321,10 @@ impl Agent {
         count > 0
     }
 
-    /// Sends what a port wants to have sent. Every worker learns of
-    /// neighbours; the first sends.
+    /// Sends what a port wants to have sent.
     pub(crate) fn send_of_port(&mut self, port: u16) {
-        let Some(port_control) = self.port_controls.get_mut(usize::from(port)) else { return };
-        for command in port_control.outgoing(&self.pool) {
-            match command {
-                Command::Neighbour { port, address, mac } => {
-                    for link in &mut self.links {
-                        link.send(Command::Neighbour { port, address, mac });
-                    }
-                }
-                Command::Answer(packet) => {
-                    let worker = self.shift.worker(packet.annotations().user);
-                    if let Some(link) = self.links.get_mut(worker) {
-                        link.send(Command::Answer(packet));
-                    }
-                }
-                command => self.links[0].send(command),
-            }
-        }
-    }
-
-    fn look_after_ports(&mut self, now: u64) {
-        for number in 0..self.port_controls.len() {
-            self.port_controls[number].look_after(now);
-            self.send_of_port(number as u16);
-        }
+        let Agent { ports, links, pool, shift, .. } = self;
+        ports.send(port, &mut Means { links, pool, shift: *shift });
     }
 }
 

@@ -68,7 +68,7 @@ impl Agent {
             users: self.users.count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
             workers: self.links.iter().map(|link| worker_view(&link.counters)).collect(),
-            ports: (0..self.port_controls.len()).map(|port| self.port_view(port)).collect(),
+            ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
             functions: self.function_views(),
             drops: self.drop_views(),
             local: sum(|counters| &counters.local),
@@ -88,7 +88,7 @@ impl Agent {
     }
 
     fn port_view(&self, number: usize) -> PortView {
-        let port_control = &self.port_controls[number];
+        let port_control = self.ports.get(number);
         let device = port_control.statistics();
         let mut view = PortView {
             name: port_control.name().to_owned(),
@@ -209,7 +209,7 @@ impl Agent {
                 views.push(DropView { function, packets, ..drop_view(reason) });
             }
         }
-        for port_control in &self.port_controls {
+        for port_control in self.ports.iter() {
             let device = port_control.statistics();
             let port = Some(port_control.name().to_owned());
             let lost = [

@@ -31,7 +31,7 @@ use crate::bearer::Bearers;
 use crate::gtpu_peer::Paths;
 use crate::isolated;
 use crate::plan::{self, Classes, Trials};
-use crate::port_control::PortControl;
+use crate::ports::{PortControl, Ports};
 use crate::signalling::Signalling;
 use crate::stage::Split;
 use crate::transfer::{Inquiries, Transfers};
@@ -156,7 +156,7 @@ pub fn assemble(
         workers.push(worker);
         links.push(link);
     }
-    let port_controls = port_controls(&blueprint, ports);
+    let ports = Ports::new(port_controls(&blueprint, ports));
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
     let paths = Paths::new(blueprint.gtpu.echo);
@@ -176,7 +176,7 @@ pub fn assemble(
         functions: steering.functions,
         retired: Vec::new(),
         links,
-        port_controls,
+        ports,
         signalling: Signalling::new(paths),
         pool,
         clock,

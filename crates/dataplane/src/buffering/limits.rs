@@ -1,14 +1,14 @@
 //! What may wait for idle users: bounds in packets and bytes for each bearer,
 //! and one for all of a worker.
 //!
-//! The packets themselves lie with the [`Keeper`](crate::buffering::queues::Keeper); here
+//! The packets themselves lie with the [`Queues`](crate::buffering::queues::Queues); here
 //! is the account that says whether one more may.
 
 use std::collections::HashMap;
 
 use crate::counters::DropReason;
 
-/// The function that the keeper is told for packets that wait for their bearer:
+/// The function that the queues is told for packets that wait for their bearer:
 /// none has this number.
 pub const WAITING: u16 = u16::MAX;
 

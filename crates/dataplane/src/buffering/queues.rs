@@ -18,10 +18,10 @@ pub type Owner = (u16, u32);
 
 /// Kept packets and timers of one worker.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Queues {
     queues: HashMap<Owner, Queue>,
     /// The packets of all queues.
-    places: Vec<Place>,
+    places: Vec<QueueSlot>,
     /// The first place without a packet; [`NOWHERE`] when there is none.
     vacant: u32,
     /// Packets that each queue may hold.
@@ -44,7 +44,7 @@ struct Queue {
 }
 
 #[derive(Debug)]
-struct Place {
+struct QueueSlot {
     packet: Option<Packet>,
     /// The place behind this one, in its queue or among the vacant ones.
     next: u32,
@@ -55,16 +55,16 @@ const NOWHERE: u32 = u32::MAX;
 /// Timers that may run at one worker; further ones run out at once.
 const TIMERS: usize = 1 << 16;
 
-impl Keeper {
+impl Queues {
     /// Keeps up to `limit` packets for each function and context, and up to
     /// `room` in all.
-    pub fn new(limit: usize, room: usize) -> Keeper {
-        let place = |number: usize| Place { packet: None, next: number as u32 + 1 };
+    pub fn new(limit: usize, room: usize) -> Queues {
+        let place = |number: usize| QueueSlot { packet: None, next: number as u32 + 1 };
         let mut places: Vec<_> = (0..room).map(place).collect();
         if let Some(last) = places.last_mut() {
             last.next = NOWHERE;
         }
-        Keeper {
+        Queues {
             // A queue holds a packet or is none. With room for twice as many,
             // the map never grows to get rid of those that were removed.
             queues: HashMap::with_capacity(2 * room),

@@ -4,7 +4,7 @@
 use weft_compose::{Burst, Positions};
 use weft_rules::{Next, Target, To};
 
-use super::{Element, Forwarding, VisitContext, Way};
+use super::{Element, Forwarding, LookupMode, VisitContext};
 
 impl Element {
     /// Asks for contexts of packets whose users have just been found, at the
@@ -41,7 +41,7 @@ impl Element {
     #[inline]
     fn behind(&self, state: u32) -> Option<u16> {
         let Forwarding::Compiled { program, .. } = &self.plan.forwarding else { return None };
-        if self.way != Way::Compiled {
+        if self.mode != LookupMode::Compiled {
             return None;
         }
         match program.states[state as usize].next {

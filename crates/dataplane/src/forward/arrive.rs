@@ -3,7 +3,7 @@
 use weft_compose::{Burst, Positions};
 
 use super::Part;
-use super::{Element, Forwarding, Plan, VisitContext, Way, one};
+use super::{Element, Forwarding, LookupMode, Plan, VisitContext, one};
 use crate::offload::ResumePoint;
 use crate::offload::states::{StateGroups, add_pending};
 
@@ -43,11 +43,12 @@ impl Element {
     ) {
         self.clear();
         let present = places.iter().all(|place| place.plan == self.plan_number());
-        self.way = self.way_of(present);
+        self.mode = self.way_of(present);
         self.weigh(burst);
         let mut group = StateGroups::new();
         for (position, place) in places.iter().enumerate() {
-            let state = if self.way == Way::Compiled { place.state } else { function.into() };
+            let state =
+                if self.mode == LookupMode::Compiled { place.state } else { function.into() };
             add_pending(&mut group, state, one(position));
         }
         let all = Positions::first(places.len());

@@ -4,7 +4,7 @@ use weft_compose::{Burst, Positions};
 use weft_dpdk::Batch;
 use weft_rules::{FunctionIndex, Next, Place as At, State, Target, To};
 
-use super::{Element, Forwarding, Plan, VisitContext, Way, one};
+use super::{Element, Forwarding, LookupMode, Plan, VisitContext, one};
 use crate::counters::DropReason;
 use crate::offload::states::StateGroups;
 use crate::offload::{LANES, Leaving, Policy, QueuesAhead, ResumePoint};
@@ -209,12 +209,12 @@ impl Element {
                 taps.at(Point::Before(function), positions, burst);
             }
             // Room here is given back before it is taken again.
-            let onward = match self.way {
-                Way::Compiled => self.away.states[state as usize] & !(1 << lane),
+            let onward = match self.mode {
+                LookupMode::Compiled => self.away.states[state as usize] & !(1 << lane),
                 _ => 0,
             };
             // A packet that was steered by the rules as written has no state.
-            let plan = if self.way == Way::Interpreted { 0 } else { self.away.plan };
+            let plan = if self.mode == LookupMode::Interpreted { 0 } else { self.away.plan };
             for position in positions {
                 self.away.places[position] = (lane, ResumePoint { state, plan, onward });
             }
@@ -239,11 +239,11 @@ impl Element {
     }
 
     /// How packets are steered that are back, of the plan at hand or of one before.
-    pub(super) fn way_of(&self, present: bool) -> Way {
+    pub(super) fn way_of(&self, present: bool) -> LookupMode {
         match (present, &self.plan.forwarding) {
-            (false, _) => Way::Interpreted,
-            (true, Forwarding::Compiled { .. }) => Way::Compiled,
-            (true, Forwarding::Lookup(_)) => Way::Cached,
+            (false, _) => LookupMode::Interpreted,
+            (true, Forwarding::Compiled { .. }) => LookupMode::Compiled,
+            (true, Forwarding::Lookup(_)) => LookupMode::Cached,
         }
     }
 
@@ -279,8 +279,8 @@ impl Element {
     ) {
         self.clear();
         let present = places.iter().all(|(_, place)| place.plan == self.away.plan);
-        self.way = self.way_of(present);
-        if self.way != Way::Compiled {
+        self.mode = self.way_of(present);
+        if self.mode != LookupMode::Compiled {
             for (position, (function, _)) in places.iter().enumerate() {
                 let at = At::Function(FunctionIndex(*function));
                 self.look_up(burst, at, one(position), around);

@@ -47,14 +47,14 @@ impl Element {
                 What::Release(count) => {
                     let mut left = count;
                     while left > 0
-                        && let Some(packet) = around.keeper.take(function, slot)
+                        && let Some(packet) = around.queues.take(function, slot)
                     {
                         self.append(burst, packet, None, around);
                         left -= 1;
                     }
                 }
                 What::Answer(packet) => answer(packet, around),
-                What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
+                What::WakeAt(time) => around.queues.wake_at(time, function, slot),
                 What::Keep => {}
             }
         }
@@ -99,7 +99,7 @@ impl Element {
             let mut joining = Positions::NONE;
             match what {
                 What::Keep => {
-                    if !around.keeper.keep(function, slot, parent) {
+                    if !around.queues.keep(function, slot, parent) {
                         self.outcome.kept.remove(parent);
                         self.outcome.dropped.insert(parent);
                         self.drop(burst, one(parent), DropReason::KeptFull, around);
@@ -121,16 +121,16 @@ impl Element {
                 What::Release(count) => {
                     let mut left = count;
                     // Before those of this burst, too, which are newer.
-                    let first = around.keeper.first_of_burst(function, slot).unwrap_or(parent);
+                    let first = around.queues.first_of_burst(function, slot).unwrap_or(parent);
                     while left > 0
-                        && let Some(packet) = around.keeper.take(function, slot)
+                        && let Some(packet) = around.queues.take(function, slot)
                     {
                         let at = self.order_of(burst, first);
                         joining = joining.or(self.append(burst, packet, Some(at), around));
                         left -= 1;
                     }
                     while left > 0
-                        && let Some(position) = around.keeper.take_from_burst(function, slot)
+                        && let Some(position) = around.queues.take_from_burst(function, slot)
                     {
                         self.outcome.kept.remove(position);
                         joining.insert(position);
@@ -138,7 +138,7 @@ impl Element {
                     }
                 }
                 What::Answer(packet) => answer(packet, around),
-                What::WakeAt(time) => around.keeper.wake_at(time, function, slot),
+                What::WakeAt(time) => around.queues.wake_at(time, function, slot),
             }
             join(group, parent, joining);
         }
@@ -195,7 +195,7 @@ impl Element {
 /// Leaves an answer to be carried when this burst is done.
 fn answer(packet: Packet, around: &mut VisitContext<'_>) {
     around.counters.emitted.add(1);
-    if !around.keeper.answer(packet) {
+    if !around.queues.answer(packet) {
         around.counters.dropped(DropReason::BurstFull, 1);
     }
 }

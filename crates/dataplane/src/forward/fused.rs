@@ -104,7 +104,7 @@ impl Element {
     fn note_fused_failures(&mut self, region: &Region, around: &mut VisitContext<'_>) {
         around.counters.panics.add(self.fused.resets.len() as u64);
         for (function, slot) in self.fused.resets.drain(..) {
-            around.keeper.note_reset(region.functions[usize::from(function)], slot);
+            around.queues.note_reset(region.functions[usize::from(function)], slot);
         }
         around.counters.emitted.add(self.fused.refused);
         around.counters.dropped(DropReason::BurstFull, self.fused.refused as usize);

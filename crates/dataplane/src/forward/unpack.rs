@@ -2,7 +2,7 @@
 
 use weft_compose::{Burst, Outcome, Positions};
 
-use super::{Element, Forwarding, VisitContext, Way, one};
+use super::{Element, Forwarding, LookupMode, VisitContext, one};
 use crate::counters::DropReason;
 use crate::offload::stage::Parcel;
 
@@ -58,10 +58,10 @@ impl Element {
     #[inline]
     fn begin_again(&mut self, lengths: &[u16], count: usize, is_usual: bool) {
         self.clear();
-        self.way = match (&self.plan.forwarding, is_usual) {
-            (_, false) => Way::Interpreted,
-            (Forwarding::Compiled { .. }, true) => Way::Compiled,
-            (Forwarding::Lookup(_), true) => Way::Cached,
+        self.mode = match (&self.plan.forwarding, is_usual) {
+            (_, false) => LookupMode::Interpreted,
+            (Forwarding::Compiled { .. }, true) => LookupMode::Compiled,
+            (Forwarding::Lookup(_), true) => LookupMode::Cached,
         };
         self.lengths[..count].copy_from_slice(&lengths[..count]);
         self.total = lengths[..count].iter().map(|length| u64::from(*length)).sum();

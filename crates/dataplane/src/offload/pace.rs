@@ -76,5 +76,5 @@ mod tests {
         assert!(pace.pause < 4);
     }
 
-    const WINDOW: usize = super::WINDOW;
+    const WINDOW: usize = crate::offload::WINDOW;
 }

@@ -1,7 +1,7 @@
 //! Where service headers wait while functions have the packets.
 //!
 //! A packet keeps a number in a slot of its tags. What lies here is
-//! overwritten after [`HEADERS`] more packets: a packet that a function kept for
+//! overwritten after `HEADERS` more packets: a packet that a function kept for
 //! longer goes on with a fresh header.
 
 use weft_dpdk::{Annotations, TAG_SLOTS};

@@ -8,7 +8,7 @@ use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 use super::encapsulate::{Encapsulation, prepend};
 use super::header_cache::{EMITTED, number_of};
 use super::record::{self, Record, RecordKind};
-use super::{NOTHING, Path, Service, Target, is_bare};
+use super::{NOTHING, Path, PathTarget, Service, is_bare};
 use crate::counters::DropReason;
 use crate::offload::drop_of;
 
@@ -102,7 +102,8 @@ impl Service {
         let header = self.headers.get(number).filter(|_| number & EMITTED == 0)?;
         let header = nsh::Packet::new_checked(header).ok()?;
         let at = record::record_in(&header)?;
-        let Some(Target::Port(port)) = self.target(header.path().value(), header.index()) else {
+        let Some(PathTarget::Port(port)) = self.target(header.path().value(), header.index())
+        else {
             return None;
         };
         let octets = header.into_inner();

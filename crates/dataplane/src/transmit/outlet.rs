@@ -20,7 +20,7 @@ const WAITING: usize = 256;
 #[derive(Debug)]
 pub struct Outlet {
     port: u16,
-    way: Way,
+    kind: OutletKind,
     routed: Option<Routed>,
     mtu: u16,
     batch: Batch,
@@ -28,7 +28,7 @@ pub struct Outlet {
 
 /// How packets get to the device.
 #[derive(Debug)]
-pub enum Way {
+pub enum OutletKind {
     /// Through a transmit queue of this worker's own.
     Queue(TxQueue),
     /// Through the worker that has the device's only queue.
@@ -179,8 +179,8 @@ pub enum Fate {
 
 impl Outlet {
     /// An outlet for packets up to `mtu` bytes; transparent unless `routed`.
-    pub fn new(port: u16, way: Way, mtu: u16, routed: Option<Routed>) -> Outlet {
-        Outlet { port, way, routed, mtu, batch: Batch::new() }
+    pub fn new(port: u16, kind: OutletKind, mtu: u16, routed: Option<Routed>) -> Outlet {
+        Outlet { port, kind, routed, mtu, batch: Batch::new() }
     }
 
     /// The MTU, as ICMP tells it.
@@ -346,7 +346,7 @@ impl Outlet {
     pub fn send_whole(&mut self, packets: &mut Batch, counters: &WorkerCounters) -> bool {
         let mtu = usize::from(self.mtu);
         let fits = |packet: &Packet| packet.ip_length() <= mtu && !packet.is_tunnelled();
-        let to_device = !matches!(self.way, Way::Path);
+        let to_device = !matches!(self.kind, OutletKind::Path);
         if !to_device || !self.batch.is_empty() || !packets.iter().all(fits) {
             return false;
         }
@@ -361,7 +361,7 @@ impl Outlet {
                 write_ethernet(packet, mac, routed.mac);
             }
         }
-        hand_to_device(&mut self.way, self.port, packets, counters);
+        hand_to_device(&mut self.kind, self.port, packets, counters);
         true
     }
 
@@ -369,7 +369,7 @@ impl Outlet {
     #[inline]
     pub fn flush(&mut self, counters: &WorkerCounters) {
         if !self.batch.is_empty() {
-            hand_to_device(&mut self.way, self.port, &mut self.batch, counters);
+            hand_to_device(&mut self.kind, self.port, &mut self.batch, counters);
         }
     }
 
@@ -433,15 +433,15 @@ impl Routed {
 }
 
 #[inline]
-fn hand_to_device(way: &mut Way, port: u16, batch: &mut Batch, counters: &WorkerCounters) {
+fn hand_to_device(kind: &mut OutletKind, port: u16, batch: &mut Batch, counters: &WorkerCounters) {
     let (offered, bytes) = (batch.len(), total_bytes(batch));
-    let (taken, reason) = match way {
-        Way::Queue(queue) => (queue.transmit(batch), DropReason::PortFull),
-        Way::Worker(ring) => (ring.send(batch), DropReason::WorkerRingFull),
+    let (taken, reason) = match kind {
+        OutletKind::Queue(queue) => (queue.transmit(batch), DropReason::PortFull),
+        OutletKind::Worker(ring) => (ring.send(batch), DropReason::WorkerRingFull),
         // What leaves there was taken before.
-        Way::Path => (0, DropReason::PortGone),
+        OutletKind::Path => (0, DropReason::PortGone),
     };
-    if matches!(way, Way::Queue(_)) {
+    if matches!(kind, OutletKind::Queue(_)) {
         let sent = bytes - total_bytes(batch);
         counters.ports[usize::from(port)].transmitted.add(taken, sent);
     }

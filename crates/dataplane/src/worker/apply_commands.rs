@@ -7,7 +7,7 @@ use super::{BurstState, Worker};
 use crate::buffering::limits::WAITING;
 use crate::command::{Command, Configure, Replacement, Report, UserChange};
 use crate::counters::DropReason;
-use crate::forward::{Function, VisitContext};
+use crate::forward::Function;
 use crate::offload::Lifted;
 use crate::trace::{Tap, Taps};
 
@@ -20,7 +20,7 @@ impl Worker {
     /// anything.
     #[inline]
     pub(crate) fn obey(&mut self) -> bool {
-        if self.desk.changing.is_none() && self.commands.is_empty() {
+        if self.state.changing.is_none() && self.commands.is_empty() {
             return false;
         }
         self.apply();
@@ -37,13 +37,13 @@ impl Worker {
         if self.has_lent() && self.wants_home() {
             return;
         }
-        if self.desk.changing.is_some() {
+        if self.state.changing.is_some() {
             return self.change_some();
         }
         let Ok(command) = self.commands.pop() else { return };
         match command {
             Command::Replace(replacement) => self.replace(replacement),
-            Command::Users(changes) => self.desk.changing = Some((changes, 0)),
+            Command::Users(changes) => self.state.changing = Some((changes, 0)),
             Command::Configure(configure) => self.configure(configure),
             Command::Neighbour { port, address, mac } => {
                 self.departure.resolve(port, address, mac.map(MacAddress));
@@ -91,7 +91,7 @@ impl Worker {
 
     /// Works on a list of changes; gives it back when it is done.
     fn change_some(&mut self) {
-        let Some((changes, mut next)) = self.desk.changing.take() else { return };
+        let Some((changes, mut next)) = self.state.changing.take() else { return };
         let end = changes.len().min(next + CHANGES_AT_ONCE);
         while next < end {
             self.change(&changes[next]);
@@ -99,7 +99,7 @@ impl Worker {
         }
         // The agent counts the lists that are done: one that finds no room among
         // the reports is reported again.
-        self.desk.changing = match next == changes.len() {
+        self.state.changing = match next == changes.len() {
             true => match self.departure.report(Report::UsersDone(changes)) {
                 Err(Report::UsersDone(changes)) => Some((changes, next)),
                 _ => None,
@@ -148,7 +148,7 @@ impl Worker {
         for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
             if concerns(number as u16, function.instance.scope()) {
                 function.instance.release(slot);
-                let lost = self.keeper.forget(number as u16, slot);
+                let lost = self.queues.forget(number as u16, slot);
                 self.counters.dropped(DropReason::UserRemoved, lost);
             }
         }
@@ -172,16 +172,15 @@ impl Worker {
     /// the rules.
     #[cold]
     fn end_tunnels(&mut self, user: u32, next: &Configure) {
-        let BurstState { burst, classified, watch, taps, .. } = &mut self.desk;
+        let BurstState { burst, classified, .. } = &mut self.state;
         let like = self.classifier.annotations(user, next.slot);
         burst.now = self.clock.now();
         classified.clear();
-        let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
-        let mut around = VisitContext { counters, keeper, watch, taps, lanes };
-        self.element.end_tunnels(burst, next, &like, &mut around);
-        counters.end_markers.add(burst.packets.len() as u64);
-        self.element.resume(burst, next.function, &mut around);
-        self.transmit();
+        self.visit(|element, burst, _, context| {
+            element.end_tunnels(burst, next, &like, context);
+            context.counters.end_markers.add(burst.packets.len() as u64);
+            element.resume(burst, next.function, context);
+        });
     }
 
     fn replace(&mut self, mut new: Box<Replacement>) {
@@ -191,7 +190,7 @@ impl Worker {
         }
         let number = |old: &Function| new.parts.iter().position(|part| part.follows(old));
         let numbers: Vec<_> = self.element.plan().functions.iter().map(number).collect();
-        let lost = self.keeper.renumber(|function| {
+        let lost = self.queues.renumber(|function| {
             if function == WAITING {
                 return Some(WAITING);
             }
@@ -210,14 +209,14 @@ impl Worker {
     }
 
     fn tap(&mut self, number: u64, tap: Box<Tap>) {
-        self.desk.taps.get_or_insert_with(|| Box::new(Taps::default())).add(number, tap);
+        self.state.taps.get_or_insert_with(|| Box::new(Taps::default())).add(number, tap);
     }
 
     fn untap(&mut self, number: u64) {
-        let Some(taps) = &mut self.desk.taps else { return };
+        let Some(taps) = &mut self.state.taps else { return };
         let removed = taps.remove(number);
         if taps.is_empty() {
-            self.desk.taps = None;
+            self.state.taps = None;
         }
         if let Some(tap) = removed {
             self.give_back(Report::TapRemoved(tap));
@@ -233,12 +232,12 @@ impl Worker {
     /// Asks for the settings of contexts that were reset. Questions that find no
     /// room are asked again.
     pub(crate) fn report_resets(&mut self) {
-        while let Some((number, slot)) = self.keeper.take_reset() {
+        while let Some((number, slot)) = self.queues.take_reset() {
             let functions = &self.element.plan().functions;
             let Some(function) = functions.get(usize::from(number)) else { continue };
             let report = Report::ContextReset { function: function.name.clone(), slot };
             if self.departure.report(report).is_err() {
-                return self.keeper.note_reset(number, slot);
+                return self.queues.note_reset(number, slot);
             }
         }
     }

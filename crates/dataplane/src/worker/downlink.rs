@@ -14,9 +14,9 @@ impl Worker {
     /// Sees to the packets of the burst that are not to be forwarded now.
     #[cold]
     pub(crate) fn hold(&mut self) {
-        let held = self.desk.classified.held;
+        let held = self.state.classified.held;
         for position in held {
-            let packet = &self.desk.burst.packets[position];
+            let packet = &self.state.burst.packets[position];
             let Annotations { bearer, state, .. } = *packet.annotations();
             let refused = match state {
                 state if state == Action::Drop as u32 => Err(DropReason::BearerDrop),
@@ -24,8 +24,8 @@ impl Worker {
             };
             match refused {
                 Ok(()) => {
-                    // A burst has no more packets than the keeper can note.
-                    self.keeper.keep_waiting(bearer, position);
+                    // A burst has no more packets than the queues can note.
+                    self.queues.keep_waiting(bearer, position);
                     if state == Action::Notify as u32 && self.idle.is_untold(bearer) {
                         self.tell(bearer);
                     }
@@ -33,8 +33,8 @@ impl Worker {
                 Err(reason) => {
                     self.counters.dropped(reason, 1);
                     let one = Positions(1 << position);
-                    if let Some(taps) = &mut self.desk.taps {
-                        taps.at(Point::Dropped(reason), one, &self.desk.burst);
+                    if let Some(taps) = &mut self.state.taps {
+                        taps.at(Point::Dropped(reason), one, &self.state.burst);
                     }
                 }
             }
@@ -59,7 +59,7 @@ impl Worker {
             Action::Buffer | Action::Notify => {}
             Action::Drop => {
                 self.idle.settle(slot);
-                let lost = self.keeper.forget(WAITING, slot);
+                let lost = self.queues.forget(WAITING, slot);
                 self.counters.dropped(DropReason::BearerDrop, lost);
             }
             Action::Forward => {
@@ -75,7 +75,7 @@ impl Worker {
     /// it, waits on.
     pub(crate) fn wait_again(&mut self, slot: u32, packet: Packet) {
         match self.idle.take(slot, packet.len()) {
-            Ok(()) if self.keeper.wait_again(slot, packet) => self.idle.note_told(slot),
+            Ok(()) if self.queues.wait_again(slot, packet) => self.idle.note_told(slot),
             Ok(()) => self.counters.dropped(DropReason::KeptFull, 1),
             Err(reason) => self.counters.dropped(reason, 1),
         }
@@ -83,9 +83,9 @@ impl Worker {
 
     /// Takes up to a burst of what waits for the bearer at `slot` in hand.
     fn take_waiting(&mut self, slot: u32) -> bool {
-        let burst = &mut self.desk.burst;
+        let burst = &mut self.state.burst;
         while burst.packets.len() < BURST
-            && let Some(packet) = self.keeper.take(WAITING, slot)
+            && let Some(packet) = self.queues.take(WAITING, slot)
         {
             // There is room: the burst was empty.
             let _ = burst.packets.push(packet);
@@ -97,7 +97,7 @@ impl Worker {
     pub(crate) fn forget_waiting(&mut self, slot: u32) {
         if self.idle.holds(slot) {
             self.idle.settle(slot);
-            let lost = self.keeper.forget(WAITING, slot);
+            let lost = self.queues.forget(WAITING, slot);
             self.counters.dropped(DropReason::UserRemoved, lost);
         }
     }

@@ -17,7 +17,7 @@ impl Worker {
     /// came in a tunnel that it should not have come in.
     #[cold]
     pub(super) fn not_for_users(&mut self, divided: &Divided) {
-        let BurstState { burst, taps, .. } = &mut self.desk;
+        let BurstState { burst, taps, .. } = &mut self.state;
         for position in divided.local {
             // The agent gets a copy: the burst keeps its packet to the end.
             match burst.packets[position].duplicate(&burst.pool) {
@@ -57,7 +57,7 @@ impl Worker {
     /// of bearers that do not forward now.
     #[cold]
     pub(super) fn after_classification(&mut self, transit: Positions) {
-        let BurstState { burst, classified, taps, .. } = &mut self.desk;
+        let BurstState { burst, classified, taps, .. } = &mut self.state;
         let unknown = classified.unknown;
         let (mut tunnelled, mut stale) = (Positions::NONE, Positions::NONE);
         for position in unknown.filter(|position| burst.packets[*position].is_tunnelled()) {
@@ -88,7 +88,7 @@ impl Worker {
             }
             taps.at(Point::Classified, transit.without(unknown), burst);
         }
-        if !self.desk.classified.held.is_empty() {
+        if !self.state.classified.held.is_empty() {
             self.hold();
         }
     }

@@ -46,7 +46,7 @@ impl Worker {
     }
 
     fn finish_passing(&mut self) {
-        if !self.desk.burst.packets.is_empty() {
+        if !self.state.burst.packets.is_empty() {
             self.carry_on();
         }
         if let Some(port) = self.gates.as_ref().map(|gates| gates.port) {
@@ -97,8 +97,8 @@ impl Worker {
         }
         packet.annotations_mut().flags |= Annotations::PASSED;
         // There is room: a full burst leaves at once.
-        let _ = self.desk.burst.packets.push(packet);
-        if self.desk.burst.packets.len() == BURST {
+        let _ = self.state.burst.packets.push(packet);
+        if self.state.burst.packets.len() == BURST {
             self.carry_on();
         }
     }

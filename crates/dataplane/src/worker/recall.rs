@@ -8,7 +8,6 @@ use super::apply_commands::CHANGES_AT_ONCE;
 use super::{BurstState, Worker};
 use crate::command::{Command, UserChange};
 use crate::counters::DropReason;
-use crate::forward::VisitContext;
 use crate::offload::stage::{FunctionOrders, Hand, Lent, Order, Parcel, StageQueue};
 use crate::offload::{CreditReservations, Placeholder};
 
@@ -41,19 +40,19 @@ impl Worker {
     /// Whether what comes next is done with functions that are at hand.
     #[inline]
     pub(crate) fn wants_home(&self) -> bool {
-        let changes = match (&self.desk.changing, self.commands.peek()) {
+        let changes = match (&self.state.changing, self.commands.peek()) {
             (Some((changes, next)), _) => &changes[*next..],
             (None, Ok(Command::Users(changes))) => &changes[..],
             (None, Ok(command)) => {
-                let is_tied = self.desk.taps.is_some() || self.lanes.lifted.is_some();
+                let is_tied = self.state.taps.is_some() || self.lanes.lifted.is_some();
                 return is_tied || is_done_at_hand(command);
             }
             (None, Err(_)) => &[],
         };
         let mut changes = changes.iter().take(CHANGES_AT_ONCE);
-        self.desk.taps.is_some()
+        self.state.taps.is_some()
             || self.lanes.lifted.is_some()
-            || !self.desk.leaving.is_empty()
+            || !self.state.leaving.is_empty()
             || changes.any(|change| {
                 matches!(
                     change,
@@ -145,27 +144,29 @@ impl Worker {
     fn unpack(&mut self, stage: usize, mut parcel: Box<Parcel>, weight: usize) {
         self.note_outcome(&mut parcel);
         let is_asked = parcel.asked.is_some();
-        let BurstState { burst, classified, watch, taps, .. } = &mut self.desk;
+        let BurstState { burst, classified, watch, .. } = &mut self.state;
         std::mem::swap(&mut burst.packets, &mut parcel.burst.packets);
         burst.now = self.clock.now();
         classified.clear();
         watch.start();
         self.departure.originals.extend(parcel.originals.drain(..));
-        let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
         let mut kept = CreditReservations::default();
         let places = &parcel.places[..burst.packets.len()];
         places.iter().for_each(|place| kept.add(*place));
-        lanes.keep(&kept);
-        let mut around = VisitContext { counters, keeper, watch, taps, lanes };
-        self.element.unpack(burst, &mut parcel, &mut around);
-        // What goes to this stage again finds its room.
-        self.lanes.stages[stage].settle(parcel, weight);
-        self.lanes.stages[stage].is_asked = is_asked;
-        self.send_burst();
-        if is_asked {
-            self.lanes.stages[stage].answer();
-        }
-        self.finish_transmit();
+        self.lanes.keep(&kept);
+        self.visit_and_then(
+            |element, burst, _, context| {
+                element.unpack(burst, &mut parcel, context);
+                // What goes to this stage again finds its room.
+                context.lanes.stages[stage].settle(parcel, weight);
+                context.lanes.stages[stage].is_asked = is_asked;
+            },
+            |lanes| {
+                if is_asked {
+                    lanes.stages[stage].answer();
+                }
+            },
+        );
     }
 
     /// Counts what panicked at a stage and what found no room there.
@@ -176,10 +177,10 @@ impl Worker {
         }
         for (function, slot, what) in parcel.notes.drain(..) {
             match what {
-                What::WakeAt(time) => self.keeper.wake_at(time, function, slot),
+                What::WakeAt(time) => self.queues.wake_at(time, function, slot),
                 What::Answer(packet) => {
                     self.counters.emitted.add(1);
-                    if !self.keeper.answer(packet) {
+                    if !self.queues.answer(packet) {
                         self.counters.dropped(DropReason::BurstFull, 1);
                     }
                 }
@@ -188,7 +189,7 @@ impl Worker {
         }
         self.counters.panics.add(parcel.resets.len() as u64);
         for (function, slot) in parcel.resets.drain(..) {
-            self.keeper.note_reset(function, slot);
+            self.queues.note_reset(function, slot);
         }
         self.counters.emitted.add(parcel.refused);
         self.counters.dropped(DropReason::BurstFull, parcel.refused as usize);

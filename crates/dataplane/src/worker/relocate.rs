@@ -8,7 +8,6 @@ use weft_dpdk::Batch;
 use super::{BURST, BurstState, Worker};
 use crate::command::{Arrival, Report};
 use crate::counters::DropReason;
-use crate::forward::VisitContext;
 use crate::offload::{CreditReservations, Lifted, Placeholder, Policy, RemoteQueue, ResumePoint};
 
 /// Packets of a worker that wait for a function that moves, at most.
@@ -23,7 +22,7 @@ const BURSTS: usize = 2;
 impl Worker {
     /// Lets the packets of a function wait from now on.
     pub(crate) fn lift(&mut self, function: u16, lane: u16) {
-        let bound = (self.desk.burst.pool.size() as usize / SHARE).clamp(BURST, WAITING);
+        let bound = (self.state.burst.pool.size() as usize / SHARE).clamp(BURST, WAITING);
         self.lanes.close(lane, function, bound);
         self.lanes.lifted = Some(Lifted::Emptying { function, lane });
         self.element.divert(function, lane);
@@ -75,7 +74,7 @@ impl Worker {
             if !self.take_from_gate(lane, &mut places) {
                 break;
             }
-            let BurstState { burst, classified, watch, taps, .. } = &mut self.desk;
+            let BurstState { burst, classified, watch, taps, .. } = &mut self.state;
             burst.now = self.clock.now();
             classified.clear();
             watch.start();
@@ -83,10 +82,9 @@ impl Worker {
                 taps.begin();
                 taps.admit(Positions::first(burst.packets.len()), burst);
             }
-            let (counters, keeper, lanes) = (&self.counters, &mut self.keeper, &mut self.lanes);
-            let mut around = VisitContext { counters, keeper, watch, taps, lanes };
-            self.element.enter(burst, function, &places, &mut around);
-            self.transmit();
+            self.visit(|element, burst, _, context| {
+                element.enter(burst, function, &places, context);
+            });
         }
         if !self.lanes.lane(lane).has_held() {
             self.lanes.lane(lane).open();
@@ -107,9 +105,9 @@ impl Worker {
         while places.len() < BURST
             && let Some((packet, place, original)) = self.lanes.lane(lane).take_held()
         {
-            let position = self.desk.burst.packets.len();
+            let position = self.state.burst.packets.len();
             // The burst before has left.
-            drop(self.desk.burst.packets.push(packet));
+            drop(self.state.burst.packets.push(packet));
             self.departure.originals.extend(original.map(|original| (position, original)));
             promises.add(place);
             places.push(place);
@@ -140,7 +138,7 @@ impl Worker {
                 }
                 _ => {
                     self.counters.dropped(DropReason::FunctionDown, places.len());
-                    self.desk.burst.packets.clear();
+                    self.state.burst.packets.clear();
                     self.departure.forget_originals();
                 }
             }

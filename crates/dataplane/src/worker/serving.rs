@@ -39,7 +39,7 @@ impl Worker {
             let mut numbers = [0; Batch::CAPACITY];
             let mut rest: ArrayVec<Inside, { Batch::CAPACITY }> = ArrayVec::new();
             for one in inside.drain(..) {
-                let packets = &mut self.desk.burst.packets;
+                let packets = &mut self.state.burst.packets;
                 if one.1 == port {
                     numbers[packets.len()] = one.2;
                     // The burst before has left.
@@ -61,17 +61,16 @@ impl Worker {
         self.classify_at(port, transit, tunnelled);
         if let Some(service) = &self.departure.service {
             for position in transit {
-                service.tag(&mut self.desk.burst.packets[position], numbers[position]);
+                service.tag(&mut self.state.burst.packets[position], numbers[position]);
             }
         }
-        note_none(&mut self.desk.burst, transit.without(self.desk.classified.elsewhere));
-        self.forward();
-        self.transmit();
+        note_none(&mut self.state.burst, transit.without(self.state.classified.elsewhere));
+        self.forward_and_transmit();
     }
 
     /// Finds where headers are. What is malformed ends here.
     fn receive_inside(&mut self, port: u16, numbers: &[u32; Batch::CAPACITY]) -> Positions {
-        let BurstState { burst, taps, doubtful, .. } = &mut self.desk;
+        let BurstState { burst, taps, doubtful, .. } = &mut self.state;
         burst.now = self.clock.now();
         *doubtful = Positions::NONE;
         let count = burst.packets.len();
@@ -104,7 +103,7 @@ impl Worker {
     fn tunnelled(&mut self, transit: Positions) -> Positions {
         let mut tunnelled = Positions::NONE;
         for position in transit {
-            let packet = &mut self.desk.burst.packets[position];
+            let packet = &mut self.state.burst.packets[position];
             let Annotations { flags, outer_offset, .. } = *packet.annotations();
             if flags & Annotations::TUNNELLED == 0 || outer_offset == 0 {
                 continue;
@@ -192,7 +191,7 @@ impl Worker {
         self.departure.service = Some(service);
         for remote in &mut paths {
             if remote.endpoint.is_due(now) {
-                let probes = remote.endpoint.probes(now, &self.desk.burst.pool);
+                let probes = remote.endpoint.probes(now, &self.state.burst.pool);
                 for (way, probe) in probes.into_iter().enumerate() {
                     let Some(probe) = probe else { continue };
                     self.counters.originated.add(1);
@@ -214,7 +213,7 @@ impl Worker {
     /// Counts a frame that does not go on.
     #[cold]
     fn refuse_frame(&mut self, packet: Packet, reason: DropReason) {
-        let BurstState { burst, taps, .. } = &mut self.desk;
+        let BurstState { burst, taps, .. } = &mut self.state;
         self.counters.dropped(reason, 1);
         if let Some(taps) = taps {
             show_dropped(burst, taps, packet, reason);

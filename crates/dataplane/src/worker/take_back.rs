@@ -8,7 +8,6 @@ use weft_dpdk::{Annotations, Batch, Packet};
 
 use super::Worker;
 use crate::counters::DropReason;
-use crate::forward::VisitContext;
 use crate::offload::{
     Back, CreditReservations, InFlightEntry, Past, ResumePoint, reason_of, state_of_drop,
 };
@@ -107,12 +106,12 @@ impl Worker {
             }
         };
         let counters = &*self.counters;
-        let packets = &mut self.desk.burst.packets;
+        let packets = &mut self.state.burst.packets;
         let mut promises = CreditReservations::default();
         let mut plain = Batch::new();
         let mut dropped = ArrayVec::<(Annotations, u16, u8), { Batch::CAPACITY }>::new();
         let (mut count, mut bytes) = (0, 0);
-        let (originals, keeper) = (&mut self.departure.originals, &mut self.keeper);
+        let (originals, queues) = (&mut self.departure.originals, &mut self.queues);
         let mut go_on = |mut packet: Packet, ticket: &InFlightEntry, original: Option<Packet>| {
             // What a function says of a packet is not believed unseen.
             let position = packets.len();
@@ -141,7 +140,7 @@ impl Worker {
             }
             Back::Answer(packet) => {
                 counters.emitted.add(1);
-                if !keeper.answer(packet) {
+                if !queues.answer(packet) {
                     counters.dropped(DropReason::BurstFull, 1);
                 }
             }
@@ -199,7 +198,7 @@ impl Worker {
         let mut promises = CreditReservations::default();
         let (mut count, mut bytes) = (0, 0);
         for packet in plain.drain() {
-            let burst = &mut self.desk.burst;
+            let burst = &mut self.state.burst;
             let ports = self.counters.ports.len() as u16;
             let oldest = self.lanes.lanes[lane].oldest_port();
             let others = (0..ports).filter(|port| Some(*port) != oldest);
@@ -216,7 +215,7 @@ impl Worker {
                     continue;
                 }
                 let at = Positions(1 << position);
-                let classified = &mut self.desk.classified;
+                let classified = &mut self.state.classified;
                 self.classifier.find(burst, at, Positions::NONE, port);
                 self.classifier.sort(burst, at, classified);
                 if !classified.unknown.is_empty() {
@@ -256,7 +255,7 @@ impl Worker {
     /// Carries packets on, each from behind a function.
     #[inline]
     pub(crate) fn carry_back(&mut self, places: &[(u16, ResumePoint)]) {
-        let (element, desk) = (&mut self.element, &mut self.desk);
+        let desk = &mut self.state;
         let crate::worker::BurstState { burst, classified, watch, taps, .. } = desk;
         burst.now = self.clock.now();
         classified.clear();
@@ -269,11 +268,7 @@ impl Worker {
                 taps.at(crate::trace::Point::After(*function), Positions(1 << position), burst);
             }
         }
-        let counters = &self.counters;
-        let (keeper, lanes) = (&mut self.keeper, &mut self.lanes);
-        let mut around = VisitContext { counters, keeper, watch, taps, lanes };
-        element.rejoin(burst, places, &mut around);
-        self.transmit();
+        self.visit(|element, burst, _, context| element.rejoin(burst, places, context));
     }
 
     /// Waits a little for what is away, as the worker stops; the rest is counted.

@@ -26,7 +26,7 @@ impl Worker {
         let is_away = extract.slots.first().is_some_and(|user| self.lanes.has_of(*user));
         if is_away {
             let until = self.clock.now().saturating_add(HELD_WAIT);
-            self.desk.leaving.push(Waiting { extract, until });
+            self.state.leaving.push(Waiting { extract, until });
         } else {
             self.take_out(extract);
         }
@@ -36,13 +36,13 @@ impl Worker {
     #[cold]
     pub(crate) fn take_out_waiting(&mut self) {
         let now = self.clock.now();
-        for waiting in std::mem::take(&mut self.desk.leaving) {
+        for waiting in std::mem::take(&mut self.state.leaving) {
             let user = waiting.extract.slots[0];
             if waiting.until <= now {
                 self.lanes.drop_held_of(user, &self.counters);
             }
             match self.lanes.has_of(user) {
-                true => self.desk.leaving.push(waiting),
+                true => self.state.leaving.push(waiting),
                 false => self.take_out(waiting.extract),
             }
         }
@@ -74,17 +74,17 @@ impl Worker {
                 let mut bytes = Vec::new();
                 function.instance.export(slot, now, &mut bytes);
                 extract.contexts.push((number, which, bytes));
-                for time in self.keeper.take_timers(number, slot) {
+                for time in self.queues.take_timers(number, slot) {
                     extract.timers.push((number, which, time.saturating_sub(now)));
                 }
-                while let Some(packet) = self.keeper.take(number, slot) {
+                while let Some(packet) = self.queues.take(number, slot) {
                     extract.kept.push((number, which, packet));
                 }
             }
         }
         for (which, &slot) in extract.slots.iter().enumerate() {
             self.idle.settle(slot);
-            while let Some(packet) = self.keeper.take(WAITING, slot) {
+            while let Some(packet) = self.queues.take(WAITING, slot) {
                 extract.kept.push((WAITING, which as u16, packet));
             }
         }
@@ -114,14 +114,14 @@ impl Worker {
             intake.kept.clear();
         } else {
             for (function, slot, left) in intake.timers.drain(..) {
-                self.keeper.wake_at(now.saturating_add(left), function, slot);
+                self.queues.wake_at(now.saturating_add(left), function, slot);
             }
             for (function, slot, mut packet) in intake.kept.drain(..) {
                 if !is_sound(&mut packet) {
                     self.counters.dropped(DropReason::TransportMalformed, 1);
                 } else if function == WAITING {
                     self.wait_again(slot, packet);
-                } else if !self.keeper.restore(function, slot, packet) {
+                } else if !self.queues.restore(function, slot, packet) {
                     self.counters.dropped(DropReason::KeptFull, 1);
                 }
             }
@@ -148,7 +148,7 @@ impl Worker {
     /// Reports; what finds no room is reported with the next round.
     pub(crate) fn answer_transfer(&mut self, report: Report) {
         if let Err(report) = self.departure.report(report) {
-            self.desk.unreported.push_back(report);
+            self.state.unreported.push_back(report);
         }
         self.waker.wake();
     }
@@ -156,9 +156,9 @@ impl Worker {
     /// Reports what found no room.
     #[cold]
     pub(crate) fn report_again(&mut self) {
-        while let Some(report) = self.desk.unreported.pop_front() {
+        while let Some(report) = self.state.unreported.pop_front() {
             if let Err(report) = self.departure.report(report) {
-                return self.desk.unreported.push_front(report);
+                return self.state.unreported.push_front(report);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use weft_compose::SlotShift;
 use weft_dataplane::buffering::limits::{Bounds, Limits};
-use weft_dataplane::buffering::queues::Keeper;
+use weft_dataplane::buffering::queues::Queues;
 use weft_dataplane::classify::{Classifier, PortClass};
 use weft_dataplane::clock::Clock;
 use weft_dataplane::command::PUNT_RING;
@@ -16,7 +16,7 @@ use weft_dataplane::counters::WorkerCounters;
 use weft_dataplane::forward::{Element, Forwarding, Plan};
 use weft_dataplane::parse::local::{Own, broadcast_of};
 use weft_dataplane::service_path::{Service, ServicePlan};
-use weft_dataplane::transmit::outlet::{Outlet, Routed, Way};
+use weft_dataplane::transmit::outlet::{Outlet, OutletKind, Routed};
 use weft_dataplane::transmit::{Departure, Peer};
 use weft_dataplane::worker::{Inlet, Worker, WorkerParts};
 use weft_dpdk::{Batch, Eal, Pool, Producer, Ring};
@@ -72,7 +72,7 @@ impl Shared<'_> {
             classifier: self.classifier(number, shift),
             element: Element::new(Box::new(self.empty_plan()), self.blueprint.ports.len())
                 .with_paths(self.blueprint.has_paths()),
-            keeper: self.keeper(),
+            queues: self.queues(),
             idle: self.idle(),
             departure,
             counters: counters.clone(),
@@ -147,9 +147,9 @@ impl Shared<'_> {
         Some(Box::new(Service::new(&plan, worker)))
     }
 
-    fn keeper(&self) -> Keeper {
+    fn queues(&self) -> Queues {
         let room = (self.pool.size() as usize).min(KEPT_PACKETS);
-        Keeper::new(self.blueprint.limits.kept_packets as usize, room)
+        Queues::new(self.blueprint.limits.kept_packets as usize, room)
     }
 
     fn idle(&self) -> Limits {
@@ -164,12 +164,13 @@ impl Shared<'_> {
     fn outlets(&self, number: usize, relays: Vec<Option<Producer>>) -> Vec<Outlet> {
         let ports = self.ports.iter().zip(&self.blueprint.ports).zip(relays).enumerate();
         let paths = self.blueprint.ports.iter().enumerate().skip(self.ports.len());
-        let paths = paths.map(|(port, plan)| Outlet::new(port as u16, Way::Path, plan.mtu, None));
+        let paths =
+            paths.map(|(port, plan)| Outlet::new(port as u16, OutletKind::Path, plan.mtu, None));
         ports
             .filter_map(|(port, ((open, plan), relay))| {
                 let way = match relay {
-                    Some(ring) => Way::Worker(ring),
-                    None => Way::Queue(open.port.take_tx(number as u16)?),
+                    Some(ring) => OutletKind::Worker(ring),
+                    None => OutletKind::Queue(open.port.take_tx(number as u16)?),
                 };
                 Some(Outlet::new(port as u16, way, plan.mtu, self.routed(open, plan)))
             })

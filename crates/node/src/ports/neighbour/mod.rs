@@ -24,7 +24,7 @@ use weft_wire::{EtherType, MacAddress, arp, icmpv6, ipv6};
 pub use link::Link;
 use table::{Moment, Sign, Table};
 
-use crate::icmp::is_host;
+use crate::ports::icmp::is_host;
 
 /// What follows from a frame, a question or the passing of time.
 #[derive(Clone, Debug, PartialEq, Eq)]

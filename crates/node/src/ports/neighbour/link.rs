@@ -6,7 +6,7 @@ use weft_wire::checksum::PseudoHeader;
 use weft_wire::ip::Protocol;
 use weft_wire::{EtherType, MacAddress, arp, ethernet, icmpv6, ipv6};
 
-use crate::icmp::is_host;
+use crate::ports::icmp::is_host;
 
 /// Shortest Ethernet frame without its check sequence (IEEE 802.3 §4A.4.2).
 const MIN_FRAME_LENGTH: usize = 60;

@@ -12,9 +12,9 @@ use weft_function::Headers;
 use weft_node_config::PortPlan;
 use weft_wire::{EtherType, MacAddress, ethernet};
 
-use crate::gtpu::{self, Heard};
-use crate::icmp::{Problem, answer_echo, report};
-use crate::neighbour::{Event, Link, Neighbours, Resolution};
+use crate::ports::gtpu::{self, Heard};
+use crate::ports::icmp::{Problem, answer_echo, report};
+use crate::ports::neighbour::{Event, Link, Neighbours, Resolution};
 
 /// ICMP errors per second and at once, per port.
 const ERRORS: (u32, u32) = (100, 50);
