@@ -32,7 +32,11 @@ impl Target {
         Ok(Client::new(&self.path()?)?)
     }
 
-    fn path(&self) -> Result<PathBuf, Failure> {
+    /// The socket of that node, or of the only one that runs.
+    ///
+    /// # Errors
+    /// When there is none, or no telling which.
+    pub fn path(&self) -> Result<PathBuf, Failure> {
         if let Some(socket) = &self.socket {
             return Ok(socket.clone());
         }

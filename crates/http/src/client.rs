@@ -280,11 +280,11 @@ impl Client {
 }
 
 /// A connection of any kind.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-async fn exchange(
+pub(crate) async fn exchange(
     stream: Box<dyn Stream>,
     request: Request<Full<Bytes>>,
 ) -> hyper::Result<Response<Incoming>> {

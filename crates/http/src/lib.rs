@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod connection;
+pub mod post;
 pub mod problem;
 pub mod socket;
 pub mod tls;

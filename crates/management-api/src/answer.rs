@@ -18,6 +18,10 @@ impl Failure {
         Failure { status, problem: Problem { error: error.to_string(), mistakes: Vec::new() } }
     }
 
+    pub fn reason(&self) -> &str {
+        &self.problem.error
+    }
+
     pub fn stopped() -> Failure {
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping")
     }

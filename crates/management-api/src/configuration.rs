@@ -58,7 +58,15 @@ pub(crate) async fn compose(
     Path(function): Path<String>,
     Json(Composed { composition, stage, core }): Json<Composed>,
 ) -> Result<Json<Applied>, Failure> {
-    let wanted = Wanted { composition, stage, core };
+    run_as(&state, function, Wanted { composition, stage, core }).await
+}
+
+/// Runs a function otherwise, and waits until the workers do.
+pub(crate) async fn run_as(
+    state: &State,
+    function: String,
+    wanted: Wanted,
+) -> Result<Json<Applied>, Failure> {
     let mut waited = Duration::ZERO;
     let changed = loop {
         let (function, wanted) = (function.clone(), wanted.clone());
@@ -71,14 +79,14 @@ pub(crate) async fn compose(
             done => break done,
         }
     };
-    let answer = answer(&state, changed.map_err(refused)?, Vec::new()).await?;
+    let answer = answer(state, changed.map_err(refused)?, Vec::new()).await?;
     match state.ask(|agent| agent.move_failure().map(str::to_owned)).await? {
         Some(failure) => Err(Failure::new(StatusCode::CONFLICT, failure)),
         None => Ok(answer),
     }
 }
 
-pub(crate) fn refused(error: NotComposed) -> Failure {
+fn refused(error: NotComposed) -> Failure {
     match error {
         NotComposed::Unknown(_) => Failure::unknown(error),
         _ => Failure::new(StatusCode::CONFLICT, error),

@@ -19,7 +19,7 @@ pub mod api;
 mod bearers;
 mod capture;
 mod configuration;
-mod contexts;
+mod function_move;
 mod metrics;
 pub mod pcapng;
 mod question;

@@ -24,7 +24,7 @@ use weft_node::Handle;
 
 use crate::answer::Failure;
 use crate::state::State;
-use crate::{bearers, capture, configuration, contexts, metrics, radio, trace, views};
+use crate::{bearers, capture, configuration, function_move, metrics, radio, trace, views};
 
 /// Longest body of a request: that of a configuration file.
 const BODY_BYTES: usize = 4 << 20;
@@ -89,6 +89,7 @@ pub struct Listening {
     claim: Claim,
     local: UnixListener,
     metrics: Option<TcpListener>,
+    node: String,
     kinds: &'static [Kind],
 }
 
@@ -107,7 +108,8 @@ impl Listening {
             TcpListener::bind(address).map_err(|reason| ControlError::Metrics { address, reason })
         };
         let metrics = options.metrics.map(listen).transpose()?;
-        Ok(Listening { claim, local, metrics, kinds: options.kinds })
+        let node = options.node.clone();
+        Ok(Listening { claim, local, metrics, node, kinds: options.kinds })
     }
 
     /// The address where metrics will be served, with the port that the system
@@ -127,8 +129,8 @@ impl Listening {
             .build()
             .map_err(ControlError::Thread)?;
         let (stop, stopped) = oneshot::channel();
-        let Listening { claim, local, metrics, kinds } = self;
-        let state = State::new(handle, kinds);
+        let Listening { claim, local, metrics, node, kinds } = self;
+        let state = State::new(&node, handle, kinds);
         let thread = thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || serve(runtime, local, metrics, state, stopped))
@@ -198,9 +200,8 @@ fn whole_api(state: State) -> Router {
         .route("/v1/events", post(bearers::events))
         .route("/v1/configuration", post(configuration::apply))
         .route("/v1/functions/{name}", post(configuration::compose))
-        .route("/v1/functions/{name}/gate", post(contexts::gate))
-        .route("/v1/functions/{name}/contexts", get(contexts::read).post(contexts::write))
-        .route("/v1/functions/{name}/release", post(contexts::release))
+        .route("/v1/functions/{name}/move", get(function_move::outcome).post(function_move::begin))
+        .route("/v1/function-moves", post(function_move::message))
         .route("/v1/radio", post(radio::note))
         .route("/v1/trace", post(trace::trace))
         .route("/v1/capture", post(capture::capture));

@@ -7,6 +7,7 @@ use weft_compose::Kind;
 use weft_node::{Agent, Handle};
 
 use crate::answer::Failure;
+use crate::function_move::Moves;
 
 /// Traces and captures at once.
 const WATCHERS: usize = 8;
@@ -19,11 +20,14 @@ pub(crate) struct State {
     pub kinds: &'static [Kind],
     /// Free places for traces and captures.
     pub watchers: Arc<Semaphore>,
+    /// Functions on their way between nodes.
+    pub moves: Arc<Moves>,
 }
 
 impl State {
-    pub fn new(handle: Handle, kinds: &'static [Kind]) -> State {
-        State { handle, kinds, watchers: Arc::new(Semaphore::new(WATCHERS)) }
+    pub fn new(node: &str, handle: Handle, kinds: &'static [Kind]) -> State {
+        let moves = Arc::new(Moves::new(node));
+        State { handle, kinds, watchers: Arc::new(Semaphore::new(WATCHERS)), moves }
     }
 
     /// Asks the agent, away from the thread that serves.
