@@ -3,7 +3,7 @@
 //!
 //! The machines of [`weft_mobility_protocol::function_move`] decide; here they are given what
 //! comes, and what they ask for is done: by the agent, by timers, and by messages over the other
-//! node's control socket. All of it goes on when whoever asked has gone.
+//! node's control socket. All of it goes on when the client that asked has gone.
 
 mod coordinator;
 mod hand;
