@@ -1,9 +1,9 @@
 //! `weft ctl`: changes a running node, or lets a controller hand users over.
 
 mod bearer;
-mod carry;
 mod controller;
 mod function;
+mod function_move;
 mod handover;
 mod radio;
 mod site;

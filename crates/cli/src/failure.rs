@@ -34,14 +34,6 @@ impl Failure {
         Failure::Broken(reason.to_string())
     }
 
-    /// Why.
-    pub fn reason(&self) -> &str {
-        match self {
-            Failure::Input(reason) | Failure::Mistakes(reason) | Failure::Broken(reason) => reason,
-            Failure::Unread => "the reader has closed the output",
-        }
-    }
-
     /// Says why, and returns the exit code.
     pub fn report(self) -> ExitCode {
         match self {

@@ -1,5 +1,7 @@
 //! `weft simulate`: protocols under faults, in virtual time.
 
+mod function_move;
+
 use std::fmt::Write;
 use std::time::Instant;
 
@@ -23,6 +25,9 @@ enum What {
     /// Users move between stations while messages are lost, nodes die and the
     /// network is cut; every promise of the protocol is checked
     Handover(Handover),
+    /// A function moves between two nodes while messages are lost, nodes and
+    /// commands die, and parts of a node fail; every promise is checked
+    FunctionMove(function_move::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -84,7 +89,10 @@ fn mutation(name: &str) -> Result<Mutation, String> {
 /// # Errors
 /// A fault that there is not is refused; a broken promise is a failure.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    let What::Handover(arguments) = arguments.what;
+    let arguments = match arguments.what {
+        What::Handover(arguments) => arguments,
+        What::FunctionMove(arguments) => return function_move::run(&arguments),
+    };
     let scenario = scenario(&arguments)?;
     let (mut all, start) = (Statistics::default(), Instant::now());
     for seed in (arguments.seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX)) {

@@ -41,7 +41,11 @@ impl Target {
         Ok(Client::new(&self.path()?)?)
     }
 
-    fn path(&self) -> Result<PathBuf, Failure> {
+    /// The socket of that node, or of the only one that runs.
+    ///
+    /// # Errors
+    /// When there is none, or no telling which.
+    pub fn path(&self) -> Result<PathBuf, Failure> {
         // Clap would let `WEFT_SOCKET` come before `--node`: flags come before the environment.
         let Target { node, socket } = match (&self.node, &self.socket) {
             (None, None) => &Target::of_environment(),

@@ -307,11 +307,11 @@ impl Answer<'_> {
 }
 
 /// A connection of any kind.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-async fn exchange(
+pub(crate) async fn exchange(
     stream: Box<dyn Stream>,
     request: Request<Full<Bytes>>,
 ) -> hyper::Result<Response<Incoming>> {

@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod openapi;
 pub mod pieces;
 mod places;
+pub mod post;
 pub mod problem;
 pub mod socket;
 pub mod tls;

@@ -71,6 +71,11 @@ impl Failure {
         Failure::new(StatusCode::CONFLICT, detail)
     }
 
+    /// Why it was refused.
+    pub fn reason(&self) -> &str {
+        &self.detail
+    }
+
     /// Adds the mistakes of a configuration.
     #[must_use]
     pub fn with_mistakes(self, mistakes: Vec<Mistake>) -> Failure {

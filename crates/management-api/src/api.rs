@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 pub use weft_http::problem::{Mistake, Problem};
-pub use weft_node::contexts::Whose;
 pub use weft_node::handover::Radio;
 pub use weft_node_config::Composition;
 
@@ -66,56 +65,42 @@ pub struct Composed {
     pub core: Option<u32>,
 }
 
-/// A function's packets are to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Gate {
-    /// The function goes to another node; otherwise it comes back.
-    pub goes: bool,
-}
-
-/// They are to go on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Release {
-    /// Why the function stays where it was; it has moved if there is no reason.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refusal: Option<String>,
-}
-
-/// A line of the contexts of a function.
+/// A function is to be at another node, or at this one again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum ContextLine {
-    /// The first.
-    Function {
-        /// What function it is.
-        kind: String,
-        /// Whether contexts of those who are not known are left out as they are written.
-        #[serde(default)]
-        known_only: bool,
-    },
-    /// A context.
-    Context {
-        /// Whose it is.
-        whose: Whose,
-        /// The context, in base64 (RFC 4648 section 4).
-        octets: String,
-    },
-    /// The last.
-    End {
-        /// Contexts before it.
-        count: u64,
-    },
-    /// The last, where there should have been more: why.
-    Failed(String),
+#[serde(deny_unknown_fields)]
+pub struct FunctionMove {
+    /// `remote` for the other node; else how the function is run here from then on.
+    pub composition: Composition,
+    /// Name of the thread, with `thread`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// The processor core of the thread, with `thread`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
+    /// Path of the other node's socket. A function that comes back without it begins with fresh
+    /// contexts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
 }
 
-/// Contexts that a function was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Carried {
-    /// How many were sent.
-    pub contexts: u64,
+/// What the last move of a function has come to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase", tag = "state")]
+pub enum FunctionMoved {
+    /// It is under way.
+    Moving {
+        /// Its step, as `docs/function-moves.md` names it.
+        step: String,
+    },
+    /// The function is where it was to be.
+    Moved {
+        /// Contexts that went along.
+        contexts: u64,
+        /// How long packets waited, in nanoseconds.
+        waited: u64,
+        /// Whether all workers have taken the change over already.
+        settled: bool,
+    },
 }
 
 /// What a change of the configuration came to.

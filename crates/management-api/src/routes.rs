@@ -1,9 +1,10 @@
 //! What a node serves, and its description (OpenAPI 3.1), which is made of the same list.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::routing::get;
+use axum::{Extension, Router};
 use utoipa::{OpenApi, openapi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -11,7 +12,10 @@ use weft_http::bounds::Bounds;
 use weft_http::extract::Json;
 use weft_http::openapi::complete;
 
-use crate::requests::{bearers, capture, configuration, contexts, metrics, radio, trace, views};
+use crate::requests::function_move::Moves;
+use crate::requests::{
+    bearers, capture, configuration, function_move, metrics, radio, trace, views,
+};
 use crate::state::State;
 
 /// A body may hold a configuration file.
@@ -30,9 +34,10 @@ const DESCRIPTION: &str = "/v1/openapi.json";
 ))]
 struct Description;
 
-/// All that is served on the node's socket.
-pub(crate) fn all(state: State) -> Router {
-    BOUNDS.keep(served()).with_state(state)
+/// All that is served on the socket of the node of this name.
+pub(crate) fn all(node: &str, state: State) -> Router {
+    let moves = Extension(Arc::new(Moves::new(node)));
+    BOUNDS.keep(served()).layer(moves).with_state(state)
 }
 
 /// All that is served over TCP.
@@ -66,9 +71,8 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(bearers::events))
         .routes(routes!(configuration::apply))
         .routes(routes!(configuration::compose))
-        .routes(routes!(contexts::gate))
-        .routes(routes!(contexts::read, contexts::write))
-        .routes(routes!(contexts::release))
+        .routes(routes!(function_move::begin, function_move::outcome))
+        .routes(routes!(function_move::message))
         .routes(routes!(radio::note))
         .routes(routes!(trace::trace))
         .routes(routes!(capture::capture))

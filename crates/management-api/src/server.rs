@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use axum::Router;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use weft_compose::Kind;
@@ -75,6 +76,7 @@ pub struct Listening {
     claim: Claim,
     local: UnixListener,
     metrics: Option<TcpListener>,
+    node: String,
     kinds: &'static [Kind],
 }
 
@@ -93,7 +95,8 @@ impl Listening {
             TcpListener::bind(address).map_err(|reason| ControlError::Metrics { address, reason })
         };
         let metrics = options.metrics.map(listen).transpose()?;
-        Ok(Listening { claim, local, metrics, kinds: options.kinds })
+        let (node, kinds) = (options.node.clone(), options.kinds);
+        Ok(Listening { claim, local, metrics, node, kinds })
     }
 
     /// The address where metrics will be served, with the port that the system
@@ -113,11 +116,12 @@ impl Listening {
             .build()
             .map_err(ControlError::Thread)?;
         let (stop, stopped) = oneshot::channel();
-        let Listening { claim, local, metrics, kinds } = self;
+        let Listening { claim, local, metrics, node, kinds } = self;
         let state = State::new(handle, kinds);
+        let api = routes::all(&node, state.clone());
         let thread = thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || serve(runtime, local, metrics, state, stopped))
+            .spawn(move || serve(runtime, (local, api), metrics, state, stopped))
             .map_err(ControlError::Thread)?;
         Ok(Serving { claim, stop, thread })
     }
@@ -147,7 +151,7 @@ impl Serving {
 
 fn serve(
     runtime: Runtime,
-    local: UnixListener,
+    (local, api): (UnixListener, Router),
     metrics: Option<TcpListener>,
     state: State,
     stopped: oneshot::Receiver<()>,
@@ -155,7 +159,7 @@ fn serve(
     let started = runtime.block_on(async {
         local.set_nonblocking(true)?;
         let local = tokio::net::UnixListener::from_std(local)?;
-        tokio::spawn(connection::serve_local(local, routes::all(state.clone())));
+        tokio::spawn(connection::serve_local(local, api));
         if let Some(metrics) = metrics {
             metrics.set_nonblocking(true)?;
             let metrics = tokio::net::TcpListener::from_std(metrics)?;

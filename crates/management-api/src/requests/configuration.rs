@@ -9,7 +9,6 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use weft_http::extract::{Json, Path, Query, Text};
 use weft_http::problem::Failure;
-use weft_node::config::{self, Mistakes};
 use weft_node::{Changed, NotComposed, Wanted};
 use weft_node_config::{self as config, Mistakes};
 
@@ -91,7 +90,15 @@ pub(crate) async fn compose(
     Path(function): Path<String>,
     Json(Composed { composition, stage, core }): Json<Composed>,
 ) -> Result<Json<Applied>, Failure> {
-    let wanted = Wanted { composition, stage, core };
+    run_as(&state, function, Wanted { composition, stage, core }).await
+}
+
+/// Runs a function otherwise, and waits until the workers do.
+pub(crate) async fn run_as(
+    state: &State,
+    function: String,
+    wanted: Wanted,
+) -> Result<Json<Applied>, Failure> {
     let mut waited = Duration::ZERO;
     let changed = loop {
         let (function, wanted) = (function.clone(), wanted.clone());
@@ -104,14 +111,14 @@ pub(crate) async fn compose(
             done => break done,
         }
     };
-    let answer = answer(&state, changed.map_err(refused)?, Vec::new()).await?;
+    let answer = answer(state, changed.map_err(refused)?, Vec::new()).await?;
     match state.ask(|agent| agent.move_failure().map(str::to_owned)).await? {
         Some(failure) => Err(Failure::conflict(failure)),
         None => Ok(answer),
     }
 }
 
-pub(crate) fn refused(error: NotComposed) -> Failure {
+fn refused(error: NotComposed) -> Failure {
     match error {
         NotComposed::Unknown(_) => Failure::unknown(error),
         _ => Failure::conflict(error),

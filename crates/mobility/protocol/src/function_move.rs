@@ -31,10 +31,12 @@
 mod coordinator;
 pub(crate) mod message;
 mod participant;
+mod state;
 
-pub use coordinator::{Answer, Coordinator, Outcome, State};
+pub use coordinator::{Answer, Coordinator, Outcome};
 pub use message::{FunctionStep, MAX_PIECE, Piece, Side};
 pub use participant::Participant;
+pub use state::State;
 
 use std::time::Duration;
 
