@@ -28,8 +28,8 @@ use self::control::Control;
 use self::ends::Ends;
 use self::network::{Far, Network, Seen};
 use self::nodes::Devices;
-use super::Cores;
-use super::disturbance::Look;
+use crate::rig::Cores;
+use crate::rig::machine::disturbance::Look;
 
 pub use self::account::{Disturbed, Dot, Handover, Phase};
 pub use self::journal::Faults;
