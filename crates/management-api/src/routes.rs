@@ -72,7 +72,7 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(configuration::apply))
         .routes(routes!(configuration::compose))
         .routes(routes!(function_move::begin, function_move::outcome))
-        .routes(routes!(function_move::message))
+        .routes(routes!(function_move::participant::message))
         .routes(routes!(radio::note))
         .routes(routes!(trace::trace))
         .routes(routes!(capture::capture))

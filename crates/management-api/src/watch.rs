@@ -15,9 +15,9 @@ use axum::response::Response;
 use hyper::body::Bytes;
 use tokio::runtime;
 use tokio::sync::mpsc::{Sender, channel};
+use weft_dataplane::trace::{Point, Sighting, Watch};
 use weft_http::pieces::Pieces;
 use weft_http::problem::Failure;
-use weft_node::tap::{Point, Sighting, Watch};
 use weft_node::{Agent, Handle, Watching};
 
 use crate::api::Question;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weft_yaml::mistake::Mistakes;
 use weft_yaml::shape;
 
-use crate::experiment::Effort;
+use super::Effort;
 
 /// Parameters of an experiment.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

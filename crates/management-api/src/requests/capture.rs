@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::State as Shared;
 use axum::response::Response;
+use weft_dataplane::trace::Sighting;
 use weft_http::extract::Json;
 use weft_http::problem::Failure;
 use weft_node::Agent;

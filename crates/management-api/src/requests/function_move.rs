@@ -7,7 +7,7 @@
 
 mod coordinator;
 mod hand;
-mod participant;
+pub(crate) mod participant;
 mod pieces;
 
 use std::collections::HashMap;
@@ -30,7 +30,6 @@ use weft_node_config::Composition;
 
 use self::coordinator::{Coordinating, Record};
 use self::participant::Serving;
-pub(crate) use self::participant::message;
 use crate::api::{FunctionMove, FunctionMoved};
 use crate::state::{State, stopped};
 use weft_http::extract::{Json, Path};

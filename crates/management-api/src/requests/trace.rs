@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::State as Shared;
 use axum::response::Response;
+use weft_dataplane::trace::Sighting;
 use weft_dpdk::Annotations;
 use weft_function::TagValues;
 use weft_http::extract::Json;

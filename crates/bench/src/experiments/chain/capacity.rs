@@ -5,7 +5,7 @@ use std::time::Duration;
 use weft_dpdk::tsc;
 
 use crate::Failure;
-use crate::rig::capture::Content;
+use crate::rig::traffic::capture::Content;
 use crate::rig::{Offer, Rig, Setup, Standing, USERS};
 
 /// Shares of what functions alone would let a core carry, at which a chain is tried that

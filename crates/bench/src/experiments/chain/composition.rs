@@ -6,13 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use super::chains::{Part, chain_of};
-use super::failed::Failed;
-use super::figure::figure;
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::chain::chains::{Part, chain_of};
+use crate::experiments::failed::Failed;
+use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Point, Results, Series};
-use crate::rig::{Composition, Setup, USERS, uplink};
+use crate::rig::Composition;
+use crate::rig::Setup;
+use crate::rig::USERS;
+use crate::rig::uplink;
 use crate::run::{Cell, Run};
 
 const CHAIN: &str = "weft, the chain";
@@ -46,7 +49,7 @@ impl Study for Compositions {
     const TITLE: &'static str = "One chain, five ways to run it";
     const VARIES: &'static str = "how a chain is run: call, fused, thread, process, remote";
     const PAPER: &'static str = "Pinczel et al., fig. 9";
-    const FILE: &'static str = include_str!("../../../../experiments/composition.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/composition.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
@@ -116,7 +119,7 @@ fn says(results: &Results) -> String {
     }
 }
 
-fn figures() -> [super::figure::Drawing; 2] {
+fn figures() -> [crate::experiments::figure::Drawing; 2] {
     let cycles = figure("cycles", "One chain, five ways", FigureKind::Bars, [CHAIN, ONE, NONE])
         .caption(
             "As fig. 9 of Pinczel et al. proposes: the same chain under each composition. Cycles \

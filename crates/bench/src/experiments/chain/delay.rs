@@ -7,14 +7,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use super::chains::{Part, chain_of};
-use super::failed::Failed;
-use super::figure::figure;
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::chain::chains::{Part, chain_of};
+use crate::experiments::failed::Failed;
+use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, PaperValue, Results};
-use crate::rig::environments::Loopback;
-use crate::rig::{Arrivals, Calibrated, Composition, Offer, Setup, Standing, USERS, Work, uplink};
+use crate::rig::Arrivals;
+use crate::rig::Calibrated;
+use crate::rig::Composition;
+use crate::rig::Offer;
+use crate::rig::Setup;
+use crate::rig::Standing;
+use crate::rig::USERS;
+use crate::rig::Work;
+use crate::rig::network::environments::Loopback;
+use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 
 const X: &str = "functions";
@@ -63,7 +71,7 @@ impl Study for ChainDelay {
     const VARIES: &'static str =
         "functions in a chain at low load, under each composition, polled and with sleep";
     const PAPER: &'static str = "Hahn et al., table 2";
-    const FILE: &'static str = include_str!("../../../../experiments/chain-delay.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/chain-delay.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

@@ -6,15 +6,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use super::chains::{Part, chain_of};
-use super::failed::Failed;
-use super::figure::figure;
 use crate::Failure;
 use crate::baseline::classical::{self, Polled};
 use crate::experiment::Study;
+use crate::experiments::chain::chains::{Part, chain_of};
+use crate::experiments::failed::Failed;
+use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, PaperValue, Results};
-use crate::rig::capture::Content;
-use crate::rig::{Composition, Setup, USERS, uplink};
+use crate::rig::Composition;
+use crate::rig::Setup;
+use crate::rig::USERS;
+use crate::rig::traffic::capture::Content;
+use crate::rig::uplink;
 use crate::run::{Cell, Run};
 use crate::statistics::Line;
 
@@ -71,7 +74,7 @@ impl Study for ChainLength {
     const TITLE: &'static str = "What one more function costs";
     const VARIES: &'static str = "functions in a chain, 1 to 16, under each composition";
     const PAPER: &'static str = "Hahn et al., fig. 3 and table 1";
-    const FILE: &'static str = include_str!("../../../../experiments/chain-length.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/chain-length.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::figure::{figure, mpps};
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, mpps};
 use crate::results::{Abscissa, Axis, Better, FigureKind, Results};
-use crate::rig::capture::Content;
+use crate::rig::traffic::capture::Content;
 use crate::rig::{Block, Setup};
 use crate::run::{Cell, Run, Values};
 use crate::statistics::Line;
@@ -50,7 +50,7 @@ impl Study for ChainMix {
     const VARIES: &'static str =
         "share of 1,000 users in a chain of three functions; the others take none";
     const PAPER: &'static str = "Pinczel et al., fig. 5c";
-    const FILE: &'static str = include_str!("../../../../experiments/chain-mix.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/chain-mix.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

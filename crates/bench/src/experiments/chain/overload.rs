@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_dpdk::tsc;
 
-use super::capacity;
-use super::chains::{loaded_chain, loaded_last};
-use super::failed::Failed;
-use super::figure::{Drawing, figure};
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::chain::capacity;
+use crate::experiments::chain::chains::{loaded_chain, loaded_last};
+use crate::experiments::failed::Failed;
+use crate::experiments::figure::{Drawing, figure};
 use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, Results, Series};
 use crate::rig::{Composition, Delay, Offer, Rig, Setup, Standing};
 use crate::run::{Cell, Run, Values};
@@ -80,7 +80,7 @@ impl Study for Overload {
     const VARIES: &'static str = "offered load to five times the limit, chains of 1, 2, 4 under \
                                   each composition and over software links";
     const PAPER: &'static str = "Bauer et al., fig. 3b";
-    const FILE: &'static str = include_str!("../../../../experiments/overload.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/overload.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

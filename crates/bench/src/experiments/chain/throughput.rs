@@ -7,15 +7,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use super::capacity;
-use super::chains::loaded_chain;
-use super::figure::figure;
-use super::software_links::{self, Hop, Row};
 use crate::Failure;
 use crate::baseline::line::Line;
 use crate::experiment::Study;
+use crate::experiments::chain::capacity;
+use crate::experiments::chain::chains::loaded_chain;
+use crate::experiments::chain::software_links::{self, Hop, Row};
+use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::{Composition, Offer, Rig, Setup, Standing, USERS, uplink};
+use crate::rig::Composition;
+use crate::rig::Offer;
+use crate::rig::Rig;
+use crate::rig::Setup;
+use crate::rig::Standing;
+use crate::rig::USERS;
+use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 use crate::search::{Goal, MultipleLossRatioSearch};
 
@@ -65,7 +71,7 @@ impl Study for ChainThroughput {
     const TITLE: &'static str = "What longer chains carry";
     const VARIES: &'static str = "functions in a chain, 1 to 5";
     const PAPER: &'static str = "Bauer et al., fig. 3a";
-    const FILE: &'static str = include_str!("../../../../experiments/chain-throughput.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/chain-throughput.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

@@ -9,14 +9,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_traffic::{Endpoints, Load, Rate};
 
-use super::chains::loaded_chain;
-use super::figure::figure;
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::chain::chains::loaded_chain;
+use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
-use crate::rig::{
-    Arrived, Block, Composition, Delay, NO_SHARE, Offer, Setup, Standing, USERS, uplink,
-};
+use crate::rig::Arrived;
+use crate::rig::Block;
+use crate::rig::Composition;
+use crate::rig::Delay;
+use crate::rig::NO_SHARE;
+use crate::rig::Offer;
+use crate::rig::Setup;
+use crate::rig::Standing;
+use crate::rig::USERS;
+use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 
 const DELIVERED: &str = "weft software VF, delivered";
@@ -70,7 +77,7 @@ impl Study for Vf {
     const VARIES: &'static str = "functions in a chain over software VF; load of the chain \
                                   beside it, to five times its share";
     const PAPER: &'static str = "Bauer et al., fig. 3";
-    const FILE: &'static str = include_str!("../../../../experiments/vf.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/vf.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
@@ -271,7 +278,7 @@ fn bounds(series: &Series) -> String {
     })
 }
 
-fn figures() -> [super::figure::Drawing; 3] {
+fn figures() -> [crate::experiments::figure::Drawing; 3] {
     let load = || Axis::linear("Load of the other chain", "multiples of its share");
     let names = |of: fn(bool) -> String| [true, false].map(of);
     let (rates, tails) = (names(neighbour), names(tail));

@@ -1,8 +1,8 @@
 //! `functions`: what each function costs alone.
 
-pub(super) mod configure;
-pub(super) mod esp;
-pub(super) mod flows;
+pub(crate) mod configure;
+pub(crate) mod esp;
+pub(crate) mod flows;
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use weft_dpdk::crypto::{Device, Direction};
 
 use self::esp::DeviceAlone;
 use self::flows::Traffic;
-use super::figure::{figure, paper};
-use super::sgw_bearers::short as in_name;
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, paper};
+use crate::experiments::sgw::bearers::short as in_name;
 use crate::results::{Axis, Better, Figure, FigureKind, Results};
 use crate::rig::Rig;
-use crate::rig::alone::{Alone, Bench, Subject, Told};
+use crate::rig::trials::alone::{Alone, Bench, Subject, Told};
 use crate::run::{Cell, Run, Values};
 
 const X: &str = "frame, bytes";
@@ -108,7 +108,7 @@ impl Study for Functions {
     const TITLE: &'static str = "What each function costs alone";
     const VARIES: &'static str = "function, 1 k or 1 M entries, frames of 64 to 1400 bytes";
     const PAPER: &'static str = "peers: Snabb, VPP";
-    const FILE: &'static str = include_str!("../../../../experiments/functions.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/functions.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

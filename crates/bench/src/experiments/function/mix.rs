@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use weft_dpdk::crypto::Device;
 
 use self::real::{Case, ENCRYPT, FUNCTIONS, NONE, Tables};
-use super::figure::figure;
-use super::functions::esp;
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::figure;
+use crate::experiments::function::functions::esp;
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::capture::Content;
+use crate::rig::traffic::capture::Content;
 use crate::rig::{Rig, Setup, USERS};
 use crate::run::{Cell, Run, Values};
 
@@ -73,7 +73,7 @@ impl Study for FunctionMix {
     const VARIES: &'static str =
         "two synthetic functions, and real ones, alone, together on one core, and on two cores";
     const PAPER: &'static str = "Hahn et al., table 3";
-    const FILE: &'static str = include_str!("../../../../experiments/function-mix.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/function-mix.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::figure::{figure, mpps, paper};
 use crate::Failure;
 use crate::baseline::testpmd;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, mpps, paper};
 use crate::results::{Axis, Better, Figure, FigureKind, Point, Results, Series};
-use crate::rig::capture::Content;
+use crate::rig::traffic::capture::Content;
 use crate::rig::{NOT_COUNTED, Rig, Setup};
 use crate::run::{Cell, Run, Values};
 
@@ -74,7 +74,7 @@ impl Study for FunctionOverhead {
     const TITLE: &'static str = "What each component of a chain adds";
     const VARIES: &'static str = "forwarder with one rule, then one component more at a time";
     const PAPER: &'static str = "Pinczel et al., fig. 5a";
-    const FILE: &'static str = include_str!("../../../../experiments/function-overhead.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/function-overhead.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

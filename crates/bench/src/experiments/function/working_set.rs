@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::figure::figure;
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Results, Series};
-use crate::rig::capture::Content;
+use crate::rig::traffic::capture::Content;
 use crate::rig::{Setup, USERS};
 use crate::run::{Cell, Run, Values};
 
@@ -44,7 +44,7 @@ impl Study for WorkingSet {
     const VARIES: &'static str =
         "size of the working set, with 100, 200, 400 random accesses per packet";
     const PAPER: &'static str = "Hahn et al., fig. 5";
-    const FILE: &'static str = include_str!("../../../../experiments/working-set.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/working-set.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::composed;
-use super::figure::figure;
 use crate::Failure;
 use crate::calibration::{
     PASS, RECEIVE, RECEIVE_AND_TRANSMIT, calibration, chain_series, cost_of, mix_series,
 };
 use crate::experiment::Study;
+use crate::experiments::figure::figure;
+use crate::experiments::model::composed;
 use crate::results::{Axis, Better, FigureKind, Results, Series};
-use crate::rig::capture::Content;
+use crate::rig::traffic::capture::Content;
 use crate::rig::{Block, Composition, Rig, Setup, Step};
 use crate::run::{Cell, Run, Values};
 
@@ -49,42 +49,6 @@ pub struct Parameters {
     #[serde(default)]
     #[schemars(inner(range(min = 64, max = 1518)))]
     composed_sizes: Vec<u32>,
-}
-
-/// A function to be measured.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "CalibratedFunction")]
-pub struct Component {
-    /// What the model calls it.
-    pub name: String,
-    /// Which function it is, as `weft schema functions` lists it.
-    pub function: String,
-    /// Its configuration, as in a node's file.
-    #[serde(default)]
-    pub config: Map<String, Value>,
-}
-
-impl Component {
-    /// What stands under `functions` of a node's file.
-    pub fn instance(&self) -> Value {
-        json!({"function": self.function, "config": self.config})
-    }
-
-    /// Whether it is the function that does nothing.
-    pub fn is_pass(&self) -> bool {
-        self.name == PASS
-    }
-
-    /// These, with `pass` among them.
-    pub fn with_pass(functions: &[Component]) -> Vec<Component> {
-        let mut all = functions.to_vec();
-        if !all.iter().any(|one| one.name == PASS) {
-            let (name, function) = (PASS.to_owned(), PASS.to_owned());
-            all.insert(0, Component { name, function, config: Map::new() });
-        }
-        all
-    }
 }
 
 /// A trial by which costs are found.
@@ -137,34 +101,6 @@ fn mixes(functions: &[Component]) -> Vec<(&Component, [&Component; 2])> {
     (0..count).map(|nth| (at(nth), [at(nth + 1), at(nth + 2)])).collect()
 }
 
-/// A node whose users take these chains, so many percent of them each. A function that several
-/// chains have is one instance; one that stands twice in a chain is two.
-pub fn shared(users: u32, chains: &[(u32, Vec<&Component>)]) -> Setup {
-    let mut setup = Setup::forwarding(users);
-    setup.users.clear();
-    let mut placed = 0;
-    for (number, (percent, chain)) in chains.iter().enumerate() {
-        let mut names = Vec::with_capacity(chain.len());
-        for (index, one) in chain.iter().enumerate() {
-            let before = chain[..index].iter().filter(|other| other.name == one.name).count();
-            let name = format!("{}-{before}", one.name);
-            if !setup.functions.iter().any(|(known, _)| *known == name) {
-                setup.functions.push((name.clone(), one.instance()));
-            }
-            names.push(name);
-        }
-        let name = format!("chain{number}");
-        setup.chains.push((name.clone(), names));
-        let count = match number + 1 == chains.len() {
-            true => users - placed,
-            false => (u64::from(users) * u64::from(*percent) / 100) as u32,
-        };
-        placed += count;
-        setup.users.push(Block { count, chain: Some(name) });
-    }
-    setup
-}
-
 /// A node with a chain of these functions.
 pub fn setup(users: u32, chain: &[&Component]) -> Setup {
     let instances = (0..).zip(chain).map(|(nth, one)| (format!("f{nth}"), one.instance()));
@@ -198,7 +134,7 @@ impl Study for Calibrate {
     const TITLE: &'static str = "What each step of a packet's way costs";
     const VARIES: &'static str = "devices alone, chains of none, one and two functions, by size";
     const PAPER: &'static str = "costs for the model of Bauer et al., §V";
-    const FILE: &'static str = include_str!("../../../../experiments/calibrate.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/calibrate.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

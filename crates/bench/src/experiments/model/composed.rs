@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use weft_traffic::Rate;
 
-use super::calibrate::{Component, shared};
-use super::failed::Failed;
 use crate::Failure;
 use crate::calibration::composed::{ALONE, of_series};
+use crate::experiments::failed::Failed;
+use crate::experiments::model::components::{Component, shared};
 use crate::results::Better;
-use crate::rig::{Composition, Setup, uplink};
+use crate::rig::Composition;
+use crate::rig::Setup;
+use crate::rig::uplink;
 use crate::run::{Cell, Run};
 
 /// A place of a series: bytes of a frame, and the node.

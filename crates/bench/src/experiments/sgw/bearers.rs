@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_traffic::Rate;
 
-use super::figure::{figure, mpps};
-use super::gateway::{Io, Search};
-use super::users::resident;
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, mpps};
+use crate::experiments::sgw::gateway::{Io, Search};
+use crate::experiments::users::resident;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::rig::{Devices, Gateway, Rig, Setup};
 use crate::run::{Cell, Run, Values};
@@ -97,7 +97,7 @@ impl Study for SgwBearers {
     const TITLE: &'static str = "What more bearers cost a gateway";
     const VARIES: &'static str = "bearers, 1 to 1,000,000, in random order; both kinds of I/O";
     const PAPER: &'static str = "Lange et al., fig. 6";
-    const FILE: &'static str = include_str!("../../../../experiments/sgw-bearers.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/sgw-bearers.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
@@ -297,7 +297,7 @@ fn names(series: &[String]) -> impl Iterator<Item = &str> {
 }
 
 /// A number as derived numbers write it: 1, 32k, 1m.
-pub(super) fn short(number: u32) -> String {
+pub(crate) fn short(number: u32) -> String {
     match number {
         1_000_000.. if number.is_multiple_of(1_000_000) => format!("{}m", number / 1_000_000),
         1_000.. if number.is_multiple_of(1_000) => format!("{}k", number / 1_000),
@@ -327,7 +327,7 @@ fn work(chain: Chain) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use crate::experiments::short;
 
     #[test]
     fn numbers_are_written_short() {

@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use super::figure::{figure, paper};
-use super::gateway::{Io, ProcessingTime, Search, offer};
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, paper};
+use crate::experiments::sgw::gateway::{Io, ProcessingTime, Search, offer};
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::environments::Loopback;
+use crate::rig::network::environments::Loopback;
 use crate::run::{Cell, Run, Values};
 
 const X: &str = "bearers";
@@ -49,7 +49,7 @@ impl Study for SgwBearersDelay {
     const VARIES: &'static str =
         "bearers, each at its highest rate without loss; both kinds of I/O";
     const PAPER: &'static str = "Lange et al., fig. 7";
-    const FILE: &'static str = include_str!("../../../../experiments/sgw-bearers-delay.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/sgw-bearers-delay.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use super::figure::{figure, paper};
-use super::gateway::{Io, ProcessingTime, offer};
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, paper};
+use crate::experiments::sgw::gateway::{Io, ProcessingTime, offer};
 use crate::results::{Abscissa, Axis, Better, FigureKind, PaperValue, Results};
 use crate::run::{Cell, Run, Values};
 
@@ -63,7 +63,7 @@ impl Study for SgwDelayKernel {
     const TITLE: &'static str = "How long a packet is in a serving gateway, kernel I/O";
     const VARIES: &'static str = "packet rate and size, kernel I/O";
     const PAPER: &'static str = "Lange et al., fig. 4";
-    const FILE: &'static str = include_str!("../../../../experiments/sgw-delay-kernel.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/sgw-delay-kernel.yaml");
     type Parameters = KernelParameters;
 
     fn measure(parameters: &KernelParameters, run: &mut Run<'_>) -> Result<(), Failure> {
@@ -101,7 +101,7 @@ impl Study for SgwDelayPoll {
     const TITLE: &'static str = "How long a packet is in a serving gateway, poll mode";
     const VARIES: &'static str = "utilisation of a 1 Gbit/s link, and size, poll mode";
     const PAPER: &'static str = "Lange et al., fig. 5";
-    const FILE: &'static str = include_str!("../../../../experiments/sgw-delay-poll.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/sgw-delay-poll.yaml");
     type Parameters = PollParameters;
 
     fn measure(parameters: &PollParameters, run: &mut Run<'_>) -> Result<(), Failure> {

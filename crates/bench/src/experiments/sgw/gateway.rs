@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
 use crate::Failure;
-use crate::rig::environments::{Environment, Loopback, Opened};
+use crate::rig::network::environments::{Environment, Loopback, Opened};
 use crate::rig::{Arrivals, Gateway, Offer, OpenLoop, Rig, Setup, Spoilt};
 use crate::search::{BinarySearch, Bracket, SystemUnderTest, Trial};
 

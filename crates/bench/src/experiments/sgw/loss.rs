@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use super::figure::{figure, paper};
-use super::gateway::{Io, Search, System, offer};
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, paper};
+use crate::experiments::sgw::gateway::{Io, Search, System, offer};
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
 
@@ -52,7 +52,7 @@ impl Study for SgwLoss {
     const TITLE: &'static str = "What a serving gateway loses";
     const VARIES: &'static str = "packet rate and size, kernel I/O; the limit on both kinds of I/O";
     const PAPER: &'static str = "Lange et al., fig. 3";
-    const FILE: &'static str = include_str!("../../../../experiments/sgw-loss.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/sgw-loss.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::trial::{Offered, Outcome, Signalled};
-use super::figure::{figure, paper};
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, paper};
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::rig::Spoilt;
 use crate::run::{Cell, Run, Values};
@@ -80,7 +80,7 @@ impl Study for SgwSignalling {
     const VARIES: &'static str =
         "commands per second: sessions established, modified, deleted; traffic at half its limit";
     const PAPER: &'static str = "Lange et al., future work";
-    const FILE: &'static str = include_str!("../../../../experiments/sgw-signalling.yaml");
+    const FILE: &'static str = include_str!("../../../../../experiments/sgw-signalling.yaml");
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {

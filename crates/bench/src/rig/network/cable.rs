@@ -1,9 +1,9 @@
 //! Cables in the kernel: veth pairs, for ports that need an interface.
 
-use super::Rig;
-use super::namespace::Namespace;
 use crate::Failure;
-use crate::baseline::kernel::ip;
+use crate::rig::Rig;
+use crate::rig::network::iproute::ip;
+use crate::rig::network::namespace::Namespace;
 
 /// A pair of interfaces. It is gone when it is dropped.
 #[derive(Debug)]

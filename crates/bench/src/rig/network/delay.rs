@@ -8,9 +8,11 @@
 
 use hdrhistogram::Histogram;
 
-use super::environments::Loopback;
-use super::{Arrivals, Offer, Rig};
 use crate::Failure;
+use crate::rig::Arrivals;
+use crate::rig::Offer;
+use crate::rig::Rig;
+use crate::rig::network::environments::Loopback;
 
 /// The percentiles that are kept beside the median, by name and share.
 const PERCENTILES: [(&str, f64); 4] = [("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];

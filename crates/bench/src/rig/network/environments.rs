@@ -1,10 +1,15 @@
 //! Nodes between interfaces of the kernel.
 
-use super::cable::Cable;
-use super::namespace::Namespace;
-use super::{Devices, Ends, FarDevices, OpenLoop, Rig, Setup};
 use crate::Failure;
-use crate::baseline::kernel::AF_PACKET_RING;
+use crate::rig::Devices;
+use crate::rig::Ends;
+use crate::rig::FarDevices;
+use crate::rig::OpenLoop;
+use crate::rig::Rig;
+use crate::rig::Setup;
+use crate::rig::network::cable::Cable;
+use crate::rig::network::iproute::AF_PACKET_RING;
+use crate::rig::network::namespace::Namespace;
 
 /// How a node's ports reach the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

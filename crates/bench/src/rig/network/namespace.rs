@@ -10,9 +10,9 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::Rig;
 use crate::Failure;
-use crate::baseline::kernel::ip;
+use crate::rig::Rig;
+use crate::rig::network::iproute::ip;
 
 /// A network namespace. It is gone when it is dropped.
 #[derive(Debug)]

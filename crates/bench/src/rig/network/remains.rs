@@ -8,7 +8,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use crate::baseline::kernel::ip;
+use crate::rig::network::iproute::ip;
 
 /// What names of temporary directories begin with; a process follows.
 const DIRECTORIES: [&str; 2] = ["weft-bench-", "weft-ovs-"];

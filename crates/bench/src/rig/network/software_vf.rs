@@ -12,9 +12,9 @@ use weft_node_config as config;
 use weft_switch::Child;
 use weft_switch::child::program;
 
-use super::Rig;
-use super::composition::FABRIC_MTU;
 use crate::Failure;
+use crate::rig::Rig;
+use crate::rig::composition::FABRIC_MTU;
 
 const NIC: &str = "bench";
 const NODE: &str = "fabric";
@@ -22,7 +22,7 @@ const NODE: &str = "fabric";
 impl Rig {
     /// Puts the functions of a node's file behind software VF, each with a share of so many
     /// packets per second, and starts the switch.
-    pub(super) fn software_vf(&self, document: &mut Value, rate: u64) -> Result<Child, Failure> {
+    pub(crate) fn software_vf(&self, document: &mut Value, rate: u64) -> Result<Child, Failure> {
         let sockets = self.scratch().join(format!("vf{}", self.serial()));
         let functions = document["functions"].as_object_mut().into_iter().flatten();
         let mut virtual_functions = Map::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weft_wire::{EtherType, MacAddress, ethernet, ipv4, udp};
 
-use super::datagram::datagram;
+use crate::rig::traffic::datagram::datagram;
 
 /// Bytes of a frame's checksum, which a capture does not hold.
 const CHECKSUM: usize = 4;
@@ -33,7 +33,7 @@ impl Content {
     }
 
     /// A file name that tells it from others.
-    pub(super) fn file_name(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         let Content { users, frame_bytes, parts, rest } = self;
         format!("{users}-users-{frame_bytes}-bytes-{rest}-of-{parts}.pcap")
     }

@@ -7,7 +7,7 @@ use weft_traffic::{Captured, CapturedError};
 use weft_wire::gtpu::{self, MessageType, Teid};
 use weft_wire::{Error, EtherType, MacAddress, ethernet, ipv4, udp};
 
-use super::datagram::datagram;
+use crate::rig::traffic::datagram::datagram;
 
 /// Where each header begins in the frame.
 const OUTER: usize = ethernet::HEADER_LENGTH;

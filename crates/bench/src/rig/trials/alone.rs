@@ -13,11 +13,11 @@ use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Pool, tsc};
 use weft_function::{Setup, TagTable};
 
-use super::Rig;
-use super::closed::{WARM_UP, taken};
-use super::disturbance::Look;
-use super::slices::Slices;
 use crate::Failure;
+use crate::rig::Rig;
+use crate::rig::machine::disturbance::Look;
+use crate::rig::machine::slices::Slices;
+use crate::rig::trials::closed::{WARM_UP, taken};
 
 /// Packets of a burst.
 pub const BURST: usize = 32;

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use weft_dpdk::{pin_to_core, tsc};
 use weft_node::Worker;
 
-use super::disturbance::{Between, Look};
-use super::perf::{Events, PerPacket};
-use super::setup::{Devices, Setup};
-use super::slices::Slices;
-use super::{Burner, Rig};
 use crate::Failure;
+use crate::rig::Burner;
+use crate::rig::Rig;
+use crate::rig::machine::disturbance::{Between, Look};
+use crate::rig::machine::perf::{Events, PerPacket};
+use crate::rig::machine::slices::Slices;
+use crate::rig::setup::{Devices, Setup};
 
 /// Rounds of a worker between two looks at the clock: some tens of microseconds.
 const ROUNDS_AT_ONCE: usize = 16;
@@ -30,7 +31,7 @@ const TAKEN_AT_MOST: f64 = 0.5;
 const WHILE: Duration = Duration::from_millis(1);
 
 /// The part of a trial that goes before it, to fill caches.
-pub(super) const WARM_UP: f64 = 0.25;
+pub(crate) const WARM_UP: f64 = 0.25;
 
 /// What a packet costs a worker.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,7 @@ pub struct Cost {
 
 impl Rig {
     /// What a packet of `capture` costs the worker of a node; see
-    /// [`Spoilt`](super::Spoilt) for what comes with it.
+    /// [`Spoilt`](crate::rig::Spoilt) for what comes with it.
     ///
     /// # Errors
     /// When the node cannot be built, or forwards nothing.
@@ -148,7 +149,7 @@ impl Rig {
     /// # Errors
     /// As [`Rig::cost`].
     pub fn rate(&self, captures: &[PathBuf], length: Duration) -> Result<f64, Failure> {
-        let setup = Setup::forwarding(super::USERS);
+        let setup = Setup::forwarding(crate::rig::USERS);
         let running = setup.build(self, &self.endless(captures))?.start(self.eal);
         let handle = running.handle();
         thread::sleep(length.mul_f64(WARM_UP));
@@ -161,7 +162,7 @@ impl Rig {
         Ok((after - before) as f64 / (end - start).as_secs_f64())
     }
 
-    pub(super) fn endless(&self, captures: &[PathBuf]) -> Devices {
+    pub(crate) fn endless(&self, captures: &[PathBuf]) -> Devices {
         let source = |capture: &PathBuf| {
             format!("net_pcap{},rx_pcap={},infinite_rx=1", self.serial(), capture.display())
         };
@@ -207,6 +208,6 @@ fn turn(worker: &mut Worker, burner: &mut Burner) {
 }
 
 /// How disturbed a closed trial is by what was taken from it.
-pub(super) fn taken(between: &Between) -> f64 {
+pub(crate) fn taken(between: &Between) -> f64 {
     (between.disturbance() - TAKEN_AT_MOST).max(0.0)
 }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use weft_dpdk::{Batch, Pool, Port, PortOptions, tsc};
 
-use super::Rig;
-use super::closed::{WARM_UP, taken};
-use super::disturbance::Look;
-use super::setup::PACKETS;
-use super::slices::Slices;
 use crate::Failure;
+use crate::rig::Rig;
+use crate::rig::machine::disturbance::Look;
+use crate::rig::machine::slices::Slices;
+use crate::rig::setup::PACKETS;
+use crate::rig::trials::closed::{WARM_UP, taken};
 
 /// Bursts between two looks at the clock.
 const BURSTS_AT_ONCE: usize = 1000;
@@ -28,7 +28,7 @@ pub enum Step {
 
 impl Rig {
     /// Cycles that a step costs for each packet of `capture`, on the same devices and
-    /// from as many buffers as the node of [`Rig::cost`]; see [`Spoilt`](super::Spoilt)
+    /// from as many buffers as the node of [`Rig::cost`]; see [`Spoilt`](crate::rig::Spoilt)
     /// for what comes with it.
     ///
     /// # Errors

@@ -20,9 +20,11 @@ use weft_traffic::{
     Template,
 };
 
-use super::setup::{Devices, Setup};
-use super::{Burner, Composed, Rig};
 use crate::Failure;
+use crate::rig::Burner;
+use crate::rig::Composed;
+use crate::rig::Rig;
+use crate::rig::setup::{Devices, Setup};
 use crate::search::{SystemUnderTest, Trial};
 
 /// Packets of the traffic's pool: as many as both queues hold, and some.
@@ -31,8 +33,6 @@ const PACKETS: u32 = 4095;
 const TURNS: u32 = 64;
 /// Packets that do not arrive for so long do not arrive any more.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The address that users send to.
-pub(super) const PEER: [u8; 4] = [198, 51, 100, 1];
 
 /// The far ends of a system's two sides, and what is sent there.
 #[derive(Debug)]
@@ -59,24 +59,8 @@ impl Offer {
     /// So many packets per second of the shortest frames, of all users at random,
     /// to a transparent port.
     pub fn new(rate: f64, duration: Duration) -> Offer {
-        Offer { load: uplink(super::USERS, 64, Rate::Packets(rate)), duration }
+        Offer { load: uplink(crate::rig::USERS, 64, Rate::Packets(rate)), duration }
     }
-}
-
-/// Packets of so many users, 10.0.0.0 and on, drawn at random, in frames of so
-/// many bytes with their checksum.
-pub fn uplink(users: u32, frame_bytes: usize, rate: Rate) -> Load {
-    let endpoints = Endpoints {
-        direction: Direction::Uplink,
-        first_user: [10, 0, 0, 0].into(),
-        peer: PEER.into(),
-    };
-    // The checksum is not in memory.
-    let sizes = Sizes::Fixed(frame_bytes.saturating_sub(4));
-    let template = Template { sizes, ..Template::new(1, endpoints) };
-    let mut load = Load::constant(template, users, rate);
-    load.shares[0].selection = Selection::Random;
-    load
 }
 
 /// What came of the packets of a load.
@@ -205,7 +189,7 @@ impl Ends {
         let mut source = Source::of(&load)?;
         let expected = load.shares.iter().map(|share| Expected::of(&share.template, share.users));
         let mut receiver = Receiver::new(expected);
-        let look = super::Look::now(core)?;
+        let look = crate::rig::Look::now(core)?;
         let start = Instant::now();
         while start.elapsed() < offer.duration {
             for _ in 0..TURNS {

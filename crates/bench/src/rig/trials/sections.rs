@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 use weft_dpdk::{Batch, Pool, Port, PortOptions, TxQueue, tsc};
 use weft_traffic::{Load, Rate, Selection, Share, Source};
 
-use super::closed::{Cost, WARM_UP, taken};
-use super::disturbance::Look;
-use super::perf::Events;
-use super::setup::{Devices, Setup};
-use super::slices::Slices;
-use super::{Burner, Rig};
 use crate::Failure;
+use crate::rig::Burner;
+use crate::rig::Rig;
+use crate::rig::machine::disturbance::Look;
+use crate::rig::machine::perf::Events;
+use crate::rig::machine::slices::Slices;
+use crate::rig::setup::{Devices, Setup};
+use crate::rig::trials::closed::{Cost, WARM_UP, taken};
 
 /// Packets of a section, at most.
 const SECTION: u16 = 1024;
@@ -186,7 +187,7 @@ impl Sections {
 }
 
 /// As much of a load as can be sent.
-pub(super) fn unlimited(load: &Load) -> Load {
+pub(crate) fn unlimited(load: &Load) -> Load {
     Load { rate: Rate::Unlimited, ..load.clone() }
 }
 

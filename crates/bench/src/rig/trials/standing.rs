@@ -1,8 +1,12 @@
 //! Nodes of which one stands at a time: what runs the functions of one would take the core
 //! from the others, and DPDK has room for 32 ports (Debian's `RTE_MAX_ETHPORTS`).
 
-use super::{OpenLoop, Rig, Setup};
+use crate::rig::OpenLoop;
+
+use crate::rig::Rig;
+
 use crate::Failure;
+use crate::rig::Setup;
 
 /// The node that stands, with traffic at its ends.
 pub struct Standing<'r> {

@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 use weft_dpdk::{Pool, Port, PortOptions, tsc};
 use weft_traffic::{Load, Source};
 
-use super::closed::{WARM_UP, taken};
-use super::disturbance::Look;
-use super::sections::unlimited;
-use super::setup::{Devices, Setup};
-use super::slices::Slices;
-use super::{Burner, Rig};
 use crate::Failure;
+use crate::rig::Burner;
+use crate::rig::Rig;
+use crate::rig::machine::disturbance::Look;
+use crate::rig::machine::slices::Slices;
+use crate::rig::setup::{Devices, Setup};
+use crate::rig::trials::closed::{WARM_UP, taken};
+use crate::rig::trials::sections::unlimited;
 
 /// Packets that are on their way: what a node lets be away, less a burst that is let in.
 pub const WINDOW: u64 = 224;
@@ -39,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Rig {
     /// Cycles that a packet of `load` costs the worker of a node whose functions are run as
-    /// the setup says; see [`Spoilt`](super::Spoilt) for what comes with it.
+    /// the setup says; see [`Spoilt`](crate::rig::Spoilt) for what comes with it.
     ///
     /// # Errors
     /// When the node cannot be built, or does not forward everything.

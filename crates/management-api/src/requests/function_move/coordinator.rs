@@ -187,7 +187,7 @@ async fn run_there(
         settle(state).await
     } else {
         let wanted = Wanted { composition, stage, core };
-        run_as(state, function.to_owned(), wanted).await.map(|applied| applied.settled)
+        run_as(state, function.to_owned(), wanted).await.map(|applied| applied.0.settled)
     };
     let settled = settled.map_err(|failure| failure.reason().to_owned())?;
     Ok(FunctionMoved::Moved { contexts, waited, settled })

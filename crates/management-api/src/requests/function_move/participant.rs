@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use weft_http::problem::Failure;
 use weft_mobility_protocol::Envelope;
 use weft_mobility_protocol::function_move::{MoveKey, Output, Participant, Piece};
 
 use super::pieces::{Reader, check, envelopes, write};
 use super::{Context, Timers};
-use weft_http::problem::Failure;
+use crate::state::stopped;
 
 /// Moves that other nodes decide.
 pub(super) struct Serving {

@@ -8,10 +8,14 @@ use weft_traffic::Rate;
 use super::{DESCRIPTORS, Parameters, X, worst_share};
 use crate::Failure;
 use crate::baseline::line::Line;
+use crate::experiments::chain::software_links::{self, Hop, Row};
 use crate::experiments::figure::figure;
-use crate::experiments::software_links::{self, Hop, Row};
 use crate::results::{Axis, Better, Figure, FigureKind, Results, Series};
-use crate::rig::{Arrivals, Offer, Rig, USERS, uplink};
+use crate::rig::Arrivals;
+use crate::rig::Offer;
+use crate::rig::Rig;
+use crate::rig::USERS;
+use crate::rig::uplink;
 use crate::run::{Interrupted, Run, Values};
 
 /// The shares of what one core sends at which the limit of a chain is looked for.

@@ -8,7 +8,7 @@ use weft_wire::{Protocol, ethernet, ipv4};
 
 use crate::Failure;
 use crate::rig::Rig;
-use crate::rig::alone::{BURST, Finish, Subject};
+use crate::rig::trials::alone::{BURST, Finish, Subject};
 
 /// The one that functions take without being told.
 pub const DEVICE: &str = "crypto_aesni_gcm0";

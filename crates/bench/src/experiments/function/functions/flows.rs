@@ -6,8 +6,8 @@ use weft_dpdk::Annotations;
 use weft_wire::{EtherType, MacAddress, Protocol, esp as header, ethernet, ipv4, ipv6, udp};
 
 use super::esp;
-use crate::rig::alone::{Flow, HEADERS, Packets};
-use crate::rig::datagram::headers;
+use crate::rig::traffic::datagram::headers;
+use crate::rig::trials::alone::{Flow, HEADERS, Packets};
 
 /// Where softwires end.
 pub const ADDRESS: &str = "2001:db8:ffff::1";
