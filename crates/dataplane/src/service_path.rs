@@ -350,6 +350,7 @@ pub fn mark_emitted(packet: &mut Packet) {
 
 /// Parses what was in a service header that came in at a port. Where the sender says that headers lie deeper
 /// than the first, that is checked.
+#[inline]
 pub fn read(packet: &mut Packet, port: u16, record: Option<Record>) -> Parsed {
     let parsed = parse(packet, port);
     let Some(record) = record else { return parsed };

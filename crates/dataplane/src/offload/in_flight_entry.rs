@@ -37,6 +37,7 @@ impl InFlightEntry {
     }
 
     /// Of a packet that was held and never went.
+    #[inline]
     pub fn lost(place: ResumePoint) -> InFlightEntry {
         InFlightEntry::new(Annotations::default(), place, 0)
     }

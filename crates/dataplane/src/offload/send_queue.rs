@@ -33,11 +33,13 @@ impl SendQueue {
     }
 
     /// Packets in hand.
+    #[inline]
     pub fn in_hand(&self) -> usize {
         self.hand.len()
     }
 
     /// Whether no more fit.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.hand.is_full()
     }
