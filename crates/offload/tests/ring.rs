@@ -15,7 +15,7 @@ use weft_dpdk::{
 use weft_function::{
     ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
 };
-use weft_offload::process::frame::{Form, FrameKind};
+use weft_offload::frame::{Form, FrameKind};
 use weft_offload::process::protocol::{Connection, Message, VERSION, Welcome};
 use weft_offload::process::supervisor::{Plan, Seat, Start};
 use weft_offload::process::{
@@ -257,10 +257,10 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     rig.answer(&[0xff; 80]);
     rig.answer(&frames[0].data()[..40]);
     let mut forged = frames[0].data().to_vec();
-    rig.form.write(&weft_offload::process::frame::Record { ticket: 1000, ..record }, &mut forged);
+    rig.form.write(&weft_offload::frame::Record { ticket: 1000, ..record }, &mut forged);
     rig.answer(&forged);
     let annotations = Annotations { user: 9, bearer: 9, group: 9, port: 9, ..record.annotations };
-    rig.form.write(&weft_offload::process::frame::Record { annotations, ..record }, &mut forged);
+    rig.form.write(&weft_offload::frame::Record { annotations, ..record }, &mut forged);
     rig.answer(&forged);
     // The same ticket twice.
     rig.answer(&forged);
@@ -280,12 +280,7 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
 
     // Drops are told with a reason; what is passed over is lost.
     rig.form.write(
-        &weft_offload::process::frame::Record {
-            ticket: 3,
-            what: FrameKind::Dropped,
-            reason: 200,
-            ..record
-        },
+        &weft_offload::frame::Record { ticket: 3, what: FrameKind::Dropped, reason: 200, ..record },
         &mut forged,
     );
     rig.answer(&forged);

@@ -15,7 +15,7 @@ use weft_compose::{Burst, Kind, Outcome, SlotShift};
 use weft_dpdk::{Batch, Eal, Packet, Pool, Port, PortOptions, tsc};
 use weft_function::{Setup, TagSlot, TagTable, TagValues};
 
-use crate::process::frame::{Form, FrameKind, ROOM};
+use crate::frame::{Form, FrameKind, ROOM};
 use crate::process::protocol::{Connection, Message, VERSION, Welcome};
 use crate::vf::direct_path;
 use crate::vf::fabric::PATHS;

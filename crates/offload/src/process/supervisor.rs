@@ -29,8 +29,8 @@ use weft_dataplane::service_path::VfPath;
 use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions};
 use weft_function::{Setup, TagTable, TagValues, tags_written};
 
+use crate::frame::{Form, ROOM};
 use crate::process::carrier::{Frames, Sent};
-use crate::process::frame::{Form, ROOM};
 use crate::process::order::{ProcessOrders, Request};
 use crate::process::protocol::{VERSION, Welcome};
 use crate::vf::direct_path::Line;

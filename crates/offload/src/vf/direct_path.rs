@@ -14,15 +14,11 @@ use weft_dataplane::offload::{HOPS, NextHop, NextHops, Past};
 use weft_dpdk::{Annotations, Packet};
 use weft_wire::nsh;
 
-use crate::process::frame::{
-    BEFORE_RECORD, ETHERNET, Head, PATH, RECORD, Record, before, head, put_fields,
+use crate::frame::{
+    BEFORE_RECORD, ENTRY, ETHERNET, Head, PATH, RECORD, Record, before, head, put_fields,
 };
 use crate::vf::fabric::{Ends, INDICES, PATHS};
 
-/// Octets of an entry.
-const ENTRY: usize = 6;
-/// Octets of all entries at most, in whole words.
-pub(crate) const ENTRIES: usize = (ENTRY * HOPS).next_multiple_of(4);
 /// Where the length of the context header stands.
 const CONTEXT_LENGTH: usize = BEFORE_RECORD - 1;
 const INDEX: usize = PATH + 3;

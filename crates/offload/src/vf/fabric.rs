@@ -18,7 +18,7 @@ use weft_dataplane::offload::{
 use weft_dataplane::service_path::{VfEndpoint, VfPath};
 use weft_dpdk::{Packet, Pool, PortOptions};
 
-use crate::process::frame::{Head, ROOM, Record};
+use crate::frame::{Head, ROOM, Record};
 pub use crate::vf::direct_path::Peers;
 use crate::vf::direct_path::{Line, worker_of};
 

@@ -19,10 +19,9 @@
 //! | 48– | tags |
 
 pub use weft_dataplane::offload::FrameKind;
+use weft_dataplane::offload::HOPS;
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 use weft_wire::nsh::{self, Context, Metadata, NextProtocol, Repr, ServicePathId};
-
-use crate::vf::direct_path::ENTRIES;
 
 /// Class of the context header (RFC 8300 §9.1.4: experimental).
 pub const CLASS: u16 = 0xfff6;
@@ -36,6 +35,11 @@ pub(crate) const BEFORE_RECORD: usize = ETHERNET + nsh::MIN_HEADER_LENGTH + 4;
 pub(crate) const RECORD: usize = 48;
 /// Where the service path identifier stands.
 pub(crate) const PATH: usize = ETHERNET + 4;
+
+/// Octets of an entry of a [direct path](crate::vf).
+pub(crate) const ENTRY: usize = 6;
+/// Octets of all entries at most, in whole words.
+pub(crate) const ENTRIES: usize = (ENTRY * HOPS).next_multiple_of(4);
 
 /// Octets in front of a packet at most.
 pub const MAX_HEADER: usize = BEFORE_RECORD + RECORD + 4 * TAG_SLOTS + ENTRIES;
