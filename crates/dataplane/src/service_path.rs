@@ -180,13 +180,13 @@ impl Service {
     }
 
     /// The path to a function has the packets of this queue.
-    pub fn set_lane(&mut self, function: &str, lane: Option<u16>) {
-        let Some(lane) = lane else { return };
+    pub fn set_remote_queue(&mut self, function: &str, remote_queue: Option<u16>) {
+        let Some(remote_queue) = remote_queue else { return };
         if let Some(remote) = self.remote_paths.iter_mut().find(|one| one.function == function) {
-            remote.lane = lane;
+            remote.remote_queue = remote_queue;
         }
         if let Some(vf) = self.vf_paths.iter_mut().find(|one| one.function == function) {
-            vf.lane = lane;
+            vf.remote_queue = remote_queue;
         }
     }
 

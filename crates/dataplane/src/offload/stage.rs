@@ -103,6 +103,6 @@ pub fn connect(pool: &Pool) -> (StageQueue, StageEnd) {
     let last = Arc::new(AtomicU32::new(0));
     // One is filled meanwhile, and one is an answer.
     let free = (0..WINDOW + 2).map(|_| Box::new(Parcel::new(pool))).collect();
-    let lane = StageQueue::new((put, answer, replies), Orders::new(orders, last), free);
-    (lane, StageEnd { parcels, answers, orders: given, back })
+    let remote_queue = StageQueue::new((put, answer, replies), Orders::new(orders, last), free);
+    (remote_queue, StageEnd { parcels, answers, orders: given, back })
 }

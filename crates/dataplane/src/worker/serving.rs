@@ -120,7 +120,7 @@ impl Worker {
     fn take_returned(&mut self, packet: Packet, remote: usize) {
         let Some(service) = &mut self.departure.service else { return };
         let Some((record, path)) = service.record_of(&packet) else {
-            return self.lanes.reject(service.remote_paths[remote].lane);
+            return self.remote_queues.reject(service.remote_paths[remote].remote_queue);
         };
         if usize::from(record.worker) != service.worker {
             let peer = self.departure.peers.get_mut(usize::from(record.worker));
@@ -135,7 +135,7 @@ impl Worker {
         }
         let remote = &mut service.remote_paths[remote];
         if !remote.endpoint.take(packet, record, path) {
-            self.lanes.reject(remote.lane);
+            self.remote_queues.reject(remote.remote_queue);
         }
     }
 
@@ -152,7 +152,7 @@ impl Worker {
             return self.departure.hand_over();
         }
         if !vf.endpoint.take(packet) {
-            self.lanes.reject(vf.lane);
+            self.remote_queues.reject(vf.remote_queue);
         }
     }
 

@@ -54,10 +54,10 @@ pub struct Supervisor {
 #[derive(Debug)]
 pub struct Seat {
     /// What takes packets there and back.
-    pub lane: RemoteQueue,
+    pub remote_queue: RemoteQueue,
     /// What stands for it in the rules.
     pub away: Placeholder,
-    /// The other end of the lane, at the node's ports, where packets go through a NIC.
+    /// The other end of the queue, at the node's ports, where packets go through a NIC.
     pub endpoint: Option<VfPath>,
 }
 
@@ -161,10 +161,10 @@ impl Supervisor {
                 (None, None) => return Err(at(&plan.ring, io::ErrorKind::NotConnected.into())),
             };
             let options = Options { writes, policy: plan.policy, shared: ours.clone() };
-            let lane = RemoteQueue::new(carrier, options);
+            let remote_queue = RemoteQueue::new(carrier, options);
             let orders = ProcessOrders::new(worker, orders.clone(), last);
             let away = Placeholder::new(kind, scope, Box::new(orders));
-            seats.push(Seat { lane, away, endpoint });
+            seats.push(Seat { remote_queue, away, endpoint });
             shared.push(ours);
         }
         let view = Arc::new(Mutex::new(View { heard: plan.wanted.into(), ..View::default() }));

@@ -31,7 +31,7 @@ pub type Peers = Arc<[(u16, [u8; 6])]>;
 /// Where a frame is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirectPath {
-    /// Number of the first function, whose lane the packet belongs to.
+    /// Number of the first function, whose queue the packet belongs to.
     pub first: u16,
     /// Functions that it was at before this.
     pub before: u8,
