@@ -159,7 +159,7 @@ pub struct Replacement {
 pub enum UserChange {
     /// Packets with this key belong to the user at this slot from now on.
     Key(UserKey, u32),
-    /// Packets with this key belong to nobody any more.
+    /// Packets with this key belong to no user any more.
     Unkey(UserKey),
     /// The user at this slot is this worker's, with fresh contexts or with
     /// those it had.

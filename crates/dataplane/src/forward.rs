@@ -364,7 +364,7 @@ impl Element {
         }
     }
 
-    /// The functions that are fused from this one on. Packets that somebody
+    /// The functions that are fused from this one on. Packets that a tap
     /// watches are shown between functions, so they are called.
     #[inline]
     fn region_at(&self, function: u16, around: &VisitContext<'_>) -> Option<u16> {

@@ -28,7 +28,7 @@ use crate::counters::DropReason;
 use crate::offload::HOPS;
 use crate::parse::{Parsed, is_sound, parse};
 
-/// What a frame without a user's packet carries: nothing that anybody knows (IEEE Std
+/// What a frame without a user's packet carries: a type that no node knows (IEEE Std
 /// 802, local experimental Ethernet type 1), padded as the shortest frame.
 pub const NOTHING: [u8; 60] = {
     let mut frame = [0; 60];
@@ -51,7 +51,7 @@ struct Path {
 enum PathTarget {
     /// Functions: the path of this port.
     Port(u16),
-    /// Back to whoever asked: a position among the paths to them.
+    /// Back to the node that asked: a position among the paths to them.
     Remote(usize),
     /// Back from a process behind a NIC: a position among the ways to them.
     Vf(usize),

@@ -110,9 +110,9 @@ impl Form {
         put_fields(record, 0, self.tags, bytes);
     }
 
-    /// Takes the header off a packet: one that this form wrote, or that somebody on the way
+    /// Takes the header off a packet: one that this form wrote, or that a node on the way
     /// changed as RFC 8300 allows (service index, TTL, further context headers). What it
-    /// says of the packet is written to the annotations, one by one: whoever reads them next
+    /// says of the packet is written to the annotations, one by one: the code that reads them next
     /// would wait for a copy made of pieces. None for anything else.
     #[inline]
     pub fn open(&self, packet: &mut Packet) -> Option<Head> {

@@ -1,5 +1,5 @@
 //! Both ends of a ring in one process: what an honest function does comes back as
-//! if it had been called, and what a hostile one sends harms nobody.
+//! if it had been called, and what a hostile one sends does no harm.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -253,7 +253,7 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     let (record, header) = rig.form.read(frames[1].data()).unwrap();
     assert_eq!((record.now, record.annotations.user, header), (99, 2, rig.form.header_length()));
 
-    // Random bytes, a frame cut off, a ticket of nobody, a packet of another user.
+    // Random bytes, a frame cut off, a ticket that was never given, a packet of another user.
     rig.answer(&[0xff; 80]);
     rig.answer(&frames[0].data()[..40]);
     let mut forged = frames[0].data().to_vec();
@@ -476,7 +476,7 @@ fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
     let contexts = vec![Some(vec![2; 100]), Some(vec![3; 100])];
     assert_eq!(answered(&rig), Answer::Exported { ticket: 7, contexts, lost: false });
 
-    // What nobody asked for is a breach of the protocol.
+    // An answer without a question is a breach of the protocol.
     rig.connection.send(&Message::Exported { worker: 0, slot: 2, context: vec![] }).unwrap();
     wait(|| rig.supervisor.view().status == Status::Absent);
     assert_eq!(rig.supervisor.view().failures, 1);

@@ -24,7 +24,7 @@ pub(super) struct Away {
     /// Behind each state: the state that all its packets go to next, and the queues that they
     /// come to in a row then. Empty where no queue follows another.
     ahead: Box<[(u32, QueuesAhead)]>,
-    /// Whether anybody watches packets of the burst at hand.
+    /// Whether a tap watches packets of the burst at hand.
     watched: bool,
     /// All queues.
     all: u64,

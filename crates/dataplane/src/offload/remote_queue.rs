@@ -381,7 +381,7 @@ impl RemoteQueue {
     }
 
     /// Whether packets come back in the order in which they went, as they do from
-    /// whoever is at this machine.
+    /// a function at this machine.
     #[inline]
     pub fn keeps_order(&self) -> bool {
         self.carrier.keeps_order()
@@ -417,7 +417,7 @@ impl RemoteQueue {
         ticket
     }
 
-    /// A frame came back that nobody can have sent.
+    /// A frame came back that no function can have sent.
     pub fn reject(&self) {
         self.book.shared.count_stray();
     }

@@ -240,7 +240,7 @@ impl RemoteQueues {
         self.remote_queues.iter().any(waits) || self.stages.iter().any(|stage| stage.away() > 0)
     }
 
-    /// A frame came back by this queue that nobody can have sent.
+    /// A frame came back by this queue that no function can have sent.
     pub fn reject(&self, remote_queue: u16) {
         self.remote_queues[usize::from(remote_queue)].reject();
     }
@@ -265,7 +265,7 @@ pub struct Leaving {
     pub length: u16,
     /// The queues that it comes to next, whatever the function does to it.
     pub ahead: QueuesAhead,
-    /// Whether anybody watches it: it is to come back from each function then.
+    /// Whether a tap watches it: it is to come back from each function then.
     pub watched: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct Hand {
     pub function: u16,
     /// The instance.
     pub instance: Box<dyn Instance>,
-    /// What is counted for it. Whoever has the instance counts.
+    /// What is counted for it. The thread that has the instance counts.
     pub counters: Arc<FunctionCounters>,
 }
 

@@ -77,7 +77,7 @@ impl Worker {
                         (one.name.to_string(), one.instance.show(slot))
                     })
                     .filter(|(_, values)| !values.is_empty());
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 let _ = answer.send(shown.collect());
             }
         }

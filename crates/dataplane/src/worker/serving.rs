@@ -90,7 +90,7 @@ impl Worker {
             let annotations = packet.annotations_mut();
             annotations.state = reason as u32;
             super::ending::drop_malformed(position, burst, &self.counters, taps);
-            // Whoever has a ticket for it is told as the burst leaves.
+            // The node that waits for it is told as the burst leaves.
             let annotations = burst.packets[position].annotations_mut();
             annotations.state = 0;
             *crate::service_path::header_cache::number_of(annotations) = numbers[position];

@@ -219,7 +219,7 @@ impl Host<'_> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && !self.is_told() {
             match connection.receive().map_err(|error| self.at_socket(error))? {
-                // Whoever is still being set up is alive, too.
+                // A function that is still being set up is alive, too.
                 Some(Message::Ping(number)) => {
                     let pong = connection.send(&Message::Pong(number));
                     pong.map_err(|error| self.at_socket(error))?;

@@ -107,7 +107,7 @@ impl Supervisor {
         };
         let sockets = [&plan.ring, &control];
         for path in &sockets[usize::from(port.is_none())..] {
-            // Whoever may write to a socket may attach.
+            // A process that may write to a socket may attach.
             chown(path, plan.user, plan.user).map_err(|error| at(path, error))?;
         }
         let (orders, given) = channel();

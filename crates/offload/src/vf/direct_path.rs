@@ -241,7 +241,7 @@ impl Line {
         let (begin, content) = bytes.split_first_chunk::<BEFORE_RECORD>()?;
         let plain = RECORD + 4 * self.tags;
         let hops = (usize::from(begin[CONTEXT_LENGTH] & 0x7f).checked_sub(plain)?) / ENTRY;
-        // What is not of the way is as we write it: but for the time to live, which somebody
+        // What is not of the way is as we write it: but for the time to live, which a node
         // between may have counted down.
         let expected = self.begin.get(hops)?;
         let is_ours = begin[..6] == to
