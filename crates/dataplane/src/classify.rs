@@ -52,7 +52,7 @@ pub struct UserRecord {
 }
 
 impl UserRecord {
-    /// Nobody.
+    /// No user.
     pub const VACANT: UserRecord = UserRecord {
         group: Annotations::NONE,
         bearers: Annotations::NONE,
@@ -153,7 +153,7 @@ pub struct Classified {
     pub entries: ArrayVec<Entry, { Batch::CAPACITY }>,
     /// Packets of other workers' users.
     pub elsewhere: Positions,
-    /// Packets of nobody.
+    /// Packets without a user.
     pub unknown: Positions,
     /// Packets of this worker's users that are not to be forwarded now: their
     /// annotation `state` has the [`Action`].
@@ -416,7 +416,7 @@ impl Classifier {
                 prefetch(&self.records, self.shift.index(slot));
             }
             let annotations = burst.packets[position].annotations_mut();
-            // That of nobody is [`Annotations::NONE`]; the default bearer is the user's.
+            // That of no user is [`Annotations::NONE`]; the default bearer is the user's.
             (annotations.user, annotations.bearer) = (slot, slot);
         }
     }

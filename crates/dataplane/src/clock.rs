@@ -15,7 +15,7 @@ pub enum Clock {
         /// Nanoseconds per cycle, times 2³².
         scale: u64,
     },
-    /// From whoever replays captures: the time stamps of the packets.
+    /// From the program that replays captures: the time stamps of the packets.
     Virtual(Arc<AtomicU64>),
 }
 

@@ -89,13 +89,13 @@ pub enum Command {
         /// Where the answer goes.
         answer: Sender<Written>,
     },
-    /// Let the packets of a function wait at its lane, and give the instance to the agent
+    /// Let the packets of a function wait at its queue, and give the instance to the agent
     /// once none is away.
     Lift {
         /// Number of the function.
         function: u16,
-        /// The lane to where it goes or comes from.
-        lane: u16,
+        /// The queue to where it goes or comes from.
+        remote_queue: u16,
     },
     /// Watch packets; the number names the tap when it is to be removed.
     Tap(u64, Box<Tap>),
@@ -129,9 +129,9 @@ impl Command {
 pub struct Arrival {
     /// Number of the function.
     pub function: u16,
-    /// The lane at which its packets wait.
-    pub lane: u16,
-    /// Whether it is at hand; otherwise the lane leads to it.
+    /// The queue at which its packets wait.
+    pub remote_queue: u16,
+    /// Whether it is at hand; otherwise the queue leads to it.
     pub at_hand: bool,
 }
 
@@ -159,7 +159,7 @@ pub struct Replacement {
 pub enum UserChange {
     /// Packets with this key belong to the user at this slot from now on.
     Key(UserKey, u32),
-    /// Packets with this key belong to nobody any more.
+    /// Packets with this key belong to no user any more.
     Unkey(UserKey),
     /// The user at this slot is this worker's, with fresh contexts or with
     /// those it had.

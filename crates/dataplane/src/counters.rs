@@ -305,7 +305,7 @@ pub struct FunctionCounters {
     /// Time spent, sampled.
     pub cycles: Cycles,
     /// Packets dropped, by the function's reasons, and behind them by those of
-    /// whoever runs it ([`weft_compose::REASONS`]).
+    /// the code that runs it ([`weft_compose::REASONS`]).
     pub drops: Box<[Counter]>,
 }
 

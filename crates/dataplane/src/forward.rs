@@ -46,10 +46,10 @@ pub struct Function {
     pub instance: Box<dyn Instance>,
     /// What is counted for it, at this worker.
     pub counters: Arc<FunctionCounters>,
-    /// The lane to its process, where it has one, or to its stage while the stage has
+    /// The queue to its process, where it has one, or to its stage while the stage has
     /// the instance.
-    pub lane: Option<u16>,
-    /// The lane to its stage, where it has one.
+    pub remote_queue: Option<u16>,
+    /// The queue to its stage, where it has one.
     pub stage: Option<u16>,
 }
 
@@ -91,7 +91,7 @@ pub struct VisitContext<'a> {
     /// Traces and captures, if there are any.
     pub taps: &'a mut Option<Box<Taps>>,
     /// Functions in processes of their own.
-    pub lanes: &'a mut RemoteQueues,
+    pub remote_queues: &'a mut RemoteQueues,
 }
 
 /// How the walk at hand looks up rules.
@@ -163,19 +163,19 @@ impl Element {
         }
         let is_alike = self.is_alike(&plan, parts);
         let old = &mut self.plan.functions;
-        for Part { name, instance, counters, lane, stage } in parts.drain(..) {
+        for Part { name, instance, counters, remote_queue, stage } in parts.drain(..) {
             let previous = old.iter().position(|function| function.name == name);
             let previous = previous.map(|at| old.swap_remove(at));
-            let (instance, lane) = match (instance, previous) {
+            let (instance, remote_queue) = match (instance, previous) {
                 (Some(mut new), Some(mut previous)) => {
                     new.adopt(&mut *previous.instance);
-                    (new, lane)
+                    (new, remote_queue)
                 }
-                (Some(one), None) => (one, lane),
-                (None, Some(previous)) => (previous.instance, previous.lane),
+                (Some(one), None) => (one, remote_queue),
+                (None, Some(previous)) => (previous.instance, previous.remote_queue),
                 (None, None) => continue,
             };
-            plan.functions.push(Function { name, instance, counters, lane, stage });
+            plan.functions.push(Function { name, instance, counters, remote_queue, stage });
         }
         self.away.follow(&plan, is_alike);
         self.first = None;
@@ -205,11 +205,11 @@ impl Element {
             Forwarding::Compiled { .. } => LookupMode::Compiled,
             Forwarding::Lookup(_) => LookupMode::Cached,
         };
-        if !around.lanes.is_empty() {
-            around.lanes.begin();
+        if !around.remote_queues.is_empty() {
+            around.remote_queues.begin();
         }
         for &Entry { port, class, mut positions } in entries {
-            if !around.lanes.is_empty() {
+            if !around.remote_queues.is_empty() {
                 positions = self.admit(burst, port, class, positions, around);
             }
             let Forwarding::Compiled { program, classes } = &self.plan.forwarding else {
@@ -314,8 +314,8 @@ impl Element {
                 group.push((other, positions));
                 selected = selected.or(positions);
             }
-            if let Some(lane) = self.plan.functions[usize::from(function)].lane {
-                self.send_away(burst, function, lane, &group, around);
+            if let Some(remote_queue) = self.plan.functions[usize::from(function)].remote_queue {
+                self.send_away(burst, function, remote_queue, &group, around);
                 continue;
             }
             if let Some(region) = self.region_at(function, around) {
@@ -363,7 +363,7 @@ impl Element {
         }
     }
 
-    /// The functions that are fused from this one on. Packets that somebody
+    /// The functions that are fused from this one on. Packets that a tap
     /// watches are shown between functions, so they are called.
     #[inline]
     fn region_at(&self, function: u16, around: &VisitContext<'_>) -> Option<u16> {

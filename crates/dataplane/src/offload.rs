@@ -31,22 +31,22 @@ pub use self::placeholder::{ContextOrders, Placeholder};
 pub use self::queues_ahead::QueuesAhead;
 pub use self::remote_queue::{Held, Options, RemoteQueue, WINDOW};
 pub(crate) use self::remote_queues::{CreditReservations, reason_of};
-pub use self::remote_queues::{LANES, Leaving, RemoteQueues};
+pub use self::remote_queues::{Leaving, REMOTE_QUEUES, RemoteQueues};
 pub use self::send_queue::SendQueue;
 pub use self::shared::Shared;
 
-/// Where a function is that moves, and the lane at which its packets wait.
+/// Where a function is that moves, and the queue at which its packets wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifted {
     /// Packets are still with it.
-    #[expect(missing_docs, reason = "numbers of function and lane")]
-    Emptying { function: u16, lane: u16 },
+    #[expect(missing_docs, reason = "numbers of function and queue")]
+    Emptying { function: u16, remote_queue: u16 },
     /// The agent has it.
-    #[expect(missing_docs, reason = "numbers of function and lane")]
-    Gone { function: u16, lane: u16 },
+    #[expect(missing_docs, reason = "numbers of function and queue")]
+    Gone { function: u16, remote_queue: u16 },
     /// It is at hand again; what waits goes on.
-    #[expect(missing_docs, reason = "numbers of function and lane")]
-    Back { function: u16, lane: u16 },
+    #[expect(missing_docs, reason = "numbers of function and queue")]
+    Back { function: u16, remote_queue: u16 },
 }
 
 impl Lifted {

@@ -74,7 +74,7 @@ pub fn reason_of(packet: &Packet) -> DropReason {
     known.map_or(DropReason::Segmented, |(reason, ..)| *reason)
 }
 
-/// Whether a packet that somebody else has handled is where its annotations say,
+/// Whether a packet that another program has handled is where its annotations say,
 /// and whole. What they say of lengths and protocol is replaced by what is so.
 pub fn is_sound(packet: &mut Packet) -> bool {
     let (bytes, annotations) = packet.parts_mut();

@@ -28,7 +28,7 @@ use crate::counters::DropReason;
 use crate::offload::HOPS;
 use crate::parse::{Parsed, is_sound, parse};
 
-/// What a frame without a user's packet carries: nothing that anybody knows (IEEE Std
+/// What a frame without a user's packet carries: a type that no node knows (IEEE Std
 /// 802, local experimental Ethernet type 1), padded as the shortest frame.
 pub const NOTHING: [u8; 60] = {
     let mut frame = [0; 60];
@@ -51,7 +51,7 @@ struct Path {
 enum PathTarget {
     /// Functions: the path of this port.
     Port(u16),
-    /// Back to whoever asked: a position among the paths to them.
+    /// Back to the node that asked: a position among the paths to them.
     Remote(usize),
     /// Back from a process behind a NIC: a position among the ways to them.
     Vf(usize),
@@ -180,13 +180,13 @@ impl Service {
     }
 
     /// The path to a function has the packets of this queue.
-    pub fn set_lane(&mut self, function: &str, lane: Option<u16>) {
-        let Some(lane) = lane else { return };
+    pub fn set_remote_queue(&mut self, function: &str, remote_queue: Option<u16>) {
+        let Some(remote_queue) = remote_queue else { return };
         if let Some(remote) = self.remote_paths.iter_mut().find(|one| one.function == function) {
-            remote.lane = lane;
+            remote.remote_queue = remote_queue;
         }
         if let Some(vf) = self.vf_paths.iter_mut().find(|one| one.function == function) {
-            vf.lane = lane;
+            vf.remote_queue = remote_queue;
         }
     }
 
@@ -350,6 +350,7 @@ pub fn mark_emitted(packet: &mut Packet) {
 
 /// Parses what was in a service header that came in at a port. Where the sender says that headers lie deeper
 /// than the first, that is checked.
+#[inline]
 pub fn read(packet: &mut Packet, port: u16, record: Option<Record>) -> Parsed {
     let parsed = parse(packet, port);
     let Some(record) = record else { return parsed };

@@ -1,7 +1,7 @@
 //! Traces and captures: what an operator watches of the packets.
 //!
 //! Without a tap the way of a packet has one branch more per stage. With one,
-//! what it watches is copied and sent to whoever asked, over a bounded channel;
+//! what it watches is copied and sent to the watcher, over a bounded channel;
 //! what does not fit the channel is counted, never waited for.
 
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl Tap {
         };
         match self.out.try_send(sighting) {
             Ok(()) => {}
-            // Nobody listens any more: watch nothing until the tap is removed.
+            // The watcher is gone: watch nothing until the tap is removed.
             Err(TrySendError::Disconnected(_)) => self.watch.packets = 0,
             Err(TrySendError::Full(_)) => {
                 self.missed.fetch_add(1, Ordering::Relaxed);

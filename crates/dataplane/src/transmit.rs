@@ -234,7 +234,7 @@ impl Departure {
         }
     }
 
-    /// Gives a packet to the agent. Nobody waits for the agent: false when the
+    /// Gives a packet to the agent. No worker waits for the agent: false when the
     /// ring was full, and the packet is gone.
     pub fn punt(&mut self, packet: Packet) -> bool {
         drop(self.punting.push(packet));
@@ -278,7 +278,7 @@ impl Departure {
         let ask = |address| reports.push(Report::Resolve { port, address }).is_ok();
         let fate = outlet.send_own(packet, &self.pool, &self.counters, ask);
         if let Fate::Dropped(reason, _) = fate {
-            // Nobody is owed an answer about the node's own packets.
+            // No sender is owed an answer about the node's own packets.
             self.counters.dropped(reason, 1);
         }
         self.flush(port);

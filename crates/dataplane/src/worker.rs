@@ -83,7 +83,7 @@ pub struct Worker {
     /// Says how often a peer is told what is wrong with its tunnels.
     pub(crate) peer_errors: RateLimit,
     /// Ways to functions in processes and threads of their own.
-    pub(crate) lanes: RemoteQueues,
+    pub(crate) remote_queues: RemoteQueues,
     /// Gates of users that move.
     pub(crate) gates: Option<Box<Gates>>,
     /// Wakes the agent for users that move.
@@ -96,13 +96,13 @@ impl Worker {
     /// One round: commands, a burst from each queue and ring, and timers.
     /// Returns whether there was anything to do.
     pub fn poll(&mut self) -> bool {
-        if self.lanes.has_stages()
+        if self.remote_queues.has_stages()
             && let Some(busy) = self.mind_stages()
         {
             return busy;
         }
         let mut busy = self.obey();
-        if !self.lanes.is_empty() {
+        if !self.remote_queues.is_empty() {
             busy |= self.take_back();
             if !self.state.leaving.is_empty() {
                 self.take_out_waiting();
@@ -258,11 +258,12 @@ impl Worker {
         between: impl FnOnce(&mut RemoteQueues),
     ) {
         let BurstState { burst, classified, watch, taps, .. } = &mut self.state;
-        let (counters, queues, lanes) = (&*self.counters, &mut self.queues, &mut self.lanes);
-        let mut context = VisitContext { counters, queues, watch, taps, lanes };
+        let (counters, queues, remote_queues) =
+            (&*self.counters, &mut self.queues, &mut self.remote_queues);
+        let mut context = VisitContext { counters, queues, watch, taps, remote_queues };
         visit(&mut self.element, burst, classified, &mut context);
         self.transmit();
-        between(&mut self.lanes);
+        between(&mut self.remote_queues);
         self.finish_transmit();
     }
 
@@ -293,7 +294,8 @@ impl Worker {
                     match self.element.away_at(position) {
                         Some(leaving) => {
                             let original = self.departure.original_of(position, &packet);
-                            let taken = self.lanes.take(leaving, packet, original, burst.now);
+                            let taken =
+                                self.remote_queues.take(leaving, packet, original, burst.now);
                             self.counters.note(taken);
                         }
                         None => self.departure.keep(&left_over, position, packet, &mut self.queues),
@@ -315,7 +317,7 @@ impl Worker {
                         self.departure.send(port, position, packet, taps, burst.now);
                     } else if let Some(leaving) = self.element.away_at(position) {
                         let original = self.departure.original_of(position, &packet);
-                        let taken = self.lanes.take(leaving, packet, original, burst.now);
+                        let taken = self.remote_queues.take(leaving, packet, original, burst.now);
                         self.counters.note(taken);
                     } else {
                         self.departure.keep(&left_over, position, packet, &mut self.queues);
@@ -332,7 +334,7 @@ impl Worker {
                     let Some(packet) = packets[position].take() else { continue };
                     if let Some(leaving) = self.element.away_at(position) {
                         let original = self.departure.original_of(position, &packet);
-                        let taken = self.lanes.take(leaving, packet, original, burst.now);
+                        let taken = self.remote_queues.take(leaving, packet, original, burst.now);
                         self.counters.note(taken);
                         continue;
                     }
@@ -348,7 +350,7 @@ impl Worker {
             }
         }
         if !away.is_empty() {
-            self.lanes.flush(&self.counters);
+            self.remote_queues.flush(&self.counters);
         }
         self.queues.settle();
         self.departure.hand_over();
@@ -473,7 +475,7 @@ impl Worker {
         // What is in the rings, from workers that stop as well.
         while self.take_over() | self.departure.relay() {}
         self.finish_stages();
-        self.finish_lanes();
+        self.finish_remote_queues();
         self.departure.finish();
         self.counters.dropped(DropReason::Stopped, self.queues.clear());
         let gated = self.gates.as_mut().map_or(0, |gates| gates.clear());

@@ -148,7 +148,7 @@ pub fn assemble(
             maps: plan::maps(&threads, &blueprint, &steering.program),
             arrival: None,
         };
-        elsewhere.note_lanes(&mut worker, &replacement.parts);
+        elsewhere.note_remote_queues(&mut worker, &replacement.parts);
         worker.start_with(Box::new(replacement), &changes);
         if let Some(plan) = &blueprint.handover {
             worker.start_gates(&plan.gates(), moving(plan, &users, number), count);

@@ -11,7 +11,7 @@ pub use self::seats::{Seats, start};
 use crate::plan;
 
 /// RemoteQueues that a node has with the threads there are and those of a blueprint.
-pub(crate) fn lanes_with(threads: &ThreadPool, blueprint: &Blueprint) -> usize {
+pub(crate) fn remote_queues_with(threads: &ThreadPool, blueprint: &Blueprint) -> usize {
     let others = blueprint
         .functions
         .iter()

@@ -134,9 +134,10 @@ pub fn stages(blueprint: &Blueprint) -> impl Iterator<Item = &StagePlan> {
 /// What each stage is to know of the rules.
 pub fn maps(threads: &ThreadPool, blueprint: &Blueprint, program: &Program) -> Vec<Arc<Map>> {
     let is_compiled = blueprint.forwarding == weft_node_config::Forwarding::Compiled;
-    let lane = |one: &FunctionPlan| one.stage.as_ref().and_then(|stage| threads.lane_of(stage));
-    let lanes: Vec<_> = blueprint.functions.iter().map(lane).collect();
-    threads.maps(is_compiled.then_some(program), &lanes)
+    let remote_queue =
+        |one: &FunctionPlan| one.stage.as_ref().and_then(|stage| threads.remote_queue_of(stage));
+    let remote_queues: Vec<_> = blueprint.functions.iter().map(remote_queue).collect();
+    threads.maps(is_compiled.then_some(program), &remote_queues)
 }
 
 /// Functions made on trial: they check settings and never meet a packet.

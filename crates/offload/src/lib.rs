@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod frame;
 pub mod process;
 pub mod service_path;
 pub mod thread;

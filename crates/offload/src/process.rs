@@ -2,7 +2,7 @@
 //!
 //! The node is the back end of a ring in shared memory (vhost-user), the function
 //! its front end (virtio-user, or whatever speaks it). A packet goes out with its
-//! tags in a network service header ([`frame`], RFC 8300) and comes back the same
+//! tags in a network service header ([`frame`](crate::frame), RFC 8300) and comes back the same
 //! way; the node keeps a ticket for it meanwhile ([`weft_dataplane::offload`]), so that nothing that
 //! comes back can make it another user's. Beside the ring runs a small control
 //! protocol over a UNIX socket ([`protocol`]). One thread for each function, the
@@ -11,7 +11,6 @@
 
 mod carrier;
 pub mod confine;
-pub mod frame;
 pub mod host;
 pub mod order;
 pub mod protocol;

@@ -1,8 +1,8 @@
-//! Functions at other nodes: what carries a lane's packets there and back, and how the
+//! Functions at other nodes: what carries a queue's packets there and back, and how the
 //! node knows that the path is there.
 //!
-//! A [`Carriage`] belongs to the lane, its [`ServicePathEndpoint`] to the worker's service paths; two
-//! rings lie between them, though one thread has both, as a lane knows no ports. The
+//! A [`Carriage`] belongs to the queue, its [`ServicePathEndpoint`] to the worker's service paths; two
+//! rings lie between them, though one thread has both, as a queue knows no ports. The
 //! path is tried at an interval with a packet for maintenance (O bit), which nodes on
 //! the path let pass functions by: if it comes back, all of them are there.
 
@@ -78,7 +78,7 @@ impl Form {
     }
 }
 
-/// Carries the packets of a lane.
+/// Carries the packets of a queue.
 #[derive(Debug)]
 pub struct Carriage {
     form: Form,
@@ -124,7 +124,7 @@ pub struct Parts<'a> {
     pub worker: u16,
     /// The time.
     pub clock: Clock,
-    /// Shared with the lane.
+    /// Shared with the queue.
     pub shared: Arc<Shared>,
     /// Where copies come from.
     pub pool: Pool,
@@ -169,7 +169,7 @@ pub fn new(parts: Parts<'_>) -> (Carriage, RemotePath) {
     };
     let path = RemotePath {
         function: instance.to_owned(),
-        lane: 0,
+        remote_queue: 0,
         ways: plan.paths.map(|path| Encapsulation::new(&plan.hop, mac, path)),
         endpoint: Box::new(endpoint),
     };

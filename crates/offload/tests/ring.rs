@@ -1,5 +1,5 @@
 //! Both ends of a ring in one process: what an honest function does comes back as
-//! if it had been called, and what a hostile one sends harms nobody.
+//! if it had been called, and what a hostile one sends does no harm.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use weft_dpdk::{
 use weft_function::{
     ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
 };
-use weft_offload::process::frame::{Form, FrameKind};
+use weft_offload::frame::{Form, FrameKind};
 use weft_offload::process::protocol::{Connection, Message, VERSION, Welcome};
 use weft_offload::process::supervisor::{Plan, Seat, Start};
 use weft_offload::process::{
@@ -145,8 +145,8 @@ impl Rig {
         let form = Form::new(path, tags);
         let mut rig =
             Rig { seat, supervisor, pool, form, rx, tx, connection, folder: Folder(folder) };
-        assert!(rig.seat.lane.has_news());
-        rig.seat.lane.take_news(|_| panic!("nothing was away"));
+        assert!(rig.seat.remote_queue.has_news());
+        rig.seat.remote_queue.take_news(|_| panic!("nothing was away"));
         rig
     }
 
@@ -160,9 +160,9 @@ impl Rig {
                 network_offset: 14,
                 ..Annotations::default()
             };
-            self.seat.lane.take(packet, PLACE, None, (99, &NextHops::NOWHERE)).unwrap();
+            self.seat.remote_queue.take(packet, PLACE, None, (99, &NextHops::NOWHERE)).unwrap();
         }
-        self.seat.lane.flush(|_| panic!("there is room"));
+        self.seat.remote_queue.flush(|_| panic!("there is room"));
     }
 
     /// The frames that the function finds in its ring.
@@ -192,7 +192,7 @@ impl Rig {
         let strays = self.supervisor.view().strays;
         while came < frames && Instant::now() < until {
             let before = all.len();
-            self.seat.lane.collect(|back| all.push(back));
+            self.seat.remote_queue.collect(|back| all.push(back));
             came += (all.len() - before) as u64;
             if self.supervisor.view().strays - strays + all.len() as u64 >= frames {
                 break;
@@ -256,14 +256,14 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     let (record, header) = rig.form.read(frames[1].data()).unwrap();
     assert_eq!((record.now, record.annotations.user, header), (99, 2, rig.form.header_length()));
 
-    // Random bytes, a frame cut off, a ticket of nobody, a packet of another user.
+    // Random bytes, a frame cut off, a ticket that was never given, a packet of another user.
     rig.answer(&[0xff; 80]);
     rig.answer(&frames[0].data()[..40]);
     let mut forged = frames[0].data().to_vec();
-    rig.form.write(&weft_offload::process::frame::Record { ticket: 1000, ..record }, &mut forged);
+    rig.form.write(&weft_offload::frame::Record { ticket: 1000, ..record }, &mut forged);
     rig.answer(&forged);
     let annotations = Annotations { user: 9, bearer: 9, group: 9, port: 9, ..record.annotations };
-    rig.form.write(&weft_offload::process::frame::Record { annotations, ..record }, &mut forged);
+    rig.form.write(&weft_offload::frame::Record { annotations, ..record }, &mut forged);
     rig.answer(&forged);
     // The same ticket twice.
     rig.answer(&forged);
@@ -276,25 +276,20 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     assert_eq!((came.user, came.bearer, came.group, came.port), (2, 2, 0, 0));
     assert_eq!((ticket.place, came.state), (PLACE, PLACE.state));
     wait(|| {
-        rig.seat.lane.collect(|back| panic!("{back:?}"));
+        rig.seat.remote_queue.collect(|back| panic!("{back:?}"));
         rig.supervisor.view().strays == 4
     });
-    assert_eq!(rig.seat.lane.away(), 2);
+    assert_eq!(rig.seat.remote_queue.away(), 2);
 
     // Drops are told with a reason; what is passed over is lost.
     rig.form.write(
-        &weft_offload::process::frame::Record {
-            ticket: 3,
-            what: FrameKind::Dropped,
-            reason: 200,
-            ..record
-        },
+        &weft_offload::frame::Record { ticket: 3, what: FrameKind::Dropped, reason: 200, ..record },
         &mut forged,
     );
     rig.answer(&forged);
     let back = rig.back(2);
     assert!(matches!(back[..], [Back::Lost(_), Back::Dropped(_, 200)]), "{back:?}");
-    assert_eq!(rig.seat.lane.away(), 0);
+    assert_eq!(rig.seat.remote_queue.away(), 0);
 }
 
 #[test]
@@ -306,36 +301,36 @@ fn what_was_away_is_lost_with_the_function_and_what_was_held_is_not() {
     wait(|| rig.supervisor.view().status == Status::Absent);
     assert_eq!(rig.supervisor.view().failures, 1);
     let mut lost = Vec::new();
-    rig.seat.lane.take_news(|ticket| lost.push(ticket.annotations.user));
+    rig.seat.remote_queue.take_news(|ticket| lost.push(ticket.annotations.user));
     assert_eq!(lost, [1, 2, 3]);
-    assert!(!rig.seat.lane.is_up());
-    assert_eq!(rig.seat.lane.credit(), 2);
+    assert!(!rig.seat.remote_queue.is_up());
+    assert_eq!(rig.seat.remote_queue.credit(), 2);
     let mut hold = |user| {
         let mut packet = rig.pool.packet(&[0; 60]).unwrap();
         *packet.annotations_mut() = Annotations { user, ..Annotations::default() };
-        rig.seat.lane.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_ok()
+        rig.seat.remote_queue.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_ok()
     };
     assert_eq!([hold(4), hold(5), hold(6)], [true, true, false]);
-    assert_eq!(rig.seat.lane.credit(), 0);
+    assert_eq!(rig.seat.remote_queue.credit(), 0);
 }
 
 #[test]
 fn a_window_is_never_overrun_and_promises_are_kept_free() {
     let mut rig = Rig::new("window", Policy::Drop);
-    let window = rig.seat.lane.credit();
-    rig.seat.lane.reserve_credit();
-    assert_eq!(rig.seat.lane.credit(), window - 1);
-    rig.seat.lane.release_credit();
-    rig.seat.lane.admit(10);
-    assert_eq!(rig.seat.lane.credit(), window - 10);
-    rig.seat.lane.begin();
+    let window = rig.seat.remote_queue.credit();
+    rig.seat.remote_queue.reserve_credit();
+    assert_eq!(rig.seat.remote_queue.credit(), window - 1);
+    rig.seat.remote_queue.release_credit();
+    rig.seat.remote_queue.admit(10);
+    assert_eq!(rig.seat.remote_queue.credit(), window - 10);
+    rig.seat.remote_queue.begin();
     for user in 0..window as u32 {
         rig.send(&[user]);
     }
-    assert_eq!(rig.seat.lane.credit(), 0);
+    assert_eq!(rig.seat.remote_queue.credit(), 0);
     let mut packet = rig.pool.packet(&[0; 60]).unwrap();
     *packet.annotations_mut() = Annotations::default();
-    assert!(rig.seat.lane.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_err());
+    assert!(rig.seat.remote_queue.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_err());
     assert_eq!(rig.seat.away.kind().name, "nothing");
 }
 
@@ -343,15 +338,15 @@ fn a_window_is_never_overrun_and_promises_are_kept_free() {
 #[test]
 fn plain_frames_that_do_not_come_back_are_given_up() {
     let mut plain = Rig::plain("plain");
-    let window = plain.seat.lane.credit();
+    let window = plain.seat.remote_queue.credit();
     for first in (0..window as u32).step_by(32) {
         plain.send(&(first..first + 32).collect::<Vec<_>>());
         assert_eq!(plain.arrive(32).len(), 32);
     }
-    assert_eq!(plain.seat.lane.credit(), 0);
+    assert_eq!(plain.seat.remote_queue.credit(), 0);
     let mut lost = 0;
     wait(|| {
-        plain.seat.lane.collect(|back| match back {
+        plain.seat.remote_queue.collect(|back| match back {
             Back::Lost(ticket) => {
                 assert_eq!(ticket.annotations.user, lost);
                 lost += 1;
@@ -361,7 +356,7 @@ fn plain_frames_that_do_not_come_back_are_given_up() {
         lost == window as u32
     });
     assert_eq!(plain.supervisor.view().strays, 0);
-    assert_eq!(plain.seat.lane.credit(), window);
+    assert_eq!(plain.seat.remote_queue.credit(), window);
 
     // What comes back in time is claimed by its user.
     plain.send(&[0, 1, 2]);
@@ -370,16 +365,17 @@ fn plain_frames_that_do_not_come_back_are_given_up() {
     }
     let mut back = Vec::new();
     wait(|| {
-        plain.seat.lane.collect(|one| back.push(one));
+        plain.seat.remote_queue.collect(|one| back.push(one));
         back.len() == 2
     });
     assert!(back.iter().all(|one| matches!(one, Back::Plain(_))), "{back:?}");
     let mut passed_over = Vec::new();
-    let claimed = plain.seat.lane.claim(1, 0, |ticket| passed_over.push(ticket.annotations.user));
+    let claimed =
+        plain.seat.remote_queue.claim(1, 0, |ticket| passed_over.push(ticket.annotations.user));
     assert_eq!(claimed.map(|(ticket, _)| ticket.place), Some(PLACE));
     assert_eq!(passed_over, [0]);
-    assert!(plain.seat.lane.claim(2, 0, |_| panic!("it was the next")).is_some());
-    assert_eq!(plain.seat.lane.away(), 0);
+    assert!(plain.seat.remote_queue.claim(2, 0, |_| panic!("it was the next")).is_some());
+    assert_eq!(plain.seat.remote_queue.away(), 0);
 }
 
 /// A guest that has attached gives buffers when its driver is ready, and not before.
@@ -389,26 +385,26 @@ fn what_finds_no_room_at_a_function_waits_and_holds_back_what_comes() {
     let mut rig = Rig::small("small", ROOM);
     let users: Vec<u32> = (0..ROOM as u32).collect();
     users.chunks(32).for_each(|users| rig.send(users));
-    assert_eq!(rig.seat.lane.credit(), WINDOW - ROOM);
+    assert_eq!(rig.seat.remote_queue.credit(), WINDOW - ROOM);
     rig.send(&[64, 65]);
-    assert_eq!(rig.seat.lane.credit(), 30, "those that may wait");
+    assert_eq!(rig.seat.remote_queue.credit(), 30, "those that may wait");
     let rest: Vec<u32> = (66..96).collect();
     rig.send(&rest);
-    assert_eq!(rig.seat.lane.credit(), 0);
+    assert_eq!(rig.seat.remote_queue.credit(), 0);
     // What has not been sent is not late.
     std::thread::sleep(IMPATIENCE + Duration::from_millis(250));
     let mut lost = 0;
     while lost < ROOM {
-        rig.seat.lane.collect(|back| match back {
+        rig.seat.remote_queue.collect(|back| match back {
             Back::Lost(_) => lost += 1,
             other => panic!("{other:?}"),
         });
     }
-    assert_eq!(rig.seat.lane.away(), 32);
+    assert_eq!(rig.seat.remote_queue.away(), 32);
     let mut came = Vec::new();
     while came.len() < 96 {
         came.extend(rig.arrive(1));
-        rig.seat.lane.collect(|back| panic!("{back:?}"));
+        rig.seat.remote_queue.collect(|back| panic!("{back:?}"));
     }
     let numbers: Vec<_> = came.iter().map(|frame| frame.data()[0]).collect();
     assert_eq!(numbers, (0..96).collect::<Vec<u8>>());
@@ -418,16 +414,16 @@ fn what_finds_no_room_at_a_function_waits_and_holds_back_what_comes() {
 fn what_was_held_waits_for_room() {
     const ROOM: usize = 64;
     let mut rig = Rig::small("waiting", ROOM);
-    rig.seat.lane.close(200);
+    rig.seat.remote_queue.close(200);
     (0..200).for_each(|user| rig.send(&[user]));
-    rig.seat.lane.open();
+    rig.seat.remote_queue.open();
     let mut came = Vec::new();
     while came.len() < 200 {
-        while let Some(sent) = rig.seat.lane.next_held(0) {
+        while let Some(sent) = rig.seat.remote_queue.next_held(0) {
             assert!(sent.is_ok());
         }
-        rig.seat.lane.flush(|_| panic!("it waits"));
-        rig.seat.lane.collect(|back| assert!(matches!(back, Back::Lost(_)), "{back:?}"));
+        rig.seat.remote_queue.flush(|_| panic!("it waits"));
+        rig.seat.remote_queue.collect(|back| assert!(matches!(back, Back::Lost(_)), "{back:?}"));
         came.extend(rig.arrive(1));
     }
     let numbers: Vec<_> = came.iter().map(|frame| frame.data()[0]).collect();
@@ -483,7 +479,7 @@ fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
     let contexts = vec![Some(vec![2; 100]), Some(vec![3; 100])];
     assert_eq!(answered(&rig), Answer::Exported { ticket: 7, contexts, lost: false });
 
-    // What nobody asked for is a breach of the protocol.
+    // An answer without a question is a breach of the protocol.
     rig.connection.send(&Message::Exported { worker: 0, slot: 2, context: vec![] }).unwrap();
     wait(|| rig.supervisor.view().status == Status::Absent);
     assert_eq!(rig.supervisor.view().failures, 1);

@@ -16,6 +16,7 @@ impl Facts for PacketFacts<'_> {
         self.0.annotations().tags.get(usize::from(slot)).copied().unwrap_or(0)
     }
 
+    #[inline]
     fn field(&self, field: Field) -> Option<FieldValue> {
         let packet = self.0;
         let address = |address| match address {

@@ -1,7 +1,7 @@
 //! Which of a user's bearers carries a packet, where users have several.
 //!
 //! A selector is looked for under the slot of its user, which was found before,
-//! so nothing that a sender writes leads to a bearer of somebody else. Filters
+//! so nothing that a sender writes leads to a bearer of another user. Filters
 //! of the same fields share a mask: one lookup for each mask in use, the one
 //! with the most fields first, then the QoS flow identifier.
 

@@ -1,4 +1,4 @@
-//! A function that is on its way: its packets wait at a lane, and go on from there.
+//! A function that is on its way: its packets wait at a queue, and go on from there.
 
 use weft_compose::{Burst, Positions};
 
@@ -8,11 +8,11 @@ use crate::offload::ResumePoint;
 use crate::offload::states::{StateGroups, add_pending};
 
 impl Element {
-    /// All packets of a function go to this lane from now on. Nothing is fused meanwhile:
+    /// All packets of a function go to this queue from now on. Nothing is fused meanwhile:
     /// machine code would let packets pass it.
-    pub fn divert(&mut self, function: u16, lane: u16) {
+    pub fn divert(&mut self, function: u16, remote_queue: u16) {
         if let Some(function) = self.plan.functions.get_mut(usize::from(function)) {
-            function.lane = Some(lane);
+            function.remote_queue = Some(remote_queue);
         }
         self.withhold();
         self.away.find(&self.plan);
@@ -26,7 +26,7 @@ impl Element {
     /// Packets visit the function where it is at hand.
     pub fn arrive(&mut self, function: u16) {
         if let Some(function) = self.plan.functions.get_mut(usize::from(function)) {
-            function.lane = None;
+            function.remote_queue = None;
         }
         self.plan.fused = self.withheld.take();
         self.away.find(&self.plan);

@@ -7,10 +7,10 @@ use weft_rules::{FunctionIndex, Next, Place as At, State, Target, To};
 use super::{Element, Forwarding, LookupMode, Plan, VisitContext, one};
 use crate::counters::DropReason;
 use crate::offload::states::StateGroups;
-use crate::offload::{LANES, Leaving, Policy, QueuesAhead, ResumePoint};
+use crate::offload::{Leaving, Policy, QueuesAhead, REMOTE_QUEUES, ResumePoint};
 use crate::trace::Point;
 
-/// What goes away of the burst at hand, and which lanes lie on which way.
+/// What goes away of the burst at hand, and which queues lie on which way.
 #[derive(Debug)]
 pub(super) struct Away {
     positions: Positions,
@@ -21,12 +21,12 @@ pub(super) struct Away {
     /// RemoteQueues that a packet may come to from each entry, and behind each state.
     entries: Box<[u64]>,
     states: Box<[u64]>,
-    /// Behind each state: the state that all its packets go to next, and the lanes that they
-    /// come to in a row then. Empty where no lane follows another.
+    /// Behind each state: the state that all its packets go to next, and the queues that they
+    /// come to in a row then. Empty where no queue follows another.
     ahead: Box<[(u32, QueuesAhead)]>,
-    /// Whether anybody watches packets of the burst at hand.
+    /// Whether a tap watches packets of the burst at hand.
     watched: bool,
-    /// All lanes.
+    /// All queues.
     all: u64,
 }
 
@@ -61,15 +61,18 @@ impl Away {
         self.find(plan);
     }
 
-    /// Finds which lanes lie on which way.
+    /// Finds which queues lie on which way.
     pub(super) fn find(&mut self, plan: &Plan) {
-        let lanes: Vec<u64> = plan
+        let remote_queues: Vec<u64> = plan
             .functions
             .iter()
-            .map(|function| function.lane.or(function.stage))
-            .map(|lane| lane.map_or(0, |lane| 1 << (usize::from(lane) % LANES)))
+            .map(|function| function.remote_queue.or(function.stage))
+            .map(|remote_queue| {
+                remote_queue
+                    .map_or(0, |remote_queue| 1 << (usize::from(remote_queue) % REMOTE_QUEUES))
+            })
             .collect();
-        self.all = lanes.iter().fold(0, |all, lane| all | lane);
+        self.all = remote_queues.iter().fold(0, |all, remote_queue| all | remote_queue);
         self.entries = Box::default();
         self.states = Box::default();
         self.ahead = Box::default();
@@ -82,7 +85,7 @@ impl Away {
         let reach = |to: To, behind: &[u64]| match to {
             To::State(state) => {
                 let function = usize::from(states[state.0 as usize].function.0);
-                behind[state.0 as usize] | lanes[function]
+                behind[state.0 as usize] | remote_queues[function]
             }
             _ => 0,
         };
@@ -118,22 +121,22 @@ impl Away {
 
 /// See [`Away::ahead`].
 fn ahead(plan: &Plan, states: &[State]) -> Box<[(u32, QueuesAhead)]> {
-    let lane_of = |state: u32| {
+    let remote_queue_of = |state: u32| {
         let function = usize::from(states[state as usize].function.0);
-        plan.functions[function].lane
+        plan.functions[function].remote_queue
     };
     let next = |state: u32| match &states[state as usize].next {
         Next::Go(Target { set_chain: None, to: To::State(next) }) => {
-            lane_of(next.0).map(|lane| (next.0, lane))
+            remote_queue_of(next.0).map(|remote_queue| (next.0, remote_queue))
         }
         _ => None,
     };
     let all = (0..states.len() as u32).map(|state| {
         let mut ahead = QueuesAhead::default();
-        let first = next(state).filter(|_| lane_of(state).is_some());
+        let first = next(state).filter(|_| remote_queue_of(state).is_some());
         let mut at = first;
-        while let Some((state, lane)) = at
-            && ahead.push(lane)
+        while let Some((state, remote_queue)) = at
+            && ahead.push(remote_queue)
         {
             at = next(state);
         }
@@ -177,7 +180,7 @@ impl Element {
         if reach == 0 {
             return positions;
         }
-        let admitted = around.lanes.admit(reach, positions.len());
+        let admitted = around.remote_queues.admit(reach, positions.len());
         if admitted == positions.len() {
             return positions;
         }
@@ -196,11 +199,11 @@ impl Element {
         &mut self,
         burst: &mut Burst,
         function: u16,
-        lane: u16,
+        remote_queue: u16,
         group: &StateGroups,
         around: &mut VisitContext<'_>,
     ) {
-        if let Some(policy) = around.lanes.instead(lane) {
+        if let Some(policy) = around.remote_queues.instead(remote_queue) {
             return self.do_without(burst, policy, group, around);
         }
         self.away.watched = around.taps.is_some();
@@ -210,13 +213,13 @@ impl Element {
             }
             // Room here is given back before it is taken again.
             let onward = match self.mode {
-                LookupMode::Compiled => self.away.states[state as usize] & !(1 << lane),
+                LookupMode::Compiled => self.away.states[state as usize] & !(1 << remote_queue),
                 _ => 0,
             };
             // A packet that was steered by the rules as written has no state.
             let plan = if self.mode == LookupMode::Interpreted { 0 } else { self.away.plan };
             for position in positions {
-                self.away.places[position] = (lane, ResumePoint { state, plan, onward });
+                self.away.places[position] = (remote_queue, ResumePoint { state, plan, onward });
             }
             self.away.positions = self.away.positions.or(positions);
         }
@@ -263,9 +266,9 @@ impl Element {
     pub fn away_at(&self, position: usize) -> Option<Leaving> {
         let away = &self.away;
         away.positions.contains(position).then(|| {
-            let (lane, place) = away.places[position];
+            let (remote_queue, place) = away.places[position];
             let (ahead, watched) = (away.ahead_of(place), away.watched);
-            Leaving { lane, place, length: self.length_at(position), ahead, watched }
+            Leaving { remote_queue, place, length: self.length_at(position), ahead, watched }
         })
     }
 

@@ -15,9 +15,9 @@ pub struct Part {
     pub instance: Option<Box<dyn Instance>>,
     /// What is counted for it.
     pub counters: Arc<FunctionCounters>,
-    /// The lane to its process, where a new instance has one.
-    pub lane: Option<u16>,
-    /// The lane to its stage, where it has one.
+    /// The queue to its process, where a new instance has one.
+    pub remote_queue: Option<u16>,
+    /// The queue to its stage, where it has one.
     pub stage: Option<u16>,
 }
 

@@ -1,4 +1,4 @@
-//! How long the packets of a lane have been away, for carriers that may lose some.
+//! How long the packets of a queue have been away, for carriers that may lose some.
 
 use super::WINDOW;
 

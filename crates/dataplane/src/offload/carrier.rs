@@ -1,4 +1,4 @@
-//! What carries the packets of a lane to a function and back.
+//! What carries the packets of a queue to a function and back.
 
 use std::fmt::Debug;
 
@@ -10,7 +10,7 @@ use super::{NextHops, Past, Refusal};
 /// [`keeps_order`](Carrier::keeps_order) says otherwise.
 ///
 /// A packet that is to go is *put*, which takes it in hand, and leaves with all that is
-/// in hand when that is *sent*. The lane never has more than [`WINDOW`](super::WINDOW)
+/// in hand when that is *sent*. The queue never has more than [`WINDOW`](super::WINDOW)
 /// packets away.
 pub trait Carrier: Debug + Send {
     /// Takes a packet in hand, under the number of its ticket. `now` is the time at the

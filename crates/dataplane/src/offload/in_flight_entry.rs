@@ -24,7 +24,7 @@ pub struct InFlightEntry {
     pub place: ResumePoint,
     /// Its length, in bytes.
     pub length: u16,
-    /// How far the packet came by itself behind the function of the lane.
+    /// How far the packet came by itself behind the function of the queue.
     pub past: Past,
     pub(crate) emitted: u8,
     /// Whether its packet has come back before those of older tickets.

@@ -2,7 +2,7 @@
 
 use weft_dpdk::tsc;
 
-/// With fewer packets away each look is worth its price: nobody is in a hurry, and what
+/// With fewer packets away each look is worth its price: no packet is in a hurry, and what
 /// is back goes on at once.
 const ENOUGH: usize = 32;
 

@@ -8,21 +8,21 @@
 
 use arrayvec::ArrayVec;
 
-use super::remote_queues::{LANES, Leaving};
+use super::remote_queues::{Leaving, REMOTE_QUEUES};
 use crate::offload::{Address, HOPS, NextHop, NextHops, RemoteQueue};
 
 /// RemoteQueues that a packet comes to in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueuesAhead {
     count: u8,
-    lanes: [u8; HOPS],
+    remote_queues: [u8; HOPS],
 }
 
 impl QueuesAhead {
     /// Adds one; false where there is no room.
-    pub fn push(&mut self, lane: u16) -> bool {
-        let Some(place) = self.lanes.get_mut(usize::from(self.count)) else { return false };
-        *place = lane as u8;
+    pub fn push(&mut self, remote_queue: u16) -> bool {
+        let Some(place) = self.remote_queues.get_mut(usize::from(self.count)) else { return false };
+        *place = remote_queue as u8;
         self.count += 1;
         true
     }
@@ -33,12 +33,12 @@ impl QueuesAhead {
         self.count == 0
     }
 
-    fn lanes(&self) -> impl Iterator<Item = usize> {
-        self.lanes.into_iter().take(self.count.into()).map(usize::from)
+    fn remote_queues(&self) -> impl Iterator<Item = usize> {
+        self.remote_queues.into_iter().take(self.count.into()).map(usize::from)
     }
 }
 
-/// The lanes whose functions can send packets to each other.
+/// The queues whose functions can send packets to each other.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     addresses: Vec<Option<Address>>,
@@ -49,35 +49,35 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// The next lane.
-    pub fn add(&mut self, lane: &RemoteQueue) {
-        let address = lane.address();
-        self.linked |= u64::from(address.is_some()) << (self.addresses.len() % LANES);
+    /// The next queue.
+    pub fn add(&mut self, remote_queue: &RemoteQueue) {
+        let address = remote_queue.address();
+        self.linked |= u64::from(address.is_some()) << (self.addresses.len() % REMOTE_QUEUES);
         self.addresses.push(address);
     }
 
-    /// Whether a lane is one of these.
+    /// Whether a queue is one of these.
     #[inline]
-    pub fn has(&self, lane: usize) -> bool {
-        self.linked >> lane & 1 == 1
+    pub fn has(&self, remote_queue: usize) -> bool {
+        self.linked >> remote_queue & 1 == 1
     }
 
-    /// The lane of the function with this number.
-    pub fn lane(&self, function: u16) -> Option<usize> {
+    /// The queue of the function with this number.
+    pub fn remote_queue(&self, function: u16) -> Option<usize> {
         let is_of = |address: &Option<Address>| address.is_some_and(|one| one.function == function);
         self.addresses.iter().position(is_of)
     }
 
-    /// Where a packet goes by itself that leaves by one of these lanes.
-    pub fn onward(&mut self, lanes: &[RemoteQueue], leaving: &Leaving) -> NextHops {
+    /// Where a packet goes by itself that leaves by one of these queues.
+    pub fn onward(&mut self, remote_queues: &[RemoteQueue], leaving: &Leaving) -> NextHops {
         let mut onward = NextHops::NOWHERE;
-        let own = usize::from(leaving.lane);
+        let own = usize::from(leaving.remote_queue);
         if leaving.place.plan == 0 {
-            // It is steered by the rules as they were: whichever lanes it comes to.
+            // It is steered by the rules as they were: whichever queues it comes to.
             self.detours = u64::MAX;
         }
         let mut on_way = ArrayVec::<usize, { HOPS + 1 }>::from_iter([own]);
-        for next in leaving.ahead.lanes() {
+        for next in leaving.ahead.remote_queues() {
             let (Some(Some(from)), Some(Some(to))) =
                 (self.addresses.get(own), self.addresses.get(next))
             else {
@@ -86,23 +86,23 @@ impl Links {
             if from.network != to.network {
                 break;
             }
-            let (lane, bit) = (&lanes[next], 1 << next);
-            if !lane.is_up() || lane.has_held() || leaving.watched {
+            let (remote_queue, bit) = (&remote_queues[next], 1 << next);
+            if !remote_queue.is_up() || remote_queue.has_held() || leaving.watched {
                 self.detours |= bit;
                 break;
             }
             on_way.push(next);
             if self.detours & bit != 0 {
-                if on_way.iter().any(|&lane| lanes[lane].is_busy()) {
+                if on_way.iter().any(|&remote_queue| remote_queues[remote_queue].is_busy()) {
                     break;
                 }
                 self.detours &= !bit;
             }
-            let Some(Address { function, order, .. }) = lane.address() else { break };
+            let Some(Address { function, order, .. }) = remote_queue.address() else { break };
             if !onward.push(NextHop { function, order }) {
                 break;
             }
-            onward.writes |= lane.writes();
+            onward.writes |= remote_queue.writes();
         }
         onward
     }

@@ -19,16 +19,16 @@ use super::next_hops::NextHops;
 use super::pace::Pace;
 use super::shared::Shared;
 
-/// Tickets of one lane: packets that may be on their way to a function and back.
+/// Tickets of one queue: packets that may be on their way to a function and back.
 pub const WINDOW: usize = 256;
 
 /// Packets that may wait for room in the carrier.
 const BURST: usize = 32;
 
-/// Packets that may wait at a gate beyond its bound: those of other lanes.
+/// Packets that may wait at a gate beyond its bound: those of other queues.
 const MORE: usize = 8 * WINDOW;
 
-/// A lane, and the worker's packets in it.
+/// A queue, and the worker's packets in it.
 #[derive(Debug)]
 pub struct RemoteQueue {
     carrier: Box<dyn Carrier>,
@@ -41,7 +41,7 @@ pub struct RemoteQueue {
     /// What waits for the function to come back, or to arrive.
     held: VecDeque<Held>,
     gate: Gate,
-    /// Packets that may come from other lanes.
+    /// Packets that may come from other queues.
     reserved: usize,
     /// Packets of the burst at hand that were let in.
     admitted: usize,
@@ -61,7 +61,7 @@ enum Gate {
     Emptying(usize),
 }
 
-/// How a lane is to be.
+/// How a queue is to be.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Slots of tags that the function may write, one bit for each.
@@ -73,7 +73,7 @@ pub struct Options {
 }
 
 impl RemoteQueue {
-    /// A lane to a function that is not there yet.
+    /// A queue to a function that is not there yet.
     #[inline]
     pub fn new(carrier: Box<dyn Carrier>, options: Options) -> RemoteQueue {
         let Options { writes, policy, shared } = options;
@@ -191,7 +191,7 @@ impl RemoteQueue {
         self.admitted += count;
     }
 
-    /// A packet in another lane may come here.
+    /// A packet in another queue may come here.
     #[inline]
     pub fn reserve_credit(&mut self) {
         self.reserved += 1;
@@ -285,7 +285,7 @@ impl RemoteQueue {
         matches!(self.gate, Gate::Closed(_))
     }
 
-    /// The function is where this lane leads, or has another way: what waits is to go on
+    /// The function is where this queue leads, or has another way: what waits is to go on
     /// before all that comes.
     #[inline]
     pub fn open(&mut self) {
@@ -304,7 +304,7 @@ impl RemoteQueue {
         }
     }
 
-    /// Takes the oldest packet that waits off the lane.
+    /// Takes the oldest packet that waits off the queue.
     #[inline]
     pub fn take_held(&mut self) -> Option<Held> {
         let held = self.held.pop_front();
@@ -392,7 +392,7 @@ impl RemoteQueue {
     }
 
     /// Whether packets come back in the order in which they went, as they do from
-    /// whoever is at this machine.
+    /// a function at this machine.
     #[inline]
     pub fn keeps_order(&self) -> bool {
         self.carrier.keeps_order()
@@ -429,7 +429,7 @@ impl RemoteQueue {
         ticket
     }
 
-    /// A frame came back that nobody can have sent.
+    /// A frame came back that no function can have sent.
     #[inline]
     pub fn reject(&self) {
         self.book.shared.count_stray();

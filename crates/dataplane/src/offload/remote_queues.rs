@@ -1,4 +1,4 @@
-//! The lanes of one worker: which packets are away, and where each goes on.
+//! The queues of one worker: which packets are away, and where each goes on.
 
 use weft_compose::Positions;
 use weft_dpdk::Packet;
@@ -10,15 +10,15 @@ use crate::counters::{DropReason, WorkerCounters};
 use crate::offload::{NextHops, Policy, Refusal, RemoteQueue, ResumePoint};
 
 /// RemoteQueues of a node at most, to processes and stages: a set of them is one number.
-pub const LANES: usize = 64;
+pub const REMOTE_QUEUES: usize = 64;
 
-/// The lanes of one worker.
+/// The queues of one worker.
 #[derive(Default)]
 pub struct RemoteQueues {
-    pub(crate) lanes: Vec<RemoteQueue>,
-    /// The function of each lane, by its number in the rules.
+    pub(crate) remote_queues: Vec<RemoteQueue>,
+    /// The function of each queue, by its number in the rules.
     pub(crate) functions: Vec<u16>,
-    /// Which lanes' functions send packets to each other.
+    /// Which queues' functions send packets to each other.
     pub(crate) links: Links,
     /// RemoteQueues that functions are behind, one bit for each: the others only stand ready.
     pub(crate) used: u64,
@@ -33,12 +33,12 @@ pub struct RemoteQueues {
 }
 
 impl RemoteQueues {
-    /// Adds a lane; its number.
-    pub fn add(&mut self, lane: RemoteQueue) -> u16 {
-        self.links.add(&lane);
-        self.lanes.push(lane);
+    /// Adds a queue; its number.
+    pub fn add(&mut self, remote_queue: RemoteQueue) -> u16 {
+        self.links.add(&remote_queue);
+        self.remote_queues.push(remote_queue);
         self.functions.push(0);
-        (self.lanes.len() - 1) as u16
+        (self.remote_queues.len() - 1) as u16
     }
 
     /// Whether there is none.
@@ -53,61 +53,64 @@ impl RemoteQueues {
         !self.stages.is_empty()
     }
 
-    /// Which stage a lane leads to.
+    /// Which stage a queue leads to.
     #[inline]
-    pub(crate) fn stage_number(&self, lane: u16) -> usize {
-        LANES - 1 - usize::from(lane)
+    pub(crate) fn stage_number(&self, remote_queue: u16) -> usize {
+        REMOTE_QUEUES - 1 - usize::from(remote_queue)
     }
 
     #[inline]
-    fn stage(&mut self, lane: usize) -> Option<&mut StageQueue> {
-        match lane < self.lanes.len() {
+    fn stage(&mut self, remote_queue: usize) -> Option<&mut StageQueue> {
+        match remote_queue < self.remote_queues.len() {
             true => None,
-            false => self.stages.get_mut(LANES - 1 - lane),
+            false => self.stages.get_mut(REMOTE_QUEUES - 1 - remote_queue),
         }
     }
 
     /// Functions have these places in the rules from now on.
-    /// `lanes` has the lane of each, where it has one.
-    pub fn renumber(&mut self, lanes: impl Iterator<Item = Option<u16>>) {
+    /// `remote_queues` has the queue of each, where it has one.
+    pub fn renumber(&mut self, remote_queues: impl Iterator<Item = Option<u16>>) {
         self.used = 0;
-        for (number, lane) in lanes.enumerate() {
-            if let Some(lane) = lane {
-                self.functions[usize::from(lane)] = number as u16;
-                self.used |= 1 << lane;
+        for (number, remote_queue) in remote_queues.enumerate() {
+            if let Some(remote_queue) = remote_queue {
+                self.functions[usize::from(remote_queue)] = number as u16;
+                self.used |= 1 << remote_queue;
             }
         }
     }
 
-    /// The function of a lane, by its number in the rules.
-    pub(crate) fn function(&self, lane: usize) -> u16 {
-        self.functions[lane]
+    /// The function of a queue, by its number in the rules.
+    pub(crate) fn function(&self, remote_queue: usize) -> u16 {
+        self.functions[remote_queue]
     }
 
-    /// A lane that does not lead to a stage.
-    pub(crate) fn lane(&mut self, lane: u16) -> &mut RemoteQueue {
-        &mut self.lanes[usize::from(lane)]
+    /// A queue that does not lead to a stage.
+    pub(crate) fn remote_queue(&mut self, remote_queue: u16) -> &mut RemoteQueue {
+        &mut self.remote_queues[usize::from(remote_queue)]
     }
 
-    /// All packets of a function wait at this lane from now on, so many at most.
-    pub(crate) fn close(&mut self, lane: u16, function: u16, bound: usize) {
-        self.functions[usize::from(lane)] = function;
-        self.used |= 1 << lane;
-        self.lanes[usize::from(lane)].close(bound);
+    /// All packets of a function wait at this queue from now on, so many at most.
+    pub(crate) fn close(&mut self, remote_queue: u16, function: u16, bound: usize) {
+        self.functions[usize::from(remote_queue)] = function;
+        self.used |= 1 << remote_queue;
+        self.remote_queues[usize::from(remote_queue)].close(bound);
     }
 
-    /// The lane stands ready only.
-    pub(crate) fn rest(&mut self, lane: u16) {
-        self.used &= !(1 << lane);
+    /// The queue stands ready only.
+    pub(crate) fn rest(&mut self, remote_queue: u16) {
+        self.used &= !(1 << remote_queue);
     }
 
-    /// What becomes of packets that come to a lane now; none when they go away or
+    /// What becomes of packets that come to a queue now; none when they go away or
     /// wait.
     #[inline]
-    pub fn instead(&self, lane: u16) -> Option<Policy> {
+    pub fn instead(&self, remote_queue: u16) -> Option<Policy> {
         // A stage is always there.
-        let lane = self.lanes.get(usize::from(lane)).filter(|lane| !lane.is_closed())?;
-        match (lane.is_up(), lane.policy()) {
+        let remote_queue = self
+            .remote_queues
+            .get(usize::from(remote_queue))
+            .filter(|remote_queue| !remote_queue.is_closed())?;
+        match (remote_queue.is_up(), remote_queue.policy()) {
             (true, _) | (false, Policy::Hold(_)) => None,
             (false, policy) => Some(policy),
         }
@@ -116,40 +119,40 @@ impl RemoteQueues {
     /// A burst begins.
     #[inline]
     pub fn begin(&mut self) {
-        self.lanes.iter_mut().for_each(RemoteQueue::begin);
+        self.remote_queues.iter_mut().for_each(RemoteQueue::begin);
         self.stages.iter_mut().for_each(StageQueue::begin);
     }
 
-    /// Lets up to `count` packets in that may come to the lanes of `reach`; how
+    /// Lets up to `count` packets in that may come to the queues of `reach`; how
     /// many.
     #[inline]
     pub fn admit(&mut self, reach: u64, count: usize) -> usize {
-        let lanes = Positions(reach);
-        let credit = lanes.map(|lane| self.credit(lane)).min();
+        let remote_queues = Positions(reach);
+        let credit = remote_queues.map(|remote_queue| self.credit(remote_queue)).min();
         let admitted = credit.map_or(count, |credit| credit.min(count));
-        for lane in lanes {
-            match self.stage(lane) {
+        for remote_queue in remote_queues {
+            match self.stage(remote_queue) {
                 Some(stage) => stage.admit(admitted),
-                None => self.lanes[lane].admit(admitted),
+                None => self.remote_queues[remote_queue].admit(admitted),
             }
         }
         admitted
     }
 
     #[inline]
-    fn credit(&mut self, lane: usize) -> usize {
-        match self.stage(lane) {
+    fn credit(&mut self, remote_queue: usize) -> usize {
+        match self.stage(remote_queue) {
             Some(stage) => stage.credit(),
-            None => self.lanes[lane].credit(),
+            None => self.remote_queues[remote_queue].credit(),
         }
     }
 
     #[inline]
     fn promise(&mut self, onward: u64) {
-        for lane in Positions(onward) {
-            match self.stage(lane) {
+        for remote_queue in Positions(onward) {
+            match self.stage(remote_queue) {
                 Some(stage) => stage.reserve_credit(),
-                None => self.lanes[lane].reserve_credit(),
+                None => self.remote_queues[remote_queue].reserve_credit(),
             }
         }
     }
@@ -163,18 +166,18 @@ impl RemoteQueues {
         original: Option<Packet>,
         now: u64,
     ) -> Result<(), DropReason> {
-        let Leaving { lane, place, length, .. } = leaving;
-        let lane = usize::from(lane);
-        if let Some(stage) = self.stage(lane) {
+        let Leaving { remote_queue, place, length, .. } = leaving;
+        let remote_queue = usize::from(remote_queue);
+        if let Some(stage) = self.stage(remote_queue) {
             if !stage.take(packet, place, length, original, now) {
                 return Err(DropReason::FunctionFull);
             }
         } else {
-            let onward = match self.links.has(lane) {
-                true => self.links.onward(&self.lanes, &leaving),
+            let onward = match self.links.has(remote_queue) {
+                true => self.links.onward(&self.remote_queues, &leaving),
                 false => NextHops::NOWHERE,
             };
-            let at = &mut self.lanes[lane];
+            let at = &mut self.remote_queues[remote_queue];
             let was_up = at.is_up();
             at.take(packet, place, original, (now, &onward))
                 .map_err(|refusal| reason_of(refusal, was_up))?;
@@ -189,9 +192,9 @@ impl RemoteQueues {
     #[inline]
     pub fn flush(&mut self, counters: &WorkerCounters) {
         self.stages.iter_mut().for_each(StageQueue::flush);
-        for number in 0..self.lanes.len() {
+        for number in 0..self.remote_queues.len() {
             let mut kept = CreditReservations::default();
-            self.lanes[number].flush(|ticket| {
+            self.remote_queues[number].flush(|ticket| {
                 counters.dropped(DropReason::FunctionFull, 1);
                 kept.add(ticket.place);
             });
@@ -200,11 +203,11 @@ impl RemoteQueues {
     }
 
     pub(crate) fn keep(&mut self, promises: &CreditReservations) {
-        for lane in Positions(promises.lanes) {
-            for _ in 0..promises.counts[lane] {
-                match self.stage(lane) {
+        for remote_queue in Positions(promises.remote_queues) {
+            for _ in 0..promises.counts[remote_queue] {
+                match self.stage(remote_queue) {
                     Some(stage) => stage.release_credit(),
-                    None => self.lanes[lane].release_credit(),
+                    None => self.remote_queues[remote_queue].release_credit(),
                 }
             }
         }
@@ -212,15 +215,15 @@ impl RemoteQueues {
 
     /// Whether packets of this user are away or wait.
     pub fn has_of(&self, user: u32) -> bool {
-        self.lanes.iter().any(|lane| lane.has_of(user))
+        self.remote_queues.iter().any(|remote_queue| remote_queue.has_of(user))
     }
 
     /// Gives up what waits of this user for a function that is not there.
     #[cold]
     pub fn drop_held_of(&mut self, user: u32, counters: &WorkerCounters) {
         let mut promises = CreditReservations::default();
-        for lane in &mut self.lanes {
-            lane.drop_held_of(user, |place| {
+        for remote_queue in &mut self.remote_queues {
+            remote_queue.drop_held_of(user, |place| {
                 counters.dropped(DropReason::FunctionLost, 1);
                 promises.add(place);
             });
@@ -231,13 +234,15 @@ impl RemoteQueues {
     /// Whether packets are with functions at this machine that are there: they are waited
     /// for, what other nodes have is not.
     pub fn waits_here(&self) -> bool {
-        let waits = |lane: &RemoteQueue| lane.is_up() && lane.is_busy() && lane.keeps_order();
-        self.lanes.iter().any(waits) || self.stages.iter().any(|stage| stage.away() > 0)
+        let waits = |remote_queue: &RemoteQueue| {
+            remote_queue.is_up() && remote_queue.is_busy() && remote_queue.keeps_order()
+        };
+        self.remote_queues.iter().any(waits) || self.stages.iter().any(|stage| stage.away() > 0)
     }
 
-    /// A frame came back by this lane that nobody can have sent.
-    pub fn reject(&self, lane: u16) {
-        self.lanes[usize::from(lane)].reject();
+    /// A frame came back by this queue that no function can have sent.
+    pub fn reject(&self, remote_queue: u16) {
+        self.remote_queues[usize::from(remote_queue)].reject();
     }
 }
 
@@ -252,27 +257,27 @@ pub(crate) fn reason_of(refusal: Refusal, was_up: bool) -> DropReason {
 /// Where a packet goes that goes away, and how long it was as it came in.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
-    /// The lane.
-    pub lane: u16,
+    /// The queue.
+    pub remote_queue: u16,
     /// Where it stands.
     pub place: ResumePoint,
     /// Its length, in bytes.
     pub length: u16,
-    /// The lanes that it comes to next, whatever the function does to it.
+    /// The queues that it comes to next, whatever the function does to it.
     pub ahead: QueuesAhead,
-    /// Whether anybody watches it: it is to come back from each function then.
+    /// Whether a tap watches it: it is to come back from each function then.
     pub watched: bool,
 }
 
-/// CreditReservations to other lanes that are no longer needed, as packets came back.
+/// CreditReservations to other queues that are no longer needed, as packets came back.
 pub(crate) struct CreditReservations {
-    lanes: u64,
-    counts: [u16; LANES],
+    remote_queues: u64,
+    counts: [u16; REMOTE_QUEUES],
 }
 
 impl Default for CreditReservations {
     fn default() -> Self {
-        CreditReservations { lanes: 0, counts: [0; LANES] }
+        CreditReservations { remote_queues: 0, counts: [0; REMOTE_QUEUES] }
     }
 }
 
@@ -281,8 +286,8 @@ impl CreditReservations {
     pub(crate) fn add(&mut self, place: ResumePoint) {
         let onward = place.onward;
         if onward != 0 {
-            self.lanes |= onward;
-            Positions(onward).for_each(|lane| self.counts[lane] += 1);
+            self.remote_queues |= onward;
+            Positions(onward).for_each(|remote_queue| self.counts[remote_queue] += 1);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a lane and whoever looks after its function tell each other.
+//! What a queue and the supervisor of its function tell each other.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

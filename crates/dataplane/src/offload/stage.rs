@@ -43,7 +43,7 @@ pub struct Hand {
     pub function: u16,
     /// The instance.
     pub instance: Box<dyn Instance>,
-    /// What is counted for it. Whoever has the instance counts.
+    /// What is counted for it. The thread that has the instance counts.
     pub counters: Arc<FunctionCounters>,
 }
 
@@ -103,6 +103,6 @@ pub fn connect(pool: &Pool) -> (StageQueue, StageEnd) {
     let last = Arc::new(AtomicU32::new(0));
     // One is filled meanwhile, and one is an answer.
     let free = (0..WINDOW + 2).map(|_| Box::new(Parcel::new(pool))).collect();
-    let lane = StageQueue::new((put, answer, replies), Orders::new(orders, last), free);
-    (lane, StageEnd { parcels, answers, orders: given, back })
+    let remote_queue = StageQueue::new((put, answer, replies), Orders::new(orders, last), free);
+    (remote_queue, StageEnd { parcels, answers, orders: given, back })
 }

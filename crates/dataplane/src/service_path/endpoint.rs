@@ -37,7 +37,7 @@ pub struct RemotePath {
     /// Name of the function's instance.
     pub function: String,
     /// Number of the queue.
-    pub lane: u16,
+    pub remote_queue: u16,
     /// What stands in front of packets, uplink and downlink.
     pub ways: [Encapsulation; 2],
     /// Its end.
@@ -62,7 +62,7 @@ pub struct VfPath {
     /// Name of the function's instance.
     pub function: String,
     /// Number of the queue.
-    pub lane: u16,
+    pub remote_queue: u16,
     /// Number of the port.
     pub port: u16,
     /// Service path identifier of its frames.

@@ -95,8 +95,8 @@ impl Service {
         &self.path(port).way
     }
 
-    /// What tells whoever has a ticket for it that a packet was dropped, if somebody
-    /// has; and the port of its path.
+    /// What tells the node that waits for a packet that it was dropped, if one
+    /// does; and the port of its path.
     pub fn notice(&self, annotations: &mut Annotations, pool: &Pool) -> Option<(Packet, u16)> {
         let number = *number_of(annotations);
         let header = self.headers.get(number).filter(|_| number & EMITTED == 0)?;

@@ -79,6 +79,7 @@ const SHARED_FLAGS: u8 =
 
 impl Record {
     /// Reads a record; none where something else stands.
+    #[inline]
     pub fn read(octets: &[u8]) -> Option<Record> {
         let octets: &[u8; LENGTH] = octets.try_into().ok()?;
         let what = match octets[10] {
@@ -103,6 +104,7 @@ impl Record {
     }
 
     /// The octets of it.
+    #[inline]
     pub fn octets(&self) -> [u8; LENGTH] {
         let mut octets = [0; LENGTH];
         octets[..2].copy_from_slice(&MAGIC);
@@ -122,6 +124,7 @@ impl Record {
 
     /// Notes where the headers of a packet are; false where they lie too far behind
     /// to be said.
+    #[inline]
     pub fn place(&mut self, annotations: &Annotations) -> bool {
         let offsets = (annotations.network_offset, annotations.outer_offset);
         let (Ok(network), Ok(outer)) = (offsets.0.try_into(), offsets.1.try_into()) else {
@@ -134,6 +137,7 @@ impl Record {
 }
 
 /// Where the record of a header stands among its octets, if it has one.
+#[inline]
 pub fn record_in(header: &nsh::Packet<&[u8]>) -> Option<usize> {
     let at = match header.fixed_context() {
         Some(_) => nsh::MIN_HEADER_LENGTH,
@@ -144,6 +148,7 @@ pub fn record_in(header: &nsh::Packet<&[u8]>) -> Option<usize> {
 }
 
 /// Where the values of the tags stand, and how many octets they take.
+#[inline]
 pub fn tags_in(header: &nsh::Packet<&[u8]>, names: u32) -> Option<(usize, usize)> {
     let at = content_of(header, TAGS)?;
     let mut contexts = header.contexts().filter_map(Result::ok);
@@ -166,6 +171,7 @@ fn content_of(header: &nsh::Packet<&[u8]>, kind: u8) -> Option<usize> {
 }
 
 /// The context headers of MD type 2 with a record and tags; how many octets.
+#[inline]
 pub fn write(record: &Record, names: u32, tags: &[u32], room: &mut [u8]) -> usize {
     let octets = record.octets();
     let first = Context { class: CLASS, kind: RECORD, content: &octets };

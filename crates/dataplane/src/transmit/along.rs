@@ -106,7 +106,7 @@ impl Departure {
         let reports = &mut self.reports;
         let ask = |address| reports.push(Report::Resolve { port: device, address }).is_ok();
         if let Fate::Dropped(reason, _) = outlet.send_own(packet, &self.pool, &self.counters, ask) {
-            // Nobody is told of what is the node's own.
+            // No sender is told of what is the node's own.
             self.counters.dropped(reason, 1);
         }
     }
@@ -119,7 +119,7 @@ impl Departure {
         }
     }
 
-    /// Tells whoever has a ticket for a packet that it was dropped.
+    /// Tells the node that waits for a packet that it was dropped.
     #[cold]
     pub fn give_notice(&mut self, annotations: &mut Annotations) {
         let Some(service) = &self.service else { return };

@@ -241,7 +241,7 @@ impl Outlet {
             return Fate::Dropped(DropReason::PacketTooBig, None);
         }
         match self.send_own(packet, pool, counters, ask) {
-            // Whoever is told why knows of the packet inside only.
+            // The sender that is told why knows of the packet inside only.
             Fate::Dropped(reason, Some((mut packet, punt))) => {
                 dive(&mut packet, &inside);
                 Fate::Dropped(reason, Some((packet, punt)))

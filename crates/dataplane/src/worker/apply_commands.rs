@@ -30,7 +30,7 @@ impl Worker {
     #[cold]
     fn apply(&mut self) {
         // What waits for a function goes on first.
-        if matches!(self.lanes.lifted, Some(Lifted::Back { .. })) {
+        if matches!(self.remote_queues.lifted, Some(Lifted::Back { .. })) {
             return;
         }
         // What has come in the meantime may be done with functions at hand only.
@@ -56,7 +56,7 @@ impl Worker {
             }
             Command::Order(order) => self.obey_order(order),
             Command::Drain(number) => self.drain(number),
-            Command::Lift { function, lane } => self.lift(function, lane),
+            Command::Lift { function, remote_queue } => self.lift(function, remote_queue),
             Command::TakeOut(extract) => self.begin_take_out(extract),
             Command::TakeIn(intake) => self.take_in(intake),
             Command::ReadContexts { function, slots, answer } => {
@@ -77,7 +77,7 @@ impl Worker {
                         (one.name.to_string(), one.instance.show(slot))
                     })
                     .filter(|(_, values)| !values.is_empty());
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 let _ = answer.send(shown.collect());
             }
         }
@@ -184,8 +184,8 @@ impl Worker {
     }
 
     fn replace(&mut self, mut new: Box<Replacement>) {
-        self.lanes.stages.append(&mut new.stages);
-        for (stage, map) in self.lanes.stages.iter_mut().zip(new.maps.drain(..)) {
+        self.remote_queues.stages.append(&mut new.stages);
+        for (stage, map) in self.remote_queues.stages.iter_mut().zip(new.maps.drain(..)) {
             stage.set_map(map);
         }
         let number = |old: &Function| new.parts.iter().position(|part| part.follows(old));
@@ -198,7 +198,8 @@ impl Worker {
         });
         self.counters.dropped(DropReason::UserRemoved, lost);
         new.plan = self.element.replace(new.plan, &mut new.parts);
-        self.lanes.renumber(self.element.plan().functions.iter().map(|function| function.lane));
+        self.remote_queues
+            .renumber(self.element.plan().functions.iter().map(|function| function.remote_queue));
         if let Some(arrival) = new.arrival {
             self.land(arrival);
         }

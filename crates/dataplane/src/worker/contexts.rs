@@ -10,7 +10,7 @@ impl Worker {
         let now = self.clock.now();
         let functions = self.element.functions_mut();
         if let Some(at) = functions.get(usize::from(function)) {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             drop(answer.send(read(&*at.instance, slots, now)));
         }
     }
@@ -24,7 +24,7 @@ impl Worker {
         let now = self.clock.now();
         let functions = self.element.functions_mut();
         if let Some(at) = functions.get_mut(usize::from(function)) {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             drop(answer.send(write(&mut *at.instance, contexts, now)));
         }
     }

@@ -1,5 +1,5 @@
 //! What ends before the functions: packets that are malformed, for the node itself, of
-//! nobody, or not to be carried now.
+//! no user, or not to be carried now.
 
 use weft_compose::{Burst, Positions};
 use weft_function::Tunnel;
@@ -53,7 +53,7 @@ impl Worker {
         }
     }
 
-    /// What is rare after classification: taps, packets of nobody, and packets
+    /// What is rare after classification: taps, packets without a user, and packets
     /// of bearers that do not forward now.
     #[cold]
     pub(super) fn after_classification(&mut self, transit: Positions) {

@@ -17,7 +17,7 @@ const FULL_QUEUE: usize = 32_768 / BURST;
 
 impl Worker {
     /// Makes gates for users of these slots and numbers, before any packet comes.
-    /// Nobody is here yet.
+    /// No user is here yet.
     pub fn start_gates(&mut self, plan: &GatesPlan, numbers: Vec<(u32, u32)>, workers: usize) {
         numbers.iter().for_each(|(slot, _)| self.classifier.set_gated(*slot, true));
         self.gates = Some(Box::new(Gates::new(plan, numbers, workers)));

@@ -20,7 +20,7 @@ impl Worker {
     /// came.
     #[inline]
     pub(crate) fn mind_stages(&mut self) -> Option<bool> {
-        match self.lanes.lent {
+        match self.remote_queues.lent {
             Lent::Out if !self.wants_home() => None,
             Lent::AtHand if self.wants_home() => None,
             Lent::AtHand => {
@@ -34,7 +34,7 @@ impl Worker {
     /// Whether any functions are at stages.
     #[inline]
     pub(crate) fn has_lent(&self) -> bool {
-        self.lanes.has_stages() && self.lanes.lent != Lent::AtHand
+        self.remote_queues.has_stages() && self.remote_queues.lent != Lent::AtHand
     }
 
     /// Whether what comes next is done with functions that are at hand.
@@ -44,14 +44,14 @@ impl Worker {
             (Some((changes, next)), _) => &changes[*next..],
             (None, Ok(Command::Users(changes))) => &changes[..],
             (None, Ok(command)) => {
-                let is_tied = self.state.taps.is_some() || self.lanes.lifted.is_some();
+                let is_tied = self.state.taps.is_some() || self.remote_queues.lifted.is_some();
                 return is_tied || is_done_at_hand(command);
             }
             (None, Err(_)) => &[],
         };
         let mut changes = changes.iter().take(CHANGES_AT_ONCE);
         self.state.taps.is_some()
-            || self.lanes.lifted.is_some()
+            || self.remote_queues.lifted.is_some()
             || !self.state.leaving.is_empty()
             || changes.any(|change| {
                 matches!(
@@ -66,21 +66,22 @@ impl Worker {
     /// Lends each stage its functions.
     #[cold]
     fn lend(&mut self) {
-        self.lanes.lent = Lent::Out;
-        let mut hands: Vec<Vec<Hand>> = self.lanes.stages.iter().map(|_| Vec::new()).collect();
+        self.remote_queues.lent = Lent::Out;
+        let mut hands: Vec<Vec<Hand>> =
+            self.remote_queues.stages.iter().map(|_| Vec::new()).collect();
         for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
-            let Some(lane) = function.stage else { continue };
-            let stage = self.lanes.stage_number(lane);
-            let orders = self.lanes.stages[stage].orders.clone();
+            let Some(remote_queue) = function.stage else { continue };
+            let stage = self.remote_queues.stage_number(remote_queue);
+            let orders = self.remote_queues.stages[stage].orders.clone();
             let orders = Box::new(FunctionOrders { function: number as u16, orders });
             let (kind, scope) = (function.instance.kind(), function.instance.scope());
             let placeholder = Placeholder::new(kind, scope, orders);
             let instance = std::mem::replace(&mut function.instance, Box::new(placeholder));
             let counters = function.counters.clone();
-            function.lane = Some(lane);
+            function.remote_queue = Some(remote_queue);
             hands[stage].push(Hand { function: number as u16, instance, counters });
         }
-        for (stage, hands) in self.lanes.stages.iter_mut().zip(hands) {
+        for (stage, hands) in self.remote_queues.stages.iter_mut().zip(hands) {
             if let Some(map) = &stage.map
                 && !hands.is_empty()
             {
@@ -94,32 +95,32 @@ impl Worker {
     /// None when they are here.
     #[cold]
     pub fn come_home(&mut self) -> Option<bool> {
-        if self.lanes.lent == Lent::AtHand {
+        if self.remote_queues.lent == Lent::AtHand {
             return None;
         }
         let mut busy = self.take_parcels();
         busy |= self.departure.relay();
-        if self.lanes.lent == Lent::Out {
-            self.lanes.lent = Lent::Draining;
+        if self.remote_queues.lent == Lent::Out {
+            self.remote_queues.lent = Lent::Draining;
         }
-        if self.lanes.lent == Lent::Draining {
-            if self.lanes.stages.iter().any(|stage| stage.away() > 0) {
+        if self.remote_queues.lent == Lent::Draining {
+            if self.remote_queues.stages.iter().any(|stage| stage.away() > 0) {
                 return Some(busy);
             }
-            self.lanes.lent = Lent::Recalled;
-            for stage in self.lanes.stages.iter().filter(|stage| stage.has_hands) {
+            self.remote_queues.lent = Lent::Recalled;
+            for stage in self.remote_queues.stages.iter().filter(|stage| stage.has_hands) {
                 stage.orders.send(Order::Recall);
             }
         }
-        if self.lanes.stages.iter().any(|stage| stage.has_hands) {
+        if self.remote_queues.stages.iter().any(|stage| stage.has_hands) {
             return Some(busy);
         }
-        for Hand { function, instance, .. } in self.lanes.home.drain(..) {
+        for Hand { function, instance, .. } in self.remote_queues.home.drain(..) {
             if let Some(at) = self.element.functions_mut().get_mut(usize::from(function)) {
-                (at.instance, at.lane) = (instance, None);
+                (at.instance, at.remote_queue) = (instance, None);
             }
         }
-        self.lanes.lent = Lent::AtHand;
+        self.remote_queues.lent = Lent::AtHand;
         None
     }
 
@@ -127,12 +128,12 @@ impl Worker {
     #[inline]
     pub(crate) fn take_parcels(&mut self) -> bool {
         let mut busy = false;
-        for stage in 0..self.lanes.stages.len() {
-            let lanes = &mut self.lanes;
-            if let Some(parcel) = lanes.stages[stage].collect(&mut lanes.home) {
+        for stage in 0..self.remote_queues.stages.len() {
+            let remote_queues = &mut self.remote_queues;
+            if let Some(parcel) = remote_queues.stages[stage].collect(&mut remote_queues.home) {
                 busy = true;
                 match parcel.weight() {
-                    0 => lanes.stages[stage].settle(parcel, 0),
+                    0 => remote_queues.stages[stage].settle(parcel, 0),
                     weight => self.unpack(stage, parcel, weight),
                 }
             }
@@ -153,17 +154,17 @@ impl Worker {
         let mut kept = CreditReservations::default();
         let places = &parcel.places[..burst.packets.len()];
         places.iter().for_each(|place| kept.add(*place));
-        self.lanes.keep(&kept);
+        self.remote_queues.keep(&kept);
         self.visit_and_then(
             |element, burst, _, context| {
                 element.unpack(burst, &mut parcel, context);
                 // What goes to this stage again finds its room.
-                context.lanes.stages[stage].settle(parcel, weight);
-                context.lanes.stages[stage].is_asked = is_asked;
+                context.remote_queues.stages[stage].settle(parcel, weight);
+                context.remote_queues.stages[stage].is_asked = is_asked;
             },
-            |lanes| {
+            |remote_queues| {
                 if is_asked {
-                    lanes.stages[stage].answer();
+                    remote_queues.stages[stage].answer();
                 }
             },
         );
@@ -198,13 +199,13 @@ impl Worker {
     /// Lets the stage that has a function call its timer. None when it is at hand,
     /// false when there is no room for it now.
     pub(crate) fn wake_at_stage(&mut self, function: u16, slot: u32, now: u64) -> Option<bool> {
-        if self.lanes.lifted.is_some_and(|lifted| lifted.function() == function) {
+        if self.remote_queues.lifted.is_some_and(|lifted| lifted.function() == function) {
             return Some(false);
         }
         let at = self.element.plan().functions.get(usize::from(function))?;
-        let lane = at.stage.filter(|_| self.lanes.lent != Lent::AtHand)?;
-        let stage = self.lanes.stage_number(lane);
-        Some(self.lanes.stages[stage].wake(function, slot, now))
+        let remote_queue = at.stage.filter(|_| self.remote_queues.lent != Lent::AtHand)?;
+        let stage = self.remote_queues.stage_number(remote_queue);
+        Some(self.remote_queues.stages[stage].wake(function, slot, now))
     }
 
     /// Waits for what is away at stages, as the worker stops; the rest is counted.
@@ -217,7 +218,7 @@ impl Worker {
                 std::thread::yield_now();
             }
         }
-        let away = self.lanes.stages.iter().map(StageQueue::away).sum();
+        let away = self.remote_queues.stages.iter().map(StageQueue::away).sum();
         self.counters.dropped(DropReason::Stopped, away);
     }
 }

@@ -21,26 +21,28 @@ const BURSTS: usize = 2;
 
 impl Worker {
     /// Lets the packets of a function wait from now on.
-    pub(crate) fn lift(&mut self, function: u16, lane: u16) {
+    pub(crate) fn lift(&mut self, function: u16, remote_queue: u16) {
         let bound = (self.state.burst.pool.size() as usize / SHARE).clamp(BURST, WAITING);
-        self.lanes.close(lane, function, bound);
-        self.lanes.lifted = Some(Lifted::Emptying { function, lane });
-        self.element.divert(function, lane);
+        self.remote_queues.close(remote_queue, function, bound);
+        self.remote_queues.lifted = Some(Lifted::Emptying { function, remote_queue });
+        self.element.divert(function, remote_queue);
     }
 
     /// Goes on with a function that moves; whether there was anything to do.
     #[cold]
     pub(crate) fn mind_lifted(&mut self) -> bool {
-        match self.lanes.lifted {
-            Some(Lifted::Emptying { function, lane }) => self.hand_over(function, lane),
-            Some(Lifted::Back { function, lane }) => self.let_in(function, lane),
+        match self.remote_queues.lifted {
+            Some(Lifted::Emptying { function, remote_queue }) => {
+                self.hand_over(function, remote_queue)
+            }
+            Some(Lifted::Back { function, remote_queue }) => self.let_in(function, remote_queue),
             Some(Lifted::Gone { .. }) | None => false,
         }
     }
 
     /// Gives the agent the instance, once nothing is away at it.
-    fn hand_over(&mut self, function: u16, lane: u16) -> bool {
-        if self.lanes.lane(lane).away() > 0 {
+    fn hand_over(&mut self, function: u16, remote_queue: u16) -> bool {
+        if self.remote_queues.remote_queue(remote_queue).away() > 0 {
             return false;
         }
         let Some(at) = self.element.functions_mut().get_mut(usize::from(function)) else {
@@ -48,30 +50,30 @@ impl Worker {
         };
         let absent = Placeholder::absent(&*at.instance);
         let instance = std::mem::replace(&mut at.instance, Box::new(absent));
-        self.lanes.lifted = Some(Lifted::Gone { function, lane });
+        self.remote_queues.lifted = Some(Lifted::Gone { function, remote_queue });
         self.answer_transfer(Report::Lifted(instance));
         true
     }
 
     /// The function is where it is to be, in its process or at hand.
     pub(crate) fn land(&mut self, arrival: Arrival) {
-        let Arrival { function, lane, at_hand } = arrival;
+        let Arrival { function, remote_queue, at_hand } = arrival;
         if at_hand {
             // What waits goes on before what comes, a little at a time.
-            self.element.divert(function, lane);
-            self.lanes.lifted = Some(Lifted::Back { function, lane });
+            self.element.divert(function, remote_queue);
+            self.remote_queues.lifted = Some(Lifted::Back { function, remote_queue });
         } else {
-            self.lanes.lifted = None;
-            self.hear_news(usize::from(lane));
-            self.lanes.lane(lane).open();
+            self.remote_queues.lifted = None;
+            self.hear_news(usize::from(remote_queue));
+            self.remote_queues.remote_queue(remote_queue).open();
         }
     }
 
     /// Lets some of the packets that wait visit the function.
-    fn let_in(&mut self, function: u16, lane: u16) -> bool {
+    fn let_in(&mut self, function: u16, remote_queue: u16) -> bool {
         for _ in 0..BURSTS + self.inlets.len() {
             let mut places = ArrayVec::new();
-            if !self.take_from_gate(lane, &mut places) {
+            if !self.take_from_gate(remote_queue, &mut places) {
                 break;
             }
             let BurstState { burst, classified, watch, taps, .. } = &mut self.state;
@@ -86,10 +88,10 @@ impl Worker {
                 element.enter(burst, function, &places, context);
             });
         }
-        if !self.lanes.lane(lane).has_held() {
-            self.lanes.lane(lane).open();
-            self.lanes.rest(lane);
-            self.lanes.lifted = None;
+        if !self.remote_queues.remote_queue(remote_queue).has_held() {
+            self.remote_queues.remote_queue(remote_queue).open();
+            self.remote_queues.rest(remote_queue);
+            self.remote_queues.lifted = None;
             self.element.arrive(function);
         }
         true
@@ -98,12 +100,13 @@ impl Worker {
     /// Takes up to a burst of what waits in hand; whether there was anything.
     fn take_from_gate(
         &mut self,
-        lane: u16,
+        remote_queue: u16,
         places: &mut ArrayVec<ResumePoint, { Batch::CAPACITY }>,
     ) -> bool {
         let mut promises = CreditReservations::default();
         while places.len() < BURST
-            && let Some((packet, place, original)) = self.lanes.lane(lane).take_held()
+            && let Some((packet, place, original)) =
+                self.remote_queues.remote_queue(remote_queue).take_held()
         {
             let position = self.state.burst.packets.len();
             // The burst before has left.
@@ -112,26 +115,26 @@ impl Worker {
             promises.add(place);
             places.push(place);
         }
-        self.lanes.keep(&promises);
+        self.remote_queues.keep(&promises);
         !places.is_empty()
     }
 
     /// A process has gone while packets waited for it to arrive: they are under its policy.
     #[cold]
-    pub(crate) fn give_up_waiting(&mut self, lane: usize) {
-        let number = lane as u16;
-        let is_lost = |lane: &RemoteQueue| {
-            lane.has_held()
-                && !lane.is_up()
-                && !lane.is_closed()
-                && !matches!(lane.policy(), Policy::Hold(_))
+    pub(crate) fn give_up_waiting(&mut self, remote_queue: usize) {
+        let number = remote_queue as u16;
+        let is_lost = |remote_queue: &RemoteQueue| {
+            remote_queue.has_held()
+                && !remote_queue.is_up()
+                && !remote_queue.is_closed()
+                && !matches!(remote_queue.policy(), Policy::Hold(_))
         };
-        while is_lost(self.lanes.lane(number)) {
+        while is_lost(self.remote_queues.remote_queue(number)) {
             let mut places = ArrayVec::new();
             self.take_from_gate(number, &mut places);
-            match self.lanes.lane(number).policy() {
+            match self.remote_queues.remote_queue(number).policy() {
                 Policy::Bypass => {
-                    let function = self.lanes.function(lane);
+                    let function = self.remote_queues.function(remote_queue);
                     let behind: ArrayVec<_, { Batch::CAPACITY }> =
                         places.into_iter().map(|place| (function, place)).collect();
                     self.carry_back(&behind);

@@ -90,7 +90,7 @@ impl Worker {
             let annotations = packet.annotations_mut();
             annotations.state = reason as u32;
             super::ending::drop_malformed(position, burst, &self.counters, taps);
-            // Whoever has a ticket for it is told as the burst leaves.
+            // The node that waits for it is told as the burst leaves.
             let annotations = burst.packets[position].annotations_mut();
             annotations.state = 0;
             *crate::service_path::header_cache::number_of(annotations) = numbers[position];
@@ -120,7 +120,7 @@ impl Worker {
     fn take_returned(&mut self, packet: Packet, remote: usize) {
         let Some(service) = &mut self.departure.service else { return };
         let Some((record, path)) = service.record_of(&packet) else {
-            return self.lanes.reject(service.remote_paths[remote].lane);
+            return self.remote_queues.reject(service.remote_paths[remote].remote_queue);
         };
         if usize::from(record.worker) != service.worker {
             let peer = self.departure.peers.get_mut(usize::from(record.worker));
@@ -135,7 +135,7 @@ impl Worker {
         }
         let remote = &mut service.remote_paths[remote];
         if !remote.endpoint.take(packet, record, path) {
-            self.lanes.reject(remote.lane);
+            self.remote_queues.reject(remote.remote_queue);
         }
     }
 
@@ -152,7 +152,7 @@ impl Worker {
             return self.departure.hand_over();
         }
         if !vf.endpoint.take(packet) {
-            self.lanes.reject(vf.lane);
+            self.remote_queues.reject(vf.remote_queue);
         }
     }
 

@@ -102,7 +102,7 @@ impl Worker {
             clock,
             commands,
             peer_errors: RateLimit::default(),
-            lanes: RemoteQueues::default(),
+            remote_queues: RemoteQueues::default(),
             gates: None,
             waker,
             state: BurstState::new(&pool),
@@ -110,8 +110,8 @@ impl Worker {
     }
 
     /// Adds a way to a function elsewhere; its number.
-    pub fn add_lane(&mut self, lane: RemoteQueue) -> u16 {
-        self.lanes.add(lane)
+    pub fn add_remote_queue(&mut self, remote_queue: RemoteQueue) -> u16 {
+        self.remote_queues.add(remote_queue)
     }
 
     /// The service paths, where the node has any.

@@ -1,4 +1,4 @@
-//! What a worker does with its lanes.
+//! What a worker does with its queues.
 
 use std::time::{Duration, Instant};
 
@@ -19,68 +19,68 @@ const LAST_WAIT: Duration = Duration::from_millis(200);
 impl Worker {
     /// Whether packets are with function processes that are there.
     pub fn waits_for_functions(&self) -> bool {
-        self.lanes.waits_here()
+        self.remote_queues.waits_here()
     }
 
     /// Takes what came back from function processes, and carries it on.
     #[inline]
     pub(crate) fn take_back(&mut self) -> bool {
         let mut busy = self.take_parcels();
-        for lane in Positions(self.lanes.used) {
-            busy |= self.take_back_from(lane);
+        for remote_queue in Positions(self.remote_queues.used) {
+            busy |= self.take_back_from(remote_queue);
         }
-        if self.lanes.lifted.is_some() {
+        if self.remote_queues.lifted.is_some() {
             busy |= self.mind_lifted();
         }
         busy
     }
 
-    fn take_back_from(&mut self, lane: usize) -> bool {
+    fn take_back_from(&mut self, remote_queue: usize) -> bool {
         let mut busy = false;
-        if self.lanes.lanes[lane].has_news() {
+        if self.remote_queues.remote_queues[remote_queue].has_news() {
             busy = true;
-            self.hear_news(lane);
+            self.hear_news(remote_queue);
         }
         let mut places = ArrayVec::<(u16, ResumePoint), { Batch::CAPACITY }>::new();
-        if self.collect(lane, &mut places) {
+        if self.collect(remote_queue, &mut places) {
             busy = true;
             if !places.is_empty() {
                 self.carry_back(&places);
             }
         }
-        if self.lanes.lanes[lane].has_held() {
-            busy |= self.send_held(lane);
+        if self.remote_queues.remote_queues[remote_queue].has_held() {
+            busy |= self.send_held(remote_queue);
         }
         busy
     }
 
     /// The function has come or gone.
     #[cold]
-    pub(crate) fn hear_news(&mut self, lane: usize) {
+    pub(crate) fn hear_news(&mut self, remote_queue: usize) {
         let mut promises = CreditReservations::default();
         let counters = &self.counters;
-        self.lanes.lanes[lane].take_news(|ticket| {
+        self.remote_queues.remote_queues[remote_queue].take_news(|ticket| {
             counters.dropped(DropReason::FunctionLost, 1);
             promises.add(ticket.place);
         });
-        self.lanes.keep(&promises);
+        self.remote_queues.keep(&promises);
     }
 
     /// Sends what was held while the function was away.
     #[cold]
-    fn send_held(&mut self, lane: usize) -> bool {
-        self.give_up_waiting(lane);
+    fn send_held(&mut self, remote_queue: usize) -> bool {
+        self.give_up_waiting(remote_queue);
         let (now, mut any) = (self.clock.now(), false);
         let mut promises = CreditReservations::default();
-        while let Some(sent) = self.lanes.lanes[lane].next_held(now) {
+        while let Some(sent) = self.remote_queues.remote_queues[remote_queue].next_held(now) {
             any = true;
             if let Err((refusal, place)) = sent {
                 self.counters.dropped(reason_of(refusal, true), 1);
                 promises.add(place);
             }
         }
-        self.lanes.keep(&promises);
-        self.lanes.flush(&self.counters);
+        self.remote_queues.keep(&promises);
+        self.remote_queues.flush(&self.counters);
         any
     }
 
@@ -88,16 +88,18 @@ impl Worker {
     #[inline]
     fn collect(
         &mut self,
-        lane: usize,
+        remote_queue: usize,
         places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
     ) -> bool {
-        let function = self.lanes.functions[lane];
+        let function = self.remote_queues.functions[remote_queue];
         let functions = &self.element.plan().functions;
         let at = &functions[usize::from(function)];
         let element = &self.element;
-        let (links, numbers) = (&self.lanes.links, &self.lanes.functions);
-        // The function that a packet comes from, which is not the lane's where it went on by itself.
-        let number_of = |number: u16| links.lane(number).map_or(function, |lane| numbers[lane]);
+        let (links, numbers) = (&self.remote_queues.links, &self.remote_queues.functions);
+        // The function that a packet comes from, which is not the queue's where it went on by itself.
+        let number_of = |number: u16| {
+            links.remote_queue(number).map_or(function, |remote_queue| numbers[remote_queue])
+        };
         let last = |past: &Past| past.last().map_or(function, number_of);
         let note = |past: &Past| {
             for (number, length) in past.functions() {
@@ -125,8 +127,8 @@ impl Worker {
                 originals.extend(original.map(|original| (position, original)));
             }
         };
-        let lanes = &mut self.lanes.lanes;
-        let any = lanes[lane].collect(|back| match back {
+        let remote_queues = &mut self.remote_queues.remote_queues;
+        let any = remote_queues[remote_queue].collect(|back| match back {
             Back::Packet(packet, ticket, original) => {
                 count += 1;
                 bytes += u64::from(ticket.length);
@@ -160,7 +162,7 @@ impl Worker {
                 }
             }
             Back::Plain(packet) => {
-                // A burst has room for all that a lane gives at once.
+                // A burst has room for all that a queue gives at once.
                 drop(plain.push(packet));
             }
             Back::Lost(ticket) => {
@@ -171,7 +173,7 @@ impl Worker {
         if any {
             at.counters.handled.add(count, bytes);
             at.counters.bursts.add(1);
-            self.lanes.keep(&promises);
+            self.remote_queues.keep(&promises);
             for (mut annotations, by, reason) in dropped {
                 let kind = self.element.plan().functions[usize::from(by)].instance.kind();
                 annotations.state = state_of_drop(reason, kind.name);
@@ -179,7 +181,7 @@ impl Worker {
             }
             self.departure.flush_touched();
             if !plain.is_empty() {
-                self.recognise(lane, plain, places);
+                self.recognise(remote_queue, plain, places);
             }
         }
         any
@@ -190,17 +192,17 @@ impl Worker {
     #[cold]
     fn recognise(
         &mut self,
-        lane: usize,
+        remote_queue: usize,
         mut plain: Batch,
         places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
     ) {
-        let function = self.lanes.functions[lane];
+        let function = self.remote_queues.functions[remote_queue];
         let mut promises = CreditReservations::default();
         let (mut count, mut bytes) = (0, 0);
         for packet in plain.drain() {
             let burst = &mut self.state.burst;
             let ports = self.counters.ports.len() as u16;
-            let oldest = self.lanes.lanes[lane].oldest_port();
+            let oldest = self.remote_queues.remote_queues[remote_queue].oldest_port();
             let others = (0..ports).filter(|port| Some(*port) != oldest);
             // One at a time, at the end of the burst in hand.
             let position = burst.packets.len();
@@ -223,16 +225,17 @@ impl Worker {
                 }
                 let user = burst.packets[position].annotations().user;
                 let counters = &self.counters;
-                found = self.lanes.lanes[lane].claim(user, port, |ticket| {
-                    counters.dropped(DropReason::FunctionLost, 1);
-                    promises.add(ticket.place);
-                });
+                found =
+                    self.remote_queues.remote_queues[remote_queue].claim(user, port, |ticket| {
+                        counters.dropped(DropReason::FunctionLost, 1);
+                        promises.add(ticket.place);
+                    });
                 if found.is_some() {
                     break;
                 }
             }
             let Some((ticket, original)) = found else {
-                self.lanes.lanes[lane].reject();
+                self.remote_queues.remote_queues[remote_queue].reject();
                 drop(burst.packets.pop());
                 continue;
             };
@@ -249,7 +252,7 @@ impl Worker {
         }
         let at = &self.element.plan().functions[usize::from(function)];
         at.counters.handled.add(count, bytes);
-        self.lanes.keep(&promises);
+        self.remote_queues.keep(&promises);
     }
 
     /// Carries packets on, each from behind a function.
@@ -272,16 +275,16 @@ impl Worker {
     }
 
     /// Waits a little for what is away, as the worker stops; the rest is counted.
-    pub(crate) fn finish_lanes(&mut self) {
+    pub(crate) fn finish_remote_queues(&mut self) {
         let until = Instant::now() + LAST_WAIT;
-        while self.lanes.waits_here() && Instant::now() < until {
+        while self.remote_queues.waits_here() && Instant::now() < until {
             if !self.take_back() {
                 std::thread::yield_now();
             }
         }
         let mut stopped = 0;
-        for lane in &mut self.lanes.lanes {
-            let held = lane.clear(|_| stopped += 1);
+        for remote_queue in &mut self.remote_queues.remote_queues {
+            let held = remote_queue.clear(|_| stopped += 1);
             stopped += held;
         }
         self.counters.dropped(DropReason::Stopped, stopped);

@@ -23,7 +23,7 @@ const HELD_WAIT: u64 = 1_000_000_000;
 impl Worker {
     /// Takes a user's belongings out, once its packets are back from processes.
     pub(crate) fn begin_take_out(&mut self, extract: Box<Extract>) {
-        let is_away = extract.slots.first().is_some_and(|user| self.lanes.has_of(*user));
+        let is_away = extract.slots.first().is_some_and(|user| self.remote_queues.has_of(*user));
         if is_away {
             let until = self.clock.now().saturating_add(HELD_WAIT);
             self.state.leaving.push(Waiting { extract, until });
@@ -39,9 +39,9 @@ impl Worker {
         for waiting in std::mem::take(&mut self.state.leaving) {
             let user = waiting.extract.slots[0];
             if waiting.until <= now {
-                self.lanes.drop_held_of(user, &self.counters);
+                self.remote_queues.drop_held_of(user, &self.counters);
             }
-            match self.lanes.has_of(user) {
+            match self.remote_queues.has_of(user) {
                 true => self.state.leaving.push(waiting),
                 false => self.take_out(waiting.extract),
             }
@@ -61,7 +61,7 @@ impl Worker {
             if scope == Scope::Group || extract.without == Some(number) {
                 continue;
             }
-            if function.lane.is_some() {
+            if function.remote_queue.is_some() {
                 let count = if scope == Scope::User { 1 } else { extract.slots.len() };
                 extract.away.push((number, count as u16));
                 continue;

@@ -1,6 +1,6 @@
 //! Threads that functions stand on beside the workers.
 
-use weft_dataplane::offload::LANES;
+use weft_dataplane::offload::REMOTE_QUEUES;
 
 use super::within;
 use crate::blueprint::{Composition, StagePlan};
@@ -105,9 +105,9 @@ pub(super) fn agree<'a>(
             mistake.hint("give each function of a thread the same core");
         }
     }
-    if others + known.len() > LANES {
+    if others + known.len() > REMOTE_QUEUES {
         let message =
             format!("{} processes, threads and other nodes for functions", others + known.len());
-        source.wrong("functions", message).hint(format!("at most {LANES}"));
+        source.wrong("functions", message).hint(format!("at most {REMOTE_QUEUES}"));
     }
 }

@@ -53,11 +53,14 @@ impl Elsewhere {
         }
     }
 
-    /// Tells the worker's ways which lanes are theirs.
-    pub(super) fn note_lanes(&self, worker: &mut Worker, parts: &[Part]) {
+    /// Tells the worker's ways which queues are theirs.
+    pub(super) fn note_remote_queues(&self, worker: &mut Worker, parts: &[Part]) {
         let Some(service) = worker.service() else { return };
         for part in parts {
-            service.set_lane(&part.name, part.lane.or_else(|| self.prepared.lane(&part.name)));
+            service.set_remote_queue(
+                &part.name,
+                part.remote_queue.or_else(|| self.prepared.remote_queue(&part.name)),
+            );
         }
     }
 }
@@ -78,20 +81,20 @@ impl Shared<'_> {
                 name: entry.name.clone(),
                 instance: None,
                 counters: entry.counters[number].clone(),
-                lane: None,
+                remote_queue: None,
                 stage: None,
             };
-            if let Some((lane, away)) = elsewhere.seats.take(number, &plan.name) {
-                let lane = worker.add_lane(lane);
-                let ready = elsewhere.prepared.note(&plan.name, lane);
+            if let Some((remote_queue, away)) = elsewhere.seats.take(number, &plan.name) {
+                let remote_queue = worker.add_remote_queue(remote_queue);
+                let ready = elsewhere.prepared.note(&plan.name, remote_queue);
                 match plan.composition.is_at_hand() {
                     true => ready.push(away),
-                    false => (part.lane, part.instance) = (Some(lane), Some(away)),
+                    false => (part.remote_queue, part.instance) = (Some(remote_queue), Some(away)),
                 }
             }
             if part.instance.is_none() {
                 part.instance = Some(self.instance(plan, number)?);
-                part.stage = plan.stage.as_ref().and_then(|stage| threads.lane_of(stage));
+                part.stage = plan.stage.as_ref().and_then(|stage| threads.remote_queue_of(stage));
             }
             parts.push(part);
         }

@@ -38,9 +38,9 @@ pub fn remote(
         });
         service.add_remote(path, plan);
         let writes = tags_written(function.kind.writes, &blueprint.tags);
-        let lane =
+        let remote_queue =
             RemoteQueue::new(Box::new(carriage), Options { writes, policy: plan.policy, shared });
         let away = Placeholder::absent(trials.instance(number));
-        seats.put(&function.name, service.worker, lane, Box::new(away));
+        seats.put(&function.name, service.worker, remote_queue, Box::new(away));
     }
 }

@@ -45,7 +45,7 @@ impl Seats {
         &mut self,
         function: &str,
         worker: usize,
-        lane: RemoteQueue,
+        remote_queue: RemoteQueue,
         away: Box<dyn Instance>,
     ) {
         let at = self.places.iter().position(|(name, _)| name == function);
@@ -55,7 +55,7 @@ impl Seats {
         });
         let places = &mut self.places[at].1;
         places.resize_with(places.len().max(worker + 1), || None);
-        places[worker] = Some((lane, away));
+        places[worker] = Some((remote_queue, away));
     }
 }
 
@@ -127,8 +127,8 @@ pub fn start(
         let started = Supervisor::start(eal, &plan, move || clock.now());
         let (supervisor, places) = started.map_err(failed)?;
         supervisors.push(supervisor);
-        for (worker, Seat { lane, away, endpoint }) in places.into_iter().enumerate() {
-            seats.put(&function.name, worker, lane, Box::new(away));
+        for (worker, Seat { remote_queue, away, endpoint }) in places.into_iter().enumerate() {
+            seats.put(&function.name, worker, remote_queue, Box::new(away));
             if let Some((mut path, vf)) = endpoint.zip(process.vf.as_ref()) {
                 path.port = vf.port;
                 seats.vf_paths.push((worker, path));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weft_dataplane::offload::{Carrier, Coming, FrameKind, NextHops, Refusal, WINDOW};
 use weft_dpdk::{Batch, Packet, Pool, RxQueue, TxQueue};
 
-use crate::process::frame::{self, Form, Head, Record};
+use crate::frame::{self, Form, Head, Record};
 
 const ROOM: usize = frame::ROOM as usize;
 

@@ -15,7 +15,7 @@ use weft_compose::{Burst, Kind, Outcome, SlotShift};
 use weft_dpdk::{Batch, Eal, Packet, Pool, Port, PortOptions, tsc};
 use weft_function::{Setup, TagSlot, TagTable, TagValues};
 
-use crate::process::frame::{Form, FrameKind, ROOM};
+use crate::frame::{Form, FrameKind, ROOM};
 use crate::process::protocol::{Connection, Message, VERSION, Welcome};
 use crate::vf::direct_path;
 use crate::vf::fabric::PATHS;
@@ -219,7 +219,7 @@ impl Host<'_> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && !self.is_told() {
             match connection.receive().map_err(|error| self.at_socket(error))? {
-                // Whoever is still being set up is alive, too.
+                // A function that is still being set up is alive, too.
                 Some(Message::Ping(number)) => {
                     let pong = connection.send(&Message::Pong(number));
                     pong.map_err(|error| self.at_socket(error))?;

@@ -17,8 +17,8 @@
 //! | function | `Counted`: what its devices behind a NIC have counted, once a second | nothing |
 //!
 //! Questions of the node are answered once all orders that came before them were carried
-//! out. Packets that were before them in the ring need not have been handled: whoever
-//! wants a context as they leave it asks when they are back.
+//! out. Packets that were before them in the ring need not have been handled: a node
+//! that wants a context as they leave it asks when they are back.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -139,7 +139,7 @@ pub enum Message {
     Start(Vec<u32>),
     /// Attached.
     Ready,
-    /// Is anybody there?
+    /// Is the function there?
     Ping(u32),
     /// Yes.
     Pong(u32),

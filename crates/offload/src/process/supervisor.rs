@@ -29,8 +29,8 @@ use weft_dataplane::service_path::VfPath;
 use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions};
 use weft_function::{Setup, TagTable, TagValues, tags_written};
 
+use crate::frame::{Form, ROOM};
 use crate::process::carrier::{Frames, Sent};
-use crate::process::frame::{Form, ROOM};
 use crate::process::order::{ProcessOrders, Request};
 use crate::process::protocol::{VERSION, Welcome};
 use crate::vf::direct_path::Line;
@@ -54,10 +54,10 @@ pub struct Supervisor {
 #[derive(Debug)]
 pub struct Seat {
     /// What takes packets there and back.
-    pub lane: RemoteQueue,
+    pub remote_queue: RemoteQueue,
     /// What stands for it in the rules.
     pub away: Placeholder,
-    /// The other end of the lane, at the node's ports, where packets go through a NIC.
+    /// The other end of the queue, at the node's ports, where packets go through a NIC.
     pub endpoint: Option<VfPath>,
 }
 
@@ -107,7 +107,7 @@ impl Supervisor {
         };
         let sockets = [&plan.ring, &control];
         for path in &sockets[usize::from(port.is_none())..] {
-            // Whoever may write to a socket may attach.
+            // A process that may write to a socket may attach.
             chown(path, plan.user, plan.user).map_err(|error| at(path, error))?;
         }
         let (orders, given) = channel();
@@ -161,10 +161,10 @@ impl Supervisor {
                 (None, None) => return Err(at(&plan.ring, io::ErrorKind::NotConnected.into())),
             };
             let options = Options { writes, policy: plan.policy, shared: ours.clone() };
-            let lane = RemoteQueue::new(carrier, options);
+            let remote_queue = RemoteQueue::new(carrier, options);
             let orders = ProcessOrders::new(worker, orders.clone(), last);
             let away = Placeholder::new(kind, scope, Box::new(orders));
-            seats.push(Seat { lane, away, endpoint });
+            seats.push(Seat { remote_queue, away, endpoint });
             shared.push(ours);
         }
         let view = Arc::new(Mutex::new(View { heard: plan.wanted.into(), ..View::default() }));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use weft_dataplane::offload::LANES;
+use weft_dataplane::offload::REMOTE_QUEUES;
 use weft_dataplane::offload::stage::{Map, StageQueue, connect};
 use weft_dataplane::worker::Idle;
 use weft_dpdk::{Eal, Pool};
@@ -57,17 +57,19 @@ impl ThreadPool {
         }
     }
 
-    /// The lane to a stage, if there is one like it.
-    pub fn lane_of(&self, plan: &StagePlan) -> Option<u16> {
+    /// The queue to a stage, if there is one like it.
+    pub fn remote_queue_of(&self, plan: &StagePlan) -> Option<u16> {
         let is_it =
             |(name, core): &(String, Option<usize>)| *name == plan.name && *core == plan.core;
-        self.names.iter().position(is_it).map(lane_number)
+        self.names.iter().position(is_it).map(remote_queue_number)
     }
 
-    /// What each stage is to know of a program, where functions have these lanes.
-    pub fn maps(&self, program: Option<&Program>, lanes: &[Option<u16>]) -> Vec<Arc<Map>> {
+    /// What each stage is to know of a program, where functions have these queues.
+    pub fn maps(&self, program: Option<&Program>, remote_queues: &[Option<u16>]) -> Vec<Arc<Map>> {
         let map = |stage: usize| {
-            let is_here = |function: u16| lanes[usize::from(function)] == Some(lane_number(stage));
+            let is_here = |function: u16| {
+                remote_queues[usize::from(function)] == Some(remote_queue_number(stage))
+            };
             Arc::new(program.map(|program| Map::new(program, is_here)).unwrap_or_default())
         };
         (0..self.names.len()).map(map).collect()
@@ -76,15 +78,15 @@ impl ThreadPool {
     /// Makes those of `plans` that are not there yet. The ways of each worker to them,
     /// in order.
     pub fn add<'a>(&mut self, plans: impl Iterator<Item = &'a StagePlan>) -> Vec<Vec<StageQueue>> {
-        let mut lanes: Vec<_> = (0..self.workers).map(|_| Vec::new()).collect();
+        let mut remote_queues: Vec<_> = (0..self.workers).map(|_| Vec::new()).collect();
         for plan in plans {
-            if self.lane_of(plan).is_some() {
+            if self.remote_queue_of(plan).is_some() {
                 continue;
             }
             let mut seats = Vec::new();
-            for lanes in &mut lanes {
-                let (lane, end) = connect(&self.pool);
-                lanes.push(lane);
+            for remote_queues in &mut remote_queues {
+                let (remote_queue, end) = connect(&self.pool);
+                remote_queues.push(remote_queue);
                 seats.push(WorkerSeat::new(end));
             }
             self.names.push((plan.name.clone(), plan.core));
@@ -93,12 +95,12 @@ impl ThreadPool {
         if let Some(eal) = self.running {
             self.start(eal);
         }
-        lanes
+        remote_queues
     }
 
     /// How many stages there would be with those of `plans`.
     pub fn count_with<'a>(&self, plans: impl Iterator<Item = &'a StagePlan>) -> usize {
-        let mut new: Vec<_> = plans.filter(|plan| self.lane_of(plan).is_none()).collect();
+        let mut new: Vec<_> = plans.filter(|plan| self.remote_queue_of(plan).is_none()).collect();
         new.sort_by_key(|plan| (&plan.name, plan.core));
         new.dedup();
         self.names.len() + new.len()
@@ -138,10 +140,10 @@ impl Drop for ThreadPool {
     }
 }
 
-/// Number of the lane to the stage of that number: the last ones, since the first are
+/// Number of the queue to the stage of that number: the last ones, since the first are
 /// those of processes.
-fn lane_number(stage: usize) -> u16 {
-    (LANES - 1 - stage) as u16
+fn remote_queue_number(stage: usize) -> u16 {
+    (REMOTE_QUEUES - 1 - stage) as u16
 }
 
 fn run(

@@ -14,15 +14,11 @@ use weft_dataplane::offload::{HOPS, NextHop, NextHops, Past};
 use weft_dpdk::{Annotations, Packet};
 use weft_wire::nsh;
 
-use crate::process::frame::{
-    BEFORE_RECORD, ETHERNET, Head, PATH, RECORD, Record, before, head, put_fields,
+use crate::frame::{
+    BEFORE_RECORD, ENTRY, ETHERNET, Head, PATH, RECORD, Record, before, head, put_fields,
 };
 use crate::vf::fabric::{Ends, INDICES, PATHS};
 
-/// Octets of an entry.
-const ENTRY: usize = 6;
-/// Octets of all entries at most, in whole words.
-pub(crate) const ENTRIES: usize = (ENTRY * HOPS).next_multiple_of(4);
 /// Where the length of the context header stands.
 const CONTEXT_LENGTH: usize = BEFORE_RECORD - 1;
 const INDEX: usize = PATH + 3;
@@ -35,7 +31,7 @@ pub type Peers = Arc<[(u16, [u8; 6])]>;
 /// Where a frame is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirectPath {
-    /// Number of the first function, whose lane the packet belongs to.
+    /// Number of the first function, whose queue the packet belongs to.
     pub first: u16,
     /// Functions that it was at before this.
     pub before: u8,
@@ -245,7 +241,7 @@ impl Line {
         let (begin, content) = bytes.split_first_chunk::<BEFORE_RECORD>()?;
         let plain = RECORD + 4 * self.tags;
         let hops = (usize::from(begin[CONTEXT_LENGTH] & 0x7f).checked_sub(plain)?) / ENTRY;
-        // What is not of the way is as we write it: but for the time to live, which somebody
+        // What is not of the way is as we write it: but for the time to live, which a node
         // between may have counted down.
         let expected = self.begin.get(hops)?;
         let is_ours = begin[..6] == to

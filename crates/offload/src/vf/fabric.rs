@@ -1,7 +1,7 @@
 //! What carries packets to a process over a NIC, whose switch takes frames by destination
 //! MAC from the node's port to the virtual function of the process, and back.
 //!
-//! A carriage belongs to the lane, which knows no ports, its [`VfEndpoint`] to the worker
+//! A carriage belongs to the queue, which knows no ports, its [`VfEndpoint`] to the worker
 //! that has them; two rings lie between, though one thread has both. A NIC may drop what
 //! a full queue has no room for and not say so, so what is not back in time is lost.
 
@@ -18,7 +18,7 @@ use weft_dataplane::offload::{
 use weft_dataplane::service_path::{VfEndpoint, VfPath};
 use weft_dpdk::{Packet, Pool, PortOptions};
 
-use crate::process::frame::{Head, ROOM, Record};
+use crate::frame::{Head, ROOM, Record};
 pub use crate::vf::direct_path::Peers;
 use crate::vf::direct_path::{Line, worker_of};
 
@@ -70,7 +70,7 @@ pub struct Fabric {
     pub timeout: Duration,
 }
 
-/// Carries the packets of a lane.
+/// Carries the packets of a queue.
 pub(crate) struct Carriage {
     line: Line,
     orders: Arc<AtomicU32>,
@@ -105,7 +105,7 @@ pub(crate) fn new(parts: Parts) -> (Carriage, VfPath) {
     let (arriving, back) = RingBuffer::new(RING);
     let endpoint = Box::new(Endpoint { out, back: arriving });
     let back_index = INDICES[1];
-    let path = VfPath { function, lane: 0, port: 0, path, back_index, endpoint };
+    let path = VfPath { function, remote_queue: 0, port: 0, path, back_index, endpoint };
     let leaving = SendQueue::new(sent, timeout.as_nanos() as u64);
     (Carriage { line, orders, pool, leaving, back, now }, path)
 }

@@ -8,7 +8,7 @@ use weft_dpdk::{Annotations, Batch, Packet, RxQueue, TxQueue};
 use weft_function::{Emission, Position, Scope, What as Asked};
 
 use super::line::Line;
-use crate::process::frame::{Form, FrameKind, Head, Record};
+use crate::frame::{Form, FrameKind, Head, Record};
 use crate::process::protocol::Message;
 use crate::vf::direct_path::{self, DirectPath};
 

@@ -92,7 +92,7 @@ impl Book {
 
     /// Notes a checkpoint of one context.
     pub fn put_down(&mut self, worker: u16, slot: u32, context: Vec<u8>) {
-        // A process may not fill the node's memory with slots of nobody.
+        // A process may not fill the node's memory with slots that have no user.
         let shift = SlotShift::for_workers(self.numbers.len());
         let is_slot = shift.index(slot) < self.contexts && context.len() <= CONTEXT_BYTES;
         let is_stale = self.stale.as_ref().is_some_and(|stale| stale.contains(&(worker, slot)));

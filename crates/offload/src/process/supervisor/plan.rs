@@ -17,7 +17,7 @@ use crate::vf::fabric::Fabric;
 pub enum Start {
     /// The node, from this program.
     Program(PathBuf),
-    /// Somebody else.
+    /// Another program.
     Elsewhere,
 }
 
@@ -75,7 +75,7 @@ pub struct Plan<'a> {
     /// Whether the function is there from the start; otherwise its process is only prepared.
     pub wanted: bool,
     /// Whether packets go without a header, to a function that knows nothing of
-    /// this: it has no socket beside its ring, and nobody here starts it.
+    /// this: it has no socket beside its ring, and the node does not start it.
     pub plain: bool,
     /// The user (and group) that the process runs as; that of the node if none.
     pub user: Option<u32>,
@@ -115,7 +115,7 @@ pub enum StartError {
 /// State of a function process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
-    /// Nobody is there.
+    /// No process is there.
     #[default]
     Absent,
     /// It is being set up.

@@ -146,10 +146,10 @@ impl Fields {
     }
 }
 
-/// Removes a socket that nobody listens at any more.
+/// Removes a socket that has no listener any more.
 ///
 /// # Errors
-/// When somebody does, or it cannot be removed.
+/// When it has a listener, or cannot be removed.
 pub fn remove_stale(path: &Path) -> io::Result<()> {
     match UnixStream::connect(path) {
         Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "in use by another node")),

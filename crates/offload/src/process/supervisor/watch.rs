@@ -125,7 +125,7 @@ impl Watch {
         }
     }
 
-    /// Whether the function's end of the ring is there. Whoever has a NIC has said so.
+    /// Whether the function's end of the ring is there. A function behind a NIC has said so.
     fn ring_is_up(&self) -> bool {
         self.port.as_ref().is_none_or(|port| port.link().up)
     }
@@ -349,7 +349,7 @@ impl Watch {
                 self.answer_without(inquiry.question);
             }
         }
-        // Whoever attaches now is not wanted.
+        // A process that attaches now is not wanted.
         while self.listener.accept().is_ok() {}
         self.was_up = false;
         (self.pause, self.next_start) = (self.restart.first, Instant::now());

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::process::frame::FrameKind;
+use crate::frame::FrameKind;
 
 const NODE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const TAGS: usize = 5;

@@ -41,7 +41,7 @@ impl Watch {
                 Answer::Imported { ticket, outcome: Err("its process is not there".to_owned()) }
             }
         };
-        // Whoever asked may have gone.
+        // The caller may be gone.
         let _ = self.answers.send(answer);
     }
 
@@ -56,7 +56,7 @@ impl Watch {
             return false;
         }
         if let Some(inquiry) = self.inquiries.pop_front() {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = self.answers.send(inquiry.answer());
         }
         true

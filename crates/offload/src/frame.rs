@@ -19,10 +19,9 @@
 //! | 48– | tags |
 
 pub use weft_dataplane::offload::FrameKind;
+use weft_dataplane::offload::HOPS;
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 use weft_wire::nsh::{self, Context, Metadata, NextProtocol, Repr, ServicePathId};
-
-use crate::vf::direct_path::ENTRIES;
 
 /// Class of the context header (RFC 8300 §9.1.4: experimental).
 pub const CLASS: u16 = 0xfff6;
@@ -36,6 +35,11 @@ pub(crate) const BEFORE_RECORD: usize = ETHERNET + nsh::MIN_HEADER_LENGTH + 4;
 pub(crate) const RECORD: usize = 48;
 /// Where the service path identifier stands.
 pub(crate) const PATH: usize = ETHERNET + 4;
+
+/// Octets of an entry of a [direct path](crate::vf).
+pub(crate) const ENTRY: usize = 6;
+/// Octets of all entries at most, in whole words.
+pub(crate) const ENTRIES: usize = (ENTRY * HOPS).next_multiple_of(4);
 
 /// Octets in front of a packet at most.
 pub const MAX_HEADER: usize = BEFORE_RECORD + RECORD + 4 * TAG_SLOTS + ENTRIES;
@@ -106,9 +110,9 @@ impl Form {
         put_fields(record, 0, self.tags, bytes);
     }
 
-    /// Takes the header off a packet: one that this form wrote, or that somebody on the way
+    /// Takes the header off a packet: one that this form wrote, or that a node on the way
     /// changed as RFC 8300 allows (service index, TTL, further context headers). What it
-    /// says of the packet is written to the annotations, one by one: whoever reads them next
+    /// says of the packet is written to the annotations, one by one: the code that reads them next
     /// would wait for a copy made of pieces. None for anything else.
     #[inline]
     pub fn open(&self, packet: &mut Packet) -> Option<Head> {
