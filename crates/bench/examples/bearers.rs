@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue, tsc};
 use weft_functions::KINDS;
 use weft_node::bearer::{Action, BearerCommand, BearerId, Detection, Given};
-use weft_node::config::UserKey;
-use weft_node::{Handle, Node, config};
+use weft_node::{Handle, Node};
+use weft_node_config as config;
+use weft_node_config::UserKey;
 use weft_wire::gtpu::{Extensions, MessageType, PORT, Repr, Teid};
 use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, udp};
 

@@ -1,7 +1,7 @@
 //! DPDK's environment for one node.
 
 use weft_dpdk::{Eal, EalOptions, is_pci_address};
-use weft_node::config::Blueprint;
+use weft_node_config::Blueprint;
 
 use crate::failure::Failure;
 

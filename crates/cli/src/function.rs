@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use weft_dpdk::{Eal, EalOptions, is_pci_address};
-use weft_process::host::{Host, HostError};
+use weft_offload::process::host::{Host, HostError};
 
 use crate::failure::Failure;
 use crate::signals::Termination;

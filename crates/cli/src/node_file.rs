@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weft_node::config::{self, Blueprint, Mistakes};
+use weft_node_config::{self as config, Blueprint, Mistakes};
 
 use crate::failure::Failure;
 

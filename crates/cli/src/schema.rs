@@ -44,7 +44,7 @@ enum What {
 /// When there is no function of that name.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.what.unwrap_or(What::Node) {
-        What::Node => json(&weft_node::config::schema(KINDS)),
+        What::Node => json(&weft_node_config::schema(KINDS)),
         What::Controller => json(&weft_mobility_controller::config::Configuration::schema()),
         What::Profile => json(&weft_traffic::Profile::schema()),
         What::Experiment => json(&weft_bench::experiments::schema()),

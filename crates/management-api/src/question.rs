@@ -1,7 +1,7 @@
 //! What a trace or a capture asks for, in the numbers of the node.
 
+use weft_dataplane::trace::{Point, Watch};
 use weft_node::Agent;
-use weft_node::tap::{Point, Watch};
 use weft_rules::{Condition, Vocabulary};
 
 use crate::api::Question;

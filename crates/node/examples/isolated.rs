@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue, tsc};
-use weft_node::{Node, config};
+use weft_node::Node;
+use weft_node_config as config;
 
 const ROUNDS: usize = 9;
 const PACKETS: u64 = 400_000;

@@ -7,30 +7,31 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
 
 use rtrb::{Consumer as Inbox, Producer as Outbox};
 use weft_compose::{Kind, SlotShift};
+use weft_dataplane::clock::Clock;
+use weft_dataplane::command::Waker;
+use weft_dataplane::command::{Command, Configure, Report};
+use weft_dataplane::counters::{FunctionCounters, WorkerCounters};
+use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Batch, Consumer, Pool};
-use weft_process::Supervisor;
+use weft_fusion::{Compiled, FusedPlan};
+use weft_node_config::{Blueprint, FunctionPlan};
+use weft_offload::process::Supervisor;
+use weft_offload::thread::ThreadPool;
 use weft_rules::Condition;
 
 use crate::assemble::Keys;
 use crate::bearer::{Bearers, Event};
-use crate::clock::Clock;
-use crate::command::{Command, Configure, Report};
-use crate::config::{Blueprint, FunctionPlan};
-use crate::counters::{FunctionCounters, WorkerCounters};
-use crate::fuse::{Compiled, FusedPlan};
 use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
-use crate::rate_limit::RateLimit;
+use crate::ports::{Means, Ports};
 use crate::relocate::{Called, Prepared, Relocation};
 use crate::signalling::Signalling;
-use crate::stage::{Crew, Split};
-use crate::station::Station;
+use crate::stage::Split;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Room, Users};
 
@@ -152,7 +153,7 @@ pub struct Agent {
     /// Functions that are gone: what they dropped stays counted.
     pub(crate) retired: Vec<FunctionEntry>,
     pub(crate) links: Vec<Link>,
-    pub(crate) stations: Vec<Station>,
+    pub(crate) ports: Ports,
     /// Peers, and what they say in GTP-U.
     pub(crate) signalling: Signalling,
     pub(crate) pool: Pool,
@@ -181,13 +182,13 @@ pub struct Agent {
     /// The node's part in moving users.
     pub(crate) mobility: Option<Box<Mobility>>,
     /// The stages: further threads that functions stand on.
-    pub(crate) crew: Crew,
+    pub(crate) threads: ThreadPool,
     /// Which functions were chosen to stand there.
     pub(crate) split: Split,
     /// Those who look after function processes.
     pub(crate) supervisors: Vec<Supervisor>,
     /// Functions at other nodes, with what each worker knows of them.
-    pub(crate) remotes: Vec<(String, Vec<Arc<weft_lane::Shared>>)>,
+    pub(crate) remotes: Vec<(String, Vec<Arc<weft_dataplane::offload::Shared>>)>,
 }
 
 /// One panic a second is logged.
@@ -221,7 +222,8 @@ impl Agent {
         let now = self.clock.now();
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
-            self.look_after_ports(now);
+            let Agent { ports, links, pool, shift, .. } = &mut *self;
+            ports.look_after(now, &mut Means { links, pool, shift: *shift });
             self.look_after_paths(now);
             self.look_after_split(now);
         }
@@ -254,10 +256,8 @@ impl Agent {
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();
-                    if let Some(station) = self.stations.get_mut(usize::from(port)) {
-                        station.resolve(address, now);
-                    }
-                    self.send_station(port);
+                    let Agent { ports, links, pool, shift, .. } = &mut *self;
+                    ports.resolve(port, address, now, &mut Means { links, pool, shift: *shift });
                 }
             }
         }
@@ -312,43 +312,19 @@ impl Agent {
         let count = self.links[worker].punts.receive(&mut batch, PUNTS);
         let now = self.clock.now();
         for packet in batch.drain() {
-            let port = packet.annotations().port;
-            let Some(station) = self.stations.get_mut(usize::from(port)) else { continue };
-            if let Some(heard) = station.receive(packet, now) {
+            let Some((port, heard)) = self.ports.receive(packet, now) else { continue };
+            if let Some(heard) = heard {
                 self.hear(port, &heard);
             }
-            self.send_station(port);
+            self.send_of_port(port);
         }
         count > 0
     }
 
-    /// Sends what a station wants to have sent. Every worker learns of
-    /// neighbours; the first sends.
-    pub(crate) fn send_station(&mut self, port: u16) {
-        let Some(station) = self.stations.get_mut(usize::from(port)) else { return };
-        for command in station.outgoing(&self.pool) {
-            match command {
-                Command::Neighbour { port, address, mac } => {
-                    for link in &mut self.links {
-                        link.send(Command::Neighbour { port, address, mac });
-                    }
-                }
-                Command::Answer(packet) => {
-                    let worker = self.shift.worker(packet.annotations().user);
-                    if let Some(link) = self.links.get_mut(worker) {
-                        link.send(Command::Answer(packet));
-                    }
-                }
-                command => self.links[0].send(command),
-            }
-        }
-    }
-
-    fn look_after_ports(&mut self, now: u64) {
-        for number in 0..self.stations.len() {
-            self.stations[number].look_after(now);
-            self.send_station(number as u16);
-        }
+    /// Sends what a port wants to have sent.
+    pub(crate) fn send_of_port(&mut self, port: u16) {
+        let Agent { ports, links, pool, shift, .. } = self;
+        ports.send(port, &mut Means { links, pool, shift: *shift });
     }
 }
 
@@ -357,25 +333,6 @@ impl Agent {
 pub struct Handle {
     requests: Sender<Request>,
     waker: Waker,
-}
-
-/// Ends the pause that the agent makes while there is nothing to do.
-#[derive(Clone, Debug, Default)]
-pub struct Waker(Arc<OnceLock<Thread>>);
-
-impl Waker {
-    /// The agent runs in this thread.
-    pub(crate) fn is_here(&self) {
-        // One thread runs it all its life.
-        let _ = self.0.set(thread::current());
-    }
-
-    /// Wakes the agent. Costs a system call only while it pauses.
-    pub fn wake(&self) {
-        if let Some(thread) = self.0.get() {
-            thread.unpark();
-        }
-    }
 }
 
 /// The node has stopped and answers nothing any more.

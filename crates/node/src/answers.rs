@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
+use weft_dataplane::command::{Command, Shown};
+use weft_dataplane::counters::{Counter, DropReason, Stage};
+use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
 use weft_function::{Reason, TagSlot, TagValues};
-use weft_process::Supervisor;
+use weft_node_config::UserKey;
+use weft_offload::process::Supervisor;
 
 use crate::agent::Agent;
-use crate::command::{Command, Shown};
-use crate::config::UserKey;
-use crate::counters::{Counter, DropReason, Stage};
 use crate::plan;
 use crate::show::{
     Buffers, DropView, FunctionView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
     UserView, WorkerView,
 };
-use crate::tap::{Point, Sighting, Tap, Watch};
 
 /// Sightings that wait for whoever watches.
 const SIGHTINGS: usize = 4096;
@@ -45,7 +45,7 @@ impl Agent {
     }
 
     /// The configuration at work.
-    pub fn blueprint(&self) -> &crate::config::Blueprint {
+    pub fn blueprint(&self) -> &weft_node_config::Blueprint {
         &self.blueprint
     }
 
@@ -58,7 +58,7 @@ impl Agent {
 
     /// Everything that is counted.
     pub fn snapshot(&self) -> Snapshot {
-        let sum = |counter: fn(&crate::counters::WorkerCounters) -> &Counter| -> u64 {
+        let sum = |counter: fn(&weft_dataplane::counters::WorkerCounters) -> &Counter| -> u64 {
             self.links.iter().map(|link| counter(&link.counters).get()).sum()
         };
         Snapshot {
@@ -68,7 +68,7 @@ impl Agent {
             users: self.users.count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
             workers: self.links.iter().map(|link| worker_view(&link.counters)).collect(),
-            ports: (0..self.stations.len()).map(|port| self.port_view(port)).collect(),
+            ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
             functions: self.function_views(),
             drops: self.drop_views(),
             local: sum(|counters| &counters.local),
@@ -88,13 +88,13 @@ impl Agent {
     }
 
     fn port_view(&self, number: usize) -> PortView {
-        let station = &self.stations[number];
-        let device = station.statistics();
+        let port_control = self.ports.get(number);
+        let device = port_control.statistics();
         let mut view = PortView {
-            name: station.name().to_owned(),
-            device: station.device().to_owned(),
-            mac: station.mac().to_string(),
-            up: station.is_up(),
+            name: port_control.name().to_owned(),
+            device: port_control.device().to_owned(),
+            mac: port_control.mac().to_string(),
+            up: port_control.is_up(),
             rx_missed: device.rx_missed,
             rx_errors: device.rx_errors,
             ..PortView::default()
@@ -118,7 +118,8 @@ impl Agent {
             plan.and_then(|plan| plan.process.as_ref()).is_some_and(|process| process.started)
         };
         let absent = |one: &&Supervisor| {
-            is_started(one.instance()) && one.view().status != weft_process::Status::Running
+            is_started(one.instance())
+                && one.view().status != weft_offload::process::Status::Running
         };
         self.supervisors.iter().find(absent).map(Supervisor::instance)
     }
@@ -133,15 +134,15 @@ impl Agent {
     /// there when it is for all workers.
     fn remote_view(&self, function: &str) -> Option<ProcessView> {
         let (_, shared) = self.remotes.iter().find(|(name, _)| name == function)?;
-        let sum = |of: fn(&weft_lane::Shared) -> u32| {
+        let sum = |of: fn(&weft_dataplane::offload::Shared) -> u32| {
             shared.iter().map(|one| u64::from(of(one))).sum::<u64>()
         };
         Some(ProcessView {
             state: if self.is_reachable(function) { "reachable" } else { "unreachable" }.to_owned(),
             failures: shared.iter().map(|one| u64::from(one.failures())).max().unwrap_or(0),
-            away: sum(weft_lane::Shared::away),
-            lost: sum(weft_lane::Shared::lost),
-            strays: sum(weft_lane::Shared::strays),
+            away: sum(weft_dataplane::offload::Shared::away),
+            lost: sum(weft_dataplane::offload::Shared::lost),
+            strays: sum(weft_dataplane::offload::Shared::strays),
             ..ProcessView::default()
         })
     }
@@ -208,9 +209,9 @@ impl Agent {
                 views.push(DropView { function, packets, ..drop_view(reason) });
             }
         }
-        for station in &self.stations {
-            let device = station.statistics();
-            let port = Some(station.name().to_owned());
+        for port_control in self.ports.iter() {
+            let device = port_control.statistics();
+            let port = Some(port_control.name().to_owned());
             let lost = [
                 ("rx_missed", "receive queue full", device.rx_missed),
                 ("rx_errors", "received in error, or without a buffer", device.rx_errors),
@@ -284,7 +285,7 @@ impl Agent {
         }
     }
 
-    fn tag_texts(&self, plan: &crate::config::UserPlan) -> BTreeMap<String, String> {
+    fn tag_texts(&self, plan: &weft_node_config::UserPlan) -> BTreeMap<String, String> {
         let tags = self.blueprint.tags.iter().zip(plan.tags).enumerate();
         tags.filter(|(slot, ((_, values), value))| {
             let unset = match values {
@@ -311,7 +312,12 @@ impl Agent {
     /// What is fused, with micro-operations and machine code, as text.
     pub fn fused(&self) -> String {
         match &self.fused {
-            Some(fused) => fused.text(&self.blueprint),
+            Some(fused) => {
+                let functions = &self.blueprint.functions;
+                fused.text(|number| {
+                    functions.get(usize::from(number)).map_or("?", |plan| plan.name.as_str())
+                })
+            }
             None => "no functions are fused\n".to_owned(),
         }
     }
@@ -367,7 +373,7 @@ impl Agent {
 }
 
 /// The ways of all classes of a configuration through its rules, as text.
-pub fn paths(blueprint: &crate::config::Blueprint) -> String {
+pub fn paths(blueprint: &weft_node_config::Blueprint) -> String {
     let classes = blueprint.classes();
     let entries = plan::entries(blueprint, &classes);
     match blueprint.rules.compile(&entries) {
@@ -381,7 +387,7 @@ fn drop_view(reason: &Reason) -> DropView {
     DropView { reason: name.to_owned(), meaning: meaning.to_owned(), ..DropView::default() }
 }
 
-fn worker_view(counters: &crate::counters::WorkerCounters) -> WorkerView {
+fn worker_view(counters: &weft_dataplane::counters::WorkerCounters) -> WorkerView {
     let stage = |stage: Stage| {
         let sample = &counters.stages[stage as usize];
         let (cycles, packets) = sample.get();

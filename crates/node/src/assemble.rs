@@ -11,30 +11,31 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
 use weft_compose::SlotShift;
+use weft_dataplane::classify::{Capacity, Tables};
+use weft_dataplane::clock::Clock;
+use weft_dataplane::command::{Replacement, UserChange, Waker};
+use weft_dataplane::forward::Plan;
+use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
+use weft_fusion::{Compiled, FusedPlan, fuse};
+use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
+use weft_offload::thread::ThreadPool;
 use weft_rules::{Condition, Program, RuleSet};
 use weft_wire::MacAddress;
 
 use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::worker::Shared;
-use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS, Waker};
+use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS};
 use crate::bearer::Bearers;
-use crate::classify::{Capacity, Tables};
-use crate::clock::Clock;
-use crate::command::{Replacement, UserChange};
-use crate::config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
-use crate::element::Plan;
-use crate::fuse::{self, Compiled, FusedPlan};
+use crate::gtpu_peer::Paths;
 use crate::isolated;
-use crate::path::Paths;
 use crate::plan::{self, Classes, Trials};
+use crate::ports::{PortControl, Ports};
 use crate::signalling::Signalling;
-use crate::stage::{Crew, Split};
-use crate::station::Station;
+use crate::stage::Split;
 use crate::transfer::{Inquiries, Transfers};
 use crate::users::{Changes, Room, Users};
-use crate::worker::Worker;
 
 /// Commands and reports that wait between agent and worker.
 const COMMAND_RING: usize = 1024;
@@ -73,7 +74,7 @@ pub enum BuildError {
         /// Name of the instance.
         function: String,
         /// What is wrong.
-        error: weft_process::StartError,
+        error: weft_offload::process::StartError,
     },
     /// Rules with too many ways.
     #[error("rules: {0}")]
@@ -119,8 +120,8 @@ pub fn assemble(
     let (supervisors, seats) = isolated::start(eal, &blueprint, room, &clock, &macs)?;
     let mut elsewhere = Elsewhere::new(seats);
     let (mut workers, mut links) = (Vec::new(), Vec::new());
-    let mut crew = Crew::new(&blueprint.workers, &pool);
-    let stages = crew.add(plan::stages(&blueprint));
+    let mut threads = ThreadPool::new(count, blueprint.workers.pause(), &pool);
+    let stages = threads.add(plan::stages(&blueprint));
     let shared = Shared {
         blueprint: &blueprint,
         ports: &ports,
@@ -134,22 +135,28 @@ pub fn assemble(
         elsewhere.welcome(&shared, &steering.trials, &mut worker, number);
         let replacement = Replacement {
             plan: steering.plan(&blueprint, &classes),
-            parts: shared.parts(&steering.functions, &crew, &mut worker, number, &mut elsewhere)?,
+            parts: shared.parts(
+                &steering.functions,
+                &threads,
+                &mut worker,
+                number,
+                &mut elsewhere,
+            )?,
             tags: plan::tags(&blueprint, &classes.tags),
             profiles: profiles.clone(),
             stages,
-            maps: plan::maps(&crew, &blueprint, &steering.program),
+            maps: plan::maps(&threads, &blueprint, &steering.program),
             arrival: None,
         };
-        elsewhere.note_lanes(&mut worker, &replacement.parts);
+        elsewhere.note_remote_queues(&mut worker, &replacement.parts);
         worker.start_with(Box::new(replacement), &changes);
         if let Some(plan) = &blueprint.handover {
-            worker.start_gates(plan, moving(plan, &users, number), count);
+            worker.start_gates(&plan.gates(), moving(plan, &users, number), count);
         }
         workers.push(worker);
         links.push(link);
     }
-    let stations = stations(&blueprint, ports);
+    let ports = Ports::new(port_controls(&blueprint, ports));
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
     let paths = Paths::new(blueprint.gtpu.echo);
@@ -169,7 +176,7 @@ pub fn assemble(
         functions: steering.functions,
         retired: Vec::new(),
         links,
-        stations,
+        ports,
         signalling: Signalling::new(paths),
         pool,
         clock,
@@ -187,7 +194,7 @@ pub fn assemble(
         relocation: None,
         move_failure: None,
         mobility: None,
-        crew,
+        threads,
         split: Split::default(),
         supervisors,
         remotes: elsewhere.remotes,
@@ -245,7 +252,7 @@ impl Steering {
         let trials = Trials::of(blueprint)
             .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
         let mut compiled = Compiled::default();
-        let fused = fuse::fuse(&program, &trials.lowered(blueprint), shift, &mut compiled);
+        let fused = fuse(&program, &trials.lowered(blueprint), shift, &mut compiled);
         Ok(Steering {
             rules: Arc::new(blueprint.rules.clone()),
             program,
@@ -274,13 +281,13 @@ fn moving(plan: &HandoverPlan, users: &Users, worker: usize) -> Vec<(u32, u32)> 
 }
 
 /// The node's own part at each port.
-fn stations(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<Station> {
+fn port_controls(blueprint: &Blueprint, ports: Vec<OpenPort>) -> Vec<PortControl> {
     let neighbours = blueprint.limits.neighbours as usize;
     let own: Arc<[_]> = own_addresses(blueprint).collect();
-    let station = |(number, (open, plan)): (usize, (OpenPort, &PortPlan))| {
-        Station::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
+    let port_control = |(number, (open, plan)): (usize, (OpenPort, &PortPlan))| {
+        PortControl::new(number as u16, plan, open.mac, open.port, own.clone(), neighbours)
     };
-    ports.into_iter().zip(&blueprint.ports).enumerate().map(station).collect()
+    ports.into_iter().zip(&blueprint.ports).enumerate().map(port_control).collect()
 }
 
 /// A port that was opened, and the MAC address it uses.

@@ -16,33 +16,34 @@
 
 mod book;
 mod change;
+mod command_dto;
 mod dedicated;
-mod guests;
+mod dynamic_users;
 mod moving;
 mod tunnels;
 mod view;
-mod written;
 mod wrong;
 
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 pub use weft_compose::Settings;
+pub use weft_dataplane::classify::{Action, Filter, Selector};
 pub use weft_mobility_protocol::User;
-use weft_wire::gtpu::Qfi;
-
-use crate::config::UserKey;
-
-pub use self::change::BearersChanged;
-pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
-pub use self::wrong::{BearerError, Wrong};
+use weft_node_config::UserKey;
 
 pub(crate) use self::book::Bearers;
+pub use self::change::BearersChanged;
 pub(crate) use self::change::{Staged, Steered, Template};
+pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
+pub use self::wrong::{BearerError, Wrong};
 
 /// Names a bearer; whoever adds it chooses the number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(transparent)]
 pub struct BearerId(pub u64);
 
@@ -53,7 +54,7 @@ impl fmt::Display for BearerId {
 }
 
 /// The default bearer of a user: that of a dedicated one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum DefaultBearer {
     /// A command has added it.
@@ -69,49 +70,6 @@ impl fmt::Display for DefaultBearer {
             DefaultBearer::Configured(name) => name.fmt(f),
         }
     }
-}
-
-/// What becomes of a bearer's packets (TS 29.244 §8.2.26).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// They take their way through the rules.
-    #[default]
-    Forward,
-    /// They are dropped, in either direction.
-    Drop,
-    /// Those to the user wait, within bounds, until the action is another.
-    Buffer,
-    /// They wait, and the first of them is told ([`Event::DownlinkData`]).
-    Notify,
-}
-
-/// Which of a user's packets a dedicated bearer carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Selector {
-    /// Packets of this QoS flow: what the PDU session container of the tunnel
-    /// they come in says (TS 38.415).
-    Qfi(Qfi),
-    /// Packets of flows.
-    Filter(Filter),
-}
-
-/// A filter of service data flows: what is not given may be anything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Filter {
-    /// IP protocol number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<u8>,
-    /// Address at the other end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote: Option<IpAddr>,
-    /// Port at the other end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote_port: Option<u16>,
-    /// Port at the user's end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_port: Option<u16>,
 }
 
 /// What packets of a bearer are known by.
@@ -199,7 +157,7 @@ impl BearerCommand {
 
 /// What a node tells of its bearers and of its GTP-U peers. Times are nanoseconds
 /// since the node started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
     /// A packet waits for an idle user: the *Downlink Data Report* of TS 29.244
@@ -222,6 +180,7 @@ pub enum Event {
         /// The tunnel at the peer.
         teid: u32,
         /// The peer.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,
@@ -230,8 +189,10 @@ pub enum Event {
     /// Report* of TS 29.244 §7.4.5.1.2.
     PeerFailed {
         /// The node's address.
+        #[schema(value_type = String)]
         local: IpAddr,
         /// The peer's address.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,
@@ -240,8 +201,10 @@ pub enum Event {
     /// §7.4.5.1.3.
     PeerReturned {
         /// The node's address.
+        #[schema(value_type = String)]
         local: IpAddr,
         /// The peer's address.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,

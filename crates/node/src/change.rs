@@ -10,14 +10,15 @@
 use std::sync::Arc;
 
 use weft_compose::Instance;
+use weft_dataplane::command::{Command, Part, Replacement, UserChange};
+use weft_dataplane::offload::REMOTE_QUEUES;
+use weft_fusion::{FusedPlan, fuse};
+use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
 
 use crate::agent::{Agent, FunctionEntry};
 use crate::assemble::{BuildError, Keys};
 use crate::bearer::BearerId;
-use crate::command::{Command, Part, Replacement, UserChange};
-use crate::config::{Blueprint, FunctionPlan, PortPlan};
-use crate::fuse::{self, FusedPlan};
-use crate::isolated::{self, LANES};
+use crate::isolated;
 use crate::plan::{self, Trials};
 use crate::users::Changes;
 
@@ -48,7 +49,7 @@ pub enum Refused {
     Composed(String),
     /// More processes and stages than there may be.
     #[error("{0} processes and threads for functions, with those that there were, are too many")]
-    Lanes(usize),
+    Queues(usize),
     /// More keys of users than the tables were made for.
     #[error("no room for so many addresses or flows; raise limits.users and restart")]
     Keys,
@@ -116,9 +117,9 @@ impl Agent {
         let fused = self.fuse(&new, &program, &trials);
         let parts = (0..self.links.len()).map(|worker| self.parts(&new, &functions, worker));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
-        let lanes = isolated::lanes_with(&self.crew, &new);
-        if lanes > LANES {
-            return Err(Refused::Lanes(lanes));
+        let remote_queues = isolated::remote_queues_with(&self.threads, &new);
+        if remote_queues > REMOTE_QUEUES {
+            return Err(Refused::Queues(remote_queues));
         }
         let old_functions: Vec<_> =
             self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
@@ -132,12 +133,13 @@ impl Agent {
         }
         self.bearers.give_way_to(&changes[0])?;
         // From here on nothing fails.
-        let stages = self.crew.add(plan::stages(&new));
-        let maps = plan::maps(&self.crew, &new, &program);
+        let stages = self.threads.add(plan::stages(&new));
+        let maps = plan::maps(&self.threads, &new, &program);
         let mut replacements = Vec::new();
         for (mut parts, stages) in parts.into_iter().zip(stages) {
             for (part, plan) in parts.iter_mut().zip(&new.functions) {
-                part.stage = plan.stage.as_ref().and_then(|stage| self.crew.lane_of(stage));
+                part.stage =
+                    plan.stage.as_ref().and_then(|stage| self.threads.remote_queue_of(stage));
             }
             replacements.push(Replacement {
                 plan: Box::new(plan::plan(
@@ -197,7 +199,7 @@ impl Agent {
         program: &weft_rules::Program,
         trials: &Trials,
     ) -> Option<Arc<FusedPlan>> {
-        fuse::fuse(program, &trials.lowered(new), self.shift, &mut self.compiled)
+        fuse(program, &trials.lowered(new), self.shift, &mut self.compiled)
     }
 
     fn check_fixed(&self, new: &Blueprint) -> Result<(), Refused> {
@@ -252,7 +254,7 @@ impl Agent {
                 )?),
             };
             let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
-            parts.push(Part { name, instance, counters, lane: None, stage: None });
+            parts.push(Part { name, instance, counters, remote_queue: None, stage: None });
         }
         Ok(parts)
     }

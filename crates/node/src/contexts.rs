@@ -1,17 +1,16 @@
 //! Contexts of one function, by the names of those they are of: so another node with the same
 //! function goes on with them.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weft_compose::Instance;
+use weft_dataplane::command::Command;
+use weft_dataplane::command::contexts::{Octets, Written, read, write};
 use weft_function::{ContextError, Scope};
 
 use crate::agent::Agent;
 use crate::bearer::BearerId;
-use crate::command::Command;
-use crate::worker::Worker;
 
 /// Contexts that a worker reads or writes between two bursts.
 const PIECE: usize = 64;
@@ -20,7 +19,7 @@ const PIECE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Whose a context is, by the names that nodes share.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Whose {
     /// A user's of the configuration, or its default bearer's.
@@ -91,9 +90,6 @@ pub enum NotCarried {
     Late,
 }
 
-/// Contexts as a function has exported them.
-pub type Octets = Vec<Vec<u8>>;
-
 /// Contexts that are being read.
 #[derive(Debug)]
 pub struct Reading {
@@ -119,9 +115,6 @@ impl Reading {
         Ok(all)
     }
 }
-
-/// What a worker says of contexts that it was to write, which come back to be freed.
-pub type Written = (Vec<(u32, Vec<u8>)>, Result<(), ContextError>);
 
 /// Contexts that are being written.
 #[derive(Debug)]
@@ -285,44 +278,4 @@ impl Agent {
             (Whose::Added(id), _) => self.bearers.slot_of(*id, scope),
         }
     }
-}
-
-impl Worker {
-    pub(crate) fn read_contexts(&mut self, function: u16, slots: &[u32], answer: &Sender<Octets>) {
-        let now = self.clock.now();
-        let functions = self.element.functions_mut();
-        if let Some(at) = functions.get(usize::from(function)) {
-            // Whoever asked may have gone.
-            drop(answer.send(read(&*at.instance, slots, now)));
-        }
-    }
-
-    pub(crate) fn write_contexts(
-        &mut self,
-        function: u16,
-        contexts: Vec<(u32, Vec<u8>)>,
-        answer: &Sender<Written>,
-    ) {
-        let now = self.clock.now();
-        let functions = self.element.functions_mut();
-        if let Some(at) = functions.get_mut(usize::from(function)) {
-            // Whoever asked may have gone.
-            drop(answer.send(write(&mut *at.instance, contexts, now)));
-        }
-    }
-}
-
-fn read(instance: &dyn Instance, slots: &[u32], now: u64) -> Octets {
-    let read = |slot: &u32| {
-        let mut octets = Vec::new();
-        instance.export(*slot, now, &mut octets);
-        octets
-    };
-    slots.iter().map(read).collect()
-}
-
-fn write(instance: &mut dyn Instance, contexts: Vec<(u32, Vec<u8>)>, now: u64) -> Written {
-    let mut write = |(slot, octets): &(u32, Vec<u8>)| instance.import(*slot, now, octets);
-    let outcome = contexts.iter().try_for_each(&mut write);
-    (contexts, outcome)
 }

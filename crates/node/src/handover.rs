@@ -7,12 +7,10 @@
 //! when workers have done it. Messages come and go over a pair of channels; whoever
 //! holds the other ends moves them ([`Mail`]).
 
-mod gates;
-mod guests;
+mod dynamic_users;
 mod machine;
 mod radio;
 mod settling;
-mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -20,29 +18,29 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use serde_json::json;
+use weft_dataplane::command::Waker;
+use weft_dataplane::command::{Command, Configure};
+use weft_dataplane::gates::tunnel::{self, Purpose, purpose};
+use weft_dataplane::gates::{Act, Order};
 use weft_dpdk::{Annotations, Packet};
 use weft_function::Scope;
+pub use weft_mobility_protocol::User;
 use weft_mobility_protocol::{
     Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,
     Message, NodeId, Output, Posture, Reason, Station, Step, TimerKey, Timers, Treatment, Ways,
 };
+use weft_node_config::{HandoverPlan, HandoverRole, UserKey};
 use weft_wire::{EtherType, Protocol, ethernet};
 
-use crate::agent::{Agent, Waker};
-use crate::command::{Command, Configure};
-use crate::config::{HandoverPlan, HandoverRole, UserKey};
-use crate::show::HandoverView;
-use crate::transfer::{Asked, TransferError};
-
-pub(crate) use self::gates::{Act, Gates, Order, Told};
-pub(crate) use self::guests::Standing;
-use self::guests::Unknown;
+pub(crate) use self::dynamic_users::Standing;
+use self::dynamic_users::Unknown;
+pub(crate) use self::machine::Told;
 use self::machine::{Machine, Outputs};
 use self::radio::Drains;
 pub use self::radio::{Radio, RadioError};
-use self::tunnel::Purpose;
-pub(crate) use self::tunnel::{FIRST_TEID, USERS, is_moving_tunnel, purpose};
-pub use weft_mobility_protocol::User;
+use crate::agent::Agent;
+use crate::show::HandoverView;
+use crate::transfer::{Asked, TransferError};
 
 /// How long a user that is settled keeps its gate, for what an End Marker that was
 /// given up for lost was to stand behind.
@@ -243,7 +241,7 @@ impl Mobility {
         self.machine.message(envelope, &mut out);
         self.take(agent, out);
         if let Some(user) = about {
-            self.let_guest_go(agent, user);
+            self.release_if_idle(agent, user);
         }
     }
 
@@ -355,7 +353,7 @@ impl Mobility {
         {
             self.carry_out(agent, Some(user), output);
         }
-        self.let_guest_go(agent, user);
+        self.release_if_idle(agent, user);
     }
 
     fn carry_out(&mut self, agent: &mut Agent, user: Option<User>, output: Output) {
@@ -423,7 +421,7 @@ impl Mobility {
                 Err(error) => self.done.push(Done::Imported(user, epoch, Err(error))),
             },
             (None, Some(member)) => {
-                if self.is_guest(user) && member.default.is_none() {
+                if self.is_dynamic(user) && member.default.is_none() {
                     tracing::warn!(%user, "{BARE}");
                 }
                 agent.begin_fresh(asked, member, without);

@@ -4,7 +4,7 @@
 //! Two kinds of thread make a node. **Workers** carry packets: `worker.rs` is
 //! their way from port to port, and the modules it calls are its stages:
 //! `parse`, `classify`, `element`, `egress`. The **agent** does everything
-//! else: it builds workers from a [`config::Blueprint`], changes them by
+//! else: it builds workers from a [`Blueprint`](weft_node_config::Blueprint), changes them by
 //! commands, answers ARP and neighbour discovery, sends ICMP errors,
 //! and watches the ports. They share rings and counters and nothing more.
 //!
@@ -18,51 +18,25 @@ mod answers;
 mod assemble;
 pub mod bearer;
 mod change;
-mod classify;
-mod clock;
-mod command;
-pub mod config;
 pub mod contexts;
-pub mod counters;
-mod departure;
-mod egress;
-mod element;
-mod facts;
-mod fragment;
-mod fuse;
-mod gtpu;
+pub mod gtpu_peer;
 pub mod handover;
-mod hold;
-mod icmp;
-mod idle;
 mod isolated;
-mod keeper;
-mod local;
-mod neighbour;
-mod nobody;
 mod node;
-mod obey;
-mod parse;
-pub mod path;
 mod plan;
-mod rate_limit;
+mod ports;
 mod relocate;
-mod service;
 pub mod show;
 mod signalling;
 mod stage;
-mod station;
-mod stopwatch;
-pub mod tap;
 pub mod transfer;
-mod tunnel;
 mod users;
-mod worker;
 
 pub use agent::{Agent, Handle, Stopped};
 pub use answers::{Watching, paths};
 pub use assemble::BuildError;
 pub use change::{Changed, Refused};
-pub use node::{Idle, Node, Running};
+pub use node::{Node, Running};
 pub use stage::{NotComposed, Wanted};
-pub use worker::Worker;
+pub use weft_dataplane::worker::Idle;
+pub use weft_dataplane::worker::Worker;

@@ -5,16 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use weft_dataplane::worker::Idle;
+use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
+use weft_node_config::Blueprint;
 
 use crate::agent::{Agent, Handle};
 use crate::assemble::{Assembled, BuildError, assemble};
-use crate::config::Blueprint;
 use crate::show::Snapshot;
-use crate::worker::Worker;
-
-/// Rounds without a packet before a worker that polls adaptively sleeps.
-const SPIN_ROUNDS: u32 = 512;
 
 /// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);
@@ -75,13 +73,13 @@ impl Node {
 
     /// One round of the threads that functions stand on, in this thread.
     pub fn poll_stages(&mut self) -> bool {
-        self.agent.crew.poll()
+        self.agent.threads.poll()
     }
 
     /// Gives the threads that functions stand on threads of their own, for those who drive
     /// the workers by themselves.
     pub fn start_stages(&mut self, eal: &'static Eal) {
-        self.agent.crew.start(eal);
+        self.agent.threads.start(eal);
     }
 
     /// Whether function processes that are there have packets of the node, or have yet to
@@ -128,7 +126,7 @@ impl Node {
         let stop = Arc::new(AtomicBool::new(false));
         let plan = self.agent.blueprint().workers.clone();
         let mut agent = self.agent;
-        agent.crew.start(eal);
+        agent.threads.start(eal);
         let workers = self
             .workers
             .into_iter()
@@ -156,7 +154,7 @@ impl Node {
     pub fn stop(mut self) -> Snapshot {
         // Stages without threads are driven here.
         while self.workers.iter_mut().fold(false, |away, one| one.come_home().is_some() | away) {
-            self.agent.crew.poll();
+            self.agent.threads.poll();
         }
         for worker in &mut self.workers {
             worker.finish();
@@ -219,39 +217,6 @@ fn run_worker(
         }
     }
     worker
-}
-
-/// What a worker does between packets: spins, then sleeps, longer and longer.
-pub struct Idle {
-    rounds: u32,
-    sleep: Duration,
-    longest: Option<Duration>,
-}
-
-impl Idle {
-    const SHORTEST: Duration = Duration::from_micros(10);
-
-    /// Sleeps so long at most; none never sleeps.
-    pub fn new(longest: Option<Duration>) -> Idle {
-        Idle { rounds: 0, sleep: Idle::SHORTEST, longest }
-    }
-
-    /// There was something to do.
-    pub fn reset(&mut self) {
-        self.rounds = 0;
-        self.sleep = Idle::SHORTEST;
-    }
-
-    /// There was nothing to do.
-    pub fn wait(&mut self) {
-        let Some(longest) = self.longest else { return std::hint::spin_loop() };
-        self.rounds = self.rounds.saturating_add(1);
-        if self.rounds < SPIN_ROUNDS {
-            return std::hint::spin_loop();
-        }
-        thread::sleep(self.sleep.min(longest));
-        self.sleep = (self.sleep * 2).min(longest);
-    }
 }
 
 fn run_agent(eal: &'static Eal, mut agent: Agent, stop: &AtomicBool) -> Agent {

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use weft_compose::{FusedPart, Instance, SlotShift};
+use weft_compose::{Instance, SlotShift};
+use weft_dataplane::forward::{Forwarding, Plan};
+use weft_dataplane::offload::stage::Map;
 use weft_dpdk::{TAG_SLOTS, tsc};
 use weft_function::{ConfigError, Setup, TagSlot};
+use weft_fusion::{FusedPart, FusedPlan};
+use weft_node_config::{Blueprint, Composition, FunctionPlan, PortPlan, StagePlan};
+use weft_offload::thread::ThreadPool;
 use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};
-
-use crate::config::{self, Blueprint, Composition, FunctionPlan, PortPlan, StagePlan};
-use crate::element::{Forwarding, Plan};
-use crate::fuse::FusedPlan;
-use crate::stage::{Crew, Map};
 
 /// Hops that the cache of the lookup baseline holds.
 const CACHED_HOPS: usize = 1 << 16;
@@ -89,19 +89,10 @@ pub fn entries(blueprint: &Blueprint, classes: &[[u32; TAG_SLOTS]]) -> Vec<Entry
     let known = |(number, tags): (usize, [u32; TAG_SLOTS])| {
         let port = number / classes.len();
         let mut tags = tags.map(Known::Value);
-        forget_written(blueprint, port, &mut tags);
+        blueprint.forget_written(port, &mut tags);
         Entry { port: PortIndex(port as u16), tags }
     };
     tags(blueprint, classes).into_iter().enumerate().map(known).collect()
-}
-
-/// What comes on a service path brings along the tags that functions have written.
-pub fn forget_written(blueprint: &Blueprint, port: usize, tags: &mut [Known; TAG_SLOTS]) {
-    if blueprint.ports[port].path.is_some() {
-        let written = blueprint.written_tags();
-        let slots = tags.iter_mut().enumerate().filter(|(slot, _)| written >> slot & 1 == 1);
-        slots.for_each(|(_, tag)| *tag = Known::Unknown);
-    }
 }
 
 /// Compiles the rules of a blueprint for these classes.
@@ -124,8 +115,10 @@ pub fn plan(
     fused: Option<&Arc<FusedPlan>>,
 ) -> Plan {
     let forwarding = match blueprint.forwarding {
-        config::Forwarding::Compiled => Forwarding::Compiled { program: program.clone(), classes },
-        config::Forwarding::Lookup => {
+        weft_node_config::Forwarding::Compiled => {
+            Forwarding::Compiled { program: program.clone(), classes }
+        }
+        weft_node_config::Forwarding::Lookup => {
             Forwarding::Lookup(CachedRules::new(rules.clone(), CACHED_HOPS))
         }
     };
@@ -139,11 +132,12 @@ pub fn stages(blueprint: &Blueprint) -> impl Iterator<Item = &StagePlan> {
 }
 
 /// What each stage is to know of the rules.
-pub fn maps(crew: &Crew, blueprint: &Blueprint, program: &Program) -> Vec<Arc<Map>> {
-    let is_compiled = blueprint.forwarding == config::Forwarding::Compiled;
-    let lane = |one: &FunctionPlan| one.stage.as_ref().and_then(|stage| crew.lane_of(stage));
-    let lanes: Vec<_> = blueprint.functions.iter().map(lane).collect();
-    crew.maps(is_compiled.then_some(program), &lanes)
+pub fn maps(threads: &ThreadPool, blueprint: &Blueprint, program: &Program) -> Vec<Arc<Map>> {
+    let is_compiled = blueprint.forwarding == weft_node_config::Forwarding::Compiled;
+    let remote_queue =
+        |one: &FunctionPlan| one.stage.as_ref().and_then(|stage| threads.remote_queue_of(stage));
+    let remote_queues: Vec<_> = blueprint.functions.iter().map(remote_queue).collect();
+    threads.maps(is_compiled.then_some(program), &remote_queues)
 }
 
 /// Functions made on trial: they check settings and never meet a packet.

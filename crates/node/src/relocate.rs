@@ -1,56 +1,57 @@
 //! A function goes into a process of its own or to another node, or comes back from there,
 //! while traffic runs.
 //!
-//! **Gate.** Each worker lets the function's packets wait, up to a bound, at the lane to
+//! **Gate.** Each worker lets the function's packets wait, up to a bound, at the queue to
 //! where it goes, and hands its instance to the agent once none is away. Packets that do not
 //! come to the function go on. **Fence.** Contexts are copied from where they are to where
 //! they are to be, some at a time: the agent asks the [`process`], and whoever carries them
-//! between two [nodes](carried) says that they are there. Commands about users wait
+//! between two [nodes](migration_session) says that they are there. Commands about users wait
 //! meanwhile. **Release.** The worker gets the other instance, what waited goes on in order
 //! before what comes, and the commands follow.
 
-mod carried;
+mod migration_session;
 mod process;
-mod worker;
 
 use std::collections::HashMap;
 
 use weft_compose::{Instance, SlotShift};
+use weft_dataplane::command::{Arrival, Command, Replacement};
 use weft_function::Scope;
+use weft_node_config::{Blueprint, Composition};
 
-use self::carried::Courier;
-use self::process::Pieces;
-
+use self::migration_session::MigrationSession;
 pub(crate) use self::process::Called;
-pub(crate) use self::worker::Lifted;
+use self::process::Pieces;
 use crate::agent::Agent;
 use crate::change::{Changed, Refused};
-use crate::command::{Arrival, Command, Replacement};
-use crate::config::{Blueprint, Composition};
 use crate::plan;
 use crate::stage::NotComposed;
 
 /// What stands for functions in the rules while they are in processes or at other nodes, of
-/// functions that are not there now, and their lanes.
+/// functions that are not there now, and their queues.
 #[derive(Default)]
 pub(crate) struct Prepared(HashMap<String, Ready>);
 
 struct Ready {
-    lane: u16,
+    remote_queue: u16,
     /// By worker.
     away: Vec<Box<dyn Instance>>,
 }
 
 impl Prepared {
-    /// The lane to where a function may go is that of this number.
-    pub(crate) fn note(&mut self, function: &str, lane: u16) -> &mut Vec<Box<dyn Instance>> {
-        let ready = Ready { lane, away: Vec::new() };
+    /// The queue to where a function may go is that of this number.
+    pub(crate) fn note(
+        &mut self,
+        function: &str,
+        remote_queue: u16,
+    ) -> &mut Vec<Box<dyn Instance>> {
+        let ready = Ready { remote_queue, away: Vec::new() };
         &mut self.0.entry(function.to_owned()).or_insert(ready).away
     }
 
-    /// The lane to where a function may go.
-    pub(crate) fn lane(&self, function: &str) -> Option<u16> {
-        self.0.get(function).map(|ready| ready.lane)
+    /// The queue to where a function may go.
+    pub(crate) fn remote_queue(&self, function: &str) -> Option<u16> {
+        self.0.get(function).map(|ready| ready.remote_queue)
     }
 
     fn take(&mut self, function: &str) -> Vec<Box<dyn Instance>> {
@@ -68,8 +69,8 @@ impl Prepared {
 pub(crate) struct Relocation {
     function: usize,
     name: String,
-    lane: u16,
-    /// Whether it goes to where the lane leads.
+    remote_queue: u16,
+    /// Whether it goes to where the queue leads.
     goes: bool,
     /// What each worker gets in the end.
     replacements: Vec<Replacement>,
@@ -86,7 +87,7 @@ enum Copying {
     /// Into its process, or out of it.
     Process(Pieces),
     /// To another node, or back.
-    Courier(Courier),
+    MigrationSession(MigrationSession),
 }
 
 impl Relocation {
@@ -122,7 +123,7 @@ impl Agent {
         if !self.transfers.is_empty() || !self.inquiries.is_empty() {
             return Err(NotComposed::NotYet(format!("`{name}`: users are on the move")));
         }
-        let Some(lane) = self.prepared.lane(&name) else {
+        let Some(remote_queue) = self.prepared.remote_queue(&name) else {
             return Err(NotComposed::NotPrepared(name));
         };
         let mut instances = match goes {
@@ -144,17 +145,17 @@ impl Agent {
         let slots = (0..workers).map(|worker| self.slots_of(worker, scope)).collect();
         let number = function as u16;
         for link in &mut self.links {
-            link.send(Command::Lift { function: number, lane });
+            link.send(Command::Lift { function: number, remote_queue });
             link.hold();
         }
         for replacement in &mut replacements {
-            replacement.parts[function].lane = Some(lane);
-            replacement.arrival = Some(Arrival { function: number, lane, at_hand: !goes });
+            replacement.parts[function].remote_queue = Some(remote_queue);
+            replacement.arrival = Some(Arrival { function: number, remote_queue, at_hand: !goes });
         }
         self.relocation = Some(Box::new(Relocation {
             function,
             name,
-            lane,
+            remote_queue,
             goes,
             replacements,
             lifted: (0..workers).map(|_| None).collect(),
@@ -205,8 +206,8 @@ impl Agent {
                 busy = self.copy_some(&mut relocation);
                 relocation.is_copied()
             }
-            Copying::Courier(courier) => {
-                let word = courier.word(self.clock.now());
+            Copying::MigrationSession(session) => {
+                let word = session.word(self.clock.now());
                 relocation.refusal = relocation.refusal.or(word.clone().and_then(Result::err));
                 word.is_some()
             }
@@ -221,7 +222,7 @@ impl Agent {
 
     /// Gives the workers what is to be at work from now on.
     fn release(&mut self, relocation: Relocation) {
-        let Relocation { function, name, lane, goes, mut replacements, mut lifted, .. } =
+        let Relocation { function, name, remote_queue, goes, mut replacements, mut lifted, .. } =
             relocation;
         let stays = relocation.refusal.is_some();
         if let Some(reason) = relocation.refusal {
@@ -229,7 +230,7 @@ impl Agent {
             for (replacement, old) in replacements.iter_mut().zip(&mut lifted) {
                 std::mem::swap(&mut replacement.parts[function].instance, old);
                 let function = function as u16;
-                replacement.arrival = Some(Arrival { function, lane, at_hand: goes });
+                replacement.arrival = Some(Arrival { function, remote_queue, at_hand: goes });
             }
             let plan = &mut self.blueprint.functions[function];
             let before = if goes { Composition::Call } else { Composition::Remote };

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::{Command, UserChange};
+use weft_dataplane::rate_limit::RateLimit;
 use weft_function::TunnelEnd;
+use weft_node_config::OnErrorIndication;
 use weft_wire::gtpu::{Signal, Teid};
 
 use crate::agent::Agent;
 use crate::bearer::{Action, BearerCommand, Event};
-use crate::classify::UserRecord;
-use crate::command::{Command, UserChange};
-use crate::config::OnErrorIndication;
-use crate::gtpu::{self, Heard};
-use crate::path::{Due, Ends, Paths};
-use crate::rate_limit::RateLimit;
+use crate::gtpu_peer::{Due, Ends, Paths};
+use crate::ports::gtpu::{self, Heard};
 use crate::show::{PeerView, SignalCounts};
 use crate::users::Found;
 
@@ -54,9 +54,7 @@ impl Agent {
     pub(crate) fn hear(&mut self, port: u16, heard: &Heard) {
         if let Some(answer) = gtpu::answer(heard) {
             self.signalling.counts.echo_requests_answered += 1;
-            if let Some(station) = self.stations.get_mut(usize::from(port)) {
-                station.send(answer);
-            }
+            self.ports.put(port, answer);
         }
         match heard.signal {
             // Its restart counter means nothing (§8.2).
@@ -187,24 +185,24 @@ impl Agent {
 
     /// Asks the peers whose turn it is.
     pub(crate) fn look_after_paths(&mut self, now: u64) {
-        let Agent { signalling, stations, .. } = self;
+        let Agent { signalling, ports, .. } = self;
         let (mut failed, mut asked) = (Vec::new(), Vec::new());
         let counts = &mut signalling.counts;
         signalling.paths.ask(now, |path, due| match due {
             Due::Request(sequence) => {
                 // Without a port of that address nobody could answer.
-                let port = stations.iter().position(|station| station.has(path.local));
+                let port = ports.with_address(path.local);
                 let request = gtpu::echo_request(path.local, path.peer, sequence);
                 if let (Some(port), Some(request)) = (port, request) {
                     counts.echo_requests += 1;
-                    stations[port].send(request);
-                    asked.push(port as u16);
+                    ports.put(port, request);
+                    asked.push(port);
                 }
             }
             Due::Failed => failed.push((path.local, path.peer)),
         });
         for port in asked {
-            self.send_station(port);
+            self.send_of_port(port);
         }
         for (local, peer) in failed {
             self.signalling.counts.peer_failures += 1;
@@ -215,8 +213,8 @@ impl Agent {
 
     /// The GTP-U peers in use.
     pub fn peers(&self) -> Vec<PeerView> {
-        let has_port = |local: IpAddr| self.stations.iter().any(|station| station.has(local));
-        let view = |path: &crate::path::Path| PeerView {
+        let has_port = |local: IpAddr| self.ports.with_address(local).is_some();
+        let view = |path: &crate::gtpu_peer::Path| PeerView {
             local: path.local,
             peer: path.peer,
             tunnels: path.tunnels,

@@ -8,34 +8,32 @@
 //! have added for the user, its dedicated bearers or all of it, goes along as commands.
 //! Contexts of a group belong to the group and stay.
 
-mod carry;
 mod error;
 mod form;
-mod given;
 mod isolated;
+mod provisioned_bearers;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use weft_dataplane::buffering::limits::WAITING;
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::transfer::{Extract, Intake};
+use weft_dataplane::command::{Command, Configure};
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 use weft_function::{ContextError, TagSlot, TagTable, TagValues};
 use weft_mobility_protocol::{Epoch, User};
 use weft_rules::NO_CHAIN;
 
-use crate::agent::Agent;
-use crate::bearer::Steered;
-use crate::classify::UserRecord;
-use crate::command::{Command, Configure};
-use crate::handover::Done;
-use crate::idle::WAITING;
-use crate::users::Member;
-
 pub use self::error::TransferError;
 pub use self::form::FormError;
-
-pub(crate) use self::carry::{Extract, Intake, Waiting};
 use self::form::{Form, Kept, Owner, Value};
 pub(crate) use self::isolated::Inquiries;
+use self::provisioned_bearers::ProvisionedBearer;
+use crate::agent::Agent;
+use crate::bearer::Steered;
+use crate::handover::Done;
+use crate::users::Member;
 
 /// Who has asked for a transfer.
 pub(crate) enum Asked {
@@ -56,6 +54,8 @@ pub(crate) enum Asked {
 pub(crate) struct Transfers {
     next: u64,
     asked: HashMap<u64, (Asked, Member)>,
+    /// What commands have added for users that are taken out.
+    given: HashMap<u64, Vec<ProvisionedBearer>>,
 }
 
 impl Transfers {
@@ -129,7 +129,8 @@ impl Agent {
         let (worker, slots) = (self.users.worker_of(member.slots[0]), member.slots.clone());
         let given = self.given_for(&member);
         let ticket = self.transfers.note(asked, member);
-        let extract = Box::new(Extract::new(ticket, slots, without, given));
+        self.transfers.given.insert(ticket, given);
+        let extract = Box::new(Extract::new(ticket, slots, without));
         self.links[worker].send(Command::TakeOut(extract));
     }
 
@@ -345,7 +346,8 @@ impl Agent {
     }
 
     fn give_out(&mut self, asked: Asked, extract: Extract, member: &Member) {
-        let octets = self.form(extract, member).emit();
+        let given = self.transfers.given.remove(&extract.ticket).unwrap_or_default();
+        let octets = self.form(extract, given, member).emit();
         match asked {
             // Whoever asked may have gone.
             Asked::Export(answer) => drop(answer.send(octets)),
@@ -383,7 +385,7 @@ impl Agent {
         TransferError::Context { user: member.name.clone(), function, error }
     }
 
-    fn form(&self, extract: Extract, member: &Member) -> Form {
+    fn form(&self, extract: Extract, given: Vec<ProvisionedBearer>, member: &Member) -> Form {
         let tags = &self.blueprint.tags;
         let class = self.classes.tags.get(usize::from(member.record.class));
         let class = class.copied().unwrap_or_default();
@@ -399,7 +401,7 @@ impl Agent {
             nth: member.nth,
             tags: write_tags(&class, tags, own),
             bearers: member.bearers.clone(),
-            given: extract.given,
+            given,
             functions: functions
                 .map(|(name, kind)| (name.to_string(), (*kind).to_owned()))
                 .collect(),

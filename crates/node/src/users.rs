@@ -14,19 +14,18 @@ mod tunnels;
 use std::collections::BTreeSet;
 
 use weft_compose::{Settings, SlotShift};
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::{Configure, UserChange};
 use weft_dpdk::Annotations;
 use weft_function::Scope;
+use weft_node_config::{Blueprint, UserPlan};
 
 use self::range::Range;
 pub use self::room::{NoRoom, Room};
 use self::settings::{Delta, configure};
 use self::slots::Slots;
 pub use self::tunnels::Found;
-
 use crate::bearer::{BearerId, Template};
-use crate::classify::UserRecord;
-use crate::command::{Configure, UserChange};
-use crate::config::{Blueprint, UserPlan};
 
 /// A group and its slot.
 #[derive(Clone, Debug)]
@@ -404,7 +403,7 @@ mod tests {
     use weft_functions::KINDS;
 
     use super::*;
-    use crate::config::read;
+    use weft_node_config::read;
 
     /// A node of two workers whose users have `bearers`, by range: users of a
     /// range, and bearers of each.

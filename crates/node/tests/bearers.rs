@@ -274,7 +274,7 @@ fn bearers_outlive_a_change_of_configuration() {
     let other = yaml
         .replace("  from-radio: {", "  first: {function: pass}\n  from-radio: {")
         .replace("gtpu-encapsulate}", "gtpu-encapsulate, config: {dscp: ef}}");
-    let read = |yaml: &str| weft_node::config::read(yaml, "t.yaml", &common::KINDS).unwrap();
+    let read = |yaml: &str| weft_node_config::read(yaml, "t.yaml", &common::KINDS).unwrap();
     rig.node.agent().apply(read(&other)).unwrap();
     rig.settle();
     rig.send(1, &[downlink(1, b"down")]);

@@ -232,7 +232,7 @@ fn what_cannot_be_is_refused_before_anything_waits() {
     assert_eq!(refused(&mut pair, "nobody", true), "there is no function `nobody`");
     assert_eq!(refused(&mut pair, "count", false), "`count` is at this node");
     let wanted =
-        Wanted { composition: weft_node::config::Composition::Remote, stage: None, core: None };
+        Wanted { composition: weft_node_config::Composition::Remote, stage: None, core: None };
     let error = pair.near().compose("count", &wanted).unwrap_err();
     assert!(matches!(error, NotComposed::Carried(_)), "{error}");
     let far = &mut pair.rigs[1];

@@ -12,7 +12,7 @@ use common::{HELD, Rig, blueprint, panic_quietly, udp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
-use weft_node::config::Blueprint;
+use weft_node_config::Blueprint;
 
 /// Functions with a configuration that may change, by the number in it.
 const FUNCTIONS: [(&str, &str); 5] = [

@@ -11,8 +11,8 @@ use common::scenario::{Scenario, Sent, send, traffic};
 use common::{Rig, blueprint, udp};
 use proptest::prelude::*;
 use proptest::sample::select;
-use weft_node::config::Composition;
 use weft_node::{NotComposed, Refused, Wanted};
+use weft_node_config::Composition;
 
 /// What the names of a [`Scenario`] stand for here; the last one colours packets.
 const FUNCTIONS: [(&str, &str); 5] = [
@@ -192,7 +192,7 @@ fn a_function_that_cannot_be_fused_says_so() {
         "{function: counter}",
         "{function: counter, config: {payload: {offset: 0, width: 4}}, composition: fused}",
     );
-    let mistakes = weft_node::config::read(&yaml, "node.yaml", &common::KINDS).unwrap_err();
+    let mistakes = weft_node_config::read(&yaml, "node.yaml", &common::KINDS).unwrap_err();
     let text = mistakes.to_string();
     assert!(text.contains("counter cannot be fused under this configuration"), "{text}");
 }

@@ -10,8 +10,8 @@ use common::apart::{Hosted, Link, copy_contexts, station};
 use common::scenario::{Scenario, Sent, overtaken, send, traffic};
 use common::{Rig, panic_quietly};
 use proptest::prelude::*;
-use weft_node::config::Composition;
 use weft_node::{NotComposed, Refused, Wanted};
+use weft_node_config::Composition;
 
 /// What the names of a [`Scenario`] stand for here; the last one does what packets say.
 const FUNCTIONS: [&str; 5] = ["counter", "tally", "pass", "forward", "mischief"];

@@ -9,7 +9,7 @@ use common::gtpu::{ACCESS, HOST, Left, STATION, left, signal};
 use common::{Rig, udp, udp_to};
 use serde_json::json;
 use weft_node::bearer::{BearerId, Event, WrittenCommand};
-use weft_node::path::PathState;
+use weft_node::gtpu_peer::PathState;
 use weft_wire::MacAddress;
 use weft_wire::gtpu::{Message, MessageType, Signal, Teid};
 
@@ -222,7 +222,7 @@ fn error(teid: u32, peer: [u8; 4], udp_port: Option<u16>) -> Vec<u8> {
 fn reconfigure(rig: &mut Rig, yaml: &str) {
     let ring = rig.node.agent().blueprint().ports[0].device.clone();
     let yaml = yaml.replace("ring:", ring.trim_end_matches("access"));
-    let read = weft_node::config::read(&yaml, "t.yaml", &common::KINDS).unwrap();
+    let read = weft_node_config::read(&yaml, "t.yaml", &common::KINDS).unwrap();
     rig.node.agent().apply(read).unwrap();
     rig.settle();
 }

@@ -2,7 +2,7 @@
 //! devices of the configuration.
 
 use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions, RxQueue, TxQueue};
-use weft_node::config::{Blueprint, PortPlan};
+use weft_node_config::{Blueprint, PortPlan};
 
 use super::output::Output;
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! Virtual functions as devices of a node: `vf:NAME` becomes a PCI address.
 
-use weft_node::config::Blueprint;
+use weft_node_config::Blueprint;
 use weft_vf::{PREFIX, Sysfs};
 
 use crate::failure::Failure;

@@ -6,15 +6,14 @@ mod switch;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use weft_node::config::Blueprint;
+pub use devices::resolve;
+pub use switch::start as start_switches;
+use weft_node_config::Blueprint;
 use weft_vf::{Error, Kernel, Nic, Plan, Row, SOFTWARE, Switch, Sysfs};
 
 use crate::failure::Failure;
 use crate::table::Table;
 use crate::{node_file, output};
-
-pub use devices::resolve;
-pub use switch::start as start_switches;
 
 #[derive(clap::Args)]
 #[command(after_help = "docs/virtual-functions.md tells how a node says which it needs.")]

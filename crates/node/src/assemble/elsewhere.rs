@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use weft_compose::{Instance, SlotShift};
+use weft_dataplane::command::Part;
+use weft_dataplane::worker::Worker;
+use weft_node_config::FunctionPlan;
+use weft_offload::thread::ThreadPool;
 
 use super::BuildError;
 use super::worker::Shared;
 use crate::agent::FunctionEntry;
-use crate::command::Part;
-use crate::config::FunctionPlan;
 use crate::isolated::{self, Seats};
 use crate::plan::{self, Trials};
 use crate::relocate::Prepared;
-use crate::stage::Crew;
-use crate::worker::Worker;
 
 /// What is ready for such functions.
 pub(super) struct Elsewhere {
@@ -22,7 +22,7 @@ pub(super) struct Elsewhere {
     /// For those that are at hand.
     pub(super) prepared: Prepared,
     /// At other nodes, with what each worker knows of them.
-    pub(super) remotes: Vec<(String, Vec<Arc<weft_lane::Shared>>)>,
+    pub(super) remotes: Vec<(String, Vec<Arc<weft_dataplane::offload::Shared>>)>,
 }
 
 impl Elsewhere {
@@ -39,23 +39,28 @@ impl Elsewhere {
         worker: &mut Worker,
         number: usize,
     ) {
-        let Some(service) = &mut worker.departure.service else { return };
-        service.dock(self.seats.docks(number));
+        let Some(service) = worker.service() else { return };
+        service.add_vfs(self.seats.vf_paths(number));
         let means = (shared.clock, shared.pool);
         isolated::remote(shared.blueprint, trials, service, means, &mut self.seats);
-        for depot in &service.depots {
-            match self.remotes.iter_mut().find(|(name, _)| *name == depot.function) {
-                Some((_, shared)) => shared.push(depot.shared().clone()),
-                None => self.remotes.push((depot.function.clone(), vec![depot.shared().clone()])),
+        for path in &service.remote_paths {
+            match self.remotes.iter_mut().find(|(name, _)| *name == path.function) {
+                Some((_, shared)) => shared.push(path.endpoint.shared().clone()),
+                None => {
+                    self.remotes.push((path.function.clone(), vec![path.endpoint.shared().clone()]))
+                }
             }
         }
     }
 
-    /// Tells the worker's ways which lanes are theirs.
-    pub(super) fn note_lanes(&self, worker: &mut Worker, parts: &[Part]) {
-        let Some(service) = &mut worker.departure.service else { return };
+    /// Tells the worker's ways which queues are theirs.
+    pub(super) fn note_remote_queues(&self, worker: &mut Worker, parts: &[Part]) {
+        let Some(service) = worker.service() else { return };
         for part in parts {
-            service.set_lane(&part.name, part.lane.or_else(|| self.prepared.lane(&part.name)));
+            service.set_remote_queue(
+                &part.name,
+                part.remote_queue.or_else(|| self.prepared.remote_queue(&part.name)),
+            );
         }
     }
 }
@@ -65,7 +70,7 @@ impl Shared<'_> {
     pub(super) fn parts(
         &self,
         functions: &[FunctionEntry],
-        crew: &Crew,
+        threads: &ThreadPool,
         worker: &mut Worker,
         number: usize,
         elsewhere: &mut Elsewhere,
@@ -76,20 +81,20 @@ impl Shared<'_> {
                 name: entry.name.clone(),
                 instance: None,
                 counters: entry.counters[number].clone(),
-                lane: None,
+                remote_queue: None,
                 stage: None,
             };
-            if let Some((lane, away)) = elsewhere.seats.take(number, &plan.name) {
-                let lane = worker.lanes.add(lane);
-                let ready = elsewhere.prepared.note(&plan.name, lane);
+            if let Some((remote_queue, away)) = elsewhere.seats.take(number, &plan.name) {
+                let remote_queue = worker.add_remote_queue(remote_queue);
+                let ready = elsewhere.prepared.note(&plan.name, remote_queue);
                 match plan.composition.is_at_hand() {
                     true => ready.push(away),
-                    false => (part.lane, part.instance) = (Some(lane), Some(away)),
+                    false => (part.remote_queue, part.instance) = (Some(remote_queue), Some(away)),
                 }
             }
             if part.instance.is_none() {
                 part.instance = Some(self.instance(plan, number)?);
-                part.stage = plan.stage.as_ref().and_then(|stage| crew.lane_of(stage));
+                part.stage = plan.stage.as_ref().and_then(|stage| threads.remote_queue_of(stage));
             }
             parts.push(part);
         }

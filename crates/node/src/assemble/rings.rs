@@ -1,10 +1,10 @@
 //! The rings between workers.
 
+use weft_dataplane::transmit::Relay;
 use weft_dpdk::{Consumer, Eal, Producer, Ring};
+use weft_node_config::Blueprint;
 
 use super::{BuildError, CROSSING_RING, OpenPort};
-use crate::config::Blueprint;
-use crate::departure::Relay;
 
 /// The rings between workers, taken out as the workers are made.
 pub(super) struct Rings {

@@ -6,29 +6,28 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use weft_compose::SlotShift;
+use weft_dataplane::buffering::limits::{Bounds, Limits};
+use weft_dataplane::buffering::queues::Queues;
+use weft_dataplane::classify::{Classifier, PortClass};
+use weft_dataplane::clock::Clock;
+use weft_dataplane::command::PUNT_RING;
+use weft_dataplane::command::Waker;
+use weft_dataplane::counters::WorkerCounters;
+use weft_dataplane::forward::{Element, Forwarding, Plan};
+use weft_dataplane::parse::local::{Own, broadcast_of};
+use weft_dataplane::service_path::{Service, ServicePlan};
+use weft_dataplane::transmit::outlet::{Outlet, OutletKind, Routed};
+use weft_dataplane::transmit::{Departure, Peer};
+use weft_dataplane::worker::{Inlet, Worker, WorkerParts};
 use weft_dpdk::{Batch, Eal, Pool, Producer, Ring};
+use weft_node_config::{Blueprint, Classification, PortPlan};
 use weft_rules::Program;
 use weft_wire::MacAddress;
 
 use super::rings::Rings;
 use super::{BuildError, COMMAND_RING, KEPT_PACKETS, Keys, OpenPort, own_addresses};
-use crate::agent::{Link, Waker};
-use crate::classify::{Classifier, PortClass};
-use crate::clock::Clock;
-use crate::command::PUNT_RING;
-use crate::config::{Blueprint, Classification, PortPlan};
-use crate::counters::WorkerCounters;
-use crate::departure::{Departure, Peer};
-use crate::egress::{Outlet, Routed, Way};
-use crate::element::{Element, Forwarding, Plan};
-use crate::idle::{Bounds, Idle};
-use crate::isolated::Lanes;
-use crate::keeper::Keeper;
-use crate::local::{Own, broadcast_of};
-use crate::rate_limit::RateLimit;
-use crate::service::Service;
+use crate::agent::Link;
 use crate::users::Room;
-use crate::worker::{Desk, Inlet, Worker};
 
 /// What all workers are made from.
 pub(super) struct Shared<'a> {
@@ -67,24 +66,21 @@ impl Shared<'_> {
             shift,
             service: self.service(number),
         };
-        let worker = Worker {
+        let worker = Worker::new(WorkerParts {
             inlets: self.inlets(number),
             crossings: std::mem::take(&mut rings.from[number]),
             classifier: self.classifier(number, shift),
             element: Element::new(Box::new(self.empty_plan()), self.blueprint.ports.len())
                 .with_paths(self.blueprint.has_paths()),
-            keeper: self.keeper(),
+            queues: self.queues(),
             idle: self.idle(),
             departure,
             counters: counters.clone(),
             clock: self.clock.clone(),
             commands: mailbox,
-            peer_errors: RateLimit::default(),
-            lanes: Lanes::default(),
-            gates: None,
             waker: self.waker.clone(),
-            desk: Desk::new(self.pool),
-        };
+            pool: self.pool.clone(),
+        });
         let backlog = VecDeque::new();
         let link = Link { commands, backlog, aside: None, reports, punts: taken, counters };
         Ok((worker, link))
@@ -134,18 +130,31 @@ impl Shared<'_> {
     }
 
     fn service(&self, worker: usize) -> Option<Box<Service>> {
+        let blueprint = self.blueprint;
+        if !blueprint.has_service_headers() {
+            return None;
+        }
         let macs: Vec<_> = self.ports.iter().map(|open| open.mac).collect();
-        Service::of(self.blueprint, worker, &macs).map(Box::new)
+        let ports = blueprint.ports.iter().enumerate();
+        let paths = ports.filter_map(|(at, port)| Some((at as u16, port.path.as_ref()?)));
+        let plan = ServicePlan {
+            paths: &paths.collect::<Vec<_>>(),
+            devices: blueprint.devices().len(),
+            macs: &macs,
+            tags: &blueprint.tags,
+            written: blueprint.written_tags(),
+        };
+        Some(Box::new(Service::new(&plan, worker)))
     }
 
-    fn keeper(&self) -> Keeper {
+    fn queues(&self) -> Queues {
         let room = (self.pool.size() as usize).min(KEPT_PACKETS);
-        Keeper::new(self.blueprint.limits.kept_packets as usize, room)
+        Queues::new(self.blueprint.limits.kept_packets as usize, room)
     }
 
-    fn idle(&self) -> Idle {
+    fn idle(&self) -> Limits {
         let limits = &self.blueprint.limits;
-        Idle::new(Bounds {
+        Limits::new(Bounds {
             packets: limits.waiting_packets as usize,
             bytes: limits.waiting_bytes as usize,
             in_all: limits.waiting_in_all as usize / self.blueprint.workers.count,
@@ -155,12 +164,13 @@ impl Shared<'_> {
     fn outlets(&self, number: usize, relays: Vec<Option<Producer>>) -> Vec<Outlet> {
         let ports = self.ports.iter().zip(&self.blueprint.ports).zip(relays).enumerate();
         let paths = self.blueprint.ports.iter().enumerate().skip(self.ports.len());
-        let paths = paths.map(|(port, plan)| Outlet::new(port as u16, Way::Path, plan.mtu, None));
+        let paths =
+            paths.map(|(port, plan)| Outlet::new(port as u16, OutletKind::Path, plan.mtu, None));
         ports
             .filter_map(|(port, ((open, plan), relay))| {
                 let way = match relay {
-                    Some(ring) => Way::Worker(ring),
-                    None => Way::Queue(open.port.take_tx(number as u16)?),
+                    Some(ring) => OutletKind::Worker(ring),
+                    None => OutletKind::Queue(open.port.take_tx(number as u16)?),
                 };
                 Some(Outlet::new(port as u16, way, plan.mtu, self.routed(open, plan)))
             })

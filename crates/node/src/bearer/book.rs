@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 
 use weft_compose::Settings;
+use weft_dataplane::classify::{Tables, UserRecord};
+use weft_dataplane::command::{Configure, UserChange};
 use weft_function::{Scope, TunnelEnd, TunnelEnds};
+use weft_node_config::UserKey;
 use weft_wire::gtpu::Teid;
 
-use super::guests::Guest;
+use super::dynamic_users::DynamicUser;
 use super::tunnels::Tunnels;
 use super::{Action, BearerId, DefaultBearer, Selector, User};
 use crate::change::Refused;
-use crate::classify::{Tables, UserRecord};
-use crate::command::{Configure, UserChange};
-use crate::config::UserKey;
-use crate::path::{Ends, Paths};
+use crate::gtpu_peer::{Ends, Paths};
 use crate::plan::Trials;
 
 /// A bearer in the book.
@@ -88,7 +88,7 @@ pub(crate) struct Bearers {
     /// Dedicated bearers, by the slot of their user.
     pub(super) dedicated: HashMap<u32, Vec<BearerId>>,
     /// Users that move and are not of the configuration.
-    pub(super) guests: HashMap<User, Guest>,
+    pub(super) dynamic_users: HashMap<User, DynamicUser>,
     /// Bearers, by slot, whose first waiting packet is to be told.
     pub(super) told: HashMap<u32, BearerId>,
     /// The tunnels that they send into.
@@ -103,7 +103,7 @@ impl Bearers {
             taken,
             selectors: HashMap::new(),
             dedicated: HashMap::new(),
-            guests: HashMap::new(),
+            dynamic_users: HashMap::new(),
             told: HashMap::new(),
             tunnels: Tunnels::default(),
         }

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use weft_compose::Settings;
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::{Command, UserChange};
+use weft_dataplane::gates::tunnel::FIRST_TEID;
 use weft_function::{ConfigError, Scope};
+use weft_node_config::{HandoverPlan, OnErrorIndication, UserKey};
 
 use super::book::{Bearers, Entry, Place, Setting};
-use super::guests::Guest;
+use super::dynamic_users::DynamicUser;
 use super::{Action, BearerCommand, BearerError, BearerId, Detection, Given, User, Wrong};
 use crate::agent::Agent;
-use crate::classify::UserRecord;
-use crate::command::{Command, UserChange};
-use crate::config::{HandoverPlan, OnErrorIndication, UserKey};
-use crate::handover::FIRST_TEID;
-use crate::path::Paths;
+use crate::gtpu_peer::Paths;
 use crate::plan::Trials;
 use crate::users::{Changes, Users};
 
@@ -24,7 +24,17 @@ use crate::users::{Changes, Users};
 const MOST_WAITING: usize = 1 << 20;
 
 /// What a batch came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    utoipa::ToSchema,
+)]
 pub struct BearersChanged {
     /// Bearers that came.
     pub added: usize,
@@ -136,7 +146,7 @@ impl Agent {
 enum Undo {
     Added(BearerId),
     Changed(BearerId, Box<Entry>),
-    Removed(BearerId, Box<Entry>, Option<Guest>),
+    Removed(BearerId, Box<Entry>, Option<DynamicUser>),
 }
 
 /// What a batch changes, before workers know of it.
@@ -248,7 +258,7 @@ impl Work<'_> {
         record.action = action;
         self.check_keys(keys)?;
         let slot = match number {
-            Some(user) => self.take_guest(user, id, (like, nth), keys)?,
+            Some(user) => self.take_dynamic_user(user, id, (like, nth), keys)?,
             None => self.users.take(record.group)?,
         };
         if number.is_some() {
@@ -361,13 +371,13 @@ impl Work<'_> {
         }
         let contexts = vec![entry.slot];
         self.changes_of(entry.slot).push(UserChange::Remove { user: entry.slot, contexts });
-        let guest = self.take_out(id, &entry);
-        self.staged.undo.push(Undo::Removed(id, Box::new(entry), guest));
+        let dynamic = self.take_out(id, &entry);
+        self.staged.undo.push(Undo::Removed(id, Box::new(entry), dynamic));
         Ok(())
     }
 
     /// Gives back what a bearer has in the books.
-    fn take_out(&mut self, id: BearerId, entry: &Entry) -> Option<Guest> {
+    fn take_out(&mut self, id: BearerId, entry: &Entry) -> Option<DynamicUser> {
         self.bearers.told.remove(&entry.slot);
         self.bearers.tunnels.leave(id, entry, self.trials, self.paths);
         match &entry.place {
@@ -376,7 +386,7 @@ impl Work<'_> {
                     self.bearers.taken.remove(key);
                 }
                 match user {
-                    Some(number) => return self.leave_guest(User(u64::from(*number))),
+                    Some(number) => return self.leave_dynamic_user(User(u64::from(*number))),
                     None => self.users.give_back(entry.slot),
                 }
             }
@@ -399,19 +409,21 @@ impl Work<'_> {
                     }
                 }
                 Undo::Changed(id, before) => self.enter(id, *before),
-                Undo::Removed(id, entry, guest) => self.put_back(id, *entry, guest),
+                Undo::Removed(id, entry, dynamic) => self.put_back(id, *entry, dynamic),
             }
         }
     }
 
-    fn put_back(&mut self, id: BearerId, entry: Entry, guest: Option<Guest>) {
+    fn put_back(&mut self, id: BearerId, entry: Entry, dynamic: Option<DynamicUser>) {
         match &entry.place {
             Place::Default { keys, user } => {
                 for key in keys {
                     let _ = self.bearers.taken.insert(key, entry.slot);
                 }
                 match user {
-                    Some(number) => self.put_guest_back(User(u64::from(*number)), id, guest),
+                    Some(number) => {
+                        self.put_dynamic_user_back(User(u64::from(*number)), id, dynamic)
+                    }
                     None => self.users.take_again(entry.slot),
                 }
             }

@@ -1,13 +1,13 @@
 //! Dedicated bearers: of users that commands have added, and of those of the
 //! configuration.
 
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::{Configure, UserChange};
 use weft_function::Scope;
 
 use super::book::{Entry, Place};
 use super::change::Work;
 use super::{Action, BearerId, DefaultBearer, Given, Selector, Wrong};
-use crate::classify::UserRecord;
-use crate::command::{Configure, UserChange};
 
 impl Work<'_> {
     pub(super) fn dedicated(

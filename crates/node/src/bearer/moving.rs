@@ -49,7 +49,7 @@ impl Agent {
         let Some(mobility) = &self.mobility else { return Ok(()) };
         let adds_user =
             matches!(command, BearerCommand::Add { detection: Detection::User { .. }, .. });
-        let is_guest = adds_user || mobility.is_guest(user);
+        let is_dynamic = adds_user || mobility.is_dynamic(user);
         let removes_user = match command {
             BearerCommand::Remove { id } => self.number_of_added(*id).is_some(),
             _ => false,
@@ -57,7 +57,7 @@ impl Agent {
         match mobility.standing(user) {
             Standing::Here if removes_user => Err(Wrong::Owned(user)),
             Standing::Here | Standing::Nowhere => Ok(()),
-            Standing::Away if is_guest => Ok(()),
+            Standing::Away if is_dynamic => Ok(()),
             Standing::Away => Err(Wrong::Elsewhere(user)),
             Standing::Moves => Err(Wrong::Moving(user)),
         }

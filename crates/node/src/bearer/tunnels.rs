@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::BearerId;
 use super::book::Entry;
-use crate::path::Paths;
+use crate::gtpu_peer::Paths;
 use crate::plan::Trials;
 
 /// A tunnel: the number of its path, and its TEID at the peer.

@@ -2,10 +2,11 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
+use weft_dataplane::command::{Command, Shown};
+
 use super::book::Place;
 use super::{BearerId, Selector};
 use crate::agent::Agent;
-use crate::command::{Command, Shown};
 use crate::show::BearerView;
 
 impl Agent {

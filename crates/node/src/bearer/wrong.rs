@@ -1,7 +1,8 @@
 //! What can be wrong with a command.
 
+use weft_dataplane::gates::tunnel::FIRST_TEID;
+
 use super::{BearerId, User};
-use crate::handover::FIRST_TEID;
 use crate::users::NoRoom;
 
 /// Why a batch was refused; nothing has changed then.

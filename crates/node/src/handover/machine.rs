@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weft_mobility_protocol::{Anchor, Envelope, Output, Station, TimerKey, User};
-
-use super::gates::Told;
+use weft_mobility_protocol::{
+    Anchor, Direction, EndMarker, Envelope, Output, Station, TimerKey, User,
+};
 
 /// The node's machine.
 pub(super) enum Machine {
@@ -66,4 +66,13 @@ impl Machine {
         }
         states
     }
+}
+
+/// What the data plane tells of a user.
+#[derive(Clone, Copy, Debug)]
+pub enum Told {
+    /// The first packet waits at the gate for fresh packets of this direction.
+    Held(Direction),
+    /// An End Marker has come.
+    EndMarker(EndMarker),
 }

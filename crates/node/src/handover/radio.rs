@@ -4,20 +4,15 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weft_function::Direction;
+use weft_dataplane::command::Command;
 use weft_mobility_protocol::{Epoch, User};
+use weft_node_config::HandoverRole;
 
 use super::{Machine, Mobility};
 use crate::agent::Agent;
-use crate::command::{Command, Report};
-use crate::config::HandoverRole;
-use crate::worker::{BURST, Worker};
-
-/// Bursts that a full receive queue can hold: more is not waited for.
-const FULL_QUEUE: usize = 32_768 / BURST;
 
 /// What has become of users' radios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Radio {
     /// They have left this station: nothing comes from them any more that its ports
@@ -146,22 +141,5 @@ impl Mobility {
             }
             self.take(agent, out);
         }
-    }
-}
-
-impl Worker {
-    /// Carries what the ports to users and the other workers have for this one by now.
-    #[cold]
-    pub(crate) fn drain(&mut self, number: u64) {
-        for inlet in 0..self.inlets.len() {
-            let port = self.inlets[inlet].port;
-            if self.classifier.direction_at(port) == Direction::Uplink {
-                let mut bursts = 0..FULL_QUEUE;
-                while bursts.next().is_some() && self.carry(inlet) {}
-            }
-        }
-        let mut bursts = 0..FULL_QUEUE;
-        while bursts.next().is_some() && self.take_over() {}
-        self.answer_transfer(Report::Drained(number));
     }
 }

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use weft_dataplane::clock::Clock;
+use weft_dataplane::offload::{Options, Placeholder, RemoteQueue, Shared};
+use weft_dataplane::service_path::Service;
 use weft_dpdk::Pool;
 use weft_function::tags_written;
-use weft_lane::{Lane, Options, Shared};
+use weft_node_config::Blueprint;
+use weft_offload::service_path::{self, Parts};
 
 use super::Seats;
-use crate::clock::Clock;
-use crate::config::Blueprint;
-use crate::nobody::Nobody;
 use crate::plan::Trials;
-use crate::service::Service;
-use crate::service::remote::{self, Parts};
 
 /// Makes the places of all functions at other nodes, for one worker; `service` gets what
 /// carries their packets.
@@ -26,7 +25,7 @@ pub fn remote(
     for (number, function) in blueprint.functions.iter().enumerate() {
         let Some(plan) = &function.remote else { continue };
         let shared = Arc::new(Shared::default());
-        let (carriage, depot) = remote::new(Parts {
+        let (carriage, path) = service_path::new(Parts {
             plan,
             instance: &function.name,
             function: function.kind.name,
@@ -37,10 +36,11 @@ pub fn remote(
             shared: shared.clone(),
             pool: pool.clone(),
         });
-        service.add(depot, plan);
+        service.add_remote(path, plan);
         let writes = tags_written(function.kind.writes, &blueprint.tags);
-        let lane = Lane::new(Box::new(carriage), Options { writes, policy: plan.policy, shared });
-        let away = Nobody::instead_of(trials.instance(number));
-        seats.put(&function.name, service.worker, lane, Box::new(away));
+        let remote_queue =
+            RemoteQueue::new(Box::new(carriage), Options { writes, policy: plan.policy, shared });
+        let away = Placeholder::absent(trials.instance(number));
+        seats.put(&function.name, service.worker, remote_queue, Box::new(away));
     }
 }

@@ -4,16 +4,17 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use weft_compose::Instance;
+use weft_dataplane::clock::Clock;
+use weft_dataplane::offload::RemoteQueue;
+use weft_dataplane::service_path::VfPath;
 use weft_dpdk::Eal;
-use weft_lane::Lane;
-use weft_process::Supervisor;
-use weft_process::fabric::{Dock, Ends, Fabric, Peers};
-use weft_process::supervisor::{Plan, Seat, Start};
+use weft_node_config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
+use weft_offload::process::Supervisor;
+use weft_offload::process::supervisor::{Plan, Seat, Start};
+use weft_offload::vf::fabric::{Ends, Fabric, Peers};
 use weft_wire::MacAddress;
 
 use crate::assemble::BuildError;
-use crate::clock::Clock;
-use crate::config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
 use crate::users::Room;
 
 /// Places of isolated functions, to be taken by their workers.
@@ -21,11 +22,11 @@ use crate::users::Room;
 pub struct Seats {
     places: Vec<(String, Vec<Option<Place>>)>,
     /// What takes in packets that come back through a NIC, with the worker it is of.
-    docks: Vec<(usize, Dock)>,
+    vf_paths: Vec<(usize, VfPath)>,
 }
 
 /// The way of packets to a function that is elsewhere, and what stands in its place.
-pub type Place = (Lane, Box<dyn Instance>);
+pub type Place = (RemoteQueue, Box<dyn Instance>);
 
 impl Seats {
     /// The place of the function at one worker, if it is isolated.
@@ -35,12 +36,18 @@ impl Seats {
     }
 
     /// What takes in packets that come back to one worker through a NIC.
-    pub fn docks(&mut self, worker: usize) -> impl Iterator<Item = Dock> + '_ {
-        self.docks.extract_if(.., move |(owner, _)| *owner == worker).map(|(_, dock)| dock)
+    pub fn vf_paths(&mut self, worker: usize) -> impl Iterator<Item = VfPath> + '_ {
+        self.vf_paths.extract_if(.., move |(owner, _)| *owner == worker).map(|(_, path)| path)
     }
 
     /// Adds the place of a function at one worker.
-    pub fn put(&mut self, function: &str, worker: usize, lane: Lane, away: Box<dyn Instance>) {
+    pub fn put(
+        &mut self,
+        function: &str,
+        worker: usize,
+        remote_queue: RemoteQueue,
+        away: Box<dyn Instance>,
+    ) {
         let at = self.places.iter().position(|(name, _)| name == function);
         let at = at.unwrap_or_else(|| {
             self.places.push((function.to_owned(), Vec::new()));
@@ -48,7 +55,7 @@ impl Seats {
         });
         let places = &mut self.places[at].1;
         places.resize_with(places.len().max(worker + 1), || None);
-        places[worker] = Some((lane, away));
+        places[worker] = Some((remote_queue, away));
     }
 }
 
@@ -76,7 +83,7 @@ pub fn start(
         let Some(process) = &function.process else { continue };
         let failed = |error| BuildError::Process { function: function.name.clone(), error };
         let ring = ring(blueprint, function, process).map_err(|error| {
-            failed(weft_process::StartError::Socket { path: PathBuf::from("ring"), error })
+            failed(weft_offload::process::StartError::Socket { path: PathBuf::from("ring"), error })
         })?;
         let plan = Plan {
             instance: &function.name,
@@ -120,11 +127,11 @@ pub fn start(
         let started = Supervisor::start(eal, &plan, move || clock.now());
         let (supervisor, places) = started.map_err(failed)?;
         supervisors.push(supervisor);
-        for (worker, Seat { lane, away, dock }) in places.into_iter().enumerate() {
-            seats.put(&function.name, worker, lane, Box::new(away));
-            if let Some((mut dock, vf)) = dock.zip(process.vf.as_ref()) {
-                dock.port = vf.port;
-                seats.docks.push((worker, dock));
+        for (worker, Seat { remote_queue, away, endpoint }) in places.into_iter().enumerate() {
+            seats.put(&function.name, worker, remote_queue, Box::new(away));
+            if let Some((mut path, vf)) = endpoint.zip(process.vf.as_ref()) {
+                path.port = vf.port;
+                seats.vf_paths.push((worker, path));
             }
         }
     }

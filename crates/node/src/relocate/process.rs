@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use weft_process::{Answer, Question, What};
+use weft_node_config::Blueprint;
+use weft_offload::process::{Answer, InquiryKind, Question};
 
 use super::{Copying, Relocation};
 use crate::agent::Agent;
 use crate::change::{Changed, Refused};
-use crate::config::Blueprint;
 use crate::stage::NotComposed;
 
 /// Contexts that are copied at once, and so many times that without an answer.
@@ -66,7 +66,7 @@ impl Relocation {
     fn pieces(&mut self) -> Option<(&mut Pieces, &[Vec<u32>])> {
         match &mut self.copying {
             Copying::Process(pieces) => Some((pieces, &self.slots)),
-            Copying::Courier(_) => None,
+            Copying::MigrationSession(_) => None,
         }
     }
 
@@ -178,7 +178,7 @@ impl Agent {
     /// Copies some contexts into the process, or asks it for them.
     fn copy(&mut self, relocation: &mut Relocation, worker: usize, from: usize, slots: Vec<u32>) {
         let now = self.clock.now();
-        let what = if relocation.goes { What::Import } else { What::Export };
+        let what = if relocation.goes { InquiryKind::Import } else { InquiryKind::Export };
         if relocation.goes {
             let part = relocation.replacements[worker].parts[relocation.function].instance.as_mut();
             let (Some(old), Some(away)) = (&relocation.lifted[worker], part) else { return };

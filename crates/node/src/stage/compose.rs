@@ -1,8 +1,9 @@
 //! A function goes over to another composition, or to another core, while traffic runs.
 
+use weft_node_config::{Composition, HandoverRole, StagePlan, stage};
+
 use crate::agent::Agent;
 use crate::change::{Changed, Refused};
-use crate::config::{Composition, HandoverRole, StagePlan, stage};
 
 /// How a function is to be run from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]

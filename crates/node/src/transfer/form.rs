@@ -17,11 +17,11 @@
 //! 1 + the position of a dedicated one (u16), those of the configuration first. A kept
 //! packet of function 65535 waits for its bearer.
 
+use weft_dataplane::buffering::limits::WAITING;
 use weft_function::{ContextError, Fields};
 
-use super::given::Given;
+use super::provisioned_bearers::ProvisionedBearer;
 use crate::bearer::BearerId;
-use crate::idle::WAITING;
 
 /// The version that is written, and the only one that is read.
 pub const VERSION: u16 = 2;
@@ -38,7 +38,7 @@ pub struct Form {
     /// Its dedicated bearers in the configuration.
     pub bearers: Vec<String>,
     /// Its bearers that commands have added.
-    pub given: Vec<Given>,
+    pub given: Vec<ProvisionedBearer>,
     /// Functions that it has something at: name of the instance, and which function.
     pub functions: Vec<(String, String)>,
     /// Contexts as functions export them.
@@ -165,7 +165,7 @@ impl Form {
                 let count = fields.0.u16()?;
                 fields.list(count.into(), |fields| {
                     let octets = fields.octets()?;
-                    Given::read(&octets).ok_or(FormError::Damaged)
+                    ProvisionedBearer::read(&octets).ok_or(FormError::Damaged)
                 })?
             },
             functions: {
@@ -195,7 +195,7 @@ impl Form {
     }
 
     /// The default bearer, if a command has added it.
-    pub fn default_bearer(&self) -> Option<&Given> {
+    pub fn default_bearer(&self) -> Option<&ProvisionedBearer> {
         self.given.iter().find(|one| one.bearer.of.is_none())
     }
 }
@@ -371,7 +371,7 @@ mod tests {
         )
     }
 
-    fn given() -> impl Strategy<Value = Given> {
+    fn given() -> impl Strategy<Value = ProvisionedBearer> {
         let of = prop_oneof![
             any::<u64>().prop_map(|id| json!(id)),
             "[a-z]{1,5}".prop_map(|name| json!(name))
@@ -384,7 +384,7 @@ mod tests {
             if nth > 0 {
                 given["nth"] = json!({name: nth});
             }
-            Given::read(&serde_json::to_vec(&given).unwrap()).unwrap()
+            ProvisionedBearer::read(&serde_json::to_vec(&given).unwrap()).unwrap()
         })
     }
 

@@ -7,13 +7,13 @@
 
 use std::collections::HashMap;
 
-use weft_process::{Answer, Question, Supervisor, What};
+use weft_dataplane::command::Command;
+use weft_dataplane::command::transfer::{Extract, Intake};
+use weft_node_config::Blueprint;
+use weft_offload::process::{Answer, InquiryKind, Question, Supervisor};
 
-use super::carry::{Extract, Intake};
 use super::{Asked, TransferError};
 use crate::agent::Agent;
-use crate::command::Command;
-use crate::config::Blueprint;
 use crate::handover::Done;
 use crate::relocate::Relocation;
 use crate::users::Member;
@@ -58,27 +58,25 @@ fn isolated(blueprint: &Blueprint) -> Vec<u16> {
     isolated.map(|(number, _)| number as u16).collect()
 }
 
-impl Intake {
-    /// The part of these functions; the rest stays. None when there is none.
-    fn split(&mut self, functions: &[u16], all: usize) -> Option<Intake> {
-        let is_theirs = |function: &u16| functions.contains(function);
-        if !self.contexts.iter().any(|(function, ..)| is_theirs(function)) {
-            return None;
-        }
-        let first = Intake {
-            ticket: 0,
-            slots: self.slots.clone(),
-            stay: (0..all as u16).filter(|function| !is_theirs(function)).collect(),
-            record: None,
-            settings: self.settings.extract_if(.., |one| is_theirs(&one.function)).collect(),
-            contexts: self.contexts.extract_if(.., |one| is_theirs(&one.0)).collect(),
-            timers: Vec::new(),
-            kept: Vec::new(),
-            refused: None,
-        };
-        self.stay.extend(functions);
-        Some(first)
+/// The part of an intake that is for these functions; the rest stays. None when there is none.
+fn split(intake: &mut Intake, functions: &[u16], all: usize) -> Option<Intake> {
+    let is_theirs = |function: &u16| functions.contains(function);
+    if !intake.contexts.iter().any(|(function, ..)| is_theirs(function)) {
+        return None;
     }
+    let first = Intake {
+        ticket: 0,
+        slots: intake.slots.clone(),
+        stay: (0..all as u16).filter(|function| !is_theirs(function)).collect(),
+        record: None,
+        settings: intake.settings.extract_if(.., |one| is_theirs(&one.function)).collect(),
+        contexts: intake.contexts.extract_if(.., |one| is_theirs(&one.0)).collect(),
+        timers: Vec::new(),
+        kept: Vec::new(),
+        refused: None,
+    };
+    intake.stay.extend(functions);
+    Some(first)
 }
 
 impl Agent {
@@ -101,7 +99,7 @@ impl Agent {
             let slots = extract.slots.iter().take(usize::from(*count)).copied().collect();
             // One that has gone since has no contexts.
             if let Some(supervisor) = self.supervisor(name) {
-                supervisor.ask(Question { ticket, worker, slots, what: What::Export });
+                supervisor.ask(Question { ticket, worker, slots, what: InquiryKind::Export });
                 waiting += 1;
             }
         }
@@ -122,7 +120,7 @@ impl Agent {
     ) {
         let worker = self.users.worker_of(member.slots[0]);
         let functions = isolated(&self.blueprint);
-        let first = intake.split(&functions, self.blueprint.functions.len());
+        let first = split(&mut intake, &functions, self.blueprint.functions.len());
         let command = match first {
             None => {
                 intake.ticket = self.transfers.note(asked, member);
@@ -151,7 +149,7 @@ impl Agent {
             let contexts = intake.contexts.iter().filter(|one| one.0 == function);
             let slots = contexts.map(|one| one.1).collect();
             if let Some(supervisor) = self.supervisor(name) {
-                supervisor.ask(Question { ticket, worker, slots, what: What::Import });
+                supervisor.ask(Question { ticket, worker, slots, what: InquiryKind::Import });
                 import.waiting += 1;
             }
         }

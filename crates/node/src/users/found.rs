@@ -1,12 +1,12 @@
 //! Users by name, by plan and number, and what is known of them.
 
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::Configure;
 use weft_function::Scope;
+use weft_node_config::UserPlan;
 
 use super::range::Range;
 use super::{Member, Users};
-use crate::classify::UserRecord;
-use crate::command::Configure;
-use crate::config::UserPlan;
 use crate::contexts::Whose;
 
 impl Users {

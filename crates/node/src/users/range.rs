@@ -1,12 +1,12 @@
 //! Users of one plan.
 
 use weft_compose::SlotShift;
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::Configure;
 use weft_dpdk::Annotations;
+use weft_node_config::{BearerPlan, UserPlan};
 
 use super::settings::configure;
-use crate::classify::UserRecord;
-use crate::command::Configure;
-use crate::config::{BearerPlan, UserPlan};
 
 /// Users of one plan and their slots.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! How many users, bearers and groups there is room for.
 
-use crate::config::Limits;
+use weft_node_config::Limits;
 
 /// A limit of the configuration that a change would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,9 +1,8 @@
 //! What a change of configuration changes in the settings of a context.
 
 use weft_compose::Settings;
-
-use crate::command::{Configure, UserChange};
-use crate::config::Blueprint;
+use weft_dataplane::command::{Configure, UserChange};
+use weft_node_config::Blueprint;
 
 /// Settings by the number of the function they are for.
 type Written = [(usize, Settings)];

@@ -1,11 +1,11 @@
 //! Which user of the configuration sends into which tunnel.
 
 use weft_compose::Settings;
+use weft_dataplane::classify::UserRecord;
 use weft_function::TunnelEnd;
 
 use super::Users;
-use crate::classify::UserRecord;
-use crate::path::Ends;
+use crate::gtpu_peer::Ends;
 use crate::plan::Trials;
 
 /// A bearer of a user, found by a tunnel.

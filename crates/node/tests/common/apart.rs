@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use weft_node::contexts::NotCarried;
-use weft_process::host::Host;
+use weft_offload::process::host::Host;
 
 use super::{KINDS, Rig, eal};
 

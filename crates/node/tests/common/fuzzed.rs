@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue};
 use weft_functions::KINDS;
+use weft_node::Node;
 use weft_node::bearer::{BearerId, WrittenCommand};
-use weft_node::{Node, config};
+use weft_node_config as config;
 
 /// A UPF, a serving gateway and users of a prefix; a bearer of one user can be stopped.
 const GATEWAY: &str = include_str!("fuzzed.yaml");

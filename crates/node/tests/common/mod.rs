@@ -17,7 +17,7 @@ use weft_function::{
     Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_node::Node;
-use weft_node::config::{self, Blueprint};
+use weft_node_config::{self as config, Blueprint};
 use weft_wire::{MacAddress, Protocol, ethernet, ipv4, udp};
 
 /// Counts packets per user, or whose context its configuration says. A payload

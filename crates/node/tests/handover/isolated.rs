@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use weft_dpdk::{Eal, EalOptions};
 use weft_mobility_protocol::{NodeId, User};
-use weft_process::host::Host;
+use weft_offload::process::host::Host;
 
 use crate::common::KINDS;
 use crate::nodes::{GATEWAY, KEEPING, isolated_gateway, isolated_station, station};

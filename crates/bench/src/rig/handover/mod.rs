@@ -22,18 +22,18 @@ use std::time::{Duration, Instant};
 
 use weft_dpdk::{Eal, Pool, Port, PortOptions, pin_to_core, tsc};
 use weft_functions::KINDS;
-use weft_node::{Agent, Node, Worker, config};
-
-use self::control::Control;
-use self::ends::Ends;
-use self::network::{Far, Network, Seen};
-use self::nodes::Devices;
-use super::Cores;
-use super::disturbance::Look;
+use weft_node::{Agent, Node, Worker};
+use weft_node_config as config;
 
 pub use self::account::{Disturbed, Dot, Handover, Phase};
+use self::control::Control;
+use self::ends::Ends;
 pub use self::journal::Faults;
+use self::network::{Far, Network, Seen};
 pub use self::nodes::Chain;
+use self::nodes::Devices;
+use crate::rig::Cores;
+use crate::rig::machine::disturbance::Look;
 
 /// Longest wait for an order, and for packets that are still on their way.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -307,7 +307,7 @@ impl World {
                     one.packets;
             }
         }
-        drops.insert("to nobody".to_owned(), self.network.seen.astray());
+        drops.insert("to no user".to_owned(), self.network.seen.astray());
         drops
     }
 }

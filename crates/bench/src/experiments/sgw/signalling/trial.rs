@@ -1,0 +1,308 @@
+//! A serving gateway that carries packets of some bearers while commands establish,
+//! modify and delete others.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core};
+use weft_functions::KINDS;
+use weft_node::bearer::{Action, BearerCommand, BearerId, Detection, Given, Settings};
+use weft_node::{Agent, Node};
+use weft_node_config::{self as config, UserKey};
+use weft_traffic::{Expected, Rate, Receiver, Source};
+
+use crate::Failure;
+use crate::rig::{Gateway, Look, Rig};
+
+/// Packets that each queue holds, and those of the traffic's pool.
+const DESCRIPTORS: u16 = 1024;
+const PACKETS: u32 = 4095;
+/// Turns of generator and receiver between two looks at the clock.
+const TURNS: u32 = 8;
+/// Packets that do not arrive for so long do not arrive any more.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Longest wait for the worker to work off the last commands.
+const SETTLING: Duration = Duration::from_secs(5);
+/// First TEID of sessions that commands establish; apart from those with traffic.
+const TEIDS: u32 = 0x1000_0000;
+/// The gateway's address towards its peer, and two addresses of the peer's side.
+const LOCAL: &str = "203.0.113.1";
+const PEERS: [&str; 2] = ["203.0.113.10", "203.0.113.11"];
+
+/// What is offered in a trial.
+#[derive(Clone, Copy, Debug)]
+pub struct Offered {
+    /// Packets per second.
+    pub packets: f64,
+    /// Commands per second.
+    pub commands: f64,
+    /// How long.
+    pub duration: Duration,
+    /// Bytes of frames with their checksum.
+    pub frame_bytes: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets that were due and could not be sent.
+    pub unsent: u64,
+    /// Packets that were sent and did not arrive.
+    pub lost: u64,
+    /// Commands that were applied.
+    pub commands: u64,
+    /// Commands that were due and came too late for the trial.
+    pub commands_late: u64,
+    /// Time that the agent took for commands.
+    pub commanding: Duration,
+    /// The share of the time that was taken from either core.
+    pub disturbance: f64,
+}
+
+/// The gateway, the far ends of its ports, and its sessions.
+pub struct Signalled<'r> {
+    rig: &'r Rig,
+    node: Node,
+    pool: Pool,
+    tx: TxQueue,
+    rx: RxQueue,
+    streams: u16,
+    bearers: u32,
+    sessions: Sessions,
+    /// They close with the last of port and queues.
+    _ports: [Port; 2],
+}
+
+impl<'r> Signalled<'r> {
+    /// A gateway with so many bearers that have traffic, and so many sessions that
+    /// come and go, `batch` commands at a time.
+    ///
+    /// # Errors
+    /// When the machine has one core only, or lacks something else.
+    pub fn new(rig: &'r Rig, bearers: u32, sessions: u32, batch: usize) -> Result<Self, Failure> {
+        rig.cores.traffic()?;
+        let ring = |side: &str| format!("ring:bench-{side}{}", rig.serial());
+        let devices = [ring("access"), ring("core")];
+        let text = document(&devices, bearers, sessions).to_string();
+        let blueprint = config::read(&text, "bench", KINDS).map_err(|error| error.to_string())?;
+        let mut node = Node::build(rig.eal, blueprint)?;
+        let pool = Pool::new(rig.eal, &format!("traffic{}", rig.serial()), PACKETS)?;
+        let options = PortOptions { descriptors: DESCRIPTORS, ..PortOptions::default() };
+        let [access, core] = devices;
+        let access = Port::open(rig.eal, &access, &options, &pool)?;
+        let core = Port::open(rig.eal, &core, &options, &pool)?;
+        let queues = access.take_tx(0).zip(core.take_rx(0));
+        let (tx, rx) = queues.ok_or("a device without queues")?;
+        let mut sessions = Sessions::new(node.agent(), sessions, batch)?;
+        sessions.establish_all(node.agent())?;
+        while node.step() {}
+        let _ports = [access, core];
+        Ok(Signalled { rig, node, pool, tx, rx, streams: 0, bearers, sessions, _ports })
+    }
+
+    /// Offers packets and commands at the same time. One core has the worker; the
+    /// other has the generator, the receiver and the agent in turn.
+    ///
+    /// # Errors
+    /// When no packets can be made, a thread fails or a command is refused.
+    pub fn offer(&mut self, offered: &Offered) -> Result<Outcome, Failure> {
+        let (traffic, system) = (self.rig.cores.traffic()?, self.rig.cores.system);
+        let (rig, done) = (self.rig, AtomicBool::new(false));
+        let Signalled { node, pool, tx, rx, streams, bearers, sessions, .. } = self;
+        let (agent, workers) = node.parts();
+        let worker = workers.first_mut().ok_or("a node without workers")?;
+        *streams = streams.wrapping_add(1);
+        let rate = Rate::Packets(offered.packets);
+        let mut load = Gateway::Relay.load_in_turn(*bearers, offered.frame_bytes, rate);
+        load.shares.iter_mut().for_each(|share| share.template.stream = *streams);
+        thread::scope(|scope| {
+            let system = scope.spawn(|| {
+                let _registration = rig.eal.register_thread();
+                pin_to_core(system)?;
+                let look = Look::now(system)?;
+                while !done.load(Ordering::Acquire) {
+                    worker.poll();
+                }
+                Ok::<_, std::io::Error>(look.since()?.disturbance())
+            });
+            let outcome = rig.on_core(traffic, || {
+                let mut far = Far { pool, tx, rx };
+                far.run(&load, offered, agent, sessions, traffic)
+            });
+            done.store(true, Ordering::Release);
+            let taken = system.join().map_err(|_| "the measured thread panicked")??;
+            let outcome = outcome?;
+            Ok(Outcome { disturbance: outcome.disturbance.max(taken), ..outcome })
+        })
+    }
+}
+
+/// The far ends of the gateway's ports.
+struct Far<'a> {
+    pool: &'a Pool,
+    tx: &'a mut TxQueue,
+    rx: &'a mut RxQueue,
+}
+
+impl Far<'_> {
+    fn run(
+        &mut self,
+        load: &weft_traffic::Load,
+        offered: &Offered,
+        agent: &mut Agent,
+        sessions: &mut Sessions,
+        core: usize,
+    ) -> Result<Outcome, Failure> {
+        let mut source = Source::of(load)?;
+        let expected = load.shares.iter().map(|share| Expected::of(&share.template, share.users));
+        let mut receiver = Receiver::new(expected);
+        let (mut commands, mut commanding) = (0, Duration::ZERO);
+        let (look, start) = (Look::now(core)?, Instant::now());
+        while start.elapsed() < offered.duration {
+            for _ in 0..TURNS {
+                source.send(self.tx, self.pool);
+                receiver.receive(self.rx);
+            }
+            let begun = Instant::now();
+            let due = ((begun - start).as_secs_f64() * offered.commands) as u64;
+            if due >= commands + sessions.batch as u64 {
+                commands += sessions.signal(agent)?;
+                commanding += begun.elapsed();
+            }
+            agent.poll();
+        }
+        source.finish();
+        let disturbance = look.since()?.disturbance();
+        let mut since = Instant::now();
+        while since.elapsed() < PATIENCE {
+            if receiver.receive(self.rx) > 0 {
+                since = Instant::now();
+            }
+        }
+        let since = Instant::now();
+        while !agent.is_settled() && since.elapsed() < SETTLING {
+            agent.poll();
+        }
+        if !agent.is_settled() {
+            return Err("the worker did not work off the commands".into());
+        }
+        let received: u64 = receiver.streams().iter().map(|stream| stream.received).sum();
+        let tally = source.tally();
+        let due = (offered.duration.as_secs_f64() * offered.commands) as u64;
+        Ok(Outcome {
+            sent: tally.sent,
+            unsent: tally.unsent(),
+            lost: tally.sent.saturating_sub(received),
+            commands,
+            // The last batch need not be full.
+            commands_late: due.saturating_sub(commands + sessions.batch as u64),
+            commanding,
+            disturbance,
+        })
+    }
+}
+
+/// Sessions that come and go: always as many, the oldest of which is deleted, one of
+/// middle age modified, and a new one established.
+struct Sessions {
+    count: u64,
+    batch: usize,
+    /// The next to be established.
+    next: u64,
+    /// Which of three commands comes next.
+    phase: u8,
+    /// The tunnels of a session, before and after it is modified.
+    settings: [Settings; 2],
+}
+
+impl Sessions {
+    fn new(agent: &Agent, count: u32, batch: usize) -> Result<Sessions, Failure> {
+        let settings = |peer: &str| {
+            let tunnel = json!({"teid": TEIDS, "peer": peer, "local": LOCAL});
+            let settings = agent.settings(Gateway::INSTANCE, &json!({ "uplink": tunnel }));
+            settings.map_err(|wrong| wrong.to_string())
+        };
+        let settings = [settings(PEERS[0])?, settings(PEERS[1])?];
+        Ok(Sessions { count: count.into(), batch, next: 0, phase: 0, settings })
+    }
+
+    fn establish_all(&mut self, agent: &mut Agent) -> Result<(), Failure> {
+        let all: Vec<_> = (0..self.count).map(|id| self.establish(id)).collect();
+        self.next = self.count;
+        agent.change_bearers(&all)?;
+        Ok(())
+    }
+
+    /// Applies a batch of commands; returns how many.
+    fn signal(&mut self, agent: &mut Agent) -> Result<u64, Failure> {
+        let batch: Vec<_> = (0..self.batch).map(|_| self.command()).collect();
+        agent.change_bearers(&batch)?;
+        Ok(batch.len() as u64)
+    }
+
+    fn command(&mut self) -> BearerCommand {
+        let phase = self.phase;
+        self.phase = (phase + 1) % 3;
+        match phase {
+            0 => BearerCommand::Remove { id: BearerId(self.next - self.count) },
+            1 => {
+                self.next += 1;
+                self.establish(self.next - 1)
+            }
+            _ => {
+                let id = self.next - self.count / 2 - 1;
+                let settings = vec![self.given(id, 1)];
+                let (id, action) = (BearerId(id), None);
+                BearerCommand::Change { id, action, settings, end_marker: false }
+            }
+        }
+    }
+
+    fn establish(&self, id: u64) -> BearerCommand {
+        let keys = vec![UserKey::Teid { network: 0, first: TEIDS + self.place(id) }];
+        BearerCommand::Add {
+            id: BearerId(id),
+            detection: Detection::User { like: "ue".to_owned(), nth: 0, keys, user: None },
+            action: Action::Forward,
+            settings: vec![self.given(id, 0)],
+        }
+    }
+
+    fn given(&self, id: u64, which: usize) -> Given {
+        let (function, settings) = (Gateway::INSTANCE.to_owned(), self.settings[which].clone());
+        Given { function, settings, nth: self.place(id) }
+    }
+
+    /// TEIDs are used again once their session is long gone.
+    fn place(&self, id: u64) -> u32 {
+        (id % (2 * self.count)) as u32
+    }
+}
+
+/// The configuration of the gateway; JSON is YAML.
+fn document([access, core]: &[String; 2], bearers: u32, sessions: u32) -> Value {
+    let [near, far] = Gateway::addresses();
+    json!({
+        "apiVersion": "weft/v1",
+        "kind": "Node",
+        "metadata": {"name": "bench"},
+        "workers": {"polling": "busy"},
+        "memory": {"packets": crate::rig::setup::PACKETS},
+        "limits": {"users": bearers + sessions + 1},
+        "gtpu": {"echoInterval": 0},
+        "ports": {
+            "access": {"device": access, "direction": "uplink", "descriptors": DESCRIPTORS,
+                       "addresses": [near], "mac": "02:00:00:00:00:02"},
+            "core": {"device": core, "direction": "downlink", "descriptors": DESCRIPTORS,
+                     "addresses": [far], "nextHopMac": "02:00:00:00:00:99"},
+        },
+        "functions": {Gateway::INSTANCE: Gateway::Relay.function()},
+        "users": [{"name": "ue", "count": bearers, "match": Gateway::Relay.selector("10.0.0.0"),
+                   "functions": {Gateway::INSTANCE: Gateway::Relay.settings("10.0.0.0")}}],
+        "rules": format!("from access -> {0}\nfrom {0} -> core\n", Gateway::INSTANCE),
+    })
+}

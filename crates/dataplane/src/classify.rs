@@ -1,0 +1,531 @@
+//! The classifier: finds the user of a packet, and with the user its class.
+//!
+//! A packet in a tunnel is known by its TEID, and by nothing that its sender
+//! could put inside. Of other packets a key is looked for in this order, the most
+//! telling first: the flow (both addresses, protocol and ports), the user's
+//! address within the network instance of the port, the PPPoE session, the VLAN,
+//! the port. Kinds of keys that no user has are not looked for, so a node whose
+//! users are known by address does one bulk lookup per burst and no more.
+//!
+//! Every worker holds the whole table, so that it can tell whose packet it has
+//! received; what hangs on a user beyond the slot lies at the user's own worker.
+
+mod bearer;
+pub mod facts;
+mod key;
+mod linear;
+mod look_up;
+mod selectors;
+mod tables;
+mod user_key;
+
+use arrayvec::ArrayVec;
+use weft_compose::{Burst, Positions, SlotShift};
+use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch, with_room};
+use weft_function::{Direction, Packet};
+use weft_rules::Condition;
+
+pub use self::bearer::{Action, Filter, Selector};
+use self::facts::PacketFacts;
+use self::linear::Linear;
+use self::selectors::Selectors;
+pub use self::tables::Tables;
+pub use self::user_key::UserKey;
+
+/// What a worker is told of one of its users.
+#[derive(Clone, Copy, Debug)]
+pub struct UserRecord {
+    /// Slot of the group; [`Annotations::NONE`] without one.
+    pub group: u32,
+    /// Slot of the first dedicated bearer.
+    pub bearers: u32,
+    /// Which users it is alike for the rules.
+    pub class: u16,
+    /// How packets are told apart into dedicated bearers; 0 for not at all.
+    pub bearer_profile: u16,
+    /// Whether there is such a user.
+    pub present: bool,
+    /// What becomes of its packets.
+    pub action: Action,
+    /// Whether packets may belong to dedicated bearers that selectors find.
+    pub selects: bool,
+}
+
+impl UserRecord {
+    /// No user.
+    pub const VACANT: UserRecord = UserRecord {
+        group: Annotations::NONE,
+        bearers: Annotations::NONE,
+        class: 0,
+        bearer_profile: 0,
+        present: false,
+        action: Action::Forward,
+        selects: false,
+    };
+}
+
+/// What a worker knows of one of its users: a quarter of a cache line.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    group: u32,
+    bearers: u32,
+    class: u16,
+    bearer_profile: u16,
+    standing: Standing,
+    action: Action,
+    selects: bool,
+    /// Its packets go through a gate, as it moves.
+    gated: bool,
+}
+
+const _: () = assert!(size_of::<Record>() == 16);
+
+/// All that is to be known of a user for most packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Standing {
+    /// There is no such user.
+    Vacant,
+    /// Nothing is to be done for its packets but to forward them.
+    Plain,
+    /// Its packets have to be looked at.
+    Special,
+}
+
+impl Record {
+    fn new(told: UserRecord, gated: bool) -> Record {
+        let UserRecord { group, bearers, class, bearer_profile, present, action, selects } = told;
+        let plain = bearer_profile == 0 && !selects && !gated && action == Action::Forward;
+        let standing = match (present, plain) {
+            (false, _) => Standing::Vacant,
+            (true, true) => Standing::Plain,
+            (true, false) => Standing::Special,
+        };
+        Record { group, bearers, class, bearer_profile, standing, action, selects, gated }
+    }
+
+    fn told(&self) -> UserRecord {
+        let Record { group, bearers, class, bearer_profile, standing, action, selects, .. } = *self;
+        let present = standing != Standing::Vacant;
+        UserRecord { group, bearers, class, bearer_profile, present, action, selects }
+    }
+}
+
+/// What becomes of a packet that has to be looked at.
+enum Admission {
+    On,
+    Held,
+    Gate,
+}
+
+/// What the classifier knows of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct PortClass {
+    /// Its network instance.
+    pub network: u32,
+    /// Direction of what comes in there.
+    pub direction: Direction,
+}
+
+/// Packets that came in at one port, of users that are alike for the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The port.
+    pub port: u16,
+    /// The class of the users.
+    pub class: u16,
+    /// The packets.
+    pub positions: Positions,
+}
+
+/// What is searched for: how the packets of a burst came in.
+#[derive(Clone, Copy)]
+struct Search {
+    port: u16,
+    network: u32,
+    direction: Direction,
+}
+
+/// What came of a burst.
+#[derive(Debug, Default)]
+pub struct Classified {
+    /// Packets of this worker's users.
+    pub entries: ArrayVec<Entry, { Batch::CAPACITY }>,
+    /// Packets of other workers' users.
+    pub elsewhere: Positions,
+    /// Packets without a user.
+    pub unknown: Positions,
+    /// Packets of this worker's users that are not to be forwarded now: their
+    /// annotation `state` has the [`Action`].
+    pub held: Positions,
+    /// Packets of this worker's users that go through a gate.
+    pub gated: Positions,
+}
+
+impl Entry {
+    const NONE: Entry = Entry { port: 0, class: 0, positions: Positions::NONE };
+}
+
+impl Classified {
+    /// Makes it ready for the next burst.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.elsewhere = Positions::NONE;
+        self.unknown = Positions::NONE;
+        self.held = Positions::NONE;
+        self.gated = Positions::NONE;
+    }
+
+    /// Whether every packet of this worker's users is to be forwarded.
+    #[inline]
+    pub fn is_usual(&self) -> bool {
+        self.unknown.is_empty() && self.held.is_empty()
+    }
+
+    /// Adds a run of packets of one port and class.
+    #[inline]
+    fn add(&mut self, run: Entry) {
+        if run.positions.is_empty() {
+            return;
+        }
+        let same = |entry: &&mut Entry| (entry.port, entry.class) == (run.port, run.class);
+        match self.entries.iter_mut().find(same) {
+            Some(entry) => entry.positions = entry.positions.or(run.positions),
+            None => self.entries.push(run),
+        }
+    }
+}
+
+/// Records of fewer bytes than this stay in the nearest cache by themselves.
+const PREFETCH_BYTES: usize = 24 << 10;
+
+/// The tables of one worker.
+#[derive(Debug)]
+pub struct Classifier {
+    tables: Tables,
+    /// In place of the tables, where the baseline is asked for.
+    linear: Option<Linear>,
+    selectors: Selectors,
+    /// By the index of the slot at this worker: users, then the dedicated
+    /// bearers that have an action of their own.
+    records: Box<[Record]>,
+    /// Tags of each class at each port: number `port * classes + class`.
+    tags: Vec<[u32; TAG_SLOTS]>,
+    classes: usize,
+    /// Conditions of the dedicated bearers of each profile, from 1 on.
+    profiles: Vec<Vec<Condition>>,
+    ports: Vec<PortClass>,
+    shift: SlotShift,
+    worker: usize,
+    scratch: Box<Scratch>,
+}
+
+/// Room for the keys of a burst, made once: clearing it for each burst would
+/// cost as much as the lookup.
+#[derive(Debug)]
+struct Scratch {
+    slots: [u32; Batch::CAPACITY],
+    keys: [u64; Batch::CAPACITY],
+    places: [u8; Batch::CAPACITY],
+    found: [u32; Batch::CAPACITY],
+}
+
+/// How many users and keys a classifier has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity {
+    /// Users of this worker.
+    pub users: usize,
+    /// Dedicated bearers of this worker's users.
+    pub bearers: usize,
+    /// IPv4 addresses, TEIDs, VLANs and ports of all users of the node.
+    pub narrow: usize,
+    /// IPv6 addresses and prefixes of all users of the node.
+    pub ipv6: usize,
+    /// Flows of all users of the node.
+    pub flows: usize,
+}
+
+impl Classifier {
+    /// A classifier without users.
+    pub fn new(
+        capacity: Capacity,
+        ports: Vec<PortClass>,
+        shift: SlotShift,
+        worker: usize,
+    ) -> Classifier {
+        let room = capacity.users + capacity.bearers;
+        let mut records = with_room(room);
+        records.resize(room, Record::new(UserRecord::VACANT, false));
+        Classifier {
+            tables: Tables::new(&capacity),
+            linear: None,
+            selectors: Selectors::with_capacity(capacity.bearers),
+            records: records.into_boxed_slice(),
+            tags: Vec::new(),
+            classes: 0,
+            profiles: vec![Vec::new()],
+            ports,
+            shift,
+            worker,
+            scratch: Box::new(Scratch {
+                slots: [0; Batch::CAPACITY],
+                keys: [0; Batch::CAPACITY],
+                places: [0; Batch::CAPACITY],
+                found: [0; Batch::CAPACITY],
+            }),
+        }
+    }
+
+    /// The same classifier, scanning masked entries in place of its tables.
+    pub fn linear(self) -> Classifier {
+        Classifier { linear: Some(Linear::default()), ..self }
+    }
+
+    /// Sets the tags of the classes and the conditions of the bearer profiles;
+    /// gives back those until now. Numbers given out before mean the same as
+    /// they did.
+    pub fn set_classes(
+        &mut self,
+        tags: Vec<[u32; TAG_SLOTS]>,
+        profiles: Vec<Vec<Condition>>,
+    ) -> (Vec<[u32; TAG_SLOTS]>, Vec<Vec<Condition>>) {
+        self.classes = tags.len() / self.ports.len().max(1);
+        let old = std::mem::replace(&mut self.tags, tags);
+        (old, std::mem::replace(&mut self.profiles, profiles))
+    }
+
+    /// Lets packets with `key` belong to the user at `slot`. Room was reserved
+    /// when the command was checked; a key without room is not found.
+    pub fn insert(&mut self, key: &UserKey, slot: u32) {
+        match &mut self.linear {
+            Some(linear) => linear.insert(key, slot),
+            None => drop(self.tables.insert(key, slot)),
+        }
+    }
+
+    /// Forgets `key`.
+    pub fn remove(&mut self, key: &UserKey) {
+        match &mut self.linear {
+            Some(linear) => linear.remove(key),
+            None => drop(self.tables.remove(key)),
+        }
+    }
+
+    /// Lets packets of a user of this worker that `selector` is of belong to
+    /// the dedicated bearer at `bearer`.
+    pub fn select(&mut self, user: u32, selector: &Selector, bearer: u32) {
+        self.selectors.insert(user, selector, bearer);
+    }
+
+    /// Forgets a selector.
+    pub fn unselect(&mut self, user: u32, selector: &Selector) {
+        self.selectors.remove(user, selector);
+    }
+
+    /// Sets the record of one of this worker's users, who has a gate or not as before.
+    pub fn set_record(&mut self, slot: u32, record: UserRecord) {
+        if let Some(place) = self.records.get_mut(self.shift.index(slot)) {
+            *place = Record::new(record, place.gated && record.present);
+        }
+    }
+
+    /// Puts a gate in the way of one of this worker's users, or takes it away.
+    pub fn set_gated(&mut self, slot: u32, gated: bool) {
+        if let Some(place) = self.records.get_mut(self.shift.index(slot)) {
+            *place = Record::new(place.told(), gated);
+        }
+    }
+
+    /// Direction of what comes in at a port.
+    pub fn direction_at(&self, port: u16) -> Direction {
+        self.ports.get(usize::from(port)).map_or(Direction::Uplink, |port| port.direction)
+    }
+
+    /// Removes the record of one of this worker's users.
+    pub fn remove_record(&mut self, slot: u32) {
+        self.set_record(slot, UserRecord::VACANT);
+    }
+
+    /// What becomes of packets of the user or bearer at `slot`.
+    pub fn action_of(&self, slot: u32) -> Action {
+        let record = self.records.get(self.shift.index(slot));
+        record.map_or(Action::Forward, |record| record.action)
+    }
+
+    /// Slot of the group of one of this worker's users; [`Annotations::NONE`]
+    /// without one.
+    pub fn group_of(&self, slot: u32) -> u32 {
+        self.records.get(self.shift.index(slot)).map_or(Annotations::NONE, |record| record.group)
+    }
+
+    /// What the node's own packets for a bearer of this worker are annotated with,
+    /// uplink and downlink: as if they had come in at the first port of that
+    /// direction.
+    pub fn annotations(&self, user: u32, bearer: u32) -> [Annotations; 2] {
+        let vacant = Record::new(UserRecord::VACANT, false);
+        let record = self.records.get(self.shift.index(user)).unwrap_or(&vacant);
+        [Direction::Uplink, Direction::Downlink].map(|direction| {
+            let port = self.ports.iter().position(|port| port.direction == direction);
+            let port = port.unwrap_or_default();
+            let tags = self.tags.get(port * self.classes + usize::from(record.class));
+            let (port, tags) = (port as u16, tags.copied().unwrap_or_default());
+            let vlan = Annotations::NO_VLAN;
+            Annotations {
+                tags,
+                user,
+                bearer,
+                group: record.group,
+                vlan,
+                port,
+                ..Default::default()
+            }
+        })
+    }
+
+    /// Finds the users of the packets at `selected`, all of which came in at
+    /// `port`, and notes them in the packets. Those at `tunnelled` carry their TEID
+    /// in [`Annotations::state`].
+    #[inline]
+    pub fn find(
+        &mut self,
+        burst: &mut Burst,
+        selected: Positions,
+        tunnelled: Positions,
+        port: u16,
+    ) {
+        self.scratch.slots[..burst.packets.len()].fill(Table::<u64>::MISS);
+        if let Some(class) = self.ports.get(usize::from(port)) {
+            let search = Search { port, network: class.network, direction: class.direction };
+            if let Some(linear) = &self.linear {
+                for position in selected {
+                    let packet = &burst.packets[position];
+                    let slot = linear.find(packet, search.network, search.direction);
+                    self.scratch.slots[position] = slot.unwrap_or(Table::<u64>::MISS);
+                }
+            } else {
+                if !tunnelled.is_empty() {
+                    self.look_up_teids(burst, tunnelled, search);
+                }
+                self.look_up(burst, selected.without(tunnelled), search);
+            }
+        }
+        let is_large = size_of_val(&*self.records) >= PREFETCH_BYTES;
+        for position in selected {
+            let slot = self.scratch.slots[position];
+            if is_large {
+                prefetch(&self.records, self.shift.index(slot));
+            }
+            let annotations = burst.packets[position].annotations_mut();
+            // That of no user is [`Annotations::NONE`]; the default bearer is the user's.
+            (annotations.user, annotations.bearer) = (slot, slot);
+        }
+    }
+
+    /// Tags the packets at `selected` whose users were found.
+    #[inline]
+    pub fn sort(&mut self, burst: &mut Burst, selected: Positions, out: &mut Classified) {
+        out.clear();
+        let mut run = Entry::NONE;
+        for position in selected {
+            let packet = &mut burst.packets[position];
+            let slot = packet.annotations().user;
+            if slot == Table::<u64>::MISS {
+                out.unknown.insert(position);
+                continue;
+            }
+            match self.shift.worker(slot) == self.worker {
+                true => self.admit_one(packet, position, &mut run, out),
+                false => out.elsewhere.insert(position),
+            }
+        }
+        out.add(run);
+    }
+
+    /// Tags the packets of a burst, whose annotations name users of this
+    /// worker, and sorts them by port and class. A user that is gone makes its
+    /// packets unknown.
+    pub fn admit(&self, burst: &mut Burst, out: &mut Classified) {
+        out.clear();
+        let mut run = Entry::NONE;
+        for (position, packet) in burst.packets.iter_mut().enumerate() {
+            self.admit_one(packet, position, &mut run, out);
+        }
+        out.add(run);
+    }
+
+    /// Tags one packet, and adds it to `run` or begins another.
+    #[inline(always)]
+    fn admit_one(
+        &self,
+        packet: &mut Packet,
+        position: usize,
+        run: &mut Entry,
+        out: &mut Classified,
+    ) {
+        let annotations = packet.annotations_mut();
+        let (slot, port) = (annotations.user, annotations.port);
+        let record = self.records.get(self.shift.index(slot));
+        let Some(record) = record.filter(|record| record.standing != Standing::Vacant) else {
+            out.unknown.insert(position);
+            return;
+        };
+        let class = usize::from(port) * self.classes + usize::from(record.class);
+        if let Some(tags) = self.tags.get(class) {
+            annotations.tags = *tags;
+        }
+        annotations.group = record.group;
+        annotations.bearer = slot;
+        if record.standing == Standing::Special {
+            match self.way_of(packet, *record) {
+                Admission::On => {}
+                Admission::Held => return out.held.insert(position),
+                Admission::Gate => return out.gated.insert(position),
+            }
+        }
+        if (port, record.class) != (run.port, run.class) {
+            out.add(*run);
+            *run = Entry { port, class: record.class, positions: Positions::NONE };
+        }
+        run.positions.insert(position);
+    }
+
+    /// Chooses the bearer of a packet; says whether it is to be forwarded now.
+    #[cold]
+    fn way_of(&self, packet: &mut Packet, record: Record) -> Admission {
+        if record.gated && packet.annotations().flags & Annotations::PASSED == 0 {
+            return Admission::Gate;
+        }
+        let direction = self.ports.get(usize::from(packet.annotations().port));
+        let direction = direction.map_or(Direction::Uplink, |port| port.direction);
+        let mut action = record.action;
+        if let Some(bearer) = self.dedicated(packet, &record, direction) {
+            packet.annotations_mut().bearer = bearer;
+            let own = self
+                .records
+                .get(self.shift.index(bearer))
+                .filter(|own| own.standing != Standing::Vacant);
+            action = own.map_or(action, |own| own.action);
+        }
+        packet.annotations_mut().state = action as u32;
+        match action {
+            Action::Drop => Admission::Held,
+            Action::Buffer | Action::Notify if direction == Direction::Downlink => Admission::Held,
+            _ => Admission::On,
+        }
+    }
+
+    /// The dedicated bearer that carries a packet, if one does.
+    fn dedicated(&self, packet: &Packet, record: &Record, direction: Direction) -> Option<u32> {
+        if record.selects {
+            let user = packet.annotations().user;
+            if let Some(bearer) = self.selectors.choose(user, packet, direction) {
+                return Some(bearer);
+            }
+        }
+        let profile = self.profiles.get(usize::from(record.bearer_profile))?;
+        let facts = PacketFacts(packet);
+        let nth = profile.iter().position(|condition| condition.eval(&facts))?;
+        // A user's bearers are neighbours at its worker.
+        Some(self.shift.slot(self.worker, self.shift.index(record.bearers) + nth))
+    }
+}

@@ -1,0 +1,409 @@
+//! What a worker counts. One thread writes, any may read: a counter is a plain
+//! load and store for the worker, and readers add the workers up.
+
+mod stopwatch;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weft_function::Reason;
+
+pub use self::stopwatch::{Cycles, Stopwatch};
+
+/// A number that only one thread changes.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it; for its own thread.
+    #[inline(always)]
+    pub fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    /// Sets it; for its own thread.
+    #[inline(always)]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Its value at some recent moment.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why the node itself drops packets; functions have reasons of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the texts below say what each means")]
+pub enum DropReason {
+    Segmented,
+    EthernetMalformed,
+    VlanMalformed,
+    EtherTypeUnknown,
+    PppoeMalformed,
+    Ipv4Malformed,
+    Ipv4Checksum,
+    Ipv6Malformed,
+    TransportMalformed,
+    GtpuMalformed,
+    GtpuExtensionUnknown,
+    GtpuPayloadUnknown,
+    OuterFragment,
+    TunnelledToUs,
+    NotForUs,
+    Martian,
+    UnknownUser,
+    UnknownTeid,
+    BearerDrop,
+    BufferFull,
+    BuffersExhausted,
+    NoRule,
+    Rule,
+    Loop,
+    BurstFull,
+    KeptFull,
+    UserRemoved,
+    TtlExceeded,
+    PacketTooBig,
+    PortGone,
+    PortFull,
+    NoRoute,
+    NeighbourPending,
+    NeighbourUnreachable,
+    WorkerRingFull,
+    PoolExhausted,
+    LocalFull,
+    Backpressure,
+    FunctionDown,
+    HoldFull,
+    FunctionLost,
+    FunctionFull,
+    FunctionMalformed,
+    FunctionTooLong,
+    NoOwner,
+    StaleEpoch,
+    GateFull,
+    NshMalformed,
+    VxlanMalformed,
+    NshPayloadUnknown,
+    NshPathUnknown,
+    NshTtlExceeded,
+    Stopped,
+}
+
+impl DropReason {
+    /// All reasons, in order of their numbers.
+    pub const ALL: &'static [(DropReason, Reason)] = {
+        use DropReason::*;
+        &[
+            (Segmented, Reason::new("segmented", "longer than one buffer")),
+            (
+                EthernetMalformed,
+                Reason::new("ethernet_malformed", "shorter than an Ethernet header"),
+            ),
+            (
+                VlanMalformed,
+                Reason::new("vlan_malformed", "VLAN tag cut off, reserved, or a third"),
+            ),
+            (EtherTypeUnknown, Reason::new("ethertype_unknown", "neither IPv4 nor IPv6")),
+            (
+                PppoeMalformed,
+                Reason::new("pppoe_malformed", "PPPoE other than of a session, or cut off"),
+            ),
+            (Ipv4Malformed, Reason::new("ipv4_malformed", "impossible lengths in the IPv4 header")),
+            (Ipv4Checksum, Reason::new("ipv4_checksum", "wrong IPv4 header checksum")),
+            (
+                Ipv6Malformed,
+                Reason::new("ipv6_malformed", "impossible lengths or extension headers"),
+            ),
+            (
+                TransportMalformed,
+                Reason::new("transport_malformed", "impossible UDP or TCP header"),
+            ),
+            (GtpuMalformed, Reason::new("gtpu_malformed", "impossible GTP-U or extension header")),
+            (
+                GtpuExtensionUnknown,
+                Reason::new(
+                    "gtpu_extension_unknown",
+                    "a GTP-U extension header that all must know is not known",
+                ),
+            ),
+            (
+                GtpuPayloadUnknown,
+                Reason::new("gtpu_payload_unknown", "a tunnel carries neither IPv4 nor IPv6"),
+            ),
+            (
+                OuterFragment,
+                Reason::new("outer_fragment", "a fragment of a UDP datagram to the node itself"),
+            ),
+            (
+                TunnelledToUs,
+                Reason::new("tunnelled_to_us", "a packet in a tunnel is for the node itself"),
+            ),
+            (NotForUs, Reason::new("not_for_us", "addressed to another station of the link")),
+            (Martian, Reason::new("martian", "an address that no router forwards")),
+            (
+                UnknownUser,
+                Reason::new("unknown_user", "no user has this address, VLAN, flow or port"),
+            ),
+            (UnknownTeid, Reason::new("unknown_teid", "no user has this TEID")),
+            (BearerDrop, Reason::new("bearer_drop", "the bearer's action is to drop")),
+            (BufferFull, Reason::new("buffer_full", "more waits for an idle bearer than may")),
+            (
+                BuffersExhausted,
+                Reason::new("buffers_exhausted", "more waits for all idle bearers than may"),
+            ),
+            (NoRule, Reason::new("no_rule", "no rule says where the packet goes")),
+            (Rule, Reason::new("rule", "a rule sends the packet to drop")),
+            (Loop, Reason::new("loop", "went round in the rules too often")),
+            (
+                BurstFull,
+                Reason::new("burst_full", "a function emitted more than there was room for"),
+            ),
+            (KeptFull, Reason::new("kept_full", "more packets kept than the user's queue holds")),
+            (UserRemoved, Reason::new("user_removed", "kept for a user that was removed")),
+            (TtlExceeded, Reason::new("ttl_exceeded", "TTL or hop limit used up")),
+            (PacketTooBig, Reason::new("packet_too_big", "longer than the MTU and not to be cut")),
+            (PortGone, Reason::new("port_gone", "the port's device has disappeared")),
+            (PortFull, Reason::new("port_full", "the port's transmit queue was full")),
+            (NoRoute, Reason::new("no_route", "no subnet or gateway of the port leads there")),
+            (NeighbourPending, Reason::new("neighbour_pending", "too many wait for one address")),
+            (
+                NeighbourUnreachable,
+                Reason::new("neighbour_unreachable", "next hop does not answer"),
+            ),
+            (
+                WorkerRingFull,
+                Reason::new("worker_ring_full", "the ring to another worker was full"),
+            ),
+            (PoolExhausted, Reason::new("pool_exhausted", "no buffer left for a new packet")),
+            (LocalFull, Reason::new("local_full", "too many packets for the node itself at once")),
+            (
+                Backpressure,
+                Reason::new("backpressure", "the ring of a function further on was full"),
+            ),
+            (FunctionDown, Reason::new("function_down", "the process of a function is not there")),
+            (
+                HoldFull,
+                Reason::new("hold_full", "more waits for the process of a function than may"),
+            ),
+            (FunctionLost, Reason::new("function_lost", "the process of a function has lost it")),
+            (
+                FunctionFull,
+                Reason::new(
+                    "function_full",
+                    "the ring of a function was full, beyond what was let in",
+                ),
+            ),
+            (
+                FunctionMalformed,
+                Reason::new(
+                    "function_malformed",
+                    "came back malformed from the process of a function",
+                ),
+            ),
+            (
+                FunctionTooLong,
+                Reason::new("function_too_long", "too long for the ring of a function"),
+            ),
+            (NoOwner, Reason::new("no_owner", "the user moves, and is not here")),
+            (
+                StaleEpoch,
+                Reason::new("stale_epoch", "in a tunnel that a move of the user has ended"),
+            ),
+            (GateFull, Reason::new("gate_full", "more waits for the end of a move than may")),
+            (NshMalformed, Reason::new("nsh_malformed", "impossible service or context header")),
+            (
+                VxlanMalformed,
+                Reason::new("vxlan_malformed", "impossible VXLAN-GPE header, or not with NSH"),
+            ),
+            (
+                NshPayloadUnknown,
+                Reason::new(
+                    "nsh_payload_unknown",
+                    "a service header carries neither Ethernet nor IP",
+                ),
+            ),
+            (
+                NshPathUnknown,
+                Reason::new("nsh_path_unknown", "no path has this service path and index"),
+            ),
+            (NshTtlExceeded, Reason::new("nsh_ttl_exceeded", "TTL of the service header used up")),
+            (Stopped, Reason::new("stopped", "still waiting for something as the node stopped")),
+        ]
+    };
+
+    /// Name and meaning.
+    pub fn reason(self) -> Reason {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// The stages of the way of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Stage {
+    Receive,
+    Parse,
+    Classify,
+    Forward,
+    Transmit,
+}
+
+impl Stage {
+    /// All stages, in the order packets meet them.
+    pub const ALL: [Stage; 5] =
+        [Stage::Receive, Stage::Parse, Stage::Classify, Stage::Forward, Stage::Transmit];
+
+    /// Name, as `weft show runtime` prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Receive => "receive",
+            Stage::Parse => "parse",
+            Stage::Classify => "classify",
+            Stage::Forward => "forward",
+            Stage::Transmit => "transmit",
+        }
+    }
+}
+
+/// Packets and bytes.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: Counter,
+    /// Their bytes, from the Ethernet header on.
+    pub bytes: Counter,
+}
+
+impl Traffic {
+    /// Counts some packets.
+    #[inline(always)]
+    pub fn add(&self, packets: usize, bytes: u64) {
+        self.packets.add(packets as u64);
+        self.bytes.add(bytes);
+    }
+}
+
+/// What a worker counts for one port.
+#[derive(Debug, Default)]
+pub struct PortCounters {
+    /// Received by this worker.
+    pub received: Traffic,
+    /// Taken by the device.
+    pub transmitted: Traffic,
+}
+
+/// What a worker counts for one function.
+#[derive(Debug)]
+pub struct FunctionCounters {
+    /// Packets handled.
+    pub handled: Traffic,
+    /// Visits: bursts of which at least one packet came here.
+    pub bursts: Counter,
+    /// Time spent, sampled.
+    pub cycles: Cycles,
+    /// Packets dropped, by the function's reasons, and behind them by those of
+    /// the code that runs it ([`weft_compose::REASONS`]).
+    pub drops: Box<[Counter]>,
+}
+
+impl FunctionCounters {
+    /// For a function with so many drop reasons.
+    pub fn new(reasons: usize) -> FunctionCounters {
+        FunctionCounters {
+            handled: Traffic::default(),
+            bursts: Counter::default(),
+            cycles: Cycles::default(),
+            drops: (0..reasons).map(|_| Counter::default()).collect(),
+        }
+    }
+}
+
+/// All that one worker counts, but for its functions.
+#[derive(Debug)]
+pub struct WorkerCounters {
+    /// By port.
+    pub ports: Box<[PortCounters]>,
+    /// By [`DropReason`].
+    pub drops: Box<[Counter]>,
+    /// By [`Stage`], sampled.
+    pub stages: [Cycles; Stage::ALL.len()],
+    /// Bursts that held a packet.
+    pub bursts: Counter,
+    /// Polls that found nothing.
+    pub empty_polls: Counter,
+    /// Packets handed to another worker.
+    pub handed_over: Counter,
+    /// Packets that functions generated or copied.
+    pub emitted: Counter,
+    /// Fragments made of packets longer than the MTU, less those packets.
+    pub fragments: Counter,
+    /// Packets given to the node itself: ARP, neighbour discovery, and what is
+    /// sent to one of its addresses.
+    pub local: Counter,
+    /// Packets that the node itself sent: answers, requests and ICMP errors.
+    pub originated: Counter,
+    /// End Markers that the node itself sent; among `emitted`.
+    pub end_markers: Counter,
+    /// Panics caught in functions.
+    pub panics: Counter,
+    /// Kept packets that went to another node with their users.
+    pub moved_out: Counter,
+    /// Kept packets that came from another node with their users.
+    pub moved_in: Counter,
+    /// Packets that waited at gates of users that move.
+    pub waited: Counter,
+}
+
+impl WorkerCounters {
+    /// For a node with so many ports.
+    pub fn new(ports: usize) -> WorkerCounters {
+        WorkerCounters {
+            ports: (0..ports).map(|_| PortCounters::default()).collect(),
+            drops: DropReason::ALL.iter().map(|_| Counter::default()).collect(),
+            stages: Default::default(),
+            bursts: Counter::default(),
+            empty_polls: Counter::default(),
+            handed_over: Counter::default(),
+            emitted: Counter::default(),
+            fragments: Counter::default(),
+            local: Counter::default(),
+            originated: Counter::default(),
+            end_markers: Counter::default(),
+            panics: Counter::default(),
+            moved_out: Counter::default(),
+            moved_in: Counter::default(),
+            waited: Counter::default(),
+        }
+    }
+
+    /// Counts `count` packets dropped by the node.
+    #[inline]
+    pub fn dropped(&self, reason: DropReason, count: usize) {
+        self.drops[reason as usize].add(count as u64);
+    }
+
+    /// Counts a packet dropped, if it was.
+    #[inline]
+    pub fn note(&self, taken: Result<(), DropReason>) {
+        if let Err(reason) = taken {
+            self.dropped(reason, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_stands_at_its_number_and_names_are_unique() {
+        for (number, (reason, text)) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, number, "{text}");
+            let same = DropReason::ALL.iter().filter(|(_, other)| other.name == text.name);
+            assert_eq!(same.count(), 1, "{text}");
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! The way out: what a router does to a packet as it leaves a port, and the
+//! bursts that the ports take.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use weft_dpdk::{Annotations, Batch, Packet, Pool, Producer, Table, TxQueue};
+use weft_function::tunnel::surface;
+use weft_function::{Headers, IpMut, Tunnel};
+use weft_wire::{EtherType, MacAddress, ethernet, ipv4};
+
+use crate::command::Punt;
+use crate::counters::{DropReason, WorkerCounters};
+use crate::transmit::fragment::{Fragments, fragments};
+
+/// Packets that wait at one port for the MAC addresses of their next hops.
+const WAITING: usize = 256;
+
+/// What one worker needs to send at one port.
+#[derive(Debug)]
+pub struct Outlet {
+    port: u16,
+    kind: OutletKind,
+    routed: Option<Routed>,
+    mtu: u16,
+    batch: Batch,
+}
+
+/// How packets get to the device.
+#[derive(Debug)]
+pub enum OutletKind {
+    /// Through a transmit queue of this worker's own.
+    Queue(TxQueue),
+    /// Through the worker that has the device's only queue.
+    Worker(Producer),
+    /// None: its burst goes on along a service path.
+    Path,
+}
+
+/// A port that routes.
+#[derive(Debug)]
+pub struct Routed {
+    /// MAC address of the port.
+    pub mac: MacAddress,
+    /// Where everything goes, if it is always the same.
+    pub next_hop: Option<MacAddress>,
+    /// Subnets that are reached directly, with prefix lengths.
+    pub subnets: Vec<(IpAddr, u8)>,
+    /// Next hops beyond the subnets.
+    pub gateways: Vec<IpAddr>,
+    /// Known MAC addresses.
+    pub neighbours: Neighbours,
+    /// Packets whose next hop was asked for, in order.
+    waiting: VecDeque<(IpAddr, Packet)>,
+    /// Next hops that were asked for.
+    asked: Vec<IpAddr>,
+    /// Where the last IPv4 packet went: most of a burst go one way.
+    last: Option<(u32, MacAddress)>,
+}
+
+impl Routed {
+    /// A port with this MAC address, and room for so many neighbours.
+    pub fn new(mac: MacAddress, neighbours: usize) -> Routed {
+        Routed {
+            mac,
+            next_hop: None,
+            subnets: Vec::new(),
+            gateways: Vec::new(),
+            neighbours: Neighbours::new(neighbours),
+            waiting: VecDeque::with_capacity(WAITING),
+            asked: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// The MAC address that a packet goes to, or the next hop that has none yet;
+    /// nothing where there is no way.
+    #[inline]
+    fn mac_for(&mut self, packet: &Packet) -> Option<Result<MacAddress, IpAddr>> {
+        let to = packet.ipv4_destination();
+        match (self.next_hop, self.last) {
+            (Some(mac), _) => return Some(Ok(mac)),
+            (None, Some((last, mac))) if to == Some(last) => return Some(Ok(mac)),
+            _ => {}
+        }
+        let next_hop = self.next_hop_of(packet.addresses()?.1)?;
+        let Some(mac) = self.neighbours.get(next_hop) else { return Some(Err(next_hop)) };
+        self.last = to.map(|to| (to, mac));
+        Some(Ok(mac))
+    }
+
+    /// The IP address that a packet to `destination` is handed to.
+    fn next_hop_of(&self, destination: IpAddr) -> Option<IpAddr> {
+        if self.subnets.iter().any(|(net, length)| contains(*net, *length, destination)) {
+            return Some(destination);
+        }
+        self.gateways.iter().copied().find(|gw| gw.is_ipv4() == destination.is_ipv4())
+    }
+}
+
+/// Whether `address` lies in the prefix of `length` bits around `net`.
+pub fn contains(net: IpAddr, length: u8, address: IpAddr) -> bool {
+    match (net, address) {
+        (IpAddr::V4(net), IpAddr::V4(address)) => {
+            let differ = net.to_bits() ^ address.to_bits();
+            differ.leading_zeros() >= u32::from(length)
+        }
+        (IpAddr::V6(net), IpAddr::V6(address)) => {
+            let differ = net.to_bits() ^ address.to_bits();
+            differ.leading_zeros() >= u32::from(length)
+        }
+        _ => false,
+    }
+}
+
+/// MAC addresses by IP address, as one worker knows them.
+#[derive(Debug)]
+pub struct Neighbours {
+    ipv4: Table<u64>,
+    ipv6: Table<[u64; 2]>,
+    macs: Vec<MacAddress>,
+}
+
+impl Neighbours {
+    fn new(capacity: usize) -> Neighbours {
+        Neighbours {
+            ipv4: Table::with_capacity(capacity),
+            ipv6: Table::with_capacity(capacity),
+            macs: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn get(&self, address: IpAddr) -> Option<MacAddress> {
+        let index = match address {
+            IpAddr::V4(address) => self.ipv4.get(&u64::from(address.to_bits())),
+            IpAddr::V6(address) => self.ipv6.get(&words(address)),
+        };
+        Some(self.macs[index? as usize])
+    }
+
+    /// Sets or removes the MAC address of a neighbour. One that finds no room
+    /// stays unknown; the agent has the same bound.
+    pub fn set(&mut self, address: IpAddr, mac: Option<MacAddress>) {
+        let Some(mac) = mac else {
+            match address {
+                IpAddr::V4(address) => self.ipv4.remove(&u64::from(address.to_bits())),
+                IpAddr::V6(address) => self.ipv6.remove(&words(address)),
+            };
+            return;
+        };
+        // Few stations: an address that is in use by several IPs is kept once.
+        let index = self.macs.iter().position(|one| *one == mac).unwrap_or_else(|| {
+            self.macs.push(mac);
+            self.macs.len() - 1
+        }) as u32;
+        let _full = match address {
+            IpAddr::V4(address) => self.ipv4.insert(u64::from(address.to_bits()), index).is_err(),
+            IpAddr::V6(address) => self.ipv6.insert(words(address), index).is_err(),
+        };
+    }
+}
+
+fn words(address: std::net::Ipv6Addr) -> [u64; 2] {
+    let bits = address.to_bits();
+    [(bits >> 64) as u64, bits as u64]
+}
+
+/// What becomes of a packet on its way out.
+#[derive(Debug)]
+pub enum Fate {
+    /// It is in the port's burst.
+    Sent,
+    /// It waits for the MAC address of its next hop.
+    Waits,
+    /// The node drops it; the agent may owe its sender an answer.
+    Dropped(DropReason, Option<(Packet, Punt)>),
+}
+
+impl Outlet {
+    /// An outlet for packets up to `mtu` bytes; transparent unless `routed`.
+    pub fn new(port: u16, kind: OutletKind, mtu: u16, routed: Option<Routed>) -> Outlet {
+        Outlet { port, kind, routed, mtu, batch: Batch::new() }
+    }
+
+    /// The MTU, as ICMP tells it.
+    pub fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Sends a packet as a router or as a wire, as the port is set up. `ask` is
+    /// called with a next hop whose MAC address is not known yet, and says whether
+    /// the question found its way.
+    #[inline]
+    pub fn send(
+        &mut self,
+        mut packet: Packet,
+        pool: &Pool,
+        counters: &WorkerCounters,
+        ask: impl FnMut(IpAddr) -> bool,
+    ) -> Fate {
+        if packet.is_tunnelled() {
+            return self.send_tunnelled(packet, pool, counters, ask);
+        }
+        if self.routed.is_none() {
+            if packet.ip_length() > usize::from(self.mtu) {
+                return Fate::Dropped(DropReason::PacketTooBig, None);
+            }
+            self.push(packet, counters);
+            return Fate::Sent;
+        }
+        match decrement_ttl(&mut packet) {
+            Some(true) => {}
+            Some(false) => {
+                return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
+            }
+            // ARP from the end of a wire: nothing that a router forwards.
+            None => return Fate::Dropped(DropReason::EtherTypeUnknown, None),
+        }
+        self.send_own(packet, pool, counters, ask)
+    }
+
+    /// Sends a packet with the tunnel around it, which begins here and has all
+    /// its hops before it.
+    fn send_tunnelled(
+        &mut self,
+        mut packet: Packet,
+        pool: &Pool,
+        counters: &WorkerCounters,
+        ask: impl FnMut(IpAddr) -> bool,
+    ) -> Fate {
+        // A router decrements the TTL of what it forwards into a tunnel, but not
+        // of what goes on from one to the next.
+        let from_tunnel = packet.annotations().flags & Annotations::TUNNELLED != 0;
+        if self.routed.is_some() && !from_tunnel && decrement_ttl(&mut packet) == Some(false) {
+            return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
+        }
+        let inside = *packet.annotations();
+        surface(&mut packet);
+        if self.routed.is_none() && packet.ip_length() > usize::from(self.mtu) {
+            return Fate::Dropped(DropReason::PacketTooBig, None);
+        }
+        match self.send_own(packet, pool, counters, ask) {
+            // The sender that is told why knows of the packet inside only.
+            Fate::Dropped(reason, Some((mut packet, punt))) => {
+                dive(&mut packet, &inside);
+                Fate::Dropped(reason, Some((packet, punt)))
+            }
+            fate => fate,
+        }
+    }
+
+    /// Sends an IP packet of the node's own: as a router, but the packet has
+    /// all its hops before it.
+    #[inline]
+    pub fn send_own(
+        &mut self,
+        packet: Packet,
+        pool: &Pool,
+        counters: &WorkerCounters,
+        ask: impl FnMut(IpAddr) -> bool,
+    ) -> Fate {
+        let Some(routed) = &mut self.routed else {
+            self.push(packet, counters);
+            return Fate::Sent;
+        };
+        match routed.mac_for(&packet) {
+            Some(Ok(mac)) => self.address(packet, mac, pool, counters),
+            Some(Err(next_hop)) => routed.wait(next_hop, packet, ask),
+            None => Fate::Dropped(DropReason::NoRoute, Some((packet, Punt::NoRoute))),
+        }
+    }
+
+    /// Puts the Ethernet header in front and cuts to the MTU.
+    #[inline]
+    fn address(
+        &mut self,
+        mut packet: Packet,
+        mac: MacAddress,
+        pool: &Pool,
+        counters: &WorkerCounters,
+    ) -> Fate {
+        let Some(routed) = &self.routed else { return Fate::Sent };
+        write_ethernet(&mut packet, mac, routed.mac);
+        if packet.ip_length() <= usize::from(self.mtu) {
+            self.push(packet, counters);
+            return Fate::Sent;
+        }
+        self.cut(packet, pool, counters)
+    }
+
+    /// A packet longer than the MTU: fragments, or an answer to its sender.
+    #[cold]
+    fn cut(&mut self, packet: Packet, pool: &Pool, counters: &WorkerCounters) -> Fate {
+        let data = packet.data();
+        let end = (ethernet::HEADER_LENGTH + packet.ip_length()).min(data.len());
+        let (link, network) = data[..end].split_at(ethernet::HEADER_LENGTH);
+        let Some(fragments) = pieces(network, self.mtu) else {
+            return Fate::Dropped(DropReason::PacketTooBig, Some((packet, Punt::TooBig)));
+        };
+        for (number, fragment) in fragments.enumerate() {
+            counters.fragments.add(u64::from(number > 0));
+            let Some(mut piece) = pool.allocate() else {
+                counters.dropped(DropReason::PoolExhausted, 1);
+                continue;
+            };
+            let parts = [link, fragment.header.as_slice(), &network[fragment.payload.clone()]];
+            let length = parts.iter().map(|part| part.len()).sum();
+            let Some(mut room) = piece.append(length) else { continue };
+            for part in parts {
+                let (here, rest) = room.split_at_mut(part.len());
+                here.copy_from_slice(part);
+                room = rest;
+            }
+            *piece.annotations_mut() = *packet.annotations();
+            piece.annotations_mut().network_length = (length - ethernet::HEADER_LENGTH) as u16;
+            self.push(piece, counters);
+        }
+        Fate::Sent
+    }
+
+    /// Sends a frame as it is.
+    pub fn send_raw(&mut self, frame: Packet, counters: &WorkerCounters) {
+        self.push(frame, counters);
+    }
+
+    /// The burst being filled: what leaves with the next [`flush`](Self::flush).
+    pub fn batch_mut(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    /// Takes what another worker sends through this one's queue.
+    #[inline]
+    fn push(&mut self, packet: Packet, counters: &WorkerCounters) {
+        if self.batch.is_full() {
+            self.flush(counters);
+        }
+        // There is room: a flush leaves nothing behind.
+        let _ = self.batch.push(packet);
+    }
+
+    /// Sends a whole burst, if nothing but the ordinary happens to its packets:
+    /// none is longer than the MTU or on its last hop, and one next hop takes
+    /// them all. False, and nothing happens, otherwise.
+    #[inline]
+    pub fn send_whole(&mut self, packets: &mut Batch, counters: &WorkerCounters) -> bool {
+        let mtu = usize::from(self.mtu);
+        let fits = |packet: &Packet| packet.ip_length() <= mtu && !packet.is_tunnelled();
+        let to_device = !matches!(self.kind, OutletKind::Path);
+        if !to_device || !self.batch.is_empty() || !packets.iter().all(fits) {
+            return false;
+        }
+        if let Some(routed) = &self.routed {
+            let Some(mac) = routed.next_hop else { return false };
+            let goes_on = |packet: &Packet| packet.hop_limit().is_some_and(|hops| hops > 1);
+            if !packets.iter().all(goes_on) {
+                return false;
+            }
+            for packet in packets.iter_mut() {
+                decrement_ttl(packet);
+                write_ethernet(packet, mac, routed.mac);
+            }
+        }
+        hand_to_device(&mut self.kind, self.port, packets, counters);
+        true
+    }
+
+    /// Hands the burst to the device. What it does not take is dropped.
+    #[inline]
+    pub fn flush(&mut self, counters: &WorkerCounters) {
+        if !self.batch.is_empty() {
+            hand_to_device(&mut self.kind, self.port, &mut self.batch, counters);
+        }
+    }
+
+    /// A next hop has a MAC address now, or does not answer: sends on, or gives
+    /// to `unreachable`, what waited for it.
+    pub fn resolved(
+        &mut self,
+        address: IpAddr,
+        mac: Option<MacAddress>,
+        pool: &Pool,
+        counters: &WorkerCounters,
+        mut failed: impl FnMut(DropReason, Packet, Punt),
+    ) {
+        let Some(routed) = &mut self.routed else { return };
+        routed.neighbours.set(address, mac);
+        routed.last = None;
+        routed.asked.retain(|asked| *asked != address);
+        let waiting = std::mem::take(&mut routed.waiting);
+        for (hop, packet) in waiting {
+            if hop != address {
+                if let Some(routed) = &mut self.routed {
+                    routed.waiting.push_back((hop, packet));
+                }
+                continue;
+            }
+            let fate = match mac {
+                Some(mac) => self.address(packet, mac, pool, counters),
+                None => Fate::Dropped(
+                    DropReason::NeighbourUnreachable,
+                    Some((packet, Punt::Unreachable)),
+                ),
+            };
+            if let Fate::Dropped(reason, Some((packet, punt))) = fate {
+                failed(reason, packet, punt);
+            }
+        }
+    }
+
+    /// Drops what waits, as the node stops; returns how many packets.
+    pub fn clear(&mut self) -> usize {
+        self.routed.as_mut().map_or(0, |routed| {
+            let count = routed.waiting.len();
+            routed.waiting.clear();
+            count
+        })
+    }
+}
+
+impl Routed {
+    #[cold]
+    fn wait(&mut self, hop: IpAddr, packet: Packet, mut ask: impl FnMut(IpAddr) -> bool) -> Fate {
+        if self.waiting.len() == WAITING {
+            return Fate::Dropped(DropReason::NeighbourPending, None);
+        }
+        if !self.asked.contains(&hop) && ask(hop) {
+            self.asked.push(hop);
+        }
+        self.waiting.push_back((hop, packet));
+        Fate::Waits
+    }
+}
+
+#[inline]
+fn hand_to_device(kind: &mut OutletKind, port: u16, batch: &mut Batch, counters: &WorkerCounters) {
+    let (offered, bytes) = (batch.len(), total_bytes(batch));
+    let (taken, reason) = match kind {
+        OutletKind::Queue(queue) => (queue.transmit(batch), DropReason::PortFull),
+        OutletKind::Worker(ring) => (ring.send(batch), DropReason::WorkerRingFull),
+        // What leaves there was taken before.
+        OutletKind::Path => (0, DropReason::PortGone),
+    };
+    if matches!(kind, OutletKind::Queue(_)) {
+        let sent = bytes - total_bytes(batch);
+        counters.ports[usize::from(port)].transmitted.add(taken, sent);
+    }
+    if taken < offered {
+        counters.dropped(reason, offered - taken);
+        batch.clear();
+    }
+}
+
+#[inline]
+fn total_bytes(batch: &Batch) -> u64 {
+    batch.iter().map(|packet| packet.len() as u64).sum()
+}
+
+/// Fragments of an IP packet, unless its sender forbids them (RFC 791 §3.2) or
+/// is the only one who may make them (RFC 8200 §4.5).
+fn pieces(packet: &[u8], mtu: u16) -> Option<Fragments> {
+    let ip = ipv4::Packet::new_checked(packet).ok()?;
+    if ip.dont_fragment() { None } else { fragments(packet, mtu).ok() }
+}
+
+/// Undoes [`surface`], given the annotations before; the frame may have lost
+/// bytes in front since.
+#[cold]
+fn dive(packet: &mut Packet, inside: &Annotations) {
+    let annotations = packet.annotations_mut();
+    let moved = inside.outer_offset.wrapping_sub(annotations.network_offset);
+    *annotations = Annotations {
+        outer_offset: annotations.network_offset,
+        network_offset: inside.network_offset.wrapping_sub(moved),
+        transport_offset: match inside.transport_offset {
+            0 => 0,
+            offset => offset.wrapping_sub(moved),
+        },
+        ..*inside
+    };
+}
+
+/// False when the packet has no hop left; none when it is no IP packet.
+#[inline]
+fn decrement_ttl(packet: &mut Packet) -> Option<bool> {
+    if packet.annotations().ether_type == EtherType::IPV4.0 {
+        let (bytes, annotations) = packet.parts_mut();
+        let header = bytes.get_mut(usize::from(annotations.network_offset)..)?;
+        return header.first_chunk_mut().map(ipv4::decrement_time_to_live);
+    }
+    match packet.ip_mut()? {
+        IpMut::V6(mut ip) => Some(ip.decrement_hop_limit()),
+        IpMut::V4(_) => None,
+    }
+}
+
+/// Gives the packet a fresh Ethernet header right before the IP header; VLAN
+/// tags and padding end at a router.
+#[inline]
+fn write_ethernet(packet: &mut Packet, destination: MacAddress, source: MacAddress) {
+    let network = usize::from(packet.annotations().network_offset);
+    let extra = network.saturating_sub(ethernet::HEADER_LENGTH);
+    if extra > 0 {
+        packet.trim_front(extra);
+        let annotations = packet.annotations_mut();
+        annotations.network_offset -= extra as u16;
+        annotations.transport_offset = annotations.transport_offset.saturating_sub(extra as u16);
+        annotations.outer_offset = annotations.outer_offset.saturating_sub(extra as u16);
+    }
+    let ether_type = EtherType(packet.annotations().ether_type);
+    if let Ok(mut frame) = ethernet::Frame::new_checked(packet.data_mut()) {
+        frame.set_destination(destination);
+        frame.set_source(source);
+        frame.set_ether_type(ether_type);
+    }
+    packet.truncate(ethernet::HEADER_LENGTH + packet.ip_length());
+}

@@ -1,0 +1,245 @@
+//! How a worker applies commands, between bursts and within a budget.
+
+use weft_function::{Direction, Scope};
+use weft_wire::MacAddress;
+
+use super::{BurstState, Worker};
+use crate::buffering::limits::WAITING;
+use crate::command::{Command, Configure, Replacement, Report, UserChange};
+use crate::counters::DropReason;
+use crate::forward::Function;
+use crate::offload::Lifted;
+use crate::trace::{Tap, Taps};
+
+/// Changes of users that are applied between two bursts. Each costs a few
+/// cache misses, so this many delay a packet by some ten microseconds.
+pub(crate) const CHANGES_AT_ONCE: usize = 64;
+
+impl Worker {
+    /// Applies what the agent has sent, in order. Returns whether there was
+    /// anything.
+    #[inline]
+    pub(crate) fn obey(&mut self) -> bool {
+        if self.state.changing.is_none() && self.commands.is_empty() {
+            return false;
+        }
+        self.apply();
+        true
+    }
+
+    #[cold]
+    fn apply(&mut self) {
+        // What waits for a function goes on first.
+        if matches!(self.remote_queues.lifted, Some(Lifted::Back { .. })) {
+            return;
+        }
+        // What has come in the meantime may be done with functions at hand only.
+        if self.has_lent() && self.wants_home() {
+            return;
+        }
+        if self.state.changing.is_some() {
+            return self.change_some();
+        }
+        let Ok(command) = self.commands.pop() else { return };
+        match command {
+            Command::Replace(replacement) => self.replace(replacement),
+            Command::Users(changes) => self.state.changing = Some((changes, 0)),
+            Command::Configure(configure) => self.configure(configure),
+            Command::Neighbour { port, address, mac } => {
+                self.departure.resolve(port, address, mac.map(MacAddress));
+            }
+            Command::Transmit { port, frame } => self.departure.transmit(port, frame),
+            Command::Originate { port, packet } => self.departure.originate(port, packet),
+            Command::Answer(packet) => {
+                self.counters.originated.add(1);
+                self.carry_to_user(packet, Direction::Downlink);
+            }
+            Command::Order(order) => self.obey_order(order),
+            Command::Drain(number) => self.drain(number),
+            Command::Lift { function, remote_queue } => self.lift(function, remote_queue),
+            Command::TakeOut(extract) => self.begin_take_out(extract),
+            Command::TakeIn(intake) => self.take_in(intake),
+            Command::ReadContexts { function, slots, answer } => {
+                self.read_contexts(function, &slots, &answer);
+            }
+            Command::WriteContexts { function, contexts, answer } => {
+                self.write_contexts(function, contexts, &answer);
+            }
+            Command::Tap(number, tap) => self.tap(number, tap),
+            Command::Untap(number) => self.untap(number),
+            Command::Show { user, answer } => {
+                let group = self.classifier.group_of(user);
+                let slot = |scope| if scope == Scope::Group { group } else { user };
+                let functions = self.element.plan().functions.iter();
+                let shown = functions
+                    .map(|one| {
+                        let slot = slot(one.instance.scope());
+                        (one.name.to_string(), one.instance.show(slot))
+                    })
+                    .filter(|(_, values)| !values.is_empty());
+                // The caller may be gone.
+                let _ = answer.send(shown.collect());
+            }
+        }
+    }
+
+    /// Applies the first configuration, before any packet comes.
+    pub fn start_with(&mut self, replacement: Box<Replacement>, users: &[UserChange]) {
+        self.replace(replacement);
+        users.iter().for_each(|change| self.change(change));
+    }
+
+    /// Works on a list of changes; gives it back when it is done.
+    fn change_some(&mut self) {
+        let Some((changes, mut next)) = self.state.changing.take() else { return };
+        let end = changes.len().min(next + CHANGES_AT_ONCE);
+        while next < end {
+            self.change(&changes[next]);
+            next += 1;
+        }
+        // The agent counts the lists that are done: one that finds no room among
+        // the reports is reported again.
+        self.state.changing = match next == changes.len() {
+            true => match self.departure.report(Report::UsersDone(changes)) {
+                Err(Report::UsersDone(changes)) => Some((changes, next)),
+                _ => None,
+            },
+            false => Some((changes, next)),
+        };
+    }
+
+    fn change(&mut self, change: &UserChange) {
+        match change {
+            UserChange::Key(key, slot) => self.classifier.insert(key, *slot),
+            UserChange::Unkey(key) => self.classifier.remove(key),
+            UserChange::Record(slot, record) => {
+                self.classifier.set_record(*slot, *record);
+                self.act(*slot, record.action);
+            }
+            UserChange::Gate(slot) => self.classifier.set_gated(*slot, true),
+            UserChange::Select { user, selector, bearer } => {
+                self.classifier.select(*user, selector, *bearer);
+            }
+            UserChange::Unselect { user, selector } => self.classifier.unselect(*user, selector),
+            UserChange::Remove { user, contexts } => {
+                self.classifier.remove_record(*user);
+                for slot in contexts {
+                    self.release_contexts(*slot, |_, scope| scope != Scope::Group);
+                    self.forget_waiting(*slot);
+                }
+            }
+            UserChange::RemoveGroup { slot } => {
+                self.release_contexts(*slot, |_, scope| scope == Scope::Group);
+            }
+            UserChange::EndTunnels { user, next } => self.end_tunnels(*user, next),
+            UserChange::Configure(configure) => self.configure_one(configure),
+            UserChange::Reset { function, slot } => {
+                let functions = self.element.functions_mut();
+                if let Some(function) = functions.get_mut(usize::from(*function)) {
+                    function.instance.release(*slot);
+                }
+            }
+        }
+    }
+
+    /// Gives back the contexts at `slot` of functions of such a number and scope,
+    /// and drops what is kept for them.
+    pub(crate) fn release_contexts(&mut self, slot: u32, concerns: impl Fn(u16, Scope) -> bool) {
+        for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
+            if concerns(number as u16, function.instance.scope()) {
+                function.instance.release(slot);
+                let lost = self.queues.forget(number as u16, slot);
+                self.counters.dropped(DropReason::UserRemoved, lost);
+            }
+        }
+    }
+
+    fn configure(&mut self, configure: Configure) {
+        self.configure_one(&configure);
+        self.give_back(Report::Configured(configure));
+    }
+
+    pub(crate) fn configure_one(
+        &mut self,
+        Configure { function, slot, settings, nth }: &Configure,
+    ) {
+        if let Some(function) = self.element.functions_mut().get_mut(usize::from(*function)) {
+            function.instance.configure(*slot, settings, *nth);
+        }
+    }
+
+    /// Sends End Markers behind all packets that went before, the same way through
+    /// the rules.
+    #[cold]
+    fn end_tunnels(&mut self, user: u32, next: &Configure) {
+        let BurstState { burst, classified, .. } = &mut self.state;
+        let like = self.classifier.annotations(user, next.slot);
+        burst.now = self.clock.now();
+        classified.clear();
+        self.visit(|element, burst, _, context| {
+            element.end_tunnels(burst, next, &like, context);
+            context.counters.end_markers.add(burst.packets.len() as u64);
+            element.resume(burst, next.function, context);
+        });
+    }
+
+    fn replace(&mut self, mut new: Box<Replacement>) {
+        self.remote_queues.stages.append(&mut new.stages);
+        for (stage, map) in self.remote_queues.stages.iter_mut().zip(new.maps.drain(..)) {
+            stage.set_map(map);
+        }
+        let number = |old: &Function| new.parts.iter().position(|part| part.follows(old));
+        let numbers: Vec<_> = self.element.plan().functions.iter().map(number).collect();
+        let lost = self.queues.renumber(|function| {
+            if function == WAITING {
+                return Some(WAITING);
+            }
+            numbers.get(usize::from(function)).copied().flatten().map(|number| number as u16)
+        });
+        self.counters.dropped(DropReason::UserRemoved, lost);
+        new.plan = self.element.replace(new.plan, &mut new.parts);
+        self.remote_queues
+            .renumber(self.element.plan().functions.iter().map(|function| function.remote_queue));
+        if let Some(arrival) = new.arrival {
+            self.land(arrival);
+        }
+        (new.tags, new.profiles) = self
+            .classifier
+            .set_classes(std::mem::take(&mut new.tags), std::mem::take(&mut new.profiles));
+        self.give_back(Report::Replaced(new));
+    }
+
+    fn tap(&mut self, number: u64, tap: Box<Tap>) {
+        self.state.taps.get_or_insert_with(|| Box::new(Taps::default())).add(number, tap);
+    }
+
+    fn untap(&mut self, number: u64) {
+        let Some(taps) = &mut self.state.taps else { return };
+        let removed = taps.remove(number);
+        if taps.is_empty() {
+            self.state.taps = None;
+        }
+        if let Some(tap) = removed {
+            self.give_back(Report::TapRemoved(tap));
+        }
+    }
+
+    /// Gives the agent what is no longer used. The agent empties its ring many
+    /// times faster than reports come; when it does not, it is freed here.
+    fn give_back(&mut self, report: Report) {
+        drop(self.departure.report(report));
+    }
+
+    /// Asks for the settings of contexts that were reset. Questions that find no
+    /// room are asked again.
+    pub(crate) fn report_resets(&mut self) {
+        while let Some((number, slot)) = self.queues.take_reset() {
+            let functions = &self.element.plan().functions;
+            let Some(function) = functions.get(usize::from(number)) else { continue };
+            let report = Report::ContextReset { function: function.name.clone(), slot };
+            if self.departure.report(report).is_err() {
+                return self.queues.note_reset(number, slot);
+            }
+        }
+    }
+}

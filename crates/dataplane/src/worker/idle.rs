@@ -1,0 +1,40 @@
+//! What a thread that polls does while there is nothing to do.
+
+use std::thread;
+use std::time::Duration;
+
+/// Rounds without a packet before a worker that polls adaptively sleeps.
+const SPIN_ROUNDS: u32 = 512;
+
+/// What a worker does between packets: spins, then sleeps, longer and longer.
+pub struct Idle {
+    rounds: u32,
+    sleep: Duration,
+    longest: Option<Duration>,
+}
+
+impl Idle {
+    const SHORTEST: Duration = Duration::from_micros(10);
+
+    /// Sleeps so long at most; none never sleeps.
+    pub fn new(longest: Option<Duration>) -> Idle {
+        Idle { rounds: 0, sleep: Idle::SHORTEST, longest }
+    }
+
+    /// There was something to do.
+    pub fn reset(&mut self) {
+        self.rounds = 0;
+        self.sleep = Idle::SHORTEST;
+    }
+
+    /// There was nothing to do.
+    pub fn wait(&mut self) {
+        let Some(longest) = self.longest else { return std::hint::spin_loop() };
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds < SPIN_ROUNDS {
+            return std::hint::spin_loop();
+        }
+        thread::sleep(self.sleep.min(longest));
+        self.sleep = (self.sleep * 2).min(longest);
+    }
+}

@@ -1,0 +1,189 @@
+//! What a worker does for users that move: it shows their packets to the gates, and carries
+//! out what the agent orders.
+
+use weft_dpdk::{Annotations, Batch, Packet};
+use weft_function::{TagSlot, Tunnel};
+use weft_mobility_protocol::plane::Action;
+use weft_mobility_protocol::{Direction, Epoch, NodeId, User};
+
+use super::{BURST, Worker};
+use crate::command::Report;
+use crate::counters::DropReason;
+use crate::gates::tunnel::{self, Purpose};
+use crate::gates::{Act, Gates, GatesPlan, Order, Plane};
+
+/// Bursts that a full receive queue can hold: more is not waited for.
+const FULL_QUEUE: usize = 32_768 / BURST;
+
+impl Worker {
+    /// Makes gates for users of these slots and numbers, before any packet comes.
+    /// No user is here yet.
+    pub fn start_gates(&mut self, plan: &GatesPlan, numbers: Vec<(u32, u32)>, workers: usize) {
+        numbers.iter().for_each(|(slot, _)| self.classifier.set_gated(*slot, true));
+        self.gates = Some(Box::new(Gates::new(plan, numbers, workers)));
+    }
+
+    /// Shows the gates what the burst had for users that move, in the order in which
+    /// it came.
+    #[cold]
+    pub(crate) fn pass_gates(&mut self) {
+        let mut gated = std::mem::replace(&mut self.departure.gated, Batch::new());
+        for packet in gated.drain() {
+            if packet.is_end_marker() {
+                self.hear_end_marker(&packet);
+                continue;
+            }
+            let direction = self.direction_of(&packet);
+            let slot = packet.annotations().user;
+            let Some(gates) = &mut self.gates else {
+                self.counters.dropped(DropReason::NoOwner, 1);
+                continue;
+            };
+            let action = gates.arrive(packet, direction);
+            self.act_on(action, slot, direction);
+        }
+        self.finish_passing();
+    }
+
+    fn finish_passing(&mut self) {
+        if !self.state.burst.packets.is_empty() {
+            self.carry_on();
+        }
+        if let Some(port) = self.gates.as_ref().map(|gates| gates.port) {
+            self.departure.flush(port);
+        }
+    }
+
+    /// The way of a packet: what its tunnel is for, or else that of what comes in at
+    /// its port.
+    fn direction_of(&self, packet: &Packet) -> Direction {
+        if let Some(Purpose::Forwarded(direction)) =
+            tunnel::teid_of(packet).and_then(tunnel::purpose)
+        {
+            return direction;
+        }
+        match self.classifier.direction_at(packet.annotations().port) {
+            weft_function::Direction::Uplink => Direction::Uplink,
+            weft_function::Direction::Downlink => Direction::Downlink,
+        }
+    }
+
+    /// Does with a packet what the plane says.
+    fn act_on(&mut self, action: Action<Packet>, slot: u32, direction: Direction) {
+        match action {
+            Action::Process(packet, _) | Action::Pass(packet) => self.let_through(packet),
+            Action::Forward(packet, to, link) => self.forward_to(packet, to, link),
+            Action::Wait { first } => {
+                self.counters.waited.add(1);
+                if first {
+                    self.answer_transfer(Report::Held(slot, direction));
+                }
+            }
+            Action::Drop(_, reason) => self.counters.dropped(reason.into(), 1),
+        }
+    }
+
+    /// A packet goes its way through the rules; what another station has forwarded, as
+    /// if it had come in here.
+    fn let_through(&mut self, mut packet: Packet) {
+        let purpose = tunnel::teid_of(&packet).and_then(tunnel::purpose);
+        if purpose == Some(Purpose::Forwarded(Direction::Uplink)) && packet.unwrap_tunnel() {
+            let user = packet.annotations().user;
+            let [uplink, _] = self.classifier.annotations(user, user);
+            let annotations = packet.annotations_mut();
+            (annotations.port, annotations.vlan) = (uplink.port, uplink.vlan);
+            annotations.flags &= !Annotations::TUNNELLED;
+            TagSlot::DIRECTION.set(annotations, weft_function::Direction::Uplink as u32);
+        }
+        packet.annotations_mut().flags |= Annotations::PASSED;
+        // There is room: a full burst leaves at once.
+        let _ = self.state.burst.packets.push(packet);
+        if self.state.burst.packets.len() == BURST {
+            self.carry_on();
+        }
+    }
+
+    /// A packet goes to another station, untouched.
+    fn forward_to(&mut self, mut packet: Packet, to: NodeId, link: Epoch) {
+        let direction = self.direction_of(&packet);
+        let Some(gates) = &mut self.gates else { return };
+        let Some(peer) = gates.peer(to) else {
+            return self.counters.dropped(DropReason::NoOwner, 1);
+        };
+        let number = gates.number(packet.annotations().user);
+        let teid = tunnel::teid(Purpose::Forwarded(direction), number, link);
+        gates.sent = gates.sent.wrapping_add(1);
+        let (ends, sent, port) = ((gates.local, peer), gates.sent, gates.port);
+        match tunnel::wrap(&mut packet, ends, teid, sent) {
+            Ok(()) => self.departure.send_tunnelled(port, packet),
+            Err(reason) => self.counters.dropped(reason, 1),
+        }
+    }
+
+    fn hear_end_marker(&mut self, packet: &Packet) {
+        match tunnel::read_marker(packet) {
+            Some(marker) => {
+                self.counters.local.add(1);
+                let slot = packet.annotations().user;
+                self.answer_transfer(Report::EndMarker(slot, marker));
+            }
+            None => self.counters.dropped(DropReason::GtpuMalformed, 1),
+        }
+    }
+
+    /// Obeys what the agent asks for a user. What waited and may go, goes first.
+    pub(crate) fn obey_order(&mut self, order: Box<Order>) {
+        let slot = order.slot;
+        order.gone.iter().for_each(|key| self.classifier.remove(key));
+        order.keys.iter().for_each(|key| self.classifier.insert(key, slot));
+        order.settings.iter().for_each(|configure| self.configure_one(configure));
+        if let Some(gates) = &mut self.gates {
+            let user = User(slot.into());
+            if !matches!(order.act, Act::None) {
+                gates.learn(slot, order.user);
+            }
+            match (order.act, &mut gates.plane) {
+                (Act::Station(posture), Plane::Station(plane)) => plane.steer(user, posture),
+                (Act::Anchor(posture), Plane::Anchor(plane)) => plane.steer(user, posture),
+                (Act::Forget | Act::Open, _) => {
+                    let lost = gates.forget(slot);
+                    self.counters.dropped(DropReason::NoOwner, lost);
+                }
+                _ => {}
+            }
+        }
+        match order.act {
+            Act::None => {}
+            Act::Open => self.classifier.set_gated(slot, false),
+            Act::Forget => self.classifier.set_gated(slot, true),
+            Act::Station(_) | Act::Anchor(_) => {
+                self.classifier.set_gated(slot, true);
+                self.let_go(slot);
+            }
+        }
+        self.answer_transfer(Report::Ordered(order));
+    }
+
+    fn let_go(&mut self, slot: u32) {
+        while let Some(action) = self.gates.as_mut().and_then(|gates| gates.next(slot)) {
+            // What has waited does not wait again.
+            self.act_on(action, slot, Direction::Uplink);
+        }
+        self.finish_passing();
+    }
+
+    /// Carries what the ports to users and the other workers have for this one by now.
+    #[cold]
+    pub(crate) fn drain(&mut self, number: u64) {
+        for inlet in 0..self.inlets.len() {
+            let port = self.inlets[inlet].port;
+            if self.classifier.direction_at(port) == weft_function::Direction::Uplink {
+                let mut bursts = 0..FULL_QUEUE;
+                while bursts.next().is_some() && self.carry(inlet) {}
+            }
+        }
+        let mut bursts = 0..FULL_QUEUE;
+        while bursts.next().is_some() && self.take_over() {}
+        self.answer_transfer(Report::Drained(number));
+    }
+}

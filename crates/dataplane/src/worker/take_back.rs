@@ -1,0 +1,292 @@
+//! What a worker does with its queues.
+
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use weft_compose::{PANIC, Positions};
+use weft_dpdk::{Annotations, Batch, Packet};
+
+use super::Worker;
+use crate::counters::DropReason;
+use crate::offload::{
+    Back, CreditReservations, InFlightEntry, Past, ResumePoint, reason_of, state_of_drop,
+};
+use crate::parse::{Parsed, is_sound, parse};
+
+/// How long a worker that stops waits for what is away.
+const LAST_WAIT: Duration = Duration::from_millis(200);
+
+impl Worker {
+    /// Whether packets are with function processes that are there.
+    pub fn waits_for_functions(&self) -> bool {
+        self.remote_queues.waits_here()
+    }
+
+    /// Takes what came back from function processes, and carries it on.
+    #[inline]
+    pub(crate) fn take_back(&mut self) -> bool {
+        let mut busy = self.take_parcels();
+        for remote_queue in Positions(self.remote_queues.used) {
+            busy |= self.take_back_from(remote_queue);
+        }
+        if self.remote_queues.lifted.is_some() {
+            busy |= self.mind_lifted();
+        }
+        busy
+    }
+
+    fn take_back_from(&mut self, remote_queue: usize) -> bool {
+        let mut busy = false;
+        if self.remote_queues.remote_queues[remote_queue].has_news() {
+            busy = true;
+            self.hear_news(remote_queue);
+        }
+        let mut places = ArrayVec::<(u16, ResumePoint), { Batch::CAPACITY }>::new();
+        if self.collect(remote_queue, &mut places) {
+            busy = true;
+            if !places.is_empty() {
+                self.carry_back(&places);
+            }
+        }
+        if self.remote_queues.remote_queues[remote_queue].has_held() {
+            busy |= self.send_held(remote_queue);
+        }
+        busy
+    }
+
+    /// The function has come or gone.
+    #[cold]
+    pub(crate) fn hear_news(&mut self, remote_queue: usize) {
+        let mut promises = CreditReservations::default();
+        let counters = &self.counters;
+        self.remote_queues.remote_queues[remote_queue].take_news(|ticket| {
+            counters.dropped(DropReason::FunctionLost, 1);
+            promises.add(ticket.place);
+        });
+        self.remote_queues.keep(&promises);
+    }
+
+    /// Sends what was held while the function was away.
+    #[cold]
+    fn send_held(&mut self, remote_queue: usize) -> bool {
+        self.give_up_waiting(remote_queue);
+        let (now, mut any) = (self.clock.now(), false);
+        let mut promises = CreditReservations::default();
+        while let Some(sent) = self.remote_queues.remote_queues[remote_queue].next_held(now) {
+            any = true;
+            if let Err((refusal, place)) = sent {
+                self.counters.dropped(reason_of(refusal, true), 1);
+                promises.add(place);
+            }
+        }
+        self.remote_queues.keep(&promises);
+        self.remote_queues.flush(&self.counters);
+        any
+    }
+
+    /// Takes a burst of what came back in hand; whether anything did.
+    #[inline]
+    fn collect(
+        &mut self,
+        remote_queue: usize,
+        places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
+    ) -> bool {
+        let function = self.remote_queues.functions[remote_queue];
+        let functions = &self.element.plan().functions;
+        let at = &functions[usize::from(function)];
+        let element = &self.element;
+        let (links, numbers) = (&self.remote_queues.links, &self.remote_queues.functions);
+        // The function that a packet comes from, which is not the queue's where it went on by itself.
+        let number_of = |number: u16| {
+            links.remote_queue(number).map_or(function, |remote_queue| numbers[remote_queue])
+        };
+        let last = |past: &Past| past.last().map_or(function, number_of);
+        let note = |past: &Past| {
+            for (number, length) in past.functions() {
+                let counters = &functions[usize::from(number_of(number))].counters;
+                counters.handled.add(1, length.into());
+            }
+        };
+        let counters = &*self.counters;
+        let packets = &mut self.state.burst.packets;
+        let mut promises = CreditReservations::default();
+        let mut plain = Batch::new();
+        let mut dropped = ArrayVec::<(Annotations, u16, u8), { Batch::CAPACITY }>::new();
+        let (mut count, mut bytes) = (0, 0);
+        let (originals, queues) = (&mut self.departure.originals, &mut self.queues);
+        let mut go_on = |mut packet: Packet, ticket: &InFlightEntry, original: Option<Packet>| {
+            // What a function says of a packet is not believed unseen.
+            let position = packets.len();
+            if !is_sound(&mut packet) {
+                counters.dropped(DropReason::FunctionMalformed, 1);
+            } else if packets.push(packet).is_err() {
+                counters.dropped(DropReason::BurstFull, 1);
+            } else {
+                let place = element.place_behind(ticket.place, ticket.past.count);
+                places.push((last(&ticket.past), place));
+                originals.extend(original.map(|original| (position, original)));
+            }
+        };
+        let remote_queues = &mut self.remote_queues.remote_queues;
+        let any = remote_queues[remote_queue].collect(|back| match back {
+            Back::Packet(packet, ticket, original) => {
+                count += 1;
+                bytes += u64::from(ticket.length);
+                promises.add(ticket.place);
+                note(&ticket.past);
+                go_on(packet, &ticket, original);
+            }
+            Back::Emitted(packet, ticket) => {
+                counters.emitted.add(1);
+                go_on(packet, &ticket, None);
+            }
+            Back::Answer(packet) => {
+                counters.emitted.add(1);
+                if !queues.answer(packet) {
+                    counters.dropped(DropReason::BurstFull, 1);
+                }
+            }
+            Back::Dropped(ticket, reason) => {
+                let by = last(&ticket.past);
+                dropped.push((ticket.annotations, by, reason));
+                count += 1;
+                bytes += u64::from(ticket.length);
+                promises.add(ticket.place);
+                note(&ticket.past);
+                let at = &functions[usize::from(by)];
+                let (drops, kind) = (&at.counters.drops, at.instance.kind());
+                let reason = usize::from(reason).min(drops.len() - 1);
+                drops[reason].add(1);
+                if kind.reasons().nth(reason) == Some(&PANIC) {
+                    counters.panics.add(1);
+                }
+            }
+            Back::Plain(packet) => {
+                // A burst has room for all that a queue gives at once.
+                drop(plain.push(packet));
+            }
+            Back::Lost(ticket) => {
+                counters.dropped(DropReason::FunctionLost, 1);
+                promises.add(ticket.place);
+            }
+        });
+        if any {
+            at.counters.handled.add(count, bytes);
+            at.counters.bursts.add(1);
+            self.remote_queues.keep(&promises);
+            for (mut annotations, by, reason) in dropped {
+                let kind = self.element.plan().functions[usize::from(by)].instance.kind();
+                annotations.state = state_of_drop(reason, kind.name);
+                self.departure.give_notice(&mut annotations);
+            }
+            self.departure.flush_touched();
+            if !plain.is_empty() {
+                self.recognise(remote_queue, plain, places);
+            }
+        }
+        any
+    }
+
+    /// Finds out whose plain frames are that came back, by what is in them: of a
+    /// user with a packet away, in the direction in which it went.
+    #[cold]
+    fn recognise(
+        &mut self,
+        remote_queue: usize,
+        mut plain: Batch,
+        places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
+    ) {
+        let function = self.remote_queues.functions[remote_queue];
+        let mut promises = CreditReservations::default();
+        let (mut count, mut bytes) = (0, 0);
+        for packet in plain.drain() {
+            let burst = &mut self.state.burst;
+            let ports = self.counters.ports.len() as u16;
+            let oldest = self.remote_queues.remote_queues[remote_queue].oldest_port();
+            let others = (0..ports).filter(|port| Some(*port) != oldest);
+            // One at a time, at the end of the burst in hand.
+            let position = burst.packets.len();
+            if burst.packets.push(packet).is_err() {
+                self.counters.dropped(DropReason::BurstFull, 1);
+                continue;
+            }
+            let mut found = None;
+            for port in oldest.into_iter().chain(others) {
+                let packet = &mut burst.packets[position];
+                if let Parsed::Malformed(_) = parse(packet, port) {
+                    continue;
+                }
+                let at = Positions(1 << position);
+                let classified = &mut self.state.classified;
+                self.classifier.find(burst, at, Positions::NONE, port);
+                self.classifier.sort(burst, at, classified);
+                if !classified.unknown.is_empty() {
+                    continue;
+                }
+                let user = burst.packets[position].annotations().user;
+                let counters = &self.counters;
+                found =
+                    self.remote_queues.remote_queues[remote_queue].claim(user, port, |ticket| {
+                        counters.dropped(DropReason::FunctionLost, 1);
+                        promises.add(ticket.place);
+                    });
+                if found.is_some() {
+                    break;
+                }
+            }
+            let Some((ticket, original)) = found else {
+                self.remote_queues.remote_queues[remote_queue].reject();
+                drop(burst.packets.pop());
+                continue;
+            };
+            count += 1;
+            bytes += u64::from(ticket.length);
+            promises.add(ticket.place);
+            let was = ticket.annotations;
+            let now = burst.packets[position].annotations_mut();
+            (now.tags, now.bearer, now.group) = (was.tags, was.bearer, was.group);
+            now.state = ticket.place.state;
+            now.flags |= was.flags & Annotations::DOUBTFUL;
+            places.push((function, ticket.place));
+            self.departure.originals.extend(original.map(|original| (position, original)));
+        }
+        let at = &self.element.plan().functions[usize::from(function)];
+        at.counters.handled.add(count, bytes);
+        self.remote_queues.keep(&promises);
+    }
+
+    /// Carries packets on, each from behind a function.
+    #[inline]
+    pub(crate) fn carry_back(&mut self, places: &[(u16, ResumePoint)]) {
+        let desk = &mut self.state;
+        let crate::worker::BurstState { burst, classified, watch, taps, .. } = desk;
+        burst.now = self.clock.now();
+        classified.clear();
+        watch.start();
+        if let Some(taps) = taps {
+            let all = Positions::first(burst.packets.len());
+            taps.begin();
+            taps.admit(all, burst);
+            for (position, (function, _)) in places.iter().enumerate() {
+                taps.at(crate::trace::Point::After(*function), Positions(1 << position), burst);
+            }
+        }
+        self.visit(|element, burst, _, context| element.rejoin(burst, places, context));
+    }
+
+    /// Waits a little for what is away, as the worker stops; the rest is counted.
+    pub(crate) fn finish_remote_queues(&mut self) {
+        let until = Instant::now() + LAST_WAIT;
+        while self.remote_queues.waits_here() && Instant::now() < until {
+            if !self.take_back() {
+                std::thread::yield_now();
+            }
+        }
+        let mut stopped = 0;
+        for remote_queue in &mut self.remote_queues.remote_queues {
+            let held = remote_queue.clear(|_| stopped += 1);
+            stopped += held;
+        }
+        self.counters.dropped(DropReason::Stopped, stopped);
+    }
+}

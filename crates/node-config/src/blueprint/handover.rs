@@ -1,0 +1,78 @@
+//! Users that move between nodes.
+
+use std::net::IpAddr;
+
+use weft_dataplane::gates::{GatesPlan, HandoverRole};
+use weft_mobility_protocol::{NodeId, User};
+
+/// How users move between this node and others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandoverPlan {
+    /// Number of this node.
+    pub node: NodeId,
+    /// What it is.
+    pub role: HandoverRole,
+    /// Own address that tunnels end at.
+    pub local: IpAddr,
+    /// The port that has it: a position in [`Blueprint::ports`](super::Blueprint::ports).
+    pub port: u16,
+    /// Number of the port's network instance.
+    pub network: u32,
+    /// Numbers of the other nodes, and where their tunnels end.
+    pub peers: Vec<(NodeId, IpAddr)>,
+    /// The users that move.
+    pub users: Vec<MovingUsers>,
+    /// The function that puts packets into tunnels: a position in
+    /// [`Blueprint::functions`](super::Blueprint::functions).
+    pub tunnel: u16,
+    /// How much may wait.
+    pub limits: weft_mobility_protocol::plane::Limits,
+    /// What says that a user's radio has arrived, and times of the protocol.
+    pub settings: weft_mobility_protocol::Settings,
+    /// Times and bounds of connections with the controller and with other nodes.
+    pub timing: weft_mobility_transport::Timing,
+}
+
+impl HandoverPlan {
+    /// What workers make their gates from.
+    pub fn gates(&self) -> GatesPlan {
+        GatesPlan {
+            role: self.role,
+            limits: self.limits,
+            local: self.local,
+            peers: self.peers.clone(),
+            port: self.port,
+        }
+    }
+}
+
+/// Users that move: all of a plan, and those that are added like them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovingUsers {
+    /// Name of the plan.
+    pub plan: String,
+    /// Number of the first of them.
+    pub first: u64,
+    /// How many the plan has.
+    pub count: u32,
+    /// How many may be added.
+    pub added: u32,
+}
+
+impl MovingUsers {
+    /// The first number behind theirs.
+    pub fn end(&self) -> u64 {
+        self.first + u64::from(self.count) + u64::from(self.added)
+    }
+
+    /// Which of them, from 0, has this number.
+    pub fn nth(&self, user: User) -> Option<u32> {
+        let nth = user.0.checked_sub(self.first).filter(|_| user.0 < self.end())?;
+        u32::try_from(nth).ok()
+    }
+
+    /// The same, of those that may be added.
+    pub fn added(&self, user: User) -> Option<u32> {
+        self.nth(user).filter(|nth| *nth >= self.count)
+    }
+}

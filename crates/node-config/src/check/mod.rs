@@ -1,0 +1,100 @@
+//! From the file to the blueprint: names are resolved, numbers compared with
+//! their bounds, functions made on trial, rules parsed.
+//!
+//! A check that finds a mistake notes it and goes on with what there is, so
+//! that one run shows as many as it can; a check that could only repeat what an
+//! earlier one found is left out.
+
+mod collisions;
+mod frame;
+mod functions;
+mod handover;
+mod keys;
+mod names;
+mod nics;
+mod paths;
+mod ports;
+mod process;
+mod remote;
+mod rules;
+mod thread;
+mod users;
+mod vf;
+
+pub use thread::stage;
+
+use weft_compose::Kind;
+
+use super::blueprint::Blueprint;
+use super::locate::Source;
+use super::mistake::Mistakes;
+use super::yaml::NodeFile;
+
+/// The blueprint of `file`; `None` if there are mistakes, which are then in
+/// `source`.
+pub(super) fn blueprint(
+    file: &NodeFile,
+    source: &mut Source<'_>,
+    kinds: &[Kind],
+) -> Option<Blueprint> {
+    names::of_file(file, source);
+    let workers = frame::workers(&file.workers, source);
+    let nics = nics::nics(file, source);
+    let (mut ports, mut networks) = ports::ports(file, source);
+    paths::paths(file, &mut ports, &mut networks, source);
+    let memory = frame::memory(&file.memory, (&ports, &nics, workers.count), source);
+    let functions = functions::Functions::of(file, (&ports, &networks, &nics), source, kinds);
+    paths::tags(file, &functions.tags, source);
+    let rules = rules::Rules::of(file, &ports, &functions, source);
+    let scene = users::Scene { file, ports: &ports, networks: &networks, functions: &functions };
+    let users = users::users(&scene, &rules, source);
+    let gtpu = frame::gtpu(&file.gtpu, source);
+    let limits = frame::limits(file, source);
+    let moving = handover::Scene {
+        ports: &ports,
+        functions: &functions,
+        users: &users.users,
+        memory: &memory,
+    };
+    let handover = file.handover.as_ref().and_then(|file| handover::plan(file, &moving, source));
+    remote::once(&functions, &ports, source);
+    let warnings = rules.check(source);
+    if !source.mistakes.is_empty() {
+        return None;
+    }
+    let functions_made = functions.made.into_iter().map(|made| Some(made?.plan));
+    let mut functions_made = functions_made.collect::<Option<Vec<_>>>()?;
+    nics.put_devices(&mut ports, &mut functions_made);
+    let blueprint = Blueprint {
+        name: file.metadata.name.clone(),
+        workers,
+        memory,
+        forwarding: file.forwarding,
+        classification: file.classification,
+        nics: nics.hardware,
+        switches: nics.switches,
+        ports,
+        networks,
+        groups: users.groups,
+        users: users.users,
+        bearer_profiles: users.bearer_profiles,
+        rules: rules.set?,
+        tags: functions.tags,
+        functions: functions_made,
+        handover,
+        gtpu,
+        limits,
+        warnings: Mistakes(warnings),
+    };
+    if let Some(program) = rules::compile(&blueprint, source) {
+        handover::behind_tunnel(&blueprint, &program, source);
+    }
+    source.mistakes.is_empty().then_some(blueprint)
+}
+
+/// The numbers from `low` to `high`; what lies outside is noted.
+fn within(source: &mut Source<'_>, path: &str, value: u64, low: u64, high: u64) {
+    if !(low..=high).contains(&value) {
+        source.wrong(path, format!("{value} is not within {low}..{high}"));
+    }
+}

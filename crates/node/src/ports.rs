@@ -1,0 +1,108 @@
+//! The ports of a node, as its agent looks after them: what they answer for the node
+//! itself, and what they tell workers.
+
+pub(crate) mod gtpu;
+mod icmp;
+mod neighbour;
+mod port_control;
+
+use std::net::IpAddr;
+
+use weft_compose::SlotShift;
+use weft_dataplane::command::Command;
+use weft_dpdk::{Packet, Pool};
+
+use self::gtpu::Heard;
+pub(crate) use self::port_control::PortControl;
+use crate::agent::Link;
+
+/// All ports, by number.
+pub(crate) struct Ports(Vec<PortControl>);
+
+/// What ports send by: the workers, where packets come from, and whose users are whose.
+pub(crate) struct Means<'a> {
+    /// The workers.
+    pub links: &'a mut [Link],
+    /// Where packets come from.
+    pub pool: &'a Pool,
+    /// How slots are dealt out to workers.
+    pub shift: SlotShift,
+}
+
+impl Ports {
+    /// These, in the order of their numbers.
+    pub fn new(ports: Vec<PortControl>) -> Ports {
+        Ports(ports)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The port of that number.
+    pub fn get(&self, port: usize) -> &PortControl {
+        &self.0[port]
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &PortControl> {
+        self.0.iter()
+    }
+
+    /// The port that has an address of the node.
+    pub fn with_address(&self, local: IpAddr) -> Option<u16> {
+        self.0.iter().position(|port| port.has(local)).map(|port| port as u16)
+    }
+
+    /// Takes in a packet for the node itself: with what was heard in GTP-U, and the port.
+    pub fn receive(&mut self, packet: Packet, now: u64) -> Option<(u16, Option<Heard>)> {
+        let port = packet.annotations().port;
+        Some((port, self.0.get_mut(usize::from(port))?.receive(packet, now)))
+    }
+
+    /// Puts an IP packet of the node's own into what a port sends.
+    pub fn put(&mut self, port: u16, packet: Vec<u8>) {
+        if let Some(port) = self.0.get_mut(usize::from(port)) {
+            port.send(packet);
+        }
+    }
+
+    /// A worker wants to know the MAC address of a neighbour.
+    pub fn resolve(&mut self, port: u16, address: IpAddr, now: u64, means: &mut Means<'_>) {
+        if let Some(control) = self.0.get_mut(usize::from(port)) {
+            control.resolve(address, now);
+        }
+        self.send(port, means);
+    }
+
+    /// Sends what a port wants to have sent. Every worker learns of neighbours; the first
+    /// sends.
+    pub fn send(&mut self, port: u16, means: &mut Means<'_>) {
+        let Some(control) = self.0.get_mut(usize::from(port)) else { return };
+        for command in control.outgoing(means.pool) {
+            match command {
+                Command::Neighbour { port, address, mac } => {
+                    for link in &mut *means.links {
+                        link.send(Command::Neighbour { port, address, mac });
+                    }
+                }
+                Command::Answer(packet) => {
+                    let worker = means.shift.worker(packet.annotations().user);
+                    if let Some(link) = means.links.get_mut(worker) {
+                        link.send(Command::Answer(packet));
+                    }
+                }
+                command => means.links[0].send(command),
+            }
+        }
+    }
+
+    /// Looks after devices and neighbours.
+    pub fn look_after(&mut self, now: u64, means: &mut Means<'_>) {
+        for number in 0..self.0.len() {
+            self.0[number].look_after(now);
+            self.send(number as u16, means);
+        }
+    }
+}

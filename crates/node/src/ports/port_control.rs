@@ -1,0 +1,272 @@
+//! One port as the agent sees it: its device, its neighbours, and what it owes
+//! in ICMP.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use weft_dataplane::command::{Command, Punt};
+use weft_dataplane::rate_limit::RateLimit;
+use weft_dpdk::{Annotations, Packet, Pool, Port, PortStatistics};
+use weft_function::Headers;
+use weft_node_config::PortPlan;
+use weft_wire::{EtherType, MacAddress, ethernet};
+
+use crate::ports::gtpu::{self, Heard};
+use crate::ports::icmp::{Problem, answer_echo, report};
+use crate::ports::neighbour::{Event, Link, Neighbours, Resolution};
+
+/// ICMP errors per second and at once, per port.
+const ERRORS: (u32, u32) = (100, 50);
+
+/// A port, off the way of packets.
+#[derive(Debug)]
+pub struct PortControl {
+    number: u16,
+    name: String,
+    port: Port,
+    mac: MacAddress,
+    mtu: u16,
+    /// Addresses of the node, at any port.
+    own: Arc<[IpAddr]>,
+    /// None at a port without addresses.
+    neighbours: Option<Neighbours>,
+    errors: RateLimit,
+    events: Vec<Event>,
+    outgoing: Vec<Outgoing>,
+    up: bool,
+}
+
+/// Something to send, before there is a buffer for it.
+#[derive(Debug)]
+enum Outgoing {
+    Frame(Vec<u8>),
+    /// An IP packet, to be routed.
+    Ip(Vec<u8>),
+    /// An IP packet to the user at a slot.
+    User(u32, Vec<u8>),
+    Neighbour(IpAddr, Option<MacAddress>),
+}
+
+impl PortControl {
+    /// The station of an open port with this MAC address, at a node with these
+    /// addresses.
+    pub fn new(
+        number: u16,
+        plan: &PortPlan,
+        mac: MacAddress,
+        port: Port,
+        own: Arc<[IpAddr]>,
+        capacity: usize,
+    ) -> PortControl {
+        let permanent: Vec<_> =
+            plan.neighbours.iter().map(|(address, mac)| (*address, MacAddress(*mac))).collect();
+        let neighbours = (!plan.addresses.is_empty()).then(|| {
+            let link = Link::new(mac, plan.addresses.clone(), plan.proxy.clone());
+            Neighbours::new(link, &permanent, capacity)
+        });
+        let rate = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+        PortControl {
+            number,
+            name: plan.name.clone(),
+            up: port.link().up,
+            port,
+            mac,
+            mtu: plan.mtu,
+            own,
+            neighbours,
+            errors: RateLimit::new(rate(ERRORS.0), rate(ERRORS.1)),
+            events: Vec::new(),
+            outgoing: Vec::new(),
+        }
+    }
+
+    /// Name of the port.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its device string.
+    pub fn device(&self) -> &str {
+        self.port.device()
+    }
+
+    /// The MAC address it uses.
+    pub fn mac(&self) -> MacAddress {
+        self.mac
+    }
+
+    /// Whether its link was up when it was last looked at.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// What its device has counted.
+    pub fn statistics(&self) -> PortStatistics {
+        self.port.statistics()
+    }
+
+    /// A worker needs the MAC address of a next hop.
+    pub fn resolve(&mut self, address: IpAddr, now: u64) {
+        let Some(neighbours) = &mut self.neighbours else {
+            return self.outgoing.push(Outgoing::Neighbour(address, None));
+        };
+        match neighbours.resolve(address, now, &mut self.events) {
+            Resolution::Known(mac) => {
+                self.outgoing.push(Outgoing::Neighbour(address, Some(mac)));
+            }
+            Resolution::Pending => {}
+            Resolution::Unreachable => self.outgoing.push(Outgoing::Neighbour(address, None)),
+        }
+    }
+
+    /// A worker gives the node a packet. Returns what it says in GTP-U, if it is
+    /// such a message.
+    pub fn receive(&mut self, mut packet: Packet, now: u64) -> Option<Heard> {
+        let (cause, mtu) = Punt::of(&packet);
+        let problem = match cause {
+            Punt::Local => return self.receive_local(&mut packet, now),
+            Punt::TimeExceeded => Problem::TimeExceeded,
+            Punt::TooBig => Problem::TooBig { mtu },
+            Punt::Unreachable => Problem::HostUnreachable,
+            Punt::NoRoute => Problem::NoRoute,
+            Punt::UnknownTeid | Punt::UnknownExtension => {
+                // The worker has kept the rate already.
+                let complaint = gtpu::complaint(&packet, cause, &self.own);
+                self.outgoing.extend(complaint.map(Outgoing::Ip));
+                return None;
+            }
+        };
+        let Annotations { network_offset, flags, user, .. } = *packet.annotations();
+        let network = usize::from(network_offset);
+        let (Some(own), Some(bytes)) = (self.own_address(&packet), packet.data().get(network..))
+        else {
+            return None;
+        };
+        let mut error = Vec::new();
+        // An error that may not be sent was a drop with a name already.
+        if report(bytes, problem, own, self.mtu, &mut error).is_ok() && self.errors.take(now) {
+            self.outgoing.push(match flags & Annotations::TUNNELLED {
+                0 => Outgoing::Ip(error),
+                // It goes back the way of packets to the user, into the user's tunnel.
+                _ => Outgoing::User(user, error),
+            });
+        }
+        None
+    }
+
+    /// Sends an IP packet of the node's own.
+    pub fn send(&mut self, packet: Vec<u8>) {
+        self.outgoing.push(Outgoing::Ip(packet));
+    }
+
+    /// Whether an address is the port's own.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.neighbours.as_ref().is_some_and(|neighbours| neighbours.link().is_own(address))
+    }
+
+    fn receive_local(&mut self, packet: &mut Packet, now: u64) -> Option<Heard> {
+        let network = usize::from(packet.annotations().network_offset);
+        let ether_type = EtherType(packet.annotations().ether_type);
+        let neighbours = self.neighbours.as_mut()?;
+        // What is rejected is what others send all the time, or malformed: the
+        // worker has counted it as local, and nothing follows from it.
+        if ether_type == EtherType::ARP {
+            let _ = neighbours.receive_arp(packet.data(), now, &mut self.events);
+            return None;
+        }
+        if ether_type == EtherType::IPV6
+            && neighbours.receive_nd(packet.data(), now, &mut self.events).is_ok()
+        {
+            return None;
+        }
+        if let Some(heard) = gtpu::hear(packet) {
+            return Some(heard);
+        }
+        let (link, own) = (neighbours.link(), &self.own);
+        let is_own = |address| link.is_own(address) || own.contains(&address);
+        let answered = answer_echo(packet.data_mut(), network, is_own);
+        if answered.is_ok() {
+            self.outgoing.push(Outgoing::Frame(packet.data().to_vec()));
+        }
+        None
+    }
+
+    /// The address of the port in the family of a packet; if it has none, of another
+    /// port.
+    fn own_address(&self, packet: &Packet) -> Option<IpAddr> {
+        let (source, _) = packet.addresses()?;
+        let own = self.neighbours.as_ref()?.link().addresses();
+        let at_port = own.iter().map(|(address, _)| *address);
+        at_port.chain(self.own.iter().copied()).find(|own| own.is_ipv4() == source.is_ipv4())
+    }
+
+    /// Timers of neighbours, and the state of the link.
+    pub fn look_after(&mut self, now: u64) {
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.tick(now, &mut self.events);
+        }
+        let link = self.port.link();
+        if link.up != self.up {
+            self.up = link.up;
+            match link.up {
+                true => tracing::info!(port = self.name, "the link is up"),
+                false => {
+                    tracing::warn!(port = self.name, device = self.device(), "the link is down")
+                }
+            }
+        }
+    }
+
+    /// Takes what is to be told to workers.
+    pub fn outgoing(&mut self, pool: &Pool) -> Vec<Command> {
+        for event in self.events.drain(..) {
+            self.outgoing.push(match event {
+                Event::Send(frame) => Outgoing::Frame(frame),
+                Event::Resolved(address, mac) => Outgoing::Neighbour(address, Some(mac)),
+                Event::Failed(address) => Outgoing::Neighbour(address, None),
+            });
+        }
+        let outgoing = std::mem::take(&mut self.outgoing);
+        outgoing.into_iter().filter_map(|one| self.command(one, pool)).collect()
+    }
+
+    /// None when the pool is exhausted: the node's own packets can wait, and
+    /// their timers send them again.
+    fn command(&self, outgoing: Outgoing, pool: &Pool) -> Option<Command> {
+        let port = self.number;
+        Some(match outgoing {
+            Outgoing::Neighbour(address, mac) => {
+                Command::Neighbour { port, address, mac: mac.map(|mac| mac.0) }
+            }
+            Outgoing::Frame(bytes) => Command::Transmit { port, frame: pool.packet(&bytes)? },
+            Outgoing::User(user, bytes) => {
+                let mut packet = self.packet(&bytes, pool)?;
+                packet.annotations_mut().user = user;
+                Command::Answer(packet)
+            }
+            Outgoing::Ip(bytes) => Command::Originate { port, packet: self.packet(&bytes, pool)? },
+        })
+    }
+
+    /// An IP packet behind room for an Ethernet header.
+    fn packet(&self, bytes: &[u8], pool: &Pool) -> Option<Packet> {
+        let mut packet = pool.allocate()?;
+        packet.append(ethernet::HEADER_LENGTH)?.fill(0);
+        packet.append(bytes.len())?.copy_from_slice(bytes);
+        let (ether_type, protocol) = match bytes.first()? >> 4 {
+            4 => (EtherType::IPV4, bytes.get(9)),
+            _ => (EtherType::IPV6, bytes.get(6)),
+        };
+        *packet.annotations_mut() = Annotations {
+            ether_type: ether_type.0,
+            network_offset: ethernet::HEADER_LENGTH as u16,
+            network_length: bytes.len() as u16,
+            port: self.number,
+            user: Annotations::NONE,
+            protocol: protocol.copied().unwrap_or_default(),
+            ..Annotations::default()
+        };
+        Some(packet)
+    }
+}

@@ -1,0 +1,88 @@
+//! The function's way through a NIC: one queue for the packets of all workers.
+
+use std::time::{Duration, Instant};
+
+use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions, RxQueue, TxQueue};
+
+use super::seat::Seat;
+use super::{BURST, HostError, PATIENCE, RETRY};
+use crate::process::protocol::PortCounters;
+use crate::vf::direct_path::worker_of;
+use crate::vf::fabric::Ends;
+
+/// How often the node is told what the devices have counted.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// What the process has of the NIC.
+pub(super) struct Line {
+    rx: RxQueue,
+    tx: TxQueue,
+    coming: Batch,
+    /// Devices stay open as long as this.
+    ports: Vec<Port>,
+    /// When the node was told what they have counted.
+    told: Instant,
+}
+
+impl Line {
+    /// Opens the devices: the first is received at, the last sent at. Waits until their
+    /// links are up, for some seconds.
+    pub(super) fn open(
+        eal: &Eal,
+        devices: &[String],
+        ends: Ends,
+        descriptors: u16,
+        pool: &Pool,
+    ) -> Result<Line, HostError> {
+        let options = PortOptions { descriptors, mtu: ends.mtu, ..PortOptions::default() };
+        let open = |device: &String| Port::open(eal, device, &options, pool);
+        let ports: Vec<Port> = devices.iter().map(open).collect::<Result<_, _>>()?;
+        let taken = ports.first().zip(ports.last());
+        let queues = taken.and_then(|(rx, tx)| rx.take_rx(0).zip(tx.take_tx(0)));
+        let Some((rx, tx)) = queues else {
+            return Err(HostError::Devices("its device has no queue of each direction"));
+        };
+        // A virtual function knows who it is; where it is told something else, the switch
+        // in the NIC sends it nothing.
+        if let Some(own) = ports.first().map(Port::mac).filter(|mac| *mac != [0; 6])
+            && own != ends.function
+        {
+            tracing::warn!(?own, node = ?ends.function, "the device has another MAC address");
+        }
+        let until = Instant::now() + PATIENCE;
+        while !ports.iter().all(|port| port.link().up) {
+            if Instant::now() > until {
+                return Err(HostError::Devices("the link of its device does not come up"));
+            }
+            std::thread::sleep(RETRY);
+        }
+        Ok(Line { rx, tx, coming: Batch::new(), ports, told: Instant::now() })
+    }
+
+    /// What the devices have counted, once in a while.
+    pub(super) fn news(&mut self) -> Option<PortCounters> {
+        if self.told.elapsed() < TOLD_AFTER {
+            return None;
+        }
+        self.told = Instant::now();
+        let of = |port: Option<&Port>| port.map(Port::statistics).unwrap_or_default();
+        Some(PortCounters::of(&of(self.ports.first()), &of(self.ports.last())))
+    }
+
+    /// Receives a burst and gives each worker's packets to its seat.
+    pub(super) fn receive(&mut self, seats: &mut [Seat]) {
+        self.rx.receive(&mut self.coming, BURST);
+        for packet in self.coming.drain() {
+            let worker = worker_of(packet.data());
+            if let Some(seat) = seats.get_mut(usize::from(worker)) {
+                // A seat is emptied before the next burst, for which it has room.
+                drop(seat.coming.push(packet));
+            }
+        }
+    }
+
+    /// Sends, as far as there is room.
+    pub(super) fn send(&mut self, leaving: &mut Batch) {
+        self.tx.transmit(leaving);
+    }
+}
