@@ -24,7 +24,7 @@ use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
 use crate::experiment::Experiment;
-use crate::file::COMMON;
+use crate::experiment::file::COMMON;
 
 /// All of them, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
