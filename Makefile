@@ -6,7 +6,7 @@ WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
 BOUNDED := target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']
 
-.PHONY: help demo build test fmt lint unit end-to-end test-sriov test-vm bench-quick fuzz soak clean
+.PHONY: help demo build test fmt lint unit end-to-end book test-sriov test-vm bench-quick fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
 	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills of nodes and of functions"
+	@echo "make book         the documentation as a site with search: target/book/docs/index.html"
 	@echo "make fmt          format the source"
 
 demo: build
@@ -24,13 +25,20 @@ demo: build
 build:
 	@scripts/prepare build
 	$(CARGO) build --release --locked -p weft-cli
+	@scripts/split-debug $(WEFT)
 
 test: lint unit end-to-end
 
+WORDS := \b(whoever|nobody|somebody|anybody)\b
 lint:
 	@scripts/prepare test
+	scripts/check-links-test && scripts/check-links
+	scripts/layers_test.py
+	scripts/layers
+	@! grep -rniE "$(WORDS)" docs crates --include=*.md --include=*.rs || \
+		{ echo "say who it is: a node, a user, a caller (docs/glossary.md)"; exit 1; }
 	$(CARGO) fmt --all --check
-	rustfmt --check --edition 2024 crates/functions/src/*.rs
+	rustfmt --check --edition 2024 crates/functions/src/*/*.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
@@ -56,6 +64,10 @@ bench-quick:
 	@scripts/prepare bench
 	$(CARGO) run --release --locked -p weft-bench --bin bench-quick
 
+book:
+	@scripts/prepare book
+	@scripts/book
+
 FUZZ_SECONDS := 60
 fuzz:
 	@scripts/prepare build
@@ -66,6 +78,7 @@ soak: build
 	WEFT=$(WEFT) SECONDS_LONG=600 tests/end-to-end/memory.sh
 	MIXTURES=2000 $(CARGO) test --release --locked -p weft-node --test mixtures
 	RELINKS=100000 $(CARGO) test --release --locked -p weft-node --test fused rules_change
+	$(CARGO) test --release --locked -p weft-node --test stages -- --ignored
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test handover random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
@@ -75,7 +88,7 @@ soak: build
 # Modules that the registry of functions declares are named to rustfmt.
 fmt:
 	$(CARGO) fmt --all
-	rustfmt --edition 2024 crates/functions/src/*.rs
+	rustfmt --edition 2024 crates/functions/src/*/*.rs
 
 clean:
 	$(CARGO) clean

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A function goes to another node and comes back, ten times while a thousand packets a
-# second pass in each direction, by `weft ctl function … --peer`.
+# second pass in each direction, by `weft ctl function … --peer`; and twenty times more while
+# each command is killed in the middle.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
@@ -135,11 +136,42 @@ refuses() {
     composed "$composition"
 }
 
-# gives_up: a carrier that closes the gate and is not heard of again.
-gives_up() {
-    curl --no-progress-meter --fail-with-body --unix-socket "$WEFT_SOCKET" --json '{"goes": true}' \
-        http://weft/v1/functions/count/gate && composed remote || return 1
-    wait_until 10 composed call && lossless a "$ADDRESS_B4"
+# killed_at PAUSE COMPOSITION: a command that asks for a move and is killed after so many seconds.
+killed_at() {
+    local command
+    start_in n "$netns_work/killed.log" "$WEFT" ctl function count --composition "$2" \
+        --peer-socket "$far_socket"
+    command=$started
+    sleep "$1"
+    { # without bash telling of it
+        kill -KILL "$command"
+        wait "$command"
+    } 2>/dev/null
+    true
+}
+
+# outcome: what the node says of the last move, once it is over.
+outcome() {
+    curl --no-progress-meter --unix-socket "$WEFT_SOCKET" http://weft/v1/functions/count/move
+}
+
+# without_commands: each of twenty commands is killed, after 10 to 200 ms. The move ends by itself,
+# or has not begun; the same command again has it done, or says what has come of it.
+without_commands() {
+    start_in a "$netns_work/numbers" ../lib/udp_echo.py ask "$ADDRESS_B4" 4000 1000 15
+    local asks=$started round to said begun=0
+    for round in $(seq 20); do
+        to=$([ $((round % 2)) -eq 1 ] && echo remote || echo call)
+        killed_at "$(printf '0.%03d' $((10 * round)))" "$to"
+        outcome >"$netns_work/outcome" || return 1
+        composed "$to" && begun=$((begun + 1))
+        said=$(to_and_fro "$to") || { echo "round $round: $said" && return 1; }
+        [[ $said == *"$USERS contexts carried"* ]] || { echo "round $round: $said" && return 1; }
+        composed "$to" || { echo "round $round: it is not $to" && return 1; }
+    done
+    wait "$asks" || { cat "$netns_work/numbers" && return 1; }
+    note "$(cat "$netns_work/numbers"); $begun of 20 moves went on without their command"
+    [ "$begun" -gt 0 ]
 }
 
 try "carried: the far node starts" serve "$USERS"
@@ -151,9 +183,11 @@ fi
 check "carried: to another node and back under load" under_load
 check "carried: the contexts have counted all" counts_all
 check "carried: nothing was dropped" nothing_dropped
-check "carried: a carrier that dies leaves the function where it was" gives_up
+check "carried: moves end though their commands are killed" without_commands
+check "carried: the contexts have counted all of that as well" counts_all
+check "carried: nothing was dropped then" nothing_dropped
 check "carried: without a node it stays" refuses call "which node is it?" --composition remote
-check "carried: nobody takes it past the carrier" refuses call "is at this node" --composition call --anew
+check "carried: what is here does not come back" refuses call "is at this node" --composition call --anew
 to_and_fro remote >/dev/null
 check "carried: it does not come back by itself" refuses remote "--peer NODE" --composition call
 stop "$far" KILL

@@ -26,7 +26,7 @@ begin() {
     "$WEFT" control "$work/site.yaml" >"$work/out" 2>"$work/log" &
     local _ controller=$!
     echo "$controller" >"$work/pid"
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         grep -q '^controller site is ready' "$work/out" && break
         kill -0 "$controller" 2>/dev/null || break
         sleep 0.05
@@ -42,7 +42,7 @@ finish() {
     controller=$(<"$work/pid")
     rm "$work/pid"
     kill "-$1" "$controller"
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         # One that nobody has waited for is a zombie.
         grep -qs '^State:[[:space:]]*[^Z[:space:]]' "/proc/$controller/status" || return 0
         sleep 0.05
@@ -162,7 +162,7 @@ strangers_are_shown_out() {
     # It may be shown out before it has said all.
     printf 'GET / HTTP/1.1\r\nHost: somebody\r\n\r\n' >"/dev/tcp/${address%:*}/${address##*:}"
     local _
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         grep -q 'a connection was ended' "$work/log" && break
         sleep 0.05
     done

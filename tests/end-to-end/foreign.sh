@@ -77,7 +77,7 @@ bytes_are_changed() {
     start_python
     until_is running || { cat "$work/function.log" && return 1; }
     all_left() { [ "$(of_node '[.ports[].tx_packets] | add')" = 32 ]; }
-    for _ in $(seq 400); do
+    for _ in $(seq 1200); do
         all_left && break
         sleep 0.05
     done

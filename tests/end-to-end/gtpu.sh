@@ -70,7 +70,7 @@ tcp() {
     for reverse in '' -R; do
         # shellcheck disable=SC2086 # an option, or none
         in_ns a timeout 40 iperf3 --json --connect-timeout 10000 -c "$1" -B "$UE" -t 2 $reverse \
-            >"$report" || { jq -r .error "$report"; return 1; }
+            >"$report" || { jq -r .detail "$report"; return 1; }
         bits=$(jq '.end.sum_received.bits_per_second | floor' "$report")
         note "TCP in the tunnel${reverse:+, downlink}: $((bits / 1000)) kbit/s"
         [ "$bits" -gt 0 ] || return 1

@@ -42,7 +42,7 @@ launch() {
     : >"$work/$name.out"
     "$@" >"$work/$name.out" 2>"$work/$name.log" &
     echo $! >"$work/$name.pid"
-    for _ in $(seq 400); do
+    for _ in $(seq 1200); do
         grep -q ' is ready' "$work/$name.out" && return 0
         sleep 0.05
     done
@@ -81,7 +81,7 @@ ask() {
 # settled STATION COUNT: waits until the station has so many users, and nobody moves.
 settled() {
     local _
-    for _ in $(seq 400); do
+    for _ in $(seq 1200); do
         ask /v1/nodes >"$work/nodes" 2>/dev/null
         grep -q "\"name\":\"$1\"[^}]*\"users\":$2,\"moving\":0" "$work/nodes" &&
             ! grep -q '"moving":[1-9]' "$work/nodes" && ! grep -q '"connected":false' "$work/nodes" &&
@@ -129,7 +129,7 @@ all_move_and_come_back() {
 controller_is_killed() {
     "$WEFT" ctl handover --all-from station-a --to station-b >"$work/said" 2>&1 &
     local ordered=$! _
-    for _ in $(seq 400); do
+    for _ in $(seq 3000); do
         ask /v1/handovers | grep -q "\"allFrom\":\"station-a\",\"users\":$users," && break
         sleep 0.02
     done

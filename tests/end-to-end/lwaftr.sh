@@ -76,7 +76,7 @@ echoes() {
 
 udp() {
     in_ns "$1" timeout 30 iperf3 --json -c "$ADDRESS_B4" -u -l 1400 -b 2M -P 4 -t 1 >"$netns_work/udp" ||
-        { jq -r .error "$netns_work/udp" && return 1; }
+        { jq -r .detail "$netns_work/udp" && return 1; }
     equal "lost" 0 "$(jq .end.sum.lost_packets "$netns_work/udp")"
 }
 

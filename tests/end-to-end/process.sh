@@ -63,7 +63,7 @@ kill_often() {
         date +%s%N >>"$work/kills"
         # On a busy machine it may have been taken for dead already: that is a failure, too.
         kill "-$1" "$victim" || echo "$victim had gone before"
-        for _ in $(seq 400); do
+        for _ in $(seq 1200); do
             [ "$(pid_of_function)" != "$victim" ] && [ "$(state)" = running ] && break
             sleep 0.05
         done
@@ -132,6 +132,16 @@ refuses_to_move() {
 
 # --- a function that somebody else starts -----------------------------------------
 
+# comes_to_it COUNT: more packets than these have come to the function, in a while.
+comes_to_it() {
+    local _
+    for _ in $(seq 1200); do
+        [ "$(of_node '.functions[0].packets')" -gt "$1" ] && return
+        sleep 0.05
+    done
+    return 1
+}
+
 attached_elsewhere() {
     local first
     write_node "start: elsewhere, socket: $work/away.sock"
@@ -141,15 +151,13 @@ attached_elsewhere() {
     function=$!
     until_is running || { cat "$work/function.log" && return 1; }
     first=$(of_node '.functions[0].packets')
-    sleep 0.2
-    [ "$(of_node '.functions[0].packets')" -gt "$first" ] || return 1
+    comes_to_it "$first" || return 1
     kill -KILL "$node"
     wait "$node" 2>/dev/null
     start_node || return 1
     until_is running || { cat "$work/function.log" && return 1; }
     first=$(of_node '.functions[0].packets')
-    sleep 0.2
-    [ "$(of_node '.functions[0].packets')" -gt "$first" ] || return 1
+    comes_to_it "$first" || return 1
     stop_node
     kill -TERM "$function"
     wait "$function"
@@ -180,7 +188,7 @@ is_limited() {
 takes_too_much() {
     write_node "limits: {megabytes: 16}"
     start_node || return 1
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         grep -q 'more memory than `limits` allow' "$work/node.log" && break
         sleep 0.05
     done

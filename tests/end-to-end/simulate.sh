@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `weft simulate handover`: the promises hold, a seed gives the same run again, what is
+# `weft simulate handover` and `function-move`: the promises hold, a seed gives the same run again, what is
 # built wrong is found, with its log, and one clear line for what cannot be done.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
@@ -42,8 +42,15 @@ nonsense_is_refused() {
     done
 }
 
+functions_keep_promises() {
+    timeout 120 "$WEFT" simulate function-move --seeds 100 | tee "$work/out"
+    [ "${PIPESTATUS[0]}" -eq 0 ] && grep -q '^function-move: seeds 1 to 100' "$work/out" &&
+        ! timeout 120 "$WEFT" simulate function-move --faults rain
+}
+
 check "a hundred seeds keep every promise" promises_hold
 check "a seed gives the same run again" seed_repeats
 check "a gate that opens early is found" mistakes_are_found
 check "what there is not is refused in one line" nonsense_is_refused
+check "a hundred seeds of moves of functions keep every promise" functions_keep_promises
 close_report

@@ -58,7 +58,7 @@ starts() {
 # Its process tells what its own device has counted.
 counts_its_own() {
     local device='.functions[] | select(.name == "away") | .process.port'
-    for _ in $(seq 50); do
+    for _ in $(seq 600); do
         [ "$(of_node "$device | .rxPackets // 0")" -gt 0 ] && break
         sleep 0.1
     done
@@ -76,7 +76,7 @@ dies() {
     local process
     process=$(switch)
     kill -KILL "$process"
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         grep -q 'software VF soft ended' "$work/node.log" && break
         sleep 0.05
     done
@@ -96,7 +96,7 @@ one_of_its_own() {
     if start_node; then return 1; fi
     "$WEFT" vf switch "$work/node.yaml" >"$work/switch.out" 2>&1 &
     function=$!
-    for _ in $(seq 100); do
+    for _ in $(seq 600); do
         grep -q 'software VF soft is ready' "$work/switch.out" && break
         sleep 0.1
     done

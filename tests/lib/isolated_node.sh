@@ -85,7 +85,7 @@ start_node() {
     rm -f "$work/node.out" # of the one before
     "$WEFT" run "$work/node.yaml" >"$work/node.out" 2>"$work/node.log" &
     node=$!
-    for _ in $(seq 300); do
+    for _ in $(seq 600); do
         grep -qs 'is ready' "$work/node.out" && return
         kill -0 "$node" 2>/dev/null || break
         sleep 0.1
@@ -115,9 +115,9 @@ pid_of_function() {
     of_node '.functions[] | select(.name == "away") | .process.process'
 }
 
-# until_is STATE: within 20 s.
+# until_is STATE: within a minute.
 until_is() {
-    for _ in $(seq 400); do
+    for _ in $(seq 1200); do
         [ "$(state)" != "$1" ] || return 0
         sleep 0.05
     done

@@ -178,9 +178,10 @@ stop_recording() {
     stop "$1"
 }
 
-# wait_until SECONDS COMMAND...: tries until it succeeds; fails after that time.
+# wait_until SECONDS COMMAND...: tries until it succeeds; fails after six times as long. SECONDS is
+# ample for an idle machine, and others have its cores, too.
 wait_until() {
-    local deadline=$((SECONDS + $1))
+    local deadline=$((SECONDS + 6 * $1))
     shift
     until "$@" >/dev/null 2>&1; do
         [ "$SECONDS" -lt "$deadline" ] || return 1

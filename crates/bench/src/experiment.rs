@@ -6,6 +6,8 @@
 //! Measuring and concluding are apart: an experiment that is interrupted is
 //! concluded from what there is.
 
+pub(crate) mod file;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -14,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::file::File;
 use crate::Failure;
-use crate::file::File;
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::rig::Rig;

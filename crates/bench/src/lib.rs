@@ -19,7 +19,6 @@ pub mod calibration;
 pub mod compare;
 pub mod experiment;
 pub mod experiments;
-mod file;
 pub mod machine;
 pub mod report;
 pub mod results;

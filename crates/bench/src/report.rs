@@ -4,6 +4,7 @@
 //! drawings and its style are in it, and it follows light and dark, screen, phone
 //! and paper.
 
+mod area;
 mod bars;
 mod figure;
 mod frame;
@@ -19,7 +20,7 @@ use thiserror::Error;
 
 use crate::results::{Results, WriteError, write_whole};
 
-pub use figure::DrawError;
+pub use area::DrawError;
 
 /// The name of the page.
 pub const PAGE_NAME: &str = "report.html";

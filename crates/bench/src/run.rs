@@ -17,7 +17,7 @@ use crate::statistics;
 /// Rounds of which derived numbers have intervals.
 const MOST_ROUNDS: usize = 1000;
 
-/// Whoever watches an experiment.
+/// An observer of an experiment.
 pub trait Watch {
     /// Whether it is to end.
     fn is_over(&self) -> bool;

@@ -35,7 +35,7 @@ fn traces(name: &str) -> [PathBuf; 2] {
 
 fn is_alive(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    // What nobody waits for stays, dead.
+    // A child without a waiting parent stays, dead.
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 

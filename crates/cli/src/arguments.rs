@@ -32,7 +32,7 @@ pub enum Command {
     Run(run::Arguments),
     /// Run a controller, which hands users over between nodes, until SIGINT or SIGTERM
     Control(control::Arguments),
-    /// Check a configuration and print the paths it is compiled to
+    /// Check configurations and print the paths they are compiled to
     Check(check::Arguments),
     /// Send captures through the data path of a node
     Replay(replay::Arguments),
@@ -60,6 +60,8 @@ pub enum Command {
     Vf(vf::Arguments),
     /// Print JSON schemas of configurations
     Schema(schema::Arguments),
+    /// Print the version of this program
+    Version,
 }
 
 impl Command {
@@ -81,7 +83,7 @@ pub fn parse() -> Result<Command, ExitCode> {
     Arguments::try_parse().map(|arguments| arguments.command).map_err(|error| {
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                // Nobody may be reading.
+                // A closed standard output is no failure.
                 let _ = error.print();
                 ExitCode::SUCCESS
             }

@@ -1,19 +1,26 @@
 //! `weft capture`: packets at any place of a running node, as a pcapng file.
 
+mod blocks;
+
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use crate::failure::Failure;
+use crate::signals::Termination;
 use crate::target::Target;
-use crate::watch::Choice;
+use crate::watch::{Choice, Waiting};
+use blocks::Blocks;
 
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     choice: Choice,
-    /// End after so many packets; otherwise at SIGINT
+    /// End after so many packets; otherwise at SIGINT or SIGTERM
     #[arg(long, value_name = "N")]
     count: Option<u64>,
     /// Where to write the capture; - for standard output
@@ -23,35 +30,84 @@ pub struct Arguments {
     target: Target,
 }
 
-/// Captures until enough packets were seen. Each piece that comes is whole
-/// blocks of the file and is written at once, so that the file is whole
-/// whenever the command is ended.
+/// Captures until enough packets were seen, or until a signal ends it. The
+/// file holds whole blocks then.
 ///
 /// # Errors
 /// When no node answers, or the file cannot be written.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let client = arguments.target.client()?;
-    let failed = |error: &io::Error| format!("{}: {error}", arguments.file.display());
-    let standard_output = arguments.file.as_os_str() == "-";
-    // Opened with the first piece: a question that is refused leaves no file.
-    let mut output: Option<File> = None;
+    let output = Arc::new(Mutex::new(Output::new(&arguments.file)));
+    end_between_blocks(&output)?;
+    let question = arguments.choice.question(arguments.count);
+    let answer = client.question("/v1/capture", &question)?;
+    let waiting = Waiting::start(&arguments.choice);
+    let mut blocks = Blocks::default();
     let mut written = Ok(());
-    client.stream("/v1/capture", &arguments.choice.question(arguments.count), |piece| {
-        // Past the buffer of standard output, which would write a piece in two.
-        let open = || match standard_output {
-            true => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
-            false => File::create(&arguments.file),
-        };
-        let output = match &mut output {
-            Some(output) => Ok(output),
-            none => open().map(|opened| none.insert(opened)),
-        };
-        written = output.and_then(|output| output.write_all(piece));
+    answer.pieces(|piece| {
+        let whole = blocks.take(piece);
+        if whole.packets > 0 {
+            waiting.over();
+        }
+        written = output.lock().unwrap_or_else(PoisonError::into_inner).write(&whole.bytes);
         written.is_ok()
     })?;
-    written.map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Failure::Unread,
-        _ if output.is_none() => Failure::input(failed(&error)),
-        _ => Failure::broken(failed(&error)),
-    })
+    written
+}
+
+/// Ends the program at a signal, after the blocks that are being written. A
+/// second signal ends it at once: the reader of a pipe may have stopped.
+fn end_between_blocks(output: &Arc<Mutex<Output>>) -> Result<(), Failure> {
+    let mut termination = Termination::catch()?;
+    let output = output.clone();
+    thread::spawn(move || {
+        termination.wait();
+        thread::spawn(move || {
+            let _unwritten = output.lock();
+            process::exit(0);
+        });
+        termination.wait();
+        process::exit(1);
+    });
+    Ok(())
+}
+
+/// Where the capture goes.
+struct Output {
+    path: PathBuf,
+    /// Opened with the first block: a question that is refused leaves no file.
+    file: Option<File>,
+}
+
+impl Output {
+    fn new(path: &Path) -> Output {
+        Output { path: path.to_owned(), file: None }
+    }
+
+    /// Writes whole blocks, past the buffer of standard output, which would
+    /// divide them.
+    fn write(&mut self, blocks: &[u8]) -> Result<(), Failure> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        if self.file.is_none() {
+            self.file = Some(self.open().map_err(|error| Failure::input(self.failed(&error)))?);
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write_all(blocks).map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Failure::Unread,
+            _ => Failure::broken(self.failed(&error)),
+        })
+    }
+
+    fn open(&self) -> io::Result<File> {
+        match self.path.as_os_str() == "-" {
+            true => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
+            false => File::create(&self.path),
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.path.display())
+    }
 }

@@ -7,6 +7,7 @@ use weft_bench::compare::{Comparison, Row, Terms, Verdict};
 use weft_bench::results::Results;
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::output;
 use crate::table::Table;
 
@@ -40,8 +41,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     output::print(&text(&comparison))?;
     match comparison.count(Verdict::Regression) {
         0 => Ok(()),
-        1 => Err(Failure::broken("1 regression")),
-        count => Err(Failure::broken(format!("{count} regressions"))),
+        count => Err(Failure::broken(counted(count as u64, "regression"))),
     }
 }
 

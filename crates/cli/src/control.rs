@@ -9,6 +9,7 @@ use weft_mobility_controller::Controller;
 use weft_mobility_controller::config::Configuration;
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::output;
 use crate::signals::Termination;
 
@@ -40,12 +41,12 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (tell, end) = mpsc::channel();
     let failed = tell.clone();
     let controller = Controller::start(configuration, socket, move |error| {
-        // Whoever waits has not gone.
+        // The receiver waits below for as long as the controller runs.
         let _ = failed.send(End::Failed(error.to_string()));
     })?;
     let api = controller.api().map_or(String::new(), |address| format!(", API {address}"));
     let (nodes, socket) = (controller.address(), controller.socket().display());
-    // Nobody may be reading; the controller runs all the same.
+    // The controller runs on when its output is closed.
     let _ = output::line(&format!("{what}; nodes {nodes}, socket {socket}{api}"));
     thread::spawn(move || tell.send(End::Signal(termination.wait())));
     let end = end.recv();
@@ -56,7 +57,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             tracing::info!("stopped after {signal}");
             Ok(())
         }
-        Err(_) => Err(Failure::broken("nobody waits for signals any more")),
+        Err(_) => Err(Failure::broken("the thread that waits for signals has ended")),
     }
 }
 
@@ -67,7 +68,5 @@ fn summary(configuration: &Configuration) -> String {
 /// Of how many nodes and users a configuration speaks.
 pub fn counts(configuration: &Configuration) -> String {
     let users: u64 = configuration.users.iter().map(|users| users.count).sum();
-    let count =
-        |number: u64, noun| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
-    format!("{}, {}", count(configuration.nodes.len() as u64, "node"), count(users, "user"))
+    format!("{}, {}", counted(configuration.nodes.len() as u64, "node"), counted(users, "user"))
 }

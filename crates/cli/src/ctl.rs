@@ -1,9 +1,9 @@
 //! `weft ctl`: changes a running node, or lets a controller hand users over.
 
 mod bearer;
-mod carry;
 mod controller;
 mod function;
+mod function_move;
 mod handover;
 mod radio;
 mod site;
@@ -13,9 +13,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use weft_management_api::api::{Applied, Mistake};
+use weft_management_api::api::Applied;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, lines};
 use crate::output;
 use crate::target::Target;
 
@@ -88,16 +88,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         "applied: functions kept {}, new {}; users before {}, now {}{settled}",
         applied.functions_kept, applied.functions_new, applied.users_before, applied.users_now
     ))
-}
-
-/// Mistakes, one a line.
-pub fn lines(mistakes: &[Mistake]) -> String {
-    let line = |mistake: &Mistake| {
-        let Mistake { file, line, column, message, hint } = mistake;
-        let hint = hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
-        format!("{file}:{line}:{column}: {message}{hint}")
-    };
-    mistakes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Text as part of a URI's path or query (RFC 3986 section 2.1).

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use weft_management_api::ControlError;
+use weft_management_api::api::Mistake;
 use weft_management_api::client::ClientError;
 use weft_mobility_controller::StartError;
 use weft_node::BuildError;
@@ -18,7 +19,7 @@ pub enum Failure {
     Mistakes(String),
     /// It was begun and failed: exit code 1.
     Broken(String),
-    /// Whoever read the output has gone, which is no failure of ours.
+    /// The reader of the output has closed it, which is no failure of ours.
     Unread,
 }
 
@@ -31,14 +32,6 @@ impl Failure {
     /// Something that failed on the way.
     pub fn broken(reason: impl ToString) -> Failure {
         Failure::Broken(reason.to_string())
-    }
-
-    /// Why.
-    pub fn reason(&self) -> &str {
-        match self {
-            Failure::Input(reason) | Failure::Mistakes(reason) | Failure::Broken(reason) => reason,
-            Failure::Unread => "nobody reads the output",
-        }
     }
 
     /// Says why, and returns the exit code.
@@ -95,11 +88,21 @@ impl From<StartError> for Failure {
     }
 }
 
+/// Mistakes that a server told, one a line.
+pub fn lines(mistakes: &[Mistake]) -> String {
+    let line = |mistake: &Mistake| {
+        let Mistake { file, line, column, message, hint } = mistake;
+        let hint = hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
+        format!("{file}:{line}:{column}: {message}{hint}")
+    };
+    mistakes.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
             ClientError::Refused(problem) if !problem.mistakes.is_empty() => {
-                Failure::Mistakes(crate::ctl::lines(&problem.mistakes))
+                Failure::Mistakes(lines(&problem.mistakes))
             }
             ClientError::Gone(..) | ClientError::Answer(_) => Failure::broken(error),
             _ => Failure::input(error),

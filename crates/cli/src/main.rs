@@ -21,6 +21,7 @@ mod generate;
 mod log;
 mod model;
 mod node_file;
+mod number;
 mod output;
 mod replay;
 mod run;
@@ -31,6 +32,7 @@ mod simulate;
 mod table;
 mod target;
 mod trace;
+mod version;
 mod vf;
 mod watch;
 
@@ -73,5 +75,6 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Ctl(arguments) => ctl::run(arguments),
         Command::Vf(arguments) => vf::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
+        Command::Version => version::run(),
     }
 }

@@ -1,5 +1,5 @@
-//! Standard output. Whoever reads it may stop reading at any time, as `head`
-//! does; that ends a command quietly.
+//! Standard output. Its reader may close it at any time, as `head` does; that
+//! ends a command quietly.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// Writes `text` to standard output, at once.
 ///
 /// # Errors
-/// [`Failure::Unread`] when nobody reads any more.
+/// [`Failure::Unread`] when the reader has closed it.
 pub fn print(text: &str) -> Result<(), Failure> {
     write(text.as_bytes())
 }

@@ -14,6 +14,7 @@ use weft_node::{Node, Running};
 use weft_node_config::{Blueprint, Polling};
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::signals::Termination;
 use crate::{environment, node_file, output, show, vf};
 
@@ -93,7 +94,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
     let ready = format!("{ready}; socket {}{metrics}", serving.socket().display());
-    // Nobody may be reading; the node runs all the same.
+    // The node runs on when its output is closed.
     let _ = output::line(&ready);
     let signal = termination.wait();
     tracing::info!("stopping after {signal}");
@@ -114,14 +115,10 @@ fn summary(blueprint: &Blueprint, eal: &Eal) -> String {
     format!(
         "node {} is ready: {}, {}, {}, {pages}",
         blueprint.name,
-        count(blueprint.ports.len() as u64, "port"),
-        count(users, "user"),
-        count(blueprint.workers.count as u64, "worker"),
+        counted(blueprint.ports.len() as u64, "port"),
+        counted(users, "user"),
+        counted(blueprint.workers.count as u64, "worker"),
     )
-}
-
-fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 impl Arguments {
@@ -134,8 +131,8 @@ impl Arguments {
         }
         let Some(Cores(cores)) = &self.cores else { return Ok(()) };
         if cores.len() != blueprint.workers.count {
-            let workers = count(blueprint.workers.count as u64, "worker");
-            let cores = count(cores.len() as u64, "core");
+            let workers = counted(blueprint.workers.count as u64, "worker");
+            let cores = counted(cores.len() as u64, "core");
             return Err(Failure::input(format!("the node has {workers}, --cores names {cores}")));
         }
         blueprint.workers.cores = Some(cores.clone());

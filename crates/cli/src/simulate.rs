@@ -1,5 +1,7 @@
 //! `weft simulate`: protocols under faults, in virtual time.
 
+mod function_move;
+
 use std::fmt::Write;
 use std::time::Instant;
 
@@ -8,6 +10,7 @@ use weft_mobility_simulator::{
 };
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::output;
 
 #[derive(clap::Args)]
@@ -22,6 +25,9 @@ enum What {
     /// Users move between stations while messages are lost, nodes die and the
     /// network is cut; every promise of the protocol is checked
     Handover(Handover),
+    /// A function moves between two nodes while messages are lost, nodes and
+    /// commands die, and parts of a node fail; every promise is checked
+    FunctionMove(function_move::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -83,7 +89,10 @@ fn mutation(name: &str) -> Result<Mutation, String> {
 /// # Errors
 /// A fault that there is not is refused; a broken promise is a failure.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    let What::Handover(arguments) = arguments.what;
+    let arguments = match arguments.what {
+        What::Handover(arguments) => arguments,
+        What::FunctionMove(arguments) => return function_move::run(&arguments),
+    };
     let scenario = scenario(&arguments)?;
     let (mut all, start) = (Statistics::default(), Instant::now());
     for seed in (arguments.seed..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX)) {
@@ -158,7 +167,7 @@ fn summary(arguments: &Handover, all: &Statistics) -> String {
         count => format!("{count} lost ({})", of(&all.lost)),
     };
     format!(
-        "handover: seeds {seed} to {last}, {stations} stations, {anchors} anchors, {users} users, \
+        "handover: seeds {seed} to {last}, {}, {}, {}, \
          faults: {}\n  \
          moves         {} made, {} given up, {} refused\n  \
          users         {} owned anew, {} removed\n  \
@@ -167,6 +176,9 @@ fn summary(arguments: &Handover, all: &Statistics) -> String {
          gates         {} waited, at most {} at one node\n  \
          faults        {} deaths, {} cuts\n  \
          counted       {}\n",
+        counted((*stations).into(), "station"),
+        counted((*anchors).into(), "anchor"),
+        counted((*users).into(), "user"),
         faults.join(", "),
         all.moves,
         all.aborted,

@@ -1,4 +1,5 @@
-//! `weft run --metrics`: what monitoring gets, and what nobody else gets.
+//! `weft run --metrics`: what monitoring gets, and no other client; and the API on the node's
+//! socket as its description has it.
 
 mod common;
 
@@ -6,10 +7,11 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::frames::{FIRST, uplink, write_pcap};
 use common::{PATIENCE, Place, Running, busy_node, wait_until};
+use serde_json::Value;
 
 fn busy(place: &Place) -> (Running, String) {
     let frames = [(FIRST, uplink(1, 5000, &[1; 30])), (FIRST, uplink(2, 9, &[2; 30]))];
@@ -91,6 +93,138 @@ fn packets_bytes_and_drops_are_told_by_port_function_and_reason() {
 }
 
 #[test]
+fn clients_that_ask_for_open_metrics_get_the_same_series() {
+    let place = Place::new();
+    let (running, address) = busy(&place);
+    let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+    let stream = TcpStream::connect(&address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let request = format!(
+        "GET /metrics HTTP/1.1\r\nHost: weft\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+    );
+    let answer = exchange(stream, &request);
+    let (head, body) = answer.split_once("\r\n\r\n").expect("head and body");
+    let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert!(head.contains(kind), "{head}");
+    assert!(body.ends_with("\n# EOF\n") && body.contains("# TYPE weft_packets counter\n"));
+    let series = |line: &str| Some(line.rsplit_once(' ')?.0.to_owned());
+    let samples_of = body.lines().filter(|line| !line.starts_with('#')).filter_map(series);
+    let here: std::collections::BTreeSet<_> = samples_of.collect();
+    let text = samples(&get(&address, "/metrics"));
+    // A reason of drops may have come in between.
+    assert!(here.iter().all(|series| text.contains_key(series)), "{here:?}");
+    running.stop().succeeded();
+}
+
+/// Asks on the node's socket; the status, and the whole answer.
+fn ask(place: &Place, method: &str, path: &str, body: &str) -> (u16, String) {
+    let stream = UnixStream::connect(place.path("weft/busy.sock")).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: weft\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = exchange(stream, &request);
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.expect("a status"), answer)
+}
+
+#[test]
+fn the_description_is_of_what_is_served() {
+    let place = Place::new();
+    let (running, _) = busy(&place);
+    let (status, answer) = ask(&place, "GET", "/v1/openapi.json", "");
+    assert_eq!(status, 200, "{answer}");
+    let described: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(described["openapi"], "3.1.0");
+    let mut operations = 0;
+    for (shown, methods) in described["paths"].as_object().unwrap() {
+        let path = shown.replace("{name}", "nothing").replace("{id}", "77");
+        for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {
+            let operation = &methods[method.to_lowercase()];
+            if shown == "/v1/events" && method == "POST" {
+                operations += 1;
+                continue;
+            }
+            // No question of a trace or a capture, and no order.
+            let (status, answer) = ask(&place, method, &path, "{\"unknown\":1}");
+            let problem = answer.contains("content-type: application/problem+json");
+            assert_eq!(problem, status >= 400, "{method} {path}: {answer}");
+            if operation.is_null() {
+                assert_eq!(status, 405, "{method} {path}");
+                continue;
+            }
+            operations += 1;
+            let known = operation["responses"][status.to_string()].is_object();
+            assert!(known, "{method} {path}: {status} is not described");
+            if status == 200 {
+                let (_, kind) = answer.split_once("content-type: ").expect("a media type");
+                let kind = kind.split([';', '\r']).next().unwrap();
+                let content = &operation["responses"]["200"]["content"];
+                assert!(content[kind].is_object(), "{method} {path}: {kind} is not described");
+            }
+        }
+    }
+    assert_eq!(operations, 20);
+    for (path, status) in [
+        ("/nothing", 404),
+        ("/v1/users?count=x", 400),
+        ("/v1/bearers/x", 400),
+        ("/v1/users/nothing", 404),
+    ] {
+        let (got, answer) = ask(&place, "GET", path, "");
+        assert_eq!(got, status, "{answer}");
+        assert!(answer.contains("content-type: application/problem+json"), "{answer}");
+    }
+    running.stop().succeeded();
+}
+
+#[test]
+fn bearers_are_listed_page_by_page() {
+    let place = Place::new();
+    let (running, _) = busy(&place);
+    let add = |id: u32| {
+        format!(
+            "{{\"add\":{{\"id\":{id},\"like\":\"ue\",\"match\":{{\"ipv4\":\"10.0.1.{id}\"}}}}}}\n"
+        )
+    };
+    let (status, answer) =
+        ask(&place, "POST", "/v1/bearers", &(1..=5).map(add).collect::<String>());
+    assert_eq!(status, 200, "{answer}");
+    let (mut path, mut seen, mut pages) = ("/v1/bearers?limit=2".to_owned(), Vec::new(), 0);
+    loop {
+        let (status, answer) = ask(&place, "GET", &path, "");
+        assert_eq!(status, 200, "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let page: Vec<Value> = serde_json::from_str(body).unwrap();
+        assert!(page.len() <= 2);
+        seen.extend(page.iter().map(|bearer| bearer["id"].as_u64().unwrap()));
+        pages += 1;
+        let next = head.lines().find_map(|line| line.strip_prefix("link: <"));
+        let Some(next) = next.and_then(|next| next.strip_suffix(">; rel=\"next\"")) else { break };
+        path = next.to_owned();
+    }
+    assert_eq!((seen.as_slice(), pages), ([1, 2, 3, 4, 5].as_slice(), 3));
+    for (query, ids) in [
+        ("?after=3", vec![4, 5]),
+        ("?after=5", vec![]),
+        ("?after=18446744073709551615", vec![]),
+        ("?first=2&count=2", vec![2, 3]),
+        ("?limit=0", vec![]),
+        ("?limit=18446744073709551615", vec![1, 2, 3, 4, 5]),
+    ] {
+        let (status, answer) = ask(&place, "GET", &format!("/v1/bearers{query}"), "");
+        assert_eq!(status, 200, "{answer}");
+        let page: Vec<Value> =
+            serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let page: Vec<_> = page.iter().map(|bearer| bearer["id"].as_u64().unwrap()).collect();
+        assert_eq!(page, ids, "{query}");
+    }
+    running.stop().succeeded();
+}
+
+#[test]
 fn nothing_but_metrics_is_served_over_tcp() {
     let place = Place::new();
     let (running, address) = busy(&place);
@@ -100,13 +234,43 @@ fn nothing_but_metrics_is_served_over_tcp() {
     running.stop().succeeded();
 }
 
+/// A node is named by a flag, whatever the environment says.
 #[test]
-fn clients_that_say_nothing_or_too_much_hurt_nobody() {
+fn flags_come_before_the_environment() {
+    let place = Place::new();
+    let (running, _) = busy(&place);
+    let ended = |arguments: &[&str], name: &str, value: &str| {
+        let output = place.weft(arguments).env(name, value).output().expect("it runs");
+        output.status.success()
+    };
+    let elsewhere = place.path("elsewhere.sock");
+    let elsewhere = elsewhere.to_str().expect("a name");
+    let own = place.path("weft/busy.sock");
+    let own = own.to_str().expect("a name");
+    assert!(ended(&["show", "ports", "--node", "busy"], "WEFT_SOCKET", elsewhere));
+    assert!(ended(&["show", "ports", "--socket", own], "WEFT_NODE", "other"));
+    assert!(ended(&["show", "ports"], "WEFT_SOCKET", own));
+    assert!(ended(&["show", "ports"], "WEFT_NODE", "busy"));
+    assert!(!ended(&["show", "ports"], "WEFT_SOCKET", elsewhere));
+    assert!(!ended(&["show", "ports"], "WEFT_NODE", "other"));
+    running.stop().succeeded();
+}
+
+#[test]
+fn clients_that_say_nothing_or_too_much_do_no_harm() {
     let place = Place::new();
     let (running, address) = busy(&place);
+    // Fewer than this process may have files open; as many connections again end at the node.
     let silent: Vec<_> =
-        (0..20).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
+        (0..400).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
+    let silent_local: Vec<_> = (0..400)
+        .map(|_| UnixStream::connect(place.path("weft/busy.sock")).expect("it listens"))
+        .collect();
+    let begin = Instant::now();
     samples(&get(&address, "/metrics"));
+    assert!(ask(&place, "GET", "/v1/peers", "").0 == 200);
+    // Without its limits the node took minutes.
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
 
     let local = || {
         let stream = UnixStream::connect(place.path("weft/busy.sock")).expect("it listens");
@@ -123,10 +287,10 @@ fn clients_that_say_nothing_or_too_much_hurt_nobody() {
     let endless = format!("GET /{} HTTP/1.1\r\n", "x".repeat(8 << 10));
     // Its connection ends; whether it gets an answer is its own affair.
     let mut stream = local();
-    stream.set_write_timeout(Some(Duration::from_secs(5))).expect("a time");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a time");
     let _ = (0..16).try_for_each(|_| stream.write_all(endless.as_bytes()));
 
     place.run(&["show", "ports"]).succeeded();
-    drop(silent);
+    drop((silent, silent_local));
     running.stop().succeeded();
 }

@@ -137,7 +137,7 @@ fn times_of_any_resolution_are_understood() {
 fn a_pause_in_the_capture_is_time_for_what_waits() {
     let frames = spaced((0..2).map(|n| uplink(1, 5000, &[n; 20])), FIRST, 60_000 * MILLISECOND);
     let place = place(&frames, &[]);
-    // Next hops are asked for, and nobody answers.
+    // Next hops are asked for, and no host answers.
     let text =
         node("a", "net_null0", "net_null1").replace("    nextHopMac: 02:00:00:00:02:01\n", "");
     place.write("node.yaml", text);

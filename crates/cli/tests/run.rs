@@ -90,17 +90,22 @@ fn a_missing_device_is_named() {
 
 #[test]
 fn a_device_that_wants_privileges_says_so() {
-    // The first user that is nobody in particular.
-    const NOBODY: u32 = 65534;
+    // The user ID without privileges (Debian's base-passwd).
+    const UNPRIVILEGED: u32 = 65534;
     let place = Place::new();
     let folder = place.path("");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("the folder is ours");
     place.write("node.yaml", node("a", "net_af_packet0,iface=lo", "net_null1"));
     let mut command = place.weft(&["run", "node.yaml"]);
     if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
-        command.uid(NOBODY).gid(NOBODY);
-        if Command::new(env!("CARGO_BIN_EXE_weft")).uid(NOBODY).arg("--version").output().is_err() {
-            return skipped("privileges", "nobody may not run the program where it was built");
+        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+        if Command::new(env!("CARGO_BIN_EXE_weft"))
+            .uid(UNPRIVILEGED)
+            .arg("--version")
+            .output()
+            .is_err()
+        {
+            return skipped("privileges", "the program cannot be run from where it was built");
         }
     }
     let output = command.output().expect("it runs");

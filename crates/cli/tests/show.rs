@@ -50,6 +50,33 @@ fn a_running_node_shows_everything_it_counts() {
 }
 
 #[test]
+fn what_is_shown_can_be_watched() {
+    let place = Place::new();
+    let (_, running) = busy(&place);
+    // The first line comes at once, the next ones after a pause each.
+    let mut watching = Running::start(place.weft(&["show", "runtime", "--watch=0.2", "--json"]));
+    let mut lines = vec![watching.ready.clone()];
+    lines.extend((0..2).map(|_| watching.line()));
+    let uptime = |line: &String| {
+        let snapshot: Value = serde_json::from_str(line).expect("JSON in one line");
+        snapshot["uptime"].as_u64().expect("a number")
+    };
+    assert!(lines.windows(2).all(|pair| uptime(&pair[0]) < uptime(&pair[1])), "{lines:?}");
+    // A table again and again, with an empty line between where it is no terminal.
+    let mut watching = Running::start(place.weft(&["show", "drops", "--watch"]));
+    let head = watching.ready.clone();
+    assert!(!head.contains('\x1b'), "{head:?}");
+    while !watching.line().is_empty() {}
+    assert_eq!(watching.line(), head);
+    // It ends with its node.
+    running.stop().succeeded();
+    let ended = watching.ended();
+    assert!(matches!(ended.code, Some(1 | 2)) && ended.err.starts_with("weft: "), "{ended:?}");
+    place.run(&["show", "events", "--watch"]).refused(&["weft: "]);
+    place.run(&["show", "drops", "--watch=0"]).refused(&["weft: ", "0.1"]);
+}
+
+#[test]
 fn which_node_is_meant_must_be_clear() {
     let place = Place::new();
     place.run(&["show", "ports"]).refused(&["weft: no node is running here"]);

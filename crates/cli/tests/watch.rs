@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::Stdio;
 
 use common::frames::{FIRST, read_pcapng, uplink, write_pcap};
-use common::{Place, Running, busy_node, wait_until};
+use common::{Killed, Place, Running, busy_node, node, signal, wait_until};
 
 /// A node that handles packets of two users all the time, one of which it
 /// drops.
@@ -89,16 +91,64 @@ fn a_capture_holds_packets_as_they_are_at_a_place() {
 fn a_capture_is_whole_whenever_it_is_ended() {
     let place = Place::new();
     let running = busy(&place);
-    let mut capture = place.weft(&["capture", "-w", "-"]);
-    let file = std::fs::File::create(place.path("out.pcapng")).expect("the folder is ours");
-    let mut capture = capture.stdout(file).stdin(Stdio::null()).spawn().expect("it runs");
-    let size = || std::fs::metadata(place.path("out.pcapng")).map_or(0, |file| file.len());
-    wait_until("packets are captured", || size() > 100_000);
-    capture.kill().expect("it is ours");
-    capture.wait().expect("it is ours");
-    assert!(read_pcapng(&place.path("out.pcapng")).len() > 100);
+    for end in ["INT", "TERM", "KILL"] {
+        let file = place.path(&format!("{end}.pcapng"));
+        let mut capture = place.weft(&["capture", "-w", "-"]);
+        let output = File::create(&file).expect("the folder is ours");
+        let capture = capture.stdout(output).stdin(Stdio::null()).spawn().expect("it runs");
+        let mut capture = Killed(capture);
+        let size = || fs::metadata(&file).map_or(0, |file| file.len());
+        wait_until("packets are captured", || size() > 100_000);
+        signal(&capture.0, end);
+        let status = capture.0.wait().expect("it is ours");
+        match end {
+            // Linux may end a write between two pages of a file when it kills a program.
+            "KILL" => cut_behind_the_last_block(&file),
+            _ => assert_eq!(status.code(), Some(0), "after SIG{end}"),
+        }
+        assert!(read_pcapng(&file).len() > 100);
+    }
     // The node is none the worse for a client that went.
     place.run(&["trace", "--count", "1"]).succeeded();
+    running.stop().succeeded();
+}
+
+/// Takes off what there is of a last block that is not whole.
+fn cut_behind_the_last_block(file: &Path) {
+    let bytes = fs::read(file).expect("the folder is ours");
+    let length = |at: usize| {
+        let bytes = bytes.get(at + 4..at + 8)?.try_into().ok()?;
+        Some(u32::from_ne_bytes(bytes) as usize)
+    };
+    let mut end = 0;
+    while let Some(length) = length(end).filter(|length| end + length <= bytes.len()) {
+        end += length;
+    }
+    // So long is the block of the longest packet that is sent here.
+    assert!(bytes.len() - end < 128, "{} bytes are no block", bytes.len() - end);
+    fs::write(file, &bytes[..end]).expect("the folder is ours");
+}
+
+#[test]
+fn a_capture_or_trace_of_nothing_says_what_it_waits_for() {
+    let place = Place::new();
+    place.write("node.yaml", node("idle", "net_null0,no-rx=1", "net_null1,no-rx=1"));
+    let running = place.start(&["node.yaml"]);
+    let capture = ["capture", "--at", "after count", "--user", "ue-0", "-w", "x.pcapng"];
+    let trace = ["trace", "--port", "access", "--when", "protocol == udp"];
+    for (words, said) in [
+        (&capture[..], "no packet of ue-0 after count has passed yet"),
+        (&trace[..], "no packet from port access with `protocol == udp` has passed yet"),
+    ] {
+        let mut waiting = Running::spawn(place.weft(words));
+        waiting.wait_for(said);
+        // As Ctrl-C does; the node has still nothing to say.
+        waiting.signal("INT");
+        let ended = waiting.ended();
+        assert!(matches!(ended.code, Some(0) | None), "{ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    }
+    assert!(read_pcapng(&place.path("x.pcapng")).is_empty());
     running.stop().succeeded();
 }
 
@@ -107,7 +157,7 @@ fn what_cannot_be_watched_is_told_in_one_line() {
     let place = Place::new();
     let running = busy(&place);
     let trace = |arguments: &[&str]| place.run(&[&["trace"], arguments].concat());
-    trace(&["--user", "nobody"]).refused(&["weft: no user nobody"]);
+    trace(&["--user", "ue-9"]).refused(&["weft: no user ue-9"]);
     trace(&["--port", "acess"]).refused(&["weft: no port acess", "access, core"]);
     trace(&["--when", "protcol == udp"]).refused(&["weft: ", "protcol", "protocol"]);
     trace(&["--at", "at", "guard"]).refused(&["weft: `at guard` is no place", "before FUNCTION"]);

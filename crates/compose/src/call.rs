@@ -16,8 +16,7 @@ use weft_function::{
 };
 use zerocopy::IntoBytes;
 
-use crate::instance::{Burst, Instance, KEEP_REFUSED, Outcome, PANIC, UNDECLARED};
-use crate::kind::{Kind, Settings};
+use crate::instance::{Burst, Instance, KEEP_REFUSED, Kind, Outcome, PANIC, Settings, UNDECLARED};
 use crate::positions::Positions;
 use crate::slab::{Slab, SlotShift};
 

@@ -1,14 +1,18 @@
-//! The one interface through which the forwarding element sees a function.
+//! The one interface through which the forwarding element sees a function, and what is
+//! known of a function before there is an instance of it.
 
 use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use serde_json::Value;
 use weft_dpdk::{Annotations, Batch, Pool};
 use weft_function::lower::Program;
-use weft_function::{ConfigError, ContextError, Emissions, Reason, Scope, TunnelEnds};
+use weft_function::{ConfigError, ContextError, Emissions, Reason, Scope, Setup, Tag, TunnelEnds};
 
-use crate::kind::{Kind, Settings};
 use crate::positions::Positions;
+use crate::slab::SlotShift;
 
 /// Reason of the drop of a packet in whose handling a function panicked.
 pub const PANIC: Reason = Reason::new("function_panic", "the function panicked over the packet");
@@ -23,7 +27,7 @@ pub const KEEP_REFUSED: Reason =
 pub const UNDECLARED: Reason =
     Reason::new("reason_undeclared", "the function gave a reason that it does not declare");
 
-/// Reasons of whoever runs a function, which any function may meet.
+/// Reasons of the loop around a function, which any function may meet.
 pub const REASONS: [Reason; 3] = [PANIC, KEEP_REFUSED, UNDECLARED];
 
 /// The packets of one burst and the time they are handled at.
@@ -57,6 +61,7 @@ pub struct Outcome {
 }
 
 impl Default for Outcome {
+    #[inline]
     fn default() -> Self {
         Outcome {
             dropped: Positions::NONE,
@@ -91,6 +96,7 @@ pub trait Instance: Send {
 
     /// Asks the processor for the contexts of packets that will soon be given to
     /// [`visit`](Self::visit). Only speed depends on it.
+    #[inline]
     fn prefetch(&self, _packets: &Batch, _selected: Positions) {}
 
     /// Handles the packets at `selected`. Those that are neither dropped nor
@@ -149,16 +155,113 @@ pub trait Instance: Send {
 
     /// What it does, in micro-operations. None for a function that cannot be
     /// fused.
+    #[inline]
     fn lower(&self) -> Option<Program> {
         None
     }
 
     /// The bytes of its contexts, one after the other; those of a function that
     /// cannot be fused are not shown.
+    #[inline]
     fn contexts(&mut self) -> &mut [u8] {
         &mut []
     }
 
     /// For [`adopt`](Self::adopt).
     fn as_any(&mut self) -> &mut dyn Any;
+}
+
+/// Settings of one function for some users, checked by their own kind. Two are
+/// equal when they were written alike.
+#[derive(Clone)]
+pub struct Settings {
+    pub(crate) typed: Arc<dyn Any + Send + Sync>,
+    pub(crate) written: Arc<Value>,
+}
+
+impl Settings {
+    /// The settings as they were written.
+    pub fn written(&self) -> &Arc<Value> {
+        &self.written
+    }
+}
+
+impl PartialEq for Settings {
+    fn eq(&self, other: &Settings) -> bool {
+        self.written == other.written
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Settings").field(&self.written).finish()
+    }
+}
+
+pub(crate) type Make = fn(&Value, &Setup<'_>, SlotShift) -> Result<Box<dyn Instance>, ConfigError>;
+
+/// A function as the registry lists it.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Name in configurations.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Tags it reads.
+    pub reads: &'static [Tag],
+    /// Tags it writes.
+    pub writes: &'static [Tag],
+    /// Reasons for which it drops packets.
+    pub drops: &'static [Reason],
+    /// Whether contexts may be set back to a checkpoint.
+    pub rollback: bool,
+    pub(crate) config_schema: fn() -> schemars::Schema,
+    pub(crate) settings_schema: fn() -> schemars::Schema,
+    pub(crate) settings: fn(&Value) -> Result<Settings, ConfigError>,
+    pub(crate) make: Make,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Kind").field(&self.name).finish()
+    }
+}
+
+impl Kind {
+    /// All reasons for which packets are dropped at the function: its own, and
+    /// behind them [`REASONS`].
+    pub fn reasons(&self) -> impl Iterator<Item = &'static Reason> + use<> {
+        self.drops.iter().chain(&REASONS)
+    }
+
+    /// JSON schema of the configuration of an instance.
+    pub fn config_schema(&self) -> schemars::Schema {
+        (self.config_schema)()
+    }
+
+    /// JSON schema of the settings for a bearer, user or group.
+    pub fn settings_schema(&self) -> schemars::Schema {
+        (self.settings_schema)()
+    }
+
+    /// Reads settings.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the path of what is wrong.
+    pub fn settings(&self, value: &Value) -> Result<Settings, ConfigError> {
+        (self.settings)(value)
+    }
+
+    /// Makes an instance that is called in its worker's thread.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the path of what is wrong.
+    pub fn make(
+        &self,
+        config: &Value,
+        setup: &Setup<'_>,
+        shift: SlotShift,
+    ) -> Result<Box<dyn Instance>, ConfigError> {
+        (self.make)(config, setup, shift)
+    }
 }

@@ -1,72 +1,13 @@
-//! What is known of a function before there is an instance of it.
+//! The kinds of functions, from their types.
 
-use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 use serde_path_to_error::Segment;
-use weft_function::{ConfigError, Lower, Reason, Setup, Tag, UserPlaneFunction};
+use weft_function::{ConfigError, Lower, UserPlaneFunction};
 
 use crate::call::{Called, Lowering};
-use crate::instance::{Instance, REASONS};
-use crate::slab::SlotShift;
-
-/// Settings of one function for some users, checked by their own kind. Two are
-/// equal when they were written alike.
-#[derive(Clone)]
-pub struct Settings {
-    pub(crate) typed: Arc<dyn Any + Send + Sync>,
-    written: Arc<Value>,
-}
-
-impl Settings {
-    /// The settings as they were written.
-    pub fn written(&self) -> &Arc<Value> {
-        &self.written
-    }
-}
-
-impl PartialEq for Settings {
-    fn eq(&self, other: &Settings) -> bool {
-        self.written == other.written
-    }
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Settings").field(&self.written).finish()
-    }
-}
-
-type Make = fn(&Value, &Setup<'_>, SlotShift) -> Result<Box<dyn Instance>, ConfigError>;
-
-/// A function as the registry lists it.
-#[derive(Clone, Copy)]
-pub struct Kind {
-    /// Name in configurations.
-    pub name: &'static str,
-    /// What it does, in one sentence.
-    pub summary: &'static str,
-    /// Tags it reads.
-    pub reads: &'static [Tag],
-    /// Tags it writes.
-    pub writes: &'static [Tag],
-    /// Reasons for which it drops packets.
-    pub drops: &'static [Reason],
-    /// Whether contexts may be set back to a checkpoint.
-    pub rollback: bool,
-    config_schema: fn() -> schemars::Schema,
-    settings_schema: fn() -> schemars::Schema,
-    settings: fn(&Value) -> Result<Settings, ConfigError>,
-    make: Make,
-}
-
-impl fmt::Debug for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Kind").field(&self.name).finish()
-    }
-}
+use crate::instance::{Kind, Make, Settings};
 
 impl Kind {
     /// The kind of `F`.
@@ -103,43 +44,6 @@ impl Kind {
             },
             make,
         }
-    }
-
-    /// All reasons for which packets are dropped at the function: its own, and
-    /// behind them [`REASONS`].
-    pub fn reasons(&self) -> impl Iterator<Item = &'static Reason> + use<> {
-        self.drops.iter().chain(&REASONS)
-    }
-
-    /// JSON schema of the configuration of an instance.
-    pub fn config_schema(&self) -> schemars::Schema {
-        (self.config_schema)()
-    }
-
-    /// JSON schema of the settings for a bearer, user or group.
-    pub fn settings_schema(&self) -> schemars::Schema {
-        (self.settings_schema)()
-    }
-
-    /// Reads settings.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with the path of what is wrong.
-    pub fn settings(&self, value: &Value) -> Result<Settings, ConfigError> {
-        (self.settings)(value)
-    }
-
-    /// Makes an instance that is called in its worker's thread.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with the path of what is wrong.
-    pub fn make(
-        &self,
-        config: &Value,
-        setup: &Setup<'_>,
-        shift: SlotShift,
-    ) -> Result<Box<dyn Instance>, ConfigError> {
-        (self.make)(config, setup, shift)
     }
 }
 

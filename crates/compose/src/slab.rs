@@ -7,6 +7,7 @@ pub struct SlotShift(pub u32);
 
 impl SlotShift {
     /// For a node with that many workers.
+    #[inline]
     pub fn for_workers(workers: usize) -> SlotShift {
         SlotShift(workers.next_power_of_two().trailing_zeros())
     }
@@ -24,6 +25,7 @@ impl SlotShift {
     }
 
     /// The slot with that index at that worker.
+    #[inline]
     pub fn slot(self, worker: usize, index: usize) -> u32 {
         (index as u32) << self.0 | worker as u32
     }

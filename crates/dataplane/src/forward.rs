@@ -13,23 +13,22 @@ mod arrive;
 mod away;
 mod emission;
 mod fused;
-pub mod fused_plan;
 mod part;
 mod unpack;
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weft_compose::{Burst, FusedOutcome, Instance, Outcome, Positions};
+use weft_compose::{Burst, Instance, Outcome, Positions};
 use weft_dpdk::Batch;
 use weft_function::TagSlot;
+use weft_fusion::{FusedOutcome, FusedPlan};
 use weft_rules::{
     CachedRules, FunctionIndex, Next, NextPlace, Place, PortIndex, Program, RuleSet, StateId,
     Target, To,
 };
 
 use self::away::Away;
-use self::fused_plan::FusedPlan;
 pub use self::part::{Configure, Part};
 use crate::buffering::queues::Queues;
 use crate::classify::Entry;

@@ -14,11 +14,12 @@ use std::sync::{Arc, Mutex};
 
 use weft_dpdk_sys as sys;
 
-use crate::device::{ALREADY, VIRTUAL, plug};
 use crate::eal::Eal;
+use crate::eal::LISTED;
+use crate::eal::log;
 use crate::error::{self, Error, Result};
-use crate::pool::LISTED;
-use crate::{lock, log};
+use crate::lock;
+use crate::port::bus::{ALREADY, VIRTUAL, plug};
 
 /// Octets of a nonce.
 pub const NONCE: usize = 12;

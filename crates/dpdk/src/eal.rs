@@ -9,8 +9,15 @@ use std::{fs, thread};
 use weft_dpdk_sys as sys;
 
 use crate::error::{Error, Result};
-use crate::pool::LISTED;
-use crate::{huge_pages, lock, log};
+use crate::lock;
+
+mod huge_pages;
+pub(crate) mod log;
+mod truncation;
+
+/// Held while pools and devices come and go, and while a thread that leaves walks all of
+/// them: DPDK itself does not keep a pool from being freed under the walk.
+pub(crate) static LISTED: Mutex<()> = Mutex::new(());
 
 /// How to start the environment.
 #[derive(Clone, Debug)]

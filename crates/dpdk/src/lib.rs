@@ -27,36 +27,20 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-mod batch;
+mod buffer;
 pub mod crypto;
-mod device;
-mod driver;
 mod eal;
 mod error;
-mod huge_pages;
-mod interface;
-pub mod layout;
-mod log;
-mod packet;
-mod pool;
 mod port;
-mod privilege;
-mod queue;
 mod ring;
-mod ring_port;
 mod room;
 mod table;
-mod truncation;
 pub mod tsc;
 
-pub use batch::Batch;
-pub use device::is_pci_address;
+pub use buffer::{Annotations, Batch, Packet, Pool, TAG_SLOTS, layout};
 pub use eal::{Eal, EalOptions, Memory, Registration, pin_to_core};
 pub use error::{Error, Result};
-pub use packet::{Annotations, Packet, TAG_SLOTS};
-pub use pool::Pool;
-pub use port::{Link, Port, PortOptions, PortStatistics};
-pub use queue::{RxQueue, TxQueue};
+pub use port::{Link, Port, PortOptions, PortStatistics, RxQueue, TxQueue, is_pci_address};
 pub use ring::{Consumer, Producer, Ring};
 pub use room::with_room;
 pub use table::{Full, Key, Table, Value, prefetch, prefetch_at};

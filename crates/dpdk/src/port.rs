@@ -2,55 +2,32 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_dpdk_sys as sys;
 
-use crate::device::Device;
+use crate::buffer::Pool;
 use crate::eal::Eal;
-use crate::error::{Error, Result, invalid};
-use crate::log;
-use crate::pool::Pool;
-use crate::queue::{RxQueue, TxQueue};
-use crate::ring_port::RingEnd;
+use crate::eal::log;
+use crate::error::{Error, Result};
 
-/// How to open a port.
-#[derive(Clone, Debug)]
-pub struct PortOptions {
-    /// Receive queues wanted; a device that has fewer gives fewer.
-    pub rx_queues: u16,
-    /// Transmit queues wanted; a device that has fewer gives fewer.
-    pub tx_queues: u16,
-    /// Packets that each queue holds.
-    pub descriptors: u16,
-    /// Longest IP packet, in bytes, from [`PortOptions::MIN_MTU`] to
-    /// [`PortOptions::MAX_MTU`].
-    pub mtu: u16,
-}
+pub(crate) mod bus;
+mod device;
+mod driver;
+mod interface;
+mod open;
+mod options;
+mod privilege;
+mod queue;
+mod ring_port;
 
-impl PortOptions {
-    /// What every IPv4 link carries (RFC 791 section 3.2).
-    pub const MIN_MTU: u16 = 68;
-    /// Longest IP packet that fits a buffer behind an Ethernet header with two
-    /// VLAN tags.
-    pub const MAX_MTU: u16 = (Pool::PACKET_BYTES - 14 - 8) as u16;
+use device::Device;
+use open::Open;
+use ring_port::RingEnd;
 
-    fn check(&self) -> io::Result<()> {
-        let (least, most) = (Self::MIN_MTU, Self::MAX_MTU);
-        match self.mtu {
-            mtu if mtu < least || mtu > most => {
-                Err(invalid(format!("an MTU of {mtu} is not within {least}..={most}")))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Default for PortOptions {
-    fn default() -> Self {
-        PortOptions { rx_queues: 1, tx_queues: 1, descriptors: 1024, mtu: 1500 }
-    }
-}
+pub use device::is_pci_address;
+pub use options::PortOptions;
+pub use queue::{RxQueue, TxQueue};
 
 /// State of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,24 +67,6 @@ pub struct Port {
     tx_taken: Vec<AtomicBool>,
 }
 
-/// What the port and its queues hold together; the device goes with the last.
-#[derive(Debug)]
-pub(crate) struct Open {
-    pub(crate) device: Device,
-    name: String,
-    mac: [u8; 6],
-    /// Received packets that were dropped for lying in several buffers.
-    chained: AtomicU64,
-    /// Behind the device, which gives its packets back when it goes.
-    _pool: Pool,
-}
-
-impl Open {
-    pub(crate) fn count_chained(&self, count: u64) {
-        self.chained.fetch_add(count, Ordering::Relaxed);
-    }
-}
-
 impl Port {
     /// Opens and starts the device that `device` names: `ring:NAME`, any
     /// virtual device (`net_tap0,iface=weft0`), or a PCI address that was given
@@ -131,13 +90,7 @@ impl Port {
             log: log.said().filter(|_| reason.kind() == io::ErrorKind::Other),
             reason: reason.to_string(),
         })?;
-        let open = Open {
-            mac: started.mac(),
-            device: started,
-            name: device.to_owned(),
-            chained: AtomicU64::new(0),
-            _pool: pool.clone(),
-        };
+        let open = Open::new(started, device, pool);
         let free = |count| (0..count).map(|_| AtomicBool::new(false)).collect();
         Ok(Port { open: Arc::new(open), rx_taken: free(rx_queues), tx_taken: free(tx_queues) })
     }
@@ -189,7 +142,7 @@ impl Port {
     /// What the port has counted.
     pub fn statistics(&self) -> PortStatistics {
         let device = &self.open.device;
-        let chained = self.open.chained.load(Ordering::Relaxed);
+        let chained = self.open.chained();
         let mut stats = sys::rte_eth_stats::default();
         // SAFETY: the port exists; `stats` is writable and zero if this fails.
         unsafe { sys::rte_eth_stats_get(device.id, &mut stats) };

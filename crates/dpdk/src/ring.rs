@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use weft_dpdk_sys as sys;
 
-use crate::batch::Batch;
+use crate::buffer::Batch;
+use crate::buffer::Packet;
 use crate::eal::Eal;
 use crate::error::{self, Error, Result};
-use crate::packet::Packet;
 
 /// A ring of packets. [`Ring::new`] gives its two ends; each may move to
 /// another thread. Packets that are left when both ends are gone go back to
@@ -64,6 +64,7 @@ impl Ring {
             .ok_or_else(|| Error::Ring { name: name.to_owned(), reason: error::last() })
     }
 
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *mut sys::rte_ring {
         self.0.as_ptr()
     }
@@ -112,12 +113,14 @@ impl Consumer {
     }
 
     /// Packets waiting.
+    #[inline]
     pub fn len(&self) -> usize {
         // SAFETY: the ring lives as long as `self`.
         unsafe { sys::weft_ring_count(self.0.as_ptr()) as usize }
     }
 
     /// Whether no packet waits.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -9,7 +9,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::batch::Batch;
+use crate::buffer::Batch;
 use crate::room::Lines;
 
 /// Keys whose lines are asked for before the first of them is looked at.

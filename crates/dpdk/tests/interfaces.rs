@@ -39,7 +39,7 @@ fn carries_frames_and_follows_its_link(device: &str, kernel_side: &str, kept: u3
 fn survives_without_interface(port: &Port, rx: &mut RxQueue, tx: &mut TxQueue, pool: &Pool) {
     let mut batch = Batch::new();
     for _ in 0..1000 {
-        batch.push(pool.packet(&frame(b"nobody listens")).unwrap()).unwrap();
+        batch.push(pool.packet(&frame(b"no listener...")).unwrap()).unwrap();
         tx.transmit(&mut batch);
         batch.clear();
         rx.receive(&mut batch, 32);

@@ -23,7 +23,8 @@ fn packets_pass_without_privileges() {
         assert_eq!(rx.receive(&mut batch, 32), 32);
         assert_eq!(tx.transmit(&mut batch), 32);
 
-        let (input, output) = (Scratch::new("nobody-in.pcap"), Scratch::new("nobody-out.pcap"));
+        let (input, output) =
+            (Scratch::new("unprivileged-in.pcap"), Scratch::new("unprivileged-out.pcap"));
         std::fs::write(&input.0, capture::of(&[vec![5; 100]])).unwrap();
         let files = format!("rx_pcap={},tx_pcap={}", input.0.display(), output.0.display());
         let port = open(&format!("net_pcap0,{files}"), &pool);

@@ -59,13 +59,13 @@ pub struct Emit<'a> {
 }
 
 impl<'a> Emit<'a> {
-    /// For whoever runs functions: what is emitted goes into `emissions`.
+    /// For the loop around a function: what is emitted goes into `emissions`.
     #[inline]
     pub fn new(now: u64, pool: &'a Pool, emissions: &'a mut Emissions) -> Emit<'a> {
         Emit { now, pool, emissions, parent: Emission::NO_PACKET, note: 0, refused: 0 }
     }
 
-    /// For whoever runs functions: the packet at `position` comes next, and this was
+    /// For the loop around a function: the packet at `position` comes next, and this was
     /// noted of it.
     #[inline(always)]
     pub fn at(&mut self, position: usize, note: u64) {
@@ -79,19 +79,21 @@ impl<'a> Emit<'a> {
         self.note
     }
 
-    /// For whoever runs functions: the position of the packet in hand.
+    /// For the loop around a function: the position of the packet in hand.
     #[inline]
     pub fn position(&self) -> usize {
         self.parent
     }
 
-    /// For whoever runs functions: notes that the packet in hand is kept. False
+    /// For the loop around a function: notes that the packet in hand is kept. False
     /// when there is no room to note it.
+    #[inline]
     pub fn keep(&mut self) -> bool {
         self.push(What::Keep).is_ok()
     }
 
     /// Packets that could not be emitted because the burst has no more room.
+    #[inline]
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -104,6 +106,7 @@ impl<'a> Emit<'a> {
 
     /// An empty packet with the annotations of `like`, to be filled and sent;
     /// none when the pool is exhausted.
+    #[inline]
     pub fn allocate(&self, like: &Annotations) -> Option<Packet> {
         let mut packet = self.pool.allocate()?;
         *packet.annotations_mut() = *like;
@@ -112,6 +115,7 @@ impl<'a> Emit<'a> {
 
     /// Sends a packet on to the next place. False, and the packet is dropped
     /// and counted, when the burst has no more room.
+    #[inline]
     pub fn send(&mut self, packet: Packet, position: Position) -> bool {
         let sent = self.push(What::Send(packet, position)).is_ok();
         self.refused += u64::from(!sent);
@@ -122,6 +126,7 @@ impl<'a> Emit<'a> {
     /// takes the way through the rules of one that came in there. The annotations say
     /// where its IP header and its end are. False, and the packet is dropped and
     /// counted, when the burst has no more room.
+    #[inline]
     pub fn answer(&mut self, packet: Packet) -> bool {
         let sent = self.push(What::Answer(packet)).is_ok();
         self.refused += u64::from(!sent);
@@ -130,6 +135,7 @@ impl<'a> Emit<'a> {
 
     /// Sends a deep copy of `packet` on to the next place, after it. False when
     /// the pool or the burst has no more room.
+    #[inline]
     pub fn duplicate(&mut self, packet: &Packet) -> bool {
         match packet.duplicate(self.pool) {
             Some(copy) => self.send(copy, Position::After),
@@ -143,6 +149,7 @@ impl<'a> Emit<'a> {
     /// Lets up to `count` of the packets that this function keeps for the user
     /// go on, oldest first, before the packet in hand. False when the burst has
     /// no more room for the request.
+    #[inline]
     pub fn release(&mut self, count: usize) -> bool {
         self.push(What::Release(count)).is_ok()
     }
@@ -150,6 +157,7 @@ impl<'a> Emit<'a> {
     /// Asks that [`timer`](crate::UserPlaneFunction::timer) be called with this
     /// context at `time` (nanoseconds, on the clock of [`now`](Self::now)) or
     /// soon after. False when the burst has no more room for the request.
+    #[inline]
     pub fn wake_at(&mut self, time: u64) -> bool {
         self.push(What::WakeAt(time)).is_ok()
     }

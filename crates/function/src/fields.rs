@@ -19,6 +19,7 @@ pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     /// From the first byte on.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Fields<'a> {
         Fields(bytes)
     }
@@ -37,6 +38,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// As for [`array`](Self::array).
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, ContextError> {
         self.array().map(u8::from_le_bytes)
     }
@@ -45,6 +47,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// As for [`array`](Self::array).
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, ContextError> {
         self.array().map(u16::from_le_bytes)
     }
@@ -53,6 +56,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// As for [`array`](Self::array).
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, ContextError> {
         self.array().map(u32::from_le_bytes)
     }
@@ -61,6 +65,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// As for [`array`](Self::array).
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, ContextError> {
         self.array().map(u64::from_le_bytes)
     }
@@ -69,6 +74,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`ContextError::Damaged`] when something does.
+    #[inline]
     pub fn end(self) -> Result<(), ContextError> {
         if self.0.is_empty() { Ok(()) } else { Err(ContextError::Damaged) }
     }

@@ -26,6 +26,7 @@ pub struct FlowKey {
 
 impl FlowKey {
     /// The same flow, as its other end sees it.
+    #[inline]
     pub fn reversed(self) -> FlowKey {
         FlowKey {
             source: self.destination,
@@ -91,6 +92,7 @@ pub trait Headers {
 }
 
 /// Protocols that begin with source and destination port.
+#[inline]
 fn has_ports(protocol: u8) -> bool {
     [Protocol::TCP, Protocol::UDP, Protocol::SCTP].contains(&Protocol(protocol))
 }
@@ -122,6 +124,7 @@ fn transport_range(packet: &Packet) -> Option<std::ops::Range<usize>> {
 }
 
 impl Headers for Packet {
+    #[inline]
     fn ip(&self) -> Option<IpView<'_>> {
         let bytes = self.data().get(usize::from(self.annotations().network_offset)..)?;
         match EtherType(self.annotations().ether_type) {
@@ -142,6 +145,7 @@ impl Headers for Packet {
         }
     }
 
+    #[inline]
     fn addresses(&self) -> Option<(IpAddr, IpAddr)> {
         if is_ipv4(self) {
             let [s0, s1, s2, s3, d0, d1, d2, d3] = network_bytes(self, 12)?;
@@ -172,10 +176,12 @@ impl Headers for Packet {
         if is_ipv6(self) { network_bytes(self, 24).map(u128::from_be_bytes) } else { None }
     }
 
+    #[inline]
     fn protocol(&self) -> Option<Protocol> {
         (is_ipv4(self) || is_ipv6(self)).then(|| Protocol(self.annotations().protocol))
     }
 
+    #[inline]
     fn ports(&self) -> Option<(u16, u16)> {
         if !has_ports(self.annotations().protocol) {
             return None;
@@ -184,6 +190,7 @@ impl Headers for Packet {
         Some((u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])))
     }
 
+    #[inline]
     fn flow(&self) -> Option<FlowKey> {
         let (source, destination) = self.addresses()?;
         let protocol = self.protocol()?;
@@ -194,6 +201,7 @@ impl Headers for Packet {
         Some(FlowKey { source, destination, protocol, source_port, destination_port })
     }
 
+    #[inline]
     fn dscp(&self) -> Option<Dscp> {
         let [first, second] = network_bytes(self, 0)?;
         if is_ipv4(self) {

@@ -21,10 +21,10 @@ pub struct Tag {
 /// The values of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// One of these names; the tag holds its index. The first is what a packet
-    /// has that nobody has tagged.
+    /// One of these names; the tag holds its index. A packet without the tag has
+    /// the first.
     Named(&'static [&'static str]),
-    /// Any number; 0 for a packet that nobody has tagged.
+    /// Any number; 0 for a packet without the tag.
     Number,
 }
 
@@ -107,6 +107,7 @@ impl Colour {
 }
 
 /// The slots of `tags` among those of a node, one bit for each.
+#[inline]
 pub fn tags_written(tags: &[Tag], table: &TagTable) -> u8 {
     let slots = tags.iter().filter_map(|tag| table.slot(tag.name));
     slots.fold(0, |all, slot| all | 1 << slot.index())
@@ -128,6 +129,7 @@ pub enum TagValues {
 }
 
 impl Default for TagTable {
+    #[inline]
     fn default() -> Self {
         let mut table = TagTable { names: Vec::new() };
         for tag in [DIRECTION, CHAIN, NETWORK] {
@@ -138,6 +140,7 @@ impl Default for TagTable {
 }
 
 impl From<Values> for TagValues {
+    #[inline]
     fn from(values: Values) -> Self {
         match values {
             Values::Named(names) => {
@@ -165,6 +168,7 @@ impl TagTable {
     /// # Errors
     /// [`TagError`] when there is no slot left or the name is taken for
     /// something else.
+    #[inline]
     pub fn declare(&mut self, name: &str, values: TagValues) -> Result<TagSlot, TagError> {
         if let Some(slot) = self.slot(name) {
             let known = &self.names[slot.index()].1;
@@ -182,6 +186,7 @@ impl TagTable {
 
     /// Names the values of a tag whose values the configuration decides, as for
     /// [`CHAIN`] and [`NETWORK`].
+    #[inline]
     pub fn name_values(&mut self, slot: TagSlot, names: Vec<String>) {
         if let Some(tag) = self.names.get_mut(slot.index()) {
             tag.1 = TagValues::Named(names);
@@ -189,16 +194,19 @@ impl TagTable {
     }
 
     /// The slot of the tag `name`, if there is such a tag.
+    #[inline]
     pub fn slot(&self, name: &str) -> Option<TagSlot> {
         self.names.iter().position(|(known, _)| known == name).map(|at| TagSlot(at as u8))
     }
 
     /// All tags with their values, in the order of their slots.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&str, &TagValues)> {
         self.names.iter().map(|(name, values)| (name.as_str(), values))
     }
 
     /// The name of a value, or the number where it has none.
+    #[inline]
     pub fn display(&self, slot: TagSlot, value: u32) -> impl fmt::Display {
         match self.names.get(slot.index()) {
             Some((_, TagValues::Named(names))) => {

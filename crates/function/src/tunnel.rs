@@ -182,6 +182,7 @@ impl Tunnel for Packet {
         outer(self).and_then(source).unwrap_or(false)
     }
 
+    #[inline]
     fn outer_addresses(&self) -> Option<(IpAddr, IpAddr)> {
         let outer = outer(self)?;
         if outer.first()? >> 4 == 4 {
@@ -276,7 +277,7 @@ fn outer(packet: &Packet) -> Option<&[u8]> {
 }
 
 /// Makes the tunnel's IP header the one that [`Headers`](crate::Headers) show:
-/// for whoever sends the packet. False where there is no tunnel.
+/// the sender of a packet calls it. False where there is no tunnel.
 #[inline]
 pub fn surface(packet: &mut Packet) -> bool {
     let (bytes, annotations) = packet.parts_mut();

@@ -61,6 +61,7 @@ fn parse(text: &str, what: &'static str, units: &[(&str, u64)]) -> Result<u64, U
     }
 }
 
+#[inline]
 fn display(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let fits = units.iter().find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor));
     let (unit, factor) = fits.unwrap_or(&units[units.len() - 1]);
@@ -72,6 +73,7 @@ macro_rules! quantity {
         impl FromStr for $name {
             type Err = UnitError;
 
+            #[inline]
             fn from_str(text: &str) -> Result<Self, UnitError> {
                 parse(text, $what, $units).map($name)
             }
@@ -96,16 +98,19 @@ macro_rules! quantity {
         }
 
         impl From<u64> for $name {
+            #[inline]
             fn from(value: u64) -> Self {
                 $name(value)
             }
         }
 
         impl JsonSchema for $name {
+            #[inline]
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
 
+            #[inline]
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
                 json_schema!({
                     "description": concat!("A ", $what, ", as a number or with a unit, such as ", $example),

@@ -26,6 +26,7 @@ pub struct Reason {
 
 impl Reason {
     /// A reason of that name and meaning.
+    #[inline]
     pub const fn new(name: &'static str, meaning: &'static str) -> Reason {
         Reason { name, meaning }
     }

@@ -10,12 +10,11 @@
 //! cycles are printed with those of the loop.
 
 use serde_json::{Value, json};
-use weft_compose::{
-    Burst, Fused, FusedOutcome, FusedPart, Instance, Kind, Outcome, Positions, SlotShift,
-};
+use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
 use weft_function::{Setup, TagTable};
 use weft_functions::KINDS;
+use weft_fusion::{Fused, FusedOutcome, FusedPart};
 use weft_wire::{EtherType, Protocol, gtpu, ipv4, udp};
 
 const BURST: usize = 32;

@@ -9,12 +9,10 @@ use std::net::Ipv4Addr;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use weft_compose::{
-    Burst, Fused, FusedOutcome, FusedPart, Instance, Outcome, Positions, SlotShift,
-};
+use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Packet, tsc};
 use weft_function::{Scope, Setup, TagSlot, TagTable};
-use weft_fusion::{Ended, Way, interpret};
+use weft_fusion::{Ended, Fused, FusedOutcome, FusedPart, Way, interpret};
 
 use crate::KINDS;
 use crate::testing::{CONTEXTS, Spec, annotations, pool};

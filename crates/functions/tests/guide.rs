@@ -13,7 +13,7 @@ use weft_wire::{Dscp, ipv4, ipv6};
 
 const EXAMPLE: &str = include_str!("../examples/dscp_remark.rs");
 const TESTS: &str = include_str!("guide.rs");
-const REGISTRY: &str = include_str!("../src/lib.rs");
+const REGISTRY: &str = include_str!("../src/qos/mod.rs");
 
 #[test]
 fn the_guide_shows_the_whole_example_as_it_is() {

@@ -8,7 +8,10 @@
 //! 3. [`optimise`] shares what several functions look at, and repairs each
 //!    checksum once. Its result is verified again.
 //! 4. [`Code::compile`] makes machine code of it.
+//! 5. [`Fused`] runs the code over a burst, and lets the instances handle each packet
+//!    that is punted.
 //!
+//! [`fuse`] finds the neighbours in compiled rules, and keeps what was compiled before.
 //! [`interpret`] is the reference: it does with one packet what the
 //! micro-operations say, one by one, with every access checked.
 //!
@@ -20,15 +23,19 @@
 mod bits;
 mod code;
 mod expression;
+mod fused;
 mod interpret;
 mod link;
 mod optimise;
+mod regions;
 mod verify;
 
 pub use code::{Code, CompileError, Listing, Punted, Verdicts};
+pub use fused::{Fused, FusedOutcome, FusedPart};
 pub use interpret::{Ended, Fault, interpret};
 pub use link::{Shape, Step, Way};
 pub use optimise::optimise;
+pub use regions::{Compiled, FusedPlan, Region, RegionWay, fuse};
 pub use verify::{Rejected, verify, verify_program};
 
 /// Functions that can be fused into one, at most.

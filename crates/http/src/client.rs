@@ -26,9 +26,9 @@ const ANSWER: Duration = Duration::from_secs(40);
 /// What can go wrong between client and server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// No server listens there.
     #[error("no {0} is running at {1}")]
-    Nobody(&'static str, Server),
+    NotRunning(&'static str, Server),
     /// The place is there and cannot be opened.
     #[error("cannot connect to {server}: {reason}")]
     Server {
@@ -38,7 +38,7 @@ pub enum ClientError {
         reason: io::Error,
     },
     /// The request was not granted.
-    #[error("{}", .0.error)]
+    #[error("{}", .0.detail)]
     Refused(Problem),
     /// The conversation broke off.
     #[error("the {0} went away: {1}")]
@@ -48,7 +48,7 @@ pub enum ClientError {
     Answer(#[from] serde_json::Error),
 }
 
-/// Where somebody serves.
+/// Where a server is reached.
 #[derive(Clone)]
 pub enum Server {
     /// A Unix socket.
@@ -173,7 +173,20 @@ impl Client {
         question: &impl Serialize,
         take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), ClientError> {
-        self.pieces(Method::POST, path, serde_json::to_vec(question)?.into(), take)
+        self.question(path, question)?.pieces(take)
+    }
+
+    /// Sends `question` to `path` as JSON; returns when the answer has begun,
+    /// which says that the question is granted.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn question(
+        &self,
+        path: &str,
+        question: &impl Serialize,
+    ) -> Result<Answer<'_>, ClientError> {
+        self.answer(Method::POST, path, serde_json::to_vec(question)?.into())
     }
 
     /// Gives each piece of what is at `path` to `take` as it comes, until there is
@@ -182,27 +195,12 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn listen(&self, path: &str, take: impl FnMut(&[u8]) -> bool) -> Result<(), ClientError> {
-        self.pieces(Method::GET, path, Bytes::new(), take)
+        self.answer(Method::GET, path, Bytes::new())?.pieces(take)
     }
 
-    fn pieces(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-        mut take: impl FnMut(&[u8]) -> bool,
-    ) -> Result<(), ClientError> {
-        self.runtime.block_on(async {
-            let mut response = self.send(method, path, body).await?;
-            while let Some(frame) = response.frame().await {
-                if let Ok(piece) = frame.map_err(|error| self.gone(error))?.into_data()
-                    && !take(&piece)
-                {
-                    break;
-                }
-            }
-            Ok(())
-        })
+    fn answer(&self, method: Method, path: &str, body: Bytes) -> Result<Answer<'_>, ClientError> {
+        let response = self.runtime.block_on(self.send(method, path, body))?;
+        Ok(Answer { client: self, response })
     }
 
     fn gone(&self, error: impl ToString) -> ClientError {
@@ -256,7 +254,7 @@ impl Client {
         let said = self.whole(response).await?;
         let problem = serde_json::from_slice(&said).unwrap_or_else(|_| {
             let text = String::from_utf8_lossy(&said).trim().to_owned();
-            Problem { error: format!("{status}: {text}"), mistakes: Vec::new() }
+            Problem { detail: format!("{status}: {text}"), ..Problem::default() }
         });
         Err(ClientError::Refused(problem))
     }
@@ -272,19 +270,48 @@ impl Client {
     fn opened<S>(&self, stream: io::Result<S>) -> Result<S, ClientError> {
         stream.map_err(|reason| match reason.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                ClientError::Nobody(self.what, self.server.clone())
+                ClientError::NotRunning(self.what, self.server.clone())
             }
             _ => ClientError::Server { server: self.server.clone(), reason },
         })
     }
 }
 
+/// An answer that comes in pieces, for as long as the server has any.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    client: &'a Client,
+    response: Response<Incoming>,
+}
+
+impl Answer<'_> {
+    /// Gives each piece to `take` as it comes, until there is no more or `take`
+    /// returns false. A piece ends where the connection's buffer ends, whatever
+    /// the server wrote together.
+    ///
+    /// # Errors
+    /// [`ClientError::Gone`].
+    pub fn pieces(mut self, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), ClientError> {
+        self.client.runtime.block_on(async {
+            while let Some(frame) = self.response.frame().await {
+                let frame = frame.map_err(|error| self.client.gone(error))?;
+                if let Ok(piece) = frame.into_data()
+                    && !take(&piece)
+                {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
 /// A connection of any kind.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-async fn exchange(
+pub(crate) async fn exchange(
     stream: Box<dyn Stream>,
     request: Request<Full<Bytes>>,
 ) -> hyper::Result<Response<Incoming>> {

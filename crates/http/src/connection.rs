@@ -1,23 +1,31 @@
-//! Connections: accepted a few at a time, and ended when they take too long.
+//! Connections: accepted as long as there are places, and ended when they take too long.
 
+use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use axum::{Json, Router};
+use axum::body::Body;
+use axum::http::{Response, StatusCode};
+use axum::{Error, Router};
+use hyper::Request;
+use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::Semaphore;
 
-use crate::problem::Problem;
+use crate::places::{Limits, Place, Places};
+use crate::problem::Failure;
 use crate::tls::{Greeted, Identity};
 
-/// Connections at once; more of them wait.
-const CONNECTIONS: usize = 32;
+/// Connections at once. Each may take [`HEAD_BYTES`] of memory and some more.
+const LIMITS: Limits = Limits { all: 64, of_source: 32 };
 
 /// How long the head of a request may take, and the greeting before it.
 const HEAD: Duration = Duration::from_secs(5);
@@ -31,59 +39,76 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves on a Unix socket.
 pub async fn serve_local(listener: UnixListener, app: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(place) = places.clone().acquire_owned().await {
-        let Some(stream) = accepted(listener.accept().await).await else { continue };
-        let connection = serve(stream, app.clone(), true);
-        tokio::spawn(async move {
-            connection.await;
-            drop(place);
-        });
+    let places = Places::new(LIMITS);
+    loop {
+        let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
+        let app = app.clone();
+        let connection = |place| serve(stream, app, place, Afterwards::Idle);
+        admit(&places, None, connection).await;
     }
 }
 
-/// Serves over TCP, one request a connection: anybody may be there, so nobody
-/// keeps a place longer than `longest`. With an identity, only those who speak TLS are
-/// served.
+/// Serves over TCP, one request a connection. No connection keeps its place longer than
+/// `longest`, since every host of the network may open one. With an identity, only clients
+/// that speak TLS are served.
 pub async fn serve_remote(
     listener: TcpListener,
     identity: Option<Identity>,
     app: Router,
     longest: Duration,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(place) = places.clone().acquire_owned().await {
-        let Some(stream) = accepted(listener.accept().await).await else { continue };
-        let greeted = greet(stream, identity.clone(), app.clone());
-        let connection = tokio::time::timeout(longest, greeted);
-        tokio::spawn(async move {
-            let _ = connection.await;
-            drop(place);
-        });
+    let places = Places::new(LIMITS);
+    loop {
+        let Some((stream, from)) = accepted(listener.accept().await).await else { continue };
+        let (app, identity) = (app.clone(), identity.clone());
+        let connection = |place| async move {
+            // A connection that takes longer ends without an answer.
+            let _ = tokio::time::timeout(longest, greet(stream, identity, app, place)).await;
+        };
+        admit(&places, Some(from.ip()), connection).await;
     }
 }
 
-async fn greet(stream: TcpStream, identity: Option<Identity>, app: Router) {
-    let Some(identity) = identity else { return serve(stream, app, false).await };
+/// Serves a connection in a task of its own as soon as it has a place.
+async fn admit<F: Future<Output = ()> + Send + 'static>(
+    places: &Arc<Places>,
+    source: Option<IpAddr>,
+    connection: impl FnOnce(Arc<Place>) -> F,
+) {
+    let Ok(place) = places.take(source).await else {
+        tracing::debug!(?source, "too many connections from there");
+        return;
+    };
+    let number = place.number();
+    let task = tokio::spawn(connection(Arc::new(place)));
+    places.served_by(number, task.abort_handle());
+    // What the client has sent is read before the next connection may take the place.
+    tokio::task::yield_now().await;
+}
+
+async fn greet(stream: TcpStream, identity: Option<Identity>, app: Router, place: Arc<Place>) {
+    let Some(identity) = identity else {
+        return serve(stream, app, place, Afterwards::Ended).await;
+    };
     match tokio::time::timeout(HEAD, identity.greet(stream)).await {
-        Ok(Ok(Greeted::Secure(stream))) => serve(*stream, app, false).await,
+        Ok(Ok(Greeted::Secure(stream))) => serve(*stream, app, place, Afterwards::Ended).await,
         Ok(Ok(Greeted::Plain(stream))) => {
-            serve(stream, Router::new().fallback(refuse), false).await
+            let refuse = Router::new().fallback(refuse);
+            serve(stream, refuse, place, Afterwards::Ended).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
         Err(_) => tracing::debug!("a connection was not greeted in time"),
     }
 }
 
-/// Answers who does not speak TLS where it is spoken.
-async fn refuse() -> (StatusCode, Json<Problem>) {
-    let error = "TLS is spoken here: use https://".to_owned();
-    (StatusCode::BAD_REQUEST, Json(Problem { error, mistakes: Vec::new() }))
+/// Answers a client that does not speak TLS where it is spoken.
+async fn refuse() -> Failure {
+    Failure::new(StatusCode::BAD_REQUEST, "TLS is spoken here: use https://")
 }
 
-async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {
+async fn accepted<C>(accepted: io::Result<C>) -> Option<C> {
     match accepted {
-        Ok((stream, _)) => Some(stream),
+        Ok(connection) => Some(connection),
         Err(error) => {
             tracing::debug!(%error, "a connection was not accepted");
             tokio::time::sleep(PAUSE).await;
@@ -92,15 +117,87 @@ async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, keep_alive: bool) {
+/// What a connection is behind its first answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Afterwards {
+    /// Ended.
+    Ended,
+    /// Idle, until the next request.
+    Idle,
+}
+
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    app: Router,
+    place: Arc<Place>,
+    afterwards: Afterwards,
+) {
+    let app = TowerToHyperService::new(app);
+    let answer = |request: Request<Incoming>| {
+        let answering = Answering::begin(place.clone(), afterwards);
+        let answered = app.call(request);
+        async move {
+            let response = answered.await?;
+            let answer = |body| Answer { body, _until_sent: answering };
+            Ok::<Response<Answer>, Infallible>(response.map(answer))
+        }
+    };
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
-        .keep_alive(keep_alive)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .keep_alive(afterwards == Afterwards::Idle)
+        .serve_connection(TokioIo::new(stream), service_fn(answer))
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// A connection is busy until this is dropped.
+struct Answering {
+    place: Arc<Place>,
+    afterwards: Afterwards,
+}
+
+impl Answering {
+    fn begin(place: Arc<Place>, afterwards: Afterwards) -> Answering {
+        place.busy();
+        Answering { place, afterwards }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        // A connection that ends still has to send what is written, so it stays busy.
+        if self.afterwards == Afterwards::Idle {
+            self.place.idle();
+        }
+    }
+}
+
+/// The body of an answer, during which the connection is busy.
+struct Answer {
+    body: Body,
+    _until_sent: Answering,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -3,8 +3,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod client;
 pub mod connection;
+pub mod extract;
+pub mod metrics;
+pub mod openapi;
+pub mod pieces;
+mod places;
+pub mod post;
 pub mod problem;
 pub mod socket;
 pub mod tls;

@@ -51,7 +51,7 @@ fn running(ending: &str) -> Vec<String> {
     names
 }
 
-/// A socket that is ours: nobody else can take it before this is dropped or
+/// A socket that is ours: no other process can take it before this is dropped or
 /// its process has ended, however that ends.
 #[derive(Debug)]
 pub struct Claim {
@@ -62,7 +62,7 @@ pub struct Claim {
 /// Why a socket cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// Somebody who runs has it.
+    /// A process that runs has it.
     #[error("in use")]
     InUse,
     /// It cannot be made.
@@ -87,7 +87,7 @@ impl Claim {
             Ok(_) if UnixStream::connect(path).is_ok() => return Err(Refused::InUse),
             _ => {}
         }
-        // Under another name until it is ours alone: nobody can connect before
+        // Under another name until it is ours alone: no client can connect before
         // the mode is set, and the rename replaces a dead node's socket.
         let new = beside(path, "new");
         let _ = fs::remove_file(&new);
@@ -105,7 +105,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // The lock file stays: whoever removed it could let two nodes in.
+        // The lock file stays: to remove it could let two nodes in.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -128,8 +128,8 @@ fn lock(path: &Path) -> Result<File, Refused> {
     }
 }
 
-/// Makes the directory of a socket if it is our own one, and sees to it that
-/// nobody else has put one in its place.
+/// Makes the directory of a socket if it is our own one, and checks that no other user
+/// has put one in its place.
 fn make_directory(path: &Path) -> io::Result<()> {
     let own = directory();
     if path.parent() != Some(&own) {
@@ -140,7 +140,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
     if known.is_dir() && known.uid() == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    let reason = format!("{} belongs to somebody else", own.display());
+    let reason = format!("{} belongs to another user", own.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 

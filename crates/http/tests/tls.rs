@@ -16,7 +16,7 @@ use weft_http::client::{Client, ClientError, Server};
 use weft_http::connection::serve_remote;
 use weft_http::tls::{Identity, Trust};
 
-/// A folder with somebody who signs, and a certificate for some names.
+/// A folder with an authority that signs, and a certificate for some names.
 struct Files(TempDir);
 
 impl Files {

@@ -4,23 +4,27 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
 pub use weft_http::problem::{Mistake, Problem};
-pub use weft_node::contexts::Whose;
 pub use weft_node::handover::Radio;
 pub use weft_node_config::Composition;
 
 /// Which users are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Page {
     /// Users to skip, in the order of the configuration.
+    #[param(default = 0)]
     pub first: usize,
-    /// Users wanted; at most [`Page::MOST`] are given.
+    /// Users wanted; at most 10,000 are given.
+    #[param(default = 100, maximum = 10_000)]
     pub count: usize,
 }
 
 impl Page {
-    /// Users that one answer holds.
+    /// Users or bearers that one answer holds.
     pub const MOST: usize = 10_000;
 }
 
@@ -31,7 +35,7 @@ impl Default for Page {
 }
 
 /// What has become of users' radios at a station.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RadioOrder {
     /// They have left, or arrived.
@@ -41,14 +45,14 @@ pub struct RadioOrder {
 }
 
 /// What a station was told of radios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RadioNoted {
     /// Of so many users.
     pub users: usize,
 }
 
 /// How a function is to be run from now on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Composed {
     /// The composition.
@@ -61,60 +65,46 @@ pub struct Composed {
     pub core: Option<u32>,
 }
 
-/// A function's packets are to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A function is to be at another node, or at this one again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Gate {
-    /// The function goes to another node; otherwise it comes back.
-    pub goes: bool,
-}
-
-/// They are to go on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Release {
-    /// Why the function stays where it was; it has moved if there is no reason.
+pub struct FunctionMove {
+    /// `remote` for the other node; else how the function is run here from then on.
+    pub composition: Composition,
+    /// Name of the thread, with `thread`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refusal: Option<String>,
+    pub stage: Option<String>,
+    /// The processor core of the thread, with `thread`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
+    /// Path of the other node's socket. A function that comes back without it begins with fresh
+    /// contexts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
 }
 
-/// A line of the contexts of a function.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum ContextLine {
-    /// The first.
-    Function {
-        /// What function it is.
-        kind: String,
-        /// Whether contexts of those who are not known are left out as they are written.
-        #[serde(default)]
-        known_only: bool,
+/// What the last move of a function has come to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase", tag = "state")]
+pub enum FunctionMoved {
+    /// It is under way.
+    Moving {
+        /// Its step, as `docs/function-moves.md` names it.
+        step: String,
     },
-    /// A context.
-    Context {
-        /// Whose it is.
-        whose: Whose,
-        /// The context, in base64 (RFC 4648 section 4).
-        octets: String,
+    /// The function is where it was to be.
+    Moved {
+        /// Contexts that went along.
+        contexts: u64,
+        /// How long packets waited, in nanoseconds.
+        waited: u64,
+        /// Whether all workers have taken the change over already.
+        settled: bool,
     },
-    /// The last.
-    End {
-        /// Contexts before it.
-        count: u64,
-    },
-    /// The last, where there should have been more: why.
-    Failed(String),
-}
-
-/// Contexts that a function was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Carried {
-    /// How many were sent.
-    pub contexts: u64,
 }
 
 /// What a change of the configuration came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Applied {
     /// Functions that go on as they were.
     pub functions_kept: usize,
@@ -131,7 +121,7 @@ pub struct Applied {
 }
 
 /// Which packets a trace or a capture is of. All that is given must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Question {
     /// Packets of this user.
@@ -150,7 +140,7 @@ pub struct Question {
 }
 
 /// One line of a trace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {
     /// A packet at one place.
@@ -160,7 +150,7 @@ pub enum Line {
 }
 
 /// A packet at one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
     /// Same for all steps of one packet.
     pub packet: u64,
@@ -181,7 +171,7 @@ pub struct Step {
 }
 
 /// How a trace ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct End {
     /// Packets that were seen.
     pub packets: u64,

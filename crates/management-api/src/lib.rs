@@ -14,20 +14,13 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
 pub mod api;
-mod bearers;
-mod capture;
-mod configuration;
-mod contexts;
-mod metrics;
 pub mod pcapng;
 mod question;
-mod radio;
+mod requests;
+mod routes;
 mod server;
 mod state;
-mod trace;
-mod views;
 mod watch;
 
 pub use server::{ControlError, Listening, Options, Serving};

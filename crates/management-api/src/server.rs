@@ -9,12 +9,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_LENGTH;
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use weft_compose::Kind;
@@ -22,15 +16,8 @@ use weft_http::connection;
 use weft_http::socket::{Claim, Refused};
 use weft_node::Handle;
 
-use crate::answer::Failure;
+use crate::routes;
 use crate::state::State;
-use crate::{bearers, capture, configuration, contexts, metrics, radio, trace, views};
-
-/// Longest body of a request: that of a configuration file.
-const BODY_BYTES: usize = 4 << 20;
-
-/// How long a request may take until its answer begins.
-const ANSWER: Duration = Duration::from_secs(30);
 
 /// How long a connection over TCP may last.
 const REMOTE: Duration = Duration::from_secs(10);
@@ -89,6 +76,7 @@ pub struct Listening {
     claim: Claim,
     local: UnixListener,
     metrics: Option<TcpListener>,
+    node: String,
     kinds: &'static [Kind],
 }
 
@@ -107,7 +95,8 @@ impl Listening {
             TcpListener::bind(address).map_err(|reason| ControlError::Metrics { address, reason })
         };
         let metrics = options.metrics.map(listen).transpose()?;
-        Ok(Listening { claim, local, metrics, kinds: options.kinds })
+        let (node, kinds) = (options.node.clone(), options.kinds);
+        Ok(Listening { claim, local, metrics, node, kinds })
     }
 
     /// The address where metrics will be served, with the port that the system
@@ -127,11 +116,12 @@ impl Listening {
             .build()
             .map_err(ControlError::Thread)?;
         let (stop, stopped) = oneshot::channel();
-        let Listening { claim, local, metrics, kinds } = self;
+        let Listening { claim, local, metrics, node, kinds } = self;
         let state = State::new(handle, kinds);
+        let api = routes::all(&node, state.clone());
         let thread = thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || serve(runtime, local, metrics, state, stopped))
+            .spawn(move || serve(runtime, (local, api), metrics, state, stopped))
             .map_err(ControlError::Thread)?;
         Ok(Serving { claim, stop, thread })
     }
@@ -161,7 +151,7 @@ impl Serving {
 
 fn serve(
     runtime: Runtime,
-    local: UnixListener,
+    (local, api): (UnixListener, Router),
     metrics: Option<TcpListener>,
     state: State,
     stopped: oneshot::Receiver<()>,
@@ -169,11 +159,16 @@ fn serve(
     let started = runtime.block_on(async {
         local.set_nonblocking(true)?;
         let local = tokio::net::UnixListener::from_std(local)?;
-        tokio::spawn(connection::serve_local(local, whole_api(state.clone())));
+        tokio::spawn(connection::serve_local(local, api));
         if let Some(metrics) = metrics {
             metrics.set_nonblocking(true)?;
             let metrics = tokio::net::TcpListener::from_std(metrics)?;
-            tokio::spawn(connection::serve_remote(metrics, None, metrics_only(state), REMOTE));
+            tokio::spawn(connection::serve_remote(
+                metrics,
+                None,
+                routes::metrics_only(state),
+                REMOTE,
+            ));
         }
         let _ = stopped.await;
         io::Result::Ok(())
@@ -183,52 +178,4 @@ fn serve(
     }
     // Threads that wait for the agent end with the node.
     runtime.shutdown_background();
-}
-
-fn whole_api(state: State) -> Router {
-    let api = Router::new()
-        .route("/v1/snapshot", get(views::snapshot))
-        .route("/v1/paths", get(views::paths))
-        .route("/v1/peers", get(views::peers))
-        .route("/v1/fused", get(views::fused))
-        .route("/v1/users", get(views::users))
-        .route("/v1/users/{name}", get(views::user))
-        .route("/v1/bearers", get(bearers::list).post(bearers::change))
-        .route("/v1/bearers/{id}", get(bearers::one))
-        .route("/v1/events", post(bearers::events))
-        .route("/v1/configuration", post(configuration::apply))
-        .route("/v1/functions/{name}", post(configuration::compose))
-        .route("/v1/functions/{name}/gate", post(contexts::gate))
-        .route("/v1/functions/{name}/contexts", get(contexts::read).post(contexts::write))
-        .route("/v1/functions/{name}/release", post(contexts::release))
-        .route("/v1/radio", post(radio::note))
-        .route("/v1/trace", post(trace::trace))
-        .route("/v1/capture", post(capture::capture));
-    bounded(api, state)
-}
-
-fn metrics_only(state: State) -> Router {
-    bounded(Router::new(), state)
-}
-
-fn bounded(api: Router<State>, state: State) -> Router {
-    api.route("/metrics", get(metrics::metrics))
-        .fallback(async || Failure::unknown("there is nothing here"))
-        .layer(from_fn(in_bounds))
-        .layer(DefaultBodyLimit::max(BODY_BYTES))
-        .with_state(state)
-}
-
-/// Refuses a request that says itself that it is too long, and gives up one
-/// that takes too long.
-async fn in_bounds(request: Request, next: Next) -> Response {
-    let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if length.and_then(|length| length.parse().ok()).unwrap_or(0) > BODY_BYTES {
-        let reason = format!("more than {BODY_BYTES} bytes");
-        return Failure::new(StatusCode::PAYLOAD_TOO_LARGE, reason).into_response();
-    }
-    match tokio::time::timeout(ANSWER, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => Failure::new(StatusCode::REQUEST_TIMEOUT, "took too long").into_response(),
-    }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use axum::http::StatusCode;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weft_compose::Kind;
+use weft_http::problem::Failure;
 use weft_node::{Agent, Handle};
-
-use crate::answer::Failure;
 
 /// Traces and captures at once.
 const WATCHERS: usize = 8;
@@ -18,7 +18,7 @@ pub(crate) struct State {
     /// Functions that a configuration may use.
     pub kinds: &'static [Kind],
     /// Free places for traces and captures.
-    pub watchers: Arc<Semaphore>,
+    watchers: Arc<Semaphore>,
 }
 
 impl State {
@@ -33,6 +33,19 @@ impl State {
     ) -> Result<T, Failure> {
         let handle = self.handle.clone();
         let answer = tokio::task::spawn_blocking(move || handle.ask(question)).await;
-        answer.ok().and_then(Result::ok).ok_or(Failure::stopped())
+        answer.ok().and_then(Result::ok).ok_or(stopped())
     }
+
+    /// Takes a place for a trace, a capture or a listener.
+    pub fn watcher(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        self.watchers.clone().try_acquire_owned().map_err(|_| {
+            let detail = "too many traces, captures and listeners at once";
+            Failure::new(StatusCode::TOO_MANY_REQUESTS, detail)
+        })
+    }
+}
+
+/// The node cannot answer any more.
+pub(crate) fn stopped() -> Failure {
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping")
 }

@@ -7,21 +7,19 @@
 //! how many.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::StatusCode;
-use hyper::body::{Bytes, Frame};
+use axum::response::Response;
+use hyper::body::Bytes;
 use tokio::runtime;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Sender, channel};
 use weft_dataplane::trace::{Point, Sighting, Watch};
+use weft_http::pieces::Pieces;
+use weft_http::problem::Failure;
 use weft_node::{Agent, Handle, Watching};
 
-use crate::answer::Failure;
 use crate::api::Question;
 use crate::question::watch;
 use crate::state::State;
@@ -54,15 +52,14 @@ pub(crate) trait Record: Send + 'static {
     fn end(&mut self, packets: u64, missed: u64) -> Vec<u8>;
 }
 
-/// Watches what `question` asks for.
+/// Watches what `question` asks for, and answers with records of that media type.
 pub(crate) async fn follow<R: Record>(
     state: State,
     question: Question,
     record: R,
-) -> Result<Body, Failure> {
-    let place = state.watchers.clone().try_acquire_owned().map_err(|_| {
-        Failure::new(StatusCode::TOO_MANY_REQUESTS, "too many traces and captures at once")
-    })?;
+    kind: &'static str,
+) -> Result<Response, Failure> {
+    let place = state.watcher()?;
     let count = question.count;
     let start = move |agent: &mut Agent| {
         let watch = watch(&question, agent)?;
@@ -79,7 +76,7 @@ pub(crate) async fn follow<R: Record>(
         let _ = Follow { handle: handle.clone(), watching, out, record }.run(&watch, count);
         let _ = handle.ask(move |agent| agent.unwatch(number));
     });
-    Ok(Body::new(Pieces(receiver)))
+    Ok(Pieces(receiver).answer(kind))
 }
 
 /// It is over: the client has gone, or the node has stopped.
@@ -108,7 +105,7 @@ impl<R: Record> Follow<R> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // What was missed behind the last that was wanted, nobody misses.
+        // Sightings missed behind the last wanted packet are of no interest.
         let missed = match wanted.is_complete() {
             true => 0,
             false => self.watching.missed.load(Ordering::Relaxed),
@@ -199,21 +196,6 @@ impl Out {
 
     pub fn check(&self) -> Result<(), Over> {
         if self.sender.is_closed() { Err(Over) } else { Ok(()) }
-    }
-}
-
-/// A body that comes in pieces.
-pub(crate) struct Pieces(pub Receiver<Bytes>);
-
-impl hyper::body::Body for Pieces {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
 

@@ -14,8 +14,8 @@ use weft_yaml::values::Entries;
 
 use crate::cost::Cost;
 use crate::costs::{Costs, CpuCosts};
-use crate::file::ApiVersion;
 use crate::quantity::Frequency;
+use crate::version::ApiVersion;
 
 /// What was measured on a machine.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -91,7 +91,7 @@ pub struct SoftwareLink {
 pub struct Profile {
     /// Version of this format.
     #[serde(rename = "apiVersion")]
-    _api_version: crate::file::ApiVersion,
+    _api_version: crate::version::ApiVersion,
     /// What the file describes.
     #[serde(rename = "kind")]
     _kind: ProfileKind,

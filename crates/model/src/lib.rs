@@ -26,6 +26,7 @@ mod mixture;
 pub mod plan;
 pub mod quantity;
 pub mod scenario;
+mod version;
 
 pub use calibration::Calibration;
 pub use file::Model;

@@ -4,10 +4,21 @@
 //! each of them less the more of them there are. At the limit bursts are full. Chains that name
 //! a function mean the same instance: a function that stands twice in one chain is two.
 
-use crate::scenario::Traffic;
-
 /// Packets of a full burst.
 const BURST: i32 = 32;
+
+/// Packets of one size that take one chain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// Its name, for people.
+    pub name: String,
+    /// Its share of all packets; shares need not add up to one.
+    pub share: f64,
+    /// Bytes of each frame with its checksum.
+    pub size: f64,
+    /// The functions of its chain, in order.
+    pub functions: Vec<String>,
+}
 
 /// The chains of some traffic, and which part of all packets takes each.
 #[derive(Debug)]

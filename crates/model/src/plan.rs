@@ -172,7 +172,7 @@ impl Request {
         let total = left.to_vec();
         let mut sum = 0.0;
         for (node, carried) in nodes.iter_mut().zip(carried) {
-            // Boundaries are rounded, not parts, so that nobody is lost.
+            // Boundaries are rounded, not parts, so that no user is lost.
             let boundary = |sum: f64, users: u32| (f64::from(users) * sum / all.max(1.0)) as u32;
             for (demand, &users) in total.iter().enumerate() {
                 let wanted = boundary(sum + carried, users) - boundary(sum, users);

@@ -19,6 +19,7 @@ use crate::costs::Costs;
 use crate::graph::{Charge, Class, Kind, Part, System};
 use crate::hardware::Hardware;
 use crate::mixture::Mixture;
+pub use crate::mixture::Traffic;
 
 /// How the functions of a chain are linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -81,19 +82,6 @@ impl Composition {
         use Composition::{Classical, Process, Remote, Thread};
         matches!(self, Thread | Classical | Process | Remote)
     }
-}
-
-/// Packets of one size that take one chain.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Traffic {
-    /// Its name, for people.
-    pub name: String,
-    /// Its share of all packets; shares need not add up to one.
-    pub share: f64,
-    /// Bytes of each frame with its checksum.
-    pub size: f64,
-    /// The functions of its chain, in order.
-    pub functions: Vec<String>,
 }
 
 /// Traffic that takes chains on a machine.

@@ -16,9 +16,9 @@ use weft_dataplane::clock::Clock;
 use weft_dataplane::command::Waker;
 use weft_dataplane::command::{Command, Configure, Report};
 use weft_dataplane::counters::{FunctionCounters, WorkerCounters};
-use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Batch, Consumer, Pool};
+use weft_fusion::{Compiled, FusedPlan};
 use weft_node_config::{Blueprint, FunctionPlan};
 use weft_offload::process::Supervisor;
 use weft_offload::thread::ThreadPool;
@@ -26,7 +26,6 @@ use weft_rules::Condition;
 
 use crate::assemble::Keys;
 use crate::bearer::{Bearers, Event};
-use crate::fuse::Compiled;
 use crate::handover::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
 use crate::ports::{Means, Ports};

@@ -312,7 +312,12 @@ impl Agent {
     /// What is fused, with micro-operations and machine code, as text.
     pub fn fused(&self) -> String {
         match &self.fused {
-            Some(fused) => crate::fuse::text(fused, &self.blueprint),
+            Some(fused) => {
+                let functions = &self.blueprint.functions;
+                fused.text(|number| {
+                    functions.get(usize::from(number)).map_or("?", |plan| plan.name.as_str())
+                })
+            }
             None => "no functions are fused\n".to_owned(),
         }
     }

@@ -15,9 +15,9 @@ use weft_dataplane::classify::{Capacity, Tables};
 use weft_dataplane::clock::Clock;
 use weft_dataplane::command::{Replacement, UserChange, Waker};
 use weft_dataplane::forward::Plan;
-use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
+use weft_fusion::{Compiled, FusedPlan, fuse};
 use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
 use weft_offload::thread::ThreadPool;
 use weft_rules::{Condition, Program, RuleSet};
@@ -28,7 +28,6 @@ use self::rings::Rings;
 use self::worker::Shared;
 use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS};
 use crate::bearer::Bearers;
-use crate::fuse::{self, Compiled};
 use crate::gtpu_peer::Paths;
 use crate::isolated;
 use crate::plan::{self, Classes, Trials};
@@ -253,7 +252,7 @@ impl Steering {
         let trials = Trials::of(blueprint)
             .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
         let mut compiled = Compiled::default();
-        let fused = fuse::fuse(&program, &trials.lowered(blueprint), shift, &mut compiled);
+        let fused = fuse(&program, &trials.lowered(blueprint), shift, &mut compiled);
         Ok(Steering {
             rules: Arc::new(blueprint.rules.clone()),
             program,

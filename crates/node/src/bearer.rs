@@ -28,6 +28,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 pub use weft_compose::Settings;
 pub use weft_dataplane::classify::{Action, Filter, Selector};
 pub use weft_mobility_protocol::User;
@@ -40,7 +41,9 @@ pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, Writte
 pub use self::wrong::{BearerError, Wrong};
 
 /// Names a bearer; whoever adds it chooses the number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(transparent)]
 pub struct BearerId(pub u64);
 
@@ -51,7 +54,7 @@ impl fmt::Display for BearerId {
 }
 
 /// The default bearer of a user: that of a dedicated one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum DefaultBearer {
     /// A command has added it.
@@ -154,7 +157,7 @@ impl BearerCommand {
 
 /// What a node tells of its bearers and of its GTP-U peers. Times are nanoseconds
 /// since the node started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
     /// A packet waits for an idle user: the *Downlink Data Report* of TS 29.244
@@ -177,6 +180,7 @@ pub enum Event {
         /// The tunnel at the peer.
         teid: u32,
         /// The peer.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,
@@ -185,8 +189,10 @@ pub enum Event {
     /// Report* of TS 29.244 §7.4.5.1.2.
     PeerFailed {
         /// The node's address.
+        #[schema(value_type = String)]
         local: IpAddr,
         /// The peer's address.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,
@@ -195,8 +201,10 @@ pub enum Event {
     /// §7.4.5.1.3.
     PeerReturned {
         /// The node's address.
+        #[schema(value_type = String)]
         local: IpAddr,
         /// The peer's address.
+        #[schema(value_type = String)]
         peer: IpAddr,
         /// When.
         time: u64,

@@ -11,14 +11,13 @@ use std::sync::Arc;
 
 use weft_compose::Instance;
 use weft_dataplane::command::{Command, Part, Replacement, UserChange};
-use weft_dataplane::forward::fused_plan::FusedPlan;
 use weft_dataplane::offload::REMOTE_QUEUES;
+use weft_fusion::{FusedPlan, fuse};
 use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
 
 use crate::agent::{Agent, FunctionEntry};
 use crate::assemble::{BuildError, Keys};
 use crate::bearer::BearerId;
-use crate::fuse;
 use crate::isolated;
 use crate::plan::{self, Trials};
 use crate::users::Changes;
@@ -200,7 +199,7 @@ impl Agent {
         program: &weft_rules::Program,
         trials: &Trials,
     ) -> Option<Arc<FusedPlan>> {
-        fuse::fuse(program, &trials.lowered(new), self.shift, &mut self.compiled)
+        fuse(program, &trials.lowered(new), self.shift, &mut self.compiled)
     }
 
     fn check_fixed(&self, new: &Blueprint) -> Result<(), Refused> {

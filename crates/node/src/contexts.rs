@@ -19,7 +19,7 @@ const PIECE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Whose a context is, by the names that nodes share.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Whose {
     /// A user's of the configuration, or its default bearer's.

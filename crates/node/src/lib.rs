@@ -19,7 +19,6 @@ mod assemble;
 pub mod bearer;
 mod change;
 pub mod contexts;
-mod fuse;
 pub mod gtpu_peer;
 pub mod handover;
 mod isolated;

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use weft_compose::{FusedPart, Instance, SlotShift};
-use weft_dataplane::forward::fused_plan::FusedPlan;
+use weft_compose::{Instance, SlotShift};
 use weft_dataplane::forward::{Forwarding, Plan};
 use weft_dataplane::offload::stage::Map;
 use weft_dpdk::{TAG_SLOTS, tsc};
 use weft_function::{ConfigError, Setup, TagSlot};
+use weft_fusion::{FusedPart, FusedPlan};
 use weft_node_config::{Blueprint, Composition, FunctionPlan, PortPlan, StagePlan};
 use weft_offload::thread::ThreadPool;
 use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};

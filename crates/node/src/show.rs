@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use weft_node_config::Composition;
 use weft_offload::process::protocol::PortCounters;
 
@@ -12,7 +13,7 @@ use crate::bearer::{Action, BearerId, DefaultBearer};
 use crate::gtpu_peer::PathState;
 
 /// One look at everything that is counted. Counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
     /// Name of the node.
     pub node: String,
@@ -57,7 +58,7 @@ pub struct Snapshot {
 }
 
 /// What a node has to do with users that move.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandoverView {
     /// Number of the node.
@@ -78,7 +79,7 @@ pub struct HandoverView {
 }
 
 /// Messages of GTP-U (TS 29.281 §7) that were counted, and what came of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SignalCounts {
     /// Echo Requests that the node sent.
@@ -103,11 +104,13 @@ pub struct SignalCounts {
 }
 
 /// One GTP-U peer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PeerView {
     /// The node's address.
+    #[schema(value_type = String)]
     pub local: IpAddr,
     /// The peer's address.
+    #[schema(value_type = String)]
     pub peer: IpAddr,
     /// Tunnels to it; those of a range of users count once.
     pub tunnels: u32,
@@ -124,7 +127,7 @@ pub struct PeerView {
 }
 
 /// Packet buffers of the pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Buffers {
     /// In all.
     pub size: u32,
@@ -133,7 +136,7 @@ pub struct Buffers {
 }
 
 /// One worker.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerView {
     /// Bursts that held a packet.
     pub bursts: u64,
@@ -149,7 +152,7 @@ pub struct WorkerView {
 }
 
 /// Time spent in one stage.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StageView {
     /// Name.
     pub name: String,
@@ -162,7 +165,7 @@ pub struct StageView {
 }
 
 /// One port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PortView {
     /// Name.
     pub name: String,
@@ -187,7 +190,7 @@ pub struct PortView {
 }
 
 /// One function.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionView {
     /// Name of the instance.
     pub name: String,
@@ -222,7 +225,7 @@ pub struct FunctionView {
 }
 
 /// The process of a function.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessView {
     /// `absent`, `starting` or `running`; of a path `reachable` or `unreachable`.
@@ -247,7 +250,7 @@ pub struct ProcessView {
 }
 
 /// What the devices of a function behind a NIC have counted since they were opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceView {
     /// Packets received.
@@ -275,7 +278,7 @@ impl From<PortCounters> for DeviceView {
 }
 
 /// Packets dropped for one reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DropView {
     /// The reason.
     pub reason: String,
@@ -290,7 +293,7 @@ pub struct DropView {
 }
 
 /// One user.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserView {
     /// Name.
     pub name: String,
@@ -307,7 +310,7 @@ pub struct UserView {
 }
 
 /// One bearer that a command has added.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BearerView {
     /// Its number.
@@ -331,7 +334,7 @@ pub struct BearerView {
 }
 
 /// What a context of a user holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ContextView {
     /// The function it belongs to.
     pub function: String,

@@ -7,10 +7,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
-use crate::field::{Facts, Field, FieldValue};
-use crate::interpret::Hop;
-use crate::rule_set::RuleSet;
-use crate::vocabulary::{Place, TAG_SLOTS};
+use crate::language::field::{Facts, Field, FieldValue};
+use crate::language::vocabulary::{Place, TAG_SLOTS};
+use crate::rule_set::{Hop, RuleSet};
 
 /// A rule set behind a cache of the hops that packets took before.
 ///
@@ -170,7 +169,7 @@ impl Hasher for Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vocabulary::{PortIndex, TagKind, TagSpec, Vocabulary};
+    use crate::language::vocabulary::{PortIndex, TagKind, TagSpec, Vocabulary};
 
     /// A packet with one tag and some fields.
     struct Packet(u32, Vec<(Field, FieldValue)>);

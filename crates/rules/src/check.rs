@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use crate::check::partition::Partition;
 use crate::condition::Condition;
-use crate::diagnostic::Diagnostic;
-use crate::interpret::NextPlace;
-use crate::partition::Partition;
-use crate::rule_set::{Chain, Origin, Rule, RuleSet};
-use crate::vocabulary::{Place, PortIndex};
+use crate::language::diagnostic::Diagnostic;
+use crate::language::vocabulary::{Place, PortIndex};
+use crate::rule_set::{Chain, NextPlace, Origin, Rule, RuleSet};
+
+mod loops;
+mod partition;
 
 /// What becomes of a rule among the rules of its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +46,7 @@ impl RuleSet {
             let entered = live().any(|rule| reached.contains(&rule.place) && enters(rule, chain));
             diagnostics.extend((!entered).then(|| not_entered(chain, &reached)));
         }
-        diagnostics.extend(crate::loops::loops(self, entries));
+        diagnostics.extend(crate::check::loops::loops(self, entries));
         diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
         diagnostics
     }

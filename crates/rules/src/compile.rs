@@ -6,12 +6,17 @@
 
 use std::collections::HashMap;
 
-use crate::interpret::{Hop, NextPlace};
-use crate::knowledge::{Entry, Knowledge, Known};
-use crate::program::{Arm, Next, Program, State, StateId, Target, To};
-use crate::relevance::Relevance;
-use crate::rule_set::RuleSet;
-use crate::vocabulary::{FunctionIndex, Place};
+use crate::compile::program::{Arm, Next, Program, State, StateId, Target, To};
+use crate::compile::relevance::Relevance;
+use crate::condition::knowledge::{Entry, Knowledge, Known};
+use crate::language::vocabulary::{FunctionIndex, Place};
+use crate::rule_set::{Hop, NextPlace, RuleSet};
+
+pub(crate) mod order;
+pub(crate) mod paths;
+pub(crate) mod program;
+pub(crate) mod relevance;
+pub(crate) mod share;
 
 /// So many states may come out of partial evaluation.
 pub const MAX_STATES: usize = 32_768;
@@ -33,7 +38,7 @@ impl RuleSet {
     /// [`CompileError::TooManyStates`].
     pub fn compile(&self, entries: &[Entry]) -> Result<Program, CompileError> {
         let program = self.evaluate(entries)?;
-        Ok(crate::order::in_order(crate::share::shared(program)))
+        Ok(crate::compile::order::in_order(crate::compile::share::shared(program)))
     }
 
     /// Partial evaluation alone: states are numbered as they are found.

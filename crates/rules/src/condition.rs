@@ -5,11 +5,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::diagnostic::Diagnostic;
-use crate::field::{Facts, Field, FieldValue};
-use crate::interval::Intervals;
-use crate::knowledge::Knowledge;
-use crate::vocabulary::Vocabulary;
+use crate::condition::interval::Intervals;
+use crate::condition::knowledge::Knowledge;
+use crate::language::field::{Facts, Field, FieldValue, Variable};
+
+pub(crate) mod interval;
+pub(crate) mod knowledge;
 
 /// A condition on the tags and header fields of a packet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -23,20 +24,6 @@ pub(crate) enum Node {
     Test(Test),
     All(Box<[Node]>),
     Any(Box<[Node]>),
-}
-
-/// What a test reads.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Variable {
-    Tag(u8),
-    Field(Field),
-}
-
-impl Variable {
-    /// Whether every packet has a value for it.
-    pub(crate) fn always_present(self) -> bool {
-        matches!(self, Variable::Tag(_) | Variable::Field(Field::Port))
-    }
 }
 
 /// Whether a variable's value is in a set.
@@ -63,23 +50,6 @@ pub(crate) struct Addresses {
 }
 
 impl Condition {
-    /// Reads a condition that stands alone, as in `destination in 10.0.0.0/8 && dscp == ef`.
-    ///
-    /// The vocabulary gives the names of ports and tags. Line ends mean nothing.
-    ///
-    /// # Errors
-    /// All mistakes in the text.
-    pub fn parse(text: &str, vocabulary: &Vocabulary) -> Result<Self, Vec<Diagnostic>> {
-        let mut diagnostics = Vec::new();
-        let expression = crate::parse::condition(text, &mut diagnostics);
-        let condition = expression
-            .map(|expression| crate::values::condition(&expression, vocabulary, &mut diagnostics));
-        match condition {
-            Some(condition) if diagnostics.is_empty() => Ok(condition),
-            _ => Err(diagnostics),
-        }
-    }
-
     /// The condition that always holds.
     pub fn always() -> Self {
         Self(Node::Constant(true))

@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use crate::condition::Condition;
-use crate::diagnostic::{Diagnostic, Position};
-use crate::field::Field;
-use crate::interpret::Hop;
-use crate::syntax::Item;
-use crate::vocabulary::{FunctionIndex, Place, Vocabulary};
+use crate::language::diagnostic::Position;
+use crate::language::field::Field;
+use crate::language::vocabulary::{FunctionIndex, Place, PortIndex, Vocabulary};
+
+mod interpret;
+mod resolve;
+mod values;
 
 /// The rules of one node, in the order of their text.
 #[derive(Clone, Debug)]
@@ -54,37 +56,29 @@ pub(crate) struct Chain {
     pub last: FunctionIndex,
 }
 
+/// Where a packet goes from a place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Hop {
+    /// Value to give to the tag `chain` on the way, if the packet enters a chain.
+    pub set_chain: Option<u32>,
+    /// The next place.
+    pub to: NextPlace,
+}
+
+/// The end of a hop.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NextPlace {
+    /// The packet is processed by this function.
+    Function(FunctionIndex),
+    /// The packet leaves at this port.
+    Port(PortIndex),
+    /// A rule drops the packet.
+    Drop,
+    /// No rule matches: the packet is dropped, with the reason `no_rule`.
+    NoRule,
+}
+
 impl RuleSet {
-    /// Reads a rule text.
-    ///
-    /// # Errors
-    /// All mistakes in the text, in its order.
-    pub fn parse(text: &str, vocabulary: &Vocabulary) -> Result<Self, Vec<Diagnostic>> {
-        let mut diagnostics = Vec::new();
-        let items = crate::parse::items(text, &mut diagnostics);
-        let (chains, rules) = crate::resolve::resolve(&items, vocabulary, &mut diagnostics);
-        if diagnostics.is_empty() {
-            Ok(Self::of(vocabulary.clone(), chains, rules))
-        } else {
-            diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
-            Err(diagnostics)
-        }
-    }
-
-    /// The names of the chains that a text declares, in its order and each once; whatever else
-    /// is wrong with the text is left to [`RuleSet::parse`].
-    pub fn chains(text: &str) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for item in crate::parse::items(text, &mut Vec::new()) {
-            if let Item::Chain(chain) = item
-                && !names.iter().any(|name| name == chain.name.text)
-            {
-                names.push(chain.name.text.to_owned());
-            }
-        }
-        names
-    }
-
     /// The names that the rules were resolved with.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
@@ -119,7 +113,7 @@ impl RuleSet {
     }
 
     /// `rules` are in the order of the text.
-    fn of(vocabulary: Vocabulary, chains: Vec<Chain>, mut rules: Vec<Rule>) -> Self {
+    pub(crate) fn of(vocabulary: Vocabulary, chains: Vec<Chain>, mut rules: Vec<Rule>) -> Self {
         rules.sort_by_key(|rule| rule.place);
         let span = |place| {
             let start = rules.partition_point(|rule| rule.place < place);

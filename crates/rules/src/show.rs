@@ -3,10 +3,10 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::condition::{Addresses, Condition, Node, Test, Values, Variable};
-use crate::field::{Field, FieldKind};
-use crate::interval::{Intervals, Number};
-use crate::vocabulary::{TagKind, Vocabulary};
+use crate::condition::interval::{Intervals, Number};
+use crate::condition::{Addresses, Condition, Node, Test, Values};
+use crate::language::field::{Field, FieldKind, Variable};
+use crate::language::vocabulary::{TagKind, Vocabulary};
 
 /// A condition with the names to write it; made by [`Condition::display`].
 #[derive(Clone, Copy, Debug)]

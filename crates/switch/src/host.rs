@@ -91,7 +91,7 @@ impl Host<'_> {
         let made = fs::DirBuilder::new().mode(0o711).recursive(true).create(folder);
         made.map_err(|error| at(folder, error))?;
         let control = self.switch.statistics();
-        // The first of all sockets: whoever holds it has the switch.
+        // The first of all sockets: its owner has the switch.
         let listener = claim(&control)
             .and_then(|()| UnixListener::bind(&control))
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
@@ -145,7 +145,7 @@ impl Host<'_> {
             let device = format!("net_vhost{number},iface={},queues=1", path.display());
             let port = Port::open(self.eal, &device, &options, pool)?;
             let owner = self.owners.get(number).copied().flatten();
-            // Whoever may write to a socket may attach.
+            // Every user that may write to a socket may attach.
             chown(&path, owner, owner).map_err(at)?;
             let queues = port.take_rx(0).zip(port.take_tx(0));
             let Some((rx, tx)) = queues else { return Err(at(io::ErrorKind::NotConnected.into())) };
@@ -194,7 +194,7 @@ impl Drop for Sockets {
     }
 }
 
-/// Removes a socket that nobody listens at any more.
+/// Removes a socket without a listener.
 fn claim(path: &Path) -> io::Result<()> {
     match UnixStream::connect(path) {
         Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another switch has it")),

@@ -4,8 +4,8 @@
 //! Each virtual function is a port: a ring in shared memory (vhost-user), whose front end is
 //! a device of the process that has it. Frames go by destination MAC address. Each port has
 //! two queues, its ring and what waits for it in the [`switch`], and a fixed [`share`] of the
-//! switch in both directions. So whoever sends more than its share fills its own ring, and
-//! whoever is sent more than its share loses its own frames, with a named reason; the time of
+//! switch in both directions. So a port that sends more than its share fills its own ring, and
+//! a port that is sent more than its share loses its own frames, with a named reason; the time of
 //! the switch and the queues of others stay theirs.
 //!
 //! [`host`] runs a switch in this process, [`child`] starts one in another, [`statistics`]

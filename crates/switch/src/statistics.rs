@@ -13,7 +13,7 @@ use weft_vf::{SOFTWARE, Switch};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Octets of a document at most.
 const LONGEST: u64 = 1 << 20;
-/// Pause between two looks for somebody who asks.
+/// Pause between two looks for a client.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Why the switch drops a frame.
@@ -24,9 +24,9 @@ pub enum DropReason {
     FrameTooShort,
     /// It comes from another MAC address than that of its virtual function.
     SourceSpoofed,
-    /// Nobody else has the MAC address that it goes to.
+    /// No other port has the MAC address that it goes to.
     DestinationUnknown,
-    /// Nobody is attached to the virtual function that it goes to. Counted there, as the
+    /// The virtual function that it goes to has no front end. Counted there, as the
     /// next two.
     DestinationAbsent,
     /// More frames go to the virtual function than its share, or than it takes, and as many
@@ -89,7 +89,7 @@ pub(crate) struct Counters {
     pub tx: [Counter; 2],
     /// Frames that wait for it.
     pub waiting: Counter,
-    /// Whether somebody is attached.
+    /// Whether a front end is attached.
     pub attached: AtomicBool,
     pub drops: [Counter; DropReason::ALL.len()],
 }
@@ -187,7 +187,7 @@ impl Statistics {
     }
 }
 
-/// Answers whoever asks, until told to end.
+/// Answers clients, until told to end.
 pub(crate) fn serve(
     listener: &UnixListener,
     switch: &Switch,

@@ -14,7 +14,7 @@ use crate::statistics::{Counters, DropReason};
 const VISIT: usize = 64;
 /// Frames taken or given at once.
 const BURST: usize = 32;
-/// Rounds between two looks at whether somebody is attached.
+/// Rounds between two looks at whether a front end is attached.
 const ROUNDS: u32 = 256;
 /// Octets of an Ethernet header.
 const HEADER: usize = 14;
@@ -169,7 +169,7 @@ impl Fabric {
 }
 
 impl At {
-    /// Sees whether somebody is attached.
+    /// Sees whether a front end is attached.
     #[cold]
     fn look(&mut self) {
         self.attached = self.outlet.port.link().up;
@@ -179,7 +179,7 @@ impl At {
     /// Queues a frame.
     #[inline]
     fn queue(&mut self, frame: Packet) {
-        // Whoever has just come is not to lose the first frames.
+        // A front end that has just come must not lose the first frames.
         if !self.attached {
             self.look();
         }
@@ -216,7 +216,7 @@ impl At {
         gone > 0
     }
 
-    /// Drops what waits for a port that nobody has any more.
+    /// Drops what waits for a port without a front end.
     fn forget(&mut self) {
         let waiting = self.queue.len() + self.leaving.len();
         if waiting > 0 {

@@ -12,7 +12,7 @@ use weft_switch::statistics::Function;
 use weft_switch::{DropReason, Host, Statistics};
 use weft_vf::{Share, Switch, VirtualFunction};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const ALL: [u8; 6] = [0xff; 6];
 
 fn mac(number: u8) -> [u8; 6] {
@@ -137,7 +137,7 @@ fn frames_go_where_they_should(eal: &'static Eal, switch: &Switch) {
     a.send(&[frame(mac(1), mac(9), 3)]);
     trusted.send(&[frame(mac(1), mac(9), 4)]);
     assert_eq!(b.next(), [4]);
-    // To all others, to nobody, to oneself, to one that is not there.
+    // To all others, to an address that no port has, to oneself, to one that is not there.
     a.send(&[frame(ALL, mac(0), 5)]);
     assert_eq!([b.next(), trusted.next()], [[5], [5]]);
     a.send(&[frame(mac(9), mac(0), 6), frame(mac(0), mac(0), 7), frame(mac(4), mac(0), 8)]);
@@ -151,7 +151,7 @@ fn frames_go_where_they_should(eal: &'static Eal, switch: &Switch) {
     assert!([a.marks(), b.marks(), trusted.marks()].iter().all(Vec::is_empty));
 }
 
-/// One that is sent more than its share loses its own frames, and nobody else's.
+/// One that is sent more than its share loses its own frames, and no other port's.
 fn shares_are_fixed(eal: &'static Eal, switch: &Switch) {
     let [mut a, mut b, mut slow] = ["a", "b", "slow"].map(|name| End::attach(eal, switch, name));
     let before = wait_for(switch, "a", 0);
@@ -162,14 +162,16 @@ fn shares_are_fixed(eal: &'static Eal, switch: &Switch) {
     }
     let flood: Vec<_> = (0..32).map(|_| frame(mac(3), mac(0), 1)).collect();
     let (start, mut sent, mut got, mut kept, mut given) = (Instant::now(), 0, 0, 0, 0);
-    while start.elapsed() < Duration::from_millis(500) {
+    // A machine under load gives the switch its turns late.
+    while start.elapsed() < Duration::from_millis(500) || got < 200 {
+        assert!(start.elapsed() < PATIENCE, "{got} in {:?}", start.elapsed());
         sent += a.send(&flood) as u64;
         given += b.send(&[frame(mac(0), mac(1), 2)]) as u64;
         got += slow.marks().len() as u64;
         kept += a.marks().len() as u64;
     }
     let end = Instant::now() + Duration::from_millis(300);
-    while Instant::now() < end {
+    while Instant::now() < end || (kept < given && Instant::now() < end + PATIENCE) {
         got += slow.marks().len() as u64;
         kept += a.marks().len() as u64;
     }

@@ -50,41 +50,29 @@
 
 #![forbid(unsafe_code)]
 
-mod arrived;
 pub mod capture;
-mod captured;
-mod density;
-mod encapsulation;
-mod endpoints;
-mod flow;
-mod load;
-mod pace;
-mod pacing;
 pub mod profile;
-mod prototype;
 mod random;
 mod receiver;
-mod selection;
-mod sizes;
 mod source;
 mod stamp;
-mod stream;
 mod template;
 mod wire;
 
-pub use captured::{Captured, CapturedError};
-pub use density::Density;
-pub use encapsulation::Encapsulation;
-pub use endpoints::{Direction, Endpoints};
-pub use flow::Flow;
-pub use load::{Arrivals, CapturedShare, Load, Rate, Share, link_bits};
-pub use pacing::Pacing;
 pub use profile::Profile;
 pub use receiver::Receiver;
-pub use selection::Selection;
-pub use sizes::Sizes;
+pub use receiver::density::Density;
+pub use receiver::flow::Flow;
+pub use receiver::stream::{Expected, Seen, Stream, Timeline};
+pub use source::captured::{Captured, CapturedError};
+pub use source::link::link_bits;
+pub use source::load::{Arrivals, CapturedShare, Load, Rate, Share};
+pub use source::pacing::Pacing;
+pub use source::selection::Selection;
 pub use source::{Sending, Source, Tally};
 pub use stamp::Stamp;
-pub use stream::{Expected, Seen, Stream, Timeline};
+pub use template::encapsulation::Encapsulation;
+pub use template::endpoints::{Direction, Endpoints};
+pub use template::sizes::Sizes;
 pub use template::{Template, TemplateError};
 pub use wire::{Done, Harm, Wire};

@@ -4,8 +4,13 @@ use std::net::IpAddr;
 
 use weft_dpdk::{Batch, RxQueue, tsc};
 
-use crate::arrived::{Arrived, Unreadable};
-use crate::stream::{Expected, Stream};
+use crate::receiver::arrived::{Arrived, Unreadable};
+use crate::receiver::stream::{Expected, Stream};
+
+pub(crate) mod arrived;
+pub(crate) mod density;
+pub(crate) mod flow;
+pub(crate) mod stream;
 
 /// Packets that are received at once.
 const BURST: usize = 32;

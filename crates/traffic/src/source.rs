@@ -2,15 +2,23 @@
 
 use weft_dpdk::{Batch, Pool, TxQueue, tsc};
 
-use crate::captured::Captured;
-use crate::load::{CapturedShare, Load, Rate, Share, link_bits};
-use crate::pace::Pace;
-use crate::pacing::Pacing;
-use crate::prototype::Prototype;
 use crate::random::Random;
-use crate::selection::{Choice, Selection};
+use crate::source::captured::Captured;
+use crate::source::link::link_bits;
+use crate::source::load::{CapturedShare, Load, Rate, Share};
+use crate::source::pace::Pace;
+use crate::source::pacing::Pacing;
+use crate::source::selection::{Choice, Selection};
 use crate::stamp::Stamp;
+use crate::template::prototype::Prototype;
 use crate::template::{Template, TemplateError};
+
+pub(crate) mod captured;
+pub(crate) mod link;
+pub(crate) mod load;
+pub(crate) mod pace;
+pub(crate) mod pacing;
+pub(crate) mod selection;
 
 /// Packets that are sent at once.
 const BURST: usize = 32;

@@ -5,10 +5,15 @@ use std::net::IpAddr;
 use weft_dpdk::Pool;
 use weft_wire::{MacAddress, ethernet, ipv4, ipv6, udp};
 
-use crate::encapsulation::Encapsulation;
-use crate::endpoints::Endpoints;
-use crate::sizes::Sizes;
 use crate::stamp::Stamp;
+use crate::template::encapsulation::Encapsulation;
+use crate::template::endpoints::Endpoints;
+use crate::template::sizes::Sizes;
+
+pub(crate) mod encapsulation;
+pub(crate) mod endpoints;
+pub(crate) mod prototype;
+pub(crate) mod sizes;
 
 /// The packets of a stream: Ethernet, IPv4 or IPv6, UDP, a [`Stamp`] and zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]

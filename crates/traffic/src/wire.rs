@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use weft_dpdk::{Batch, Packet, Pool, RxQueue, TxQueue, tsc};
 
-use crate::arrived::Arrived;
 use crate::random::Random;
+use crate::receiver::arrived::Arrived;
 
 /// Packets that are taken at once.
 const BURST: usize = 32;

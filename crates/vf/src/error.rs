@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// Some are there already.
     #[error(
-        "{device} has {count} virtual functions already, which somebody may use; take them away first (weft vf remove)"
+        "{device} has {count} virtual functions already, which may be in use; take them away first (weft vf remove)"
     )]
     Present {
         /// The NIC.
@@ -112,7 +112,7 @@ pub enum Error {
         /// The NIC.
         device: String,
     },
-    /// One must be somebody else for this.
+    /// The user lacks the permission for this.
     #[error("{0}: permission denied; run it as root")]
     Denied(String),
     /// A file in sysfs.

@@ -91,7 +91,7 @@ fn of_parent(parent: &Parent, nic: Option<&Nic>, hands: &mut dyn Hands, rows: &m
     }
 }
 
-/// What `ip` says of the virtual functions of an interface. Whoever it does not tell is
+/// What `ip` says of the virtual functions of an interface. What it does not tell is
 /// shown what sysfs says.
 fn told(interface: &str, hands: &mut dyn Hands) -> Option<Vec<Value>> {
     let words = ["-s", "-j", "link", "show", "dev", interface].map(str::to_owned);

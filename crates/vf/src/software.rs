@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::VirtualFunction;
 
-/// What a software VF is called wherever it is shown, so that nobody takes it for a NIC's.
+/// What a software VF is called wherever it is shown, so that no reader takes it for a NIC's.
 pub const SOFTWARE: &str = "software VF";
 
 /// Frames that the queue of a virtual function holds, at either side of the switch.

@@ -251,7 +251,7 @@ fn what_is_in_the_way_is_said_before_anything_is_done() {
     machine.write(&path, "3").unwrap();
     assert_eq!(
         said(&mut machine, &nic(1)),
-        "eth0 has 3 virtual functions already, which somebody may use; take them away first \
+        "eth0 has 3 virtual functions already, which may be in use; take them away first \
          (weft vf remove)"
     );
     machine.write(&path, "0").unwrap();

@@ -82,6 +82,7 @@ impl FromStr for Protocol {
     type Err = TextError;
 
     /// A name as [`Display`](fmt::Display) writes it, in any case, or a number.
+    #[inline]
     fn from_str(text: &str) -> Result<Self, TextError> {
         match Self::NAMES.iter().find(|(_, name)| name.eq_ignore_ascii_case(text)) {
             Some((protocol, _)) => Ok(*protocol),
@@ -158,6 +159,7 @@ impl FromStr for Dscp {
 
     /// A name (`ef`, `va`, `cs0` to `cs7`, `af11` to `af43`) in any case, or a
     /// number.
+    #[inline]
     fn from_str(text: &str) -> Result<Self, TextError> {
         match Self::NAMES.iter().find(|(_, name)| name.eq_ignore_ascii_case(text)) {
             Some((value, _)) => Ok(Self(*value)),

@@ -17,7 +17,7 @@
 //! The checksum of an IPv4 header covers nothing else, and `emit` sets it.
 //!
 //! Checksums are never tested by `new_checked`: a node that only forwards does
-//! not look at them. Whoever consumes a packet calls `verify_checksum`; whoever
+//! not look at them. Code that consumes a packet calls `verify_checksum`; code that
 //! changes a field repairs them with a [`checksum::Change`].
 //!
 //! All numbers are in the byte order of the host; the wire's is known here only.
@@ -41,28 +41,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod arp;
 pub mod checksum;
 mod error;
-pub mod esp;
-pub mod ethernet;
-pub mod gtpu;
-pub mod icmpv4;
-pub mod icmpv6;
+mod internet;
 pub mod ip;
-pub mod iphc;
-pub mod ipv4;
-pub mod ipv6;
-pub mod nsh;
+mod link;
 mod octets;
 pub mod options;
-pub mod pppoe;
-pub mod tcp;
 #[cfg(test)]
 mod testing;
-pub mod udp;
-pub mod vlan;
-pub mod vxlan_gpe;
+mod transport;
+mod tunnel;
+
+pub use internet::{icmpv4, icmpv6, ipv4, ipv6};
+pub use link::{arp, ethernet, pppoe, vlan};
+pub use transport::{tcp, udp};
+pub use tunnel::{esp, gtpu, iphc, nsh, vxlan_gpe};
 
 pub use error::{Error, TextError};
 pub use ethernet::{EtherType, MacAddress};

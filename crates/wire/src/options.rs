@@ -37,6 +37,7 @@ pub const fn walk(options: &[u8]) -> Walk<'_> {
 impl<'a> Iterator for Walk<'a> {
     type Item = Result<Item<'a>, Error>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         while let [NO_OPERATION, rest @ ..] = self.rest {
             self.rest = rest;
@@ -68,6 +69,7 @@ impl Options {
 
     /// Options from their octets, padded with [`END`]; `None` above
     /// [`MAX_LENGTH`] octets. What they say is not looked at.
+    #[inline]
     pub fn new(octets: &[u8]) -> Option<Self> {
         let mut options = Self::NONE;
         options.octets.get_mut(..octets.len())?.copy_from_slice(octets);
@@ -83,6 +85,7 @@ impl Options {
 }
 
 impl Default for Options {
+    #[inline]
     fn default() -> Self {
         Self::NONE
     }

@@ -10,10 +10,14 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 
 use crate::mistake::{Mistake, Position};
 
-/// Lists and mappings may be nested so deep.
-const NESTING: usize = 64;
-/// So many nodes may come of a file; only aliases make more.
+/// Lists and mappings may be nested so deep, by way of aliases too.
+pub(crate) const NESTING: usize = 64;
+/// So many nodes may come of a file.
 const NODES: usize = 2_000_000;
+/// So many nodes may be copies: one of each that has an anchor, and one for each alias.
+const COPIES: usize = 100_000;
+/// So many bytes of text may be copies.
+const COPIED_BYTES: usize = 4 << 20;
 
 /// A value and where it begins.
 #[derive(Clone, Debug)]
@@ -73,14 +77,21 @@ impl Node {
     /// The mistake behind which nothing can be read.
     pub fn parse(text: &str, mistakes: &mut Vec<Mistake>) -> Result<Node, Mistake> {
         let parser = Parser::new_from_str(text);
-        let mut builder = Builder { parser, anchors: HashMap::new(), nodes: 0, mistakes };
+        let mut builder = Builder {
+            parser,
+            anchors: HashMap::new(),
+            nodes: 0,
+            copies: 0,
+            copied_bytes: 0,
+            mistakes,
+        };
         let root = loop {
             match builder.event()? {
                 (Event::StreamStart | Event::DocumentStart(_), _) => {}
                 (Event::StreamEnd, _) => {
                     return Err(Mistake::at(Position::START, "there is nothing in this file"));
                 }
-                (event, at) => break builder.node(event, at, 0)?,
+                (event, at) => break builder.node(event, at, 0)?.0,
             }
         };
         loop {
@@ -93,28 +104,45 @@ impl Node {
             }
         }
     }
-
-    fn count(&self) -> usize {
-        1 + match &self.content {
-            Content::List(items) => items.iter().map(Node::count).sum(),
-            Content::Map(entries) => entries.iter().map(|(_, node)| node.count()).sum(),
-            _ => 0,
-        }
-    }
 }
 
 struct Builder<'t, 'm> {
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
-    anchors: HashMap<usize, Node>,
+    anchors: HashMap<usize, (Node, Size)>,
     nodes: usize,
+    copies: usize,
+    copied_bytes: usize,
     mistakes: &'m mut Vec<Mistake>,
 }
 
-fn position(marker: &Marker) -> Position {
+/// How large a node is, with all that it has inside.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Nodes, itself included.
+    nodes: usize,
+    /// Bytes of keys and texts.
+    bytes: usize,
+    /// Levels below itself.
+    depth: usize,
+}
+
+impl Size {
+    /// A node with nothing inside.
+    const LEAF: Size = Size { nodes: 1, bytes: 0, depth: 0 };
+
+    /// And one more node inside.
+    fn hold(&mut self, inside: Size) {
+        self.nodes += inside.nodes;
+        self.bytes += inside.bytes;
+        self.depth = self.depth.max(inside.depth + 1);
+    }
+}
+
+pub(crate) fn position(marker: &Marker) -> Position {
     Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
-fn unreadable(error: &ScanError) -> Mistake {
+pub(crate) fn unreadable(error: &ScanError) -> Mistake {
     Mistake::at(position(error.marker()), format!("this is not YAML: {}", error.info()))
 }
 
@@ -127,12 +155,15 @@ impl<'t> Builder<'t, '_> {
         }
     }
 
-    fn node(&mut self, event: Event<'t>, at: Position, depth: usize) -> Result<Node, Mistake> {
-        if depth > NESTING {
-            return Err(Mistake::at(at, format!("this is nested more than {NESTING} deep")));
-        }
-        let (content, anchor) = match event {
-            Event::Alias(id) => return self.alias(id, at),
+    fn node(
+        &mut self,
+        event: Event<'t>,
+        at: Position,
+        depth: usize,
+    ) -> Result<(Node, Size), Mistake> {
+        check_depth(depth, at)?;
+        let (content, size, anchor) = match event {
+            Event::Alias(id) => return self.alias(id, at, depth),
             Event::Scalar(.., Some(_))
             | Event::SequenceStart(_, Some(_))
             | Event::MappingStart(_, Some(_)) => {
@@ -140,25 +171,37 @@ impl<'t> Builder<'t, '_> {
                 mistake.hint("put text in quotes to keep it text");
                 return Err(mistake);
             }
-            Event::Scalar(text, style, anchor, None) => (scalar(&text, style), anchor),
-            Event::SequenceStart(anchor, None) => (self.list(depth)?, anchor),
-            Event::MappingStart(anchor, None) => (self.map(depth)?, anchor),
-            _ => (Content::Null, 0),
+            Event::Scalar(text, style, anchor, None) => {
+                (scalar(&text, style), Size { bytes: text.len(), ..Size::LEAF }, anchor)
+            }
+            Event::SequenceStart(anchor, None) => {
+                let (content, size) = self.list(depth)?;
+                (content, size, anchor)
+            }
+            Event::MappingStart(anchor, None) => {
+                let (content, size) = self.map(depth)?;
+                (content, size, anchor)
+            }
+            _ => (Content::Null, Size::LEAF, 0),
         };
         self.count(1, at)?;
         let node = Node { at, content };
         if anchor > 0 {
-            self.anchors.insert(anchor, node.clone());
+            self.count_copy(size, at)?;
+            self.anchors.insert(anchor, (node.clone(), size));
         }
-        Ok(node)
+        Ok((node, size))
     }
 
-    /// A copy of what an anchor stands at, with its positions there.
-    fn alias(&mut self, id: usize, at: Position) -> Result<Node, Mistake> {
-        let node = self.anchors.get(&id).cloned();
-        let node = node.ok_or_else(|| Mistake::at(at, "this alias stands inside its anchor"))?;
-        self.count(node.count(), at)?;
-        Ok(node)
+    /// A copy of what an anchor stands at, with its positions there. It is counted before
+    /// it is made.
+    fn alias(&mut self, id: usize, at: Position, depth: usize) -> Result<(Node, Size), Mistake> {
+        let inside = || Mistake::at(at, "this alias stands inside its anchor");
+        let size = self.anchors.get(&id).ok_or_else(inside)?.1;
+        check_depth(depth + size.depth, at)?;
+        self.count(size.nodes, at)?;
+        self.count_copy(size, at)?;
+        self.anchors.get(&id).cloned().ok_or_else(inside)
     }
 
     fn count(&mut self, more: usize, at: Position) -> Result<(), Mistake> {
@@ -169,27 +212,49 @@ impl<'t> Builder<'t, '_> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Content, Mistake> {
-        let mut items = Vec::new();
+    fn count_copy(&mut self, size: Size, at: Position) -> Result<(), Mistake> {
+        self.copies += size.nodes;
+        self.copied_bytes += size.bytes;
+        let message = match (self.copies > COPIES, self.copied_bytes > COPIED_BYTES) {
+            (true, _) => format!("anchors and aliases make more than {COPIES} values"),
+            (_, true) => format!("anchors and aliases copy more than {COPIED_BYTES} bytes of text"),
+            _ => return Ok(()),
+        };
+        Err(Mistake::at(at, message))
+    }
+
+    fn list(&mut self, depth: usize) -> Result<(Content, Size), Mistake> {
+        let (mut items, mut size) = (Vec::new(), Size::LEAF);
         loop {
             match self.event()? {
-                (Event::SequenceEnd | Event::StreamEnd, _) => return Ok(Content::List(items)),
-                (event, at) => items.push(self.node(event, at, depth + 1)?),
+                (Event::SequenceEnd | Event::StreamEnd, _) => {
+                    return Ok((Content::List(items), size));
+                }
+                (event, at) => {
+                    let (item, inside) = self.node(event, at, depth + 1)?;
+                    size.hold(inside);
+                    items.push(item);
+                }
             }
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Content, Mistake> {
+    fn map(&mut self, depth: usize) -> Result<(Content, Size), Mistake> {
         let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut size = Size::LEAF;
         let mut seen = HashMap::new();
         loop {
             let key = match self.event()? {
-                (Event::MappingEnd | Event::StreamEnd, _) => return Ok(Content::Map(entries)),
+                (Event::MappingEnd | Event::StreamEnd, _) => {
+                    return Ok((Content::Map(entries), size));
+                }
                 (Event::Scalar(text, ..), at) => Key { text: text.into_owned(), at },
                 (_, at) => return Err(Mistake::at(at, "a key is a word")),
             };
             let (event, at) = self.event()?;
-            let value = self.node(event, at, depth + 1)?;
+            let (value, inside) = self.node(event, at, depth + 1)?;
+            size.hold(inside);
+            size.bytes += key.text.len();
             match seen.insert(key.text.clone(), key.at.line) {
                 None => entries.push((key, value)),
                 Some(line) => {
@@ -203,7 +268,14 @@ impl<'t> Builder<'t, '_> {
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle) -> Content {
+fn check_depth(depth: usize, at: Position) -> Result<(), Mistake> {
+    match depth > NESTING {
+        true => Err(Mistake::at(at, format!("this is nested more than {NESTING} deep"))),
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn scalar(text: &str, style: ScalarStyle) -> Content {
     match style {
         ScalarStyle::Plain => plain(text),
         ScalarStyle::Literal => Content::Text(text.to_owned(), Style::Literal),

@@ -5,8 +5,8 @@
 //! 1. [`document`] parses YAML into a tree that knows where everything stands;
 //! 2. [`shape`] reads the tree into types with serde, goes on after a mistake,
 //!    and says what serde found in the words of [`wording`];
-//! 3. whoever knows what the values mean checks them, and notes what is wrong at
-//!    its path in the [`Source`].
+//! 3. the reader of a format knows what its values mean, checks them, and notes what
+//!    is wrong at its path in the [`Source`].
 //!
 //! [`values`] has the types of values that are written as one word.
 
@@ -17,6 +17,7 @@ pub mod document;
 pub mod locate;
 pub mod mistake;
 pub mod shape;
+pub mod stream;
 pub mod values;
 pub mod wording;
 

@@ -64,8 +64,8 @@ impl<'t> Source<'t> {
     }
 
     /// The text at `path` with blanks before it, so that every character of it
-    /// has the line and column that it has in the file: whoever finds a mistake
-    /// in it says the right place. `None` for a text that stands in the file
+    /// has the line and column that it has in the file: a mistake found in it has
+    /// the right place. `None` for a text that stands in the file
     /// otherwise than it reads, with its lines joined or with escapes.
     pub fn in_place(&self, path: &str) -> Option<String> {
         let node = self.find(path).node;

@@ -31,7 +31,7 @@ pub struct Mistake {
     pub hint: Option<String>,
 }
 
-/// Whoever made more mistakes wants to see the first of them.
+/// Of more mistakes, the first so many are shown.
 pub const MISTAKES: usize = 100;
 /// Messages and hints are cut behind so many characters.
 const LINE: usize = 400;

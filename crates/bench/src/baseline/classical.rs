@@ -6,7 +6,7 @@
 //! function is a virtio device behind vhost-user that gives every packet back, on the other
 //! core: all polled by one thread of `dpdk-testpmd`, which is the fair case, since no two
 //! threads that poll share a core; or each by a process of its own, as in the paper, where
-//! whoever has nothing to do keeps the core from the others.
+//! an idle process keeps the core from the others.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -14,12 +14,11 @@ use weft_traffic::Load;
 use weft_wire::MacAddress;
 
 use crate::Failure;
+use crate::rig::network::iproute::{AF_PACKET_RING, ip, succeed};
 use crate::rig::{FarDevices, Rig};
 
 /// Where users send to, as the generator has it.
 const PEER: &str = "198.51.100.1";
-/// AF_PACKET's frames and blocks: with its defaults the receive ring loses packets.
-pub const AF_PACKET_RING: &str = "framesz=2048,framecnt=4096,blocksz=4096";
 
 /// Routers in a row. They are gone when it is dropped.
 #[derive(Debug)]
@@ -147,24 +146,4 @@ fn mac(router: usize, side: u8) -> [u8; 6] {
 
 fn text(mac: [u8; 6]) -> String {
     MacAddress(mac).to_string()
-}
-
-/// Runs `ip`.
-pub(crate) fn ip(words: &[&str]) -> Result<(), Failure> {
-    succeed(Command::new("ip").args(words))
-}
-
-/// Runs a program to its end.
-///
-/// # Errors
-/// When it fails: its words and what it said.
-pub(super) fn succeed(command: &mut Command) -> Result<(), Failure> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
-    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    Err(format!("{program} {}: {said}", words.join(" ")).into())
 }

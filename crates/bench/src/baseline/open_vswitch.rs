@@ -12,8 +12,8 @@ use std::env;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::kernel::{AF_PACKET_RING, ip};
 use crate::Failure;
+use crate::rig::network::iproute::{AF_PACKET_RING, ip};
 use crate::rig::{FarDevices, Rig};
 pub use instance::{Instance, Switch};
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::figure::paper;
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::paper;
 use crate::results::{Better, Results, Series};
 use crate::rig::Rig;
 use crate::rig::handover::{Chain, Course, Faults, Handover, Outcome, Phase, Scene, World};

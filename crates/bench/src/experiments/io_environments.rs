@@ -8,16 +8,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use super::figure::{figure, mpps, paper};
 use crate::Failure;
 use crate::baseline::line::Line;
 use crate::baseline::{kernel, open_vswitch, testpmd};
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, mpps, paper};
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::capture::Content;
-use crate::rig::environments::{Environment, Opened};
-use crate::rig::namespace::Namespace;
-use crate::rig::{Offer, Rig, Setup, USERS, uplink};
+use crate::rig::Offer;
+use crate::rig::Rig;
+use crate::rig::Setup;
+use crate::rig::USERS;
+use crate::rig::network::environments::{Environment, Opened};
+use crate::rig::network::namespace::Namespace;
+use crate::rig::traffic::capture::Content;
+use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 
 const MEMORY: &str = "weft, memory";

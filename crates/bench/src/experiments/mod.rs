@@ -9,35 +9,16 @@
 //! Their absolute figures come from their hardware; what must carry over is the
 //! shape.
 
-mod calibrate;
-mod capacity;
-mod chain_delay;
-mod chain_length;
-mod chain_mix;
-mod chain_throughput;
-mod chains;
-mod composed;
-mod composition;
+mod chain;
 mod failed;
 mod figure;
-mod function_mix;
-mod function_overhead;
-mod functions;
-mod gateway;
+mod function;
 pub mod handover;
 mod io_environments;
 mod model;
-mod overload;
-mod sgw_bearers;
-mod sgw_bearers_delay;
-mod sgw_delay;
-mod sgw_loss;
-mod sgw_signalling;
+mod sgw;
 mod size_sweep;
-mod software_links;
 mod users;
-mod vf;
-mod working_set;
 
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
@@ -46,28 +27,28 @@ use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
-    Experiment::of::<sgw_loss::SgwLoss>(),
-    Experiment::of::<sgw_delay::SgwDelayKernel>(),
-    Experiment::of::<sgw_delay::SgwDelayPoll>(),
-    Experiment::of::<sgw_bearers::SgwBearers>(),
-    Experiment::of::<sgw_bearers_delay::SgwBearersDelay>(),
-    Experiment::of::<sgw_signalling::SgwSignalling>(),
+    Experiment::of::<sgw::loss::SgwLoss>(),
+    Experiment::of::<sgw::delay::SgwDelayKernel>(),
+    Experiment::of::<sgw::delay::SgwDelayPoll>(),
+    Experiment::of::<sgw::bearers::SgwBearers>(),
+    Experiment::of::<sgw::bearers_delay::SgwBearersDelay>(),
+    Experiment::of::<sgw::signalling::SgwSignalling>(),
     Experiment::of::<io_environments::IoEnvironments>(),
-    Experiment::of::<function_overhead::FunctionOverhead>(),
+    Experiment::of::<function::overhead::FunctionOverhead>(),
     Experiment::of::<users::Users>(),
-    Experiment::of::<chain_mix::ChainMix>(),
+    Experiment::of::<chain::mix::ChainMix>(),
     Experiment::of::<handover::Mobility>(),
-    Experiment::of::<composition::Compositions>(),
-    Experiment::of::<chain_length::ChainLength>(),
-    Experiment::of::<chain_delay::ChainDelay>(),
-    Experiment::of::<chain_throughput::ChainThroughput>(),
-    Experiment::of::<overload::Overload>(),
-    Experiment::of::<vf::Vf>(),
-    Experiment::of::<working_set::WorkingSet>(),
-    Experiment::of::<function_mix::FunctionMix>(),
-    Experiment::of::<functions::Functions>(),
+    Experiment::of::<chain::composition::Compositions>(),
+    Experiment::of::<chain::length::ChainLength>(),
+    Experiment::of::<chain::delay::ChainDelay>(),
+    Experiment::of::<chain::throughput::ChainThroughput>(),
+    Experiment::of::<chain::overload::Overload>(),
+    Experiment::of::<chain::vf::Vf>(),
+    Experiment::of::<function::working_set::WorkingSet>(),
+    Experiment::of::<function::mix::FunctionMix>(),
+    Experiment::of::<function::functions::Functions>(),
     Experiment::of::<size_sweep::SizeSweep>(),
-    Experiment::of::<calibrate::Calibrate>(),
+    Experiment::of::<model::calibrate::Calibrate>(),
     Experiment::of::<model::Model>(),
 ];
 
@@ -104,7 +85,7 @@ pub fn schema() -> Value {
 mod tests {
     use super::*;
     use crate::experiment::Study;
-    use crate::file::File;
+    use crate::experiment::file::File;
 
     fn read<S: Study>() {
         let file = File::<S::Parameters>::read(S::FILE, S::NAME, S::NAME);
@@ -113,24 +94,24 @@ mod tests {
 
     #[test]
     fn the_files_of_parameters_are_right() {
-        read::<calibrate::Calibrate>();
-        read::<chain_delay::ChainDelay>();
-        read::<chain_length::ChainLength>();
-        read::<chain_mix::ChainMix>();
-        read::<chain_throughput::ChainThroughput>();
-        read::<composition::Compositions>();
-        read::<function_mix::FunctionMix>();
-        read::<function_overhead::FunctionOverhead>();
-        read::<functions::Functions>();
+        read::<model::calibrate::Calibrate>();
+        read::<chain::delay::ChainDelay>();
+        read::<chain::length::ChainLength>();
+        read::<chain::mix::ChainMix>();
+        read::<chain::throughput::ChainThroughput>();
+        read::<chain::composition::Compositions>();
+        read::<function::mix::FunctionMix>();
+        read::<function::overhead::FunctionOverhead>();
+        read::<function::functions::Functions>();
         read::<handover::Mobility>();
         read::<io_environments::IoEnvironments>();
         read::<model::Model>();
-        read::<overload::Overload>();
-        read::<sgw_signalling::SgwSignalling>();
+        read::<chain::overload::Overload>();
+        read::<sgw::signalling::SgwSignalling>();
         read::<size_sweep::SizeSweep>();
         read::<users::Users>();
-        read::<vf::Vf>();
-        read::<working_set::WorkingSet>();
+        read::<chain::vf::Vf>();
+        read::<function::working_set::WorkingSet>();
     }
 
     #[test]

@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_traffic::Rate;
 
-use super::figure::{figure, mpps};
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, mpps};
 use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
-use crate::rig::{Setup, USERS, uplink};
+use crate::rig::Setup;
+use crate::rig::USERS;
+use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 
 const RATE: &str = "weft call";

@@ -8,11 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_traffic::Rate;
 
-use super::figure::{figure, mpps};
 use crate::Failure;
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, mpps};
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::{Devices, NOT_COUNTED, Rig, Setup, uplink};
+use crate::rig::Devices;
+use crate::rig::NOT_COUNTED;
+use crate::rig::Rig;
+use crate::rig::Setup;
+use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 
 const RATE: &str = "weft";

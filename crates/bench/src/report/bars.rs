@@ -2,7 +2,7 @@
 
 use plotters::style::RGBColor;
 
-use super::figure::{Area, DrawError, Room};
+use super::area::{Area, DrawError, Room};
 use super::frame::{Entry, Frame, Sample, bar, marker};
 use super::lines::{bounds_within, paper, paper_entries, shown};
 use super::palette::{self, Look};

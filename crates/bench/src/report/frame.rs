@@ -5,7 +5,7 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::figure::{Area, DrawError, Room};
+use super::area::{Area, DrawError, Room};
 use super::palette::{INK, Look, Marker};
 use super::scale::Scale;
 use crate::results::Mark;

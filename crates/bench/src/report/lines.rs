@@ -1,6 +1,6 @@
 //! Figures with a curve for each series.
 
-use super::figure::{Area, DrawError, Room};
+use super::area::{Area, DrawError, Room};
 use super::frame::{Entry, Frame, Sample, curve, marker};
 use super::palette::{self, Look};
 use super::scale::{Scale, stands_on};

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::figure::{self, Room};
+use super::area::{DrawError, Room};
+use super::figure;
 use super::lines::{paper, shown};
 use super::scale::{digits, stands_on};
 use super::{ReportError, in_figure};
@@ -119,7 +120,7 @@ fn section(results: &Results) -> Result<Markup, ReportError> {
     })
 }
 
-fn drawing(results: &Results, drawn: &Figure) -> Result<Markup, figure::DrawError> {
+fn drawing(results: &Results, drawn: &Figure) -> Result<Markup, DrawError> {
     let wide = figure::inline(results, drawn, Room::Wide)?;
     let narrow = figure::inline(results, drawn, Room::Narrow)?;
     let omitted = omitted(results, drawn);

@@ -1,4 +1,4 @@
-//! Results as CSV, for whoever draws them anew.
+//! Results as CSV, for other plotting tools.
 
 use std::fmt::Write as _;
 

@@ -106,7 +106,7 @@ impl Results {
     }
 }
 
-/// Writes a file so that whoever reads it finds the old or the new, never half:
+/// Writes a file so that a reader finds the old or the new, never half:
 /// beside it first, then renamed. Makes the directories it stands in.
 ///
 /// # Errors

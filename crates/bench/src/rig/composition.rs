@@ -7,16 +7,13 @@
 
 use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use weft_node::{Node, Running};
 use weft_switch::Child;
-use weft_vf::SOFTWARE;
 
-use super::Rig;
-use super::setup::{Devices, PACKETS, Setup, build};
 use crate::Failure;
+use crate::rig::Rig;
+use crate::rig::setup::{Composition, Devices, PACKETS, Setup, build};
 
 /// How long functions elsewhere may take to be there.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,26 +25,6 @@ pub(super) const FABRIC_MTU: u16 = 1700;
 const NEAR: &str = "02:00:00:00:00:f1";
 const FAR: &str = "02:00:00:00:00:f2";
 
-/// How functions are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Composition {
-    /// One call for a burst.
-    Call,
-    /// As one loop of machine code.
-    Fused,
-    /// In one thread beside the worker's.
-    Thread,
-    /// Each in a process of its own.
-    Process,
-    /// Each along a service path to another node.
-    Remote,
-    /// Each in a process of its own, behind a switch in a process that stands in for the one
-    /// in a NIC.
-    #[serde(rename = "software VF")]
-    SoftwareVf,
-}
-
 /// A node, and what runs its functions elsewhere.
 pub struct Composed {
     /// The node under test.
@@ -58,47 +35,6 @@ pub struct Composed {
     serving: Option<Running>,
     /// The switch between them, which goes last.
     switch: Option<Child>,
-}
-
-impl Composition {
-    /// All that need nothing but the node.
-    pub const ALL: [Composition; 5] = [
-        Composition::Call,
-        Composition::Fused,
-        Composition::Thread,
-        Composition::Process,
-        Composition::Remote,
-    ];
-
-    /// What series and figures call it.
-    pub fn title(self) -> &'static str {
-        match self {
-            Composition::SoftwareVf => SOFTWARE,
-            other => other.name(),
-        }
-    }
-
-    /// Its name, as a node's file and derived numbers have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Composition::Call => "call",
-            Composition::Fused => "fused",
-            Composition::Thread => "thread",
-            Composition::Process => "process",
-            Composition::Remote => "remote",
-            Composition::SoftwareVf => "software_vf",
-        }
-    }
-
-    /// Whether functions are processes.
-    pub fn has_processes(self) -> bool {
-        matches!(self, Composition::Process | Composition::SoftwareVf)
-    }
-
-    /// Whether functions need a core beside that of the worker.
-    pub fn is_elsewhere(self) -> bool {
-        !matches!(self, Composition::Call | Composition::Fused)
-    }
 }
 
 impl Setup {

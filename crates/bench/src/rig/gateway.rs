@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use weft_traffic::{CapturedShare, Encapsulation, Load, Rate, Selection};
 use weft_wire::gtpu::Teid;
 
-use super::flood::Target;
-use super::open::{PEER as USERS_PEER, uplink};
 use crate::Failure;
+use crate::rig::traffic::flood::Target;
+use crate::rig::traffic::offered::{PEER as USERS_PEER, uplink};
 
 /// The base station, and the node's address towards it.
 const STATION: [u8; 4] = [192, 0, 2, 10];

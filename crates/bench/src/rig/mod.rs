@@ -8,32 +8,14 @@
 //! A machine that is shared takes cores away; [`Spoilt`] counts the trials
 //! that this spoilt.
 
-pub mod alone;
-mod burner;
-mod cable;
-pub mod capture;
-mod closed;
 pub mod composition;
-mod cores;
-pub(crate) mod datagram;
-mod delay;
-mod devices;
-mod disturbance;
-pub mod environments;
-mod flood;
 mod gateway;
 pub mod handover;
-pub mod namespace;
-mod open;
-mod perf;
-mod probe;
-mod remains;
-mod sections;
+pub mod machine;
+pub mod network;
 pub mod setup;
-mod slices;
-mod software_vf;
-mod standing;
-mod window;
+pub mod traffic;
+pub mod trials;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,23 +26,27 @@ use std::time::Duration;
 use weft_dpdk::{Eal, EalOptions};
 
 use crate::Failure;
-use burner::Burner;
-use capture::Content;
-use probe::Probe;
+use machine::burner::Burner;
+use machine::probe::Probe;
+use traffic::capture::Content;
 
-pub use closed::Cost;
-pub use composition::{Composed, Composition};
-pub use cores::{Cores, MissingCore};
-pub use delay::{Calibrated, Delay};
-pub use devices::Step;
-pub use disturbance::{Between, Look, Schedule, Spoilt};
+pub use composition::Composed;
 pub use gateway::Gateway;
-pub use open::{Arrivals, Arrived, Ends, FarDevices, Offer, OpenLoop, Work, uplink};
-pub use perf::{NOT_COUNTED, PerPacket};
-pub use setup::{Block, Devices, NO_SHARE, Setup};
-pub use slices::{SLICE, Slices};
-pub use standing::Standing;
-pub use window::WINDOW;
+pub use machine::cores::{Cores, MissingCore};
+pub use machine::disturbance::{Between, Look, Schedule, Spoilt};
+pub use machine::perf::{NOT_COUNTED, PerPacket};
+pub use machine::slices::{SLICE, Slices};
+pub use network::delay::{Calibrated, Delay};
+pub use network::{environments, namespace};
+pub use setup::{Block, Composition, Devices, NO_SHARE, Setup};
+pub use traffic::capture;
+pub use traffic::offered::uplink;
+pub use trials::alone;
+pub use trials::closed::Cost;
+pub use trials::devices::Step;
+pub use trials::open::{Arrivals, Arrived, Ends, FarDevices, Offer, OpenLoop, Work};
+pub use trials::standing::Standing;
+pub use trials::window::WINDOW;
 
 /// Megabytes of packet memory on either side of a comparison.
 pub const MEGABYTES: u32 = 256;
@@ -96,7 +82,7 @@ impl Rig {
     pub fn start(megabytes: u32) -> Result<Rig, Failure> {
         let options = EalOptions { memory_megabytes: megabytes, ..EalOptions::default() };
         let eal = Eal::start(&options)?;
-        remains::clear();
+        network::network::remains::clear();
         let scratch = std::env::temp_dir().join(format!("weft-bench-{}", std::process::id()));
         fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
         let (cores, probe) = (Cores::choose(), Probe::new());

@@ -3,17 +3,82 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use weft_functions::KINDS;
 use weft_node::Node;
 use weft_node_config as config;
+use weft_vf::SOFTWARE;
 
-use super::composition::Composition;
-use super::{Gateway, Rig};
+use crate::rig::Gateway;
+
 use crate::Failure;
+use crate::rig::Rig;
 
 /// Packets in the pool of a node.
 pub const PACKETS: u32 = 8191;
+
+/// How functions are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Composition {
+    /// One call for a burst.
+    Call,
+    /// As one loop of machine code.
+    Fused,
+    /// In one thread beside the worker's.
+    Thread,
+    /// Each in a process of its own.
+    Process,
+    /// Each along a service path to another node.
+    Remote,
+    /// Each in a process of its own, behind a switch in a process that stands in for the one
+    /// in a NIC.
+    #[serde(rename = "software VF")]
+    SoftwareVf,
+}
+
+impl Composition {
+    /// All that need nothing but the node.
+    pub const ALL: [Composition; 5] = [
+        Composition::Call,
+        Composition::Fused,
+        Composition::Thread,
+        Composition::Process,
+        Composition::Remote,
+    ];
+
+    /// What series and figures call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Composition::SoftwareVf => SOFTWARE,
+            other => other.name(),
+        }
+    }
+
+    /// Its name, as a node's file and derived numbers have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Composition::Call => "call",
+            Composition::Fused => "fused",
+            Composition::Thread => "thread",
+            Composition::Process => "process",
+            Composition::Remote => "remote",
+            Composition::SoftwareVf => "software_vf",
+        }
+    }
+
+    /// Whether functions are processes.
+    pub fn has_processes(self) -> bool {
+        matches!(self, Composition::Process | Composition::SoftwareVf)
+    }
+
+    /// Whether functions need a core beside that of the worker.
+    pub fn is_elsewhere(self) -> bool {
+        !matches!(self, Composition::Call | Composition::Fused)
+    }
+}
 
 /// What a node is made of, but for its ports.
 #[derive(Clone, Debug, PartialEq)]

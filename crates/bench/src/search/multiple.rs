@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::record::{Class, Record};
+use super::record::{Class, Record, Target};
 use super::{SystemUnderTest, Trial};
 
 /// One goal of a search.
@@ -74,16 +74,6 @@ pub struct Outcome {
     pub trials: usize,
     /// Their time.
     pub spent: Duration,
-}
-
-/// A goal, or a coarser one on the way to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Target {
-    pub loss_ratio: f64,
-    pub exceed_ratio: f64,
-    pub width: f64,
-    pub trial: Duration,
-    pub sum: Duration,
 }
 
 /// Coarser targets before the final one, each twice as wide as the next.

@@ -4,7 +4,16 @@
 use std::collections::BTreeMap;
 
 use super::Trial;
-use super::multiple::Target;
+
+/// A goal, or a coarser one on the way to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Target {
+    pub loss_ratio: f64,
+    pub exceed_ratio: f64,
+    pub width: f64,
+    pub trial: Duration,
+    pub sum: Duration,
+}
 
 /// Every trial, by the load it was made at.
 #[derive(Default)]

@@ -4,10 +4,9 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use weft_management_api::api::{Applied, Composed, Composition};
+use weft_management_api::api::{Applied, Composed, Composition, FunctionMove};
 
-use super::carry::{self, Node};
-use super::escaped;
+use super::{escaped, function_move};
 use crate::failure::Failure;
 use crate::output;
 use crate::target::Target;
@@ -62,34 +61,35 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { target, name, composition, stage, core, peer, peer_socket, anew } = arguments;
     let peer = match (peer, peer_socket) {
         (None, None) => None,
-        (node, socket) => Some(Node::peer(Target::of(node, socket).client()?)),
+        (node, socket) => Some(function_move::absolute(Target::of(node, socket).path()?)?),
     };
     let (composition, said) = match composition {
         How::Call => (Composition::Call, "is called".to_owned()),
         How::Fused => (Composition::Fused, "is fused".to_owned()),
         How::Process => (Composition::Process, "is in its process".to_owned()),
-        How::Remote => return leave(&target, peer, &name),
+        How::Remote if peer.is_none() => {
+            let missing = "which node is it? Give `--peer NAME` or `--peer-socket PATH`";
+            return Err(Failure::input(missing));
+        }
+        How::Remote => (Composition::Remote, "is at the other node".to_owned()),
         How::Thread => {
             let named = stage.as_ref().map_or(String::new(), |name| format!(" {name}"));
             let at = core.map_or(String::new(), |core| format!(" on core {core}"));
             (Composition::Thread, format!("stands on the thread{named}{at}"))
         }
     };
-    let carried = match (peer, anew) {
-        (None, false) => String::new(),
-        (peer, _) => carry::back(&Node::own(target.client()?), peer.as_ref(), &name)?.to_string(),
+    let client = target.client()?;
+    let (carried, settled) = if peer.is_some() || anew {
+        let request = FunctionMove { composition, stage, core, peer };
+        let report = function_move::order(&client, &name, &request)?;
+        (report.to_string(), report.settled)
+    } else {
+        let order = Composed { composition, stage, core };
+        let body = serde_json::to_string(&order).map_err(Failure::broken)?;
+        let path = format!("/v1/functions/{}", escaped(&name));
+        let applied: Applied = client.post(&path, body)?;
+        (String::new(), applied.settled)
     };
-    let order = Composed { composition, stage, core };
-    let body = serde_json::to_string(&order).map_err(Failure::broken)?;
-    let applied: Applied =
-        target.client()?.post(&format!("/v1/functions/{}", escaped(&name)), body)?;
-    let settled = if applied.settled { "" } else { "; the workers are still at it" };
+    let settled = if settled { "" } else { "; the workers are still at it" };
     output::line(&format!("{name} {said}{carried}{settled}"))
-}
-
-fn leave(target: &Target, peer: Option<Node>, name: &str) -> Result<(), Failure> {
-    let missing = "which node is it? Give `--peer NAME` or `--peer-socket PATH`";
-    let peer = peer.ok_or_else(|| Failure::input(missing))?;
-    let carried = carry::there(&Node::own(target.client()?), &peer, name)?;
-    output::line(&format!("{name} is at the other node{carried}"))
 }

@@ -8,6 +8,7 @@ use weft_mobility_controller::api::{Handover, HandoverOrder};
 
 use super::controller::Target;
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::output;
 
 /// How long a controller that has gone may take to come back.
@@ -58,7 +59,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(user) => format!("user {user} is at {to} after {seconds:.3} s"),
         None => {
             let from = order.all_from.unwrap_or_default();
-            format!("{} users went from {from} to {to} in {seconds:.3} s", handover.moved)
+            let users = counted(handover.moved as u64, "user");
+            format!("{users} went from {from} to {to} in {seconds:.3} s")
         }
     })
 }
@@ -69,8 +71,10 @@ fn follow(client: &Client, id: u64) -> Result<Handover, Failure> {
     loop {
         match client.get(&format!("/v1/handovers/{id}?wait=20")) {
             Ok(handover) => return Ok(handover),
-            Err(ClientError::Refused(problem)) => return Err(Failure::broken(problem.error)),
-            Err(ClientError::Nobody(..) | ClientError::Gone(..)) if begin.elapsed() < PATIENCE => {
+            Err(ClientError::Refused(problem)) => return Err(Failure::broken(problem.detail)),
+            Err(ClientError::NotRunning(..) | ClientError::Gone(..))
+                if begin.elapsed() < PATIENCE =>
+            {
                 thread::sleep(PAUSE);
             }
             Err(error) => return Err(error.into()),
@@ -86,6 +90,7 @@ fn unmoved(handover: &Handover) -> Option<String> {
     }
     let first = handover.reasons.first();
     let first = first.map_or(String::new(), |one| format!(": user {}: {}", one.user, one.reason));
-    let (users, to) = (handover.users, &handover.to);
-    Some(format!("{missing} of {users} users are not at {to}{first}"))
+    let (users, to) = (counted(handover.users as u64, "user"), &handover.to);
+    let are = if missing == 1 { "is" } else { "are" };
+    Some(format!("{missing} of {users} {are} not at {to}{first}"))
 }

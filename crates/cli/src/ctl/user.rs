@@ -9,7 +9,7 @@ use crate::output;
 
 #[derive(Subcommand)]
 pub enum What {
-    /// Let a node own a user that nobody has yet
+    /// Let a node own a user that no node has yet
     Add {
         #[command(flatten)]
         target: Target,
@@ -23,7 +23,7 @@ pub enum What {
         #[arg(long, value_name = "NODE")]
         anchor: String,
     },
-    /// Let nobody have users any more; what commands have added for them at nodes goes
+    /// Take users from the node that has them; what commands have added for them at nodes goes
     /// with them
     Remove {
         #[command(flatten)]

@@ -4,24 +4,52 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
-use weft_traffic::{Direction, Endpoints, Expected, Receiver, Source, Template};
+use weft_traffic::{Direction, Endpoints, Expected, Receiver, Source, Tally, Template};
 
+use super::run::{self, Course};
+use super::scene::Scene;
 use crate::failure::Failure;
 
 /// More is not needed to see how a node works.
 const MOST: u64 = 1_000_000;
-/// How long the source may send as fast as it can.
+/// Less than this is not tried: a machine that does not keep it keeps no rate, as other programs
+/// have its cores.
+const ENOUGH: u64 = 50_000;
+/// The part of the packets of a trial that may be left unsent.
+const UNSENT: f64 = 0.001;
+/// How long a trial takes.
 const TRIAL: Duration = Duration::from_millis(100);
 /// Packets of the trial.
 pub const PACKETS: u32 = 1023;
 /// More packets per second than any machine sends.
 const UNLIMITED: u64 = 1_000_000_000;
 
-/// Packets per second: half of what a source sends to a receiver in the same
-/// thread, or a quarter where that thread has to carry the node as well.
-pub fn rate(eal: &Eal, threads: bool) -> Result<u64, Failure> {
+/// Packets per second that the sender keeps through the node of a `scene`. It begins with half
+/// of what a source sends to a receiver in the same thread, or a quarter where that thread has
+/// to carry the node as well, and halves that until a trial leaves next to nothing unsent.
+///
+/// # Errors
+/// What the machine lacks.
+pub fn rate(
+    eal: &'static Eal,
+    threads: bool,
+    scene: impl Fn(u64) -> Scene,
+) -> Result<u64, Failure> {
     let loopback = loopback(eal)?;
-    Ok((loopback / if threads { 2 } else { 4 }).clamp(1000, MOST))
+    let mut rate = (loopback / if threads { 2 } else { 4 }).clamp(1000, MOST);
+    let course = Course { duration: TRIAL, threads };
+    while rate / 2 >= ENOUGH {
+        let outcome = run::trial(eal, &scene(rate), &course)?;
+        let sum = |field: fn(&Tally) -> u64| -> u64 {
+            outcome.streams.iter().map(|(tally, _)| field(tally)).sum()
+        };
+        let unsent = sum(Tally::unsent) as f64 / sum(Tally::offered).max(1) as f64;
+        if unsent <= UNSENT {
+            break;
+        }
+        rate /= 2;
+    }
+    Ok(rate)
 }
 
 fn loopback(eal: &Eal) -> Result<u64, Failure> {

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::number::{count, percent, rate};
 use super::run::{Account, Outcome};
 use super::scene::{Allowance, IP_BYTES, Scene};
+use crate::number::{count, counted, percent, plural, rate};
 
 /// How far a user over its rate may be from it.
 const TOLERANCE: f64 = 0.05;
@@ -54,6 +54,7 @@ pub fn checks(scene: &Scene, outcome: &Outcome) -> Vec<Check> {
             allowance: scene.allowance,
             packet_bits: bytes as f64 * 8.0,
             sending: outcome.sending.as_secs_f64(),
+            waited: outcome.taken.sender.max(outcome.taken.node),
             settled: outcome.settled.as_secs_f64(),
         }),
     ]
@@ -110,10 +111,12 @@ fn within_rate(users: &[Account], missed: u64) -> Check {
         name: "users within their rate lost nothing to the marker",
         passed: number > 0 && lost <= missed,
         numbers: format!(
-            "{} of {} packets of {} users",
+            "{} of {} {} of {} {}",
             count(lost.saturating_sub(missed)),
             count(entered),
-            count(number)
+            plural(entered, "packet"),
+            count(number),
+            plural(number, "user")
         ),
     }
 }
@@ -127,6 +130,9 @@ struct Held<'a> {
     /// Seconds in which packets were sent, and until the last had arrived.
     sending: f64,
     settled: f64,
+    /// Seconds of these in which sender or node waited for a core. A meter that is full
+    /// meanwhile lets nothing through for that time.
+    waited: f64,
 }
 
 impl Held<'_> {
@@ -136,7 +142,8 @@ impl Held<'_> {
         let burst = self.allowance.burst.0 as f64 * 8.0;
         // What never came to the marker it could not let through.
         let entered = user.entered.unwrap_or(user.sent) as f64 * self.packet_bits;
-        let least = (rate * self.sending).min(entered) * (1.0 - TOLERANCE);
+        let metered = (self.sending - self.waited).max(0.0);
+        let least = (rate * metered).min(entered) * (1.0 - TOLERANCE);
         (least, rate * self.settled * (1.0 + TOLERANCE) + burst)
     }
 }
@@ -161,8 +168,8 @@ fn over_rate(held: &Held) -> Check {
         name: "users over their rate were held to it",
         passed: !over.is_empty() && right == over.len(),
         numbers: format!(
-            "{right} of {} users, who sent {} and got {} to {} of {} and one burst",
-            over.len(),
+            "{right} of {}, who sent {} and got {} to {} of {} and one burst",
+            counted(over.len() as u64, "user"),
             rate(offered as u64),
             percent(low),
             percent(high),
@@ -209,18 +216,24 @@ mod tests {
         assert!(!within_rate(&[untouched, marked], 0).passed);
         assert!(within_rate(&[untouched, marked], 1).passed, "lost behind the node");
         assert!(within_rate(&[untouched, user(true, 100, Some(100), 50)], 0).passed);
-        assert!(!within_rate(&[user(true, 1, None, 1)], 0).passed, "nobody to tell it of");
-        assert!(!within_rate(&[user(false, 100, None, 99)], 0).passed, "nobody knows where");
+        assert!(!within_rate(&[user(true, 1, None, 1)], 0).passed, "no user within its rate");
+        assert!(!within_rate(&[user(false, 100, None, 99)], 0).passed, "lost at an unknown place");
     }
 
     /// Packets of 1,000 bits at 100 kbit/s for 10 s: 1,000 packets, and 8 at once.
     fn held(users: &[Account]) -> Check {
+        held_beside(users, 0.0)
+    }
+
+    /// The same while others had the cores for so many seconds.
+    fn held_beside(users: &[Account], waited: f64) -> Check {
         over_rate(&Held {
             users,
             allowance: Allowance { rate: Rate(100_000), burst: ByteSize(1000) },
             packet_bits: 1000.0,
             sending: 10.0,
             settled: 10.0,
+            waited,
         })
     }
 
@@ -235,7 +248,14 @@ mod tests {
             check.numbers,
             "2 of 2 users, who sent 200 kbit/s and got 98.2 % to 100.0 % of 100 kbit/s and one burst"
         );
-        assert!(!held(&[user(false, 2000, None, 2000)]).passed, "nobody to tell it of");
+        assert!(!held(&[user(false, 2000, None, 2000)]).passed, "no user over its rate");
+    }
+
+    #[test]
+    fn a_full_meter_loses_what_it_would_have_let_through() {
+        let user = |received| [user(true, 2000, Some(2000), received)];
+        assert!(held_beside(&user(760), 2.0).passed && !held_beside(&user(759), 2.0).passed);
+        assert!(!held_beside(&user(1059), 2.0).passed, "it never gets more");
     }
 
     #[test]

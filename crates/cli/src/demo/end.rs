@@ -18,26 +18,24 @@ pub struct End {
 }
 
 impl End {
-    /// Opens the other end of a ring that the node has open, to send the streams
-    /// of `direction`.
+    /// Opens the other end of a ring that the node has open, to send what `sources` of this
+    /// `direction` have and to receive the streams of the other.
     pub fn open(
         eal: &Eal,
         device: &str,
         pool: &Pool,
         plans: &[Plan],
         direction: Direction,
+        sources: Vec<Source>,
     ) -> Result<End, Failure> {
         let port = Port::open(eal, device, &PortOptions::default(), pool)?;
         let queues = port.take_rx(0).zip(port.take_tx(0));
         let (rx, tx) = queues.ok_or_else(|| Failure::broken(format!("{device} has no queues")))?;
-        let sent = plans.iter().filter(|plan| plan.direction == direction);
-        let sources = sent.map(|plan| Source::new(&plan.template, &plan.weights, plan.rate));
         let received = plans.iter().filter(|plan| plan.direction != direction);
         let receiver = Receiver::new(received.map(|plan| Expected {
             endpoints: plan.arriving,
             ..Expected::of(&plan.template, plan.weights.len() as u32)
         }));
-        let sources = sources.collect::<Result<_, _>>().map_err(Failure::broken)?;
         Ok(End { port, rx, tx, sources, receiver })
     }
 
@@ -46,6 +44,12 @@ impl End {
     #[inline]
     pub fn turn(&mut self, pool: &Pool) {
         self.receive();
+        self.send(pool);
+    }
+
+    /// Sends what is due, of each source a burst at most.
+    #[inline]
+    pub fn send(&mut self, pool: &Pool) {
         for source in &mut self.sources {
             source.send(&mut self.tx, pool);
         }

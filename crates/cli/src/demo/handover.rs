@@ -13,9 +13,9 @@ use weft_bench::rig::handover::{Chain, Course, Faults, Handover, Outcome, Phase,
 use weft_dpdk::Eal;
 
 use super::check::Check;
-use super::number::count;
 use super::scene::FRAME_BYTES;
 use crate::failure::Failure;
+use crate::number::{count, counted, plural};
 
 /// Who moves.
 pub const SCENE: Scene =
@@ -106,9 +106,9 @@ impl HandoverReport {
     pub fn check(&self) -> Check {
         let HandoverReport { sent, lost, duplicated, reordered, .. } = *self;
         let numbers = format!(
-            "{lost} of {} packets to it and back were lost, {duplicated} copies, {reordered} \
-             overtaken",
-            count(sent as u64)
+            "{lost} of {} {} to it and back were lost, {duplicated} copies, {reordered} overtaken",
+            count(sent as u64),
+            plural(sent as u64, "packet")
         );
         let passed = sent > 0 && lost + duplicated + reordered == 0;
         Check { name: "a user that moved lost nothing", passed, numbers }
@@ -123,12 +123,12 @@ impl HandoverReport {
         format!(
             "handover: one user at {} packets/s went from a base station to another, and back again: \
              lost {}\n\
-             nothing came to it for {:.0} µs, {} packets waited; {normal}\n\
+             nothing came to it for {:.0} µs, {} waited; {normal}\n\
              (Pinczel et al. state 2 ms and 6 ms)\n",
             count(RATE as u64),
             self.lost,
             self.gap_us,
-            self.waited,
+            counted(self.waited, "packet"),
         )
     }
 }

@@ -6,17 +6,21 @@
 //!
 //! 1. [`calibrate`] finds a rate that this machine keeps, unless one is given;
 //! 2. [`scene`] fits users, rates and the node's configuration to each other;
-//! 3. [`mod@run`] drives node and traffic, and gathers what was counted;
-//! 4. [`handover`] moves a user between nodes;
-//! 5. [`check`] compares what was sent with what arrived and what the node says;
-//! 6. [`mod@report`] puts it into numbers, [`mod@print`] into words.
+//! 3. [`mod@run`] drives node and traffic, and gathers what was counted; [`machine`] tells what
+//!    other programs took from them;
+//! 4. [`capacity`] finds what the node carries at most, and [`cost`] what takes its cycles;
+//! 5. [`handover`] moves a user between nodes;
+//! 6. [`check`] compares what was sent with what arrived and what the node says;
+//! 7. [`mod@report`] puts it into numbers, [`mod@print`] into words.
 
 mod calibrate;
+mod capacity;
 mod check;
+mod cost;
 mod drive;
 mod end;
 mod handover;
-mod number;
+mod machine;
 mod page;
 mod print;
 mod progress;
@@ -32,6 +36,7 @@ use weft_bench::results::write_whole;
 use weft_dpdk::Eal;
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::{environment, output};
 use report::Report;
 use run::Course;
@@ -77,7 +82,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match report.checks.iter().filter(|check| !check.passed).count() {
         0 => Ok(()),
         failed => {
-            Err(Failure::broken(format!("{failed} of {} checks failed", report.checks.len())))
+            let checks = counted(report.checks.len() as u64, "check");
+            Err(Failure::broken(format!("{failed} of {checks} failed")))
         }
     }
 }
@@ -91,11 +97,14 @@ fn report(
     let example = scene::example()?;
     let eal = environment::start(
         &example,
-        run::PACKETS + calibrate::PACKETS + handover::SCENE.all_buffers(),
+        run::PACKETS + calibrate::PACKETS + capacity::PACKETS + handover::SCENE.all_buffers(),
     )?;
-    let rate = rate.map_or_else(|| calibrate::rate(eal, course.threads), Ok)?;
+    let calibrated =
+        || calibrate::rate(eal, course.threads, |rate| Scene::new(example.clone(), users, rate));
+    let rate = rate.map_or_else(calibrated, Ok)?;
     let scene = Scene::new(example, users, rate);
     let outcome = run::run(eal, &scene, course)?;
+    let capacity = capacity::run(eal, &scene, course.duration)?;
     let handover = handover::run(eal)?;
-    Ok((eal, Report::new(eal, &scene, course, &outcome, handover)))
+    Ok((eal, Report::new(eal, &scene, course, &outcome, capacity, handover)))
 }

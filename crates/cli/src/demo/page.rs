@@ -7,12 +7,16 @@ use weft_bench::report::{self, ReportError};
 use weft_bench::results::{Axis, Better, Figure, FigureKind, Point, Results, Series};
 use weft_dpdk::Eal;
 
+use super::capacity::Capacity;
+use super::cost::Cost;
 use super::handover::RATE_NAME;
-use super::number::count;
-use super::report::{Report, StreamReport};
+use super::print;
+use super::report::{Report, StreamReport, Throughput};
+use crate::number::{count, counted, packet_rate, plural};
 
 const RATE: &str = "delivered";
-const COST: &str = "cycles";
+/// The series of costs: at the rate that was sent, at full bursts.
+const COSTS: [&str; 2] = ["at the rate sent", "at full bursts"];
 
 /// The page.
 ///
@@ -38,10 +42,15 @@ fn results(eal: &Eal, report: &Report) -> Results {
     let streams = &report.streams;
     let mut rate = series(RATE, "stream", "packets/s", Better::Higher);
     rate.points = points(streams.iter().map(|one| (name(one), one.delivered_per_second)));
-    let mut cost = series(COST, "stage or function", "cycles/packet", Better::Lower);
-    let parts = report.cost.stages.iter().chain(&report.cost.functions);
-    cost.points = points(parts.map(|part| (part.name.clone(), part.cycles_per_packet)));
-    results.series = vec![rate, cost];
+    let costs = COSTS.into_iter().zip([&report.cost, &report.capacity.cost]);
+    results.series = costs.map(|(name, cost)| self::cost(name, cost)).collect();
+    results.series.push(rate);
+    let Capacity { packets_per_second, cycles_per_packet, .. } = report.capacity;
+    let full = [
+        ("packets per second of one core at full bursts", packets_per_second),
+        ("cycles per packet at full bursts", cycles_per_packet),
+    ];
+    results.derived = full.map(|(name, value)| (name.to_owned(), value)).into();
     let delays = streams.iter().map(delays);
     results.series.extend(delays);
     results.figures = figures(streams);
@@ -55,27 +64,54 @@ fn results(eal: &Eal, report: &Report) -> Results {
             format!("{}: {verdict} ({}).", check.name, check.numbers)
         })
         .collect();
+    results.notes.extend(unsent(&report.throughput, setup.seconds));
     results
+}
+
+fn cost(name: &str, cost: &Cost) -> Series {
+    let mut series = series(name, "stage or function", "cycles/packet", Better::Lower);
+    let parts = cost.stages.iter().chain(&cost.functions);
+    series.points = points(parts.map(|part| (part.name.clone(), part.cycles_per_packet)));
+    series
+}
+
+/// What of the figures is the machine's doing.
+fn unsent(all: &Throughput, seconds: f64) -> Option<String> {
+    let text = print::machine(all, seconds);
+    (!text.is_empty()).then(|| text.replace('\n', " ").trim_end().to_owned())
 }
 
 fn says(report: &Report) -> String {
     let passed = report.checks.iter().filter(|check| check.passed).count();
     format!(
-        "Of {} packets sent for {} users, {} were delivered and every other one was dropped for a \
-         named reason: {passed} of {} checks hold.",
+        "At full bursts one core carries {}: {:.0} cycles per packet. Of {} {} sent for {} {}, {} \
+         were delivered and every other one was dropped for a named reason: {passed} of {} hold.",
+        packet_rate(report.capacity.packets_per_second as u64),
+        report.capacity.cycles_per_packet,
         count(report.throughput.sent),
+        plural(report.throughput.sent, "packet"),
         count(report.setup.users.into()),
+        plural(report.setup.users.into(), "user"),
         count(report.throughput.delivered),
-        report.checks.len(),
+        counted(report.checks.len() as u64, "check"),
     )
 }
 
 fn figures(streams: &[StreamReport]) -> Vec<Figure> {
     let delays: Vec<String> = streams.iter().map(name).collect();
     let rate = figure("rate", "Delivered", &[RATE.to_owned()]);
-    let cost = figure("cost", "What packets cost the node", &[COST.to_owned()]);
+    let cost = figure("cost", "What packets cost the node", &COSTS.map(str::to_owned));
     let delay = figure("delay", "One-way delay", &delays);
     vec![
+        Figure {
+            caption: "Each stage of the way of a packet, then each function for the packets that \
+                      come to it; from a sample of the bursts. At full bursts generator and node \
+                      take turns on one core, and the generator's turns are not counted."
+                .to_owned(),
+            kind: FigureKind::Grouped,
+            y: Axis::linear("Cost", "cycles/packet"),
+            ..cost
+        },
         Figure {
             caption: "Packets per second of each chain and direction.".to_owned(),
             y: Axis::linear("Delivered", "packets/s"),
@@ -86,13 +122,6 @@ fn figures(streams: &[StreamReport]) -> Vec<Figure> {
             kind: FigureKind::Grouped,
             y: Axis::log("Delay", "µs"),
             ..delay
-        },
-        Figure {
-            caption: "Each stage of the way of a packet, then each function for the packets that \
-                      come to it; from a sample of the bursts."
-                .to_owned(),
-            y: Axis::linear("Cost", "cycles/packet"),
-            ..cost
         },
     ]
 }

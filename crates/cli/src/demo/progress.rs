@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::number::count;
+use crate::number::count;
 
 /// How often the line changes.
 const TICK: Duration = Duration::from_millis(200);

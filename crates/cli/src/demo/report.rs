@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 use weft_dpdk::Eal;
-use weft_node::show::{FunctionView, Snapshot, StageView};
 use weft_traffic::{Direction, Stream, Tally};
 
+use super::capacity::Capacity;
 use super::check::{Check, checks};
+use super::cost::Cost;
 use super::handover::HandoverReport;
+use super::machine::Taken;
 use super::run::{Course, Outcome};
 use super::scene::{FRAME_BYTES, OVER, Plan, Scene, is_over};
 
@@ -16,6 +18,7 @@ pub struct Report {
     /// Name and version of this format.
     pub schema: &'static str,
     pub setup: Setup,
+    pub capacity: Capacity,
     pub throughput: Throughput,
     pub streams: Vec<StreamReport>,
     pub cost: Cost,
@@ -55,6 +58,14 @@ pub struct Throughput {
     pub sent: u64,
     /// Packets that were due but could not be sent.
     pub unsent: u64,
+    /// Of these, packets that were due while the sender was not at work, for longer than it
+    /// makes up for, or that are more than it can send.
+    pub late: u64,
+    /// Of these, packets for which the queue to the node had no room, or the sender no buffers
+    /// because queues held them all.
+    pub refused: u64,
+    /// What the machine took meanwhile, in seconds.
+    pub taken: Taken,
     pub delivered: u64,
     pub sent_per_second: f64,
     pub delivered_per_second: f64,
@@ -83,24 +94,6 @@ pub struct Delay {
     pub max: u64,
 }
 
-/// What packets cost the node.
-#[derive(Clone, Debug, Serialize)]
-pub struct Cost {
-    /// Cycles per second of the time-stamp counter.
-    pub tsc_hz: u64,
-    pub packets_per_burst: f64,
-    /// The stages of the way of a packet; *forward* is without the functions.
-    pub stages: Vec<CostPart>,
-    pub functions: Vec<CostPart>,
-}
-
-/// What packets cost in one place.
-#[derive(Clone, Debug, Serialize)]
-pub struct CostPart {
-    pub name: String,
-    pub cycles_per_packet: f64,
-}
-
 /// Packets dropped for one reason.
 #[derive(Clone, Debug, Serialize)]
 pub struct DropReport {
@@ -118,9 +111,11 @@ impl Report {
         scene: &Scene,
         course: &Course,
         outcome: &Outcome,
+        capacity: Capacity,
         handover: HandoverReport,
     ) -> Report {
         let mut checks = checks(scene, outcome);
+        checks.push(capacity.check());
         checks.push(handover.check());
         let seconds = outcome.sending.as_secs_f64();
         let streams = scene.plans.iter().zip(&outcome.streams);
@@ -139,11 +134,12 @@ impl Report {
                 rate: scene.rate,
                 seconds,
             },
-            throughput: Throughput::new(&outcome.streams, seconds),
+            capacity,
+            throughput: Throughput::new(&outcome.streams, outcome.taken, seconds),
             streams: streams
                 .map(|(plan, counted)| StreamReport::new(plan, counted, seconds))
                 .collect(),
-            cost: Cost::new(&outcome.node),
+            cost: Cost::of(&outcome.node),
             drops: drops(outcome),
             handover,
             passed: checks.iter().all(|check| check.passed),
@@ -161,12 +157,15 @@ impl Report {
 }
 
 impl Throughput {
-    fn new(streams: &[(Tally, Stream)], seconds: f64) -> Throughput {
+    fn new(streams: &[(Tally, Stream)], taken: Taken, seconds: f64) -> Throughput {
         let sent = streams.iter().map(|(tally, _)| tally.sent).sum();
         let delivered = streams.iter().map(|(_, stream)| stream.received).sum();
         Throughput {
             sent,
             unsent: streams.iter().map(|(tally, _)| tally.unsent()).sum(),
+            late: streams.iter().map(|(tally, _)| tally.late).sum(),
+            refused: streams.iter().map(|(tally, _)| tally.refused + tally.no_buffer).sum(),
+            taken,
             delivered,
             sent_per_second: sent as f64 / seconds,
             delivered_per_second: delivered as f64 / seconds,
@@ -195,35 +194,6 @@ impl StreamReport {
                 p999: delay(0.999),
                 max: stream.delays.max(),
             },
-        }
-    }
-}
-
-impl Cost {
-    fn new(node: &Snapshot) -> Cost {
-        let ratio = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-        let sum = |stages: &mut dyn Iterator<Item = &StageView>| {
-            stages.fold((0, 0), |(cycles, packets), stage| {
-                (cycles + stage.cycles, packets + stage.packets)
-            })
-        };
-        let names = node.workers.first().map_or(&[][..], |worker| &worker.stages);
-        let stage = |(number, stage): (usize, &StageView)| {
-            let (cycles, packets) =
-                sum(&mut node.workers.iter().map(|worker| &worker.stages[number]));
-            CostPart { name: stage.name.clone(), cycles_per_packet: ratio(cycles, packets) }
-        };
-        let function = |function: &FunctionView| CostPart {
-            name: function.name.clone(),
-            cycles_per_packet: ratio(function.sampled_cycles, function.sampled_packets),
-        };
-        let packets = node.workers.iter().map(|worker| worker.packets).sum();
-        let bursts = node.workers.iter().map(|worker| worker.bursts).sum();
-        Cost {
-            tsc_hz: node.tsc_hz,
-            packets_per_burst: ratio(packets, bursts),
-            stages: names.iter().enumerate().map(stage).collect(),
-            functions: node.functions.iter().map(function).collect(),
         }
     }
 }

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use weft_dpdk::{Eal, Pool};
 use weft_node::Node;
 use weft_node::show::Snapshot;
-use weft_traffic::{Direction, Stream, Tally};
+use weft_traffic::{Direction, Source, Stream, Tally};
 
 use super::drive::Drive;
 use super::end::End;
+use super::machine::{Look, Taken};
 use super::progress::{self, Progress};
-use super::scene::{Scene, is_over};
+use super::scene::{Plan, Scene, is_over};
 use crate::failure::Failure;
 
 /// Packets of the traffic's pool: as many as all queues hold.
@@ -49,6 +50,8 @@ pub struct Outcome {
     pub missed: u64,
     /// Every user in the chain.
     pub users: Vec<Account>,
+    /// What the machine took from sender and node while packets were sent.
+    pub taken: Taken,
     /// How long packets were sent, and how long until the last had arrived.
     pub sending: Duration,
     pub settled: Duration,
@@ -64,6 +67,20 @@ pub struct Account {
     /// Packets that came to the chain, as its counter says. Only asked for where
     /// it matters: for users over their rate, or who lost packets.
     pub entered: Option<u64>,
+}
+
+/// Runs the scene for a moment, without a word.
+///
+/// # Errors
+/// What the machine lacks.
+pub fn trial(eal: &'static Eal, scene: &Scene, course: &Course) -> Result<Outcome, Failure> {
+    thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            let _registration = eal.register_thread();
+            Rig::build(eal, scene, course)?.run(course, &Progress::default())
+        });
+        traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Runs the scene.
@@ -91,13 +108,21 @@ struct Rig<'a> {
     ends: [End; 2],
 }
 
+/// A source for each stream of a direction.
+fn sources(plans: &[Plan], direction: Direction) -> Result<Vec<Source>, Failure> {
+    let sent = plans.iter().filter(|plan| plan.direction == direction);
+    let sources = sent.map(|plan| Source::new(&plan.template, &plan.weights, plan.rate));
+    sources.collect::<Result<_, _>>().map_err(Failure::broken)
+}
+
 impl<'a> Rig<'a> {
     fn build(eal: &'static Eal, scene: &'a Scene, course: &Course) -> Result<Rig<'a>, Failure> {
         let pool = Pool::new(eal, "traffic", PACKETS)?;
         let node = Node::build(eal, scene.blueprint.clone())?;
         let end = |port: usize, direction| {
             let device = &scene.blueprint.ports[port].device;
-            End::open(eal, device, &pool, &scene.plans, direction)
+            let sources = sources(&scene.plans, direction)?;
+            End::open(eal, device, &pool, &scene.plans, direction, sources)
         };
         let ends = [end(0, Direction::Uplink)?, end(1, Direction::Downlink)?];
         let drive = Drive::start(eal, node, course.threads);
@@ -105,7 +130,7 @@ impl<'a> Rig<'a> {
     }
 
     fn run(mut self, course: &Course, progress: &Progress) -> Result<Outcome, Failure> {
-        let start = Instant::now();
+        let (look, start) = (Look::now(), Instant::now());
         while start.elapsed() < course.duration {
             for _ in 0..TURNS {
                 self.ends.iter_mut().for_each(|end| end.turn(&self.pool));
@@ -117,7 +142,7 @@ impl<'a> Rig<'a> {
             progress.delivered.store(self.received(), Ordering::Relaxed);
         }
         self.ends.iter_mut().for_each(End::finish);
-        let sending = start.elapsed();
+        let (sending, taken) = (start.elapsed(), look.since());
         self.settle()?;
         let settled = start.elapsed();
         let users = self.accounts()?;
@@ -135,6 +160,7 @@ impl<'a> Rig<'a> {
             foreign: self.ends.iter().map(|end| end.receiver.foreign()).sum(),
             missed: self.ends.iter().map(End::missed).sum(),
             users,
+            taken,
             sending,
             settled,
         })

@@ -126,6 +126,13 @@ impl Scene {
         Scene { blueprint, plans, allowance, users, rate }
     }
 
+    /// The node with meters that let everything through.
+    pub fn unlimited(&self) -> Blueprint {
+        let mut blueprint = self.blueprint.clone();
+        set_meter(&mut blueprint, Allowance::UNLIMITED);
+        blueprint
+    }
+
     /// Users in the chain.
     pub fn metered(&self) -> usize {
         self.plans[0].weights.len()
@@ -143,6 +150,10 @@ pub fn is_over(user: u32) -> bool {
 }
 
 impl Allowance {
+    /// More than a core carries, for each user.
+    const UNLIMITED: Allowance =
+        Allowance { rate: Rate(100_000_000_000), burst: ByteSize(1 << 30) };
+
     /// What suits users most of whom send so many packets per second.
     fn of(packets: f64, bytes: usize) -> Allowance {
         let rate = (packets * bytes as f64 * 8.0 * f64::from(HEADROOM)).round() as u64;
@@ -179,13 +190,17 @@ fn fitted(mut example: Blueprint, users: [u32; 2], allowance: Allowance) -> Blue
         plan.count = count;
     }
     example.limits.users = example.limits.users.max(users.iter().sum());
-    let Allowance { rate, burst } = allowance;
-    let marker = example.functions.iter_mut().find(|function| function.kind.name == "marker");
+    set_meter(&mut example, allowance);
+    example
+}
+
+/// Holds each user to this allowance.
+fn set_meter(blueprint: &mut Blueprint, Allowance { rate, burst }: Allowance) {
+    let marker = blueprint.functions.iter_mut().find(|function| function.kind.name == "marker");
     if let Some(marker) = marker {
         let meter = json!({"committedRate": rate, "committedBurst": burst});
         marker.config["meter"] = json!({"singleRate": meter});
     }
-    example
 }
 
 #[cfg(test)]
@@ -244,8 +259,9 @@ mod tests {
 
     #[test]
     fn the_marker_accepts_what_the_scene_sets() {
-        for rate in [100, 1_000, 100_000_000] {
-            let Allowance { rate, burst } = Scene::new(example().unwrap(), 4, rate).allowance;
+        let rates = [100, 1_000, 100_000_000];
+        let allowances = rates.map(|rate| Scene::new(example().unwrap(), 4, rate).allowance);
+        for Allowance { rate, burst } in allowances.into_iter().chain([Allowance::UNLIMITED]) {
             let text = EXAMPLE
                 .replace("1 Mbit/s", &rate.to_string())
                 .replace("16 KiB", &burst.to_string());

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::summary::{SourceSummary, StreamSummary, Summary};
+use crate::number::counted;
 use crate::table::Table;
 
 /// Part of its limit from which the generator may be what is measured.
@@ -19,11 +20,14 @@ pub fn text(summary: &Summary) -> String {
     streams(&mut text, summary);
     wires(&mut text, summary);
     for (port, missed) in &summary.missed {
-        let _ = writeln!(text, "{port}: {missed} packets found the receive queue full");
+        let _ =
+            writeln!(text, "{port}: {} found the receive queue full", counted(*missed, "packet"));
     }
     for (count, what) in [(summary.damaged, "damaged"), (summary.foreign, "not of this profile")] {
         if count > 0 {
-            let _ = writeln!(text, "{count} packets that arrived were {what}");
+            let (packets, were) =
+                (counted(count, "packet"), if count == 1 { "was" } else { "were" });
+            let _ = writeln!(text, "{packets} that arrived {were} {what}");
         }
     }
     limit(&mut text, summary);
@@ -104,10 +108,11 @@ fn densities(text: &mut String, stream: &StreamSummary) {
     let [least, most] = [density.counts.first(), density.counts.last()];
     let _ = writeln!(
         text,
-        "{}: reorder density {:.4} at 0 (RFC 5236); {early} packets early by up to {}, {late} late \
+        "{}: reorder density {:.4} at 0 (RFC 5236); {} early by up to {}, {late} late \
          by up to {}, {} displaced by more than {}",
         stream.name,
         density.in_place,
+        counted(early, "packet"),
         least.map_or(0, |(d, _)| -d.min(&0)),
         most.map_or(0, |(d, _)| *d.max(&0)),
         density.beyond,

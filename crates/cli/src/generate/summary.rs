@@ -18,7 +18,7 @@ pub struct Summary {
     pub generator_limit: f64,
     pub sources: Vec<SourceSummary>,
     pub wires: Vec<WireSummary>,
-    /// Packets that arrived and were damaged or nobody's.
+    /// Packets that arrived and were damaged or of no stream.
     pub damaged: u64,
     pub foreign: u64,
     /// Packets that found a receive queue full, by port.

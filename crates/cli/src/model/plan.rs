@@ -7,6 +7,7 @@ use weft_model::plan::{Block, Placed, Plan};
 use weft_model::quantity::PacketRate;
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::output;
 use crate::table::Table;
 
@@ -64,8 +65,8 @@ fn text(model: &Model, plan: &Plan) -> String {
         }
     }
     let composition = model.scenario.composition.name();
-    let (used, all) = (plan.used(), plan.nodes.len());
-    format!("{}: {used} of {all} nodes, {composition}\n{}", model.name, table.text())
+    let (used, all) = (plan.used(), counted(plan.nodes.len() as u64, "node"));
+    format!("{}: {used} of {all}, {composition}\n{}", model.name, table.text())
 }
 
 /// Who has no place, and what would help.

@@ -21,6 +21,7 @@ use weft_node_config::Blueprint;
 use wire::Wire;
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::{environment, node_file, output as standard_output, show};
 
 /// How long function processes may take to come.
@@ -99,7 +100,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(file) = &arguments.counters {
         counters::write(&snapshot, file)?;
     }
-    standard_output::print(&format!("{packets} packets in {seconds:.3} s\n\n"))?;
+    standard_output::print(&format!("{} in {seconds:.3} s\n\n", counted(packets, "packet")))?;
     standard_output::print(&show::statistics(&snapshot))
 }
 

@@ -6,6 +6,10 @@ mod ports;
 mod runtime;
 mod users;
 
+use std::io::{self, IsTerminal};
+use std::thread;
+use std::time::Duration;
+
 use clap::Subcommand;
 use weft_management_api::client::Client;
 use weft_node::show::Snapshot;
@@ -23,7 +27,31 @@ pub struct Arguments {
     /// Print JSON, for programs
     #[arg(long, global = true)]
     json: bool,
+    /// Show it again and again, with so many seconds between, or one; with --json, one JSON
+    /// object on each line
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = seconds
+    )]
+    watch: Option<Duration>,
 }
+
+/// How it is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+    /// JSON in one line.
+    JsonLine,
+}
+
+/// Clears a terminal and goes to its upper left corner (ECMA-48: ED, CUP).
+const CLEAR: &str = "\x1b[2J\x1b[H";
 
 #[derive(Subcommand)]
 enum What {
@@ -45,36 +73,75 @@ enum What {
     Events,
 }
 
-/// Shows it.
+/// Shows it, once or again and again.
 ///
 /// # Errors
 /// When no node answers.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let client = arguments.target.client()?;
-    let json = arguments.json;
-    let show = |table: fn(&Snapshot) -> String| {
-        let snapshot: Snapshot = client.get("/v1/snapshot")?;
-        if json { as_json(&snapshot) } else { output::print(&table(&snapshot)) }
+    let Some(pause) = arguments.watch else {
+        let form = if arguments.json { Form::Json } else { Form::Text };
+        return once(&arguments.what, &client, form);
     };
-    match arguments.what {
-        What::Runtime => show(runtime::text),
-        What::Drops => show(drops::text),
-        What::Ports => show(ports::text),
-        What::Paths => {
-            let paths = client.text("/v1/paths")?;
-            if json { as_json(&paths) } else { output::print(&paths) }
-        }
-        What::Peers => peers::run(&client, json),
-        What::Fused => {
-            let fused = client.text("/v1/fused")?;
-            if json { as_json(&fused) } else { output::print(&fused) }
-        }
-        What::Events => events(&client),
-        What::Users(arguments) => users::run(&arguments, &client, json),
+    if matches!(arguments.what, What::Events) {
+        return Err(Failure::input(
+            "`show events` tells what happens as it happens, without --watch",
+        ));
+    }
+    let form = if arguments.json { Form::JsonLine } else { Form::Text };
+    let between = match form {
+        Form::Text if io::stdout().is_terminal() => CLEAR,
+        Form::Text => "\n",
+        Form::Json | Form::JsonLine => "",
+    };
+    let mut before = if between == CLEAR { CLEAR } else { "" };
+    loop {
+        output::print(before)?;
+        once(&arguments.what, &client, form)?;
+        before = between;
+        thread::sleep(pause);
     }
 }
 
-/// Prints what bearers tell until the node stops or nobody reads any more.
+fn once(what: &What, client: &Client, form: Form) -> Result<(), Failure> {
+    let show = |table: fn(&Snapshot) -> String| {
+        let snapshot: Snapshot = client.get("/v1/snapshot")?;
+        print(&snapshot, form, table)
+    };
+    let text = |path: &str| print(&client.text(path)?, form, String::clone);
+    match what {
+        What::Runtime => show(runtime::text),
+        What::Drops => show(drops::text),
+        What::Ports => show(ports::text),
+        What::Paths => text("/v1/paths"),
+        What::Fused => text("/v1/fused"),
+        What::Peers => peers::run(client, form),
+        What::Events => events(client),
+        What::Users(arguments) => users::run(arguments, client, form),
+    }
+}
+
+/// Prints `value`, as `text` has it or as JSON.
+fn print<T: serde::Serialize>(
+    value: &T,
+    form: Form,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    let json = match form {
+        Form::Text => return output::print(&text(value)),
+        Form::Json => serde_json::to_string_pretty(value),
+        Form::JsonLine => serde_json::to_string(value),
+    };
+    output::line(&json.map_err(Failure::broken)?)
+}
+
+/// The pause of `--watch`.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "a number from 0.1 to 3600 is needed".into())
+}
+
+/// Prints what bearers tell until the node stops or the reader closes the output.
 fn events(client: &Client) -> Result<(), Failure> {
     let mut unread = Ok(());
     client.stream("/v1/events", &(), |piece| {
@@ -82,11 +149,6 @@ fn events(client: &Client) -> Result<(), Failure> {
         unread.is_ok()
     })?;
     unread
-}
-
-fn as_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(Failure::broken)?;
-    output::line(&text)
 }
 
 /// All tables, as a node prints them at its end.

@@ -4,18 +4,14 @@ use weft_management_api::client::Client;
 use weft_node::gtpu_peer::PathState;
 use weft_node::show::{PeerView, SignalCounts, Snapshot};
 
-use super::as_json;
+use super::{Form, print};
 use crate::failure::Failure;
-use crate::output;
 use crate::table::Table;
 
-pub fn run(client: &Client, json: bool) -> Result<(), Failure> {
+pub fn run(client: &Client, form: Form) -> Result<(), Failure> {
     let peers: Vec<PeerView> = client.get("/v1/peers")?;
-    if json {
-        return as_json(&peers);
-    }
     let snapshot: Snapshot = client.get("/v1/snapshot")?;
-    output::print(&format!("{}\n{}", table(&peers), messages(&snapshot.signals)))
+    print(&peers, form, |peers| format!("{}\n{}", table(peers), messages(&snapshot.signals)))
 }
 
 fn table(peers: &[PeerView]) -> String {

@@ -3,15 +3,16 @@
 use weft_node::show::{FunctionView, Snapshot, WorkerView};
 
 use super::ratio;
+use crate::number::counted;
 use crate::table::Table;
 
 pub fn text(snapshot: &Snapshot) -> String {
     let buffers = &snapshot.buffers;
     let mut text = format!(
-        "node {}: up {} s, {} users, {} of {} buffers free, {:.2} GHz\n\n",
+        "node {}: up {} s, {}, {} of {} buffers free, {:.2} GHz\n\n",
         snapshot.node,
         snapshot.uptime / 1_000_000_000,
-        snapshot.users,
+        counted(snapshot.users as u64, "user"),
         buffers.available,
         buffers.size,
         snapshot.tsc_hz as f64 / 1e9,

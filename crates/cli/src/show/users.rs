@@ -3,10 +3,9 @@
 use weft_management_api::client::Client;
 use weft_node::show::{ContextView, UserView};
 
-use super::as_json;
+use super::{Form, print};
 use crate::ctl::escaped;
 use crate::failure::Failure;
-use crate::output;
 use crate::table::Table;
 
 #[derive(clap::Args)]
@@ -22,14 +21,14 @@ pub struct Arguments {
     count: usize,
 }
 
-pub fn run(arguments: &Arguments, client: &Client, json: bool) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, client: &Client, form: Form) -> Result<(), Failure> {
     if let Some(name) = &arguments.name {
         let user: UserView = client.get(&format!("/v1/users/{}", escaped(name)))?;
-        return if json { as_json(&user) } else { output::print(&one(&user)) };
+        return print(&user, form, one);
     }
     let (first, count) = (arguments.first, arguments.count);
     let users: Vec<UserView> = client.get(&format!("/v1/users?first={first}&count={count}"))?;
-    if json { as_json(&users) } else { output::print(&many(&users)) }
+    print(&users, form, |users| many(users))
 }
 
 fn many(users: &[UserView]) -> String {

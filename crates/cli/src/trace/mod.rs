@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use weft_management_api::api::{End, Line, Step};
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::output;
 use crate::target::Target;
-use crate::watch::Choice;
+use crate::watch::{Choice, Waiting};
 
 /// Ways that are kept until they come to their end; more of them, and the
 /// oldest is printed as it is.
@@ -40,7 +41,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut lines = Lines::default();
     let mut ways = Ways::default();
     let mut printed = Ok(());
-    client.stream("/v1/trace", &question, |piece| {
+    let answer = client.question("/v1/trace", &question)?;
+    let waiting = Waiting::start(&arguments.choice);
+    answer.pieces(|piece| {
+        waiting.over();
         printed = match arguments.json {
             true => output::write(piece),
             false => lines.take(piece).try_for_each(|line| ways.line(&line)),
@@ -104,7 +108,9 @@ impl Ways {
             self.print(packet)?;
         }
         if end.missed > 0 {
-            eprintln!("weft: {} steps are missing: they came too fast", end.missed);
+            let (steps, are) =
+                (counted(end.missed, "step"), if end.missed == 1 { "is" } else { "are" });
+            eprintln!("weft: {steps} {are} missing: they came too fast");
         }
         Ok(())
     }
@@ -119,7 +125,7 @@ impl Ways {
 
 /// A way as text: each step with what has changed since the one before.
 fn way(number: u64, since: u64, steps: &[Step]) -> String {
-    let user = steps.iter().find_map(|step| step.user.as_deref()).unwrap_or("nobody");
+    let user = steps.iter().find_map(|step| step.user.as_deref()).unwrap_or("no user");
     let seconds = since as f64 / 1e9;
     let mut text = format!("packet {number} of {user} at {seconds:.6} s\n");
     let width = steps.iter().map(|step| step.place.len()).max().unwrap_or(0);
@@ -147,7 +153,8 @@ fn changes(before: Option<&Step>, step: &Step) -> Vec<String> {
         .filter(|(name, value)| before.is_none_or(|before| before.tags.get(*name) != Some(value)));
     changes.extend(tags.map(|(name, value)| format!("{name}={value}")));
     if before.is_none_or(|before| before.bytes != step.bytes) {
-        changes.push(format!("{} bytes: {}", step.length, summary::of_hex(&step.bytes)));
+        let length = counted(step.length as u64, "byte");
+        changes.push(format!("{length}: {}", summary::of_hex(&step.bytes)));
     }
     changes
 }

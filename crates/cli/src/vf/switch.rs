@@ -11,6 +11,7 @@ use weft_switch::{Child, Host, HostError, Statistics, host};
 use weft_vf::{SOFTWARE, Switch};
 
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::signals::Termination;
 use crate::table::Table;
 use crate::{function, node_file, output};
@@ -54,13 +55,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let owners = owners(&blueprint, switch);
     let host = Host { eal, switch, owners: &owners, stop: &stop };
     let ready = || {
-        let count = switch.functions.len();
-        let functions = if count == 1 { "virtual function" } else { "virtual functions" };
+        let functions = counted(switch.functions.len() as u64, "virtual function");
         let core = switch.core.map_or_else(String::new, |core| format!(", core {core}"));
         let (name, sockets) = (&switch.name, switch.sockets.display());
-        // Nobody may be reading; the switch runs all the same.
+        // The switch runs on when its output is closed.
         let _ = output::line(&format!(
-            "{SOFTWARE} {name} is ready: {count} {functions}{core}; sockets in {sockets}"
+            "{SOFTWARE} {name} is ready: {functions}{core}; sockets in {sockets}"
         ));
     };
     host.run(ready).map_err(|error| {

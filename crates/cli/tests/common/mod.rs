@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -91,9 +91,26 @@ impl Ended {
     }
 }
 
-/// A node that runs; killed when dropped.
+/// Sends a signal to a program, by the signal's name.
+pub fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-s", name, &id]).status().expect("kill runs");
+    assert!(sent.success());
+}
+
+/// A program that is killed when dropped.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A program that runs; killed when dropped.
 pub struct Running {
-    child: Child,
+    child: Killed,
     /// Its first line: that it is ready.
     pub ready: String,
     out: Receiver<String>,
@@ -102,12 +119,12 @@ pub struct Running {
 }
 
 impl Running {
-    fn spawn(mut command: Command) -> Running {
+    pub fn spawn(mut command: Command) -> Running {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program runs");
         let out = lines(child.stdout.take().expect("it is piped"));
         let err = lines(child.stderr.take().expect("it is piped"));
-        Running { child, ready: String::new(), out, err, said: String::new() }
+        Running { child: Killed(child), ready: String::new(), out, err, said: String::new() }
     }
 
     pub fn start(command: Command) -> Running {
@@ -121,11 +138,15 @@ impl Running {
         running
     }
 
+    /// Waits for its next line.
+    #[track_caller]
+    pub fn line(&mut self) -> String {
+        self.out.recv_timeout(PATIENCE).expect("it says more")
+    }
+
     /// Sends a signal by its name.
     pub fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &id]).status().expect("kill runs");
-        assert!(sent.success());
+        signal(&self.child.0, name);
     }
 
     /// Waits for a line on standard error.
@@ -159,7 +180,7 @@ impl Running {
     fn wait(&mut self, patience: Duration) -> Option<i32> {
         let until = Instant::now() + patience;
         while Instant::now() < until {
-            if let Some(status) = self.child.try_wait().expect("it is our child") {
+            if let Some(status) = self.child.0.try_wait().expect("it is our child") {
                 return status.code();
             }
             thread::sleep(Duration::from_millis(5));
@@ -169,15 +190,18 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
+/// What is left to read of a program that has ended.
 fn all(lines: &Receiver<String>) -> String {
-    lines.iter().map(|line| line + "\n").collect()
+    let mut text = String::new();
+    loop {
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) => text.extend([&*line, "\n"]),
+            Err(RecvTimeoutError::Disconnected) => return text,
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("another program has its output; it said {text:?}")
+            }
+        }
+    }
 }
 
 fn lines(from: impl Read + Send + 'static) -> Receiver<String> {

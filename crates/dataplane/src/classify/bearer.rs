@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use weft_wire::gtpu::Qfi;
 
 /// What becomes of a bearer's packets (TS 29.244 §8.2.26).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// They take their way through the rules.
@@ -31,7 +32,7 @@ pub enum Selector {
 }
 
 /// A filter of service data flows: what is not given may be anything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Filter {
     /// IP protocol number.
@@ -39,6 +40,7 @@ pub struct Filter {
     pub protocol: Option<u8>,
     /// Address at the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub remote: Option<IpAddr>,
     /// Port at the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]

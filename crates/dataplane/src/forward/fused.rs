@@ -1,10 +1,10 @@
 //! Visits of functions that are fused.
 
 use arrayvec::ArrayVec;
-use weft_compose::{Burst, FusedOutcome, Instance, MAX_FUSED, Positions};
+use weft_compose::{Burst, Instance, Positions};
+use weft_fusion::{FusedOutcome, MAX_FUNCTIONS, Region, RegionWay};
 
-use super::fused_plan::{Region, RegionWay};
-use super::{Element, Function, VisitContext, one};
+use super::{Element, Function, VisitContext};
 use crate::counters::{DropReason, Stage};
 use crate::offload::note_drop;
 use crate::offload::states::StateGroups;
@@ -61,7 +61,7 @@ impl Element {
         around: &mut VisitContext<'_>,
     ) {
         let verdicts = &self.fused.verdicts;
-        let mut reached = [Positions::NONE; MAX_FUSED];
+        let mut reached = [Positions::NONE; MAX_FUNCTIONS];
         for (state, positions) in group {
             let (Some(way), mut left) = (region.way(*state), *positions) else { continue };
             for (number, function) in way.functions.iter().enumerate() {
@@ -120,7 +120,7 @@ fn run(
     positions: Positions,
     outcome: &mut FusedOutcome,
 ) {
-    let mut places: [Option<&mut dyn Instance>; MAX_FUSED] = [const { None }; MAX_FUSED];
+    let mut places: [Option<&mut dyn Instance>; MAX_FUNCTIONS] = [const { None }; MAX_FUNCTIONS];
     for (number, function) in functions.iter_mut().enumerate() {
         let in_region = region.functions.iter().position(|one| usize::from(*one) == number);
         let on_way =
@@ -129,7 +129,7 @@ fn run(
             places[place] = Some(&mut *function.instance);
         }
     }
-    let mut instances: ArrayVec<&mut dyn Instance, MAX_FUSED> =
+    let mut instances: ArrayVec<&mut dyn Instance, MAX_FUNCTIONS> =
         places.into_iter().flatten().collect();
     // All functions of a plan have an instance once it is at work.
     if instances.len() == way.functions.len() {
@@ -138,35 +138,5 @@ fn run(
         for (function, _) in &mut outcome.resets[before..] {
             *function = way.functions[usize::from(*function)];
         }
-    }
-}
-
-impl Region {
-    /// The way that begins at a state.
-    #[inline]
-    fn way(&self, state: u32) -> Option<&RegionWay> {
-        self.ways.iter().find(|way| way.first == state)
-    }
-
-    /// Packets of several ways, in order: those in a row that go the same way at
-    /// once.
-    fn in_order<'a>(
-        &'a self,
-        group: &'a StateGroups,
-        selected: Positions,
-    ) -> impl Iterator<Item = (&'a RegionWay, Positions)> {
-        let mut left = selected;
-        std::iter::from_fn(move || {
-            let first = left.lowest()?;
-            let (state, of_state) = group.iter().find(|(_, some)| some.contains(first))?;
-            let others = left.without(*of_state);
-            // Up to the first packet that goes another way.
-            let row = match others.lowest() {
-                Some(other) => left.and(Positions(one(other).0 - 1)),
-                None => left,
-            };
-            left = left.without(row);
-            Some((self.way(*state)?, row))
-        })
     }
 }

@@ -16,6 +16,7 @@ pub struct Absence {
 
 impl Absence {
     /// Nothing is away. What is not back after `timeout` nanoseconds is lost.
+    #[inline]
     pub fn new(timeout: u64) -> Absence {
         Absence { sent: Box::new([0; WINDOW]), oldest: 0, next: 0, timeout }
     }
@@ -31,6 +32,7 @@ impl Absence {
     }
 
     /// The packet that was to go last does not.
+    #[inline]
     pub fn take_back(&mut self) {
         self.next = self.next.wrapping_sub(1);
         self.sent[self.next as usize % WINDOW] = 0;
@@ -63,6 +65,7 @@ impl Absence {
     }
 
     /// All that is away is given up.
+    #[inline]
     pub fn clear(&mut self) {
         self.sent.fill(0);
         self.oldest = self.next;

@@ -28,6 +28,7 @@ pub trait Carrier: Debug + Send {
     ) -> Result<(), Refusal>;
 
     /// By what other functions find this one, where they can send packets to it themselves.
+    #[inline]
     fn address(&self) -> Option<Address> {
         None
     }
@@ -52,18 +53,21 @@ pub trait Carrier: Debug + Send {
     fn receive(&mut self, sort: &mut dyn FnMut(Coming)) -> usize;
 
     /// Whether frames carry no ticket.
+    #[inline]
     fn is_plain(&self) -> bool {
         false
     }
 
     /// Whether to look for what has come back costs as much as some packets do. Where
     /// it does, one looks less often while many packets are away.
+    #[inline]
     fn is_dear(&self) -> bool {
         false
     }
 
     /// Whether packets come back in the order in which they went. Where they do not, one
     /// that others have overtaken is not lost before the carrier says so.
+    #[inline]
     fn keeps_order(&self) -> bool {
         true
     }
@@ -124,6 +128,7 @@ pub enum FrameKind {
 
 impl FrameKind {
     /// What a number stands for.
+    #[inline]
     pub fn of(octet: u8) -> Option<FrameKind> {
         use FrameKind::{Answer, Dropped, Emitted, Kept, Packet};
         [Packet, Dropped, Emitted, Kept, Answer].into_iter().find(|one| *one as u8 == octet)

@@ -32,6 +32,7 @@ pub struct InFlightEntry {
 }
 
 impl InFlightEntry {
+    #[inline]
     pub(crate) fn new(annotations: Annotations, place: ResumePoint, length: u16) -> InFlightEntry {
         InFlightEntry { annotations, place, length, past: Past::default(), emitted: 0, back: false }
     }

@@ -33,6 +33,7 @@ pub(crate) struct InFlightTable {
 
 impl InFlightTable {
     /// Nothing is away. `goes_on` says whether packets may go further before they come back.
+    #[inline]
     pub(crate) fn new(
         writes: u8,
         shared: Arc<Shared>,
@@ -58,6 +59,7 @@ impl InFlightTable {
         self.head.wrapping_sub(self.tail) as usize
     }
 
+    #[inline]
     pub(crate) fn ticket(&self, ahead: u32) -> &InFlightEntry {
         &self.tickets[self.tail.wrapping_add(ahead) as usize % WINDOW]
     }
@@ -80,6 +82,7 @@ impl InFlightTable {
     }
 
     /// Takes the newest ticket back.
+    #[inline]
     pub(crate) fn take_back(&mut self) -> InFlightEntry {
         self.head = self.head.wrapping_sub(1);
         self.originals[self.head as usize % WINDOW] = None;
@@ -147,6 +150,7 @@ impl InFlightTable {
 
     /// Notes how far a packet came by itself; false where it was not to go there, or comes back
     /// handled before it has been everywhere.
+    #[inline]
     pub(crate) fn has_passed(
         &mut self,
         number: u32,
@@ -185,6 +189,7 @@ impl InFlightTable {
     }
 
     /// The oldest ticket whose packet is not back, and what was kept of it.
+    #[inline]
     pub(crate) fn redeem(&mut self) -> Option<(InFlightEntry, Option<Packet>)> {
         let number = self.next_back()?;
         let original = self.original(number);
@@ -205,6 +210,7 @@ impl InFlightTable {
     }
 
     /// Takes one of the tickets that are away as back; false when it was already.
+    #[inline]
     pub(crate) fn settle(&mut self, number: u32) -> bool {
         let ticket = &mut self.tickets[number as usize % WINDOW];
         if std::mem::replace(&mut ticket.back, true) {

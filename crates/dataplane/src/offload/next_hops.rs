@@ -40,6 +40,7 @@ impl NextHops {
     }
 
     /// Adds one; false where there is no room.
+    #[inline]
     pub fn push(&mut self, hop: NextHop) -> bool {
         let Some(place) = self.hops.get_mut(usize::from(self.count)) else { return false };
         *place = hop;
@@ -48,6 +49,7 @@ impl NextHops {
     }
 
     /// Whether both lead to the same functions.
+    #[inline]
     pub fn is_way_of(&self, other: &NextHops) -> bool {
         let functions = |onward: &NextHops| onward.hops.map(|hop| hop.function);
         self.count == other.count && functions(self) == functions(other)

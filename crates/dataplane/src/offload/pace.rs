@@ -23,6 +23,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    #[inline]
     pub(crate) fn new() -> Pace {
         Pace { looked: 0, pause: 0, longest: tsc::hz() / LONGEST }
     }

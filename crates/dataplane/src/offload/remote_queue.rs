@@ -74,6 +74,7 @@ pub struct Options {
 
 impl RemoteQueue {
     /// A queue to a function that is not there yet.
+    #[inline]
     pub fn new(carrier: Box<dyn Carrier>, options: Options) -> RemoteQueue {
         let Options { writes, policy, shared } = options;
         let held = if let Policy::Hold(packets) = policy { packets as usize } else { 0 };
@@ -111,11 +112,13 @@ impl RemoteQueue {
     }
 
     /// Whether anything is away or waits.
+    #[inline]
     pub fn is_busy(&self) -> bool {
         self.away() > 0 || !self.held.is_empty()
     }
 
     /// Whether packets of this user are away or wait.
+    #[inline]
     pub fn has_of(&self, user: u32) -> bool {
         let mut away = 0..self.away() as u32;
         let is_of = |ticket: &InFlightEntry| !ticket.back && ticket.annotations.user == user;
@@ -207,6 +210,7 @@ impl RemoteQueue {
     }
 
     /// Slots of tags that the function may write, one bit for each.
+    #[inline]
     pub fn writes(&self) -> u8 {
         self.book.writes
     }
@@ -237,6 +241,7 @@ impl RemoteQueue {
         self.dispatch(packet, place, original, (now, onward))
     }
 
+    #[inline]
     fn is_full(&self) -> bool {
         self.away() >= WINDOW || self.carrier.is_full()
     }
@@ -258,6 +263,7 @@ impl RemoteQueue {
     }
 
     /// Packets that may wait now.
+    #[inline]
     fn bound(&self) -> usize {
         let held = if let Policy::Hold(packets) = self.policy { packets as usize } else { 0 };
         match self.gate {
@@ -268,6 +274,7 @@ impl RemoteQueue {
 
     /// Lets nothing pass from now on: up to `bound` packets wait for [`open`](Self::open),
     /// in order.
+    #[inline]
     pub fn close(&mut self, bound: usize) {
         self.gate = Gate::Closed(bound);
     }
@@ -280,6 +287,7 @@ impl RemoteQueue {
 
     /// The function is where this queue leads, or has another way: what waits is to go on
     /// before all that comes.
+    #[inline]
     pub fn open(&mut self) {
         if let Gate::Closed(bound) = self.gate {
             self.gate = Gate::Emptying(bound);
@@ -287,6 +295,7 @@ impl RemoteQueue {
         self.settle_gate();
     }
 
+    #[inline]
     fn settle_gate(&mut self) {
         if self.held.is_empty() && !self.is_closed() {
             self.gate = Gate::Open;
@@ -296,6 +305,7 @@ impl RemoteQueue {
     }
 
     /// Takes the oldest packet that waits off the queue.
+    #[inline]
     pub fn take_held(&mut self) -> Option<Held> {
         let held = self.held.pop_front();
         if self.gate != Gate::Open {
@@ -343,6 +353,7 @@ impl RemoteQueue {
     }
 
     /// The oldest packet that was held, once the function is there and has room.
+    #[inline]
     pub fn next_held(&mut self, now: u64) -> Option<Result<(), (Refusal, ResumePoint)>> {
         // What has waited is not lost to a carrier that has no room yet.
         let has_room = self.carrier.in_hand() < BURST && !self.is_full();
@@ -394,6 +405,7 @@ impl RemoteQueue {
     }
 
     /// The port that the oldest packet that is away came in at.
+    #[inline]
     pub fn oldest_port(&self) -> Option<u16> {
         (self.away() > 0).then(|| self.book.ticket(0).annotations.port)
     }
@@ -418,6 +430,7 @@ impl RemoteQueue {
     }
 
     /// A frame came back that no function can have sent.
+    #[inline]
     pub fn reject(&self) {
         self.book.shared.count_stray();
     }

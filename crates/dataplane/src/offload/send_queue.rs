@@ -17,6 +17,7 @@ pub struct SendQueue {
 
 impl SendQueue {
     /// Nothing is away. What is not back after `timeout` nanoseconds is lost.
+    #[inline]
     pub fn new(out: Producer<Packet>, timeout: u64) -> SendQueue {
         SendQueue { hand: Batch::new(), out, absence: Absence::new(timeout) }
     }
@@ -56,6 +57,7 @@ impl SendQueue {
     }
 
     /// The packet that was taken last does not go.
+    #[inline]
     pub fn drop_last(&mut self) {
         if self.hand.pop().is_some() {
             self.absence.take_back();
@@ -63,6 +65,7 @@ impl SendQueue {
     }
 
     /// Gives up what is in hand and what is away.
+    #[inline]
     pub fn clear(&mut self) {
         self.hand.clear();
         self.absence.clear();

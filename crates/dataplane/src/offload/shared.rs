@@ -17,12 +17,14 @@ pub struct Shared {
 impl Shared {
     /// The function is there: packets go to it from now on. If it was there before,
     /// what is away is lost.
+    #[inline]
     pub fn go_up(&self) {
         let session = self.session.load(Ordering::Relaxed);
         self.session.store((session + 1) | 1, Ordering::Release);
     }
 
     /// The function is not there any more: what is away is lost.
+    #[inline]
     pub fn go_down(&self) {
         let session = self.session.load(Ordering::Relaxed);
         if session & 1 == 1 {
@@ -31,31 +33,37 @@ impl Shared {
     }
 
     /// Whether the function is there.
+    #[inline]
     pub fn is_up(&self) -> bool {
         self.session() & 1 == 1
     }
 
     /// Times that the function was there and went.
+    #[inline]
     pub fn failures(&self) -> u32 {
         self.session() / 2
     }
 
     /// Packets of this worker that are away.
+    #[inline]
     pub fn away(&self) -> u32 {
         self.away.load(Ordering::Relaxed)
     }
 
     /// Frames that came back; wraps.
+    #[inline]
     pub fn returned(&self) -> u32 {
         self.returned.load(Ordering::Relaxed)
     }
 
     /// Frames that came back and were none that a function may send; wraps.
+    #[inline]
     pub fn strays(&self) -> u32 {
         self.strays.load(Ordering::Relaxed)
     }
 
     /// Packets that were away when the function failed, or that it passed over; wraps.
+    #[inline]
     pub fn lost(&self) -> u32 {
         self.lost.load(Ordering::Relaxed)
     }

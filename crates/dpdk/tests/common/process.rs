@@ -51,7 +51,7 @@ pub fn as_nobody(name: &str, body: impl FnOnce()) {
 
 /// Gives up root for good, if this process has it.
 fn become_nobody() {
-    const NOBODY: u32 = 65534;
+    const UNPRIVILEGED: u32 = 65534;
     if !is_root() {
         return;
     }
@@ -59,7 +59,7 @@ fn become_nobody() {
     // to all threads of the process.
     unsafe {
         assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
-        assert_eq!(libc::setresgid(NOBODY, NOBODY, NOBODY), 0);
-        assert_eq!(libc::setresuid(NOBODY, NOBODY, NOBODY), 0);
+        assert_eq!(libc::setresgid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED), 0);
+        assert_eq!(libc::setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED), 0);
     }
 }

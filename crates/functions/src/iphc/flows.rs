@@ -214,7 +214,7 @@ impl Flows {
     /// Takes a free record, of which there is one.
     fn take(&mut self, user: &mut Holding, space: Space, id: u16) -> u32 {
         if user.owner == 0 {
-            // Behind 2^32 users an owner is named twice; 0 stays nobody's.
+            // Behind 2^32 users an owner is named twice; 0 stays the name of none.
             self.named = self.named.checked_add(1).unwrap_or(1);
             user.owner = self.named;
         }

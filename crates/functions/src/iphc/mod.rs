@@ -7,8 +7,13 @@
 //! inferred lengths would take for payload, and the session tells whose context
 //! identifiers they are. Wireshark reads it.
 
-pub mod flows;
-pub mod link;
+pub(crate) mod flows;
+pub(crate) mod link;
+
+functions! {
+    ip_header_compressor::IpHeaderCompressor,
+    ip_header_decompressor::IpHeaderDecompressor,
+}
 
 use weft_function::{ConfigError, Tag, Values};
 use weft_wire::iphc::MAX_HEADER;
@@ -18,20 +23,20 @@ use flows::Limits;
 /// Flows that one user has at most in each space, unless configured otherwise
 /// (TCP_SPACE and NON_TCP_SPACE of RFC 2507 §14 are one less; RFC 3544 §2.1 and §2.4
 /// allow links fewer, and none).
-pub const FLOWS: u32 = 16;
+pub(crate) const FLOWS: u32 = 16;
 /// Context identifiers of TCP have 8 bits.
-pub const MAX_TCP_FLOWS: u32 = 1 << 8;
+pub(crate) const MAX_TCP_FLOWS: u32 = 1 << 8;
 /// Context identifiers of everything else have up to 16.
-pub const MAX_NON_TCP_FLOWS: u32 = 1 << 16;
+pub(crate) const MAX_NON_TCP_FLOWS: u32 = 1 << 16;
 /// Octets of headers that either end of a link may be told to keep at least
 /// (MAX_HEADER, RFC 2507 §14).
 const LEAST_HEADER: u16 = 60;
 /// Flows that an arena has room for even with few users.
-pub const LEAST_ARENA: u32 = 4096;
+pub(crate) const LEAST_ARENA: u32 = 4096;
 
 /// The packet number behind another: 0 is none (RFC 2507 §11.2).
 #[inline]
-pub fn next_number(number: u16) -> u16 {
+pub(crate) fn next_number(number: u16) -> u16 {
     number.checked_add(1).unwrap_or(1)
 }
 
@@ -43,7 +48,7 @@ pub const TAG: Tag = Tag { name: "iphc", values: Values::Named(&["packet", "requ
 /// Values of [`TAG`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Role {
+pub(crate) enum Role {
     Packet = 0,
     Request = 1,
     Report = 2,
@@ -53,7 +58,7 @@ pub enum Role {
 ///
 /// # Errors
 /// More than there are context identifiers.
-pub fn limits(tcp: Option<u32>, non_tcp: Option<u32>) -> Result<Limits, ConfigError> {
+pub(crate) fn limits(tcp: Option<u32>, non_tcp: Option<u32>) -> Result<Limits, ConfigError> {
     let limits = Limits { tcp: tcp.unwrap_or(FLOWS), non_tcp: non_tcp.unwrap_or(FLOWS) };
     let most = [
         ("tcpFlows", limits.tcp, MAX_TCP_FLOWS),
@@ -69,7 +74,7 @@ pub fn limits(tcp: Option<u32>, non_tcp: Option<u32>) -> Result<Limits, ConfigEr
 ///
 /// # Errors
 /// Fewer than RFC 2507 §14 allows, or more than a flow has room for.
-pub fn max_header(configured: Option<u16>) -> Result<usize, ConfigError> {
+pub(crate) fn max_header(configured: Option<u16>) -> Result<usize, ConfigError> {
     match configured.map(usize::from) {
         None => Ok(MAX_HEADER),
         Some(octets) if (usize::from(LEAST_HEADER)..=MAX_HEADER).contains(&octets) => Ok(octets),

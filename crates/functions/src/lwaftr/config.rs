@@ -1,16 +1,14 @@
 //! The border function's addresses, and the table of its softwires.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::ConfigError;
 use weft_wire::Dscp;
 
-use super::bindings::{Bindings, Mistake};
-use crate::prefix::Prefix;
-use crate::text;
+use crate::common::prefix::Prefix;
+use crate::common::text;
 
 /// Addresses, and how softwires are treated.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -69,7 +67,7 @@ fn reassemblies() -> u32 {
 pub struct Icmp {
     /// ICMPv4 from outside is let in.
     pub inbound: bool,
-    /// Senders outside are told that nobody has an address and port.
+    /// Senders outside are told that no softwire has an address and port.
     pub unreachable: bool,
     /// Softwires are told that a source is not theirs.
     pub refused: bool,
@@ -101,7 +99,7 @@ pub struct PortSets {
     #[serde(default)]
     #[schemars(range(max = 16))]
     pub psid_length: u8,
-    /// Bits of a port in front of them; ports where these are 0 are nobody's.
+    /// Bits of a port in front of them; ports where these are 0 belong to no softwire.
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub psid_offset: u8,
@@ -138,36 +136,4 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError::at("", "bindings stand in bindings or in file, in one of them"));
     }
     Ok(())
-}
-
-/// The bindings that stand in the configuration, or in its file.
-///
-/// # Errors
-/// [`ConfigError`] with the place of the mistake.
-pub fn bindings(config: &Config) -> Result<Bindings, ConfigError> {
-    match (&config.bindings, &config.file) {
-        (Some(table), _) => Bindings::new(table).map_err(|Mistake { place, message }| {
-            ConfigError::at(format!("bindings.{place}"), message)
-        }),
-        (None, Some(file)) => {
-            read(Path::new(file)).map_err(|message| ConfigError::at("file", message))
-        }
-        (None, None) => Ok(Bindings::default()),
-    }
-}
-
-/// The bindings of a file.
-///
-/// # Errors
-/// What is wrong, and where.
-pub fn read(file: &Path) -> Result<Bindings, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
-    let is_json = file.extension().is_some_and(|extension| extension == "json");
-    let table: Table = match is_json {
-        true => serde_json::from_str(&text).map_err(|error| wrong(&error))?,
-        false => serde_yaml_ng::from_str(&text).map_err(|error| wrong(&error))?,
-    };
-    Bindings::new(&table)
-        .map_err(|Mistake { place, message }| wrong(&format_args!("{place}: {message}")))
 }

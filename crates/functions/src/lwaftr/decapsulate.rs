@@ -13,8 +13,8 @@ use super::{
     BAD_FRAGMENT, CONGESTION, INNER, Lwaftr, NO_ROOM, NO_SOFTWIRE, NOT_SOFTWIRE, Problem, REFUSED,
     TUNNEL_ERROR, WAITS, ip_of, total_length,
 };
-use crate::congestion::{after_tunnel, mark};
-use crate::shared_ports::{End, Header, Kind};
+use crate::common::congestion::{after_tunnel, mark};
+use crate::common::shared_ports::{End, Header, Kind};
 
 const HEADER: usize = ipv6::HEADER_LENGTH;
 /// Octets of a fragment header (RFC 8200 §4.5).
@@ -191,7 +191,7 @@ impl Lwaftr {
         let kind = Kind::of(&header, inner.get(header.length..).filter(|_| header.is_first));
         let is_to = about.get(24..40).and_then(|b4| b4.first_chunk().copied());
         let is_to = is_to.map(|b4| Ipv6Addr::from(b4).to_bits());
-        // Nobody is told about an error, or about what was not sent from here.
+        // No error answers an error, or what was not sent from here.
         let port = match kind {
             Kind::Ports(_, port) | Kind::Query(port) => Some(port),
             _ => None,

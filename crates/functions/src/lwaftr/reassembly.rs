@@ -3,7 +3,7 @@
 
 use weft_wire::Ecn;
 
-use crate::first_fragments::mix;
+use crate::common::first_fragments::mix;
 
 /// Octets of a packet that is put together, without its IPv6 header, at most.
 pub const LONGEST: usize = 1792;

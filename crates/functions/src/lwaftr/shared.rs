@@ -1,15 +1,17 @@
 //! Bindings that the workers of an instance share, and that follow their file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use weft_function::ConfigError;
+use weft_yaml::mistake::{self, Mistakes};
+use weft_yaml::stream;
 
-use super::bindings::Bindings;
-use super::config::{self, Config};
-use crate::file_version::FileVersion;
+use super::bindings::{Bindings, Mistake};
+use super::config::{Config, Table};
+use crate::common::file_version::FileVersion;
 
 /// How often the file is looked at.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -40,7 +42,7 @@ impl Shared {
             return Ok(shared);
         }
         let version = config.file.as_ref().and_then(|file| FileVersion::of(file.as_ref()));
-        let bindings = config::bindings(config)?;
+        let bindings = bindings(config)?;
         let shared = Shared::fixed(bindings);
         if let Some(file) = config.file.as_ref().filter(|_| config.follow) {
             follow(&shared, file.into(), version)
@@ -77,7 +79,7 @@ impl Shared {
 }
 
 /// Looks at a file once a second and changes the bindings when it is another one. Ends
-/// when nobody has them any more. A file that cannot be read changes nothing. What was
+/// when no worker has them any more. A file that cannot be read changes nothing. What was
 /// there before stays until no worker has it: none of them gives memory back.
 fn follow(
     shared: &Arc<Shared>,
@@ -96,7 +98,7 @@ fn follow(
                 continue;
             }
             version = now;
-            match config::read(&path) {
+            match read(&path) {
                 Ok(bindings) => {
                     tracing::info!("{}: {} softwires", path.display(), bindings.len());
                     before.push(shared.replace(bindings));
@@ -109,4 +111,43 @@ fn follow(
         }
     };
     std::thread::Builder::new().name("softwires".into()).spawn(look).map(drop)
+}
+
+/// The bindings that stand in the configuration, or in its file.
+///
+/// # Errors
+/// [`ConfigError`] with the place of the mistake.
+pub fn bindings(config: &Config) -> Result<Bindings, ConfigError> {
+    match (&config.bindings, &config.file) {
+        (Some(table), _) => Bindings::new(table).map_err(|Mistake { place, message }| {
+            ConfigError::at(format!("bindings.{place}"), message)
+        }),
+        (None, Some(file)) => {
+            read(Path::new(file)).map_err(|message| ConfigError::at("file", message))
+        }
+        (None, None) => Ok(Bindings::default()),
+    }
+}
+
+/// The bindings of a file.
+///
+/// # Errors
+/// What is wrong, and where.
+fn read(file: &Path) -> Result<Bindings, String> {
+    let name = file.display().to_string();
+    let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+    let placed = |mistake| Mistakes::of(&name, vec![mistake]).to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    let is_json = file.extension().is_some_and(|extension| extension == "json");
+    let table: Table = match is_json {
+        true => serde_json::from_str(&text).map_err(|error| wrong(&error))?,
+        false => stream::read(&text).map_err(placed)?,
+    };
+    Bindings::new(&table).map_err(|Mistake { place, message }| {
+        // JSON is YAML as well.
+        match stream::value_at(&text, &place) {
+            Some(at) => placed(mistake::Mistake::at(at, message)),
+            None => wrong(&format_args!("{place}: {message}")),
+        }
+    })
 }

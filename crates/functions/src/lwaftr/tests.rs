@@ -102,7 +102,7 @@ fn packets_go_into_softwires_and_come_out_as_they_were() {
     let seen = up(&mut rig, &frame);
     assert_eq!((seen.dropped, &seen.bytes[..]), (None, &ours().frame()[..]));
     assert_eq!(seen.annotations, annotations(&ours().frame()));
-    // Another's port, and nobody's.
+    // Another's port, and one that no softwire has.
     let seen = up(&mut rig, &tunnelled(b4(4), &ours(), Ecn::NotEct, Ecn::NotEct));
     assert_eq!((seen.dropped, seen.sent.len()), (Some("lwaftr_refused"), 1));
     let seen = down(&mut rig, &theirs(80));
@@ -168,7 +168,7 @@ fn a_softwire_takes_sixty_eight_bytes() {
 }
 
 proptest! {
-    /// RFC 7597 §5.1: every set has as many ports, and those in front are nobody's.
+    /// RFC 7597 §5.1: every set has as many ports, and those in front belong to none.
     #[test]
     fn ports_are_shared_evenly(psid_length in 0_u8..=8, psid_offset in 0_u8..=8) {
         let softwires = (0..1_u16 << psid_length)
@@ -259,4 +259,36 @@ fn mistakes_are_named() {
     assert_eq!(table(sets, json!([])), "bindings.portSets.1.addresses");
     let sets = json!([{ "addresses": "192.0.2.0/24", "psidLength": 12, "psidOffset": 6 }]);
     assert_eq!(table(sets, json!([])), "bindings.portSets.0.psidLength");
+}
+
+#[test]
+fn mistakes_in_a_file_have_a_line_and_a_column() {
+    let sets = "portSets:\n  - addresses: 192.0.2.0/24\n    psidLength: 6\n";
+    let json = r#"{"portSets": [{"addresses": "192.0.2.0/24"}],
+"softwires": [{"ipv4": "192.0.2.1", "b4": "::"}]}"#;
+    for (end, text, said) in [
+        (
+            "yaml",
+            format!("{sets}softwires:\n  - {{ipv4: 192.0.2.1, psid: 64, b4: '2001:db8::1'}}\n"),
+            ":5:29: 64 has more than 6 bits",
+        ),
+        (
+            "yaml",
+            format!("{sets}softwires:\n  - ipv4: 192.0.2.1\n    psid: all\n"),
+            ":6:11: a whole number from 0 to 65535 is expected, not \"all\"",
+        ),
+        ("yaml", format!("{sets}softwire:\n"), ":4:1: the key `softwire` is not known here"),
+        ("json", json.into(), ":2:43: :: is not the address of one host"),
+        ("json", "{\"portSets\": 1}".into(), "at line 1 column 14"),
+    ] {
+        let name = format!("weft-softwires-wrong-{}.{end}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).expect("written");
+        let config = json!({ "address": AFTR, "file": path });
+        let error = Rig::new(kind("lwaftr").expect("it is there"), config).err().expect("one");
+        std::fs::remove_file(&path).expect("it is there");
+        assert_eq!(error.path, "file");
+        assert!(error.message.contains(said), "{}", error.message);
+        assert!(error.message.starts_with(&path.display().to_string()), "{}", error.message);
+    }
 }

@@ -2,7 +2,8 @@
 
 use weft_dpdk::with_room;
 
-use super::state::NONE;
+/// No mapping, no block.
+pub const NONE: u32 = u32::MAX;
 
 /// Ports below are never given out (RFC 6335 §6).
 pub const FIRST_PORT: u16 = 1024;
@@ -109,7 +110,7 @@ impl Blocks {
         Blocks { pool, blocks, fresh: 0, oldest: NONE, newest: NONE, hold_down }
     }
 
-    /// That block, if nobody has it.
+    /// That block, if no user has it.
     pub fn take(&mut self, block: u32) -> Option<u32> {
         match self.blocks.get(block as usize)?.is {
             Use::Never => {}

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use weft_function::ConfigError;
 
 use super::blocks::{FIRST_PORT, Pool};
-use crate::prefix::Prefix;
+use crate::common::prefix::Prefix;
 
 /// Blocks of all addresses at most.
 const MAX_BLOCKS: u32 = 1 << 24;

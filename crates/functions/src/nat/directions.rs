@@ -3,16 +3,17 @@
 use weft_function::{Annotations, Direction, Emit, Headers as _, Packet, Reason};
 use weft_wire::{Protocol, tcp};
 
+use super::blocks::NONE;
 use super::config::Timeouts;
 use super::log::What;
-use super::state::{Inside, Lack, Mapping, NONE, key};
+use super::state::{Inside, Lack, Mapping, key};
 use super::translate::{header_of, kind_of, rewrite, rewrite_plain, rewrite_quoted};
 use super::{
     CHECKSUM, Context, FOREIGN, FRAGMENT, NO_BLOCK, NO_MAPPING, NO_PORT, NO_ROOM, NOT_INSIDE, Nat,
     PROTOCOL, SEARCH_PAUSE_BITS, SECOND,
 };
-use crate::first_fragments::mix;
-use crate::shared_ports::{End, Header, Kind, is_sound, quoted};
+use crate::common::first_fragments::mix;
+use crate::common::shared_ports::{End, Header, Kind, is_sound, quoted};
 
 impl Nat {
     /// A plain packet whose mapping is there, as nearly all are: by the key that was noted

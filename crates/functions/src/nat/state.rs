@@ -9,12 +9,9 @@ use weft_dpdk::{Table, Value, with_room};
 
 use weft_wire::Protocol;
 
-use super::blocks::{Blocks, Pool};
+use super::blocks::{Blocks, NONE, Pool};
 
 pub use self::moved::Moved;
-
-/// No mapping, no block.
-pub const NONE: u32 = u32::MAX;
 
 /// What a mapping is found by from the inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

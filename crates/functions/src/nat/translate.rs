@@ -4,7 +4,7 @@ use weft_function::{Annotations, Packet};
 use weft_wire::checksum::Change;
 use weft_wire::{EtherType, Protocol};
 
-use crate::shared_ports::{End, HEADER, Header, ICMP_HEADER, Kind, Plain, word};
+use crate::common::shared_ports::{End, HEADER, Header, ICMP_HEADER, Kind, Plain, word};
 
 /// Octets of a quoted packet that can change: IP header with options, and as much of
 /// the transport header as has the checksum.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::table::{Full, Table, Writer};
 use super::text::{Routes, Target};
-use crate::file_version::FileVersion;
-use crate::prefix::Prefix;
+use crate::common::file_version::FileVersion;
+use crate::common::prefix::Prefix;
 
 /// What a prefix's value says. Others are next hops, or sets of them.
 pub const NO_ROUTE: u32 = 0;
@@ -106,8 +106,8 @@ impl Fib {
         (self.ipv4.memory_bytes() + ipv6) as u64
     }
 
-    /// Makes the tables say what `routes` says, prefix by prefix: whoever looks an
-    /// address up meanwhile finds its route from before or from now.
+    /// Makes the tables say what `routes` says, prefix by prefix: a reader
+    /// meanwhile finds the route of an address from before or from now.
     ///
     /// # Errors
     /// [`Full`]; some of the changes are made then.
@@ -237,7 +237,7 @@ pub fn buckets(hops: &[(u16, u16)]) -> [u16; BUCKETS] {
 }
 
 /// Looks at a file once a second and changes the routes when it is another one. Ends
-/// when nobody has the routes any more. A file that cannot be read changes nothing.
+/// when no worker has the routes any more. A file that cannot be read changes nothing.
 pub fn follow(
     fib: &Arc<Fib>,
     path: PathBuf,

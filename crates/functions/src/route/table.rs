@@ -2,7 +2,7 @@
 //! McKeown: *Routing Lookups in Hardware at Memory Access Speeds*, DIR-24-8).
 //!
 //! One thread writes while any number read, without locks: an entry is one word,
-//! and whoever went through a group looks again whether the group was still
+//! and a reader that went through a group looks again whether the group was still
 //! entered where it came from. Groups that were taken out rest until the next
 //! round of changes before they are used for something else.
 
@@ -173,7 +173,7 @@ pub struct Full;
 #[derive(Debug, Default)]
 pub struct Writer {
     free: Vec<u32>,
-    /// Groups that were taken out, which somebody may just be looking at.
+    /// Groups that were taken out, which a reader may just be looking at.
     resting: Vec<u32>,
     /// Groups that there are.
     groups: u32,
@@ -410,7 +410,7 @@ mod tests {
         check(MANY, &changes, &[0, 0x0a00_0001, u32::MAX]).expect("as the plain table says");
     }
 
-    /// Whoever reads while prefixes come and go finds one of the values that the
+    /// A reader finds, while prefixes come and go, one of the values that the
     /// address had, never another's.
     #[test]
     fn readers_never_see_another_prefix_s_value() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::prefix::Prefix;
+use crate::common::prefix::Prefix;
 
 /// A next hop as a line names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -87,7 +87,7 @@ impl Text {
 
 impl Drop for Text {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`; nobody is inside, as a call borrows the text.
+        // SAFETY: mapped by `new`; no thread is inside, as a call borrows the text.
         unsafe { libc::munmap(self.first.as_ptr(), self.length) };
     }
 }

@@ -2,7 +2,7 @@
 //! whose owner is gone.
 //!
 //! What it must not forget is one record for each user. A record is durable
-//! before anybody hears of the move that it begins; a controller that starts
+//! before any node hears of the move that it begins; a controller that starts
 //! again takes each move that is not settled up from its beginning, which all
 //! parties take as what it is, since every step can be repeated.
 
@@ -14,49 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 use crate::message::{Envelope, Message, Step};
 use crate::output::{Counter, Output, TimerKey, TimerKind};
+pub use crate::record::{Intent, Notice, Record, Refusal};
 use crate::settings::Settings;
-
-/// What the controller must know of a user after it has started again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The user's anchor.
-    pub anchor: NodeId,
-    /// Who owned the user before the intent; `None` when nobody did, or it is gone.
-    pub owner: Option<Leg>,
-    /// What is to be done.
-    pub intent: Intent,
-}
-
-impl Record {
-    /// The number of what is to be done, or else of the ownership; 0 when there is
-    /// neither.
-    pub fn epoch(&self) -> Epoch {
-        match self.intent {
-            Intent::Settled => self.owner.map_or(Epoch(0), |leg| leg.epoch),
-            Intent::Move { target, .. } => target.epoch,
-            Intent::Remove { epoch } => epoch,
-        }
-    }
-}
-
-/// What is to be done with a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
-    /// Nothing.
-    Settled,
-    /// The target is to own the user.
-    Move {
-        /// The target; its epoch is the move's.
-        target: Leg,
-        /// There were contexts, and they are lost.
-        lost: bool,
-    },
-    /// The user is to be forgotten.
-    Remove {
-        /// Of the removal.
-        epoch: Epoch,
-    },
-}
 
 /// Where the controller is with a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,48 +66,6 @@ impl Stage {
     }
 }
 
-/// What the controller tells whoever gives it orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The target owns the user: the radio may go there. One that goes earlier
-    /// loses nothing unless the move is given up.
-    Ready(User, NodeId),
-    /// The node owns the user, and the move is complete.
-    Moved(User, NodeId),
-    /// The move is given up: the radio had better be at the node.
-    Aborting(User, NodeId),
-    /// The node still owns the user, and the move is over.
-    Aborted(User, NodeId),
-    /// The owner is gone.
-    NoOwner(User),
-    /// The node owns the user, which is new or had no owner.
-    Owned(User, NodeId),
-    /// The user is forgotten.
-    Removed(User),
-    /// The order is not carried out.
-    Refused(User, Refusal),
-}
-
-/// Why an order is not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// There is no such user.
-    #[error("there is no such user")]
-    UnknownUser,
-    /// There is such a user already.
-    #[error("there is such a user already")]
-    KnownUser,
-    /// The node has not said hello.
-    #[error("the node is not connected")]
-    UnknownNode,
-    /// The user is there already.
-    #[error("the user is at that node already")]
-    AlreadyThere,
-    /// Another order for the user is being carried out.
-    #[error("another move of the user is under way")]
-    Busy,
-}
-
 /// Parties whose answer is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wants {
@@ -175,7 +92,7 @@ struct Managed {
     target_absent: bool,
     /// The target was asked to adopt the user, as the source is gone.
     adopting: bool,
-    /// The target refused what nobody else can do: begin again, with a new epoch.
+    /// The target refused what no other node can do: begin again, with a new epoch.
     renew: bool,
     /// Counts for the window.
     counted: bool,
@@ -300,6 +217,11 @@ impl Controller {
         self.users.get(&user).map(|managed| managed.record)
     }
 
+    /// How many users there are.
+    pub fn user_count(&self) -> usize {
+        self.users.len()
+    }
+
     /// All users with their records and where the controller is with them, in
     /// order, from one on.
     pub fn users_from(&self, first: User) -> impl Iterator<Item = (User, Record, Stage)> {
@@ -367,7 +289,7 @@ impl Controller {
         }
     }
 
-    /// The node has stopped for good, as somebody knows who can see to it: its
+    /// The node has stopped for good, as its operator knows: its
     /// users are its successor's. What is still to be sent to it is not waited for.
     pub fn node_gone(&mut self, node: NodeId, successor: NodeId, out: &mut Outputs) {
         // Whatever life has to do with a user; others may come.

@@ -10,10 +10,15 @@
 //! of a step:
 //!       24..32    user            32..40  epoch
 //!       40..      what the step says
+//! of a step of a function's move:
+//!       24..32    epoch           32..34  octets of the function's name
+//!       34..      the name, and what the step says
 //! ```
 //! A way (a leg) is 16 octets: node, incarnation, epoch. One that may be absent
 //! has an octet 0 or 1 in front. Messages follow one another without padding.
 
+use crate::function_move::FunctionStep;
+use crate::function_move::message::{put_text, text};
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 use crate::message::{Envelope, Message, Reason, RouteStage, Step};
 
@@ -45,30 +50,36 @@ pub enum ParseError {
     Value,
 }
 
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
+    pub fn take<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
         let (value, rest) = self.bytes.split_first_chunk().ok_or(ParseError::Length)?;
         self.bytes = rest;
         Ok(*value)
+    }
+
+    pub fn octets(&mut self, count: usize) -> Result<&'a [u8], ParseError> {
+        let (octets, rest) = self.bytes.split_at_checked(count).ok_or(ParseError::Length)?;
+        self.bytes = rest;
+        Ok(octets)
     }
 
     fn u8(&mut self) -> Result<u8, ParseError> {
         self.take::<1>().map(|[octet]| octet)
     }
 
-    fn u32(&mut self) -> Result<u32, ParseError> {
+    pub fn u32(&mut self) -> Result<u32, ParseError> {
         self.take().map(u32::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, ParseError> {
+    pub fn u64(&mut self) -> Result<u64, ParseError> {
         self.take().map(u64::from_be_bytes)
     }
 
-    fn flag(&mut self) -> Result<bool, ParseError> {
+    pub fn flag(&mut self) -> Result<bool, ParseError> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -88,7 +99,7 @@ impl<'a> Reader<'a> {
         self.flag()?.then(|| self.leg()).transpose()
     }
 
-    fn rest(&mut self) -> &'a [u8] {
+    pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.bytes)
     }
 }
@@ -110,11 +121,16 @@ impl Envelope {
     /// Appends the message's octets.
     ///
     /// # Errors
-    /// [`ParseError::Length`] for contexts above [`MAX_CONTEXTS`]; nothing is
-    /// appended then.
+    /// [`ParseError::Length`] for contexts above [`MAX_CONTEXTS`], or
+    /// [`MAX_PIECE`](crate::function_move::MAX_PIECE) of a function; nothing is appended then.
     pub fn emit(&self, out: &mut Vec<u8>) -> Result<(), ParseError> {
         if let Message::Handover { step: Step::Contexts(bytes), .. } = &self.message
             && bytes.len() > MAX_CONTEXTS
+        {
+            return Err(ParseError::Length);
+        }
+        if let Message::FunctionMove { step, .. } = &self.message
+            && !step.fits()
         {
             return Err(ParseError::Length);
         }
@@ -127,6 +143,11 @@ impl Envelope {
             out.extend(user.0.to_be_bytes());
             out.extend(epoch.0.to_be_bytes());
             emit_step(step, out);
+        }
+        if let Message::FunctionMove { function, epoch, step } = &self.message {
+            out.extend(epoch.0.to_be_bytes());
+            put_text(out, function);
+            step.emit(out);
         }
         // At most LONGEST, which fits.
         let length = (out.len() - start) as u32;
@@ -173,6 +194,7 @@ fn kind(message: &Message) -> u8 {
         return match message {
             Message::Hello => 1,
             Message::Probe => 2,
+            Message::FunctionMove { step, .. } => step.kind(),
             _ => 3,
         };
     };
@@ -239,6 +261,11 @@ fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
         2 => return Ok(Message::Probe),
         3 => return Ok(Message::Welcome),
         16..=37 => {}
+        64..=73 => {
+            let (epoch, function) = (Epoch(reader.u64()?), text(reader)?);
+            let step = FunctionStep::parse(kind, reader)?;
+            return Ok(Message::FunctionMove { function, epoch, step });
+        }
         _ => return Err(ParseError::Kind(kind)),
     }
     let (user, epoch) = (User(reader.u64()?), Epoch(reader.u64()?));

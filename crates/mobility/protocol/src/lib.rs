@@ -7,7 +7,7 @@
 //! epochs. None of them does I/O or reads a clock: a machine is given an input
 //! (a message, a timer that fired, an event of the data plane) and writes
 //! [`Output`]s: messages to send, timers to set, actions of the data plane.
-//! Whoever holds a machine carries them out in order. Each machine ignores what
+//! The program that holds a machine carries them out in order. Each machine ignores what
 //! it has no use for, so an input is never an error.
 //!
 //! The data plane knows nothing of the protocol. It is given a [`Posture`] for
@@ -17,6 +17,8 @@
 //! when the treatment changes. [`plane`] does so, with [gates](gate) that allocate
 //! nothing for a packet.
 //!
+//! Functions move as well, by the same messages and in the same manner: see [`function_move`].
+//!
 //! `docs/handover.md` describes the protocol; its tables of transitions are those
 //! of [`transition`].
 #![forbid(unsafe_code)]
@@ -24,11 +26,13 @@
 pub mod anchor;
 pub mod controller;
 mod encoding;
+pub mod function_move;
 pub mod gate;
 mod identity;
 pub mod message;
 pub mod output;
 pub mod plane;
+mod record;
 mod settings;
 pub mod station;
 mod timers;

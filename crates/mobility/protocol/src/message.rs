@@ -1,5 +1,6 @@
 //! What the parties say to one another.
 
+use crate::function_move::FunctionStep;
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 
 /// A message, with its sender and receiver.
@@ -36,6 +37,15 @@ pub enum Message {
         /// The step.
         step: Step,
     },
+    /// A step of a function's move. Said twice, it does what it did the first time.
+    FunctionMove {
+        /// Name of the function, at both nodes.
+        function: String,
+        /// The number of the move, of this coordinator.
+        epoch: Epoch,
+        /// The step.
+        step: FunctionStep,
+    },
 }
 
 /// A step of a move: request and answer beside each other.
@@ -43,7 +53,7 @@ pub enum Message {
 pub enum Step {
     /// Controller to target: make an entry, hold what comes.
     Prepare {
-        /// Who will send contexts, if anybody.
+        /// The node that will send contexts, if there is one.
         source: Option<Leg>,
         /// The user's anchor.
         anchor: NodeId,
@@ -63,7 +73,7 @@ pub enum Step {
     Contexts(Vec<u8>),
     /// The target owns the user; to the source.
     Taken,
-    /// Controller to target: nobody will send contexts; own the user without.
+    /// Controller to target: no node will send contexts; own the user without.
     Adopt {
         /// There were contexts, and they are lost.
         lost: bool,

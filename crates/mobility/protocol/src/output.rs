@@ -1,10 +1,10 @@
-//! What machines ask of whoever holds them.
+//! What machines ask of the program that holds them.
 
 use std::time::Duration;
 
-use crate::controller::{Notice, Record};
 use crate::identity::{Direction, Epoch, Leg, NodeId, User};
 use crate::message::Envelope;
+use crate::record::{Notice, Record};
 use crate::transition::Transition;
 
 /// Something to be done. Outputs are carried out in the order they come.
@@ -80,7 +80,7 @@ pub enum Output {
     },
     /// Add one to a counter.
     Count(Counter),
-    /// Tell whoever gives the controller its orders.
+    /// Tell the program that gives the controller its orders.
     Tell(Notice),
     /// A state has changed, for logs and checks.
     Changed(User, Transition),
@@ -115,7 +115,7 @@ pub enum TimerKind {
     Resend,
     /// Opens a gate without an End Marker.
     Gate(Direction),
-    /// Ends a path without whoever should have ended it.
+    /// Ends a path without the node that should have ended it.
     Release,
 }
 

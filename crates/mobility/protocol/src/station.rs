@@ -305,7 +305,7 @@ impl Station {
         self.attempt += 1;
     }
 
-    /// Moves below `settled` are over; nobody's have to be remembered.
+    /// Moves below `settled` are over; none have to be remembered.
     fn settle(&mut self, settled: Epoch) {
         if settled > self.settled {
             self.settled = settled;

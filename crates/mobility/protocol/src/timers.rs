@@ -1,33 +1,34 @@
-//! The timers of a machine, for whoever holds it.
+//! The timers of a machine, for the program that holds it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 
 use crate::TimerKey;
 
-/// Timers that run, by the clock of whoever holds the machine.
+/// Timers that run, by the clock of the program that holds the machine.
 #[derive(Debug)]
-pub struct Timers<Time> {
-    by_time: BTreeSet<(Time, TimerKey)>,
-    by_key: HashMap<TimerKey, Time>,
+pub struct Timers<Time, Key = TimerKey> {
+    by_time: BTreeSet<(Time, Key)>,
+    by_key: HashMap<Key, Time>,
 }
 
-impl<Time> Default for Timers<Time> {
+impl<Time, Key> Default for Timers<Time, Key> {
     /// None.
     fn default() -> Self {
         Timers { by_time: BTreeSet::new(), by_key: HashMap::new() }
     }
 }
 
-impl<Time: Copy + Ord> Timers<Time> {
+impl<Time: Copy + Ord, Key: Clone + Ord + Hash> Timers<Time, Key> {
     /// Sets a timer, anew if it runs.
-    pub fn set(&mut self, key: TimerKey, at: Time) {
-        self.cancel(key);
-        self.by_key.insert(key, at);
+    pub fn set(&mut self, key: Key, at: Time) {
+        self.cancel(key.clone());
+        self.by_key.insert(key.clone(), at);
         self.by_time.insert((at, key));
     }
 
     /// Stops a timer, if it runs.
-    pub fn cancel(&mut self, key: TimerKey) {
+    pub fn cancel(&mut self, key: Key) {
         if let Some(at) = self.by_key.remove(&key) {
             self.by_time.remove(&(at, key));
         }
@@ -39,9 +40,9 @@ impl<Time: Copy + Ord> Timers<Time> {
     }
 
     /// A timer that fires at `now` or before; it does not run any more.
-    pub fn due(&mut self, now: Time) -> Option<TimerKey> {
-        let (_, key) = self.by_time.first().copied().filter(|(at, _)| *at <= now)?;
-        self.cancel(key);
+    pub fn due(&mut self, now: Time) -> Option<Key> {
+        let (_, key) = self.by_time.first().filter(|(at, _)| *at <= now)?.clone();
+        self.cancel(key.clone());
         Some(key)
     }
 }

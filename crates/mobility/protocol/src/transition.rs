@@ -23,6 +23,10 @@ pub enum Role {
     Anchor,
     /// The [`Controller`](crate::Controller)'s.
     Controller,
+    /// That of a [`Coordinator`](crate::function_move::Coordinator) of a function's move.
+    Coordinator,
+    /// That of a [`Participant`](crate::function_move::Participant) in one.
+    Participant,
 }
 
 impl Transition {
@@ -54,6 +58,8 @@ pub fn table(role: Role) -> &'static [Row] {
         Role::Station => STATION,
         Role::Anchor => ANCHOR,
         Role::Controller => CONTROLLER,
+        Role::Coordinator => COORDINATOR,
+        Role::Participant => PARTICIPANT,
     }
 }
 
@@ -132,6 +138,54 @@ const CONTROLLER: &[Row] = &[
     row("AbortClosing", "Settled", &["Completed", "Routed", "Node gone"]),
     row("AbortClosing", "Storing", &["Node gone"]),
     row("Removing", "Absent", &["Removed", "Routed", "Node gone"]),
+];
+
+const GIVEN_UP: &[&str] = &["Refused", "Failed", "Given up"];
+
+const COORDINATOR: &[Row] = &[
+    row("Absent", "Preparing", &["Order"]),
+    row("Absent", "Gating", &["Order"]),
+    row("Preparing", "Gating", &["Prepared"]),
+    row("Preparing", "Aborting", &["Given up"]),
+    row("Preparing", "Failed", &["Refused", "Unreachable"]),
+    row("Gating", "Reading", &["Gated"]),
+    row("Gating", "Fetching", &["Gated"]),
+    row("Gating", "Switching", &["Gated"]),
+    row("Gating", "Restoring", &["Failed", "Given up"]),
+    row("Reading", "Sending", &["Read"]),
+    row("Reading", "Restoring", GIVEN_UP),
+    row("Sending", "Reading", &["Taken"]),
+    row("Sending", "Switching", &["Taken"]),
+    row("Sending", "Restoring", GIVEN_UP),
+    row("Fetching", "Writing", &["Contexts"]),
+    row("Fetching", "Restoring", GIVEN_UP),
+    row("Writing", "Fetching", &["Written"]),
+    row("Writing", "Switching", &["Written"]),
+    row("Writing", "Restoring", GIVEN_UP),
+    row("Switching", "Releasing", &["Switched"]),
+    row("Switching", "Moved", &["Switched"]),
+    row("Switching", "Aborting", &["Failed"]),
+    row("Switching", "Failed", &["Failed"]),
+    row("Restoring", "Aborting", &["Restored"]),
+    row("Restoring", "Failed", &["Restored"]),
+    row("Releasing", "Moved", &["Released", "Refused", "Given up"]),
+    row("Aborting", "Failed", &["Aborted", "Refused", "Given up"]),
+];
+
+const PARTICIPANT: &[Row] = &[
+    row("Absent", "Checking", &["Prepare"]),
+    row("Checking", "Ready", &["Checked"]),
+    row("Ready", "Writing", &["Contexts"]),
+    row("Writing", "Ready", &["Written"]),
+    row("Writing", "Complete", &["Written"]),
+    row("Ready", "Reading", &["Fetch"]),
+    row("Reading", "Ready", &["Read"]),
+    row("Reading", "Complete", &["Read"]),
+    row("Checking", "Absent", &["Failed", "Prepare", "Release", "Abort", "Silence"]),
+    row("Ready", "Absent", &["Prepare", "Release", "Abort", "Silence"]),
+    row("Writing", "Absent", &["Failed"]),
+    row("Reading", "Absent", &["Failed", "Prepare", "Release", "Abort", "Silence"]),
+    row("Complete", "Absent", &["Prepare", "Release", "Abort", "Silence"]),
 ];
 
 /// The tables as Markdown, as `docs/handover.md` has them.

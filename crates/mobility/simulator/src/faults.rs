@@ -69,7 +69,7 @@ impl World {
         self.timers.retain(|(owner, _), _| *owner != node);
         if node == NodeId::CONTROLLER {
             self.controller.machine = None;
-            // Some of what was being written is, though nobody was told.
+            // Some of what was being written is, though no node was told.
             let writes = self.controller.writes.len() as u64;
             for _ in 0..self.random.between(0, writes + 1) {
                 self.write_oldest();

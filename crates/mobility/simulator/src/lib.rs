@@ -5,13 +5,15 @@
 //! storage, radio, traffic, deaths and cuts. Everything follows from a seed, so a
 //! run that breaks a promise can be had again, with its log.
 //!
+//! Moves of functions are simulated in the same way, in [`function_moves`].
+//!
 //! What is checked, all the while and at the end, is in [`Promise`].
 #![forbid(unsafe_code)]
 
-mod carry;
 mod check;
 mod event;
 mod faults;
+pub mod function_moves;
 mod functions;
 mod orders;
 mod packets;

@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Whether nobody waits for what a radio says.
+    /// Whether no station waits for what a radio says.
     fn may_be_silent(&self) -> bool {
         let idle = self.controller.machine.as_ref().is_some_and(Controller::is_idle);
         self.radios_are_told() || idle

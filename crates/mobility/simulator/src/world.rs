@@ -1,5 +1,7 @@
 //! The world in which a run takes place: its parties, its clock and its log.
 
+mod carry;
+
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use weft_mobility_protocol::controller::Record;
@@ -31,7 +33,7 @@ pub struct Outcome {
     /// The first promise that was broken; the run ends with it.
     pub violation: Option<Violation>,
     /// The last lines of the log, oldest first; those of the violation's user and
-    /// of nobody in particular.
+    /// of no particular user.
     pub log: Vec<String>,
 }
 
@@ -356,7 +358,7 @@ impl World {
             _ => None,
         };
         let (from, said) = (envelope.from, envelope.message.clone());
-        self.note(about, || format!("{from} -> {to}: {}", crate::carry::word(&said)));
+        self.note(about, || format!("{from} -> {to}: {}", carry::word(&said)));
         self.input(to, about, |machine, out| match machine {
             Machine::Station(station) => station.message(envelope, out),
             Machine::Anchor(anchor) => anchor.message(envelope, out),

@@ -80,7 +80,7 @@ fn unwelcome(hub: &Hub, hello: &Hello) -> Option<Refusal> {
             let mut places = options.places.iter();
             places.any(|place| place.node == hello.from && place.name == hello.name)
         }
-        // The controller dials nobody.
+        // The controller dials no node.
         own => hello.from != own && hello.from != NodeId::CONTROLLER,
     };
     (!known).then_some(Refusal::Unknown)

@@ -30,7 +30,7 @@ pub const MOST_PLACES: usize = 4096;
 
 const MAGIC: [u8; 4] = *b"WEFT";
 
-/// What somebody says who dials.
+/// What a node says when it dials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Who dials.
@@ -43,7 +43,7 @@ pub struct Hello {
     pub name: String,
 }
 
-/// Why somebody is not welcome.
+/// Why a node is not welcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Another version is spoken.
@@ -55,8 +55,8 @@ pub enum Refusal {
     /// There is no node of that number and name.
     #[error("there is no node of that number and name")]
     Unknown,
-    /// Somebody else was meant.
-    #[error("somebody else was meant")]
+    /// Another node was meant.
+    #[error("another node was meant")]
     Elsewhere,
 }
 
@@ -140,7 +140,7 @@ pub fn welcome(places: &[Place]) -> Vec<u8> {
     out
 }
 
-/// The octets of an answer to somebody who is not welcome.
+/// The octets of an answer to a node that is not welcome.
 pub fn refuse(refusal: Refusal) -> Vec<u8> {
     let code = CODES.iter().position(|one| *one == refusal).map_or(0, |nth| nth + 1);
     answer(code as u8, 0)

@@ -11,7 +11,6 @@ use tokio::sync::mpsc;
 use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::options::{Options, Place};
-use crate::peer;
 
 /// What the transport tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub struct Statistics {
     pub unconnected: u64,
     /// Dropped: too much waited for the peer already.
     pub queue_full: u64,
-    /// Dropped: whoever reads what arrives had no room.
+    /// Dropped: the reader of what arrives had no room.
     pub unread: u64,
     /// Connections that ended because of what was said there.
     pub violations: u64,
@@ -68,7 +67,20 @@ pub(crate) struct Hub {
     deliver: Deliver,
     peers: Mutex<HashMap<NodeId, Arc<Peer>>>,
     runtime: Handle,
+    attend: Attend,
 }
+
+/// A new peer, with the ends of its channels that its task reads.
+pub(crate) struct NewPeer {
+    pub hub: Arc<Hub>,
+    pub node: NodeId,
+    pub peer: Arc<Peer>,
+    pub messages: mpsc::Receiver<Vec<u8>>,
+    pub streams: mpsc::Receiver<TcpStream>,
+}
+
+/// Starts the task of a peer.
+pub(crate) type Attend = fn(&Handle, NewPeer);
 
 /// One whom messages go to.
 pub(crate) struct Peer {
@@ -97,15 +109,15 @@ impl Peer {
     }
 }
 
-/// What is locked is whole at any time, whoever panicked.
+/// What is locked is whole at any time, so a panic while it was locked does no harm.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hub {
-    pub fn new(options: Options, deliver: Deliver, runtime: Handle) -> Arc<Hub> {
+    pub fn new(options: Options, deliver: Deliver, runtime: Handle, attend: Attend) -> Arc<Hub> {
         let (counters, peers) = (Counters::default(), Mutex::default());
-        Arc::new(Hub { options, counters, deliver, peers, runtime })
+        Arc::new(Hub { options, counters, deliver, peers, runtime, attend })
     }
 
     pub fn tell(&self, event: Event) {
@@ -129,17 +141,18 @@ impl Hub {
             return None;
         }
         let (outbox, messages) = mpsc::channel(self.options.timing.queue.max(1));
-        let (streams, accepted) = mpsc::channel(1);
+        let (dialled, streams) = mpsc::channel(1);
         let peer = Arc::new(Peer {
             outbox,
             waiting: AtomicUsize::new(0),
-            streams,
+            streams: dialled,
             address: Mutex::default(),
             connected: AtomicBool::new(false),
             heard: AtomicU64::new(0),
         });
         peers.insert(node, peer.clone());
-        self.runtime.spawn(peer::serve(self.clone(), node, peer.clone(), messages, accepted));
+        let (hub, new) = (self.clone(), peer.clone());
+        (self.attend)(&self.runtime, NewPeer { hub, node, peer: new, messages, streams });
         Some(peer)
     }
 

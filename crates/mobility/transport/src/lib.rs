@@ -1,6 +1,6 @@
 //! Moves handover messages between nodes and their controller, over TCP.
 //!
-//! Whoever takes part has a [`Transport`] with a thread of its own: envelopes go in
+//! Every participant has a [`Transport`] with a thread of its own: envelopes go in
 //! by [`Sender::send`], which never waits, and what arrives is given to a closure.
 //! A node dials its controller and keeps at it; other nodes it dials when it has
 //! something to say to them, at the addresses that the controller tells. Either
@@ -10,7 +10,7 @@
 //!
 //! Messages are never changed, and may be lost: when a connection breaks, or a
 //! queue is full, which is counted. The protocol repeats them. Whatever does not
-//! read as a message, or speaks for somebody else, ends the connection with one
+//! read as a message, or speaks for another node, ends the connection with one
 //! line in the log. Nothing is enciphered: the network between nodes and
 //! controller has to be trusted, or a tunnel.
 

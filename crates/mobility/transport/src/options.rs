@@ -31,7 +31,7 @@ pub struct Options {
     pub token: Token,
     /// Where a node's controller listens, as `HOST:PORT`; `None` for the controller.
     pub controller: Option<String>,
-    /// A controller's nodes: nobody else is welcome, and each is told of the
+    /// A controller's nodes: no other is welcome, and each is told of the
     /// others. Empty for a node.
     pub places: Vec<Place>,
     /// Times and bounds.

@@ -11,23 +11,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::Instant;
 use weft_mobility_protocol::NodeId;
 
 use crate::dial::dial;
-use crate::hub::{Event, Hub, Peer, count};
+use crate::hub::{Event, Hub, NewPeer, Peer, count};
 use crate::link;
 use crate::stream::Ended;
 
-/// Sees to a peer, for as long as the transport lives.
-pub(crate) async fn serve(
-    hub: Arc<Hub>,
-    node: NodeId,
-    peer: Arc<Peer>,
-    messages: Receiver<Vec<u8>>,
-    streams: Receiver<TcpStream>,
-) {
+/// Starts the task that sees to a peer for as long as the transport lives.
+pub(crate) fn attend(runtime: &Handle, new: NewPeer) {
+    runtime.spawn(serve(new));
+}
+
+async fn serve(NewPeer { hub, node, peer, messages, streams }: NewPeer) {
     let pause = hub.options.timing.pause;
     let attendance = |messages, streams, speaks| Attendance {
         hub: hub.clone(),

@@ -1,5 +1,5 @@
 //! Times and bounds as configurations write them. The comments of the fields are
-//! descriptions in published schemas, so they speak to whoever writes one.
+//! descriptions in published schemas, so they speak to the author of one.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl TransportSettings {
             mistakes.push(("longestPause", why));
         }
         if self.silence <= self.alive {
-            let why = format!("nobody would be heard: `alive` is {} ms", self.alive);
+            let why = format!("no peer would be heard: `alive` is {} ms", self.alive);
             mistakes.push(("silence", why));
         }
         mistakes

@@ -59,12 +59,12 @@ impl Token {
         Token::new(&text).ok_or_else(|| TokenError::Form(path.to_owned()))
     }
 
-    /// Whether somebody knows the token; takes as long whatever they say.
+    /// Whether this is the token; the comparison takes the same time for every guess.
     pub fn is(&self, said: &[u8]) -> bool {
         self.0.ct_eq(said).into()
     }
 
-    /// The octets, to be said to somebody who is to know them.
+    /// The octets, for the greeting.
     pub fn octets(&self) -> &[u8] {
         &self.0
     }

@@ -14,6 +14,7 @@ use weft_mobility_protocol::{Envelope, NodeId};
 use crate::accept::accept;
 use crate::hub::{Event, Hub, Statistics};
 use crate::options::Options;
+use crate::peer::attend;
 
 /// Why there is no transport.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +68,7 @@ impl Transport {
         let address = listener.local_addr().map_err(listen)?;
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(TransportError::Thread)?;
-        let hub = Hub::new(options, Box::new(deliver), runtime.handle().clone());
+        let hub = Hub::new(options, Box::new(deliver), runtime.handle().clone(), attend);
         let (stop, stopped) = oneshot::channel();
         let shared = hub.clone();
         let thread = thread::Builder::new()

@@ -5,8 +5,7 @@ mod yaml;
 
 use std::path::Path;
 
-use schemars::{JsonSchema, schema_for};
-use serde::Deserialize;
+use schemars::schema_for;
 use serde_json::Value;
 use weft_yaml::mistake::Mistakes;
 use weft_yaml::shape;
@@ -15,15 +14,6 @@ use crate::answer::Answer;
 use crate::plan::Request;
 use crate::quantity::{BitRate, PacketRate};
 use crate::scenario::{Composition, Scenario, ScenarioError};
-
-/// Versions of these formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[schemars(inline)]
-pub enum ApiVersion {
-    /// The one there is.
-    #[serde(rename = "weft/v1")]
-    V1,
-}
 
 /// A model as a file describes it.
 #[derive(Clone, Debug)]

@@ -1,16 +1,16 @@
 //! The file as it is written. The comments here are the descriptions in the
-//! published schema, so they speak to whoever writes a model.
+//! published schema, so they address the author of a model.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, SeqAccess, Visitor, value};
 use serde::{Deserialize, Deserializer};
 use weft_yaml::values::Ipv4;
 
-use super::ApiVersion;
 use crate::costs::Costs;
 use crate::hardware::Hardware;
 use crate::quantity::{BitRate, Bytes, Frequency, PacketRate, Share};
 use crate::scenario::Composition;
+use crate::version::ApiVersion;
 
 /// What a chain can carry: a machine, costs, chains and their traffic.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -21,6 +21,7 @@ use weft_offload::thread::StagePlan;
     serde::Deserialize,
     serde::Serialize,
     schemars::JsonSchema,
+    utoipa::ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Composition {

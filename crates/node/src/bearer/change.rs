@@ -24,7 +24,17 @@ use crate::users::{Changes, Users};
 const MOST_WAITING: usize = 1 << 20;
 
 /// What a batch came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    utoipa::ToSchema,
+)]
 pub struct BearersChanged {
     /// Bearers that came.
     pub added: usize,

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 use weft_node_config::{DEFAULT_NETWORK, UserKey};
 use weft_wire::esp::Spi;
 use weft_wire::gtpu::Qfi;
@@ -17,7 +18,7 @@ use super::{
 use crate::agent::Agent;
 
 /// A command as it is written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum WrittenCommand {
     /// A bearer comes.
@@ -29,7 +30,7 @@ pub enum WrittenCommand {
 }
 
 /// A bearer that comes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WrittenBearer {
     /// Its number.
@@ -58,7 +59,7 @@ pub struct WrittenBearer {
 }
 
 /// A bearer that changes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WrittenChange {
     /// Its number.
@@ -75,7 +76,7 @@ pub struct WrittenChange {
 }
 
 /// What packets are known by.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct WrittenMatch {
     /// Network instance of the addresses; `default` by default.
@@ -83,6 +84,7 @@ pub struct WrittenMatch {
     pub network: Option<String>,
     /// The user's IPv4 address.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub ipv4: Option<Ipv4Addr>,
     /// The user's /64 prefix or IPv6 address.
     #[serde(skip_serializing_if = "Option::is_none")]

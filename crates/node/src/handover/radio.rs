@@ -12,7 +12,7 @@ use super::{Machine, Mobility};
 use crate::agent::Agent;
 
 /// What has become of users' radios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Radio {
     /// They have left this station: nothing comes from them any more that its ports

@@ -117,8 +117,28 @@ pub(crate) struct Split {
     /// A choice that was better at the last look.
     better: Option<Range<usize>>,
     counts: Counts,
+    /// Cycles that stand in for the measured ones.
+    assumed: Option<Assumed>,
     /// Why functions stand where they do, in one line.
     pub(crate) why: Option<String>,
+}
+
+/// Cycles of a packet at its worker beside the functions, and at each function.
+#[derive(Clone, Debug)]
+struct Assumed {
+    worker: u64,
+    functions: Vec<u64>,
+}
+
+impl Assumed {
+    /// What would have been counted had each packet taken these cycles.
+    fn put_into(&self, counts: &mut Counts) {
+        let sample = |cycles: u64, packets: u64| Sample { cycles: cycles * packets, packets };
+        counts.stages = vec![sample(self.worker, counts.received)];
+        for ((counted, all), cycles) in counts.functions.iter_mut().zip(&self.functions) {
+            *counted = sample(*cycles, *all);
+        }
+    }
 }
 
 /// Sums of counters.
@@ -187,6 +207,13 @@ fn loads(before: &Counts, now: &Counts, workers: usize, order: &[(usize, At)]) -
 }
 
 impl Agent {
+    /// Splits chains as if a packet took these cycles at its worker beside the functions, and at
+    /// each function. A test of the choice needs it: what it would measure depends on what else
+    /// the machine does.
+    pub fn assume_cycles(&mut self, worker: u64, functions: &[u64]) {
+        self.split.assumed = Some(Assumed { worker, functions: functions.to_vec() });
+    }
+
     /// Looks at loads, and moves functions where that is worth it.
     pub(crate) fn look_after_split(&mut self, now: u64) {
         let Some(stage) = self.blueprint.functions.iter().find_map(|one| one.auto.clone()) else {
@@ -250,11 +277,15 @@ impl Agent {
             let packets = entry.counters.iter().map(|one| one.handled.packets.get()).sum();
             (samples.fold(Sample::default(), Sample::add), packets)
         };
-        Counts {
+        let mut counts = Counts {
             received: received.saturating_sub(held_back),
             stages: Stage::ALL.into_iter().map(stage).collect(),
             functions: self.functions.iter().map(function).collect(),
+        };
+        if let Some(assumed) = &self.split.assumed {
+            assumed.put_into(&mut counts);
         }
+        counts
     }
 }
 

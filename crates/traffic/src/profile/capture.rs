@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::capture::{Capture, Frame};
-use crate::captured::Captured;
+use crate::source::captured::Captured;
 
 /// So many packets of a capture are looked at.
 const MOST: usize = 1 << 20;

@@ -15,13 +15,13 @@ use super::yaml::{
     SelectionFile, SizesFile, SourceFile, StreamFile, WireFile,
 };
 use super::{PortPlan, Profile, SourcePlan, StreamPlan, WirePlan, capture};
-use crate::encapsulation::Encapsulation;
-use crate::endpoints::{Direction, Endpoints};
-use crate::load::{Arrivals, CapturedShare, Load, Rate, Share};
-use crate::prototype::Prototype;
-use crate::selection::Selection;
-use crate::sizes::Sizes;
-use crate::stream::Expected;
+use crate::receiver::stream::Expected;
+use crate::source::load::{Arrivals, CapturedShare, Load, Rate, Share};
+use crate::source::selection::Selection;
+use crate::template::encapsulation::Encapsulation;
+use crate::template::endpoints::{Direction, Endpoints};
+use crate::template::prototype::Prototype;
+use crate::template::sizes::Sizes;
 use crate::template::{Template, TemplateError};
 use crate::wire::Harm;
 

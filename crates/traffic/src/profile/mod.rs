@@ -13,8 +13,8 @@ use serde_json::Value;
 use weft_yaml::mistake::Mistakes;
 use weft_yaml::shape;
 
-use crate::load::Load;
-use crate::stream::Expected;
+use crate::receiver::stream::Expected;
+use crate::source::load::Load;
 use crate::wire::Harm;
 
 /// Traffic as a file describes it.

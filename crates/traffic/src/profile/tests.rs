@@ -2,8 +2,8 @@ use serde::Deserialize;
 use weft_yaml::document::Node;
 
 use super::Profile;
-use crate::load::{Arrivals, Rate};
-use crate::sizes::Sizes;
+use crate::source::load::{Arrivals, Rate};
+use crate::template::sizes::Sizes;
 
 const EXAMPLE: &str = include_str!("../../../../examples/profile.yaml");
 
@@ -44,7 +44,7 @@ fn every_kind_of_value_is_read() {
 
 #[test]
 fn tunnels_are_read_and_their_mistakes_told() {
-    use crate::encapsulation::Encapsulation;
+    use crate::template::encapsulation::Encapsulation;
     let with = |text: &str| {
         let line = format!("name: meters\n        encapsulation: {text}");
         Profile::read(

@@ -1,5 +1,5 @@
 //! The file as it is written. The comments here are the descriptions in the
-//! published schema, so they speak to whoever writes a profile.
+//! published schema, so they address the author of a profile.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::Failure;
-use crate::baseline::kernel::succeed;
+use crate::rig::network::iproute::succeed;
 
 /// The database's tables, as the package installs them.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";

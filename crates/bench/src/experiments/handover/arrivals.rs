@@ -1,7 +1,7 @@
 //! One move, drawn: packets by the time of their arrival, and where its phases end
 //! (Pinczel et al., fig. 8).
 
-use super::super::figure::figure;
+use crate::experiments::figure::figure;
 use crate::results::{Axis, Figure, FigureKind, Mark, Point, Results, Series};
 use crate::rig::handover::{Dot, Handover, Phase};
 

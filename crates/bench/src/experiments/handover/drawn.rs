@@ -1,10 +1,10 @@
 //! The figures.
 
-use super::super::figure::figure;
 use super::arrivals;
 use super::{
     EACH, FORWARDED, GAP_HOST, GAP_USER, NORMAL, PAPER_GAP, PAPER_NORMAL, TO_HOST, TO_USER, WAITED,
 };
+use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Figure, FigureKind, Point, Results, Series};
 use crate::rig::handover::Phase;
 use crate::statistics;

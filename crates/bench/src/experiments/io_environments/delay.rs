@@ -9,8 +9,14 @@ use crate::Failure;
 use crate::baseline::line::Line;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, Figure, FigureKind, Results, Series};
-use crate::rig::environments::{Loopback, Opened};
-use crate::rig::{Arrivals, Calibrated, Offer, OpenLoop, Rig, USERS, uplink};
+use crate::rig::Arrivals;
+use crate::rig::Calibrated;
+use crate::rig::Offer;
+use crate::rig::OpenLoop;
+use crate::rig::Rig;
+use crate::rig::USERS;
+use crate::rig::network::environments::{Loopback, Opened};
+use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 
 /// A system that packets go through.

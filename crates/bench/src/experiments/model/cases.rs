@@ -3,7 +3,7 @@
 use weft_model::Traffic;
 
 use super::Component;
-use crate::experiments::calibrate::shared;
+use crate::experiments::model::components::shared;
 use crate::rig::Setup;
 
 /// Users that take chains, all with packets of one size.

@@ -2,6 +2,10 @@
 //! against what longer and mixed chains carry; and whether it names the bottleneck
 //! where one component is throttled on purpose.
 
+pub(crate) mod calibrate;
+pub(crate) mod components;
+pub(crate) mod composed;
+
 mod cases;
 mod composed;
 mod throttle;
@@ -15,14 +19,14 @@ use weft_model::hardware::Hardware;
 use weft_model::quantity::Frequency;
 use weft_model::{Calibration, Composition, Scenario};
 
-use super::calibrate::{Component, Trial, X as FRAME_BYTES, cells};
-use super::figure::{figure, mpps};
 use crate::Failure;
 use crate::calibration::{calibration, cost_of};
 use crate::experiment::Study;
+use crate::experiments::figure::{figure, mpps};
+use crate::experiments::model::calibrate::{Component, Trial, X as FRAME_BYTES, cells};
 use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
 use crate::rig::Composition as Way;
-use crate::rig::capture::Content;
+use crate::rig::traffic::capture::Content;
 use crate::run::{Cell, Run, Values};
 use crate::statistics;
 use cases::Case;
@@ -128,7 +132,7 @@ impl Study for Model {
         let asked = compositions.asked(users, &parameters.functions);
         let repetitions = parameters.repetitions;
         let cells = [(FRAME_BYTES, calibrated), (CASES, asked)];
-        super::composed::measure(&cells, (users, length), repetitions, run)?;
+        crate::experiments::model::composed::measure(&cells, (users, length), repetitions, run)?;
         throttle::measure(&parameters.throttled, repetitions, run)
     }
 
@@ -311,7 +315,7 @@ mod tests {
     use weft_model::dilution;
 
     use crate::calibration::{PASS, RECEIVE, RECEIVE_AND_TRANSMIT};
-    use crate::file::File;
+    use crate::experiment::file::File;
     use crate::machine::Machine;
 
     fn parameters() -> Parameters {

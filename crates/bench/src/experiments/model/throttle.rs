@@ -19,7 +19,11 @@ use weft_traffic::Rate;
 use crate::Failure;
 use crate::calibration::QUARTILE;
 use crate::results::{Abscissa, Better, Point, Results, Series};
-use crate::rig::{Offer, OpenLoop, Setup, USERS, uplink};
+use crate::rig::Offer;
+use crate::rig::OpenLoop;
+use crate::rig::Setup;
+use crate::rig::USERS;
+use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 use crate::statistics;
 

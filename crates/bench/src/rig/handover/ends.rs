@@ -7,7 +7,7 @@ use weft_wire::{EtherType, MacAddress, ethernet, ipv4, udp};
 use super::journal::{Journal, Place};
 use super::network::Far;
 use super::nodes::FIRST_ADDRESS;
-use crate::rig::datagram::datagram;
+use crate::rig::traffic::datagram::datagram;
 
 /// Packets that are sent or received at once.
 const BURST: usize = 32;

@@ -27,7 +27,7 @@ pub struct Faults {
     pub duplicated: u64,
     /// Packets that came to one of them behind a later one of their user (RFC 4737 §3.3).
     pub reordered: u64,
-    /// Packets that nobody has sent.
+    /// Packets that no user has sent.
     pub foreign: u64,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Faults { lost, duplicated, reordered, foreign } = self;
         write!(f, "{lost} packets lost, {duplicated} doubled, {reordered} out of order")?;
-        if *foreign > 0 { write!(f, ", {foreign} of nobody") } else { Ok(()) }
+        if *foreign > 0 { write!(f, ", {foreign} of no user") } else { Ok(()) }
     }
 }
 

@@ -32,8 +32,8 @@ pub use self::journal::Faults;
 use self::network::{Far, Network, Seen};
 pub use self::nodes::Chain;
 use self::nodes::Devices;
-use super::Cores;
-use super::disturbance::Look;
+use crate::rig::Cores;
+use crate::rig::machine::disturbance::Look;
 
 /// Longest wait for an order, and for packets that are still on their way.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -307,7 +307,7 @@ impl World {
                     one.packets;
             }
         }
-        drops.insert("to nobody".to_owned(), self.network.seen.astray());
+        drops.insert("to no user".to_owned(), self.network.seen.astray());
         drops
     }
 }

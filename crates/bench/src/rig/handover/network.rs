@@ -25,7 +25,7 @@ pub struct Seen {
     forwarded: AtomicU64,
     /// When the last of them was there, in cycles.
     last: AtomicU64,
-    /// Frames to nobody.
+    /// Frames to no user.
     astray: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Seen {
         self.last.load(Ordering::Acquire)
     }
 
-    /// Frames to nobody.
+    /// Frames to no user.
     pub fn astray(&self) -> u64 {
         self.astray.load(Ordering::Acquire)
     }

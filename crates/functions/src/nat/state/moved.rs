@@ -6,7 +6,7 @@ use weft_function::{ContextError, Fields};
 use weft_wire::Protocol;
 
 use super::{Holding, Inside, Mapping, Record, State};
-use crate::nat::state::NONE;
+use crate::nat::blocks::NONE;
 
 impl State {
     /// Writes block and mappings, the oldest first.
@@ -101,7 +101,7 @@ impl Moved {
     }
 
     /// Takes the block and the mappings into `state`, as far as they are free there:
-    /// another pool, or one whose block is somebody else's, leaves the user without.
+    /// another pool, or one where another user has the block, leaves the user without.
     pub fn settle(self, state: &mut State) -> Holding {
         let mut holding = Holding::default();
         let block =

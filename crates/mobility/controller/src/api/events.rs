@@ -1,19 +1,18 @@
 //! `GET /v1/events`: what happens, as server-sent events (the HTML standard,
 //! section 9.2).
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderName, StatusCode};
-use hyper::body::{Bytes, Frame};
+use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Bytes;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Sender, channel};
+use weft_http::pieces::Pieces;
+use weft_http::problem::Failure;
 
-use super::answer::Failure;
 use super::server::Shared;
 use crate::engine::{Happening, Watcher};
 
@@ -25,9 +24,22 @@ const BATCH: usize = 64;
 /// gone is noticed.
 const QUIET: Duration = Duration::from_secs(10);
 
-pub async fn events(
-    State(shared): State<Shared>,
-) -> Result<([(HeaderName, &'static str); 2], Body), Failure> {
+/// Tells what happens from now on, as server-sent events, until the client goes.
+#[utoipa::path(
+    get,
+    path = "/v1/events",
+    responses(
+        (
+            status = 200,
+            description = "Events, each with its JSON as `data`; `missed` tells how many a slow \
+                           reader has missed",
+            body = Happening,
+            content_type = "text/event-stream",
+        ),
+        (status = 429, description = "Too many clients listen already"),
+    ),
+)]
+pub async fn events(State(shared): State<Shared>) -> Result<Response, Failure> {
     let place = shared.watchers.clone().try_acquire_owned();
     let too_many = |_| Failure::new(StatusCode::TOO_MANY_REQUESTS, "too many listen already");
     let place = place.map_err(too_many)?;
@@ -37,8 +49,8 @@ pub async fn events(
         pass(watcher, sender).await;
         drop(place);
     });
-    let head = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
-    Ok((head, Body::new(Pieces(receiver))))
+    let pieces = Pieces(receiver).answer("text/event-stream");
+    Ok(([(CACHE_CONTROL, "no-store")], pieces).into_response())
 }
 
 /// Passes events on until the client or the controller has gone.
@@ -73,20 +85,4 @@ fn event(happening: &Happening) -> String {
 
 fn lag(missed: u64) -> String {
     format!("event: missed\ndata: {{\"missed\":{missed}}}\n\n")
-}
-
-/// A body that is made while it is read.
-struct Pieces(Receiver<Bytes>);
-
-impl hyper::body::Body for Pieces {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let piece = ready!(self.0.poll_recv(context));
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
-    }
 }

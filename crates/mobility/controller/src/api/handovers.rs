@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use serde::Deserialize;
+use utoipa::IntoParams;
+use weft_http::extract::{Json, Path, Query, Text};
+use weft_http::problem::Failure;
 use weft_mobility_protocol::User;
 
-use super::answer::Failure;
 use super::server::{Shared, body};
 use super::types::{Handover, HandoverOrder, Unmoved};
 use crate::engine::{Order, Ways};
@@ -18,15 +19,37 @@ use crate::engine::{Order, Ways};
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// How long it is waited for the end.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Patience {
+    /// Seconds to wait for the end of the order; 20 at most.
+    #[param(default = 0, maximum = 20)]
     wait: u64,
 }
 
+/// Hands over one user, or all of a node, as many at once as the window allows.
+#[utoipa::path(
+    post,
+    path = "/v1/handovers",
+    request_body = HandoverOrder,
+    responses(
+        (
+            status = 202,
+            description = "The order, which is not finished yet",
+            body = Handover,
+            headers(("location" = String, description = "Where the order is found")),
+        ),
+        (status = 400, description = "The body cannot be read, or the users cannot go there"),
+        (status = 404, description = "There is no such user or node"),
+        (status = 409, description = "The user is there, or is moving"),
+        (status = 413, description = "The body is too long"),
+        (status = 503, description = "A node is not connected, or the controller stops"),
+    ),
+)]
 pub async fn order(
     State(shared): State<Shared>,
-    text: String,
+    Text(text): Text,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Handover>), Failure> {
     let HandoverOrder { user, all_from, to } = body(&text)?;
     let to = shared.node(&to)?;
@@ -40,17 +63,33 @@ pub async fn order(
     Ok((StatusCode::ACCEPTED, place, Json(handover(&shared, order))))
 }
 
+/// Orders since the controller started, oldest first.
+#[utoipa::path(
+    get,
+    path = "/v1/handovers",
+    responses((status = 200, description = "The orders", body = Vec<Handover>)),
+)]
 pub async fn list(State(shared): State<Shared>) -> Result<Json<Vec<Handover>>, Failure> {
     let orders = shared.handle.ask(|engine| engine.orders()).await?;
     Ok(Json(orders.into_iter().map(|order| handover(&shared, order)).collect()))
 }
 
+/// One order, and how far it is.
+#[utoipa::path(
+    get,
+    path = "/v1/handovers/{id}",
+    params(("id" = u64, Path, description = "The number of the order"), Patience),
+    responses(
+        (status = 200, description = "The order", body = Handover),
+        (status = 400, description = "The query cannot be read"),
+        (status = 404, description = "There is no such order, or it is forgotten"),
+    ),
+)]
 pub async fn one(
     State(shared): State<Shared>,
     Path(number): Path<String>,
-    patience: Result<Query<Patience>, axum::extract::rejection::QueryRejection>,
+    Query(Patience { wait }): Query<Patience>,
 ) -> Result<Json<Handover>, Failure> {
-    let Query(Patience { wait }) = patience.map_err(Failure::bad)?;
     let none = || Failure::unknown("there is no such handover, or it is forgotten");
     let number: u64 = number.parse().map_err(|_| none())?;
     let followed = shared.handle.ask(move |engine| engine.follow(number)).await?;

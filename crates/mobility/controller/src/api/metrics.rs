@@ -1,46 +1,138 @@
-//! `GET /metrics`: counters in the text format of Prometheus.
+//! `GET /metrics`: counters for Prometheus.
 
-use std::fmt::Write;
+use std::fmt;
 
 use axum::extract::State;
-use axum::http::HeaderName;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Registry;
+use weft_http::metrics::{Families, NO_LABELS, answer};
+use weft_http::problem::Failure;
 
-use super::answer::Failure;
 use super::server::Shared;
 use crate::engine::{Engine, NodeView};
 
+/// Counters for Prometheus, in OpenMetrics where the client asks for it.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    responses((
+        status = 200,
+        description = "The metrics",
+        content((String = "text/plain"), (String = "application/openmetrics-text")),
+    )),
+)]
 pub async fn metrics(
     State(shared): State<Shared>,
-) -> Result<([(HeaderName, &'static str); 1], String), Failure> {
-    let read = |engine: &mut Engine| (engine.counters(), engine.nodes(), engine.waiting());
-    let (counters, nodes, waiting) = shared.handle.ask(read).await?;
-    let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
-    Ok((kind, text(&counters, &nodes, waiting)))
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let read = |engine: &mut Engine| Counted {
+        counters: engine.counters(),
+        nodes: engine.nodes(),
+        waiting: engine.waiting(),
+    };
+    let counted = shared.handle.ask(read).await?;
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(counted));
+    Ok(answer(&registry, &headers))
 }
 
-fn text(counters: &[(&'static str, u64)], nodes: &[NodeView], waiting: usize) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    for (name, count) in counters {
-        let name = format!("weft_controller_{name}_total");
-        let _ = writeln!(out, "# TYPE {name} counter\n{name} {count}");
-    }
-    type Gauge = (&'static str, fn(&NodeView) -> usize);
-    let gauges: [Gauge; 3] = [
-        ("connected", |node| usize::from(node.connected)),
-        ("users", |node| node.users),
-        ("moving", |node| node.moving),
-    ];
-    for (name, value) in gauges {
-        let name = format!("weft_controller_node_{name}");
-        let _ = writeln!(out, "# TYPE {name} gauge");
-        for node in nodes {
-            let label = node.name.replace('\\', "\\\\").replace('"', "\\\"");
-            let _ = writeln!(out, "{name}{{node=\"{label}\"}} {}", value(node));
+/// One look at what the controller counts.
+#[derive(Debug)]
+struct Counted {
+    counters: Vec<(&'static str, u64)>,
+    nodes: Vec<NodeView>,
+    waiting: usize,
+}
+
+impl Collector for Counted {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families::new(encoder);
+        for (name, count) in &self.counters {
+            let family = format!("weft_controller_{name}");
+            families.counter(&family, help(name), [(NO_LABELS, *count)])?;
         }
+        type Gauge = (&'static str, &'static str, fn(&NodeView) -> usize);
+        let gauges: [Gauge; 3] = [
+            ("connected", "Whether the node is connected with the controller.", |node| {
+                usize::from(node.connected)
+            }),
+            ("users", "Users that the node owns and that stay.", |node| node.users),
+            ("moving", "Users whose moves begin or end at the node.", |node| node.moving),
+        ];
+        for (name, help, value) in gauges {
+            let nodes = self.nodes.iter();
+            let samples = nodes.map(|node| ([("node", &*node.name)], value(node) as u64));
+            families.gauge(&format!("weft_controller_node_{name}"), help, samples)?;
+        }
+        let help = "Users of the configuration that wait for their nodes.";
+        families.gauge("weft_controller_users_waiting", help, [(NO_LABELS, self.waiting as u64)])
     }
-    let name = "weft_controller_users_waiting";
-    let _ = writeln!(out, "# TYPE {name} gauge\n{name} {waiting}");
-    out
+}
+
+/// What a counter counts.
+fn help(counter: &str) -> &'static str {
+    match counter {
+        "exported" => "Users that a source handed over.",
+        "imported" => "Users that a target took with their contexts.",
+        "resumed" => "Moves that were given up, so that the source went on.",
+        "context_lost" => "Users whose contexts were lost with a node.",
+        "no_owner" => "Users left without an owner by a node that is gone.",
+        "uplink_gate_timeout" => "Gates for uplink that opened without an End Marker.",
+        "downlink_gate_timeout" => "Gates for downlink that opened without an End Marker.",
+        "release_timeout" => "Paths that ended without the event that should have ended them.",
+        "resent" => "Messages that were sent again.",
+        "stale" => "Messages for another incarnation, or of a stale epoch.",
+        "messages_sent" => "Messages written to a connection.",
+        "messages_received" => "Messages read from a connection.",
+        "messages_unconnected" => "Messages dropped because there was no connection.",
+        "messages_queue_full" => "Messages dropped because too many waited for the peer.",
+        "messages_unread" => "Messages dropped because the controller had no room for them.",
+        "connections_violated" => "Connections ended because the peer broke the protocol.",
+        _ => "What the controller has counted under this name.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text;
+
+    use super::*;
+
+    #[test]
+    fn every_family_has_a_help_text_of_its_own() {
+        let known = [
+            "exported",
+            "imported",
+            "resumed",
+            "context_lost",
+            "no_owner",
+            "uplink_gate_timeout",
+            "downlink_gate_timeout",
+            "release_timeout",
+            "resent",
+            "stale",
+            "messages_sent",
+            "messages_received",
+            "messages_unconnected",
+            "messages_queue_full",
+            "messages_unread",
+            "connections_violated",
+        ];
+        let counters = known.map(|name| (name, 1)).to_vec();
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Counted { counters, nodes: Vec::new(), waiting: 2 }));
+        let mut written = String::new();
+        text::encode(&mut written, &registry).unwrap();
+        let helps: Vec<_> =
+            written.lines().filter_map(|line| line.strip_prefix("# HELP ")).collect();
+        assert_eq!(helps.len(), known.len() + 4);
+        let texts: std::collections::HashSet<_> =
+            helps.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+        assert_eq!(texts.len(), helps.len());
+        assert!(written.contains("weft_controller_resent_total 1\n"), "{written}");
+        assert!(written.contains("weft_controller_users_waiting 2\n"), "{written}");
+    }
 }

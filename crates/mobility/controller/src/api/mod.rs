@@ -1,21 +1,21 @@
 //! The HTTP API of a controller: on its socket, which only its owner may open, and
 //! over TCP for those who know a token.
 //!
-//! What is there is listed once, in `operations`, from which both the server and
-//! its [description] (OpenAPI 3.1) are made. What is not granted is
-//! answered as RFC 9457 has it (`application/problem+json`).
+//! The routes are listed once, in `routes`, from which both the server and its description
+//! (OpenAPI 3.1, at `/v1/openapi.json`) are made. A refusal is answered as RFC 9457 has it
+//! (`application/problem+json`).
 
 mod answer;
-pub mod description;
 mod events;
 mod handovers;
 mod metrics;
 mod nodes;
-mod operations;
+mod routes;
 mod server;
 mod types;
 mod users;
 
 pub use crate::engine::Happening as Event;
 pub use server::{Listening, ServeError, Serving};
-pub use types::{Gone, Handover, HandoverOrder, Node, Placement, Problem, Unmoved, User};
+pub use types::{Gone, Handover, HandoverOrder, Node, Placement, Unmoved, User};
+pub use weft_http::problem::Problem;

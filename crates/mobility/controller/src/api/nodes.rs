@@ -1,13 +1,20 @@
 //! `/v1/nodes`: the nodes.
 
-use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
+use weft_http::extract::{Json, Path, Text};
+use weft_http::problem::Failure;
 
-use super::answer::Failure;
+use super::answer::refused;
 use super::server::Shared;
 use super::types::{Gone, Node};
 use crate::engine::NodeView;
 
+/// The nodes, in the order of the configuration.
+#[utoipa::path(
+    get,
+    path = "/v1/nodes",
+    responses((status = 200, description = "The nodes", body = Vec<Node>)),
+)]
 pub async fn list(State(shared): State<Shared>) -> Result<Json<Vec<Node>>, Failure> {
     let nodes = shared.handle.ask(|engine| engine.nodes()).await?;
     Ok(Json(nodes.into_iter().map(|view| node(&shared, view)).collect()))
@@ -27,16 +34,31 @@ fn node(shared: &Shared, view: NodeView) -> Node {
     }
 }
 
+/// A node does not come back: its successor takes its users.
+#[utoipa::path(
+    post,
+    path = "/v1/nodes/{name}/gone",
+    params(("name" = String, Path, description = "The name of the node")),
+    request_body = Gone,
+    responses(
+        (status = 200, description = "The nodes", body = Vec<Node>),
+        (status = 400, description = "The body cannot be read"),
+        (status = 404, description = "There is no such node"),
+        (status = 413, description = "The body is too long"),
+        (status = 503, description = "The successor is not connected, or the controller stops"),
+    ),
+)]
 pub async fn gone(
     State(shared): State<Shared>,
     Path(name): Path<String>,
-    body: String,
+    Text(body): Text,
 ) -> Result<Json<Vec<Node>>, Failure> {
     let Gone { successor } = super::server::body(&body)?;
     let (node, successor) = (shared.node(&name)?, shared.node(&successor)?);
     if node == successor {
         return Err(Failure::bad("a node cannot be its own successor"));
     }
-    shared.handle.ask(move |engine| engine.node_gone(node, successor)).await??;
+    let told = shared.handle.ask(move |engine| engine.node_gone(node, successor)).await?;
+    told.map_err(refused)?;
     list(State(shared)).await
 }

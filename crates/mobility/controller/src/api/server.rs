@@ -8,32 +8,25 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 use weft_http::connection::{serve_local, serve_remote};
+use weft_http::problem::Failure;
 use weft_http::socket::{Claim, Refused};
 use weft_http::tls::{Identity, TlsError};
 use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::{Token, TokenError};
 
-use super::answer::Failure;
-use super::description::description;
-use super::operations::operations;
+use super::routes;
 use crate::config::{Configuration, Tls};
 use crate::engine::Handle;
 
-/// Longest body of a request.
-const BODY_BYTES: usize = 64 << 10;
-/// How long a request may take until its answer begins.
-const ANSWER: Duration = Duration::from_secs(30);
 /// How long a connection over TCP may last: those who listen to events come again.
 const REMOTE: Duration = Duration::from_secs(3600);
 /// Clients that listen to events.
@@ -208,12 +201,12 @@ fn run(
     let started = runtime.block_on(async {
         local.set_nonblocking(true)?;
         let local = tokio::net::UnixListener::from_std(local)?;
-        tokio::spawn(serve_local(local, router().with_state(shared.clone())));
+        tokio::spawn(serve_local(local, routes::all().with_state(shared.clone())));
         if let Some(Remote { listener, token, identity }) = remote {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let token = Arc::new(token);
-            let known = router().layer(from_fn_with_state(token, authorised));
+            let known = routes::all().layer(from_fn_with_state(token, authorised));
             let known = known.with_state(shared.clone());
             tokio::spawn(serve_remote(listener, identity, known, REMOTE));
         }
@@ -226,22 +219,7 @@ fn run(
     runtime.shutdown_background();
 }
 
-fn router() -> Router<Shared> {
-    let mut router = Router::new();
-    for operation in operations() {
-        router = router.route(operation.path, operation.route);
-    }
-    router
-        .route("/v1/openapi.json", get(async || Json(description())))
-        .method_not_allowed_fallback(async || {
-            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done here")
-        })
-        .fallback(async || Failure::unknown("there is nothing here"))
-        .layer(from_fn(in_time))
-        .layer(DefaultBodyLimit::max(BODY_BYTES))
-}
-
-/// Lets through who knows the token.
+/// Lets requests with the token through.
 async fn authorised(State(token): State<Arc<Token>>, request: Request, next: Next) -> Response {
     let said = request.headers().get(AUTHORIZATION).and_then(|said| {
         let (scheme, said) = said.as_bytes().split_at_checked("Bearer ".len())?;
@@ -251,12 +229,4 @@ async fn authorised(State(token): State<Arc<Token>>, request: Request, next: Nex
         return next.run(request).await;
     }
     Failure::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong").into_response()
-}
-
-/// Gives up a request that takes too long.
-async fn in_time(request: Request, next: Next) -> Response {
-    match tokio::time::timeout(ANSWER, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => Failure::new(StatusCode::REQUEST_TIMEOUT, "took too long").into_response(),
-    }
 }

@@ -1,10 +1,10 @@
 //! What goes over the API, as JSON.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
     /// Its name.
@@ -32,13 +32,13 @@ pub struct Node {
 }
 
 /// A user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct User {
     /// Its number, the same at all nodes.
     pub user: u64,
     /// The node that stands before the stations.
     pub anchor: String,
-    /// Who owns it, or did when what is under way began; null for nobody.
+    /// Its owner, or the one it had when the change under way began; null for none.
     pub owner: Option<String>,
     /// The number of its ownership, or of what is under way.
     pub epoch: u64,
@@ -50,7 +50,7 @@ pub struct User {
 }
 
 /// Where a new user is to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
     /// The node that stands before the stations.
@@ -60,7 +60,7 @@ pub struct Placement {
 }
 
 /// Who is to be handed over, and where to: one user, or all of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HandoverOrder {
     /// The user.
@@ -74,7 +74,7 @@ pub struct HandoverOrder {
 }
 
 /// An order to hand users over, and how far it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Handover {
     /// Its number.
@@ -100,7 +100,7 @@ pub struct Handover {
 }
 
 /// Why a user is not where it was to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Unmoved {
     /// The user.
     pub user: u64,
@@ -109,20 +109,9 @@ pub struct Unmoved {
 }
 
 /// A node does not come back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gone {
     /// The node that takes its users.
     pub successor: String,
-}
-
-/// A request that is not granted (RFC 9457 section 3.1).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Problem {
-    /// The status's own phrase.
-    pub title: String,
-    /// The status.
-    pub status: u16,
-    /// In one sentence.
-    pub detail: String,
 }

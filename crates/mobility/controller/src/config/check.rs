@@ -9,7 +9,7 @@ use weft_yaml::locate::Source;
 use super::yaml::{ControllerFile, NodeFile, UsersFile};
 use super::{Api, Configuration, Node, Tls, Users};
 
-/// Users that a file may name: each takes some hundred bytes of memory.
+/// Users that a controller may have: each takes some hundred bytes of memory.
 const MOST_USERS: u64 = 1 << 24;
 /// Nodes that a file may name: each is told of all others.
 const MOST_NODES: usize = weft_mobility_transport::hello::MOST_PLACES;
@@ -53,6 +53,7 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         },
         records: file.records.clone().into(),
         window: file.window as usize,
+        most_users: MOST_USERS as usize,
         timing: file.transport.timing(),
         nodes,
         users,

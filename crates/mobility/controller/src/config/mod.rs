@@ -28,6 +28,8 @@ pub struct Configuration {
     pub records: PathBuf,
     /// Moves that are under way at once.
     pub window: usize,
+    /// Users that it takes in all, of the file and of the API.
+    pub most_users: usize,
     /// Times and bounds of connections with nodes.
     pub timing: Timing,
     /// The nodes.

@@ -73,7 +73,7 @@ fn mistakes_are_told_where_they_stand() {
         (
             "records: records",
             "records: records\ntransport: {silence: 100}",
-            "c.yaml:7:22: nobody would be heard: `alive` is 2000 ms",
+            "c.yaml:7:22: no peer would be heard: `alive` is 2000 ms",
         ),
     ] {
         let mistakes = Configuration::read(&FILE.replacen(right, wrong, 1), "c.yaml").unwrap_err();

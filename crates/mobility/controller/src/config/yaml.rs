@@ -1,5 +1,5 @@
 //! The file as it is written. The comments here are the descriptions in the
-//! published schema, so they speak to whoever writes one.
+//! published schema, so they speak to the author of one.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

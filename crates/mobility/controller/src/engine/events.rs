@@ -1,10 +1,10 @@
-//! What happens, told to whoever listens.
+//! What happens, told to all who listen.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
+use utoipa::ToSchema;
 use weft_mobility_protocol::NodeId;
 use weft_mobility_protocol::controller::Notice;
 
@@ -14,8 +14,8 @@ use super::Engine;
 const WAITING: usize = 16_384;
 
 /// Something that has happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Event")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Event)]
 pub struct Happening {
     /// Counts all, from 1, since the controller started.
     pub number: u64,
@@ -49,17 +49,17 @@ pub struct Events {
 }
 
 impl Events {
-    /// Nobody listens yet.
+    /// Without listeners.
     pub fn new() -> Events {
         Events { sender: broadcast::Sender::new(WAITING), number: 0 }
     }
 
-    /// Tells everybody.
+    /// Tells all listeners.
     pub fn tell(&mut self, happening: Happening) {
         self.number += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        // There may be nobody.
+        // There may be no listener.
         let _ = self.sender.send(Happening { number: self.number, time, ..happening });
     }
 }

@@ -13,7 +13,7 @@ use super::Engine;
 /// Messages that wait for the engine; further ones are lost, and said again.
 const MOST_WAITING: usize = 1 << 18;
 
-/// Gives an answer to whoever has asked.
+/// Gives an answer to the thread that has asked.
 pub(crate) type Answer = Box<dyn FnOnce() + Send>;
 
 type Question = Box<dyn FnOnce(&mut Engine) -> Answer + Send>;
@@ -22,7 +22,7 @@ type Question = Box<dyn FnOnce(&mut Engine) -> Answer + Send>;
 pub(crate) enum Input {
     /// By the transport.
     Arrived(Event),
-    /// By whoever wants to know or change something.
+    /// By a thread that wants to know or change something.
     Ask(Question),
     /// It is over.
     Stop,
@@ -64,7 +64,7 @@ impl Handle {
         let (answer, answered) = oneshot::channel();
         let question = move |engine: &mut Engine| {
             let said = question(engine);
-            // Whoever asked may have gone.
+            // The asker may have gone.
             Box::new(move || drop(answer.send(said))) as Answer
         };
         self.inputs.send(Input::Ask(Box::new(question))).map_err(|_| Stopped)?;

@@ -91,7 +91,7 @@ impl Order {
 /// Why an order is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
-    /// Nobody would be handed over.
+    /// No user would be handed over.
     #[error("{0}")]
     Refused(#[from] Refusal),
     /// From a node to itself.
@@ -157,7 +157,7 @@ impl Orders {
         })
     }
 
-    /// A node does not come back: nobody goes there who had not begun to.
+    /// A node does not come back: users whose moves to it had not begun stay where they are.
     pub fn target_gone(&mut self, node: NodeId) {
         for user in self.resumed.remove(&node).unwrap_or_default() {
             self.end(user, Outcome::Refused(Refusal::UnknownNode));
@@ -272,7 +272,7 @@ impl Engine {
     /// Hands users over; returns the order.
     ///
     /// # Errors
-    /// When nothing is to be done, or nobody can do it.
+    /// When there is nothing to do, or no node that can do it.
     pub fn hand_over(&mut self, who: Ways, to: NodeId) -> Result<Order, OrderError> {
         if self.machine.incarnation(to).is_none() {
             return Err(Refusal::UnknownNode.into());

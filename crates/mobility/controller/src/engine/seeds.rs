@@ -1,4 +1,4 @@
-//! Users of the configuration that nobody has owned yet: each begins when its
+//! Users of the configuration that no node has owned yet: each begins when its
 //! node and its anchor have said hello.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

@@ -125,6 +125,13 @@ impl Engine {
         Some(UserView { user, anchor, owner: None, epoch: 0, target, state })
     }
 
+    /// The most users that the controller takes, if it has as many: those that wait for
+    /// their nodes count as well.
+    pub fn full(&self) -> Option<usize> {
+        let most = self.configuration.most_users;
+        (self.machine.user_count() + self.waiting() >= most).then_some(most)
+    }
+
     /// A user is to exist, behind an anchor, owned by a node.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ const FRAME_ENTRIES: usize = 4096;
 pub enum Entry {
     /// The record of a user; `None` when there is none any more.
     Record(User, Option<Record>),
-    /// An order, and how far it is; it means nobody yet.
+    /// An order, and how far it is; it means no user yet.
     Order(Ordered),
     /// The order of this number means a user.
     Meant(User, u64),

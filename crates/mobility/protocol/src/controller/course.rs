@@ -318,7 +318,7 @@ impl Controller {
         }
     }
 
-    /// Nobody has the user: a node is to own it, with new contexts.
+    /// No node has the user: one is to own it, with new contexts.
     pub(super) fn restore(
         &mut self,
         user: User,

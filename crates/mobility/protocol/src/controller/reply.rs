@@ -76,7 +76,7 @@ impl Controller {
             Step::Imported if early || aborting => {
                 self.enter(user, Stage::Switching, step.name(), out);
             }
-            // Nobody else can have the user: begins again when the timer fires.
+            // No other node can have the user: begins again when the timer fires.
             Step::Refused(_) if early && (sourceless || managed.adopting) => {
                 managed.renew = true;
                 managed.wants.target = true;

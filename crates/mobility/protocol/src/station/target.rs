@@ -130,7 +130,7 @@ impl Station {
         if peer.is_none() {
             entry.ended = [true; 2];
         }
-        // After a source that is gone nobody sends End Markers; what it sent still
+        // After a source that is gone no node sends End Markers; what it sent still
         // has the time of a gate to arrive.
         entry.grace = lost;
         let waits =
@@ -163,7 +163,7 @@ impl Station {
     }
 
     /// The move is given up before the station has owned the user: what it holds
-    /// goes back, or is dropped when there is nobody to send it to.
+    /// goes back, or is dropped when there is no node to send it to.
     fn give_back(&mut self, user: User, event: &'static str, out: &mut Outputs) {
         let Some(entry) = self.entries.get_mut(&user) else { return };
         let epoch = entry.epoch;

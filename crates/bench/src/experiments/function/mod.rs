@@ -1,0 +1,6 @@
+//! Functions alone, and mixed.
+
+pub(crate) mod functions;
+pub(crate) mod mix;
+pub(crate) mod overhead;
+pub(crate) mod working_set;

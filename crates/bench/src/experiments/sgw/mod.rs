@@ -1,0 +1,8 @@
+//! A gateway of GTP-U tunnels: delay, loss, bearers, signalling.
+
+pub(crate) mod bearers;
+pub(crate) mod bearers_delay;
+pub(crate) mod delay;
+pub(crate) mod gateway;
+pub(crate) mod loss;
+pub(crate) mod signalling;

@@ -1,0 +1,9 @@
+//! Trials: what is measured of a node, and how.
+
+pub mod alone;
+pub(crate) mod closed;
+pub(crate) mod devices;
+pub(crate) mod open;
+pub(crate) mod sections;
+pub(crate) mod standing;
+pub(crate) mod window;

@@ -1,0 +1,10 @@
+//! Packet buffers: the pool they come from, one of them, a burst of them.
+
+mod batch;
+pub mod layout;
+mod packet;
+mod pool;
+
+pub use batch::Batch;
+pub use packet::{Annotations, Packet, TAG_SLOTS};
+pub use pool::Pool;

@@ -1,0 +1,228 @@
+//! One Ethernet device of DPDK: made, started, and removed again.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::ptr::null;
+
+use weft_dpdk_sys as sys;
+
+use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
+use super::driver::{DeviceString, Driver, Kernel, known_drivers};
+use super::interface::Interface;
+use super::options::PortOptions;
+use super::privilege::{may_lock, may_use_interfaces};
+use super::ring_port::RingEnd;
+use crate::buffer::Pool;
+use crate::eal::Eal;
+use crate::error::invalid;
+
+/// A device that DPDK drives; stopped and removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) id: u16,
+    bus: &'static CStr,
+    name: CString,
+    driver: Option<&'static Driver>,
+    interface: Option<Interface>,
+    pub(crate) ring: Option<RingEnd>,
+}
+
+impl Device {
+    /// Makes the device that `device` names; it is not started yet.
+    ///
+    /// # Errors
+    /// What is wrong and what to do about it.
+    pub(crate) fn make(eal: &Eal, device: &str, options: &PortOptions) -> io::Result<Device> {
+        if device.contains('\0') {
+            return Err(invalid("not a device string"));
+        }
+        if let Some(name) = device.strip_prefix("ring:") {
+            let queues = options.rx_queues.max(options.tx_queues);
+            let (ring, name) = RingEnd::take(eal, name, queues, options.descriptors)?;
+            return Device::named(VIRTUAL, name, Some(ring));
+        }
+        if is_pci_address(device) {
+            return Device::on_pci_bus(device);
+        }
+        Device::on_virtual_bus(DeviceString::parse(device)?)
+    }
+
+    fn on_pci_bus(address: &str) -> io::Result<Device> {
+        let domain = if address.matches(':').count() == 1 { "0000:" } else { "" };
+        let name = CString::new(format!("{domain}{}", address.to_lowercase()))?;
+        match plug(PCI, &name, c"") {
+            0 => Device::named(PCI, name, None),
+            ALREADY => Err(invalid("open already")),
+            _ => Err(invalid(
+                "not found; it must be given to the environment and be bound to a driver that \
+                 DPDK can use, such as vfio-pci",
+            )),
+        }
+    }
+
+    fn on_virtual_bus(device: DeviceString) -> io::Result<Device> {
+        let DeviceString { name, arguments, driver, interface } = device;
+        let find = || {
+            interface.as_deref().map(Interface::find).transpose().map_err(|_| {
+                let interface = interface.as_deref().unwrap_or_default();
+                invalid(format!("there is no network interface {interface}"))
+            })
+        };
+        if driver.is_some_and(|driver| driver.kernel == Kernel::Uses) {
+            find()?;
+        }
+        let c_name = CString::new(name.as_str())?;
+        match plug(VIRTUAL, &c_name, &CString::new(arguments)?) {
+            0 => {}
+            ALREADY => {
+                return Err(invalid(format!(
+                    "{name} is open already; give this one another number"
+                )));
+            }
+            NO_DRIVER => {
+                let known = known_drivers();
+                return Err(invalid(format!("no driver for it; known are {known} and ring:NAME")));
+            }
+            status => check(status, "it").map_err(|reason| explain(driver, reason))?,
+        }
+        let mut device = Device::named(VIRTUAL, c_name, None)?;
+        device.driver = driver;
+        device.interface = find()?;
+        Ok(device)
+    }
+
+    /// The device `name`, which is on `bus` now.
+    fn named(bus: &'static CStr, name: CString, ring: Option<RingEnd>) -> io::Result<Device> {
+        let mut id = 0;
+        // SAFETY: the environment stands; `name` is a C string, `id` writable.
+        if unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &mut id) } == 0 {
+            return Ok(Device { id, bus, name, driver: None, interface: None, ring });
+        }
+        unplug(bus, &name);
+        Err(io::Error::other("not an Ethernet device"))
+    }
+
+    /// Sets up the queues and starts the device; returns how many queues of
+    /// each direction there are, receive first.
+    ///
+    /// # Errors
+    /// What is wrong and what to do about it.
+    pub(crate) fn start(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
+        self.set_up(options, pool).map_err(|reason| explain(self.driver, reason))
+    }
+
+    fn set_up(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
+        let id = self.id;
+        let mut info = sys::rte_eth_dev_info::default();
+        let mut conf = sys::rte_eth_conf::default();
+        // SAFETY: the device exists and is not started; `info` is writable.
+        check(unsafe { sys::rte_eth_dev_info_get(id, &mut info) }, "its information")?;
+        if self.bus == PCI {
+            // Drivers of virtual functions know no other way to be told; without it longer
+            // frames vanish.
+            conf.rxmode.mtu = u32::from(options.mtu.clamp(info.min_mtu, info.max_mtu));
+        }
+        let rx = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
+        let tx = options.tx_queues.clamp(1, info.max_tx_queues.max(1));
+        // SAFETY: as above; `conf` is only read.
+        check(unsafe { sys::rte_eth_dev_configure(id, rx, tx, &conf) }, "its configuration")?;
+        self.set_up_queues(rx, tx, options.descriptors, pool)?;
+        // SAFETY: the device exists and is configured. Not every device knows
+        // an MTU or promiscuous mode, and those that do not need none.
+        unsafe {
+            sys::rte_eth_dev_set_mtu(id, options.mtu);
+            check(sys::rte_eth_dev_start(id), "to start")?;
+            sys::rte_eth_promiscuous_enable(id);
+        }
+        Ok((rx, tx))
+    }
+
+    fn set_up_queues(&self, rx: u16, tx: u16, descriptors: u16, pool: &Pool) -> io::Result<()> {
+        let id = self.id;
+        let kept = self.driver.map_or(0, |driver| driver.queue_packets) * u32::from(rx);
+        if pool.available() < kept {
+            return Err(invalid(format!("its driver keeps {kept} packets; make the pool larger")));
+        }
+        let (mut rx_size, mut tx_size) = (descriptors, descriptors);
+        let advice = self.driver.and_then(|driver| driver.queue_refused);
+        // SAFETY: the device is configured with that many queues and not
+        // started; the pool lives as long as the port that is made of it; null
+        // asks for the driver's defaults.
+        unsafe {
+            let socket = sys::rte_socket_id();
+            sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, &mut rx_size, &mut tx_size);
+            for queue in 0..rx {
+                let pool = pool.as_ptr();
+                let status = sys::rte_eth_rx_queue_setup(id, queue, rx_size, socket, null(), pool);
+                check(status, "a receive queue")
+                    .map_err(|reason| advice.map_or(reason, io::Error::other))?;
+            }
+            for queue in 0..tx {
+                let status = sys::rte_eth_tx_queue_setup(id, queue, tx_size, socket, null());
+                check(status, "a transmit queue")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Its own MAC address; all zero when it has none.
+    pub(crate) fn mac(&self) -> [u8; 6] {
+        let mut mac = sys::rte_ether_addr::default();
+        // SAFETY: the device exists; `mac` is writable.
+        unsafe { sys::rte_eth_macaddr_get(self.id, &mut mac) };
+        mac.addr_bytes
+    }
+
+    /// Whether there is something at the other end of the wire: the other end
+    /// of a memory ring, a kernel interface that exists and has a carrier.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.ring.as_ref().is_none_or(RingEnd::is_connected)
+            && self.interface.as_ref().is_none_or(Interface::is_running)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: the device exists and is not used any more.
+        unsafe {
+            sys::rte_eth_promiscuous_disable(self.id);
+            sys::rte_eth_dev_stop(self.id);
+            sys::rte_eth_dev_close(self.id);
+        }
+        unplug(self.bus, &self.name);
+    }
+}
+
+/// Whether a device string is the address of a PCI device: `0000:03:00.0` or
+/// `03:00.0`.
+pub fn is_pci_address(device: &str) -> bool {
+    let mut parts = device.split([':', '.']);
+    device.contains(':')
+        && device.contains('.')
+        && parts.all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
+fn check(status: i32, what: &str) -> io::Result<()> {
+    match status {
+        0 => Ok(()),
+        // Many drivers say no more than that.
+        -1 => Err(io::Error::other(format!("DPDK refused {what}"))),
+        _ => {
+            let reason = io::Error::from_raw_os_error(-status);
+            Err(io::Error::other(format!("DPDK refused {what}: {reason}")))
+        }
+    }
+}
+
+/// `reason`, or what lacks where that explains it.
+fn explain(driver: Option<&Driver>, reason: io::Error) -> io::Error {
+    let Some(driver) = driver else { return reason };
+    let lacking = if driver.kernel != Kernel::Apart && !may_use_interfaces() {
+        "no permission; run as root or with CAP_NET_ADMIN and CAP_NET_RAW"
+    } else if !may_lock(driver.locked_bytes) {
+        "its rings must fit into the limit of locked memory (ulimit -l), or have CAP_IPC_LOCK"
+    } else {
+        return reason;
+    };
+    io::Error::new(io::ErrorKind::PermissionDenied, lacking)
+}

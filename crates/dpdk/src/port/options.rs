@@ -1,0 +1,44 @@
+//! How to open a port.
+
+use std::io;
+
+use crate::buffer::Pool;
+use crate::error::invalid;
+
+/// How to open a port.
+#[derive(Clone, Debug)]
+pub struct PortOptions {
+    /// Receive queues wanted; a device that has fewer gives fewer.
+    pub rx_queues: u16,
+    /// Transmit queues wanted; a device that has fewer gives fewer.
+    pub tx_queues: u16,
+    /// Packets that each queue holds.
+    pub descriptors: u16,
+    /// Longest IP packet, in bytes, from [`PortOptions::MIN_MTU`] to
+    /// [`PortOptions::MAX_MTU`].
+    pub mtu: u16,
+}
+
+impl PortOptions {
+    /// What every IPv4 link carries (RFC 791 section 3.2).
+    pub const MIN_MTU: u16 = 68;
+    /// Longest IP packet that fits a buffer behind an Ethernet header with two
+    /// VLAN tags.
+    pub const MAX_MTU: u16 = (Pool::PACKET_BYTES - 14 - 8) as u16;
+
+    pub(super) fn check(&self) -> io::Result<()> {
+        let (least, most) = (Self::MIN_MTU, Self::MAX_MTU);
+        match self.mtu {
+            mtu if mtu < least || mtu > most => {
+                Err(invalid(format!("an MTU of {mtu} is not within {least}..={most}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        PortOptions { rx_queues: 1, tx_queues: 1, descriptors: 1024, mtu: 1500 }
+    }
+}

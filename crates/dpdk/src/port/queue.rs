@@ -1,0 +1,103 @@
+//! The queues of a port: where packets come in and go out.
+
+use std::sync::Arc;
+
+use weft_dpdk_sys as sys;
+
+use super::open::Open;
+use crate::buffer::Batch;
+use crate::buffer::Packet;
+
+/// One receive queue; used by one thread at a time.
+#[derive(Debug)]
+pub struct RxQueue {
+    port: Arc<Open>,
+    queue: u16,
+    /// Whether the device may spread a packet over several buffers.
+    may_chain: bool,
+}
+
+/// One transmit queue; used by one thread at a time.
+#[derive(Debug)]
+pub struct TxQueue {
+    port: Arc<Open>,
+    queue: u16,
+}
+
+impl RxQueue {
+    pub(crate) fn new(port: Arc<Open>, queue: u16) -> RxQueue {
+        // What comes out of a memory ring was a `Packet` when it went in.
+        let may_chain = port.device.ring.is_none();
+        RxQueue { port, queue, may_chain }
+    }
+
+    /// Adds up to `count` packets to `batch`; returns how many. A packet longer
+    /// than [`Pool::PACKET_BYTES`](crate::Pool::PACKET_BYTES), which a device
+    /// can only give in several buffers, is dropped and counted as one of the
+    /// port's `rx_errors`.
+    #[inline]
+    pub fn receive(&mut self, batch: &mut Batch, count: usize) -> usize {
+        let (port, queue) = (self.port.device.id, self.queue);
+        let received = batch.fill(count, |room, count| {
+            // SAFETY: `room` has space for `count` pointers; the queue exists
+            // and this is its only handle.
+            unsafe { usize::from(sys::weft_rx_burst(port, queue, room, count as u16)) }
+        });
+        if self.may_chain {
+            let first = batch.len() - received;
+            if !batch[first..].iter().all(Packet::is_linear) {
+                return received - self.drop_chained(batch);
+            }
+        }
+        received
+    }
+
+    /// Drops the packets in several buffers; returns how many there were.
+    #[cold]
+    fn drop_chained(&self, batch: &mut Batch) -> usize {
+        let before = batch.len();
+        batch.retain(|packet| packet.is_linear());
+        let dropped = before - batch.len();
+        self.port.count_chained(dropped as u64);
+        dropped
+    }
+}
+
+impl TxQueue {
+    pub(crate) fn new(port: Arc<Open>, queue: u16) -> TxQueue {
+        TxQueue { port, queue }
+    }
+
+    /// Sends packets from the front of `batch`; what the device does not take
+    /// stays in `batch`. Returns how many were taken.
+    ///
+    /// A memory ring takes all: it behaves as a wire into the other end's
+    /// receive queue. What finds that full is counted as the other end's
+    /// `rx_missed`; what finds no other end, as this end's `tx_errors`.
+    #[inline]
+    pub fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let (port, queue) = (self.port.device.id, self.queue);
+        let Some(ring) = &self.port.device.ring else { return burst(port, queue, batch) };
+        let offered = batch.len();
+        if !ring.is_connected() {
+            ring.count_unconnected(offered as u64);
+        } else {
+            let sent = burst(port, queue, batch);
+            if sent == offered {
+                return offered;
+            }
+            ring.count_missed_by_peer((offered - sent) as u64);
+        }
+        batch.clear();
+        offered
+    }
+}
+
+/// Offers `batch` to a transmit queue of which the caller has the only handle.
+#[inline(always)]
+fn burst(port: u16, queue: u16, batch: &mut Batch) -> usize {
+    batch.offer(|first, count| {
+        // SAFETY: `first` points to `count` owned packets; the queue exists.
+        unsafe { usize::from(sys::weft_tx_burst(port, queue, first, count as u16)) }
+    })
+}

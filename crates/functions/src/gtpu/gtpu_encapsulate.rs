@@ -1,0 +1,195 @@
+//! `gtpu-encapsulate`: puts a user's packet into the tunnel of its bearer
+//! (TS 29.281), downlink at a UPF or PDN gateway, uplink at a base station.
+
+mod lowered;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weft_function::tag::DIRECTION;
+use weft_function::{
+    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Headers, Packet, Reason,
+    Scope, Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
+};
+use weft_wire::Dscp;
+use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::tunnel::{Locals, Tunnel, TunnelSettings};
+use crate::common::export::{read_option, write_option};
+use crate::common::text;
+
+const NO_TUNNEL: Reason = Reason::new("no_tunnel", "the bearer has no tunnel");
+const TUNNELLED_ALREADY: Reason = Reason::new("tunnelled_already", "the packet is in a tunnel");
+const NOT_IP: Reason = Reason::new("not_ip", "neither IPv4 nor IPv6");
+const NO_HEADROOM: Reason = Reason::new("no_headroom", "no room for the tunnel's headers");
+
+/// How tunnels are written.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// DSCP of the tunnel's packets: a name or a number. Without it, that of the
+    /// packet inside.
+    #[serde(default, deserialize_with = "text::optional")]
+    #[schemars(with = "Option<String>", extend("examples" = ["ef", "af41"]))]
+    pub dscp: Option<Dscp>,
+    /// Over IPv6, no UDP checksum (RFC 6935). Over IPv4 there never is one.
+    #[serde(default)]
+    pub zero_checksum: bool,
+}
+
+/// The tunnel of a bearer.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// Where packets are sent.
+    pub tunnel: TunnelSettings,
+    /// QoS flow identifier: packets get a PDU session container (TS 38.415) with
+    /// it. Without it they get none, as in EPS.
+    #[serde(default)]
+    #[schemars(range(max = 63))]
+    pub qfi: Option<u8>,
+}
+
+/// What is set for a bearer: half a cache line, of plain numbers.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(32))]
+pub struct Context {
+    tunnel: Tunnel,
+    has_qfi: u8,
+    qfi: u8,
+    unused: u16,
+}
+
+impl Context {
+    fn new(tunnel: Option<Tunnel>, qfi: Option<Qfi>) -> Context {
+        Context {
+            tunnel: tunnel.unwrap_or_default(),
+            has_qfi: qfi.is_some().into(),
+            qfi: qfi.unwrap_or_default().value(),
+            unused: 0,
+        }
+    }
+
+    #[inline]
+    fn qfi(&self) -> Option<Qfi> {
+        if self.has_qfi != 0 { Qfi::new(self.qfi) } else { None }
+    }
+}
+
+const _: () = assert!(size_of::<Context>() == 32);
+
+/// Puts packets into tunnels.
+#[derive(Debug)]
+pub struct GtpuEncapsulate {
+    config: Config,
+    locals: Locals,
+}
+
+impl UserPlaneFunction for GtpuEncapsulate {
+    const NAME: &'static str = "gtpu-encapsulate";
+    const SUMMARY: &'static str = "Puts packets into the GTP-U tunnel of their bearer.";
+    const READS: &'static [Tag] = &[DIRECTION];
+    const DROPS: &'static [Reason] = &[NO_TUNNEL, TUNNELLED_ALREADY, NOT_IP, NO_HEADROOM];
+
+    type Config = Config;
+    type Settings = Settings;
+    type Context = Context;
+
+    fn new(config: Config, _: &Setup<'_>) -> Result<GtpuEncapsulate, ConfigError> {
+        Ok(GtpuEncapsulate { config, locals: Locals::default() })
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Bearer
+    }
+
+    #[inline]
+    fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
+        let qfi = context.qfi();
+        let Some(tunnel) = context.tunnel.get_mut() else { return Verdict::Drop(NO_TUNNEL) };
+        if packet.is_tunnelled() {
+            return Verdict::Drop(TUNNELLED_ALREADY);
+        }
+        let Some(dscp) = packet.dscp() else { return Verdict::Drop(NOT_IP) };
+        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+        let network = usize::from(packet.annotations().network_offset);
+        // Padding of the link does not travel in the tunnel.
+        packet.truncate(network + packet.ip_length());
+        let end = self.locals.end(tunnel);
+        let message = Repr {
+            message_type: MessageType::G_PDU,
+            teid: end.teid,
+            extensions: qfi.map_or(Extensions::NONE, |qfi| container(qfi, uplink)),
+            payload_length: packet.len().saturating_sub(network),
+            ..Default::default()
+        };
+        let headers = end.headers_length();
+        let length = headers + message.buffer_len();
+        let Some(outer) = packet.wrap(network, length, end.ether_type()) else {
+            return Verdict::Drop(NO_HEADROOM);
+        };
+        let (dscp, number) = (self.config.dscp.unwrap_or(dscp), tunnel.number(&end));
+        let written = message.emit(&mut outer[headers..]).is_ok()
+            && end.emit(outer, dscp, number, self.config.zero_checksum);
+        if written { Verdict::Forward } else { Verdict::Drop(NO_HEADROOM) }
+    }
+
+    fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
+        settings.tunnel.check("tunnel", count)?;
+        match settings.qfi {
+            Some(qfi) if Qfi::new(qfi).is_none() => {
+                Err(ConfigError::at("qfi", format!("{qfi} is not within 0..63")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
+        let tunnel = self.locals.tunnel(settings.tunnel.nth(nth));
+        *context = Context::new(tunnel, settings.qfi.and_then(Qfi::new));
+    }
+
+    fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
+        std::iter::once(settings.tunnel.nth(nth)).collect()
+    }
+
+    /// End Markers are of the downlink (TS 23.501 §5.8.2.9).
+    fn end_tunnels(
+        &mut self,
+        context: &mut Context,
+        settings: &Settings,
+        nth: u32,
+        [_, downlink]: &[Annotations; 2],
+        emit: &mut Emit<'_>,
+    ) {
+        let Some(tunnel) = context.tunnel.get_mut() else { return };
+        let (end, config) = (self.locals.end(tunnel), &self.config);
+        if end != settings.tunnel.nth(nth) {
+            tunnel.send_end_marker(&end, downlink, config.dscp, config.zero_checksum, emit);
+        }
+    }
+
+    fn export(&self, context: &Context, out: &mut Vec<u8>) {
+        write_option(context.tunnel.get(), out, |tunnel, out| self.locals.export(&tunnel, out));
+        write_option(context.qfi(), out, |qfi, out| out.push(qfi.value()));
+    }
+
+    fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
+        if version != Self::CONTEXT_VERSION {
+            return Err(ContextError::Version(version));
+        }
+        let mut fields = Fields::new(bytes);
+        let tunnel = read_option(&mut fields, |fields| self.locals.import(fields))?;
+        let qfi =
+            read_option(&mut fields, |fields| Qfi::new(fields.u8()?).ok_or(ContextError::Damaged))?;
+        fields.end()?;
+        Ok(Context::new(tunnel, qfi))
+    }
+}
+
+fn container(qfi: Qfi, uplink: bool) -> Extensions {
+    Extensions::one(ExtensionRepr::PduSession(match uplink {
+        true => PduSession::Uplink { qfi },
+        false => PduSession::Downlink { qfi, reflective: false, paging_policy: None },
+    }))
+}

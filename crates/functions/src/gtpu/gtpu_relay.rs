@@ -1,0 +1,189 @@
+//! `gtpu-relay`: moves a packet from one GTP-U tunnel to the next, as a serving
+//! gateway does (Pinczel et al. §III.B): a new TEID and new addresses, in place.
+
+mod lowered;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weft_function::tag::DIRECTION;
+use weft_function::{
+    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Packet, Reason, Scope, Setup,
+    Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
+};
+use weft_wire::Dscp;
+use weft_wire::gtpu::{
+    Comprehension, ExtensionType, MIN_HEADER_LENGTH, Message, discard_extensions,
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::tunnel::{Locals, Tunnel, TunnelSettings, outer_dscp};
+use crate::common::export::{read_option, write_option};
+use crate::common::text;
+
+const NO_TUNNEL: Reason =
+    Reason::new("no_tunnel", "the bearer has no next tunnel in this direction");
+const NOT_TUNNELLED: Reason = Reason::new("not_tunnelled", "the packet is in no tunnel");
+const NO_HEADROOM: Reason = Reason::new("no_headroom", "no room for the tunnel's headers");
+
+/// How tunnels are written.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// DSCP of the tunnel's packets: a name or a number. Without it, that of the
+    /// tunnel that they came in.
+    #[serde(default, deserialize_with = "text::optional")]
+    #[schemars(with = "Option<String>", extend("examples" = ["ef", "af41"]))]
+    pub dscp: Option<Dscp>,
+    /// Over IPv6, no UDP checksum (RFC 6935). Over IPv4 there never is one.
+    #[serde(default)]
+    pub zero_checksum: bool,
+}
+
+/// The next tunnels of a bearer.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// Where uplink packets go on. Without it they are dropped.
+    #[serde(default)]
+    pub uplink: Option<TunnelSettings>,
+    /// Where downlink packets go on. Without it they are dropped.
+    #[serde(default)]
+    pub downlink: Option<TunnelSettings>,
+}
+
+/// What is set for a bearer: one cache line, of plain numbers.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(64))]
+pub struct Context {
+    uplink: Tunnel,
+    downlink: Tunnel,
+    unused: u64,
+}
+
+const _: () = assert!(size_of::<Context>() == 64);
+
+/// Takes out the extension headers that are not to be passed on (TS 29.281 §5.2.1);
+/// returns how far the message has moved.
+#[cold]
+fn discard(packet: &mut Packet, offset: usize) -> usize {
+    let unwanted =
+        |kind: ExtensionType| !kind.is_known() && kind.comprehension() == Comprehension::Discarded;
+    let message = packet.data_mut().get_mut(offset..).unwrap_or_default();
+    // The node has checked the message.
+    discard_extensions(message, unwanted).unwrap_or(0)
+}
+
+/// Moves packets from tunnel to tunnel.
+#[derive(Debug)]
+pub struct GtpuRelay {
+    config: Config,
+    locals: Locals,
+}
+
+impl UserPlaneFunction for GtpuRelay {
+    const NAME: &'static str = "gtpu-relay";
+    const SUMMARY: &'static str = "Moves packets and End Markers to the next GTP-U tunnel.";
+    const READS: &'static [Tag] = &[DIRECTION];
+    const DROPS: &'static [Reason] = &[NO_TUNNEL, NOT_TUNNELLED, NO_HEADROOM];
+
+    type Config = Config;
+    type Settings = Settings;
+    type Context = Context;
+
+    fn new(config: Config, _: &Setup<'_>) -> Result<GtpuRelay, ConfigError> {
+        Ok(GtpuRelay { config, locals: Locals::default() })
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Bearer
+    }
+
+    #[inline]
+    fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
+        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+        let tunnel = if uplink { &mut context.uplink } else { &mut context.downlink };
+        let Some(tunnel) = tunnel.get_mut() else { return Verdict::Drop(NO_TUNNEL) };
+        let Some(offset) = packet.message_offset() else { return Verdict::Drop(NOT_TUNNELLED) };
+        let message = packet.data().get(offset..).map(Message::new_checked);
+        let Some(Ok(message)) = message else { return Verdict::Drop(NOT_TUNNELLED) };
+        // What follows the message is no part of it.
+        let end = offset + MIN_HEADER_LENGTH + usize::from(message.length());
+        let dscp = self.config.dscp.unwrap_or_else(|| outer_dscp(packet));
+        packet.truncate(end);
+        let offset = match packet.annotations().flags & Annotations::DISCARDED_EXTENSIONS {
+            0 => offset,
+            _ => offset + discard(packet, offset),
+        };
+        let end = self.locals.end(tunnel);
+        let headers = end.headers_length();
+        let Some(outer) = packet.wrap(offset, headers, end.ether_type()) else {
+            return Verdict::Drop(NO_HEADROOM);
+        };
+        if let Ok(mut message) = Message::new_checked(&mut outer[headers..]) {
+            message.set_teid(end.teid);
+        }
+        match end.emit(outer, dscp, tunnel.number(&end), self.config.zero_checksum) {
+            true => Verdict::Forward,
+            false => Verdict::Drop(NO_HEADROOM),
+        }
+    }
+
+    fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
+        for (path, tunnel) in [("uplink", settings.uplink), ("downlink", settings.downlink)] {
+            tunnel.map_or(Ok(()), |tunnel| tunnel.check(path, count))?;
+        }
+        Ok(())
+    }
+
+    fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
+        let mut of = |tunnel: Option<TunnelSettings>| {
+            tunnel.and_then(|tunnel| self.locals.tunnel(tunnel.nth(nth))).unwrap_or_default()
+        };
+        let (uplink, downlink) = (of(settings.uplink), of(settings.downlink));
+        *context = Context { uplink, downlink, unused: 0 };
+    }
+
+    fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
+        let both = [settings.uplink, settings.downlink];
+        both.into_iter().flatten().map(|tunnel| tunnel.nth(nth)).collect()
+    }
+
+    fn end_tunnels(
+        &mut self,
+        context: &mut Context,
+        settings: &Settings,
+        nth: u32,
+        [uplink, downlink]: &[Annotations; 2],
+        emit: &mut Emit<'_>,
+    ) {
+        let ways = [
+            (&mut context.uplink, settings.uplink, uplink),
+            (&mut context.downlink, settings.downlink, downlink),
+        ];
+        for (tunnel, next, like) in ways {
+            let Some(tunnel) = tunnel.get_mut() else { continue };
+            let (end, config) = (self.locals.end(tunnel), &self.config);
+            if next.map(|next| next.nth(nth)) != Some(end) {
+                tunnel.send_end_marker(&end, like, config.dscp, config.zero_checksum, emit);
+            }
+        }
+    }
+
+    fn export(&self, context: &Context, out: &mut Vec<u8>) {
+        for tunnel in [context.uplink, context.downlink] {
+            write_option(tunnel.get(), out, |tunnel, out| self.locals.export(&tunnel, out));
+        }
+    }
+
+    fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
+        if version != Self::CONTEXT_VERSION {
+            return Err(ContextError::Version(version));
+        }
+        let mut fields = Fields::new(bytes);
+        let uplink = read_option(&mut fields, |fields| self.locals.import(fields))?;
+        let downlink = read_option(&mut fields, |fields| self.locals.import(fields))?;
+        fields.end()?;
+        let [uplink, downlink] = [uplink, downlink].map(Option::unwrap_or_default);
+        Ok(Context { uplink, downlink, unused: 0 })
+    }
+}

@@ -1,0 +1,5 @@
+//! Quality of service.
+
+functions! {
+    marker::Marker: Lower,
+}

@@ -1,0 +1,225 @@
+//! A controller's surroundings: an anchor and two stations, a configuration and a
+//! folder, and a client.
+
+pub mod node;
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use node::{Input, Node};
+use weft_http::client::{Client, Server};
+use weft_mobility_controller::Controller;
+use weft_mobility_controller::api;
+use weft_mobility_controller::config::Configuration;
+use weft_mobility_protocol::{NodeId, User};
+use weft_mobility_transport::{Options, Timing, Token};
+
+pub const TOKEN: &str = "a-token-for-all-of-these-tests";
+pub const API_TOKEN: &str = "another-one-for-their-clients";
+pub const GATEWAY: NodeId = NodeId(1);
+pub const A: NodeId = NodeId(2);
+pub const B: NodeId = NodeId(3);
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What all nodes of a field know.
+#[derive(Clone, Default)]
+pub struct Shared {
+    pub inputs: Arc<Mutex<HashMap<NodeId, std::sync::mpsc::Sender<Input>>>>,
+    /// Who owns a user: one at most.
+    pub owners: Arc<Mutex<HashMap<User, Vec<NodeId>>>>,
+    /// How often a user's contexts were carried on since they were made.
+    pub moves: Arc<Mutex<HashMap<User, u64>>>,
+}
+
+pub struct Field {
+    pub folder: tempfile::TempDir,
+    pub shared: Shared,
+    pub nodes: Vec<Node>,
+    places: [SocketAddr; 3],
+    listen: SocketAddr,
+    users: u64,
+}
+
+/// An address that is free, and stays so: below the ports that connections begin at,
+/// as a node that dials again and again would meet its own sooner or later.
+fn free() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(24) + NEXT.fetch_add(1, Ordering::Relaxed);
+        let address = SocketAddr::from(([127, 0, 0, 1], 20_000 + (number % 12_000) as u16));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{what} has not come to be");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What needs an address that was in use a moment ago: a process that another test
+/// starts has its sockets, too, until it has begun.
+pub fn in_the_end<T, E: std::fmt::Display>(mut start: impl FnMut() -> Result<T, E>) -> T {
+    let since = Instant::now();
+    loop {
+        match start() {
+            Ok(started) => return started,
+            Err(error) => assert!(since.elapsed() < PATIENCE, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+impl Field {
+    /// Three nodes, and a configuration with so many users at a.
+    pub fn new(users: u64) -> Field {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), TOKEN).unwrap();
+        std::fs::write(folder.path().join("api-token"), API_TOKEN).unwrap();
+        let (listen, places) = (free(), [free(), free(), free()]);
+        let mut field =
+            Field { folder, shared: Shared::default(), nodes: Vec::new(), places, listen, users };
+        for number in [GATEWAY, A, B] {
+            let node = field.node(number, 1);
+            field.nodes.push(node);
+        }
+        field.write();
+        field
+    }
+
+    fn write(&self) {
+        let [gateway, a, b] = self.places;
+        let text = format!(
+            "apiVersion: weft/v1\nkind: Controller\nmetadata: {{name: test}}\n\
+             listen: {listen}\ntokenFile: token\nrecords: records\n\
+             api: {{listen: '127.0.0.1:0', tokenFile: api-token}}\n\
+             nodes:\n  gateway: {{number: 1, address: '{gateway}'}}\n  \
+             a: {{number: 2, address: '{a}'}}\n  b: {{number: 3, address: '{b}'}}\n\
+             users: [{{first: 1, count: {users}, anchor: gateway, node: a}}]\n",
+            listen = self.listen,
+            users = self.users,
+        );
+        std::fs::write(self.file(), text).unwrap();
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("controller.yaml")
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("test.controller")
+    }
+
+    /// A node in a life.
+    pub fn node(&self, number: NodeId, life: u32) -> Node {
+        let at = number.0 as usize - 1;
+        let options = Options {
+            node: number,
+            name: ["gateway", "a", "b"][at].to_owned(),
+            listen: self.places[at],
+            token: Token::new(TOKEN).unwrap(),
+            controller: Some(self.listen.to_string()),
+            places: Vec::new(),
+            timing: Timing {
+                pause: Duration::from_millis(2),
+                pause_most: Duration::from_millis(50),
+                ..Timing::default()
+            },
+        };
+        Node::start(options, number == GATEWAY, life, &self.shared)
+    }
+
+    /// A node dies, and starts again in another life.
+    pub fn restart(&mut self, number: NodeId, life: u32) {
+        let at = self.nodes.iter().position(|node| node.number == number).unwrap();
+        self.nodes.remove(at).stop();
+        let node = self.node(number, life);
+        self.nodes.push(node);
+    }
+
+    pub fn controller(&self) -> Controller {
+        in_the_end(|| {
+            let configuration = Configuration::load(&self.file()).unwrap();
+            Controller::start(configuration, self.socket(), |error| panic!("{error}"))
+        })
+    }
+
+    pub fn client(&self) -> Client {
+        Client::of("controller", Server::Socket(self.socket())).unwrap()
+    }
+
+    /// Users that a node owns, by its own account.
+    pub fn owned(&self, number: NodeId) -> usize {
+        let owners = self.shared.owners.lock().unwrap();
+        owners.values().filter(|nodes| **nodes == [number]).count()
+    }
+
+    /// Waits until every user is settled, by the controller's account.
+    pub fn settle(&self, client: &Client, users: usize) {
+        until("a settled state", || {
+            // It may be about to start.
+            let nodes: Vec<api::Node> = client.get("/v1/nodes").unwrap_or_default();
+            let settled: usize = nodes.iter().map(|node| node.users).sum();
+            let moving: usize = nodes.iter().map(|node| node.moving).sum();
+            (settled, moving) == (users, 0)
+        });
+    }
+
+    /// Waits until the controller has heard of all nodes.
+    pub fn meet(&self, client: &Client) {
+        until("three nodes", || {
+            let nodes: Vec<api::Node> = client.get("/v1/nodes").unwrap_or_default();
+            nodes.len() == 3
+                && nodes.iter().all(|node| node.connected && node.incarnation.is_some())
+        });
+    }
+
+    /// Hands all users of a node over, and waits for the end.
+    pub fn drain(&self, client: &Client, from: &str, to: &str) -> api::Handover {
+        let order = format!(r#"{{"allFrom":"{from}","to":"{to}"}}"#);
+        let handover: api::Handover = client.post("/v1/handovers", order).unwrap();
+        self.finish(client, handover.id)
+    }
+
+    pub fn finish(&self, client: &Client, id: u64) -> api::Handover {
+        let since = Instant::now();
+        loop {
+            let handover: api::Handover =
+                client.get(&format!("/v1/handovers/{id}?wait=20")).unwrap();
+            if handover.finished {
+                return handover;
+            }
+            assert!(since.elapsed() < PATIENCE, "an order does not come to its end");
+        }
+    }
+
+    /// What the controller and the stations say of users agrees.
+    pub fn check(&self, client: &Client, users: u64) {
+        let owners = self.shared.owners.lock().unwrap().clone();
+        let mut first = 1;
+        while first <= users {
+            let page: Vec<api::User> =
+                client.get(&format!("/v1/users?first={first}&count=10000")).unwrap();
+            assert!(!page.is_empty(), "{users} users, and none from {first} on");
+            for user in &page {
+                assert_eq!((user.user, user.state.as_str()), (first, "Settled"));
+                let owner = match user.owner.as_deref() {
+                    Some("a") => A,
+                    Some("b") => B,
+                    other => panic!("user {first} is at {other:?}"),
+                };
+                assert_eq!(owners[&User(first)], [owner], "user {first}");
+                first += 1;
+            }
+        }
+    }
+}

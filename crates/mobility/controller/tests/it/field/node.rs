@@ -1,0 +1,220 @@
+//! A node without packets: the machine of a station or an anchor, on a real
+//! transport. Contexts are a number that grows by one with every import.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use weft_mobility_protocol::{
+    Anchor, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
+};
+use weft_mobility_transport::{Event, Options, Transport};
+
+use super::{Shared, in_the_end};
+
+/// What a node is given.
+pub enum Input {
+    Arrived(Event),
+    Marker(User, EndMarker),
+    /// Its connections break; it makes new ones.
+    Cut,
+    Stop,
+}
+
+pub enum Machine {
+    Station(Station),
+    Anchor(Anchor),
+}
+
+pub struct Node {
+    pub number: NodeId,
+    inputs: Sender<Input>,
+    thread: JoinHandle<()>,
+}
+
+impl Node {
+    pub fn start(options: Options, anchor: bool, life: u32, shared: &Shared) -> Node {
+        let (inputs, received) = mpsc::channel();
+        let number = options.node;
+        shared.inputs.lock().unwrap().insert(number, inputs.clone());
+        let (own, shared) = (inputs.clone(), shared.clone());
+        let thread = thread::spawn(move || {
+            let mut out = Vec::new();
+            let (incarnation, settings) = (Incarnation(life), Settings::default());
+            let machine = match anchor {
+                true => Machine::Anchor(Anchor::new(number, incarnation, settings, &mut out)),
+                false => Machine::Station(Station::new(number, incarnation, settings, &mut out)),
+            };
+            let transport = connect(&options, &own);
+            let mut work = Work {
+                number,
+                machine,
+                transport,
+                options,
+                own,
+                shared,
+                timers: BTreeMap::new(),
+                contexts: HashMap::new(),
+            };
+            work.carry_out(out);
+            work.run(&received);
+        });
+        Node { number, inputs, thread }
+    }
+
+    pub fn cut(&self) {
+        self.inputs.send(Input::Cut).unwrap();
+    }
+
+    /// The node dies.
+    pub fn stop(self) {
+        self.inputs.send(Input::Stop).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+fn connect(options: &Options, inputs: &Sender<Input>) -> Transport {
+    in_the_end(|| {
+        let inputs = inputs.clone();
+        let deliver = move |event| inputs.send(Input::Arrived(event)).is_ok();
+        Transport::start(options.clone(), deliver)
+    })
+}
+
+struct Work {
+    number: NodeId,
+    machine: Machine,
+    transport: Transport,
+    options: Options,
+    own: Sender<Input>,
+    shared: Shared,
+    timers: BTreeMap<TimerKey, Instant>,
+    contexts: HashMap<User, u64>,
+}
+
+impl Work {
+    fn run(&mut self, inputs: &Receiver<Input>) {
+        loop {
+            let next = self.timers.iter().min_by_key(|(_, at)| **at).map(|(key, at)| (*key, *at));
+            let received = match next {
+                None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some((_, at)) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match received {
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return self.die(),
+                Ok(Input::Arrived(Event::Message(envelope))) => {
+                    self.drive(|machine, out| match machine {
+                        Machine::Station(station) => station.message(envelope, out),
+                        Machine::Anchor(anchor) => anchor.message(envelope, out),
+                    });
+                }
+                Ok(Input::Arrived(_)) => {}
+                Ok(Input::Marker(user, marker)) => self.drive(|machine, out| match machine {
+                    Machine::Station(station) => station.end_marker(user, marker, out),
+                    Machine::Anchor(anchor) => anchor.end_marker(user, marker, out),
+                }),
+                Ok(Input::Cut) => {
+                    let port = SocketAddr::from(([127, 0, 0, 1], 0));
+                    let place = std::mem::replace(&mut self.options.listen, port);
+                    // The old one gives its port back first.
+                    self.transport = connect(&self.options, &self.own);
+                    self.options.listen = place;
+                    self.transport = connect(&self.options, &self.own);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let Some((key, _)) = next else { continue };
+                    self.timers.remove(&key);
+                    self.drive(|machine, out| match machine {
+                        Machine::Station(station) => station.timer(key, out),
+                        Machine::Anchor(anchor) => anchor.timer(key, out),
+                    });
+                }
+            }
+        }
+    }
+
+    fn die(&mut self) {
+        let mut owners = self.shared.owners.lock().unwrap();
+        owners.values_mut().for_each(|nodes| nodes.retain(|node| *node != self.number));
+    }
+
+    fn drive(&mut self, input: impl FnOnce(&mut Machine, &mut Vec<Output>)) {
+        let mut out = Vec::new();
+        input(&mut self.machine, &mut out);
+        self.carry_out(out);
+    }
+
+    /// Notes whom this node owns, before any other node hears of it.
+    fn note_owner(&self, user: User) {
+        let Machine::Station(station) = &self.machine else { return };
+        let mut owners = self.shared.owners.lock().unwrap();
+        let nodes = owners.entry(user).or_default();
+        nodes.retain(|node| *node != self.number);
+        if station.owns(user) {
+            nodes.push(self.number);
+            assert!(nodes.len() == 1, "{user} is owned by {nodes:?}");
+        }
+    }
+
+    fn carry_out(&mut self, out: Vec<Output>) {
+        for output in &out {
+            if let Output::Changed(user, change) = output {
+                assert!(change.is_allowed(), "{change:?}");
+                self.note_owner(*user);
+            }
+        }
+        for output in out {
+            match output {
+                Output::Send(envelope) => self.transport.sender().send(envelope),
+                Output::SetTimer(key, after) => {
+                    self.timers.insert(key, Instant::now() + after);
+                }
+                Output::CancelTimer(key) => _ = self.timers.remove(&key),
+                Output::Export { user, epoch } => {
+                    let bytes = self.contexts[&user].to_be_bytes().to_vec();
+                    self.drive(|machine, out| {
+                        if let Machine::Station(station) = machine {
+                            station.exported(user, epoch, bytes, out);
+                        }
+                    });
+                }
+                Output::Import { user, epoch, contexts } => {
+                    let moves = contexts.map_or(0, |bytes| {
+                        1 + u64::from_be_bytes(bytes.try_into().expect("a number"))
+                    });
+                    self.contexts.insert(user, moves);
+                    self.shared.moves.lock().unwrap().insert(user, moves);
+                    self.drive(|machine, out| {
+                        if let Machine::Station(station) = machine {
+                            station.imported(user, epoch, true, out);
+                            station.radio_arrived(user, out);
+                        }
+                    });
+                }
+                // Nothing is in the air.
+                Output::Drain { user, epoch } => self.drive(|machine, out| {
+                    if let Machine::Station(station) = machine {
+                        station.drained(user, epoch, out);
+                    }
+                }),
+                Output::Discard(user) => _ = self.contexts.remove(&user),
+                Output::SendEndMarker { user, to, marker } => {
+                    if let Some(to) = self.shared.inputs.lock().unwrap().get(&to) {
+                        let _ = to.send(Input::Marker(user, marker));
+                    }
+                }
+                // The radio goes as soon as the target has the user.
+                Output::Changed(user, change) if change.to == "Forwarding" => {
+                    self.drive(|machine, out| {
+                        if let Machine::Station(station) = machine {
+                            station.radio_left(user, out);
+                        }
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Messages as octets: what is written is read, and nothing else is.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use weft_mobility_protocol::function_move::{FunctionStep, MAX_PIECE, Piece, Side};
+use weft_mobility_protocol::{
+    Envelope, Epoch, Incarnation, Leg, Message, NodeId, ParseError, Reason, RouteStage, Step, User,
+};
+
+fn leg() -> impl Strategy<Value = Leg> {
+    any::<(u32, u32, u64)>().prop_map(|(node, incarnation, epoch)| Leg {
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+        epoch: Epoch(epoch),
+    })
+}
+
+fn stage() -> impl Strategy<Value = RouteStage> {
+    prop_oneof![
+        Just(RouteStage::Prepare),
+        Just(RouteStage::Switch),
+        Just(RouteStage::Complete),
+        Just(RouteStage::Abort),
+        Just(RouteStage::Remove),
+    ]
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    prop_oneof![
+        Just(Reason::Stale),
+        Just(Reason::Unknown),
+        Just(Reason::Busy),
+        Just(Reason::Full),
+        Just(Reason::Import),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let plain = prop_oneof![
+        Just(Step::Prepared),
+        Just(Step::Moved),
+        Just(Step::Taken),
+        Just(Step::Imported),
+        Just(Step::Abort),
+        Just(Step::Aborted),
+        Just(Step::Resumed),
+        Just(Step::Arrived),
+        Just(Step::Release),
+        Just(Step::Released),
+        Just(Step::Complete),
+        Just(Step::Completed),
+        Just(Step::Remove),
+        Just(Step::Removed),
+    ];
+    prop_oneof![
+        plain,
+        (option::of(leg()), any::<u32>(), any::<u64>()).prop_map(|(source, anchor, settled)| {
+            Step::Prepare { source, anchor: NodeId(anchor), settled: Epoch(settled) }
+        }),
+        leg().prop_map(|target| Step::Move { target }),
+        vec(any::<u8>(), 0..300).prop_map(Step::Contexts),
+        any::<bool>().prop_map(|lost| Step::Adopt { lost }),
+        reason().prop_map(Step::Refused),
+        (leg(), any::<bool>(), any::<bool>()).prop_map(|(target, certain, target_gone)| {
+            Step::Resume { target, certain, target_gone }
+        }),
+        (stage(), option::of(leg()), option::of(leg())).prop_map(|(stage, old, new)| Step::Route {
+            stage,
+            old,
+            new
+        }),
+        stage().prop_map(Step::Routed),
+    ]
+}
+
+fn function_step() -> impl Strategy<Value = FunctionStep> {
+    let piece = (any::<(u32, bool, u32)>(), vec(any::<u8>(), 0..300));
+    prop_oneof![
+        Just(FunctionStep::Prepared),
+        Just(FunctionStep::Release),
+        Just(FunctionStep::Released),
+        Just(FunctionStep::Abort),
+        Just(FunctionStep::Aborted),
+        (any::<bool>(), "[a-zé]{0,20}").prop_map(|(target, kind)| FunctionStep::Prepare {
+            side: if target { Side::Target } else { Side::Source },
+            kind,
+        }),
+        piece.prop_map(|((number, is_last, count), octets)| {
+            FunctionStep::Contexts(Piece { number, is_last, count, octets })
+        }),
+        any::<u32>().prop_map(FunctionStep::Taken),
+        any::<u32>().prop_map(FunctionStep::Fetch),
+        (any::<u64>(), "[ -~é]{0,100}")
+            .prop_map(|(newest, reason)| FunctionStep::Refused { newest: Epoch(newest), reason }),
+    ]
+}
+
+fn envelope() -> impl Strategy<Value = Envelope> {
+    let message = prop_oneof![
+        1 => Just(Message::Hello),
+        1 => Just(Message::Probe),
+        1 => Just(Message::Welcome),
+        20 => (any::<(u64, u64)>(), step()).prop_map(|((user, epoch), step)| Message::Handover {
+            user: User(user),
+            epoch: Epoch(epoch),
+            step,
+        }),
+        10 => ("[a-zé-]{0,40}", any::<u64>(), function_step()).prop_map(
+            |(function, epoch, step)| Message::FunctionMove { function, epoch: Epoch(epoch), step },
+        ),
+    ];
+    (any::<[u32; 4]>(), message).prop_map(|([from, lives, to, life], message)| Envelope {
+        from: NodeId(from),
+        from_incarnation: Incarnation(lives),
+        to: NodeId(to),
+        to_incarnation: Incarnation(life),
+        message,
+    })
+}
+
+fn written(envelope: &Envelope) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    envelope.emit(&mut bytes).unwrap();
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(first in envelope(), second in envelope()) {
+        let mut bytes = written(&first);
+        let length = bytes.len();
+        bytes.extend(written(&second));
+        prop_assert_eq!(Envelope::parse(&bytes), Ok((first, length)));
+        let rest = bytes.len() - length;
+        prop_assert_eq!(Envelope::parse(&bytes[length..]), Ok((second, rest)));
+    }
+
+    #[test]
+    fn what_is_cut_off_waits_for_more(envelope in envelope()) {
+        let bytes = written(&envelope);
+        for end in 0..bytes.len() {
+            prop_assert_eq!(Envelope::parse(&bytes[..end]), Err(ParseError::Truncated));
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_written_the_same(envelope in envelope(), at in 0..200_usize, octet: u8) {
+        let mut bytes = written(&envelope);
+        let at = at % bytes.len();
+        bytes[at] = octet;
+        if let Ok((other, length)) = Envelope::parse(&bytes) {
+            prop_assert_eq!(written(&other), &bytes[..length]);
+        }
+    }
+
+    #[test]
+    fn any_octets_are_read_or_refused(bytes in vec(any::<u8>(), 0..120)) {
+        if let Ok((envelope, length)) = Envelope::parse(&bytes) {
+            prop_assert_eq!(written(&envelope), &bytes[..length]);
+        }
+    }
+}
+
+#[test]
+fn a_length_that_lies_is_refused() {
+    let mut bytes = written(&Envelope {
+        from: NodeId(1),
+        from_incarnation: Incarnation(1),
+        to: NodeId(2),
+        to_incarnation: Incarnation(1),
+        message: Message::Handover { user: User(1), epoch: Epoch(2), step: Step::Prepared },
+    });
+    bytes.push(0);
+    bytes[7] += 1;
+    assert_eq!(Envelope::parse(&bytes), Err(ParseError::Length));
+    bytes[4] = 0xff;
+    assert_eq!(Envelope::parse(&bytes), Err(ParseError::Length));
+    bytes[0] = 9;
+    assert_eq!(Envelope::parse(&bytes), Err(ParseError::Version(9)));
+}
+
+#[test]
+fn a_piece_has_a_bound_and_a_reason_is_cut() {
+    let envelope = |step| Envelope {
+        from: NodeId(1),
+        from_incarnation: Incarnation(2),
+        to: NodeId(3),
+        to_incarnation: Incarnation(4),
+        message: Message::FunctionMove { function: "count".into(), epoch: Epoch(5), step },
+    };
+    let piece = |octets| Piece { octets: vec![7; octets], ..Piece::default() };
+    let most = envelope(FunctionStep::Contexts(piece(MAX_PIECE)));
+    let bytes = written(&most);
+    assert_eq!(Envelope::parse(&bytes), Ok((most, bytes.len())));
+    let beyond = envelope(FunctionStep::Contexts(piece(MAX_PIECE + 1)));
+    assert_eq!(beyond.emit(&mut Vec::new()), Err(ParseError::Length));
+    let reason = "é".repeat(2000);
+    let refused = envelope(FunctionStep::Refused { newest: Epoch(0), reason: reason.clone() });
+    let (read, _) = Envelope::parse(&written(&refused)).unwrap();
+    let Message::FunctionMove { step: FunctionStep::Refused { reason: said, .. }, .. } =
+        read.message
+    else {
+        panic!("another message");
+    };
+    assert_eq!(said, reason[..1024]);
+}

@@ -1,0 +1,6 @@
+//! The integration tests of this crate, as one program: one to link, not one for each file.
+
+mod course;
+mod encoding;
+mod plane;
+mod tables;

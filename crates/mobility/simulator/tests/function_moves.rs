@@ -1,0 +1,86 @@
+//! Moves of a function, from many seeds: every promise is kept under every kind of fault, and
+//! broken where something is built wrong on purpose.
+
+use weft_mobility_simulator::Promise;
+use weft_mobility_simulator::function_moves::{Mutation, Scenario, Statistics, run};
+
+/// Runs so many seeds; fails with the log of the first that breaks a promise.
+fn seeds(scenario: Scenario, count: u64) -> Statistics {
+    let mut all = Statistics::default();
+    for seed in 1..=count {
+        let outcome = run(&scenario, seed);
+        if let Some(violation) = outcome.violation {
+            let log = run(&Scenario { log: 300, ..scenario }, seed).log;
+            panic!("seed {seed} of {scenario:?}: {violation}\n{}", log.join("\n"));
+        }
+        all += &outcome.statistics;
+    }
+    println!("{scenario:?}: {all:?}");
+    all
+}
+
+const NONE: Scenario = Scenario {
+    users: 7,
+    orders: 20,
+    messages: false,
+    deaths: false,
+    failures: false,
+    mutation: None,
+    log: 0,
+};
+
+#[test]
+fn without_faults_nothing_at_all_is_lost() {
+    let all = seeds(NONE, 100);
+    assert!(all.moves > 500 && all.lost == 0 && all.held > 0, "{all:?}");
+}
+
+#[test]
+fn messages_may_be_lost_doubled_and_late() {
+    let all = seeds(Scenario { messages: true, ..NONE }, 300);
+    assert!(all.messages_lost > 0 && all.messages_doubled > 0 && all.lost == 0, "{all:?}");
+    assert!(all.moves > 1_000, "{all:?}");
+}
+
+#[test]
+fn either_node_and_the_command_may_die() {
+    let all = seeds(Scenario { deaths: true, ..NONE }, 300);
+    assert!(all.deaths > 300 && all.command_deaths > 300 && all.lost > 0, "{all:?}");
+}
+
+#[test]
+fn what_a_node_is_asked_for_may_fail_or_take_long() {
+    let all = seeds(Scenario { failures: true, ..NONE }, 300);
+    assert!(all.failed > 300 && all.lost == 0, "{all:?}");
+}
+
+#[test]
+fn all_of_it_at_once() {
+    let all = seeds(Scenario::default(), 700);
+    assert!(all.moves > 1_000 && all.failed > 1_000 && all.joined > 1_000, "{all:?}");
+    seeds(Scenario { orders: 200, ..Scenario::default() }, 50);
+}
+
+#[test]
+fn what_is_wrong_on_purpose_is_seen() {
+    let promise = |mutation| {
+        let scenario = Scenario { mutation: Some(mutation), ..NONE };
+        let seen = (1..=100).find_map(|seed| run(&scenario, seed).violation);
+        seen.unwrap_or_else(|| panic!("{mutation:?} is not seen")).promise
+    };
+    for mutation in Mutation::ALL {
+        let expected = match mutation {
+            Mutation::LoseHeld => Promise::NothingLost,
+            _ => Promise::Contexts,
+        };
+        assert_eq!(promise(mutation), expected, "{mutation:?}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    let scenario = Scenario { log: 100_000, ..Scenario::default() };
+    for seed in 1..=10 {
+        assert_eq!(run(&scenario, seed), run(&scenario, seed), "seed {seed}");
+    }
+}

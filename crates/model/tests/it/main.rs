@@ -1,0 +1,6 @@
+//! The integration tests of this crate, as one program: one to link, not one for each file.
+
+mod file;
+mod limit;
+mod papers;
+mod plan;

@@ -1,0 +1,4 @@
+//! UDP and TCP.
+
+pub mod tcp;
+pub mod udp;
