@@ -178,7 +178,7 @@ fn summary(arguments: &Handover, all: &Statistics) -> String {
          counted       {}\n",
         counted((*stations).into(), "station"),
         counted((*anchors).into(), "anchor"),
-        counted((*users).into(), "user"),
+        counted(*users, "user"),
         faults.join(", "),
         all.moves,
         all.aborted,

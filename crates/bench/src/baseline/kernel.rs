@@ -14,7 +14,7 @@ use weft_traffic::Load;
 use weft_wire::MacAddress;
 
 use crate::Failure;
-use crate::rig::network::iproute::{AF_PACKET_RING, ip, succeed};
+use crate::rig::network::iproute::{AF_PACKET_RING, ip};
 use crate::rig::{FarDevices, Rig};
 
 /// Where users send to, as the generator has it.

@@ -6,7 +6,7 @@
 
 use plotters::prelude::*;
 
-use super::area::{Area, DrawError, Room};
+use super::area::{DrawError, Room};
 use super::frame::{beyond_two_lines, legend};
 use super::palette::INK;
 use super::{bars, lines};

@@ -82,7 +82,7 @@ impl Rig {
     pub fn start(megabytes: u32) -> Result<Rig, Failure> {
         let options = EalOptions { memory_megabytes: megabytes, ..EalOptions::default() };
         let eal = Eal::start(&options)?;
-        network::network::remains::clear();
+        network::remains::clear();
         let scratch = std::env::temp_dir().join(format!("weft-bench-{}", std::process::id()));
         fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
         let (cores, probe) = (Cores::choose(), Probe::new());

@@ -2,6 +2,7 @@
 //! on load classification and conditional throughput).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::Trial;
 

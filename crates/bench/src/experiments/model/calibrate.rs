@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
 use crate::Failure;
 use crate::calibration::{
@@ -12,10 +11,11 @@ use crate::calibration::{
 };
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
+use crate::experiments::model::components::{Component, shared};
 use crate::experiments::model::composed;
 use crate::results::{Axis, Better, FigureKind, Results, Series};
 use crate::rig::traffic::capture::Content;
-use crate::rig::{Block, Composition, Rig, Setup, Step};
+use crate::rig::{Composition, Rig, Setup, Step};
 use crate::run::{Cell, Run, Values};
 
 /// What x is.

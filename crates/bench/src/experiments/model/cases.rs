@@ -2,8 +2,7 @@
 
 use weft_model::Traffic;
 
-use super::Component;
-use crate::experiments::model::components::shared;
+use crate::experiments::model::components::{Component, shared};
 use crate::rig::Setup;
 
 /// Users that take chains, all with packets of one size.

@@ -7,7 +7,7 @@ pub(crate) mod components;
 pub(crate) mod composed;
 
 mod cases;
-mod composed;
+mod compositions;
 mod throttle;
 
 use std::time::Duration;
@@ -23,14 +23,15 @@ use crate::Failure;
 use crate::calibration::{calibration, cost_of};
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, mpps};
-use crate::experiments::model::calibrate::{Component, Trial, X as FRAME_BYTES, cells};
+use crate::experiments::model::calibrate::{Trial, X as FRAME_BYTES, cells};
+use crate::experiments::model::components::Component;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
 use crate::rig::Composition as Way;
 use crate::rig::traffic::capture::Content;
 use crate::run::{Cell, Run, Values};
 use crate::statistics;
 use cases::Case;
-use composed::Compositions;
+use compositions::Compositions;
 use throttle::Throttled;
 
 const CASES: &str = "case";

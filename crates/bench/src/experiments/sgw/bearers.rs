@@ -327,7 +327,7 @@ fn work(chain: Chain) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiments::short;
+    use super::short;
 
     #[test]
     fn numbers_are_written_short() {

@@ -1,7 +1,5 @@
 //! Packets of users, as a generator sends them.
 
-use std::net::Ipv4Addr;
-
 use weft_traffic::{Direction, Endpoints, Load, Rate, Selection, Sizes, Template};
 
 /// The address that users send to.

@@ -15,16 +15,14 @@ use hdrhistogram::Histogram;
 use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core, tsc};
 use weft_node::show::Snapshot;
 use weft_node::{Idle, Node, Worker};
-use weft_traffic::{
-    Direction, Endpoints, Expected, Load, Rate, Receiver, Selection, Sizes, Source, Stream,
-    Template,
-};
+use weft_traffic::{Expected, Load, Rate, Receiver, Source, Stream};
 
 use crate::Failure;
 use crate::rig::Burner;
 use crate::rig::Composed;
 use crate::rig::Rig;
 use crate::rig::setup::{Devices, Setup};
+use crate::rig::traffic::offered::uplink;
 use crate::search::{SystemUnderTest, Trial};
 
 /// Packets of the traffic's pool: as many as both queues hold, and some.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use field::{API_TOKEN, Field, TOKEN, until};
+use crate::field::{API_TOKEN, Field, TOKEN, until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 use weft_http::client::{Client, ClientError, Server};
