@@ -5,130 +5,51 @@
 //! with, gives ARP, neighbour discovery and ICMP what they are owed, and watches
 //! the ports.
 
-use std::collections::VecDeque;
+mod answers;
+mod bearers;
+mod change;
+mod compose;
+mod contexts;
+mod gtpu_peers;
+mod mobility;
+mod relocate;
+pub mod show;
+mod split;
+mod transfer;
+
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
 
-use rtrb::{Consumer as Inbox, Producer as Outbox};
-use weft_compose::{Kind, SlotShift};
+use weft_compose::SlotShift;
 use weft_dataplane::clock::Clock;
 use weft_dataplane::command::Waker;
 use weft_dataplane::command::{Command, Configure, Report};
-use weft_dataplane::counters::{FunctionCounters, WorkerCounters};
 use weft_dataplane::rate_limit::RateLimit;
-use weft_dpdk::{Batch, Consumer, Pool};
+use weft_dpdk::{Batch, Pool};
 use weft_fusion::{Compiled, FusedPlan};
-use weft_node_config::{Blueprint, FunctionPlan};
+use weft_node_config::Blueprint;
 use weft_offload::process::Supervisor;
 use weft_offload::thread::ThreadPool;
 use weft_rules::Condition;
 
-use crate::assemble::Keys;
+pub use self::answers::{Watching, paths};
+pub use self::change::Changed;
+pub use self::compose::Wanted;
 use crate::bearer::{Bearers, Event};
-use crate::handover::{Done, Mobility, Told};
+use crate::functions::{FunctionEntry, Prepared};
+use crate::gtpu_peers::GtpuPeers;
+use crate::migration::relocation::{Called, Relocation};
+use crate::migration::split::Split;
+use crate::migration::transfer::{Inquiries, Transfers};
+use crate::mobility::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
 use crate::ports::{Means, Ports};
-use crate::relocate::{Called, Prepared, Relocation};
-use crate::signalling::Signalling;
-use crate::stage::Split;
-use crate::transfer::{Inquiries, Transfers};
-use crate::users::{Room, Users};
+use crate::subscribers::{Keys, Room, Users};
+use crate::workers::Link;
 
 /// A question to the agent, asked in its own thread.
 pub type Request = Box<dyn FnOnce(&mut Agent) + Send>;
-
-/// The agent's end of what it shares with one worker.
-pub struct Link {
-    /// Commands to the worker.
-    pub commands: Outbox<Command>,
-    /// Commands that found no room yet, in order.
-    pub backlog: VecDeque<Command>,
-    /// Commands that wait for a function to arrive, while one moves.
-    pub aside: Option<VecDeque<Command>>,
-    /// Reports of the worker.
-    pub reports: Inbox<Report>,
-    /// Packets of the worker.
-    pub punts: Consumer,
-    /// What it counts.
-    pub counters: Arc<WorkerCounters>,
-}
-
-impl Link {
-    /// Sends a command, behind all that was sent before.
-    pub fn send(&mut self, command: Command) {
-        match &mut self.aside {
-            Some(aside) if !command.passes() => aside.push_back(command),
-            _ => self.send_first(command),
-        }
-    }
-
-    /// The same, before commands that wait for a function.
-    pub fn send_first(&mut self, command: Command) {
-        self.backlog.push_back(command);
-        self.push_on();
-    }
-
-    /// Lets commands wait that have to do with functions.
-    pub fn hold(&mut self) {
-        self.aside.get_or_insert_default();
-    }
-
-    /// Sends those that have waited.
-    pub fn let_go(&mut self) {
-        self.backlog.extend(self.aside.take().into_iter().flatten());
-        self.push_on();
-    }
-
-    fn push_on(&mut self) -> bool {
-        let mut any = false;
-        while let Some(command) = self.backlog.pop_front() {
-            match self.commands.push(command) {
-                Ok(()) => any = true,
-                Err(rtrb::PushError::Full(command)) => {
-                    self.backlog.push_front(command);
-                    break;
-                }
-            }
-        }
-        any
-    }
-
-    /// Whether the worker has taken everything that was sent.
-    pub fn is_idle(&self) -> bool {
-        self.backlog.is_empty()
-            && self.aside.is_none()
-            && self.commands.slots() == self.commands.buffer().capacity()
-    }
-}
-
-/// A function as the agent knows it.
-#[derive(Clone, Debug)]
-pub struct FunctionEntry {
-    /// Name of the instance.
-    pub name: Arc<str>,
-    /// What function it is.
-    pub kind: Kind,
-    /// What is counted for it, by worker.
-    pub counters: Vec<Arc<FunctionCounters>>,
-}
-
-impl FunctionEntry {
-    /// A function that has counted nothing yet.
-    pub fn new(plan: &FunctionPlan, workers: usize) -> FunctionEntry {
-        let fresh = || Arc::new(FunctionCounters::new(plan.kind.reasons().count()));
-        FunctionEntry {
-            name: plan.name.as_str().into(),
-            kind: plan.kind,
-            counters: (0..workers).map(|_| fresh()).collect(),
-        }
-    }
-
-    /// Whether what this one has counted is counted on for `plan`.
-    pub fn is_for(&self, plan: &FunctionPlan) -> bool {
-        *self.name == *plan.name && self.kind.name == plan.kind.name
-    }
-}
 
 /// The agent of one node.
 pub struct Agent {
@@ -155,7 +76,7 @@ pub struct Agent {
     pub(crate) links: Vec<Link>,
     pub(crate) ports: Ports,
     /// Peers, and what they say in GTP-U.
-    pub(crate) signalling: Signalling,
+    pub(crate) gtpu_peers: GtpuPeers,
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     pub(crate) requests: Receiver<Request>,

@@ -1,12 +1,16 @@
 //! Functions in processes and at other nodes: what a node makes ready for them.
 
-mod elsewhere;
+mod entry;
+mod prepared;
+mod remote;
 mod seats;
 
 use weft_node_config::Blueprint;
 use weft_offload::thread::ThreadPool;
 
-pub use self::elsewhere::remote;
+pub(crate) use self::entry::FunctionEntry;
+pub(crate) use self::prepared::Prepared;
+pub use self::remote::remote;
 pub use self::seats::{Seats, start};
 use crate::plan;
 

@@ -8,6 +8,7 @@
 //! holds the other ends moves them ([`Mail`]).
 
 mod dynamic_users;
+mod host;
 mod machine;
 mod radio;
 mod settling;
@@ -17,7 +18,9 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use utoipa::ToSchema;
 use weft_dataplane::command::Waker;
 use weft_dataplane::command::{Command, Configure};
 use weft_dataplane::gates::tunnel::{self, Purpose, purpose};
@@ -34,13 +37,14 @@ use weft_wire::{EtherType, Protocol, ethernet};
 
 pub(crate) use self::dynamic_users::Standing;
 use self::dynamic_users::Unknown;
+pub(crate) use self::host::Host;
 pub(crate) use self::machine::Told;
 use self::machine::{Machine, Outputs};
 use self::radio::Drains;
 pub use self::radio::{Radio, RadioError};
-use crate::agent::Agent;
-use crate::show::HandoverView;
-use crate::transfer::{Asked, TransferError};
+use crate::bearer::Steered;
+use crate::migration::transfer::{Asked, TransferError};
+use crate::subscribers::{Member, NoRoom};
 
 /// How long a user that is settled keeps its gate, for what an End Marker that was
 /// given up for lost was to stand behind.
@@ -62,6 +66,27 @@ pub struct Mail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node moves no users: its configuration has no `handover`, or it has begun to")]
 pub struct NoHandover;
+
+/// What a node has to do with users that move.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HandoverView {
+    /// Number of the node.
+    pub node: u32,
+    /// `station` or `anchor`.
+    pub role: String,
+    /// How often it has started, as it says.
+    pub incarnation: u32,
+    /// Users by the name of their state.
+    pub users: BTreeMap<String, u64>,
+    /// Users that a worker looks at gates for.
+    pub gated: u64,
+    /// Packets that have waited at gates.
+    #[serde(default)]
+    pub waited: u64,
+    /// What was counted, by name.
+    pub counts: BTreeMap<String, u64>,
+}
 
 /// What is said of a user whose node has died with all that commands had added for it.
 const BARE: &str = "the user comes without what commands had added for it: add it again";
@@ -125,15 +150,14 @@ pub(crate) struct Mobility {
     done: Vec<Done>,
 }
 
-impl Agent {
-    /// Begins to take part in handovers, in an incarnation that the node has never had
-    /// before, and says hello. Messages come and go by the channels that are returned.
-    ///
-    /// # Errors
-    /// [`NoHandover`].
-    pub fn join_handover(&mut self, incarnation: Incarnation) -> Result<Mail, NoHandover> {
-        let plan = self.blueprint.handover.clone().filter(|_| self.mobility.is_none());
-        let plan = plan.ok_or(NoHandover)?;
+impl Mobility {
+    /// Begins to take part, in an incarnation that the node has never had before. Returns
+    /// what the machine asks for first, and the far ends of the channels.
+    pub fn new(
+        plan: HandoverPlan,
+        incarnation: Incarnation,
+        waker: Waker,
+    ) -> (Mobility, Outputs, Mail) {
         let settings = plan.settings;
         let ((to_node, mail), (post, from_node)) = (channel(), channel());
         let mut out = Vec::new();
@@ -145,7 +169,7 @@ impl Agent {
                 Machine::Anchor(Anchor::new(plan.node, incarnation, settings, &mut out))
             }
         };
-        let mut mobility = Mobility {
+        let mobility = Mobility {
             plan,
             incarnation,
             machine,
@@ -159,77 +183,56 @@ impl Agent {
             drains: Drains::default(),
             done: Vec::new(),
         };
-        mobility.take(self, out);
-        self.mobility = Some(Box::new(mobility));
-        Ok(Mail { to_node, from_node, waker: self.waker.clone() })
+        (mobility, out, Mail { to_node, from_node, waker })
     }
 
-    /// What the node has to do with users that move.
-    pub fn handover_view(&self) -> Option<HandoverView> {
-        let mobility = self.mobility.as_ref()?;
-        Some(HandoverView {
-            node: mobility.plan.node.0,
-            role: mobility.plan.role.name().to_owned(),
-            incarnation: mobility.incarnation.0,
-            users: mobility.machine.states(),
-            gated: mobility.mobiles.values().filter(|mobile| mobile.gated).count() as u64,
-            waited: self.links.iter().map(|link| link.counters.waited.get()).sum(),
-            counts: mobility
-                .counts
-                .iter()
-                .map(|(name, count)| ((*name).to_owned(), *count))
-                .collect(),
-        })
-    }
-
-    pub(crate) fn note_done(&mut self, done: Done) {
-        if let Some(mobility) = &mut self.mobility {
-            mobility.done.push(done);
+    /// What the node has to do with users that move; `waited` is how many packets have
+    /// waited at gates.
+    pub fn view(&self, waited: u64) -> HandoverView {
+        let counts = self.counts.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        HandoverView {
+            node: self.plan.node.0,
+            role: self.plan.role.name().to_owned(),
+            incarnation: self.incarnation.0,
+            users: self.machine.states(),
+            gated: self.mobiles.values().filter(|mobile| mobile.gated).count() as u64,
+            waited,
+            counts: counts.collect(),
         }
     }
 
-    fn with_mobility(&mut self, work: impl FnOnce(&mut Mobility, &mut Agent)) {
-        if let Some(mut mobility) = self.mobility.take() {
-            work(&mut mobility, self);
-            self.mobility = Some(mobility);
-        }
+    /// Notes what workers have finished, for the next round.
+    pub fn note(&mut self, done: Done) {
+        self.done.push(done);
     }
 
-    /// Sees to users that move; whether there was anything to do.
-    pub(crate) fn look_after_handover(&mut self) -> bool {
-        let mut busy = false;
-        self.with_mobility(|mobility, agent| busy = mobility.work(agent));
-        busy
-    }
-}
-
-impl Mobility {
-    fn work(&mut self, agent: &mut Agent) -> bool {
+    /// One round; whether there was anything to do.
+    pub fn work(&mut self, host: &mut dyn Host) -> bool {
         let mut busy = false;
         for done in std::mem::take(&mut self.done) {
             busy = true;
-            self.finish(agent, done);
+            self.finish(host, done);
         }
         while let Ok(envelope) = self.mail.try_recv() {
             busy = true;
-            self.hear(agent, envelope);
+            self.hear(host, envelope);
         }
-        let now = agent.clock.now();
+        let now = host.now();
         while let Some(key) = self.timers.due(now) {
             busy = true;
             let mut out = Vec::new();
             self.machine.timer(key, &mut out);
-            self.take(agent, out);
+            self.take(host, out);
         }
-        busy | self.drain(agent) | self.open_settled(agent, now)
+        busy | self.drain(host) | self.open_settled(host, now)
     }
 
     /// A message has come.
-    fn hear(&mut self, agent: &mut Agent, envelope: Envelope) {
+    fn hear(&mut self, host: &mut dyn Host, envelope: Envelope) {
         let mut about = None;
         if let Message::Handover { user, epoch, step } = &envelope.message {
             about = Some(*user);
-            if let Err(unknown) = self.know(agent, *user) {
+            if let Err(unknown) = self.know(host, *user) {
                 return self.refuse(*user, *epoch, step, &unknown);
             }
             if let (Step::Prepare { anchor, .. }, Some(mobile)) = (step, self.mobiles.get_mut(user))
@@ -239,9 +242,9 @@ impl Mobility {
         }
         let mut out = Vec::new();
         self.machine.message(envelope, &mut out);
-        self.take(agent, out);
+        self.take(host, out);
         if let Some(user) = about {
-            self.release_if_idle(agent, user);
+            self.release_if_idle(host, user);
         }
     }
 
@@ -260,11 +263,11 @@ impl Mobility {
     }
 
     /// Makes sure that there is an entry for a user.
-    fn know(&mut self, agent: &mut Agent, user: User) -> Result<(), Unknown> {
+    fn know(&mut self, host: &mut dyn Host, user: User) -> Result<(), Unknown> {
         if self.mobiles.contains_key(&user) {
             return Ok(());
         }
-        let slot = self.slot_of(agent, user)?;
+        let slot = self.slot_of(host, user)?;
         self.slots.insert(slot, user);
         self.mobiles.insert(
             user,
@@ -286,14 +289,14 @@ impl Mobility {
     }
 
     /// What workers have finished.
-    fn finish(&mut self, agent: &mut Agent, done: Done) {
+    fn finish(&mut self, host: &mut dyn Host, done: Done) {
         let mut out = Vec::new();
         let user = match done {
-            Done::Drained(number) => return self.drained(agent, number),
+            Done::Drained(number) => return self.drained(host, number),
             Done::Told(slot, told) => {
                 let Some(&user) = self.slots.get(&slot) else { return };
                 self.machine.told(user, told, &mut out);
-                return self.take(agent, out);
+                return self.take(host, out);
             }
             Done::Exported(user, epoch, octets) => {
                 if let Some(mobile) = self.mobiles.get_mut(&user) {
@@ -322,12 +325,12 @@ impl Mobility {
         if let Some(mobile) = self.mobiles.get_mut(&user) {
             mobile.pending = mobile.pending.saturating_sub(1);
         }
-        self.take(agent, out);
-        self.go_on(agent, user);
+        self.take(host, out);
+        self.go_on(host, user);
     }
 
     /// Takes what a machine asks for: what is about a user waits its turn.
-    fn take(&mut self, agent: &mut Agent, outputs: Outputs) {
+    pub fn take(&mut self, host: &mut dyn Host, outputs: Outputs) {
         let mut users = Vec::new();
         for output in outputs {
             match user_of(&output).filter(|user| self.mobiles.contains_key(user)) {
@@ -339,28 +342,28 @@ impl Mobility {
                         users.push(user);
                     }
                 }
-                None => self.carry_out(agent, None, output),
+                None => self.carry_out(host, None, output),
             }
         }
-        users.into_iter().for_each(|user| self.go_on(agent, user));
+        users.into_iter().for_each(|user| self.go_on(host, user));
     }
 
     /// Does what is asked for a user, as far as nothing has to be waited for.
-    fn go_on(&mut self, agent: &mut Agent, user: User) {
+    fn go_on(&mut self, host: &mut dyn Host, user: User) {
         while let Some(mobile) = self.mobiles.get_mut(&user)
             && mobile.pending == 0
             && let Some(output) = mobile.outputs.pop_front()
         {
-            self.carry_out(agent, Some(user), output);
+            self.carry_out(host, Some(user), output);
         }
-        self.release_if_idle(agent, user);
+        self.release_if_idle(host, user);
     }
 
-    fn carry_out(&mut self, agent: &mut Agent, user: Option<User>, output: Output) {
+    fn carry_out(&mut self, host: &mut dyn Host, user: Option<User>, output: Output) {
         match output {
             // Whoever moves messages may have gone.
             Output::Send(envelope) => drop(self.post.send(envelope)),
-            Output::SetTimer(key, after) => self.set_timer(agent, key, after),
+            Output::SetTimer(key, after) => self.set_timer(host, key, after),
             Output::CancelTimer(key) => self.timers.cancel(key),
             Output::Count(counter) => self.count(counter),
             Output::Changed(user, change) => {
@@ -369,22 +372,22 @@ impl Mobility {
             Output::Persist { .. } | Output::Tell(_) => {}
             output => {
                 let Some(user) = user else { return };
-                self.carry_out_for(agent, user, output);
+                self.carry_out_for(host, user, output);
             }
         }
     }
 
-    fn carry_out_for(&mut self, agent: &mut Agent, user: User, output: Output) {
+    fn carry_out_for(&mut self, host: &mut dyn Host, user: User, output: Output) {
         match output {
-            Output::Steer(_, posture) => self.steer(agent, user, posture),
-            Output::SteerAnchor(_, posture) => self.steer_anchor(agent, user, posture),
-            Output::Export { epoch, .. } => self.export(agent, user, epoch),
-            Output::Import { epoch, contexts, .. } => self.import(agent, user, epoch, contexts),
-            Output::Resume { rolled_back, .. } => self.resume(agent, user, rolled_back),
+            Output::Steer(_, posture) => self.steer(host, user, posture),
+            Output::SteerAnchor(_, posture) => self.steer_anchor(host, user, posture),
+            Output::Export { epoch, .. } => self.export(host, user, epoch),
+            Output::Import { epoch, contexts, .. } => self.import(host, user, epoch, contexts),
+            Output::Resume { rolled_back, .. } => self.resume(host, user, rolled_back),
             Output::Drain { epoch, .. } => self.drains.ask(user, epoch),
-            Output::Discard(_) => self.discard(agent, user),
+            Output::Discard(_) => self.discard(host, user),
             Output::SendEndMarker { to, marker, .. } => {
-                self.send_end_marker(agent, user, to, marker);
+                self.send_end_marker(host, user, to, marker);
             }
             _ => {}
         }
@@ -394,29 +397,29 @@ impl Mobility {
         *self.counts.entry(counter.name()).or_default() += 1;
     }
 
-    fn set_timer(&mut self, agent: &Agent, key: TimerKey, after: Duration) {
-        let time = agent.clock.now().saturating_add(after.as_nanos() as u64);
+    fn set_timer(&mut self, host: &dyn Host, key: TimerKey, after: Duration) {
+        let time = host.now().saturating_add(after.as_nanos() as u64);
         self.timers.set(key, time);
     }
 
-    fn export(&mut self, agent: &mut Agent, user: User, epoch: Epoch) {
-        let Some(member) = self.member(agent, user) else { return };
+    fn export(&mut self, host: &mut dyn Host, user: User, epoch: Epoch) {
+        let Some(member) = self.member(host, user) else { return };
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         mobile.pending += 1;
-        agent.begin_export(Asked::Handover(user, epoch), member, Some(self.plan.tunnel));
+        host.begin_export(Asked::Handover(user, epoch), member, Some(self.plan.tunnel));
     }
 
-    fn import(&mut self, agent: &mut Agent, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {
-        let steered: Vec<_> = self.steered(agent, user).into_iter().collect();
-        let member = self.member(agent, user);
+    fn import(&mut self, host: &mut dyn Host, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {
+        let steered: Vec<_> = self.steered(host, user).into_iter().collect();
+        let member = self.member(host, user);
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         mobile.pending += 1;
         let (asked, without) = (Asked::Handover(user, epoch), Some(self.plan.tunnel));
         match (contexts, member) {
-            (Some(octets), _) => match agent.begin_import(asked, &octets, without, &steered) {
+            (Some(octets), _) => match host.begin_import(asked, &octets, without, &steered) {
                 Ok(()) => {
                     mobile.had = true;
-                    self.wait_for_keys(agent, user);
+                    self.wait_for_keys(host, user);
                 }
                 Err(error) => self.done.push(Done::Imported(user, epoch, Err(error))),
             },
@@ -424,7 +427,7 @@ impl Mobility {
                 if self.is_dynamic(user) && member.default.is_none() {
                     tracing::warn!(%user, "{BARE}");
                 }
-                agent.begin_fresh(asked, member, without);
+                host.begin_fresh(asked, member, without);
             }
             (None, None) => {
                 let unknown = TransferError::NoUser(user.to_string());
@@ -434,11 +437,11 @@ impl Mobility {
     }
 
     /// Contexts have stayed, but timers and kept packets were taken out with them.
-    fn resume(&mut self, agent: &mut Agent, user: User, rolled_back: bool) {
+    fn resume(&mut self, host: &mut dyn Host, user: User, rolled_back: bool) {
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         let Some(octets) = mobile.exported.take() else { return };
         let (asked, without) = (Asked::Resumed(user), Some(self.plan.tunnel));
-        match agent.begin_resume(asked, &octets, rolled_back, without) {
+        match host.begin_resume(asked, &octets, rolled_back, without) {
             Ok(()) => mobile.pending += 1,
             Err(error) => tracing::error!(%user, %error, "the user is not resumed"),
         }

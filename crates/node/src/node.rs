@@ -10,9 +10,10 @@ use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
 use weft_node_config::Blueprint;
 
+use crate::agent::show::Snapshot;
 use crate::agent::{Agent, Handle};
-use crate::assemble::{Assembled, BuildError, assemble};
-use crate::show::Snapshot;
+use crate::assemble::{Assembled, assemble};
+use crate::error::BuildError;
 
 /// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);

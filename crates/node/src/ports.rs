@@ -14,7 +14,7 @@ use weft_dpdk::{Packet, Pool};
 
 use self::gtpu::Heard;
 pub(crate) use self::port_control::PortControl;
-use crate::agent::Link;
+use crate::workers::Link;
 
 /// All ports, by number.
 pub(crate) struct Ports(Vec<PortControl>);

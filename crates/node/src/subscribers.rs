@@ -5,6 +5,8 @@
 //! shared by its users and workers share nothing.
 
 mod found;
+mod keys;
+mod names;
 mod range;
 mod room;
 mod settings;
@@ -20,12 +22,13 @@ use weft_dpdk::Annotations;
 use weft_function::Scope;
 use weft_node_config::{Blueprint, UserPlan};
 
+pub(crate) use self::keys::Keys;
+pub use self::names::{BearerId, Whose};
 use self::range::Range;
 pub use self::room::{NoRoom, Room};
 use self::settings::{Delta, configure};
 use self::slots::Slots;
 pub use self::tunnels::Found;
-use crate::bearer::{BearerId, Template};
 
 /// A group and its slot.
 #[derive(Clone, Debug)]
@@ -54,6 +57,13 @@ pub struct Member {
     pub added: Vec<BearerId>,
     /// What its worker knows of it.
     pub record: UserRecord,
+}
+
+/// The plan that users added by commands are like.
+pub(crate) struct Template<'a> {
+    pub record: UserRecord,
+    pub has_bearers: bool,
+    pub settings: &'a [(usize, Settings)],
 }
 
 const VACANT: UserRecord = UserRecord::VACANT;
@@ -187,7 +197,7 @@ impl Users {
 
     /// What users are like that are added by commands, like those of the plan of
     /// that name.
-    pub fn template(&self, name: &str) -> Option<Template<'_>> {
+    pub(crate) fn template(&self, name: &str) -> Option<Template<'_>> {
         let range = self.ranges.iter().find(|range| range.plan.name == name)?;
         let record = UserRecord { group: range.group, class: range.class, present: true, ..VACANT };
         let (settings, has_bearers) = (&*range.plan.settings, !range.bearer_plans.is_empty());

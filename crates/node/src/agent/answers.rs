@@ -13,12 +13,12 @@ use weft_function::{Reason, TagSlot, TagValues};
 use weft_node_config::UserKey;
 use weft_offload::process::Supervisor;
 
-use crate::agent::Agent;
-use crate::plan;
-use crate::show::{
+use super::Agent;
+use super::show::{
     Buffers, DropView, FunctionView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
     UserView, WorkerView,
 };
+use crate::plan;
 
 /// Sightings that wait for whoever watches.
 const SIGHTINGS: usize = 4096;
@@ -80,9 +80,8 @@ impl Agent {
             moved_out: sum(|counters| &counters.moved_out),
             moved_in: sum(|counters| &counters.moved_in),
             signals: SignalCounts {
-                peers_down: self.signalling.paths.down() as u64,
                 end_markers: sum(|counters| &counters.end_markers),
-                ..self.signalling.counts
+                ..self.gtpu_peers.counts()
             },
         }
     }

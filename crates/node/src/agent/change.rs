@@ -16,11 +16,10 @@ use weft_fusion::{FusedPlan, fuse};
 use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
 
 use crate::agent::{Agent, FunctionEntry};
-use crate::assemble::{BuildError, Keys};
-use crate::bearer::BearerId;
-use crate::isolated;
+use crate::error::{BuildError, Refused};
+use crate::functions;
 use crate::plan::{self, Trials};
-use crate::users::Changes;
+use crate::subscribers::{Changes, Keys};
 
 /// What a change came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,40 +32,6 @@ pub struct Changed {
     pub users_before: usize,
     /// Users now.
     pub users_now: usize,
-}
-
-/// Why a change was refused; nothing has changed then.
-#[derive(Debug, thiserror::Error)]
-pub enum Refused {
-    /// A part of the configuration that stays as long as the node runs.
-    #[error("{0} cannot be changed while the node runs; restart it")]
-    Fixed(&'static str),
-    /// A function that would go into its process or to another node, or come back.
-    #[error(
-        "`{0}` goes into its process or to another node, and back, by `weft ctl function`; do \
-         that first"
-    )]
-    Composed(String),
-    /// More processes and stages than there may be.
-    #[error("{0} processes and threads for functions, with those that there were, are too many")]
-    Queues(usize),
-    /// More keys of users than the tables were made for.
-    #[error("no room for so many addresses or flows; raise limits.users and restart")]
-    Keys,
-    /// A key of a user that a bearer has which a command added.
-    #[error(
-        "what a user is known by belongs to bearer {0}, which a command added; remove it first"
-    )]
-    Taken(BearerId),
-    /// A dedicated bearer that a command added to a user that would go.
-    #[error("bearer {0}, which a command added, is of a user that would go; remove it first")]
-    HasBearer(BearerId),
-    /// What cannot be built.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// An earlier change is still being applied.
-    #[error("an earlier change is still being applied; try again")]
-    Busy,
 }
 
 impl Agent {
@@ -117,7 +82,7 @@ impl Agent {
         let fused = self.fuse(&new, &program, &trials);
         let parts = (0..self.links.len()).map(|worker| self.parts(&new, &functions, worker));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
-        let remote_queues = isolated::remote_queues_with(&self.threads, &new);
+        let remote_queues = functions::remote_queues_with(&self.threads, &new);
         if remote_queues > REMOTE_QUEUES {
             return Err(Refused::Queues(remote_queues));
         }
@@ -186,7 +151,7 @@ impl Agent {
         self.retired.retain(|entry| new.functions.iter().all(|plan| !entry.is_for(plan)));
         (self.classes, self.profiles, self.functions) = (classes, profiles, functions);
         self.blueprint = new;
-        self.signalling.paths.set_echo(self.blueprint.gtpu.echo);
+        self.gtpu_peers.paths.set_echo(self.blueprint.gtpu.echo);
         self.note_tunnels(paths);
         Ok((changed, replacements))
     }

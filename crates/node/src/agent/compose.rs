@@ -2,8 +2,9 @@
 
 use weft_node_config::{Composition, HandoverRole, StagePlan, stage};
 
-use crate::agent::Agent;
-use crate::change::{Changed, Refused};
+use super::Agent;
+use crate::agent::Changed;
+use crate::error::NotComposed;
 
 /// How a function is to be run from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,75 +15,6 @@ pub struct Wanted {
     pub stage: Option<String>,
     /// The processor core of the thread.
     pub core: Option<u32>,
-}
-
-/// Why a function is run as it was.
-#[derive(Debug, thiserror::Error)]
-pub enum NotComposed {
-    /// There is no such function.
-    #[error("there is no function `{0}`")]
-    Unknown(String),
-    /// What is behind a NIC is there as long as the node runs.
-    #[error("`{0}`: behind a NIC, or back, only by the configuration and a restart of the node")]
-    Elsewhere(String),
-    /// Another node has to do with it.
-    #[error(
-        "`{0}` goes to another node, or comes back, only by somebody who carries its contexts: \
-         `weft ctl function {0} --composition … --peer NODE`"
-    )]
-    Carried(String),
-    /// No path was made ready.
-    #[error(
-        "`{0}` has no other node to go to: write `remote: {{path: …, port: …, to: …}}` beside its \
-         `composition`, and restart the node"
-    )]
-    NoPath(String),
-    /// It is there already.
-    #[error("`{0}` is at the other node")]
-    There(String),
-    /// It has not left.
-    #[error("`{0}` is at this node")]
-    Here(String),
-    /// It is not on its way, or not any more.
-    #[error("`{0}` is not on its way to another node, or back")]
-    NotGated(String),
-    /// No process was made ready.
-    #[error(
-        "`{0}` has no process to go to: write `process: {{}}` beside its `composition`, and \
-         restart the node"
-    )]
-    NotPrepared(String),
-    /// A function of others.
-    #[error("`{0}` has no tags in its process (`tags: none`), and nothing to bring or to take")]
-    Plain(String),
-    /// Its process does not run.
-    #[error("`{0}` has no process to go to: {1}")]
-    Absent(String, String),
-    /// To be asked for again.
-    #[error("{0}; try again")]
-    NotYet(String),
-    /// It has no micro-operations.
-    #[error("`{0}` cannot be fused under its configuration")]
-    NotFused(String),
-    /// A thread for a function that does not stand on one.
-    #[error("`{0}`: only composition thread has a thread and a core")]
-    NoThread(String),
-    /// The thread is elsewhere.
-    #[error("the thread `{0}` is not on core {1}; give another name, or none")]
-    OtherCore(String, u32),
-    /// What follows packets into an anchor's tunnel would overtake them.
-    #[error("`{0}`: at an anchor, whose End Markers go behind packets, no function has a thread")]
-    Anchor(String),
-    /// As for any change.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-}
-
-impl NotComposed {
-    /// Whether it may be granted a little later.
-    pub fn passes(&self) -> bool {
-        matches!(self, NotComposed::NotYet(_) | NotComposed::Refused(Refused::Busy))
-    }
 }
 
 impl Agent {

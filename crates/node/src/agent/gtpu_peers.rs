@@ -2,45 +2,18 @@
 //! paths to peers, and learns from Error Indications which tunnels are gone.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::num::NonZeroU32;
 
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Command, UserChange};
-use weft_dataplane::rate_limit::RateLimit;
 use weft_function::TunnelEnd;
 use weft_node_config::OnErrorIndication;
 use weft_wire::gtpu::{Signal, Teid};
 
-use crate::agent::Agent;
+use super::Agent;
 use crate::bearer::{Action, BearerCommand, Event};
-use crate::gtpu_peer::{Due, Ends, Paths};
+use crate::gtpu_peers::{Ends, PeerView};
 use crate::ports::gtpu::{self, Heard};
-use crate::show::{PeerView, SignalCounts};
-use crate::users::Found;
-
-/// Error Indications that are acted on, per second and at once.
-const INDICATIONS: (u32, u32) = (1000, 1000);
-
-/// What the agent knows of peers.
-#[derive(Debug)]
-pub(crate) struct Signalling {
-    pub paths: Paths,
-    pub counts: SignalCounts,
-    indications: RateLimit,
-    /// Bearers of the configuration that an Error Indication has stopped, by slot,
-    /// and how they are told to go on.
-    pub stopped: HashMap<u32, UserRecord>,
-}
-
-impl Signalling {
-    pub fn new(paths: Paths) -> Signalling {
-        let number = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
-        let indications = RateLimit::new(number(INDICATIONS.0), number(INDICATIONS.1));
-        let counts = SignalCounts::default();
-        Signalling { paths, counts, indications, stopped: HashMap::new() }
-    }
-}
+use crate::subscribers::Found;
 
 /// A message of a peer about a tunnel to it.
 struct Indication {
@@ -51,34 +24,28 @@ struct Indication {
 
 impl Agent {
     /// A message for the node itself came in at `port`.
-    pub(crate) fn hear(&mut self, port: u16, heard: &Heard) {
+    pub(super) fn hear(&mut self, port: u16, heard: &Heard) {
         if let Some(answer) = gtpu::answer(heard) {
-            self.signalling.counts.echo_requests_answered += 1;
+            self.gtpu_peers.note_answer();
             self.ports.put(port, answer);
         }
         match heard.signal {
             // Its restart counter means nothing (§8.2).
             Signal::EchoResponse { sequence, .. } => {
                 let (ends, now) = ((heard.to, heard.from), self.clock.now());
-                match self.signalling.paths.answered(ends, sequence, now) {
-                    Some(returned) => {
-                        self.signalling.counts.echo_responses += 1;
-                        if returned {
-                            let (local, peer) = ends;
-                            tracing::info!(%local, %peer, "the GTP-U peer answers again");
-                            self.tell(&Event::PeerReturned { local, peer, time: now });
-                        }
-                    }
-                    None => self.signalling.counts.echo_responses_ignored += 1,
+                if self.gtpu_peers.take_response(ends, sequence, now) {
+                    let (local, peer) = ends;
+                    tracing::info!(%local, %peer, "the GTP-U peer answers again");
+                    self.tell(&Event::PeerReturned { local, peer, time: now });
                 }
             }
             Signal::ErrorIndication { teid, peer, udp_port } => {
-                self.signalling.counts.error_indications += 1;
+                self.gtpu_peers.note_indication();
                 let indication = Indication { ends: (heard.to, peer), teid, udp_port };
                 // Only the peer itself can know, and it speaks from the address that
                 // packets are sent to.
                 if heard.from != peer || !self.tunnel_is_gone(&indication) {
-                    self.signalling.counts.error_indications_ignored += 1;
+                    self.gtpu_peers.ignore_indication();
                 }
             }
             _ => {}
@@ -92,7 +59,7 @@ impl Agent {
         // Where the port of the packet is told that it is about, it must be ours: who
         // forges it does not see our packets.
         let is_ours = |end: TunnelEnd| udp_port.is_none_or(|port| port == end.source_port);
-        let Some(path) = self.signalling.paths.number(ends) else { return false };
+        let Some(path) = self.gtpu_peers.paths.number(ends) else { return false };
         let bearers = self.bearers.tunnels.bearers(path, teid.0);
         let of_bearer = bearers.first().and_then(|id| self.bearers.tunnel(*id, &self.trials, teid));
         let of_user = match of_bearer {
@@ -101,7 +68,7 @@ impl Agent {
         };
         let end = of_bearer.or(of_user.as_ref().map(|(_, end)| *end));
         let now = self.clock.now();
-        if !end.is_some_and(is_ours) || !self.signalling.indications.take(now) {
+        if !end.is_some_and(is_ours) || !self.gtpu_peers.may_act(now) {
             return false;
         }
         let action = match self.blueprint.gtpu.error_indication {
@@ -135,7 +102,7 @@ impl Agent {
 
     /// Stops a bearer of the configuration. False where it is stopped already.
     fn stop(&mut self, found: &Found, action: Action) -> bool {
-        if self.signalling.stopped.insert(found.slot, found.usual).is_some() {
+        if !self.gtpu_peers.stop(found.slot, found.usual) {
             return false;
         }
         let record = UserRecord { action, ..found.record };
@@ -145,7 +112,7 @@ impl Agent {
 
     /// Lets the bearers of the configuration that were stopped go on.
     pub(crate) fn resume_stopped(&mut self) {
-        let stopped = std::mem::take(&mut self.signalling.stopped);
+        let stopped = std::mem::take(&mut self.gtpu_peers.stopped);
         self.set_records(stopped);
     }
 
@@ -173,7 +140,7 @@ impl Agent {
     /// `before` is what [`Agent::paths_in_use`] was before.
     pub(crate) fn note_tunnels(&mut self, before: HashMap<Ends, u32>) {
         let now = self.clock.now();
-        let Signalling { paths, .. } = &mut self.signalling;
+        let paths = &mut self.gtpu_peers.paths;
         for ends in self.users.paths(&self.trials) {
             paths.enter(ends, now);
         }
@@ -184,28 +151,12 @@ impl Agent {
     }
 
     /// Asks the peers whose turn it is.
-    pub(crate) fn look_after_paths(&mut self, now: u64) {
-        let Agent { signalling, ports, .. } = self;
-        let (mut failed, mut asked) = (Vec::new(), Vec::new());
-        let counts = &mut signalling.counts;
-        signalling.paths.ask(now, |path, due| match due {
-            Due::Request(sequence) => {
-                // Without a port of that address nobody could answer.
-                let port = ports.with_address(path.local);
-                let request = gtpu::echo_request(path.local, path.peer, sequence);
-                if let (Some(port), Some(request)) = (port, request) {
-                    counts.echo_requests += 1;
-                    ports.put(port, request);
-                    asked.push(port);
-                }
-            }
-            Due::Failed => failed.push((path.local, path.peer)),
-        });
-        for port in asked {
+    pub(super) fn look_after_paths(&mut self, now: u64) {
+        let probed = self.gtpu_peers.ask(&mut self.ports, now);
+        for port in probed.ports {
             self.send_of_port(port);
         }
-        for (local, peer) in failed {
-            self.signalling.counts.peer_failures += 1;
+        for (local, peer) in probed.failed {
             tracing::warn!(%local, %peer, "the GTP-U peer does not answer");
             self.tell(&Event::PeerFailed { local, peer, time: now });
         }
@@ -213,19 +164,6 @@ impl Agent {
 
     /// The GTP-U peers in use.
     pub fn peers(&self) -> Vec<PeerView> {
-        let has_port = |local: IpAddr| self.ports.with_address(local).is_some();
-        let view = |path: &crate::gtpu_peer::Path| PeerView {
-            local: path.local,
-            peer: path.peer,
-            tunnels: path.tunnels,
-            state: path.state,
-            watched: self.blueprint.gtpu.echo.interval > 0 && has_port(path.local),
-            requests: path.requests,
-            responses: path.responses,
-            failures: path.failures,
-        };
-        let mut views: Vec<_> = self.signalling.paths.iter().map(view).collect();
-        views.sort_by_key(|view| (view.local, view.peer));
-        views
+        self.gtpu_peers.views(&self.ports)
     }
 }

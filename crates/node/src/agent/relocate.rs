@@ -12,100 +12,16 @@
 mod migration_session;
 mod process;
 
-use std::collections::HashMap;
-
 use weft_compose::{Instance, SlotShift};
-use weft_dataplane::command::{Arrival, Command, Replacement};
+use weft_dataplane::command::{Arrival, Command};
 use weft_function::Scope;
 use weft_node_config::{Blueprint, Composition};
 
-use self::migration_session::MigrationSession;
-pub(crate) use self::process::Called;
-use self::process::Pieces;
-use crate::agent::Agent;
-use crate::change::{Changed, Refused};
+use crate::agent::{Agent, Changed};
+use crate::error::NotComposed;
+use crate::error::Refused;
+use crate::migration::relocation::{Copying, Pieces, Relocation};
 use crate::plan;
-use crate::stage::NotComposed;
-
-/// What stands for functions in the rules while they are in processes or at other nodes, of
-/// functions that are not there now, and their queues.
-#[derive(Default)]
-pub(crate) struct Prepared(HashMap<String, Ready>);
-
-struct Ready {
-    remote_queue: u16,
-    /// By worker.
-    away: Vec<Box<dyn Instance>>,
-}
-
-impl Prepared {
-    /// The queue to where a function may go is that of this number.
-    pub(crate) fn note(
-        &mut self,
-        function: &str,
-        remote_queue: u16,
-    ) -> &mut Vec<Box<dyn Instance>> {
-        let ready = Ready { remote_queue, away: Vec::new() };
-        &mut self.0.entry(function.to_owned()).or_insert(ready).away
-    }
-
-    /// The queue to where a function may go.
-    pub(crate) fn remote_queue(&self, function: &str) -> Option<u16> {
-        self.0.get(function).map(|ready| ready.remote_queue)
-    }
-
-    fn take(&mut self, function: &str) -> Vec<Box<dyn Instance>> {
-        self.0.get_mut(function).map(|ready| std::mem::take(&mut ready.away)).unwrap_or_default()
-    }
-
-    fn put(&mut self, function: &str, away: Vec<Box<dyn Instance>>) {
-        if let Some(ready) = self.0.get_mut(function) {
-            ready.away = away;
-        }
-    }
-}
-
-/// A function on its way.
-pub(crate) struct Relocation {
-    function: usize,
-    name: String,
-    remote_queue: u16,
-    /// Whether it goes to where the queue leads.
-    goes: bool,
-    /// What each worker gets in the end.
-    replacements: Vec<Replacement>,
-    /// What each worker had, and the slots of contexts there.
-    lifted: Vec<Option<Box<dyn Instance>>>,
-    slots: Vec<Vec<u32>>,
-    copying: Copying,
-    /// Why it stays where it was.
-    refusal: Option<String>,
-}
-
-/// How its contexts get to where it goes.
-enum Copying {
-    /// Into its process, or out of it.
-    Process(Pieces),
-    /// To another node, or back.
-    MigrationSession(MigrationSession),
-}
-
-impl Relocation {
-    /// The instance that a worker is to have.
-    fn instance(&mut self, worker: usize) -> Option<&mut Box<dyn Instance>> {
-        self.replacements[worker].parts[self.function].instance.as_mut()
-    }
-
-    /// Whether a process of this machine has to do with it.
-    pub(crate) fn is_by_process(&self) -> bool {
-        matches!(self.copying, Copying::Process(_))
-    }
-
-    /// Whether all workers have handed their instances over.
-    fn is_lifted(&self) -> bool {
-        self.lifted.iter().all(Option::is_some)
-    }
-}
 
 impl Agent {
     /// Lets the packets of a function wait, which the blueprint says how to run from now on.
@@ -177,7 +93,7 @@ impl Agent {
         let instance = |worker| {
             plan::instance(plan, new, worker, self.room.contexts(), self.shift).map_err(|error| {
                 let function = plan.name.clone();
-                crate::assemble::BuildError::Function { function, error }.into()
+                crate::error::BuildError::Function { function, error }.into()
             })
         };
         (0..self.links.len()).map(instance).collect()
@@ -207,7 +123,7 @@ impl Agent {
                 relocation.is_copied()
             }
             Copying::MigrationSession(session) => {
-                let word = session.word(self.clock.now());
+                let word = session.outcome(self.clock.now());
                 relocation.refusal = relocation.refusal.or(word.clone().and_then(Result::err));
                 word.is_some()
             }

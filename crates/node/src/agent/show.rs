@@ -2,7 +2,6 @@
 //! gathered from the counters of all workers.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +9,8 @@ use weft_node_config::Composition;
 use weft_offload::process::protocol::PortCounters;
 
 use crate::bearer::{Action, BearerId, DefaultBearer};
-use crate::gtpu_peer::PathState;
+pub use crate::gtpu_peers::{PeerView, SignalCounts};
+pub use crate::mobility::HandoverView;
 
 /// One look at everything that is counted. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -55,75 +55,6 @@ pub struct Snapshot {
     /// Messages between the node and its GTP-U peers.
     #[serde(default)]
     pub signals: SignalCounts,
-}
-
-/// What a node has to do with users that move.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HandoverView {
-    /// Number of the node.
-    pub node: u32,
-    /// `station` or `anchor`.
-    pub role: String,
-    /// How often it has started, as it says.
-    pub incarnation: u32,
-    /// Users by the name of their state.
-    pub users: BTreeMap<String, u64>,
-    /// Users that a worker looks at gates for.
-    pub gated: u64,
-    /// Packets that have waited at gates.
-    #[serde(default)]
-    pub waited: u64,
-    /// What was counted, by name.
-    pub counts: BTreeMap<String, u64>,
-}
-
-/// Messages of GTP-U (TS 29.281 §7) that were counted, and what came of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct SignalCounts {
-    /// Echo Requests that the node sent.
-    pub echo_requests: u64,
-    /// Answers to them.
-    pub echo_responses: u64,
-    /// Echo Responses that answered nothing.
-    pub echo_responses_ignored: u64,
-    /// Echo Requests of peers that were answered.
-    pub echo_requests_answered: u64,
-    /// How often a peer stopped answering.
-    pub peer_failures: u64,
-    /// Peers that do not answer now.
-    pub peers_down: u64,
-    /// Error Indications that came.
-    pub error_indications: u64,
-    /// Those among them that were not acted on: forged, about no tunnel of the
-    /// node, or too many at once.
-    pub error_indications_ignored: u64,
-    /// End Markers that the node itself sent.
-    pub end_markers: u64,
-}
-
-/// One GTP-U peer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PeerView {
-    /// The node's address.
-    #[schema(value_type = String)]
-    pub local: IpAddr,
-    /// The peer's address.
-    #[schema(value_type = String)]
-    pub peer: IpAddr,
-    /// Tunnels to it; those of a range of users count once.
-    pub tunnels: u32,
-    /// Whether it answers.
-    pub state: PathState,
-    /// Whether it is asked: a port has the node's address.
-    pub watched: bool,
-    /// Echo Requests sent to it.
-    pub requests: u64,
-    /// Those that it has answered.
-    pub responses: u64,
-    /// How often it has stopped answering.
-    pub failures: u64,
 }
 
 /// Packet buffers of the pool.

@@ -8,13 +8,10 @@
 //! have added for the user, its dedicated bearers or all of it, goes along as commands.
 //! Contexts of a group belong to the group and stay.
 
-mod error;
-mod form;
 mod isolated;
 mod provisioned_bearers;
 
-use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 
 use weft_dataplane::buffering::limits::WAITING;
 use weft_dataplane::classify::UserRecord;
@@ -22,59 +19,15 @@ use weft_dataplane::command::transfer::{Extract, Intake};
 use weft_dataplane::command::{Command, Configure};
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 use weft_function::{ContextError, TagSlot, TagTable, TagValues};
-use weft_mobility_protocol::{Epoch, User};
 use weft_rules::NO_CHAIN;
 
-pub use self::error::TransferError;
-pub use self::form::FormError;
-use self::form::{Form, Kept, Owner, Value};
-pub(crate) use self::isolated::Inquiries;
-use self::provisioned_bearers::ProvisionedBearer;
-use crate::agent::Agent;
+use super::Agent;
 use crate::bearer::Steered;
-use crate::handover::Done;
-use crate::users::Member;
-
-/// Who has asked for a transfer.
-pub(crate) enum Asked {
-    /// Somebody waits for octets.
-    Export(Sender<Vec<u8>>),
-    /// Somebody waits for the outcome.
-    Import(Sender<Result<(), TransferError>>),
-    /// The user moves.
-    Handover(User, Epoch),
-    /// The user does not move after all, or goes.
-    Resumed(User),
-    /// Nobody waits.
-    Nobody,
-}
-
-/// Transfers that workers have not finished.
-#[derive(Default)]
-pub(crate) struct Transfers {
-    next: u64,
-    asked: HashMap<u64, (Asked, Member)>,
-    /// What commands have added for users that are taken out.
-    given: HashMap<u64, Vec<ProvisionedBearer>>,
-}
-
-impl Transfers {
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.asked.is_empty()
-    }
-
-    fn note(&mut self, asked: Asked, member: Member) -> u64 {
-        let ticket = self.next();
-        self.asked.insert(ticket, (asked, member));
-        ticket
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.next += 1;
-        self.next
-    }
-}
+use crate::migration::transfer::{
+    Asked, Form, Kept, Owner, ProvisionedBearer, TransferError, Value,
+};
+use crate::mobility::Done;
+use crate::subscribers::Member;
 
 impl Agent {
     /// Takes out all that belongs to a user, as octets for

@@ -14,8 +14,8 @@ use weft_offload::process::supervisor::{Plan, Seat, Start};
 use weft_offload::vf::fabric::{Ends, Fabric, Peers};
 use weft_wire::MacAddress;
 
-use crate::assemble::BuildError;
-use crate::users::Room;
+use crate::error::BuildError;
+use crate::subscribers::Room;
 
 /// Places of isolated functions, to be taken by their workers.
 #[derive(Default)]

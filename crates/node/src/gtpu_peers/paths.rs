@@ -93,6 +93,11 @@ impl Paths {
         self.echo = echo;
     }
 
+    /// How peers are asked.
+    pub fn echo(&self) -> &Echo {
+        &self.echo
+    }
+
     /// One more tunnel is on the path. Returns the path's number, which it keeps as
     /// long as there is one.
     pub fn enter(&mut self, ends: Ends, now: u64) -> u32 {

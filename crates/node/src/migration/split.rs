@@ -10,8 +10,9 @@ use std::ops::Range;
 use weft_dataplane::counters::{Cycles, DropReason, Stage};
 use weft_node_config::{Blueprint, Composition, StagePlan};
 
-use crate::agent::Agent;
-use crate::plan;
+use crate::functions::FunctionEntry;
+use crate::plan::{self, Classes};
+use crate::workers::Link;
 
 /// How often loads are looked at, and how long a choice stands, in nanoseconds.
 const EVERY: u64 = 1_000_000_000;
@@ -206,34 +207,56 @@ fn loads(before: &Counts, now: &Counts, workers: usize, order: &[(usize, At)]) -
     Some(Loads { workers: workers as f64, worker, steps })
 }
 
-impl Agent {
-    /// Splits chains as if a packet took these cycles at its worker beside the functions, and at
-    /// each function. A test of the choice needs it: what it would measure depends on what else
-    /// the machine does.
-    pub fn assume_cycles(&mut self, worker: u64, functions: &[u64]) {
-        self.split.assumed = Some(Assumed { worker, functions: functions.to_vec() });
+/// What loads are taken from.
+pub(crate) struct Running<'a> {
+    /// The configuration at work.
+    pub blueprint: &'a Blueprint,
+    /// Classes of users.
+    pub classes: &'a Classes,
+    /// The functions, which count.
+    pub functions: &'a [FunctionEntry],
+    /// The workers, which count.
+    pub links: &'a [Link],
+}
+
+/// Another choice that is better.
+pub(crate) struct Proposal {
+    /// The configuration with it.
+    pub blueprint: Blueprint,
+    /// Name of the thread.
+    pub thread: String,
+    /// Why it is better.
+    pub why: String,
+}
+
+impl Split {
+    /// From now on loads are as if a packet took these cycles at its worker beside the
+    /// functions, and at each function.
+    pub fn assume(&mut self, worker: u64, functions: &[u64]) {
+        self.assumed = Some(Assumed { worker, functions: functions.to_vec() });
     }
 
-    /// Looks at loads, and moves functions where that is worth it.
-    pub(crate) fn look_after_split(&mut self, now: u64) {
-        let Some(stage) = self.blueprint.functions.iter().find_map(|one| one.auto.clone()) else {
-            return;
-        };
-        if now.saturating_sub(self.split.looked) < EVERY {
-            return;
+    /// Looks at loads when it is time; a proposal where another choice is worth it.
+    pub fn look(&mut self, now: u64, running: &Running<'_>) -> Option<Proposal> {
+        let blueprint = running.blueprint;
+        let stage = blueprint.functions.iter().find_map(|one| one.auto.clone())?;
+        if now.saturating_sub(self.looked) < EVERY {
+            return None;
         }
-        self.split.looked = now;
-        let counts = self.counts();
-        let before = std::mem::replace(&mut self.split.counts, counts);
-        let order = order(&self.blueprint, &self.classes.tags, &stage);
-        let workers = self.links.len();
-        let Some(loads) = loads(&before, &self.split.counts, workers, &order) else { return };
-        let (at, best) = (self.standing(&order), loads.best());
-        if !self.split.decide(now, &loads, &at, &best) {
-            self.split.why = Some(loads.why(&at));
-            return;
+        self.looked = now;
+        let mut counts = running.counts();
+        if let Some(assumed) = &self.assumed {
+            assumed.put_into(&mut counts);
         }
-        let mut new = self.blueprint.clone();
+        let before = std::mem::replace(&mut self.counts, counts);
+        let order = order(blueprint, &running.classes.tags, &stage);
+        let loads = loads(&before, &self.counts, running.links.len(), &order)?;
+        let (at, best) = (standing(blueprint, &order), loads.best());
+        if !self.decide(now, &loads, &at, &best) {
+            self.why = Some(loads.why(&at));
+            return None;
+        }
+        let mut new = blueprint.clone();
         for (place, &(function, _)) in order.iter().enumerate() {
             let plan = &mut new.functions[function];
             if plan.auto.is_some() {
@@ -242,25 +265,27 @@ impl Agent {
                 plan.composition = if goes { Composition::Thread } else { Composition::Call };
             }
         }
-        // What is refused, or comes in the middle of another change, is tried with the next look.
-        if self.changing == 0 && self.relocation.is_none() && self.change(new, None).is_ok() {
-            let why = loads.why(&best);
-            tracing::info!(thread = stage.name, why, "functions were split anew");
-            (self.split.chosen, self.split.better) = (Some(now), None);
-            self.split.why = Some(why);
-        }
+        Some(Proposal { blueprint: new, thread: stage.name, why: loads.why(&best) })
     }
 
-    /// The functions to choose from that stand on the thread, by their places in the chain.
-    fn standing(&self, order: &[(usize, At)]) -> Range<usize> {
-        let is_there = |(function, at): &(usize, At)| {
-            *at == At::Either && self.blueprint.functions[*function].stage.is_some()
-        };
-        let first = order.iter().position(is_there);
-        let last = order.iter().rposition(is_there);
-        first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
+    /// A proposal is at work.
+    pub fn adopt(&mut self, now: u64, why: String) {
+        (self.chosen, self.better) = (Some(now), None);
+        self.why = Some(why);
     }
+}
 
+/// The functions to choose from that stand on the thread, by their places in the chain.
+fn standing(blueprint: &Blueprint, order: &[(usize, At)]) -> Range<usize> {
+    let is_there = |(function, at): &(usize, At)| {
+        *at == At::Either && blueprint.functions[*function].stage.is_some()
+    };
+    let first = order.iter().position(is_there);
+    let last = order.iter().rposition(is_there);
+    first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
+}
+
+impl Running<'_> {
     fn counts(&self) -> Counts {
         let ports = self.links.iter().flat_map(|link| &link.counters.ports);
         let received: u64 = ports.map(|port| port.received.packets.get()).sum();
@@ -272,20 +297,16 @@ impl Agent {
             let samples = self.links.iter().map(|link| &link.counters.stages[stage as usize]);
             samples.fold(Sample::default(), Sample::add)
         };
-        let function = |entry: &crate::agent::FunctionEntry| {
+        let function = |entry: &FunctionEntry| {
             let samples = entry.counters.iter().map(|one| &one.cycles);
             let packets = entry.counters.iter().map(|one| one.handled.packets.get()).sum();
             (samples.fold(Sample::default(), Sample::add), packets)
         };
-        let mut counts = Counts {
+        Counts {
             received: received.saturating_sub(held_back),
             stages: Stage::ALL.into_iter().map(stage).collect(),
             functions: self.functions.iter().map(function).collect(),
-        };
-        if let Some(assumed) = &self.split.assumed {
-            assumed.put_into(&mut counts);
         }
-        counts
     }
 }
 

@@ -3,8 +3,6 @@
 use weft_mobility_protocol::station;
 
 use super::*;
-use crate::bearer::Steered;
-use crate::users::{Member, NoRoom};
 
 /// Where a user is, for commands about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +28,15 @@ pub(super) enum Unknown {
 
 impl Mobility {
     /// The slot of a user; one that is not of the configuration gets one.
-    pub(super) fn slot_of(&self, agent: &mut Agent, user: User) -> Result<u32, Unknown> {
+    pub(super) fn slot_of(&self, host: &mut dyn Host, user: User) -> Result<u32, Unknown> {
         let ranges = self.plan.users.iter();
         let found = ranges.filter_map(|range| Some((range, range.nth(user)?))).next();
         let (range, nth) = found.ok_or(Unknown::Number)?;
         if nth < range.count {
-            let member = agent.users.member_of(&range.plan, nth).ok_or(Unknown::Number)?;
+            let member = host.configured_member(&range.plan, nth).ok_or(Unknown::Number)?;
             return Ok(member.slots[0]);
         }
-        Ok(agent.hold_dynamic_user(user, &range.plan, nth)?)
+        Ok(host.hold_dynamic_user(user, &range.plan, nth)?)
     }
 
     /// Whether a user is not of the configuration.
@@ -48,13 +46,13 @@ impl Mobility {
 
     /// All workers know what packets of a user that is not of the configuration are
     /// known by before anything else is done for it: they come to any of them.
-    pub(super) fn wait_for_keys(&mut self, agent: &mut Agent, user: User) {
+    pub(super) fn wait_for_keys(&mut self, host: &mut dyn Host, user: User) {
         if !self.is_dynamic(user) {
             return;
         }
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
-        mobile.pending += agent.links.len();
-        for link in &mut agent.links {
+        mobile.pending += host.links().len();
+        for link in host.links() {
             link.send(Command::Order(Box::new(Order {
                 user,
                 slot: mobile.slot,
@@ -67,15 +65,15 @@ impl Mobility {
     }
 
     /// What the node knows of a user by now.
-    pub(super) fn member(&self, agent: &Agent, user: User) -> Option<Member> {
+    pub(super) fn member(&self, host: &dyn Host, user: User) -> Option<Member> {
         let ranges = self.plan.users.iter();
         let (range, nth) = ranges.filter_map(|range| Some((range, range.nth(user)?))).next()?;
-        agent.member_of(&range.plan, nth)
+        host.member_of(&range.plan, nth)
     }
 
     /// A user that is not of the configuration is forgotten when the node has nothing
     /// to do with it any more.
-    pub(super) fn release_if_idle(&mut self, agent: &mut Agent, user: User) {
+    pub(super) fn release_if_idle(&mut self, host: &mut dyn Host, user: User) {
         let idle = |mobile: &Mobile| mobile.pending == 0 && mobile.outputs.is_empty();
         if !self.is_dynamic(user)
             || self.machine.has(user)
@@ -83,10 +81,10 @@ impl Mobility {
         {
             return;
         }
-        self.settle(agent, user, false);
+        self.settle(host, user, false);
         if let Some(mobile) = self.mobiles.remove(&user) {
             self.slots.remove(&mobile.slot);
-            agent.release_dynamic_user(user);
+            host.release_dynamic_user(user);
         }
     }
 
@@ -104,14 +102,14 @@ impl Mobility {
     }
 
     /// The tunnel that a user's packets are put into by now.
-    pub(crate) fn steered(&self, agent: &Agent, user: User) -> Option<Steered> {
+    pub(crate) fn steered(&self, host: &dyn Host, user: User) -> Option<Steered> {
         let mobile = self.mobiles.get(&user)?;
         let number = user.0 as u32;
         let (node, epoch) = match &self.machine {
             Machine::Station(_) => (mobile.anchor?, mobile.posture?.epoch),
             Machine::Anchor(_) => mobile.legs[0].map(|leg| (leg.node, leg.epoch))?,
         };
-        let settings = self.tunnel_to(agent, node, tunnel::teid(Purpose::Fresh, number, epoch))?;
+        let settings = self.tunnel_to(host, node, tunnel::teid(Purpose::Fresh, number, epoch))?;
         Some(Steered { user: mobile.slot, function: self.plan.tunnel, settings })
     }
 }

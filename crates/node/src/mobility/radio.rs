@@ -8,8 +8,7 @@ use weft_dataplane::command::Command;
 use weft_mobility_protocol::{Epoch, User};
 use weft_node_config::HandoverRole;
 
-use super::{Machine, Mobility};
-use crate::agent::Agent;
+use super::{Host, Machine, Mobility};
 
 /// What has become of users' radios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -58,80 +57,59 @@ impl Drains {
     }
 }
 
-impl Agent {
-    /// Tells a station what has become of users' radios: of all of them, or of none.
+impl Mobility {
+    /// Whether the node can be told of these users' radios.
     ///
     /// # Errors
     /// [`RadioError`].
-    pub fn note_radios(&mut self, radio: Radio, users: &[User]) -> Result<(), RadioError> {
-        let mobility = self.mobility.as_ref().ok_or(RadioError::NoStation)?;
-        if mobility.plan.role != HandoverRole::Station {
+    pub fn check_radios(&self, users: &[User]) -> Result<(), RadioError> {
+        if self.plan.role != HandoverRole::Station {
             return Err(RadioError::NoStation);
         }
-        let known =
-            |user: &&User| mobility.plan.users.iter().any(|range| range.nth(**user).is_some());
-        if let Some(stranger) = users.iter().find(|user| !known(user)) {
-            return Err(RadioError::NoUser(*stranger));
+        let known = |user: &&User| self.plan.users.iter().any(|range| range.nth(**user).is_some());
+        match users.iter().find(|user| !known(user)) {
+            Some(stranger) => Err(RadioError::NoUser(*stranger)),
+            None => Ok(()),
         }
-        for user in users {
+    }
+
+    /// A user's radio has left this station, or is there.
+    pub fn note_radio(&mut self, host: &mut dyn Host, radio: Radio, user: User) {
+        let mut out = Vec::new();
+        if let Machine::Station(station) = &mut self.machine {
             match radio {
-                Radio::Left => self.radio_left(*user),
-                Radio::Arrived => self.radio_arrived(*user),
+                Radio::Left => station.radio_leaves(user, &mut out),
+                Radio::Arrived => station.radio_arrived(user, &mut out),
             }
         }
-        Ok(())
+        self.take(host, out);
     }
 
-    /// A user's radio has left this station: nothing comes from it any more that the
-    /// ports have not received.
-    pub fn radio_left(&mut self, user: User) {
-        self.with_mobility(|mobility, agent| {
-            let mut out = Vec::new();
-            if let Machine::Station(station) = &mut mobility.machine {
-                station.radio_leaves(user, &mut out);
-            }
-            mobility.take(agent, out);
-        });
-    }
-
-    /// A user's radio is at this station.
-    pub fn radio_arrived(&mut self, user: User) {
-        self.with_mobility(|mobility, agent| {
-            let mut out = Vec::new();
-            if let Machine::Station(station) = &mut mobility.machine {
-                station.radio_arrived(user, &mut out);
-            }
-            mobility.take(agent, out);
-        });
-    }
-}
-
-impl Mobility {
     /// Asks the workers for what their ports have received, for all users at once that
     /// it was asked for; whether there were any.
-    pub(super) fn drain(&mut self, agent: &mut Agent) -> bool {
+    pub(super) fn drain(&mut self, host: &mut dyn Host) -> bool {
         if self.drains.asked.is_empty() {
             return false;
         }
         let users = std::mem::take(&mut self.drains.asked);
         let number = self.drains.next;
         self.drains.next += 1;
-        let (awaited, again) = (agent.links.len(), agent.links.len() > 1);
+        let (awaited, again) = (host.links().len(), host.links().len() > 1);
         self.drains.under_way.insert(number, Drain { users, awaited, again });
-        agent.links.iter_mut().for_each(|link| link.send(Command::Drain(number)));
+        host.links().iter_mut().for_each(|link| link.send(Command::Drain(number)));
         true
     }
 
     /// A worker has seen to what its ports had received.
-    pub(super) fn drained(&mut self, agent: &mut Agent, number: u64) {
+    pub(super) fn drained(&mut self, host: &mut dyn Host, number: u64) {
         let Some(drain) = self.drains.under_way.get_mut(&number) else { return };
         drain.awaited -= 1;
         if drain.awaited > 0 {
             return;
         }
         if std::mem::take(&mut drain.again) {
-            drain.awaited = agent.links.len();
-            return agent.links.iter_mut().for_each(|link| link.send(Command::Drain(number)));
+            drain.awaited = host.links().len();
+            return host.links().iter_mut().for_each(|link| link.send(Command::Drain(number)));
         }
         let Some(Drain { users, .. }) = self.drains.under_way.remove(&number) else { return };
         for (user, epoch) in users {
@@ -139,7 +117,7 @@ impl Mobility {
             if let Machine::Station(station) = &mut self.machine {
                 station.drained(user, epoch, &mut out);
             }
-            self.take(agent, out);
+            self.take(host, out);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 
 impl Mobility {
     /// A station treats a user so.
-    pub(super) fn steer(&mut self, agent: &mut Agent, user: User, posture: Posture) {
+    pub(super) fn steer(&mut self, host: &mut dyn Host, user: User, posture: Posture) {
         let number = user.0 as u32;
         let teids = vec![
             tunnel::teid(Purpose::Fresh, number, posture.epoch),
@@ -17,13 +17,13 @@ impl Mobility {
         let known = mobile.posture.replace(posture).map(|before| before.epoch);
         let end = mobile.anchor.filter(|_| known != Some(posture.epoch));
         let settings =
-            end.map_or(Vec::new(), |anchor| self.settings(agent, user, (anchor, teids[0])));
-        self.settle(agent, user, is_plain(&posture));
-        self.order(agent, user, teids, settings, Act::Station(posture));
+            end.map_or(Vec::new(), |anchor| self.settings(host, user, (anchor, teids[0])));
+        self.settle(host, user, is_plain(&posture));
+        self.order(host, user, teids, settings, Act::Station(posture));
     }
 
     /// An anchor treats a user so.
-    pub(super) fn steer_anchor(&mut self, agent: &mut Agent, user: User, posture: AnchorPosture) {
+    pub(super) fn steer_anchor(&mut self, host: &mut dyn Host, user: User, posture: AnchorPosture) {
         let number = user.0 as u32;
         let fresh = |epoch| tunnel::teid(Purpose::Fresh, number, epoch);
         let mut teids: Vec<_> = posture.accept.into_iter().map(fresh).collect();
@@ -32,29 +32,29 @@ impl Mobility {
         let mut settings = Vec::new();
         if let Some(leg) = posture.downlink.filter(|leg| mobile.legs[0] != Some(*leg)) {
             mobile.legs = [Some(leg), mobile.legs[0]];
-            settings = self.settings(agent, user, (leg.node, fresh(leg.epoch)));
+            settings = self.settings(host, user, (leg.node, fresh(leg.epoch)));
         }
         let served = posture.downlink.map(|leg| leg.epoch);
         let plain = served.is_some() && posture.accept == served && posture.next.is_none();
-        self.settle(agent, user, plain);
-        self.order(agent, user, teids, settings, Act::Anchor(posture));
+        self.settle(host, user, plain);
+        self.order(host, user, teids, settings, Act::Anchor(posture));
     }
 
     /// A user that is settled keeps its gate for a while; one that moves keeps it.
-    pub(super) fn settle(&mut self, agent: &Agent, user: User, is_plain: bool) {
+    pub(super) fn settle(&mut self, host: &dyn Host, user: User, is_plain: bool) {
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         if let Some(time) = mobile.settled.take() {
             self.settled.remove(&(time, user));
         }
         if is_plain {
-            let time = agent.clock.now().saturating_add(LINGER.as_nanos() as u64);
+            let time = host.now().saturating_add(LINGER.as_nanos() as u64);
             mobile.settled = Some(time);
             self.settled.insert((time, user));
         }
     }
 
     /// Takes the gates away of users that have been settled for long enough.
-    pub(super) fn open_settled(&mut self, agent: &mut Agent, now: u64) -> bool {
+    pub(super) fn open_settled(&mut self, host: &mut dyn Host, now: u64) -> bool {
         let mut busy = false;
         while let Some(&(time, user)) = self.settled.first()
             && time <= now
@@ -66,27 +66,27 @@ impl Mobility {
             // Forwarded packets would not be known from fresh ones without the gate.
             let mut teids = mobile.teids.clone();
             teids.retain(|teid| purpose(*teid) == Some(Purpose::Fresh));
-            self.order(agent, user, teids, Vec::new(), Act::Open);
+            self.order(host, user, teids, Vec::new(), Act::Open);
         }
         busy
     }
 
     /// The user is forgotten.
-    pub(super) fn discard(&mut self, agent: &mut Agent, user: User) {
-        self.settle(agent, user, false);
-        self.order(agent, user, Vec::new(), Vec::new(), Act::Forget);
+    pub(super) fn discard(&mut self, host: &mut dyn Host, user: User) {
+        self.settle(host, user, false);
+        self.order(host, user, Vec::new(), Vec::new(), Act::Forget);
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         mobile.exported = None;
         mobile.posture = None;
         mobile.legs = [None; 2];
         mobile.pending += 1;
         let leaves = std::mem::take(&mut mobile.had) || matches!(self.machine, Machine::Anchor(_));
-        if leaves && let Some(member) = self.member(agent, user) {
-            agent.remove_added(&member);
+        if leaves && let Some(member) = self.member(host, user) {
+            host.remove_added(&member);
         }
-        match self.member(agent, user) {
+        match self.member(host, user) {
             Some(member) => {
-                agent.begin_fresh(Asked::Resumed(user), member, Some(self.plan.tunnel));
+                host.begin_fresh(Asked::Resumed(user), member, Some(self.plan.tunnel));
             }
             None => self.done.push(Done::Resumed(user)),
         }
@@ -95,7 +95,7 @@ impl Mobility {
     /// Tells the workers; the user's next output waits until they have obeyed.
     fn order(
         &mut self,
-        agent: &mut Agent,
+        host: &mut dyn Host,
         user: User,
         teids: Vec<u32>,
         mut settings: Vec<Configure>,
@@ -109,10 +109,10 @@ impl Mobility {
         let come = mobile.teids.iter().filter(|teid| !before.contains(teid)).map(key);
         let (gone, keys): (Vec<_>, Vec<_>) = (gone.collect(), come.collect());
         let slot = mobile.slot;
-        let own = agent.shift.worker(slot);
-        mobile.pending += agent.links.len();
+        let own = host.worker_of(slot);
+        mobile.pending += host.links().len();
         mobile.gated = matches!(act, Act::Station(_) | Act::Anchor(_));
-        for (worker, link) in agent.links.iter_mut().enumerate() {
+        for (worker, link) in host.links().iter_mut().enumerate() {
             let is_own = worker == own;
             link.send(Command::Order(Box::new(Order {
                 user,
@@ -126,13 +126,13 @@ impl Mobility {
     }
 
     /// Settings that put the user's packets into the tunnel to a node.
-    fn settings(&self, agent: &Agent, user: User, (node, teid): (NodeId, u32)) -> Vec<Configure> {
-        let settings = self.tunnel_to(agent, node, teid);
-        let (Some(settings), Some(member)) = (settings, self.member(agent, user)) else {
+    fn settings(&self, host: &dyn Host, user: User, (node, teid): (NodeId, u32)) -> Vec<Configure> {
+        let settings = self.tunnel_to(host, node, teid);
+        let (Some(settings), Some(member)) = (settings, self.member(host, user)) else {
             return Vec::new();
         };
         let function = self.plan.tunnel;
-        let of_bearers = agent.trials.instance(function.into()).scope() == Scope::Bearer;
+        let of_bearers = host.trials().instance(function.into()).scope() == Scope::Bearer;
         let slots = &member.slots;
         let slots = if of_bearers { &slots[..] } else { &slots[..1] };
         slots
@@ -142,12 +142,12 @@ impl Mobility {
     }
 
     /// Settings that put packets into the tunnel to a node.
-    pub(super) fn tunnel_to(&self, agent: &Agent, node: NodeId, teid: u32) -> Option<Settings> {
+    pub(super) fn tunnel_to(&self, host: &dyn Host, node: NodeId, teid: u32) -> Option<Settings> {
         let Some(peer) = self.peer(node) else {
             tracing::error!(%node, "no such node in `handover.peers`");
             return None;
         };
-        let plan = &agent.blueprint.functions[usize::from(self.plan.tunnel)];
+        let plan = &host.blueprint().functions[usize::from(self.plan.tunnel)];
         let written = json!({"tunnel": {"teid": teid, "peer": peer, "local": self.plan.local}});
         // The function was asked for such settings when the configuration was read.
         plan.kind.settings(&written).ok()
@@ -160,7 +160,7 @@ impl Mobility {
     /// Sends an End Marker in the tunnel whose packets it stands behind.
     pub(super) fn send_end_marker(
         &mut self,
-        agent: &mut Agent,
+        host: &mut dyn Host,
         user: User,
         to: NodeId,
         marker: EndMarker,
@@ -181,11 +181,11 @@ impl Mobility {
         let teid = tunnel::teid(purpose, user.0 as u32, epoch);
         let octets = tunnel::end_marker((self.plan.local, peer), teid, marker);
         let port = self.plan.port;
-        let packet = octets.and_then(|octets| packet(agent, port, &octets));
+        let packet = octets.and_then(|octets| packet(host, port, &octets));
         match packet {
             Some(packet) => {
-                let worker = agent.shift.worker(mobile.slot);
-                agent.links[worker].send(Command::Originate { port, packet });
+                let worker = host.worker_of(mobile.slot);
+                host.links()[worker].send(Command::Originate { port, packet });
             }
             // Gates open after their time.
             None => tracing::warn!(%user, "no buffer for an End Marker"),
@@ -200,8 +200,8 @@ fn is_plain(posture: &Posture) -> bool {
 }
 
 /// An IP packet of the node's own.
-fn packet(agent: &Agent, port: u16, octets: &[u8]) -> Option<Packet> {
-    let mut packet = agent.pool.allocate()?;
+fn packet(host: &dyn Host, port: u16, octets: &[u8]) -> Option<Packet> {
+    let mut packet = host.pool().allocate()?;
     packet.append(ethernet::HEADER_LENGTH)?.fill(0);
     packet.append(octets.len())?.copy_from_slice(octets);
     let ether_type = if octets.first()? >> 4 == 4 { EtherType::IPV4 } else { EtherType::IPV6 };

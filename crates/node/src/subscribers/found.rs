@@ -6,8 +6,7 @@ use weft_function::Scope;
 use weft_node_config::UserPlan;
 
 use super::range::Range;
-use super::{Member, Users};
-use crate::contexts::Whose;
+use super::{Member, Users, Whose};
 
 impl Users {
     /// Plan, number among the users of the plan, and slot of each user, in the

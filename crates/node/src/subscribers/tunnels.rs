@@ -5,7 +5,7 @@ use weft_dataplane::classify::UserRecord;
 use weft_function::TunnelEnd;
 
 use super::Users;
-use crate::gtpu_peer::Ends;
+use crate::gtpu_peers::Ends;
 use crate::plan::Trials;
 
 /// A bearer of a user, found by a tunnel.

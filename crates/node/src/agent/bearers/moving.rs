@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::book::Place;
-use super::change::Steered;
-use super::{BearerCommand, BearerError, BearerId, DefaultBearer, Detection, Given, User, Wrong};
 use crate::agent::Agent;
-use crate::handover::Standing;
+use crate::bearer::{
+    BearerCommand, BearerError, BearerId, DefaultBearer, Detection, Given, Place, Steered, User,
+    Wrong,
+};
+use crate::mobility::Standing;
 
 impl Agent {
     /// Whether users that commands are about may be changed here and now; and the

@@ -4,10 +4,9 @@ use std::sync::mpsc::{Receiver, channel};
 
 use weft_dataplane::command::{Command, Shown};
 
-use super::book::Place;
-use super::{BearerId, Selector};
 use crate::agent::Agent;
-use crate::show::BearerView;
+use crate::agent::show::BearerView;
+use crate::bearer::{BearerId, Place, Selector};
 
 impl Agent {
     /// Bearers that commands have added, in the order of their numbers: up to

@@ -8,29 +8,13 @@
 use weft_compose::Instance;
 use weft_node_config::Composition;
 
-use super::{Copying, Relocation};
 use crate::agent::Agent;
-use crate::change::Refused;
-use crate::stage::NotComposed;
+use crate::error::NotComposed;
+use crate::error::Refused;
+use crate::migration::relocation::{Copying, MigrationSession, Relocation};
 
 /// How long a gate stays closed for a carrier that says nothing, in nanoseconds.
 const PATIENCE: u64 = 5_000_000_000;
-
-/// Who carries contexts between two nodes.
-pub(super) struct MigrationSession {
-    /// When it has gone, unless it is heard before.
-    until: u64,
-    /// What it has said in the end.
-    word: Option<Result<(), String>>,
-}
-
-impl MigrationSession {
-    /// What it has said in the end, or what its silence says.
-    pub(super) fn word(&self, now: u64) -> Option<Result<(), String>> {
-        let silence = || Err("whoever carried its contexts said nothing for 5 s".to_owned());
-        self.word.clone().or_else(|| (now > self.until).then(silence))
-    }
-}
 
 impl Agent {
     /// Lets the packets of a function wait that goes to another node, or comes back and is

@@ -1,81 +1,16 @@
 //! A function goes into its process, or comes back: the agent copies contexts by the control
 //! protocol beside the ring.
 
-use std::collections::HashMap;
-
 use weft_node_config::Blueprint;
 use weft_offload::process::{Answer, InquiryKind, Question};
 
-use super::{Copying, Relocation};
-use crate::agent::Agent;
-use crate::change::{Changed, Refused};
-use crate::stage::NotComposed;
-
-/// Contexts that are copied at once, and so many times that without an answer.
-const PIECE: usize = 512;
-const PIECES: usize = 4;
+use crate::agent::{Agent, Changed};
+use crate::error::NotComposed;
+use crate::error::Refused;
+use crate::migration::relocation::{Called, Copying, PIECES, Pieces, Relocation};
 
 /// How long a process is kept ready for a function that does not come, in nanoseconds.
 const READY: u64 = 30_000_000_000;
-
-/// A process that was asked for.
-pub(crate) struct Called {
-    function: String,
-    failures: u64,
-    since: u64,
-}
-
-/// How far contexts are copied.
-#[derive(Default)]
-pub(super) struct Pieces {
-    /// The next context to be copied: worker, and number among its slots.
-    next: (usize, usize),
-    /// Questions that the process has not answered.
-    asked: HashMap<u64, (usize, usize)>,
-    /// Some were those of the last checkpoint.
-    pub lost: bool,
-}
-
-impl Pieces {
-    /// The slots of the next piece, with their worker.
-    fn piece(&mut self, all: &[Vec<u32>]) -> Option<(usize, usize, Vec<u32>)> {
-        loop {
-            let (worker, from) = self.next;
-            let slots = all.get(worker)?;
-            if from >= slots.len() {
-                self.next = (worker + 1, 0);
-                continue;
-            }
-            let to = slots.len().min(from + PIECE);
-            self.next = (worker, to);
-            return Some((worker, from, slots[from..to].to_vec()));
-        }
-    }
-
-    /// Whether all contexts are copied or asked for.
-    fn is_last(&self, all: &[Vec<u32>]) -> bool {
-        let (worker, from) = self.next;
-        all.iter().skip(worker).enumerate().all(|(at, slots)| {
-            let from = if at == 0 { from } else { 0 };
-            from >= slots.len()
-        })
-    }
-}
-
-impl Relocation {
-    fn pieces(&mut self) -> Option<(&mut Pieces, &[Vec<u32>])> {
-        match &mut self.copying {
-            Copying::Process(pieces) => Some((pieces, &self.slots)),
-            Copying::MigrationSession(_) => None,
-        }
-    }
-
-    /// Whether the process has taken or given all contexts, or does not take them.
-    pub(super) fn is_copied(&self) -> bool {
-        let Copying::Process(pieces) = &self.copying else { return true };
-        pieces.asked.is_empty() && (self.refusal.is_some() || pieces.is_last(&self.slots))
-    }
-}
 
 impl Agent {
     /// Takes a function into its process, or out of it; the blueprint says how it is run then.

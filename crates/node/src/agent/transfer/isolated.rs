@@ -5,51 +5,16 @@
 //! process is asked. It is taken in by two steps: the process says that it has the
 //! contexts before the worker gets all else, so a user that is refused has left nothing.
 
-use std::collections::HashMap;
-
 use weft_dataplane::command::Command;
 use weft_dataplane::command::transfer::{Extract, Intake};
 use weft_node_config::Blueprint;
 use weft_offload::process::{Answer, InquiryKind, Question, Supervisor};
 
-use super::{Asked, TransferError};
 use crate::agent::Agent;
-use crate::handover::Done;
-use crate::relocate::Relocation;
-use crate::users::Member;
-
-/// What processes have been asked for and have not answered.
-#[derive(Default)]
-pub(crate) struct Inquiries {
-    exports: HashMap<u64, Export>,
-    imports: HashMap<u64, Import>,
-}
-
-impl Inquiries {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.exports.is_empty() && self.imports.is_empty()
-    }
-}
-
-/// A user that is taken out.
-struct Export {
-    asked: Asked,
-    member: Member,
-    extract: Extract,
-    waiting: usize,
-    /// A function that could not be asked.
-    lost: Option<String>,
-}
-
-/// A user that is taken in.
-struct Import {
-    asked: Asked,
-    member: Member,
-    without: Option<u16>,
-    waiting: usize,
-    rest: Box<Intake>,
-    refusal: Option<TransferError>,
-}
+use crate::migration::relocation::Relocation;
+use crate::migration::transfer::{Asked, Export, Import, TransferError};
+use crate::mobility::Done;
+use crate::subscribers::Member;
 
 /// Which functions have processes, by number.
 fn isolated(blueprint: &Blueprint) -> Vec<u16> {
