@@ -27,15 +27,15 @@ use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::worker::Shared;
 use crate::agent::{Agent, Handle, PANIC_WARNINGS};
-use crate::bearer::Bearers;
+use crate::bearer::{Bearers, Listeners};
 use crate::error::BuildError;
-use crate::functions::{self, FunctionEntry};
+use crate::functions::{self, FunctionEntry, Functions};
 use crate::gtpu_peers::GtpuPeers;
-use crate::migration::split::Split;
-use crate::migration::transfer::{Inquiries, Transfers};
+use crate::migration::Migration;
 use crate::plan::{self, Classes, Trials};
 use crate::ports::{PortControl, Ports};
 use crate::subscribers::{Changes, Keys, Room, Users};
+use crate::workers::Workers;
 
 /// Commands and reports that wait between agent and worker.
 const COMMAND_RING: usize = 1024;
@@ -119,44 +119,39 @@ pub fn assemble(
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
     let gtpu_peers = GtpuPeers::new(blueprint.gtpu.echo);
+    let functions = Functions {
+        entries: steering.functions,
+        retired: Vec::new(),
+        prepared: elsewhere.prepared,
+        threads,
+        supervisors,
+        remotes: elsewhere.remotes,
+    };
     let mut agent = Agent {
         blueprint,
         classes,
         profiles,
-        users,
-        bearers: Bearers::new(taken),
         trials: steering.trials,
         fused: steering.fused,
         compiled: steering.compiled,
-        listeners: Vec::new(),
+        users,
         room,
         keys,
-        shift,
-        functions: steering.functions,
-        retired: Vec::new(),
-        links,
+        bearers: Bearers::new(taken),
+        workers: Workers::new(links),
+        functions,
         ports,
         gtpu_peers,
+        migration: Migration::default(),
+        mobility: None,
+        listeners: Listeners::default(),
         pool,
         clock,
         requests,
         waker: waker.clone(),
         next_tap: 0,
-        changing: 0,
-        waiting: 0,
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
-        transfers: Transfers::default(),
-        inquiries: Inquiries::default(),
-        prepared: elsewhere.prepared,
-        called: None,
-        relocation: None,
-        move_failure: None,
-        mobility: None,
-        threads,
-        split: Split::default(),
-        supervisors,
-        remotes: elsewhere.remotes,
     };
     agent.note_tunnels(HashMap::new());
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker) })

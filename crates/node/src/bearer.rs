@@ -20,6 +20,7 @@ mod command_dto;
 mod dedicated;
 mod dynamic_users;
 mod entry;
+mod listeners;
 mod tunnels;
 mod wrong;
 
@@ -39,6 +40,7 @@ pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work, refused};
 pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub(crate) use self::dynamic_users::{arrival, bare};
 pub(crate) use self::entry::{DynamicUser, Place};
+pub(crate) use self::listeners::Listeners;
 pub use self::wrong::{BearerError, Wrong};
 pub use crate::subscribers::BearerId;
 

@@ -11,7 +11,6 @@ use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
 use weft_function::{Reason, TagSlot, TagValues};
 use weft_node_config::UserKey;
-use weft_offload::process::Supervisor;
 
 use super::Agent;
 use super::show::{
@@ -51,15 +50,13 @@ impl Agent {
 
     /// Whether all changes asked for so far are made.
     pub fn is_settled(&self) -> bool {
-        self.changing == 0
-            && self.relocation.is_none()
-            && self.links.iter().all(|link| link.is_idle())
+        self.workers.is_settled() && !self.migration.has_function()
     }
 
     /// Everything that is counted.
     pub fn snapshot(&self) -> Snapshot {
         let sum = |counter: fn(&weft_dataplane::counters::WorkerCounters) -> &Counter| -> u64 {
-            self.links.iter().map(|link| counter(&link.counters).get()).sum()
+            self.workers.iter().map(|link| counter(&link.counters).get()).sum()
         };
         Snapshot {
             node: self.blueprint.name.clone(),
@@ -67,7 +64,7 @@ impl Agent {
             tsc_hz: tsc::hz(),
             users: self.users.count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
-            workers: self.links.iter().map(|link| worker_view(&link.counters)).collect(),
+            workers: self.workers.iter().map(|link| worker_view(&link.counters)).collect(),
             ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
             functions: self.function_views(),
             drops: self.drop_views(),
@@ -98,7 +95,7 @@ impl Agent {
             rx_errors: device.rx_errors,
             ..PortView::default()
         };
-        for link in &self.links {
+        for link in self.workers.iter() {
             let counters = &link.counters.ports[number];
             view.rx_packets += counters.received.packets.get();
             view.rx_bytes += counters.received.bytes.get();
@@ -108,36 +105,16 @@ impl Agent {
         view
     }
 
-    /// A function whose process the node has started and that is not there yet.
-    pub(crate) fn absent_function(&self) -> Option<&str> {
-        let is_started = |name: &str| {
-            let mut functions = self.blueprint.functions.iter();
-            let plan = functions.find(|function| function.name == name);
-            let plan = plan.filter(|plan| plan.is_isolated());
-            plan.and_then(|plan| plan.process.as_ref()).is_some_and(|process| process.started)
-        };
-        let absent = |one: &&Supervisor| {
-            is_started(one.instance())
-                && one.view().status != weft_offload::process::Status::Running
-        };
-        self.supervisors.iter().find(absent).map(Supervisor::instance)
-    }
-
-    /// Whether the path to a function at another node is there for all workers.
-    pub(crate) fn is_reachable(&self, function: &str) -> bool {
-        let mut remotes = self.remotes.iter().filter(|(name, _)| name == function);
-        remotes.next().is_some_and(|(_, shared)| shared.iter().all(|one| one.is_up()))
-    }
-
     /// A function at another node, as its process would be shown: the path to it is
     /// there when it is for all workers.
     fn remote_view(&self, function: &str) -> Option<ProcessView> {
-        let (_, shared) = self.remotes.iter().find(|(name, _)| name == function)?;
+        let shared = self.functions.remote(function)?;
         let sum = |of: fn(&weft_dataplane::offload::Shared) -> u32| {
             shared.iter().map(|one| u64::from(of(one))).sum::<u64>()
         };
         Some(ProcessView {
-            state: if self.is_reachable(function) { "reachable" } else { "unreachable" }.to_owned(),
+            state: if self.functions.is_reachable(function) { "reachable" } else { "unreachable" }
+                .to_owned(),
             failures: shared.iter().map(|one| u64::from(one.failures())).max().unwrap_or(0),
             away: sum(weft_dataplane::offload::Shared::away),
             lost: sum(weft_dataplane::offload::Shared::lost),
@@ -147,8 +124,7 @@ impl Agent {
     }
 
     fn process_view(&self, function: &str) -> Option<ProcessView> {
-        let supervisor = self.supervisors.iter().find(|one| one.instance() == function)?;
-        let view = supervisor.view();
+        let view = self.functions.supervisor(function)?.view();
         Some(ProcessView {
             state: view.status.name().to_owned(),
             process: view.process,
@@ -163,6 +139,7 @@ impl Agent {
 
     fn function_views(&self) -> Vec<FunctionView> {
         self.functions
+            .entries
             .iter()
             .map(|entry| {
                 let mut view = FunctionView {
@@ -177,7 +154,9 @@ impl Agent {
                 if let Some(plan) = plans.find(|plan| *plan.name == *entry.name) {
                     view.composition = plan.composition;
                     view.stage = plan.stage.as_ref().map(|stage| stage.name.clone());
-                    let why = || self.split.why.clone().unwrap_or_else(|| "too few packets".into());
+                    let why = || {
+                        self.migration.split.why.clone().unwrap_or_else(|| "too few packets".into())
+                    };
                     view.chosen = plan.auto.as_ref().map(|_| why());
                 }
                 for counters in &entry.counters {
@@ -198,10 +177,10 @@ impl Agent {
     fn drop_views(&self) -> Vec<DropView> {
         let mut views = Vec::new();
         for (number, (_, reason)) in DropReason::ALL.iter().enumerate() {
-            let packets = self.links.iter().map(|link| link.counters.drops[number].get()).sum();
+            let packets = self.workers.iter().map(|link| link.counters.drops[number].get()).sum();
             views.push(DropView { packets, ..drop_view(reason) });
         }
-        for entry in self.functions.iter().chain(&self.retired) {
+        for entry in self.functions.entries.iter().chain(&self.functions.retired) {
             for (number, reason) in entry.kind.reasons().enumerate() {
                 let packets = entry.counters.iter().map(|one| one.drops[number].get()).sum();
                 let function = Some(entry.name.to_string());
@@ -248,8 +227,7 @@ impl Agent {
         let user = self.users.slot(name)?;
         let at = self.users.iter().position(|(_, _, slot)| slot == user)?;
         let (answer, wait) = channel();
-        let worker = self.shift.worker(user);
-        self.links[worker].send(Command::Show { user, answer });
+        self.workers.send_to_owner(user, Command::Show { user, answer });
         Some((at, wait))
     }
 
@@ -326,7 +304,7 @@ impl Agent {
         let (out, sightings) = sync_channel(SIGHTINGS);
         let missed = Arc::new(AtomicU64::new(0));
         self.next_tap += 1;
-        for (worker, link) in self.links.iter_mut().enumerate() {
+        for (worker, link) in self.workers.iter_mut().enumerate() {
             let first = (worker as u64) << PACKETS_BITS;
             let tap = Tap::new(watch.clone(), first, out.clone(), missed.clone());
             link.send(Command::Tap(self.next_tap, Box::new(tap)));
@@ -336,7 +314,7 @@ impl Agent {
 
     /// Stops watching.
     pub fn unwatch(&mut self, number: u64) {
-        for link in &mut self.links {
+        for link in self.workers.iter_mut() {
             link.send(Command::Untap(number));
         }
     }
@@ -356,7 +334,7 @@ impl Agent {
     pub fn point_text(&self, point: Point) -> String {
         let port = |number: u16| self.blueprint.ports[usize::from(number)].name.clone();
         let function = |number: u16| {
-            let known = self.functions.get(usize::from(number));
+            let known = self.functions.entries.get(usize::from(number));
             known.map_or_else(|| format!("function {number}"), |one| one.name.to_string())
         };
         match point {

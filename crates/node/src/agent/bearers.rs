@@ -7,7 +7,6 @@ mod written;
 
 use serde_json::Value;
 
-use weft_dataplane::command::{Command, UserChange};
 use weft_node_config::OnErrorIndication;
 
 use super::Agent;
@@ -41,8 +40,8 @@ impl Agent {
         commands: &[BearerCommand],
         steered: &[Steered],
     ) -> Result<Staged, BearerError> {
-        let waiting = self.waiting;
-        let mut work = self.work(steered, Staged::for_workers(self.links.len()));
+        let waiting = self.workers.waiting();
+        let mut work = self.work(steered, Staged::for_workers(self.workers.count()));
         for (at, command) in commands.iter().enumerate() {
             let done = match waiting < MOST_WAITING {
                 true => work.apply(command),
@@ -61,7 +60,7 @@ impl Agent {
         let Staged { changes, mut summary, .. } = staged;
         summary.now = self.bearers.count();
         for (worker, changes) in changes.into_iter().enumerate() {
-            self.change_users(worker, changes);
+            self.workers.change_users(worker, changes);
         }
         summary
     }
@@ -69,15 +68,6 @@ impl Agent {
     /// Takes back what was staged last.
     pub(crate) fn take_back(&mut self, staged: Staged) {
         self.work(&[], staged).roll_back();
-    }
-
-    /// Tells a worker of users that change.
-    pub(crate) fn change_users(&mut self, worker: usize, changes: Vec<UserChange>) {
-        if !changes.is_empty() {
-            self.changing += 1;
-            self.waiting += changes.len();
-            self.links[worker].send(Command::Users(changes.into_boxed_slice()));
-        }
     }
 
     fn work<'a>(&'a mut self, steered: &'a [Steered], staged: Staged) -> Work<'a> {

@@ -10,16 +10,16 @@
 use std::sync::Arc;
 
 use weft_compose::Instance;
-use weft_dataplane::command::{Command, Part, Replacement, UserChange};
+use weft_dataplane::command::{Part, Replacement};
 use weft_dataplane::offload::REMOTE_QUEUES;
 use weft_fusion::{FusedPlan, fuse};
 use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
 
-use crate::agent::{Agent, FunctionEntry};
+use crate::agent::Agent;
 use crate::error::{BuildError, Refused};
-use crate::functions;
+use crate::functions::{self, FunctionEntry};
 use crate::plan::{self, Trials};
-use crate::subscribers::{Changes, Keys};
+use crate::subscribers::Keys;
 
 /// What a change came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Agent {
     /// # Errors
     /// [`Refused`]; nothing has changed then.
     pub fn apply(&mut self, new: Blueprint) -> Result<Changed, Refused> {
-        if self.changing > 0 || self.relocation.is_some() {
+        if self.workers.is_changing() || self.migration.has_function() {
             return Err(Refused::Busy);
         }
         self.check_fixed(&new)?;
@@ -76,13 +76,13 @@ impl Agent {
         let profile_numbers = plan::bearer_profiles(&mut profiles, &new);
         let program = plan::compile(&new, &classes.tags).map_err(BuildError::from)?;
         let rules = Arc::new(new.rules.clone());
-        let functions = self.function_entries(&new);
+        let functions = self.functions.entries_for(&new, self.workers.count());
         let trials = Trials::of(&new)
             .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
         let fused = self.fuse(&new, &program, &trials);
-        let parts = (0..self.links.len()).map(|worker| self.parts(&new, &functions, worker));
+        let parts = (0..self.workers.count()).map(|worker| self.parts(&new, &functions, worker));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
-        let remote_queues = functions::remote_queues_with(&self.threads, &new);
+        let remote_queues = functions::remote_queues_with(&self.functions.threads, &new);
         if remote_queues > REMOTE_QUEUES {
             return Err(Refused::Queues(remote_queues));
         }
@@ -98,13 +98,15 @@ impl Agent {
         }
         self.bearers.give_way_to(&changes[0])?;
         // From here on nothing fails.
-        let stages = self.threads.add(plan::stages(&new));
-        let maps = plan::maps(&self.threads, &new, &program);
+        let stages = self.functions.threads.add(plan::stages(&new));
+        let maps = plan::maps(&self.functions.threads, &new, &program);
         let mut replacements = Vec::new();
         for (mut parts, stages) in parts.into_iter().zip(stages) {
             for (part, plan) in parts.iter_mut().zip(&new.functions) {
-                part.stage =
-                    plan.stage.as_ref().and_then(|stage| self.threads.remote_queue_of(stage));
+                part.stage = plan
+                    .stage
+                    .as_ref()
+                    .and_then(|stage| self.functions.threads.remote_queue_of(stage));
             }
             replacements.push(Replacement {
                 plan: Box::new(plan::plan(
@@ -139,7 +141,7 @@ impl Agent {
         }
         self.configure_new(&mut replacements);
         if !waits {
-            self.send(replacements.drain(..), changes);
+            self.workers.replace(replacements.drain(..), changes);
         }
         let changed = Changed {
             functions_kept: kept,
@@ -147,9 +149,8 @@ impl Agent {
             users_before,
             users_now: self.users.count(),
         };
-        self.retired.append(&mut self.functions);
-        self.retired.retain(|entry| new.functions.iter().all(|plan| !entry.is_for(plan)));
-        (self.classes, self.profiles, self.functions) = (classes, profiles, functions);
+        self.functions.replace(functions, &new);
+        (self.classes, self.profiles) = (classes, profiles);
         self.blueprint = new;
         self.gtpu_peers.paths.set_echo(self.blueprint.gtpu.echo);
         self.note_tunnels(paths);
@@ -164,7 +165,7 @@ impl Agent {
         program: &weft_rules::Program,
         trials: &Trials,
     ) -> Option<Arc<FusedPlan>> {
-        fuse(program, &trials.lowered(new), self.shift, &mut self.compiled)
+        fuse(program, &trials.lowered(new), self.workers.shift(), &mut self.compiled)
     }
 
     fn check_fixed(&self, new: &Blueprint) -> Result<(), Refused> {
@@ -183,23 +184,13 @@ impl Agent {
         if let Some((what, _)) = fixed.into_iter().find(|(_, same)| !same) {
             return Err(Refused::Fixed(what));
         }
-        if old.groups.is_empty() && !new.groups.is_empty() && self.links.len() > 1 {
+        if old.groups.is_empty() && !new.groups.is_empty() && self.workers.count() > 1 {
             return Err(Refused::Fixed("whether there are groups, with several workers,"));
         }
         if !self.keys.has_room_for(Keys::of(new), old, self.room) {
             return Err(Refused::Keys);
         }
         Ok(())
-    }
-
-    /// Counters go on under a name as long as it is the same function.
-    fn function_entries(&self, new: &Blueprint) -> Vec<FunctionEntry> {
-        let entry = |plan: &FunctionPlan| {
-            let mut known = self.functions.iter().chain(&self.retired);
-            let known = known.find(|entry| entry.is_for(plan)).cloned();
-            known.unwrap_or_else(|| FunctionEntry::new(plan, self.links.len()))
-        };
-        new.functions.iter().map(entry).collect()
     }
 
     fn parts(
@@ -214,9 +205,11 @@ impl Agent {
             let contexts = self.room.contexts();
             let instance = match unchanged.contains(&plan.name) {
                 true => None,
-                false => Some(plan::instance(plan, new, worker, contexts, self.shift).map_err(
-                    |error| BuildError::Function { function: plan.name.clone(), error },
-                )?),
+                false => Some(
+                    plan::instance(plan, new, worker, contexts, self.workers.shift()).map_err(
+                        |error| BuildError::Function { function: plan.name.clone(), error },
+                    )?,
+                ),
             };
             let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
             parts.push(Part { name, instance, counters, remote_queue: None, stage: None });
@@ -231,30 +224,11 @@ impl Agent {
             for (number, part) in replacement.parts.iter_mut().enumerate() {
                 let Some(instance) = &mut part.instance else { continue };
                 for one in self.users.settings_of(number).chain(self.bearers.settings_of(number)) {
-                    if self.shift.worker(one.slot) == worker {
+                    if self.workers.owner(one.slot) == worker {
                         instance.configure(one.slot, &one.settings, one.nth);
                     }
                 }
             }
-        }
-    }
-
-    fn send(&mut self, replacements: impl Iterator<Item = Replacement>, changes: Changes) {
-        for ((link, replacement), changes) in self.links.iter_mut().zip(replacements).zip(changes) {
-            let leaves = |change: &UserChange| {
-                matches!(
-                    change,
-                    UserChange::Unkey(_)
-                        | UserChange::Remove { .. }
-                        | UserChange::RemoveGroup { .. }
-                )
-            };
-            let (leaving, coming): (Vec<_>, Vec<_>) = changes.into_iter().partition(leaves);
-            self.waiting += leaving.len() + coming.len();
-            link.send(Command::Users(leaving.into_boxed_slice()));
-            link.send(Command::Replace(Box::new(replacement)));
-            link.send(Command::Users(coming.into_boxed_slice()));
-            self.changing += 2;
         }
     }
 }

@@ -25,7 +25,7 @@ impl Agent {
     /// # Errors
     /// [`NotComposed`]; nothing has changed then.
     pub fn compose(&mut self, function: &str, wanted: &Wanted) -> Result<Changed, NotComposed> {
-        self.move_failure = None;
+        self.migration.failure = None;
         let mut new = self.blueprint().clone();
         let name = || function.to_owned();
         let Some(number) = new.functions.iter().position(|one| one.name == function) else {

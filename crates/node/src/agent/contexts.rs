@@ -34,25 +34,26 @@ impl Agent {
         function: &str,
         names: &[Whose],
     ) -> Result<Reading, NotCarried> {
+        let now = self.clock.now();
         let (number, _) = self.number_of(function)?;
-        if self.instance_in_hand(function, 0).is_none() {
+        if self.migration.instance_in_hand(function, 0, now).is_none() {
             self.check_at_hand(number)?;
         }
         let scope = self.trials.instance(number).scope();
         let known = names.iter().filter_map(|whose| Some((whose, self.slot_named(scope, whose)?)));
         let (names, slots): (Vec<&Whose>, Vec<u32>) = known.unzip();
         let names = names.into_iter().cloned().collect();
-        let (now, mut pieces) = (self.clock.now(), Vec::new());
+        let mut pieces = Vec::new();
         for (worker, at) in self.by_worker(&slots) {
             let slots: Vec<u32> = at.iter().map(|at| slots[*at]).collect();
             let (answer, piece) = channel();
             pieces.push((at, piece));
-            match self.instance_in_hand(function, worker) {
+            match self.migration.instance_in_hand(function, worker, now) {
                 // The receiver is above.
                 Some(instance) => drop(answer.send(read(&**instance, &slots, now))),
                 None => {
                     let function = number as u16;
-                    self.links[worker].send(Command::ReadContexts { function, slots, answer });
+                    self.workers[worker].send(Command::ReadContexts { function, slots, answer });
                 }
             }
         }
@@ -71,12 +72,13 @@ impl Agent {
         contexts: Vec<Named>,
         known_only: bool,
     ) -> Result<Writing, NotCarried> {
+        let now = self.clock.now();
         let (number, is) = self.number_of(function)?;
         let name = || function.to_owned();
         if is != kind {
             return Err(NotCarried::OtherFunction { name: name(), was: kind.to_owned(), is });
         }
-        if self.instance_in_hand(function, 0).is_none() {
+        if self.migration.instance_in_hand(function, 0, now).is_none() {
             self.check_at_hand(number)?;
         }
         let scope = self.trials.instance(number).scope();
@@ -91,18 +93,22 @@ impl Agent {
                 None => return Err(NotCarried::Nobody(name(), context.whose)),
             }
         }
-        let (now, mut pieces) = (self.clock.now(), Vec::new());
+        let mut pieces = Vec::new();
         for (worker, at) in self.by_worker(&slots) {
             let contexts = at.iter().map(|at| (slots[*at], std::mem::take(&mut octets[*at])));
             let contexts: Vec<_> = contexts.collect();
             let (answer, piece) = channel();
             pieces.push(piece);
-            match self.instance_in_hand(function, worker) {
+            match self.migration.instance_in_hand(function, worker, now) {
                 // The receiver is above.
                 Some(instance) => drop(answer.send(write(&mut **instance, contexts, now))),
                 None => {
                     let function = number as u16;
-                    self.links[worker].send(Command::WriteContexts { function, contexts, answer });
+                    self.workers[worker].send(Command::WriteContexts {
+                        function,
+                        contexts,
+                        answer,
+                    });
                 }
             }
         }
@@ -127,8 +133,8 @@ impl Agent {
     /// Positions of slots, by worker and in pieces.
     fn by_worker(&self, slots: &[u32]) -> Vec<(usize, Vec<usize>)> {
         let mut all = Vec::new();
-        for worker in 0..self.links.len() {
-            let own = (0..slots.len()).filter(|at| self.shift.worker(slots[*at]) == worker);
+        for worker in 0..self.workers.count() {
+            let own = (0..slots.len()).filter(|at| self.workers.owner(slots[*at]) == worker);
             let own: Vec<usize> = own.collect();
             all.extend(own.chunks(PIECE).map(|piece| (worker, piece.to_vec())));
         }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use weft_dataplane::classify::UserRecord;
-use weft_dataplane::command::{Command, UserChange};
+use weft_dataplane::command::UserChange;
 use weft_function::TunnelEnd;
 use weft_node_config::OnErrorIndication;
 use weft_wire::gtpu::{Signal, Teid};
@@ -36,7 +36,7 @@ impl Agent {
                 if self.gtpu_peers.take_response(ends, sequence, now) {
                     let (local, peer) = ends;
                     tracing::info!(%local, %peer, "the GTP-U peer answers again");
-                    self.tell(&Event::PeerReturned { local, peer, time: now });
+                    self.listeners.tell(&Event::PeerReturned { local, peer, time: now });
                 }
             }
             Signal::ErrorIndication { teid, peer, udp_port } => {
@@ -89,13 +89,13 @@ impl Agent {
                 }
             }
             let (bearer, user) = (Some(id), None);
-            self.tell(&Event::ErrorIndication { bearer, user, teid, peer, time: now });
+            self.listeners.tell(&Event::ErrorIndication { bearer, user, teid, peer, time: now });
         }
         if let Some((found, _)) = of_user
             && action.is_none_or(|action| self.stop(&found, action))
         {
             let (bearer, user) = (None, Some(found.user));
-            self.tell(&Event::ErrorIndication { bearer, user, teid, peer, time: now });
+            self.listeners.tell(&Event::ErrorIndication { bearer, user, teid, peer, time: now });
         }
         true
     }
@@ -118,10 +118,8 @@ impl Agent {
 
     fn set_records(&mut self, records: impl IntoIterator<Item = (u32, UserRecord)>) {
         for (slot, record) in records {
-            let change = Box::new([UserChange::Record(slot, record)]);
-            self.changing += 1;
-            self.waiting += 1;
-            self.links[self.shift.worker(slot)].send(Command::Users(change));
+            let owner = self.workers.owner(slot);
+            self.workers.change_users(owner, vec![UserChange::Record(slot, record)]);
         }
     }
 
@@ -158,7 +156,7 @@ impl Agent {
         }
         for (local, peer) in probed.failed {
             tracing::warn!(%local, %peer, "the GTP-U peer does not answer");
-            self.tell(&Event::PeerFailed { local, peer, time: now });
+            self.listeners.tell(&Event::PeerFailed { local, peer, time: now });
         }
     }
 

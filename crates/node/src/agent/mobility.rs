@@ -10,7 +10,7 @@ use crate::migration::transfer::{Asked, TransferError};
 use crate::mobility::{Done, HandoverView, Host, Mail, Mobility, NoHandover, Radio, RadioError};
 use crate::plan::Trials;
 use crate::subscribers::{Member, NoRoom};
-use crate::workers::Link;
+use crate::workers::Workers;
 
 impl Agent {
     /// Begins to take part in handovers, in an incarnation that the node has never had
@@ -29,7 +29,7 @@ impl Agent {
 
     /// What the node has to do with users that move.
     pub fn handover_view(&self) -> Option<HandoverView> {
-        let waited = self.links.iter().map(|link| link.counters.waited.get()).sum();
+        let waited = self.workers.iter().map(|link| link.counters.waited.get()).sum();
         self.mobility.as_ref().map(|mobility| mobility.view(waited))
     }
 
@@ -97,12 +97,8 @@ impl Host for Agent {
         &self.pool
     }
 
-    fn links(&mut self) -> &mut [Link] {
-        &mut self.links
-    }
-
-    fn worker_of(&self, slot: u32) -> usize {
-        self.shift.worker(slot)
+    fn workers(&mut self) -> &mut Workers {
+        &mut self.workers
     }
 
     fn configured_member(&self, plan: &str, nth: u32) -> Option<Member> {

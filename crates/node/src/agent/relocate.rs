@@ -36,14 +36,14 @@ impl Agent {
     ) -> Result<Changed, NotComposed> {
         let plan = &new.functions[function];
         let (name, goes) = (plan.name.clone(), !plan.composition.is_at_hand());
-        if !self.transfers.is_empty() || !self.inquiries.is_empty() {
+        if self.migration.has_users() {
             return Err(NotComposed::NotYet(format!("`{name}`: users are on the move")));
         }
-        let Some(remote_queue) = self.prepared.remote_queue(&name) else {
+        let Some(remote_queue) = self.functions.prepared.remote_queue(&name) else {
             return Err(NotComposed::NotPrepared(name));
         };
         let mut instances = match goes {
-            true => self.prepared.take(&name),
+            true => self.functions.prepared.take(&name),
             false => self.instances_of(&new, function)?,
         };
         let changed = self.change(new, Some((function, &mut instances)));
@@ -51,16 +51,16 @@ impl Agent {
             Ok(changed) => changed,
             Err(refused) => {
                 if goes {
-                    self.prepared.put(&name, instances);
+                    self.functions.prepared.put(&name, instances);
                 }
                 return Err(refused.into());
             }
         };
         let scope = self.trials.instance(function).scope();
-        let workers = self.links.len();
+        let workers = self.workers.count();
         let slots = (0..workers).map(|worker| self.slots_of(worker, scope)).collect();
         let number = function as u16;
-        for link in &mut self.links {
+        for link in self.workers.iter_mut() {
             link.send(Command::Lift { function: number, remote_queue });
             link.hold();
         }
@@ -68,7 +68,7 @@ impl Agent {
             replacement.parts[function].remote_queue = Some(remote_queue);
             replacement.arrival = Some(Arrival { function: number, remote_queue, at_hand: !goes });
         }
-        self.relocation = Some(Box::new(Relocation {
+        self.migration.relocation = Some(Box::new(Relocation {
             function,
             name,
             remote_queue,
@@ -79,7 +79,7 @@ impl Agent {
             copying,
             refusal: None,
         }));
-        self.move_failure = None;
+        self.migration.failure = None;
         Ok(changed)
     }
 
@@ -91,35 +91,31 @@ impl Agent {
     ) -> Result<Vec<Box<dyn Instance>>, Refused> {
         let plan = &new.functions[function];
         let instance = |worker| {
-            plan::instance(plan, new, worker, self.room.contexts(), self.shift).map_err(|error| {
-                let function = plan.name.clone();
-                crate::error::BuildError::Function { function, error }.into()
-            })
+            plan::instance(plan, new, worker, self.room.contexts(), self.workers.shift()).map_err(
+                |error| {
+                    let function = plan.name.clone();
+                    crate::error::BuildError::Function { function, error }.into()
+                },
+            )
         };
-        (0..self.links.len()).map(instance).collect()
+        (0..self.workers.count()).map(instance).collect()
     }
 
     /// Slots of all contexts that a worker has of a function with that scope.
     fn slots_of(&self, worker: usize, scope: Scope) -> Vec<u32> {
         let slot = |shift: SlotShift| move |index: u32| shift.slot(worker, index as usize);
-        self.users.indexes(worker, scope).map(slot(self.shift)).collect()
-    }
-
-    /// A worker has handed its instance over.
-    pub(crate) fn take_lifted(&mut self, worker: usize, instance: Box<dyn Instance>) {
-        if let Some(relocation) = &mut self.relocation {
-            relocation.lifted[worker] = Some(instance);
-        }
+        self.users.indexes(worker, scope).map(slot(self.workers.shift())).collect()
     }
 
     /// Goes on with a function that moves; whether there was anything to do.
     pub(crate) fn look_after_relocation(&mut self) -> bool {
         self.look_after_called();
-        let Some(mut relocation) = self.relocation.take() else { return false };
+        let Some(mut relocation) = self.migration.relocation.take() else { return false };
         let mut busy = false;
         let is_copied = match &relocation.copying {
             Copying::Process(_) => {
-                busy = self.copy_some(&mut relocation);
+                let (now, transfers) = (self.clock.now(), &mut self.migration.transfers);
+                busy = relocation.copy_some(&self.functions, transfers, now);
                 relocation.is_copied()
             }
             Copying::MigrationSession(session) => {
@@ -132,7 +128,7 @@ impl Agent {
             self.release(*relocation);
             return true;
         }
-        self.relocation = Some(relocation);
+        self.migration.relocation = Some(relocation);
         busy
     }
 
@@ -153,7 +149,7 @@ impl Agent {
             (plan.composition, plan.stage) = (before, None);
             let is_now = if goes { "is called" } else { "stays at the other node" };
             tracing::warn!(function = name, reason, "the function {is_now}");
-            self.move_failure = Some(format!("`{name}` {is_now}: {reason}"));
+            self.migration.failure = Some(format!("`{name}` {is_now}: {reason}"));
         } else if let Copying::Process(Pieces { lost: true, .. }) = relocation.copying {
             tracing::warn!(
                 function = name,
@@ -165,12 +161,12 @@ impl Agent {
             for (away, slots) in away.iter_mut().zip(&relocation.slots) {
                 slots.iter().for_each(|slot| away.release(*slot));
             }
-            self.prepared.put(&name, away);
-            if let Some(supervisor) = self.supervisor(&name) {
+            self.functions.prepared.put(&name, away);
+            if let Some(supervisor) = self.functions.supervisor(&name) {
                 supervisor.want(false);
             }
         }
-        for (link, replacement) in self.links.iter_mut().zip(replacements) {
+        for (link, replacement) in self.workers.iter_mut().zip(replacements) {
             link.send_first(Command::Replace(Box::new(replacement)));
             link.let_go();
         }
@@ -178,6 +174,6 @@ impl Agent {
 
     /// Why the last function that was to move did not, where that showed on its way.
     pub fn move_failure(&self) -> Option<&str> {
-        self.move_failure.as_deref()
+        self.migration.failure.as_deref()
     }
 }

@@ -81,10 +81,10 @@ impl Agent {
     pub(crate) fn begin_export(&mut self, asked: Asked, member: Member, without: Option<u16>) {
         let (worker, slots) = (self.users.worker_of(member.slots[0]), member.slots.clone());
         let given = self.given_for(&member);
-        let ticket = self.transfers.note(asked, member);
-        self.transfers.given.insert(ticket, given);
+        let ticket = self.migration.transfers.note(asked, member);
+        self.migration.transfers.given.insert(ticket, given);
         let extract = Box::new(Extract::new(ticket, slots, without));
-        self.links[worker].send(Command::TakeOut(extract));
+        self.workers[worker].send(Command::TakeOut(extract));
     }
 
     /// Gives the worker of a user its belongings.
@@ -146,8 +146,8 @@ impl Agent {
         settings.retain(|one| !stay.contains(&one.function));
         intake.contexts.clear();
         let worker = self.users.worker_of(member.slots[0]);
-        intake.ticket = self.transfers.note(asked, member);
-        self.links[worker].send(Command::TakeIn(Box::new(intake)));
+        intake.ticket = self.migration.transfers.note(asked, member);
+        self.workers[worker].send(Command::TakeIn(Box::new(intake)));
         Ok(())
     }
 
@@ -155,8 +155,8 @@ impl Agent {
     pub(crate) fn begin_fresh(&mut self, asked: Asked, member: Member, without: Option<u16>) {
         let worker = self.users.worker_of(member.slots[0]);
         let mut intake = self.fresh(&member, without);
-        intake.ticket = self.transfers.note(asked, member);
-        self.links[worker].send(Command::TakeIn(Box::new(intake)));
+        intake.ticket = self.migration.transfers.note(asked, member);
+        self.workers[worker].send(Command::TakeIn(Box::new(intake)));
     }
 
     fn fresh(&self, member: &Member, without: Option<u16>) -> Intake {
@@ -291,7 +291,9 @@ impl Agent {
 
     /// A worker has taken a user's belongings out.
     pub(crate) fn taken_out(&mut self, extract: Extract) {
-        let Some((asked, member)) = self.transfers.asked.remove(&extract.ticket) else { return };
+        let Some((asked, member)) = self.migration.transfers.asked.remove(&extract.ticket) else {
+            return;
+        };
         match extract.away.is_empty() {
             true => self.give_out(asked, extract, &member),
             false => self.fetch(asked, member, extract),
@@ -299,7 +301,7 @@ impl Agent {
     }
 
     fn give_out(&mut self, asked: Asked, extract: Extract, member: &Member) {
-        let given = self.transfers.given.remove(&extract.ticket).unwrap_or_default();
+        let given = self.migration.transfers.given.remove(&extract.ticket).unwrap_or_default();
         let octets = self.form(extract, given, member).emit();
         match asked {
             // Whoever asked may have gone.
@@ -314,7 +316,9 @@ impl Agent {
         if self.passed_on(intake) {
             return;
         }
-        let Some((asked, member)) = self.transfers.asked.remove(&intake.ticket) else { return };
+        let Some((asked, member)) = self.migration.transfers.asked.remove(&intake.ticket) else {
+            return;
+        };
         let outcome = match intake.refused {
             None => Ok(()),
             Some((function, error)) => Err(self.refused(&member, function, error)),
@@ -333,7 +337,7 @@ impl Agent {
     }
 
     fn refused(&self, member: &Member, function: u16, error: ContextError) -> TransferError {
-        let function = self.functions.get(usize::from(function));
+        let function = self.functions.entries.get(usize::from(function));
         let function = function.map_or(String::new(), |one| one.name.to_string());
         TransferError::Context { user: member.name.clone(), function, error }
     }

@@ -4,6 +4,10 @@ use std::collections::HashMap;
 
 use weft_compose::Instance;
 use weft_dataplane::command::Replacement;
+use weft_offload::process::{Answer, InquiryKind, Question};
+
+use super::transfer::Transfers;
+use crate::functions::Functions;
 
 /// A function on its way.
 pub(crate) struct Relocation {
@@ -47,9 +51,12 @@ impl Relocation {
     }
 }
 
+/// How long a gate stays closed for a carrier that says nothing, in nanoseconds.
+const PATIENCE: u64 = 5_000_000_000;
+
 /// Contexts that are copied at once, and so many times that without an answer.
 const PIECE: usize = 512;
-pub(crate) const PIECES: usize = 4;
+const PIECES: usize = 4;
 
 /// A process that was asked for.
 pub(crate) struct Called {
@@ -113,15 +120,111 @@ impl Relocation {
 /// Carries contexts between two nodes: the one who carries them sees both.
 pub(crate) struct MigrationSession {
     /// When it has gone, unless it is heard before.
-    pub until: u64,
+    until: u64,
     /// What it has said in the end.
     pub word: Option<Result<(), String>>,
 }
 
 impl MigrationSession {
+    /// It is heard for the first time.
+    pub(crate) fn new(now: u64) -> MigrationSession {
+        MigrationSession { until: now + PATIENCE, word: None }
+    }
+
     /// What it has said in the end, or what its silence says.
     pub(crate) fn outcome(&self, now: u64) -> Option<Result<(), String>> {
         let silence = || Err("whoever carried its contexts said nothing for 5 s".to_owned());
         self.word.clone().or_else(|| (now > self.until).then(silence))
     }
+}
+
+impl Relocation {
+    /// Copies what can be copied now, once all workers have handed over; whether there was
+    /// anything.
+    pub(crate) fn copy_some(
+        &mut self,
+        functions: &Functions,
+        transfers: &mut Transfers,
+        now: u64,
+    ) -> bool {
+        let mut busy = false;
+        while self.is_lifted() && self.refusal.is_none() {
+            let Some((pieces, slots)) = self.pieces() else { break };
+            if pieces.asked.len() >= PIECES {
+                break;
+            }
+            let Some((worker, from, slots)) = pieces.piece(slots) else { break };
+            self.copy((worker, from, slots), functions, transfers, now);
+            busy = true;
+        }
+        busy
+    }
+
+    /// Copies some contexts into the process, or asks it for them.
+    fn copy(
+        &mut self,
+        (worker, from, slots): (usize, usize, Vec<u32>),
+        functions: &Functions,
+        transfers: &mut Transfers,
+        now: u64,
+    ) {
+        let what = if self.goes { InquiryKind::Import } else { InquiryKind::Export };
+        if self.goes {
+            let part = self.replacements[worker].parts[self.function].instance.as_mut();
+            let (Some(old), Some(away)) = (&self.lifted[worker], part) else { return };
+            for &slot in &slots {
+                let mut context = Vec::new();
+                old.export(slot, now, &mut context);
+                if let Err(error) = away.import(slot, now, &context) {
+                    self.refusal = Some(not_taken(&error));
+                }
+            }
+        }
+        let ticket = transfers.next();
+        if let Some(supervisor) = functions.supervisor(&self.name)
+            && let Some((pieces, _)) = self.pieces()
+        {
+            supervisor.ask(Question { ticket, worker: worker as u16, slots, what });
+            pieces.asked.insert(ticket, (worker, from));
+        }
+    }
+
+    /// Takes an answer about a function that moves; gives back any other.
+    pub(crate) fn take(&mut self, answer: Answer, now: u64) -> Option<Answer> {
+        let (Answer::Exported { ticket, .. } | Answer::Imported { ticket, .. }) = &answer;
+        let Some((pieces, _)) = self.pieces() else { return Some(answer) };
+        let Some((worker, from)) = pieces.asked.remove(ticket) else { return Some(answer) };
+        match answer {
+            Answer::Imported { outcome: Err(reason), .. } => {
+                self.refusal = Some(not_taken(&reason));
+            }
+            Answer::Imported { .. } => {}
+            Answer::Exported { contexts, lost, .. } => {
+                pieces.lost |= lost;
+                let slots = self.slots[worker][from..].to_vec();
+                let name = self.name.clone();
+                let instance = self.instance(worker)?;
+                for (slot, context) in slots.into_iter().zip(contexts) {
+                    let Some(context) = context.filter(|context| !context.is_empty()) else {
+                        continue;
+                    };
+                    if let Err(error) = instance.import(slot, now, &context) {
+                        tracing::warn!(function = name, slot, %error, "a context begins anew");
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The carrier has been heard; false where no carrier has to do with it.
+    pub(crate) fn note_carrier(&mut self, now: u64) -> bool {
+        let Copying::MigrationSession(session) = &mut self.copying else { return false };
+        session.until = now + PATIENCE;
+        true
+    }
+}
+
+fn not_taken(reason: &impl ToString) -> String {
+    format!("its process did not take its contexts ({})", reason.to_string())
 }

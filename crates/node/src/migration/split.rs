@@ -10,9 +10,9 @@ use std::ops::Range;
 use weft_dataplane::counters::{Cycles, DropReason, Stage};
 use weft_node_config::{Blueprint, Composition, StagePlan};
 
-use crate::functions::FunctionEntry;
+use crate::functions::{FunctionEntry, Functions};
 use crate::plan::{self, Classes};
-use crate::workers::Link;
+use crate::workers::Workers;
 
 /// How often loads are looked at, and how long a choice stands, in nanoseconds.
 const EVERY: u64 = 1_000_000_000;
@@ -214,9 +214,9 @@ pub(crate) struct Running<'a> {
     /// Classes of users.
     pub classes: &'a Classes,
     /// The functions, which count.
-    pub functions: &'a [FunctionEntry],
+    pub functions: &'a Functions,
     /// The workers, which count.
-    pub links: &'a [Link],
+    pub workers: &'a Workers,
 }
 
 /// Another choice that is better.
@@ -250,7 +250,7 @@ impl Split {
         }
         let before = std::mem::replace(&mut self.counts, counts);
         let order = order(blueprint, &running.classes.tags, &stage);
-        let loads = loads(&before, &self.counts, running.links.len(), &order)?;
+        let loads = loads(&before, &self.counts, running.workers.count(), &order)?;
         let (at, best) = (standing(blueprint, &order), loads.best());
         if !self.decide(now, &loads, &at, &best) {
             self.why = Some(loads.why(&at));
@@ -287,14 +287,14 @@ fn standing(blueprint: &Blueprint, order: &[(usize, At)]) -> Range<usize> {
 
 impl Running<'_> {
     fn counts(&self) -> Counts {
-        let ports = self.links.iter().flat_map(|link| &link.counters.ports);
+        let ports = self.workers.iter().flat_map(|link| &link.counters.ports);
         let received: u64 = ports.map(|port| port.received.packets.get()).sum();
         // What the entry holds back comes to no function, and is no load of theirs.
         let held_back = DropReason::Backpressure as usize;
         let held_back: u64 =
-            self.links.iter().map(|link| link.counters.drops[held_back].get()).sum();
+            self.workers.iter().map(|link| link.counters.drops[held_back].get()).sum();
         let stage = |stage: Stage| {
-            let samples = self.links.iter().map(|link| &link.counters.stages[stage as usize]);
+            let samples = self.workers.iter().map(|link| &link.counters.stages[stage as usize]);
             samples.fold(Sample::default(), Sample::add)
         };
         let function = |entry: &FunctionEntry| {
@@ -305,7 +305,7 @@ impl Running<'_> {
         Counts {
             received: received.saturating_sub(held_back),
             stages: Stage::ALL.into_iter().map(stage).collect(),
-            functions: self.functions.iter().map(function).collect(),
+            functions: self.functions.entries.iter().map(function).collect(),
         }
     }
 }

@@ -51,8 +51,8 @@ impl Mobility {
             return;
         }
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
-        mobile.pending += host.links().len();
-        for link in host.links() {
+        mobile.pending += host.workers().count();
+        for link in host.workers().iter_mut() {
             link.send(Command::Order(Box::new(Order {
                 user,
                 slot: mobile.slot,

@@ -8,7 +8,7 @@ use crate::bearer::Steered;
 use crate::migration::transfer::{Asked, TransferError};
 use crate::plan::Trials;
 use crate::subscribers::{Member, NoRoom};
-use crate::workers::Link;
+use crate::workers::Workers;
 
 /// What carries the decisions of the protocol out: the rest of the node.
 pub(crate) trait Host {
@@ -21,9 +21,7 @@ pub(crate) trait Host {
     /// Where packets come from.
     fn pool(&self) -> &Pool;
     /// The workers.
-    fn links(&mut self) -> &mut [Link];
-    /// The worker that owns a slot.
-    fn worker_of(&self, slot: u32) -> usize;
+    fn workers(&mut self) -> &mut Workers;
     /// The `nth` user of a plan of the configuration.
     fn configured_member(&self, plan: &str, nth: u32) -> Option<Member>;
     /// The same, or the user that was added like them.

@@ -94,9 +94,9 @@ impl Mobility {
         let users = std::mem::take(&mut self.drains.asked);
         let number = self.drains.next;
         self.drains.next += 1;
-        let (awaited, again) = (host.links().len(), host.links().len() > 1);
+        let (awaited, again) = (host.workers().count(), host.workers().count() > 1);
         self.drains.under_way.insert(number, Drain { users, awaited, again });
-        host.links().iter_mut().for_each(|link| link.send(Command::Drain(number)));
+        host.workers().iter_mut().for_each(|link| link.send(Command::Drain(number)));
         true
     }
 
@@ -108,8 +108,8 @@ impl Mobility {
             return;
         }
         if std::mem::take(&mut drain.again) {
-            drain.awaited = host.links().len();
-            return host.links().iter_mut().for_each(|link| link.send(Command::Drain(number)));
+            drain.awaited = host.workers().count();
+            return host.workers().iter_mut().for_each(|link| link.send(Command::Drain(number)));
         }
         let Some(Drain { users, .. }) = self.drains.under_way.remove(&number) else { return };
         for (user, epoch) in users {

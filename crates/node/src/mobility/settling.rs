@@ -109,10 +109,10 @@ impl Mobility {
         let come = mobile.teids.iter().filter(|teid| !before.contains(teid)).map(key);
         let (gone, keys): (Vec<_>, Vec<_>) = (gone.collect(), come.collect());
         let slot = mobile.slot;
-        let own = host.worker_of(slot);
-        mobile.pending += host.links().len();
+        let own = host.workers().owner(slot);
+        mobile.pending += host.workers().count();
         mobile.gated = matches!(act, Act::Station(_) | Act::Anchor(_));
-        for (worker, link) in host.links().iter_mut().enumerate() {
+        for (worker, link) in host.workers().iter_mut().enumerate() {
             let is_own = worker == own;
             link.send(Command::Order(Box::new(Order {
                 user,
@@ -184,8 +184,8 @@ impl Mobility {
         let packet = octets.and_then(|octets| packet(host, port, &octets));
         match packet {
             Some(packet) => {
-                let worker = host.worker_of(mobile.slot);
-                host.links()[worker].send(Command::Originate { port, packet });
+                let worker = host.workers().owner(mobile.slot);
+                host.workers()[worker].send(Command::Originate { port, packet });
             }
             // Gates open after their time.
             None => tracing::warn!(%user, "no buffer for an End Marker"),

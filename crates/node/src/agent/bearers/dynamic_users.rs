@@ -25,7 +25,7 @@ impl Agent {
         let slot = self.users.take(record.group)?;
         let dynamic = DynamicUser { slot, like: like.into(), number, nth: 0, id: None, held: true };
         self.bearers.dynamic_users.insert(user, dynamic);
-        self.change_users(self.shift.worker(slot), arrival(slot, record));
+        self.workers.change_users(self.workers.owner(slot), arrival(slot, record));
         Ok(slot)
     }
 
@@ -38,7 +38,7 @@ impl Agent {
             self.bearers.dynamic_users.remove(&user);
             self.users.give_back(slot);
             let gone = UserChange::Remove { user: slot, contexts: vec![slot] };
-            self.change_users(self.shift.worker(slot), vec![gone]);
+            self.workers.change_users(self.workers.owner(slot), vec![gone]);
         }
     }
 

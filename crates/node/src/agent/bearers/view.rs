@@ -29,7 +29,7 @@ impl Agent {
         let view = self.bearer_view(id)?;
         let (answer, wait) = channel();
         let user = view.slot;
-        self.links[self.shift.worker(user)].send(Command::Show { user, answer });
+        self.workers.send_to_owner(user, Command::Show { user, answer });
         Some((view, wait))
     }
 
@@ -43,7 +43,7 @@ impl Agent {
         };
         let user = self.number_of_added(id).map(|user| user.0);
         let (slot, action) = (entry.slot, entry.record.action);
-        let worker = self.shift.worker(slot);
+        let worker = self.workers.owner(slot);
         Some(BearerView { id, of, user, found_by, action, slot, worker, contexts: Vec::new() })
     }
 }

@@ -5,16 +5,12 @@
 //! only once the carrier has said that all are there. One that says nothing for a while has
 //! gone, and the function stays where it was.
 
-use weft_compose::Instance;
 use weft_node_config::Composition;
 
 use crate::agent::Agent;
 use crate::error::NotComposed;
 use crate::error::Refused;
 use crate::migration::relocation::{Copying, MigrationSession, Relocation};
-
-/// How long a gate stays closed for a carrier that says nothing, in nanoseconds.
-const PATIENCE: u64 = 5_000_000_000;
 
 impl Agent {
     /// Lets the packets of a function wait that goes to another node, or comes back and is
@@ -24,7 +20,7 @@ impl Agent {
     /// # Errors
     /// [`NotComposed`]; nothing has changed then.
     pub fn gate_function(&mut self, function: &str, goes: bool) -> Result<(), NotComposed> {
-        self.move_failure = None;
+        self.migration.failure = None;
         let mut new = self.blueprint().clone();
         let name = || function.to_owned();
         let Some(number) = new.functions.iter().position(|one| one.name == function) else {
@@ -39,22 +35,22 @@ impl Agent {
             (false, false) => return Err(NotComposed::Here(name())),
             _ => {}
         }
-        if self.changing > 0 || self.relocation.is_some() {
+        if self.workers.is_changing() || self.migration.has_function() {
             return Err(Refused::Busy.into());
         }
-        if goes && !self.is_reachable(function) {
+        if goes && !self.functions.is_reachable(function) {
             return Err(NotComposed::NotYet(format!("`{function}`: its path does not come back")));
         }
         plan.composition = if goes { Composition::Remote } else { Composition::Call };
         (plan.stage, plan.auto) = (None, None);
-        let session = MigrationSession { until: self.clock.now() + PATIENCE, word: None };
+        let session = MigrationSession::new(self.clock.now());
         self.lift(new, number, Copying::MigrationSession(session)).map(drop)
     }
 
     /// Whether nothing of a function that moves is on its way any more; none if it does not
     /// move to another node or back.
     pub fn is_gated(&mut self, function: &str) -> Option<bool> {
-        Some(self.carried(function)?.is_lifted())
+        Some(self.migration.carried(function, self.clock.now())?.is_lifted())
     }
 
     /// Lets the packets of a function go on that moves: where it is to be, or where it was if
@@ -67,36 +63,12 @@ impl Agent {
         function: &str,
         word: Result<(), String>,
     ) -> Result<(), NotComposed> {
-        let relocation = self.carried(function);
+        let relocation = self.migration.carried(function, self.clock.now());
         let Some(Relocation { copying: Copying::MigrationSession(session), .. }) = relocation
         else {
             return Err(NotComposed::NotGated(function.to_owned()));
         };
         session.word = Some(word);
         Ok(())
-    }
-
-    /// The instance of a function that moves whose contexts are read, or written, with its
-    /// worker's number; none if it does not move now, or is not to be had yet.
-    pub(crate) fn instance_in_hand(
-        &mut self,
-        function: &str,
-        worker: usize,
-    ) -> Option<&mut Box<dyn Instance>> {
-        let relocation = self.carried(function).filter(|one| one.is_lifted())?;
-        match relocation.goes {
-            true => relocation.lifted[worker].as_mut(),
-            false => relocation.instance(worker),
-        }
-    }
-
-    /// The relocation of this function, if its contexts are carried by somebody, who has just
-    /// been heard.
-    fn carried(&mut self, function: &str) -> Option<&mut Relocation> {
-        let until = self.clock.now() + PATIENCE;
-        let relocation = self.relocation.as_deref_mut().filter(|one| one.name == function)?;
-        let Copying::MigrationSession(session) = &mut relocation.copying else { return None };
-        session.until = until;
-        Some(relocation)
     }
 }

@@ -8,10 +8,9 @@
 use weft_dataplane::command::Command;
 use weft_dataplane::command::transfer::{Extract, Intake};
 use weft_node_config::Blueprint;
-use weft_offload::process::{Answer, InquiryKind, Question, Supervisor};
+use weft_offload::process::{Answer, InquiryKind, Question};
 
 use crate::agent::Agent;
-use crate::migration::relocation::Relocation;
 use crate::migration::transfer::{Asked, Export, Import, TransferError};
 use crate::mobility::Done;
 use crate::subscribers::Member;
@@ -45,16 +44,6 @@ fn split(intake: &mut Intake, functions: &[u16], all: usize) -> Option<Intake> {
 }
 
 impl Agent {
-    /// Whether processes have yet to say something about users that move.
-    pub(crate) fn waits_for_contexts(&self) -> bool {
-        let relocation = self.relocation.as_deref();
-        !self.inquiries.is_empty() || relocation.is_some_and(Relocation::is_by_process)
-    }
-
-    pub(crate) fn supervisor(&self, instance: &str) -> Option<&Supervisor> {
-        self.supervisors.iter().find(|one| one.instance() == instance)
-    }
-
     /// Asks for the contexts that the worker did not have.
     pub(super) fn fetch(&mut self, asked: Asked, member: Member, extract: Extract) {
         let (ticket, mut waiting) = (extract.ticket, 0);
@@ -63,7 +52,7 @@ impl Agent {
             let name = &extract.functions[usize::from(*function)].0;
             let slots = extract.slots.iter().take(usize::from(*count)).copied().collect();
             // One that has gone since has no contexts.
-            if let Some(supervisor) = self.supervisor(name) {
+            if let Some(supervisor) = self.functions.supervisor(name) {
                 supervisor.ask(Question { ticket, worker, slots, what: InquiryKind::Export });
                 waiting += 1;
             }
@@ -72,7 +61,7 @@ impl Agent {
         if waiting == 0 {
             return self.finish_export(export);
         }
-        self.inquiries.exports.insert(ticket, export);
+        self.migration.inquiries.exports.insert(ticket, export);
     }
 
     /// Gives what a user brings to its worker; first what is for processes.
@@ -88,24 +77,26 @@ impl Agent {
         let first = split(&mut intake, &functions, self.blueprint.functions.len());
         let command = match first {
             None => {
-                intake.ticket = self.transfers.note(asked, member);
+                intake.ticket = self.migration.transfers.note(asked, member);
                 intake
             }
             Some(mut first) => {
-                first.ticket = self.transfers.next();
+                first.ticket = self.migration.transfers.next();
                 let rest = Box::new(intake);
                 let import = Import { asked, member, without, waiting: 0, rest, refusal: None };
-                self.inquiries.imports.insert(first.ticket, import);
+                self.migration.inquiries.imports.insert(first.ticket, import);
                 first
             }
         };
-        self.links[worker].send(Command::TakeIn(Box::new(command)));
+        self.workers[worker].send(Command::TakeIn(Box::new(command)));
     }
 
     /// The worker has passed contexts on to processes; whether it was for that.
     pub(super) fn passed_on(&mut self, intake: &Intake) -> bool {
         let ticket = intake.ticket;
-        let Some(mut import) = self.inquiries.imports.remove(&ticket) else { return false };
+        let Some(mut import) = self.migration.inquiries.imports.remove(&ticket) else {
+            return false;
+        };
         let worker = self.users.worker_of(import.member.slots[0]) as u16;
         let mut functions: Vec<u16> = intake.contexts.iter().map(|one| one.0).collect();
         functions.dedup();
@@ -113,7 +104,7 @@ impl Agent {
             let name = &self.blueprint.functions[usize::from(function)].name;
             let contexts = intake.contexts.iter().filter(|one| one.0 == function);
             let slots = contexts.map(|one| one.1).collect();
-            if let Some(supervisor) = self.supervisor(name) {
+            if let Some(supervisor) = self.functions.supervisor(name) {
                 supervisor.ask(Question { ticket, worker, slots, what: InquiryKind::Import });
                 import.waiting += 1;
             }
@@ -121,23 +112,23 @@ impl Agent {
         if let Some((function, error)) = intake.refused {
             import.refusal = Some(self.refused(&import.member, function, error));
         }
-        self.inquiries.imports.insert(ticket, import);
+        self.migration.inquiries.imports.insert(ticket, import);
         true
     }
 
     /// Takes what processes have answered; whether there was anything.
     pub(crate) fn take_contexts(&mut self) -> bool {
-        if self.inquiries.is_empty() && self.relocation.is_none() {
+        if !self.migration.expects_answers() {
             return false;
         }
         let mut answers = Vec::new();
-        for supervisor in &self.supervisors {
+        for supervisor in &self.functions.supervisors {
             let name = supervisor.instance().to_owned();
             answers.extend(supervisor.answers().map(|answer| (name.clone(), answer)));
         }
-        let busy = !answers.is_empty();
+        let (busy, now) = (!answers.is_empty(), self.clock.now());
         for (function, answer) in answers {
-            let Some(answer) = self.take_relocated(answer) else { continue };
+            let Some(answer) = self.migration.take_relocated(answer, now) else { continue };
             match answer {
                 Answer::Exported { ticket, contexts, lost } => {
                     self.take_exported(ticket, function, contexts, lost);
@@ -157,7 +148,7 @@ impl Agent {
         contexts: Vec<Option<Vec<u8>>>,
         lost: bool,
     ) {
-        let Some(mut export) = self.inquiries.exports.remove(&ticket) else { return };
+        let Some(mut export) = self.migration.inquiries.exports.remove(&ticket) else { return };
         let extract = &mut export.extract;
         let number = extract.functions.iter().position(|(name, _)| **name == *function);
         let number = number.unwrap_or_default() as u16;
@@ -170,7 +161,7 @@ impl Agent {
         export.waiting -= 1;
         match export.waiting {
             0 => self.finish_export(export),
-            _ => drop(self.inquiries.exports.insert(ticket, export)),
+            _ => drop(self.migration.inquiries.exports.insert(ticket, export)),
         }
     }
 
@@ -187,22 +178,22 @@ impl Agent {
     }
 
     fn take_imported(&mut self, ticket: u64, function: String, outcome: Result<(), String>) {
-        let Some(mut import) = self.inquiries.imports.remove(&ticket) else { return };
+        let Some(mut import) = self.migration.inquiries.imports.remove(&ticket) else { return };
         if let Err(reason) = outcome {
             let user = import.member.name.clone();
             import.refusal = Some(TransferError::Process { user, function, reason });
         }
         import.waiting -= 1;
         if import.waiting > 0 {
-            self.inquiries.imports.insert(ticket, import);
+            self.migration.inquiries.imports.insert(ticket, import);
             return;
         }
         let Import { asked, member, without, mut rest, refusal, .. } = import;
         match refusal {
             None => {
                 let worker = self.users.worker_of(member.slots[0]);
-                rest.ticket = self.transfers.note(asked, member);
-                self.links[worker].send(Command::TakeIn(rest));
+                rest.ticket = self.migration.transfers.note(asked, member);
+                self.workers[worker].send(Command::TakeIn(rest));
             }
             Some(error) => {
                 self.begin_fresh(Asked::Nobody, member, without);
