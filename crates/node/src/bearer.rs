@@ -21,7 +21,9 @@ mod dedicated;
 mod dynamic_users;
 mod entry;
 mod listeners;
+mod members;
 mod tunnels;
+mod written;
 mod wrong;
 
 use std::fmt;
@@ -36,11 +38,12 @@ use weft_node_config::UserKey;
 
 pub(crate) use self::book::{Bearers, KeyConflict};
 pub use self::change::BearersChanged;
-pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work, refused};
+pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work};
 pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
-pub(crate) use self::dynamic_users::{arrival, bare};
-pub(crate) use self::entry::{DynamicUser, Place};
+pub(crate) use self::entry::Place;
 pub(crate) use self::listeners::Listeners;
+pub(crate) use self::members::Members;
+pub(crate) use self::written::Reader;
 pub use self::wrong::{BearerError, Wrong};
 pub use crate::subscribers::BearerId;
 

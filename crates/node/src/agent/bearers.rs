@@ -1,19 +1,21 @@
-//! What the agent does about bearers that come and go by commands.
+//! What the agent does about bearers that come and go by commands: checks users that move,
+//! applies batches, shows bearers.
 
-mod dynamic_users;
-mod moving;
-mod view;
-mod written;
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
-
+use weft_dataplane::command::{Command, Shown};
 use weft_node_config::OnErrorIndication;
 
 use super::Agent;
+use super::show::BearerView;
 use crate::bearer::{
-    Action, BearerCommand, BearerError, BearersChanged, MOST_WAITING, Settings, Staged, Steered,
-    Work, Wrong, refused,
+    Action, BearerCommand, BearerError, BearerId, BearersChanged, DefaultBearer, Detection, Given,
+    MOST_WAITING, Members, Place, Reader, Selector, Settings, Staged, Steered, User, Work,
+    WrittenCommand, Wrong,
 };
+use crate::mobility::Standing;
 
 impl Agent {
     /// Adds, changes and removes bearers, in this order, while traffic runs.
@@ -95,9 +97,174 @@ impl Agent {
     /// # Errors
     /// [`Wrong`], when there is no such function or it refuses them.
     pub fn settings(&self, function: &str, written: &Value) -> Result<Settings, Wrong> {
-        let number = self.trials.number(function);
-        let number = number.ok_or_else(|| Wrong::NoFunction(function.to_owned()))?;
-        let kind = self.blueprint.functions[number].kind;
-        kind.settings(written).map_err(|error| refused(function, &error))
+        self.reader().settings(function, written)
     }
+
+    /// Applies commands as they were written; see [`Agent::change_bearers`].
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first command that is wrong; then none has been
+    /// applied.
+    pub fn change_written(
+        &mut self,
+        commands: &[WrittenCommand],
+    ) -> Result<BearersChanged, BearerError> {
+        let reader = self.reader();
+        let mut read = Vec::with_capacity(commands.len());
+        for (at, command) in commands.iter().enumerate() {
+            let one = reader.command(command).map_err(|wrong| {
+                let id = command.id();
+                BearerError { number: at + 1, id, wrong }
+            })?;
+            read.push(one);
+        }
+        self.change_bearers(&read)
+    }
+
+    /// Reads commands as they are written.
+    pub(super) fn reader(&self) -> Reader<'_> {
+        Reader { blueprint: &self.blueprint, trials: &self.trials }
+    }
+
+    /// All users, to be looked up.
+    pub(super) fn members(&self) -> Members<'_> {
+        let handover = self.blueprint.handover.as_ref();
+        Members { users: &self.users, bearers: &self.bearers, handover }
+    }
+
+    /// Whether users that commands are about may be changed here and now; and the
+    /// tunnels of those that may.
+    pub(super) fn check_movers(
+        &self,
+        commands: &[BearerCommand],
+    ) -> Result<Vec<Steered>, BearerError> {
+        let Some(plan) = &self.blueprint.handover else { return Ok(Vec::new()) };
+        let mut steered: Vec<Steered> = Vec::new();
+        // Of users that the batch itself adds.
+        let mut added = HashMap::new();
+        for (at, command) in commands.iter().enumerate() {
+            let wrong = |wrong| BearerError { number: at + 1, id: command.id(), wrong };
+            if let BearerCommand::Add {
+                id,
+                detection: Detection::User { user: Some(user), .. },
+                ..
+            } = command
+            {
+                added.insert(*id, *user);
+            }
+            let Some(user) = self.mover(command, &added) else { continue };
+            let tunnel = &self.blueprint.functions[usize::from(plan.tunnel)].name;
+            if given(command).iter().any(|one| one.function == *tunnel) {
+                return Err(wrong(Wrong::Tunnel(tunnel.clone())));
+            }
+            self.check_mover(command, user).map_err(wrong)?;
+            if let Some(one) = self.mobility.as_ref().and_then(|all| all.steered(self, user))
+                && steered.iter().all(|known| known.user != one.user)
+            {
+                steered.push(one);
+            }
+        }
+        Ok(steered)
+    }
+
+    fn check_mover(&self, command: &BearerCommand, user: User) -> Result<(), Wrong> {
+        // Nobody is anywhere yet.
+        let Some(mobility) = &self.mobility else { return Ok(()) };
+        let adds_user =
+            matches!(command, BearerCommand::Add { detection: Detection::User { .. }, .. });
+        let is_dynamic = adds_user || mobility.is_dynamic(user);
+        let removes_user = match command {
+            BearerCommand::Remove { id } => self.bearers.number_of_added(*id).is_some(),
+            _ => false,
+        };
+        match mobility.standing(user) {
+            Standing::Here if removes_user => Err(Wrong::Owned(user)),
+            Standing::Here | Standing::Nowhere => Ok(()),
+            Standing::Away if is_dynamic => Ok(()),
+            Standing::Away => Err(Wrong::Elsewhere(user)),
+            Standing::Moves => Err(Wrong::Moving(user)),
+        }
+    }
+
+    /// The user that a command is about, if it is one that moves.
+    fn mover(&self, command: &BearerCommand, added: &HashMap<BearerId, User>) -> Option<User> {
+        let number_of = |of: &DefaultBearer| match of {
+            DefaultBearer::Added(id) => {
+                added.get(id).copied().or_else(|| self.bearers.number_of_added(*id))
+            }
+            DefaultBearer::Configured(name) => {
+                let (plan, nth) = self.users.place_of(name)?;
+                self.members().number_in(plan, nth)
+            }
+        };
+        match command {
+            BearerCommand::Add { detection: Detection::User { user, .. }, .. } => *user,
+            BearerCommand::Add { detection: Detection::Dedicated { of, .. }, .. } => number_of(of),
+            BearerCommand::Change { id, .. } | BearerCommand::Remove { id } => {
+                match &self.bearers.entries.get(id)?.place {
+                    Place::Default { user, .. } => user.map(|number| User(number.into())),
+                    Place::Dedicated { of, .. } => number_of(of),
+                }
+            }
+        }
+    }
+
+    /// Bearers that commands have added, in the order of their numbers: up to
+    /// `count` from `first` on, without what their contexts hold.
+    pub fn bearers(&self, first: BearerId, count: usize) -> Vec<BearerView> {
+        let mut numbers: Vec<_> =
+            self.bearers.entries.keys().copied().filter(|id| *id >= first).collect();
+        let wanted = count.min(numbers.len());
+        if wanted < numbers.len() {
+            numbers.select_nth_unstable(wanted);
+            numbers.truncate(wanted);
+        }
+        numbers.sort_unstable();
+        numbers.into_iter().filter_map(|id| self.bearer_view(id)).collect()
+    }
+
+    /// One bearer, and what its contexts hold: that comes once its worker has
+    /// read the question.
+    pub fn bearer(&mut self, id: BearerId) -> Option<(BearerView, Receiver<Shown>)> {
+        let view = self.bearer_view(id)?;
+        let (answer, wait) = channel();
+        let user = view.slot;
+        self.workers.send_to_owner(user, Command::Show { user, answer });
+        Some((view, wait))
+    }
+
+    fn bearer_view(&self, id: BearerId) -> Option<BearerView> {
+        let entry = self.bearers.entries.get(&id)?;
+        let (of, found_by) = match &entry.place {
+            Place::Default { keys, .. } => {
+                (None, keys.iter().map(|key| self.key_text(key)).collect())
+            }
+            Place::Dedicated { of, selector, .. } => (Some(of.clone()), vec![text(selector)]),
+        };
+        let user = self.bearers.number_of_added(id).map(|user| user.0);
+        let (slot, action) = (entry.slot, entry.record.action);
+        let worker = self.workers.owner(slot);
+        Some(BearerView { id, of, user, found_by, action, slot, worker, contexts: Vec::new() })
+    }
+}
+
+fn given(command: &BearerCommand) -> &[Given] {
+    match command {
+        BearerCommand::Add { settings, .. } | BearerCommand::Change { settings, .. } => settings,
+        BearerCommand::Remove { .. } => &[],
+    }
+}
+
+fn text(selector: &Selector) -> String {
+    let filter = match selector {
+        Selector::Qfi(qfi) => return format!("qfi {}", qfi.value()),
+        Selector::Filter(filter) => filter,
+    };
+    let fields = [
+        filter.protocol.map(|protocol| weft_wire::Protocol(protocol).to_string()),
+        filter.user_port.map(|port| format!("user port {port}")),
+        filter.remote.map(|remote| format!("remote {remote}")),
+        filter.remote_port.map(|port| format!("remote port {port}")),
+    ];
+    fields.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

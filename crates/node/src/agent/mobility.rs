@@ -106,15 +106,21 @@ impl Host for Agent {
     }
 
     fn member_of(&self, plan: &str, nth: u32) -> Option<Member> {
-        Agent::member_of(self, plan, nth)
+        self.members().nth_of(plan, nth)
     }
 
     fn hold_dynamic_user(&mut self, user: User, like: &str, number: u32) -> Result<u32, NoRoom> {
-        Agent::hold_dynamic_user(self, user, like, number)
+        let Agent { bearers, users, workers, .. } = self;
+        let (slot, changes) = bearers.hold_dynamic_user(users, user, (like, number))?;
+        workers.change_users(workers.owner(slot), changes);
+        Ok(slot)
     }
 
     fn release_dynamic_user(&mut self, user: User) {
-        Agent::release_dynamic_user(self, user);
+        let Agent { bearers, users, workers, .. } = self;
+        if let Some((slot, changes)) = bearers.release_dynamic_user(users, user) {
+            workers.change_users(workers.owner(slot), changes);
+        }
     }
 
     fn remove_added(&mut self, member: &Member) {

@@ -4,13 +4,10 @@
 //! **Gate.** Each worker lets the function's packets wait, up to a bound, at the queue to
 //! where it goes, and hands its instance to the agent once none is away. Packets that do not
 //! come to the function go on. **Fence.** Contexts are copied from where they are to where
-//! they are to be, some at a time: the agent asks the [`process`], and whoever carries them
-//! between two [nodes](migration_session) says that they are there. Commands about users wait
+//! they are to be, some at a time: the agent asks the process, and the one who carries them
+//! between two nodes says that they are there. Commands about users wait
 //! meanwhile. **Release.** The worker gets the other instance, what waited goes on in order
 //! before what comes, and the commands follow.
-
-mod migration_session;
-mod process;
 
 use weft_compose::{Instance, SlotShift};
 use weft_dataplane::command::{Arrival, Command};
@@ -20,8 +17,11 @@ use weft_node_config::{Blueprint, Composition};
 use crate::agent::{Agent, Changed};
 use crate::error::NotComposed;
 use crate::error::Refused;
-use crate::migration::relocation::{Copying, Pieces, Relocation};
+use crate::migration::relocation::{Called, Copying, MigrationSession, Pieces, Relocation};
 use crate::plan;
+
+/// How long a process is kept ready for a function that does not come, in nanoseconds.
+const READY: u64 = 30_000_000_000;
 
 impl Agent {
     /// Lets the packets of a function wait, which the blueprint says how to run from now on.
@@ -175,5 +175,153 @@ impl Agent {
     /// Why the last function that was to move did not, where that showed on its way.
     pub fn move_failure(&self) -> Option<&str> {
         self.migration.failure.as_deref()
+    }
+
+    // Into a process, and back.
+
+    /// Takes a function into its process, or out of it; the blueprint says how it is run then.
+    ///
+    /// # Errors
+    /// [`NotComposed`]; nothing has changed then.
+    pub(crate) fn relocate(
+        &mut self,
+        new: Blueprint,
+        function: usize,
+    ) -> Result<Changed, NotComposed> {
+        self.check_prepared(&new, function)?;
+        if new.functions[function].is_isolated() {
+            let name = new.functions[function].name.clone();
+            self.call_process(&name)?;
+        }
+        let changed = self.lift(new, function, Copying::Process(Pieces::default()))?;
+        self.migration.called = None;
+        Ok(changed)
+    }
+
+    fn check_prepared(&self, new: &Blueprint, function: usize) -> Result<(), NotComposed> {
+        let plan = &new.functions[function];
+        let name = || plan.name.clone();
+        let Some(process) = &plan.process else { return Err(NotComposed::NotPrepared(name())) };
+        if process.plain {
+            return Err(NotComposed::Plain(name()));
+        }
+        if self.workers.is_changing() || self.migration.has_function() {
+            return Err(Refused::Busy.into());
+        }
+        Ok(())
+    }
+
+    /// Has the process of a function started, and says whether it is there.
+    fn call_process(&mut self, name: &str) -> Result<(), NotComposed> {
+        let Some(supervisor) = self.functions.supervisors.iter().find(|one| one.instance() == name)
+        else {
+            return Err(NotComposed::NotPrepared(name.to_owned()));
+        };
+        let view = supervisor.view();
+        let is_called =
+            self.migration.called.as_ref().is_some_and(|called| called.function == name);
+        if !is_called {
+            let called = Called {
+                function: name.to_owned(),
+                failures: view.failures,
+                since: self.clock.now(),
+            };
+            supervisor.want(true);
+            if let Some(before) = self.migration.called.replace(called)
+                && let Some(other) = self.functions.supervisor(&before.function)
+            {
+                other.want(false);
+            }
+        }
+        if supervisor.is_there() {
+            return Ok(());
+        }
+        let failed =
+            self.migration.called.as_ref().is_some_and(|called| view.failures > called.failures);
+        if let Some(reason) = view.last_failure.filter(|_| failed) {
+            self.dismiss();
+            return Err(NotComposed::Absent(name.to_owned(), reason));
+        }
+        Err(NotComposed::NotYet(format!("the process of `{name}` is not there yet")))
+    }
+
+    /// Lets a process rest that was called for a function that did not come.
+    fn dismiss(&mut self) {
+        if let Some(called) = self.migration.called.take()
+            && let Some(supervisor) = self.functions.supervisor(&called.function)
+        {
+            supervisor.want(false);
+        }
+    }
+
+    /// A process that was called for a function that does not come rests again.
+    pub(super) fn look_after_called(&mut self) {
+        if self.migration.called.as_ref().is_some_and(|called| {
+            self.migration.relocation.is_none()
+                && self.clock.now().saturating_sub(called.since) > READY
+        }) {
+            self.dismiss();
+        }
+    }
+
+    // To another node, and back.
+
+    /// Lets the packets of a function wait that goes to another node, or comes back and is
+    /// called here. Its contexts are then [read](Self::read_contexts) here and written there,
+    /// or the other way round, until [`release`](Self::release_function).
+    ///
+    /// # Errors
+    /// [`NotComposed`]; nothing has changed then.
+    pub fn gate_function(&mut self, function: &str, goes: bool) -> Result<(), NotComposed> {
+        self.migration.failure = None;
+        let mut new = self.blueprint().clone();
+        let name = || function.to_owned();
+        let Some(number) = new.functions.iter().position(|one| one.name == function) else {
+            return Err(NotComposed::Unknown(name()));
+        };
+        let plan = &mut new.functions[number];
+        if plan.remote.is_none() {
+            return Err(NotComposed::NoPath(name()));
+        }
+        match (goes, plan.composition == Composition::Remote) {
+            (true, true) => return Err(NotComposed::There(name())),
+            (false, false) => return Err(NotComposed::Here(name())),
+            _ => {}
+        }
+        if self.workers.is_changing() || self.migration.has_function() {
+            return Err(Refused::Busy.into());
+        }
+        if goes && !self.functions.is_reachable(function) {
+            return Err(NotComposed::NotYet(format!("`{function}`: its path does not come back")));
+        }
+        plan.composition = if goes { Composition::Remote } else { Composition::Call };
+        (plan.stage, plan.auto) = (None, None);
+        let session = MigrationSession::new(self.clock.now());
+        self.lift(new, number, Copying::MigrationSession(session)).map(drop)
+    }
+
+    /// Whether nothing of a function that moves is on its way any more; none if it does not
+    /// move to another node or back.
+    pub fn is_gated(&mut self, function: &str) -> Option<bool> {
+        Some(self.migration.carried(function, self.clock.now())?.is_lifted())
+    }
+
+    /// Lets the packets of a function go on that moves: where it is to be, or where it was if
+    /// there is a reason for that.
+    ///
+    /// # Errors
+    /// [`NotComposed::NotGated`].
+    pub fn release_function(
+        &mut self,
+        function: &str,
+        word: Result<(), String>,
+    ) -> Result<(), NotComposed> {
+        let relocation = self.migration.carried(function, self.clock.now());
+        let Some(Relocation { copying: Copying::MigrationSession(session), .. }) = relocation
+        else {
+            return Err(NotComposed::NotGated(function.to_owned()));
+        };
+        session.word = Some(word);
+        Ok(())
     }
 }

@@ -74,7 +74,7 @@ impl Agent {
     }
 
     fn member(&self, name: &str) -> Result<Member, TransferError> {
-        self.member_named(name).ok_or_else(|| TransferError::NoUser(name.to_owned()))
+        self.members().named(name).ok_or_else(|| TransferError::NoUser(name.to_owned()))
     }
 
     /// Asks the worker of a user for its belongings.
@@ -114,7 +114,7 @@ impl Agent {
             self.commit(staged);
         }
         if let Some(record) = intake.record {
-            self.note_class(&member, record.class);
+            self.bearers.note_class(&member, record.class);
         }
         self.take_in_by_steps(asked, member, intake, without);
         Ok(())
@@ -122,7 +122,7 @@ impl Agent {
 
     /// The user that a form is of.
     fn member_in(&self, form: &Form) -> Result<Member, TransferError> {
-        let member = self.member_of(&form.plan, form.nth);
+        let member = self.members().nth_of(&form.plan, form.nth);
         member.ok_or_else(|| TransferError::NoUser(format!("{}-{}", form.plan, form.nth)))
     }
 
@@ -160,7 +160,7 @@ impl Agent {
     }
 
     fn fresh(&self, member: &Member, without: Option<u16>) -> Intake {
-        let settings = self.settings_of_member(member).into_iter();
+        let settings = self.members().settings_of(member).into_iter();
         let settings = settings.filter(|one| Some(one.function) != without);
         Intake {
             ticket: 0,

@@ -392,7 +392,7 @@ impl Work<'_> {
 }
 
 /// What a function says of settings, with the path of the value.
-pub(crate) fn refused(function: &str, error: &ConfigError) -> Wrong {
+pub(super) fn refused(function: &str, error: &ConfigError) -> Wrong {
     let path = match error.path.as_str() {
         "" => function.to_owned(),
         within => format!("{function}.{within}"),

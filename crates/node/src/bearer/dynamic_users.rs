@@ -76,12 +76,12 @@ impl Work<'_> {
 
 /// What workers have to be told of a user that has no bearer yet: all that comes for it
 /// goes through a gate.
-pub(crate) fn arrival(slot: u32, record: UserRecord) -> Vec<UserChange> {
+pub(super) fn arrival(slot: u32, record: UserRecord) -> Vec<UserChange> {
     vec![UserChange::Record(slot, record), UserChange::Gate(slot)]
 }
 
 /// What a user that is like those of a plan has before it has a bearer.
-pub(crate) fn bare(users: &Users, like: &str) -> UserRecord {
+pub(super) fn bare(users: &Users, like: &str) -> UserRecord {
     let vacant = UserRecord { present: true, ..UserRecord::VACANT };
     users.template(like).map_or(vacant, |template| template.record)
 }

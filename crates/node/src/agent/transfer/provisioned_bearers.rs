@@ -12,7 +12,7 @@ impl Agent {
     /// What commands have added for a user: its default bearer first.
     pub(super) fn given_for(&self, member: &Member) -> Vec<ProvisionedBearer> {
         let ids = member.default.iter().chain(&member.added);
-        let written = ids.filter_map(|id| self.write_bearer(*id));
+        let written = ids.filter_map(|id| self.bearers.write(*id, &self.blueprint));
         written.map(|(bearer, nth)| ProvisionedBearer { bearer, nth }).collect()
     }
 
@@ -24,7 +24,7 @@ impl Agent {
         steered: &[Steered],
     ) -> Result<Option<Staged>, TransferError> {
         let user = || format!("{}-{}", form.plan, form.nth);
-        let here = self.member_of(&form.plan, form.nth);
+        let here = self.members().nth_of(&form.plan, form.nth);
         let is_configured = self.users.member_of(&form.plan, form.nth).is_some();
         if is_configured && form.default_bearer().is_some() {
             return Err(TransferError::Configured(user()));
@@ -58,7 +58,7 @@ impl Agent {
         form: &Form,
         user: &str,
     ) -> Result<BearerCommand, Wrong> {
-        let mut command = self.read_bearer(&given.bearer)?;
+        let mut command = self.reader().bearer(&given.bearer)?;
         let tunnel = self.blueprint.handover.as_ref().map(|plan| usize::from(plan.tunnel));
         let tunnel = tunnel.map(|tunnel| &self.blueprint.functions[tunnel].name);
         if let BearerCommand::Add { detection, settings, .. } = &mut command {
@@ -78,7 +78,7 @@ impl Agent {
         match detection {
             Detection::User { like, user, .. } => {
                 *like = form.plan.clone();
-                *user = self.number_in(&form.plan, form.nth);
+                *user = self.members().number_in(&form.plan, form.nth);
             }
             Detection::Dedicated { of, .. } => {
                 *of = match form.default_bearer() {

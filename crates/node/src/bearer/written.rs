@@ -4,40 +4,46 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 use serde_json::Value;
-use weft_node_config::{DEFAULT_NETWORK, UserKey};
+use weft_node_config::{Blueprint, DEFAULT_NETWORK, UserKey};
 use weft_wire::esp::Spi;
 use weft_wire::gtpu::Qfi;
 
-use crate::agent::Agent;
-use crate::bearer::{
-    BearerCommand, BearerError, BearerId, BearersChanged, Detection, Given, Place, Selector, User,
-    WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch, Wrong,
-};
+use super::book::Bearers;
+use super::change::refused;
+use super::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
+use super::entry::Place;
+use super::{BearerCommand, BearerId, Detection, Given, Selector, Settings, User, Wrong};
+use crate::plan::Trials;
 
-impl Agent {
-    /// Applies commands as they were written; see [`Agent::change_bearers`].
+/// Reads commands for a node of this configuration.
+pub(crate) struct Reader<'a> {
+    /// The configuration at work.
+    pub blueprint: &'a Blueprint,
+    /// Functions made on trial.
+    pub trials: &'a Trials,
+}
+
+impl Reader<'_> {
+    /// Settings of the function instance of that name, as `users` in the configuration would
+    /// give them.
     ///
     /// # Errors
-    /// [`BearerError`] for the first command that is wrong; then none has been
-    /// applied.
-    pub fn change_written(
-        &mut self,
-        commands: &[WrittenCommand],
-    ) -> Result<BearersChanged, BearerError> {
-        let mut read = Vec::with_capacity(commands.len());
-        for (at, command) in commands.iter().enumerate() {
-            let one = self.read_command(command).map_err(|wrong| {
-                let id = command.id();
-                BearerError { number: at + 1, id, wrong }
-            })?;
-            read.push(one);
-        }
-        self.change_bearers(&read)
+    /// [`Wrong`], when there is no such function or it refuses them.
+    pub fn settings(&self, function: &str, written: &Value) -> Result<Settings, Wrong> {
+        let number = self.trials.number(function);
+        let number = number.ok_or_else(|| Wrong::NoFunction(function.to_owned()))?;
+        let kind = self.blueprint.functions[number].kind;
+        kind.settings(written).map_err(|error| refused(function, &error))
     }
 
-    fn read_command(&self, command: &WrittenCommand) -> Result<BearerCommand, Wrong> {
+    /// A command as it is written.
+    ///
+    /// # Errors
+    /// [`Wrong`].
+
+    pub fn command(&self, command: &WrittenCommand) -> Result<BearerCommand, Wrong> {
         Ok(match command {
-            WrittenCommand::Add(bearer) => self.read_bearer(bearer)?,
+            WrittenCommand::Add(bearer) => self.bearer(bearer)?,
             WrittenCommand::Change(WrittenChange { id, action, functions, end_marker }) => {
                 let (id, action, end_marker) = (*id, *action, *end_marker);
                 let settings = self.read_settings(functions)?;
@@ -47,7 +53,11 @@ impl Agent {
         })
     }
 
-    pub(crate) fn read_bearer(&self, bearer: &WrittenBearer) -> Result<BearerCommand, Wrong> {
+    /// A bearer that comes.
+    ///
+    /// # Errors
+    /// [`Wrong`].
+    pub fn bearer(&self, bearer: &WrittenBearer) -> Result<BearerCommand, Wrong> {
         Ok(BearerCommand::Add {
             id: bearer.id,
             detection: self.read_detection(bearer)?,
@@ -150,17 +160,18 @@ impl Agent {
     }
 }
 
-impl Agent {
+impl Bearers {
     /// A bearer that a command has added, as it would be written; and for which of
     /// several users its settings were, where it is not the first.
-    pub(crate) fn write_bearer(
+    pub(crate) fn write(
         &self,
         id: BearerId,
+        blueprint: &Blueprint,
     ) -> Option<(WrittenBearer, BTreeMap<String, u32>)> {
-        let entry = self.bearers.entries.get(&id)?;
+        let entry = self.entries.get(&id)?;
         let (mut functions, mut nth) = (BTreeMap::new(), BTreeMap::new());
         for setting in entry.settings.iter().filter(|one| one.is_given) {
-            let name = &self.blueprint.functions[usize::from(setting.function)].name;
+            let name = &blueprint.functions[usize::from(setting.function)].name;
             functions.insert(name.clone(), (**setting.settings.written()).clone());
             if setting.nth > 0 {
                 nth.insert(name.clone(), setting.nth);
@@ -179,10 +190,11 @@ impl Agent {
         match &entry.place {
             Place::Default { keys, user } => {
                 let user = user.map(|number| User(number.into()));
-                let dynamic = self.bearers.dynamic_users.get(&user?)?;
+                let dynamic = self.dynamic_users.get(&user?)?;
                 (bearer.like, bearer.nth) = (Some(dynamic.like.to_string()), dynamic.nth);
                 bearer.user = user.map(|user| user.0);
-                keys.iter().for_each(|key| self.write_key(key, &mut bearer.r#match));
+                keys.iter()
+                    .for_each(|key| write_key(key, &blueprint.networks, &mut bearer.r#match));
             }
             Place::Dedicated { of, selector, .. } => {
                 bearer.of = Some(of.clone());
@@ -194,29 +206,29 @@ impl Agent {
         }
         Some((bearer, nth))
     }
+}
 
-    fn write_key(&self, key: &UserKey, written: &mut WrittenMatch) {
-        let name = |network: u32| self.blueprint.networks.get(network as usize).cloned();
-        match *key {
-            UserKey::Ipv4 { network, first } => {
-                (written.network, written.ipv4) = (name(network), Some(first));
-            }
-            UserKey::Ipv6 { network, first, prefix_len } => {
-                written.network = name(network);
-                written.ipv6 = Some(format!("{first}/{prefix_len}"));
-            }
-            UserKey::Teid { network, first } => {
-                (written.teid_network, written.teid) = (name(network), Some(first));
-            }
-            UserKey::Spi { network, first } => {
-                (written.spi_network, written.spi) = (name(network), Some(first));
-            }
-            // No user that moves is known by these.
-            UserKey::Vlan { .. }
-            | UserKey::Session { .. }
-            | UserKey::Port { .. }
-            | UserKey::Flow { .. } => {}
+fn write_key(key: &UserKey, networks: &[String], written: &mut WrittenMatch) {
+    let name = |network: u32| networks.get(network as usize).cloned();
+    match *key {
+        UserKey::Ipv4 { network, first } => {
+            (written.network, written.ipv4) = (name(network), Some(first));
         }
+        UserKey::Ipv6 { network, first, prefix_len } => {
+            written.network = name(network);
+            written.ipv6 = Some(format!("{first}/{prefix_len}"));
+        }
+        UserKey::Teid { network, first } => {
+            (written.teid_network, written.teid) = (name(network), Some(first));
+        }
+        UserKey::Spi { network, first } => {
+            (written.spi_network, written.spi) = (name(network), Some(first));
+        }
+        // No user that moves is known by these.
+        UserKey::Vlan { .. }
+        | UserKey::Session { .. }
+        | UserKey::Port { .. }
+        | UserKey::Flow { .. } => {}
     }
 }
 
