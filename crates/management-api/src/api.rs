@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 pub use weft_http::problem::{Mistake, Problem};
-pub use weft_node::handover::Radio;
+pub use weft_node::mobility::Radio;
 pub use weft_node_config::Composition;
 
 /// Which users are asked for.

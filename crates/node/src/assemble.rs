@@ -11,14 +11,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
 use weft_compose::SlotShift;
-use weft_dataplane::classify::{Capacity, Tables};
+use weft_dataplane::classify::Tables;
 use weft_dataplane::clock::Clock;
 use weft_dataplane::command::{Replacement, UserChange, Waker};
 use weft_dataplane::forward::Plan;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
 use weft_fusion::{Compiled, FusedPlan, fuse};
-use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserKey, UserPlan};
+use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserPlan};
 use weft_offload::thread::ThreadPool;
 use weft_rules::{Condition, Program, RuleSet};
 use weft_wire::MacAddress;
@@ -26,16 +26,16 @@ use weft_wire::MacAddress;
 use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::worker::Shared;
-use crate::agent::{Agent, FunctionEntry, Handle, PANIC_WARNINGS};
-use crate::bearer::Bearers;
-use crate::gtpu_peer::Paths;
-use crate::isolated;
+use crate::agent::{Agent, Handle, PANIC_WARNINGS};
+use crate::bearer::{Bearers, Listeners};
+use crate::error::BuildError;
+use crate::functions::{self, FunctionEntry, Functions};
+use crate::gtpu_peers::GtpuPeers;
+use crate::migration::Migration;
 use crate::plan::{self, Classes, Trials};
 use crate::ports::{PortControl, Ports};
-use crate::signalling::Signalling;
-use crate::stage::Split;
-use crate::transfer::{Inquiries, Transfers};
-use crate::users::{Changes, Room, Users};
+use crate::subscribers::{Changes, Keys, Room, Users};
+use crate::workers::Workers;
 
 /// Commands and reports that wait between agent and worker.
 const COMMAND_RING: usize = 1024;
@@ -45,47 +45,6 @@ const KEPT_PACKETS: usize = 1 << 16;
 
 /// Packets that wait between two workers.
 const CROSSING_RING: u32 = 1024;
-
-/// What can go wrong with a blueprint that was found good: the machine.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// A port, pool or ring.
-    #[error(transparent)]
-    Dpdk(#[from] weft_dpdk::Error),
-    /// A port, by name.
-    #[error("port {port}: {error}")]
-    Port {
-        /// Name of the port.
-        port: String,
-        /// What is wrong.
-        error: weft_dpdk::Error,
-    },
-    /// A function that could not be made, though it could be on trial.
-    #[error("function {function}: {error}")]
-    Function {
-        /// Name of the instance.
-        function: String,
-        /// What is wrong.
-        error: weft_function::ConfigError,
-    },
-    /// A function whose ring could not be made.
-    #[error("function {function}: {error}")]
-    Process {
-        /// Name of the instance.
-        function: String,
-        /// What is wrong.
-        error: weft_offload::process::StartError,
-    },
-    /// Rules with too many ways.
-    #[error("rules: {0}")]
-    Rules(#[from] weft_rules::CompileError),
-    /// Users without room.
-    #[error(transparent)]
-    Users(#[from] crate::users::NoRoom),
-    /// Users of too many classes.
-    #[error(transparent)]
-    Classes(#[from] crate::plan::TooManyClasses),
-}
 
 /// An agent with its workers.
 pub struct Assembled {
@@ -117,7 +76,7 @@ pub fn assemble(
     let mut rings = Rings::new(eal, &blueprint, &ports)?;
     let steering = Steering::of(&blueprint, &classes, shift)?;
     let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
-    let (supervisors, seats) = isolated::start(eal, &blueprint, room, &clock, &macs)?;
+    let (supervisors, seats) = functions::start(eal, &blueprint, room, &clock, &macs)?;
     let mut elsewhere = Elsewhere::new(seats);
     let (mut workers, mut links) = (Vec::new(), Vec::new());
     let mut threads = ThreadPool::new(count, blueprint.workers.pause(), &pool);
@@ -159,45 +118,40 @@ pub fn assemble(
     let ports = Ports::new(port_controls(&blueprint, ports));
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
-    let paths = Paths::new(blueprint.gtpu.echo);
+    let gtpu_peers = GtpuPeers::new(blueprint.gtpu.echo);
+    let functions = Functions {
+        entries: steering.functions,
+        retired: Vec::new(),
+        prepared: elsewhere.prepared,
+        threads,
+        supervisors,
+        remotes: elsewhere.remotes,
+    };
     let mut agent = Agent {
         blueprint,
         classes,
         profiles,
-        users,
-        bearers: Bearers::new(taken),
         trials: steering.trials,
         fused: steering.fused,
         compiled: steering.compiled,
-        listeners: Vec::new(),
+        users,
         room,
         keys,
-        shift,
-        functions: steering.functions,
-        retired: Vec::new(),
-        links,
+        bearers: Bearers::new(taken),
+        workers: Workers::new(links),
+        functions,
         ports,
-        signalling: Signalling::new(paths),
+        gtpu_peers,
+        migration: Migration::default(),
+        mobility: None,
+        listeners: Listeners::default(),
         pool,
         clock,
         requests,
         waker: waker.clone(),
         next_tap: 0,
-        changing: 0,
-        waiting: 0,
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
-        transfers: Transfers::default(),
-        inquiries: Inquiries::default(),
-        prepared: elsewhere.prepared,
-        called: None,
-        relocation: None,
-        move_failure: None,
-        mobility: None,
-        threads,
-        split: Split::default(),
-        supervisors,
-        remotes: elsewhere.remotes,
     };
     agent.note_tunnels(HashMap::new());
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker) })
@@ -328,52 +282,4 @@ fn function_entries(blueprint: &Blueprint) -> Vec<FunctionEntry> {
         .iter()
         .map(|function| FunctionEntry::new(function, blueprint.workers.count))
         .collect()
-}
-
-/// How many keys of each kind the users of a blueprint have.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Keys {
-    narrow: usize,
-    ipv6: usize,
-    flows: usize,
-}
-
-impl Keys {
-    pub(crate) fn of(blueprint: &Blueprint) -> Keys {
-        let mut keys = Keys::default();
-        for plan in &blueprint.users {
-            let count = plan.count as usize;
-            for key in &plan.keys {
-                match key {
-                    UserKey::Ipv6 { .. } => keys.ipv6 += count,
-                    UserKey::Flow { .. } => keys.flows += count,
-                    _ => keys.narrow += count,
-                }
-            }
-        }
-        keys
-    }
-
-    /// Room for the users that are declared, and for all that may come later.
-    fn capacity(self, blueprint: &Blueprint, room: Room) -> Capacity {
-        let limit = blueprint.limits.users as usize;
-        // A kind of key that no user has yet gets room for a few.
-        let later = |now: usize| if now == 0 { limit.min(1024) } else { now.max(limit) };
-        // Each user that moves has a tunnel, and three more while it does.
-        let tunnels = blueprint.handover.as_ref().map_or(0, |_| limit + 3 * limit.min(1 << 16));
-        Capacity {
-            users: room.users as usize,
-            bearers: room.bearers as usize,
-            // An address and a TEID for each user.
-            narrow: self.narrow.max(2 * limit) + tunnels,
-            ipv6: later(self.ipv6),
-            flows: later(self.flows),
-        }
-    }
-
-    /// Whether tables made for `self` have room for `new`.
-    pub(crate) fn has_room_for(self, new: Keys, blueprint: &Blueprint, room: Room) -> bool {
-        let capacity = self.capacity(blueprint, room);
-        new.narrow <= capacity.narrow && new.ipv6 <= capacity.ipv6 && new.flows <= capacity.flows
-    }
 }

@@ -19,9 +19,11 @@ mod change;
 mod command_dto;
 mod dedicated;
 mod dynamic_users;
-mod moving;
+mod entry;
+mod listeners;
+mod members;
 mod tunnels;
-mod view;
+mod written;
 mod wrong;
 
 use std::fmt;
@@ -34,24 +36,16 @@ pub use weft_dataplane::classify::{Action, Filter, Selector};
 pub use weft_mobility_protocol::User;
 use weft_node_config::UserKey;
 
-pub(crate) use self::book::Bearers;
+pub(crate) use self::book::{Bearers, KeyConflict};
 pub use self::change::BearersChanged;
-pub(crate) use self::change::{Staged, Steered, Template};
+pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work};
 pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
+pub(crate) use self::entry::Place;
+pub(crate) use self::listeners::Listeners;
+pub(crate) use self::members::Members;
+pub(crate) use self::written::Reader;
 pub use self::wrong::{BearerError, Wrong};
-
-/// Names a bearer; whoever adds it chooses the number.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
-#[serde(transparent)]
-pub struct BearerId(pub u64);
-
-impl fmt::Display for BearerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
+pub use crate::subscribers::BearerId;
 
 /// The default bearer of a user: that of a dedicated one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -14,29 +14,22 @@
 #![forbid(unsafe_code)]
 
 mod agent;
-mod answers;
 mod assemble;
 pub mod bearer;
-mod change;
-pub mod contexts;
-pub mod gtpu_peer;
-pub mod handover;
-mod isolated;
+mod error;
+mod functions;
+pub mod gtpu_peers;
+mod migration;
+pub mod mobility;
 mod node;
 mod plan;
 mod ports;
-mod relocate;
-pub mod show;
-mod signalling;
-mod stage;
-pub mod transfer;
-mod users;
+mod subscribers;
+mod workers;
 
-pub use agent::{Agent, Handle, Stopped};
-pub use answers::{Watching, paths};
-pub use assemble::BuildError;
-pub use change::{Changed, Refused};
+pub use agent::{Agent, Changed, Handle, Stopped, Wanted, Watching, paths, show};
+pub use error::{BuildError, NotComposed, Refused};
+pub use migration::{contexts, transfer};
 pub use node::{Node, Running};
-pub use stage::{NotComposed, Wanted};
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;

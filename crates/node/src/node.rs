@@ -10,9 +10,10 @@ use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
 use weft_node_config::Blueprint;
 
+use crate::agent::show::Snapshot;
 use crate::agent::{Agent, Handle};
-use crate::assemble::{Assembled, BuildError, assemble};
-use crate::show::Snapshot;
+use crate::assemble::{Assembled, assemble};
+use crate::error::BuildError;
 
 /// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);
@@ -73,19 +74,20 @@ impl Node {
 
     /// One round of the threads that functions stand on, in this thread.
     pub fn poll_stages(&mut self) -> bool {
-        self.agent.threads.poll()
+        self.agent.functions.threads.poll()
     }
 
     /// Gives the threads that functions stand on threads of their own, for those who drive
     /// the workers by themselves.
     pub fn start_stages(&mut self, eal: &'static Eal) {
-        self.agent.threads.start(eal);
+        self.agent.functions.threads.start(eal);
     }
 
     /// Whether function processes that are there have packets of the node, or have yet to
     /// say something about users that move.
     pub fn waits_for_functions(&self) -> bool {
-        self.workers.iter().any(Worker::waits_for_functions) || self.agent.waits_for_contexts()
+        self.workers.iter().any(Worker::waits_for_functions)
+            || self.agent.migration.waits_for_contexts()
     }
 
     /// Waits until the functions are there whose processes the node has started,
@@ -93,7 +95,7 @@ impl Node {
     pub fn wait_for_functions(&self, patience: Duration) -> Option<String> {
         let until = Instant::now() + patience;
         loop {
-            let absent = self.agent.absent_function()?;
+            let absent = self.agent.functions.absent(self.agent.blueprint())?;
             if Instant::now() >= until {
                 return Some(absent.to_owned());
             }
@@ -126,7 +128,7 @@ impl Node {
         let stop = Arc::new(AtomicBool::new(false));
         let plan = self.agent.blueprint().workers.clone();
         let mut agent = self.agent;
-        agent.threads.start(eal);
+        agent.functions.threads.start(eal);
         let workers = self
             .workers
             .into_iter()
@@ -154,7 +156,7 @@ impl Node {
     pub fn stop(mut self) -> Snapshot {
         // Stages without threads are driven here.
         while self.workers.iter_mut().fold(false, |away, one| one.come_home().is_some() | away) {
-            self.agent.threads.poll();
+            self.agent.functions.threads.poll();
         }
         for worker in &mut self.workers {
             worker.finish();

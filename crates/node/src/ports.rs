@@ -8,25 +8,22 @@ mod port_control;
 
 use std::net::IpAddr;
 
-use weft_compose::SlotShift;
 use weft_dataplane::command::Command;
 use weft_dpdk::{Packet, Pool};
 
 use self::gtpu::Heard;
 pub(crate) use self::port_control::PortControl;
-use crate::agent::Link;
+use crate::workers::Workers;
 
 /// All ports, by number.
 pub(crate) struct Ports(Vec<PortControl>);
 
-/// What ports send by: the workers, where packets come from, and whose users are whose.
+/// What ports send by: the workers, and where packets come from.
 pub(crate) struct Means<'a> {
     /// The workers.
-    pub links: &'a mut [Link],
+    pub workers: &'a mut Workers,
     /// Where packets come from.
     pub pool: &'a Pool,
-    /// How slots are dealt out to workers.
-    pub shift: SlotShift,
 }
 
 impl Ports {
@@ -83,17 +80,17 @@ impl Ports {
         for command in control.outgoing(means.pool) {
             match command {
                 Command::Neighbour { port, address, mac } => {
-                    for link in &mut *means.links {
+                    for link in means.workers.iter_mut() {
                         link.send(Command::Neighbour { port, address, mac });
                     }
                 }
                 Command::Answer(packet) => {
-                    let worker = means.shift.worker(packet.annotations().user);
-                    if let Some(link) = means.links.get_mut(worker) {
-                        link.send(Command::Answer(packet));
+                    let worker = means.workers.owner(packet.annotations().user);
+                    if worker < means.workers.count() {
+                        means.workers[worker].send(Command::Answer(packet));
                     }
                 }
-                command => means.links[0].send(command),
+                command => means.workers[0].send(command),
             }
         }
     }

@@ -9,7 +9,7 @@ use common::gtpu::{ACCESS, HOST, Left, STATION, left, signal};
 use common::{Rig, udp, udp_to};
 use serde_json::json;
 use weft_node::bearer::{BearerId, Event, WrittenCommand};
-use weft_node::gtpu_peer::PathState;
+use weft_node::gtpu_peers::PathState;
 use weft_wire::MacAddress;
 use weft_wire::gtpu::{Message, MessageType, Signal, Teid};
 

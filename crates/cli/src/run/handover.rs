@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_mobility_protocol::Incarnation;
 use weft_mobility_transport::{Event, Options, Token, Transport};
 use weft_node::Handle;
-use weft_node::handover::Mail;
+use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
 
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! GTP-U peers, and the messages between them and the node.
 
 use weft_management_api::client::Client;
-use weft_node::gtpu_peer::PathState;
+use weft_node::gtpu_peers::PathState;
 use weft_node::show::{PeerView, SignalCounts, Snapshot};
 
 use super::{Form, print};

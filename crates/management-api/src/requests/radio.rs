@@ -3,7 +3,7 @@
 use axum::extract::State as Shared;
 use weft_http::extract::Json;
 use weft_http::problem::Failure;
-use weft_node::handover::{RadioError, User};
+use weft_node::mobility::{RadioError, User};
 
 use crate::api::{RadioNoted, RadioOrder};
 use crate::state::State;

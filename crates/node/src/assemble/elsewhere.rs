@@ -9,12 +9,10 @@ use weft_dataplane::worker::Worker;
 use weft_node_config::FunctionPlan;
 use weft_offload::thread::ThreadPool;
 
-use super::BuildError;
 use super::worker::Shared;
-use crate::agent::FunctionEntry;
-use crate::isolated::{self, Seats};
+use crate::error::BuildError;
+use crate::functions::{self, FunctionEntry, Prepared, Seats};
 use crate::plan::{self, Trials};
-use crate::relocate::Prepared;
 
 /// What is ready for such functions.
 pub(super) struct Elsewhere {
@@ -42,7 +40,7 @@ impl Elsewhere {
         let Some(service) = worker.service() else { return };
         service.add_vfs(self.seats.vf_paths(number));
         let means = (shared.clock, shared.pool);
-        isolated::remote(shared.blueprint, trials, service, means, &mut self.seats);
+        functions::remote(shared.blueprint, trials, service, means, &mut self.seats);
         for path in &service.remote_paths {
             match self.remotes.iter_mut().find(|(name, _)| *name == path.function) {
                 Some((_, shared)) => shared.push(path.endpoint.shared().clone()),

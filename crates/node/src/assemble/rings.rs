@@ -4,7 +4,8 @@ use weft_dataplane::transmit::Relay;
 use weft_dpdk::{Consumer, Eal, Producer, Ring};
 use weft_node_config::Blueprint;
 
-use super::{BuildError, CROSSING_RING, OpenPort};
+use super::{CROSSING_RING, OpenPort};
+use crate::error::BuildError;
 
 /// The rings between workers, taken out as the workers are made.
 pub(super) struct Rings {

@@ -25,9 +25,10 @@ use weft_rules::Program;
 use weft_wire::MacAddress;
 
 use super::rings::Rings;
-use super::{BuildError, COMMAND_RING, KEPT_PACKETS, Keys, OpenPort, own_addresses};
-use crate::agent::Link;
-use crate::users::Room;
+use super::{COMMAND_RING, KEPT_PACKETS, OpenPort, own_addresses};
+use crate::error::BuildError;
+use crate::subscribers::{Keys, Room};
+use crate::workers::Link;
 
 /// What all workers are made from.
 pub(super) struct Shared<'a> {

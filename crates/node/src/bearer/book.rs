@@ -2,95 +2,41 @@
 
 use std::collections::HashMap;
 
-use weft_compose::Settings;
-use weft_dataplane::classify::{Tables, UserRecord};
+use weft_dataplane::classify::Tables;
 use weft_dataplane::command::{Configure, UserChange};
-use weft_function::{Scope, TunnelEnd, TunnelEnds};
+use weft_function::{Scope, TunnelEnd};
 use weft_node_config::UserKey;
 use weft_wire::gtpu::Teid;
 
-use super::dynamic_users::DynamicUser;
+use super::entry::{DynamicUser, Entry, Place, Setting};
 use super::tunnels::Tunnels;
-use super::{Action, BearerId, DefaultBearer, Selector, User};
-use crate::change::Refused;
-use crate::gtpu_peer::{Ends, Paths};
+use super::{Action, BearerId, Selector, User};
+use crate::gtpu_peers::{Ends, Paths};
 use crate::plan::Trials;
 
-/// A bearer in the book.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub slot: u32,
-    pub record: UserRecord,
-    pub place: Place,
-    pub settings: Box<[Setting]>,
-}
-
-impl Entry {
-    /// Whether functions with that scope have a context of it.
-    fn has_context(&self, scope: Scope) -> bool {
-        match self.place {
-            Place::Default { .. } => scope != Scope::Group,
-            Place::Dedicated { .. } => scope == Scope::Bearer,
-        }
-    }
-
-    /// The tunnels that the bearer sends into.
-    pub fn tunnels<'a>(&'a self, trials: &'a Trials) -> impl Iterator<Item = TunnelEnd> + 'a {
-        self.settings.iter().flat_map(|one| one.tunnels(trials))
-    }
-}
-
-/// What a bearer is to its user.
-#[derive(Clone, Debug)]
-pub(super) enum Place {
-    Default {
-        keys: Box<[UserKey]>,
-        /// The number that it moves by.
-        user: Option<u32>,
-    },
-    Dedicated {
-        of: DefaultBearer,
-        /// Slot of the user.
-        user: u32,
-        selector: Selector,
-    },
-}
-
-/// Settings of the function of that number.
-#[derive(Clone, Debug)]
-pub(super) struct Setting {
-    pub function: u16,
-    pub settings: Settings,
-    pub nth: u32,
-    /// By a command, and not by the plan that the user is like.
-    pub is_given: bool,
-}
-
-impl Setting {
-    pub fn tunnels(&self, trials: &Trials) -> TunnelEnds {
-        trials.instance(self.function.into()).tunnels(&self.settings, self.nth)
-    }
-
-    pub fn configure(&self, slot: u32) -> Configure {
-        let Setting { function, settings, nth, .. } = self;
-        Configure { function: *function, slot, settings: settings.clone(), nth: *nth }
-    }
+/// Why users of the configuration cannot have their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyConflict {
+    /// A bearer has one of them.
+    Taken(BearerId),
+    /// There is no room.
+    NoRoom,
 }
 
 /// All bearers that were added by commands, and the keys of all users.
 #[derive(Debug)]
 pub(crate) struct Bearers {
-    pub(super) entries: HashMap<BearerId, Entry>,
+    pub entries: HashMap<BearerId, Entry>,
     /// Keys that are taken, whoever has them.
-    pub(super) taken: Tables,
+    pub taken: Tables,
     /// Selectors that are taken, by the slot of their user.
-    pub(super) selectors: HashMap<(u32, Selector), BearerId>,
+    pub selectors: HashMap<(u32, Selector), BearerId>,
     /// Dedicated bearers, by the slot of their user.
-    pub(super) dedicated: HashMap<u32, Vec<BearerId>>,
+    pub dedicated: HashMap<u32, Vec<BearerId>>,
     /// Users that move and are not of the configuration.
-    pub(super) dynamic_users: HashMap<User, DynamicUser>,
+    pub dynamic_users: HashMap<User, DynamicUser>,
     /// Bearers, by slot, whose first waiting packet is to be told.
-    pub(super) told: HashMap<u32, BearerId>,
+    pub told: HashMap<u32, BearerId>,
     /// The tunnels that they send into.
     pub tunnels: Tunnels,
 }
@@ -184,9 +130,9 @@ impl Bearers {
     /// Lets the keys of the users of the configuration change as `changes` say.
     ///
     /// # Errors
-    /// [`Refused::Taken`] when a bearer has one of them, [`Refused::Keys`]
+    /// [`KeyConflict::Taken`] when a bearer has one of them, [`KeyConflict::NoRoom`]
     /// without room; then nothing has changed.
-    pub fn give_way_to(&mut self, changes: &[UserChange]) -> Result<(), Refused> {
+    pub fn give_way_to(&mut self, changes: &[UserChange]) -> Result<(), KeyConflict> {
         let keys = changes.iter().filter_map(|change| match change {
             UserChange::Key(key, _) => Some(key),
             _ => None,
@@ -194,7 +140,7 @@ impl Bearers {
         if !self.entries.is_empty() {
             let mut taken = keys.filter(|key| self.taken.get(key).is_some());
             if let Some(id) = taken.find_map(|key| self.with_key(key)) {
-                return Err(Refused::Taken(id));
+                return Err(KeyConflict::Taken(id));
             }
         }
         let leaving = changes.iter().filter_map(|change| match change {
@@ -214,7 +160,7 @@ impl Bearers {
             // There is room, or was.
             let _ = self.taken.insert(key, slot);
         }
-        if has_room { Ok(()) } else { Err(Refused::Keys) }
+        if has_room { Ok(()) } else { Err(KeyConflict::NoRoom) }
     }
 
     /// Functions have other numbers: `number` gives the new one, or none for a

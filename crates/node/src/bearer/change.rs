@@ -3,25 +3,23 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
 use weft_compose::Settings;
 use weft_dataplane::classify::UserRecord;
-use weft_dataplane::command::{Command, UserChange};
+use weft_dataplane::command::UserChange;
 use weft_dataplane::gates::tunnel::FIRST_TEID;
 use weft_function::{ConfigError, Scope};
-use weft_node_config::{HandoverPlan, OnErrorIndication, UserKey};
+use weft_node_config::{HandoverPlan, UserKey};
 
-use super::book::{Bearers, Entry, Place, Setting};
-use super::dynamic_users::DynamicUser;
-use super::{Action, BearerCommand, BearerError, BearerId, Detection, Given, User, Wrong};
-use crate::agent::Agent;
-use crate::gtpu_peer::Paths;
+use super::book::Bearers;
+use super::entry::{DynamicUser, Entry, Place, Setting};
+use super::{Action, BearerCommand, BearerId, Detection, Given, User, Wrong};
+use crate::gtpu_peers::Paths;
 use crate::plan::Trials;
-use crate::users::{Changes, Users};
+use crate::subscribers::{Changes, Users};
 
 /// Changes that may wait at the workers; more are refused, as nobody gains by a
 /// queue without end.
-const MOST_WAITING: usize = 1 << 20;
+pub(crate) const MOST_WAITING: usize = 1 << 20;
 
 /// What a batch came to.
 #[derive(
@@ -46,102 +44,6 @@ pub struct BearersChanged {
     pub now: usize,
 }
 
-impl Agent {
-    /// Adds, changes and removes bearers, in this order, while traffic runs.
-    ///
-    /// # Errors
-    /// [`BearerError`] for the first command that is wrong; then none has been
-    /// applied.
-    pub fn change_bearers(
-        &mut self,
-        commands: &[BearerCommand],
-    ) -> Result<BearersChanged, BearerError> {
-        let steered = self.check_movers(commands)?;
-        let staged = self.stage(commands, &steered)?;
-        Ok(self.commit(staged))
-    }
-
-    /// Works commands through in the books, whole or not at all. Workers learn nothing
-    /// of it before it is [committed](Self::commit).
-    ///
-    /// # Errors
-    /// [`BearerError`] for the first command that is wrong; then nothing has changed.
-    pub(crate) fn stage(
-        &mut self,
-        commands: &[BearerCommand],
-        steered: &[Steered],
-    ) -> Result<Staged, BearerError> {
-        let waiting = self.waiting;
-        let mut work = self.work(steered, Staged::for_workers(self.links.len()));
-        for (at, command) in commands.iter().enumerate() {
-            let done = match waiting < MOST_WAITING {
-                true => work.apply(command),
-                false => Err(Wrong::Busy),
-            };
-            if let Err(wrong) = done {
-                work.roll_back();
-                return Err(BearerError { number: at + 1, id: command.id(), wrong });
-            }
-        }
-        Ok(work.staged)
-    }
-
-    /// Tells the workers.
-    pub(crate) fn commit(&mut self, staged: Staged) -> BearersChanged {
-        let Staged { changes, mut summary, .. } = staged;
-        summary.now = self.bearers.count();
-        for (worker, changes) in changes.into_iter().enumerate() {
-            self.change_users(worker, changes);
-        }
-        summary
-    }
-
-    /// Takes back what was staged last.
-    pub(crate) fn take_back(&mut self, staged: Staged) {
-        self.work(&[], staged).roll_back();
-    }
-
-    /// Tells a worker of users that change.
-    pub(crate) fn change_users(&mut self, worker: usize, changes: Vec<UserChange>) {
-        if !changes.is_empty() {
-            self.changing += 1;
-            self.waiting += changes.len();
-            self.links[worker].send(Command::Users(changes.into_boxed_slice()));
-        }
-    }
-
-    fn work<'a>(&'a mut self, steered: &'a [Steered], staged: Staged) -> Work<'a> {
-        Work {
-            users: &mut self.users,
-            bearers: &mut self.bearers,
-            trials: &self.trials,
-            paths: &mut self.signalling.paths,
-            stopped: &mut self.signalling.stopped,
-            stop: match self.blueprint.gtpu.error_indication {
-                OnErrorIndication::Keep => Action::Forward,
-                OnErrorIndication::Drop => Action::Drop,
-                OnErrorIndication::Notify => Action::Notify,
-            },
-            handover: self.blueprint.handover.as_ref(),
-            steered,
-            now: self.clock.now(),
-            staged,
-        }
-    }
-
-    /// Reads settings of the function instance of that name, as `users` in the
-    /// configuration would give them. They may be given to many bearers.
-    ///
-    /// # Errors
-    /// [`Wrong`], when there is no such function or it refuses them.
-    pub fn settings(&self, function: &str, written: &Value) -> Result<Settings, Wrong> {
-        let number = self.trials.number(function);
-        let number = number.ok_or_else(|| Wrong::NoFunction(function.to_owned()))?;
-        let kind = self.blueprint.functions[number].kind;
-        kind.settings(written).map_err(|error| refused(function, &error))
-    }
-}
-
 /// What takes a command back.
 enum Undo {
     Added(BearerId),
@@ -151,13 +53,13 @@ enum Undo {
 
 /// What a batch changes, before workers know of it.
 pub(crate) struct Staged {
-    changes: Changes,
+    pub changes: Changes,
     undo: Vec<Undo>,
-    summary: BearersChanged,
+    pub summary: BearersChanged,
 }
 
 impl Staged {
-    fn for_workers(workers: usize) -> Staged {
+    pub fn for_workers(workers: usize) -> Staged {
         let changes = (0..workers).map(|_| Vec::new()).collect();
         Staged { changes, undo: Vec::new(), summary: BearersChanged::default() }
     }
@@ -175,11 +77,11 @@ pub(crate) struct Steered {
 }
 
 /// A batch at work.
-pub(super) struct Work<'a> {
+pub(crate) struct Work<'a> {
     pub users: &'a mut Users,
     pub bearers: &'a mut Bearers,
     pub trials: &'a Trials,
-    paths: &'a mut Paths,
+    pub paths: &'a mut Paths,
     /// Bearers of the configuration that an Error Indication has stopped, and what
     /// they are like when they go on.
     pub stopped: &'a mut HashMap<u32, UserRecord>,
@@ -187,12 +89,12 @@ pub(super) struct Work<'a> {
     pub stop: Action,
     pub handover: Option<&'a HandoverPlan>,
     pub steered: &'a [Steered],
-    now: u64,
-    staged: Staged,
+    pub now: u64,
+    pub staged: Staged,
 }
 
 impl Work<'_> {
-    fn apply(&mut self, command: &BearerCommand) -> Result<(), Wrong> {
+    pub fn apply(&mut self, command: &BearerCommand) -> Result<(), Wrong> {
         match command {
             BearerCommand::Add { id, detection, action, settings } => {
                 self.add(*id, detection, *action, settings)?;
@@ -400,7 +302,7 @@ impl Work<'_> {
     }
 
     /// Takes back what was applied so far, last first.
-    fn roll_back(&mut self) {
+    pub fn roll_back(&mut self) {
         while let Some(undo) = self.staged.undo.pop() {
             match undo {
                 Undo::Added(id) => {
@@ -490,7 +392,7 @@ impl Work<'_> {
 }
 
 /// What a function says of settings, with the path of the value.
-fn refused(function: &str, error: &ConfigError) -> Wrong {
+pub(super) fn refused(function: &str, error: &ConfigError) -> Wrong {
     let path = match error.path.as_str() {
         "" => function.to_owned(),
         within => format!("{function}.{within}"),
@@ -511,11 +413,4 @@ fn text(key: &UserKey) -> String {
             format!("the flow from {source} to {destination}")
         }
     }
-}
-
-/// The plan that bearers added by commands are like.
-pub(crate) struct Template<'a> {
-    pub record: UserRecord,
-    pub has_bearers: bool,
-    pub settings: &'a [(usize, Settings)],
 }

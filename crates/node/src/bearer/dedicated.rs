@@ -5,8 +5,8 @@ use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Configure, UserChange};
 use weft_function::Scope;
 
-use super::book::{Entry, Place};
 use super::change::Work;
+use super::entry::{Entry, Place};
 use super::{Action, BearerId, DefaultBearer, Given, Selector, Wrong};
 
 impl Work<'_> {

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use super::BearerId;
-use super::book::Entry;
-use crate::gtpu_peer::Paths;
+use super::entry::Entry;
+use crate::gtpu_peers::Paths;
 use crate::plan::Trials;
 
 /// A tunnel: the number of its path, and its TEID at the peer.

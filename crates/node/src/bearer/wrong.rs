@@ -3,7 +3,7 @@
 use weft_dataplane::gates::tunnel::FIRST_TEID;
 
 use super::{BearerId, User};
-use crate::users::NoRoom;
+use crate::subscribers::NoRoom;
 
 /// Why a batch was refused; nothing has changed then.
 #[derive(Debug, thiserror::Error)]

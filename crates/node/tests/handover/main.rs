@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use common::udp;
 use nodes::{BEARERS, GATEWAY, KEEPING, NOTHING, station, wide};
 use weft_mobility_protocol::User;
-use weft_node::handover::{Radio, RadioError};
+use weft_node::mobility::{Radio, RadioError};
 use world::{ANCHOR, FIRST, HOST, SOURCE, TARGET, World, address, moves, payload, turn};
 
 #[test]

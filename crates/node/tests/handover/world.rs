@@ -10,7 +10,7 @@ use weft_mobility_protocol::controller::Notice;
 use weft_mobility_protocol::{
     Controller, Envelope, Epoch, Incarnation, NodeId, Output, Settings, Timers, User,
 };
-use weft_node::handover::Mail;
+use weft_node::mobility::Mail;
 
 use crate::common::{Rig, udp};
 

@@ -9,7 +9,7 @@ use weft_mobility_protocol::{
     Timers, User,
 };
 use weft_node::Agent;
-use weft_node::handover::{Mail, NoHandover};
+use weft_node::mobility::{Mail, NoHandover};
 
 use super::ends::Ends;
 use super::nodes::NUMBERS;

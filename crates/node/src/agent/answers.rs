@@ -1,0 +1,381 @@
+//! What the agent answers: views of the node, and traces.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+
+use weft_dataplane::command::{Command, Shown};
+use weft_dataplane::counters::{Counter, DropReason, Stage};
+use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
+use weft_dpdk::tsc;
+use weft_function::{Reason, TagSlot, TagValues};
+use weft_node_config::UserKey;
+
+use super::Agent;
+use super::show::{
+    Buffers, DropView, FunctionView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
+    UserView, WorkerView,
+};
+use crate::plan;
+
+/// Sightings that wait for whoever watches.
+const SIGHTINGS: usize = 4096;
+
+/// Bits that number the packets of one worker in a tap; those above are the
+/// worker's.
+const PACKETS_BITS: u32 = 48;
+
+/// A tap at work.
+#[derive(Debug)]
+pub struct Watching {
+    /// Names the tap, to remove it.
+    pub number: u64,
+    /// What it sees.
+    pub sightings: Receiver<Sighting>,
+    /// What did not fit.
+    pub missed: Arc<AtomicU64>,
+}
+
+impl Agent {
+    /// Name of the node.
+    pub fn name(&self) -> &str {
+        &self.blueprint.name
+    }
+
+    /// The configuration at work.
+    pub fn blueprint(&self) -> &weft_node_config::Blueprint {
+        &self.blueprint
+    }
+
+    /// Whether all changes asked for so far are made.
+    pub fn is_settled(&self) -> bool {
+        self.workers.is_settled() && !self.migration.has_function()
+    }
+
+    /// Everything that is counted.
+    pub fn snapshot(&self) -> Snapshot {
+        let sum = |counter: fn(&weft_dataplane::counters::WorkerCounters) -> &Counter| -> u64 {
+            self.workers.iter().map(|link| counter(&link.counters).get()).sum()
+        };
+        Snapshot {
+            node: self.blueprint.name.clone(),
+            uptime: self.clock.now(),
+            tsc_hz: tsc::hz(),
+            users: self.users.count(),
+            buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
+            workers: self.workers.iter().map(|link| worker_view(&link.counters)).collect(),
+            ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
+            functions: self.function_views(),
+            drops: self.drop_views(),
+            local: sum(|counters| &counters.local),
+            originated: sum(|counters| &counters.originated),
+            emitted: sum(|counters| &counters.emitted),
+            fragments: sum(|counters| &counters.fragments),
+            panics: sum(|counters| &counters.panics),
+            handover: self.handover_view(),
+            moved_out: sum(|counters| &counters.moved_out),
+            moved_in: sum(|counters| &counters.moved_in),
+            signals: SignalCounts {
+                end_markers: sum(|counters| &counters.end_markers),
+                ..self.gtpu_peers.counts()
+            },
+        }
+    }
+
+    fn port_view(&self, number: usize) -> PortView {
+        let port_control = self.ports.get(number);
+        let device = port_control.statistics();
+        let mut view = PortView {
+            name: port_control.name().to_owned(),
+            device: port_control.device().to_owned(),
+            mac: port_control.mac().to_string(),
+            up: port_control.is_up(),
+            rx_missed: device.rx_missed,
+            rx_errors: device.rx_errors,
+            ..PortView::default()
+        };
+        for link in self.workers.iter() {
+            let counters = &link.counters.ports[number];
+            view.rx_packets += counters.received.packets.get();
+            view.rx_bytes += counters.received.bytes.get();
+            view.tx_packets += counters.transmitted.packets.get();
+            view.tx_bytes += counters.transmitted.bytes.get();
+        }
+        view
+    }
+
+    /// A function at another node, as its process would be shown: the path to it is
+    /// there when it is for all workers.
+    fn remote_view(&self, function: &str) -> Option<ProcessView> {
+        let shared = self.functions.remote(function)?;
+        let sum = |of: fn(&weft_dataplane::offload::Shared) -> u32| {
+            shared.iter().map(|one| u64::from(of(one))).sum::<u64>()
+        };
+        Some(ProcessView {
+            state: if self.functions.is_reachable(function) { "reachable" } else { "unreachable" }
+                .to_owned(),
+            failures: shared.iter().map(|one| u64::from(one.failures())).max().unwrap_or(0),
+            away: sum(weft_dataplane::offload::Shared::away),
+            lost: sum(weft_dataplane::offload::Shared::lost),
+            strays: sum(weft_dataplane::offload::Shared::strays),
+            ..ProcessView::default()
+        })
+    }
+
+    fn process_view(&self, function: &str) -> Option<ProcessView> {
+        let view = self.functions.supervisor(function)?.view();
+        Some(ProcessView {
+            state: view.status.name().to_owned(),
+            process: view.process,
+            failures: view.failures,
+            last_failure: view.last_failure,
+            away: view.away,
+            lost: view.lost,
+            strays: view.strays,
+            port: view.port.map(Into::into),
+        })
+    }
+
+    fn function_views(&self) -> Vec<FunctionView> {
+        self.functions
+            .entries
+            .iter()
+            .map(|entry| {
+                let mut view = FunctionView {
+                    name: entry.name.to_string(),
+                    kind: entry.kind.name.to_owned(),
+                    process: self
+                        .process_view(&entry.name)
+                        .or_else(|| self.remote_view(&entry.name)),
+                    ..FunctionView::default()
+                };
+                let mut plans = self.blueprint.functions.iter();
+                if let Some(plan) = plans.find(|plan| *plan.name == *entry.name) {
+                    view.composition = plan.composition;
+                    view.stage = plan.stage.as_ref().map(|stage| stage.name.clone());
+                    let why = || {
+                        self.migration.split.why.clone().unwrap_or_else(|| "too few packets".into())
+                    };
+                    view.chosen = plan.auto.as_ref().map(|_| why());
+                }
+                for counters in &entry.counters {
+                    let (cycles, packets) = counters.cycles.get();
+                    view.packets += counters.handled.packets.get();
+                    view.bytes += counters.handled.bytes.get();
+                    view.bursts += counters.bursts.get();
+                    view.sampled_cycles += cycles;
+                    view.sampled_packets += packets;
+                    view.disturbed += counters.cycles.disturbed();
+                    view.drops += counters.drops.iter().map(Counter::get).sum::<u64>();
+                }
+                view
+            })
+            .collect()
+    }
+
+    fn drop_views(&self) -> Vec<DropView> {
+        let mut views = Vec::new();
+        for (number, (_, reason)) in DropReason::ALL.iter().enumerate() {
+            let packets = self.workers.iter().map(|link| link.counters.drops[number].get()).sum();
+            views.push(DropView { packets, ..drop_view(reason) });
+        }
+        for entry in self.functions.entries.iter().chain(&self.functions.retired) {
+            for (number, reason) in entry.kind.reasons().enumerate() {
+                let packets = entry.counters.iter().map(|one| one.drops[number].get()).sum();
+                let function = Some(entry.name.to_string());
+                views.push(DropView { function, packets, ..drop_view(reason) });
+            }
+        }
+        for port_control in self.ports.iter() {
+            let device = port_control.statistics();
+            let port = Some(port_control.name().to_owned());
+            let lost = [
+                ("rx_missed", "receive queue full", device.rx_missed),
+                ("rx_errors", "received in error, or without a buffer", device.rx_errors),
+            ];
+            for (reason, meaning, packets) in lost {
+                let (reason, meaning) = (reason.to_owned(), meaning.to_owned());
+                let port = port.clone();
+                views.push(DropView { reason, meaning, port, packets, function: None });
+            }
+        }
+        views.retain(|view| view.packets > 0);
+        views
+    }
+
+    /// Up to `count` users from the `first` on, without what their contexts
+    /// hold; see [`Agent::contexts_of`].
+    pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
+        let users = self.users.iter().skip(first).take(count);
+        users
+            .map(|(plan, nth, slot)| UserView {
+                name: plan.name_of(nth),
+                slot,
+                worker: self.users.worker_of(slot),
+                keys: plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect(),
+                tags: self.tag_texts(plan),
+                contexts: Vec::new(),
+            })
+            .collect()
+    }
+
+    /// Asks the user's worker what the contexts of the user hold. The answer
+    /// comes once the worker has read the question; the number is the user's
+    /// place in [`Agent::users`].
+    pub fn contexts_of(&mut self, name: &str) -> Option<(usize, Receiver<Shown>)> {
+        let user = self.users.slot(name)?;
+        let at = self.users.iter().position(|(_, _, slot)| slot == user)?;
+        let (answer, wait) = channel();
+        self.workers.send_to_owner(user, Command::Show { user, answer });
+        Some((at, wait))
+    }
+
+    pub(crate) fn key_text(&self, key: &UserKey) -> String {
+        let network = |number: &u32| {
+            let name = self.blueprint.networks.get(*number as usize);
+            name.map_or(String::new(), |name| format!("%{name}"))
+        };
+        let port = |number: &usize| &self.blueprint.ports[*number].name;
+        match key {
+            UserKey::Ipv4 { network: n, first } => format!("{first}{}", network(n)),
+            UserKey::Ipv6 { network: n, first, prefix_len } => {
+                format!("{first}/{prefix_len}{}", network(n))
+            }
+            UserKey::Teid { network: n, first } => format!("teid {first:#010x}{}", network(n)),
+            UserKey::Spi { network: n, first } => format!("spi {first:#010x}{}", network(n)),
+            UserKey::Vlan { port: p, first } => format!("{} vlan {first}", port(p)),
+            UserKey::Session { port: p, first } => format!("{} session {first}", port(p)),
+            UserKey::Port { port: p } => format!("port {}", port(p)),
+            UserKey::Flow {
+                network: n,
+                protocol,
+                source,
+                source_port,
+                destination,
+                destination_port,
+            } => format!(
+                "{} {source}:{source_port} -> {destination}:{destination_port}{}",
+                weft_wire::Protocol(*protocol),
+                network(n)
+            ),
+        }
+    }
+
+    fn tag_texts(&self, plan: &weft_node_config::UserPlan) -> BTreeMap<String, String> {
+        let tags = self.blueprint.tags.iter().zip(plan.tags).enumerate();
+        tags.filter(|(slot, ((_, values), value))| {
+            let unset = match values {
+                TagValues::Named(names) => *value as usize >= names.len(),
+                TagValues::Number => *value == 0,
+            };
+            *slot != TagSlot::DIRECTION.index() && !unset
+        })
+        .map(|(_, ((name, values), value))| {
+            let text = match values {
+                TagValues::Named(names) => names[value as usize].clone(),
+                TagValues::Number => value.to_string(),
+            };
+            (name.to_owned(), text)
+        })
+        .collect()
+    }
+
+    /// The ways of all classes through the rules, as text.
+    pub fn paths(&self) -> String {
+        paths(&self.blueprint)
+    }
+
+    /// What is fused, with micro-operations and machine code, as text.
+    pub fn fused(&self) -> String {
+        match &self.fused {
+            Some(fused) => {
+                let functions = &self.blueprint.functions;
+                fused.text(|number| {
+                    functions.get(usize::from(number)).map_or("?", |plan| plan.name.as_str())
+                })
+            }
+            None => "no functions are fused\n".to_owned(),
+        }
+    }
+
+    /// Watches packets at all workers.
+    pub fn watch(&mut self, watch: &Watch) -> Watching {
+        let (out, sightings) = sync_channel(SIGHTINGS);
+        let missed = Arc::new(AtomicU64::new(0));
+        self.next_tap += 1;
+        for (worker, link) in self.workers.iter_mut().enumerate() {
+            let first = (worker as u64) << PACKETS_BITS;
+            let tap = Tap::new(watch.clone(), first, out.clone(), missed.clone());
+            link.send(Command::Tap(self.next_tap, Box::new(tap)));
+        }
+        Watching { number: self.next_tap, sightings, missed }
+    }
+
+    /// Stops watching.
+    pub fn unwatch(&mut self, number: u64) {
+        for link in self.workers.iter_mut() {
+            link.send(Command::Untap(number));
+        }
+    }
+
+    /// The slot of the user of that name.
+    pub fn user_slot(&self, name: &str) -> Option<u32> {
+        self.users.slot(name)
+    }
+
+    /// Name of the user at a slot; the slot's number where there is none.
+    pub fn user_name(&self, slot: u32) -> String {
+        let user = self.users.iter().find(|(_, _, one)| *one == slot);
+        user.map_or_else(|| format!("#{slot}"), |(plan, nth, _)| plan.name_of(nth))
+    }
+
+    /// What a point is called: `access`, `police`, a reason.
+    pub fn point_text(&self, point: Point) -> String {
+        let port = |number: u16| self.blueprint.ports[usize::from(number)].name.clone();
+        let function = |number: u16| {
+            let known = self.functions.entries.get(usize::from(number));
+            known.map_or_else(|| format!("function {number}"), |one| one.name.to_string())
+        };
+        match point {
+            Point::Received(number) => format!("received at {}", port(number)),
+            Point::Classified => "classified".to_owned(),
+            Point::Before(number) => format!("to {}", function(number)),
+            Point::After(number) => format!("from {}", function(number)),
+            Point::Leaving(number) => format!("leaving at {}", port(number)),
+            Point::Dropped(reason) => format!("dropped: {}", reason.reason()),
+            Point::DroppedBy(number) => format!("dropped by {}", function(number)),
+        }
+    }
+}
+
+/// The ways of all classes of a configuration through its rules, as text.
+pub fn paths(blueprint: &weft_node_config::Blueprint) -> String {
+    let classes = blueprint.classes();
+    let entries = plan::entries(blueprint, &classes);
+    match blueprint.rules.compile(&entries) {
+        Ok(program) => program.paths(blueprint.rules.vocabulary(), &entries).to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn drop_view(reason: &Reason) -> DropView {
+    let Reason { name, meaning } = *reason;
+    DropView { reason: name.to_owned(), meaning: meaning.to_owned(), ..DropView::default() }
+}
+
+fn worker_view(counters: &weft_dataplane::counters::WorkerCounters) -> WorkerView {
+    let stage = |stage: Stage| {
+        let sample = &counters.stages[stage as usize];
+        let (cycles, packets) = sample.get();
+        let disturbed = sample.disturbed();
+        StageView { name: stage.name().to_owned(), packets, cycles, disturbed }
+    };
+    WorkerView {
+        bursts: counters.bursts.get(),
+        packets: counters.ports.iter().map(|port| port.received.packets.get()).sum(),
+        empty_polls: counters.empty_polls.get(),
+        handed_over: counters.handed_over.get(),
+        stages: Stage::ALL.into_iter().map(stage).collect(),
+    }
+}

@@ -1,0 +1,270 @@
+//! What the agent does about bearers that come and go by commands: checks users that move,
+//! applies batches, shows bearers.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+use weft_dataplane::command::{Command, Shown};
+use weft_node_config::OnErrorIndication;
+
+use super::Agent;
+use super::show::BearerView;
+use crate::bearer::{
+    Action, BearerCommand, BearerError, BearerId, BearersChanged, DefaultBearer, Detection, Given,
+    MOST_WAITING, Members, Place, Reader, Selector, Settings, Staged, Steered, User, Work,
+    WrittenCommand, Wrong,
+};
+use crate::mobility::Standing;
+
+impl Agent {
+    /// Adds, changes and removes bearers, in this order, while traffic runs.
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first command that is wrong; then none has been
+    /// applied.
+    pub fn change_bearers(
+        &mut self,
+        commands: &[BearerCommand],
+    ) -> Result<BearersChanged, BearerError> {
+        let steered = self.check_movers(commands)?;
+        let staged = self.stage(commands, &steered)?;
+        Ok(self.commit(staged))
+    }
+
+    /// Works commands through in the books, whole or not at all. Workers learn nothing
+    /// of it before it is [committed](Self::commit).
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first command that is wrong; then nothing has changed.
+    pub(crate) fn stage(
+        &mut self,
+        commands: &[BearerCommand],
+        steered: &[Steered],
+    ) -> Result<Staged, BearerError> {
+        let waiting = self.workers.waiting();
+        let mut work = self.work(steered, Staged::for_workers(self.workers.count()));
+        for (at, command) in commands.iter().enumerate() {
+            let done = match waiting < MOST_WAITING {
+                true => work.apply(command),
+                false => Err(Wrong::Busy),
+            };
+            if let Err(wrong) = done {
+                work.roll_back();
+                return Err(BearerError { number: at + 1, id: command.id(), wrong });
+            }
+        }
+        Ok(work.staged)
+    }
+
+    /// Tells the workers.
+    pub(crate) fn commit(&mut self, staged: Staged) -> BearersChanged {
+        let Staged { changes, mut summary, .. } = staged;
+        summary.now = self.bearers.count();
+        for (worker, changes) in changes.into_iter().enumerate() {
+            self.workers.change_users(worker, changes);
+        }
+        summary
+    }
+
+    /// Takes back what was staged last.
+    pub(crate) fn take_back(&mut self, staged: Staged) {
+        self.work(&[], staged).roll_back();
+    }
+
+    fn work<'a>(&'a mut self, steered: &'a [Steered], staged: Staged) -> Work<'a> {
+        Work {
+            users: &mut self.users,
+            bearers: &mut self.bearers,
+            trials: &self.trials,
+            paths: &mut self.gtpu_peers.paths,
+            stopped: &mut self.gtpu_peers.stopped,
+            stop: match self.blueprint.gtpu.error_indication {
+                OnErrorIndication::Keep => Action::Forward,
+                OnErrorIndication::Drop => Action::Drop,
+                OnErrorIndication::Notify => Action::Notify,
+            },
+            handover: self.blueprint.handover.as_ref(),
+            steered,
+            now: self.clock.now(),
+            staged,
+        }
+    }
+
+    /// Reads settings of the function instance of that name, as `users` in the
+    /// configuration would give them. They may be given to many bearers.
+    ///
+    /// # Errors
+    /// [`Wrong`], when there is no such function or it refuses them.
+    pub fn settings(&self, function: &str, written: &Value) -> Result<Settings, Wrong> {
+        self.reader().settings(function, written)
+    }
+
+    /// Applies commands as they were written; see [`Agent::change_bearers`].
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first command that is wrong; then none has been
+    /// applied.
+    pub fn change_written(
+        &mut self,
+        commands: &[WrittenCommand],
+    ) -> Result<BearersChanged, BearerError> {
+        let reader = self.reader();
+        let mut read = Vec::with_capacity(commands.len());
+        for (at, command) in commands.iter().enumerate() {
+            let one = reader.command(command).map_err(|wrong| {
+                let id = command.id();
+                BearerError { number: at + 1, id, wrong }
+            })?;
+            read.push(one);
+        }
+        self.change_bearers(&read)
+    }
+
+    /// Reads commands as they are written.
+    pub(super) fn reader(&self) -> Reader<'_> {
+        Reader { blueprint: &self.blueprint, trials: &self.trials }
+    }
+
+    /// All users, to be looked up.
+    pub(super) fn members(&self) -> Members<'_> {
+        let handover = self.blueprint.handover.as_ref();
+        Members { users: &self.users, bearers: &self.bearers, handover }
+    }
+
+    /// Whether users that commands are about may be changed here and now; and the
+    /// tunnels of those that may.
+    pub(super) fn check_movers(
+        &self,
+        commands: &[BearerCommand],
+    ) -> Result<Vec<Steered>, BearerError> {
+        let Some(plan) = &self.blueprint.handover else { return Ok(Vec::new()) };
+        let mut steered: Vec<Steered> = Vec::new();
+        // Of users that the batch itself adds.
+        let mut added = HashMap::new();
+        for (at, command) in commands.iter().enumerate() {
+            let wrong = |wrong| BearerError { number: at + 1, id: command.id(), wrong };
+            if let BearerCommand::Add {
+                id,
+                detection: Detection::User { user: Some(user), .. },
+                ..
+            } = command
+            {
+                added.insert(*id, *user);
+            }
+            let Some(user) = self.mover(command, &added) else { continue };
+            let tunnel = &self.blueprint.functions[usize::from(plan.tunnel)].name;
+            if given(command).iter().any(|one| one.function == *tunnel) {
+                return Err(wrong(Wrong::Tunnel(tunnel.clone())));
+            }
+            self.check_mover(command, user).map_err(wrong)?;
+            if let Some(one) = self.mobility.as_ref().and_then(|all| all.steered(self, user))
+                && steered.iter().all(|known| known.user != one.user)
+            {
+                steered.push(one);
+            }
+        }
+        Ok(steered)
+    }
+
+    fn check_mover(&self, command: &BearerCommand, user: User) -> Result<(), Wrong> {
+        // Nobody is anywhere yet.
+        let Some(mobility) = &self.mobility else { return Ok(()) };
+        let adds_user =
+            matches!(command, BearerCommand::Add { detection: Detection::User { .. }, .. });
+        let is_dynamic = adds_user || mobility.is_dynamic(user);
+        let removes_user = match command {
+            BearerCommand::Remove { id } => self.bearers.number_of_added(*id).is_some(),
+            _ => false,
+        };
+        match mobility.standing(user) {
+            Standing::Here if removes_user => Err(Wrong::Owned(user)),
+            Standing::Here | Standing::Nowhere => Ok(()),
+            Standing::Away if is_dynamic => Ok(()),
+            Standing::Away => Err(Wrong::Elsewhere(user)),
+            Standing::Moves => Err(Wrong::Moving(user)),
+        }
+    }
+
+    /// The user that a command is about, if it is one that moves.
+    fn mover(&self, command: &BearerCommand, added: &HashMap<BearerId, User>) -> Option<User> {
+        let number_of = |of: &DefaultBearer| match of {
+            DefaultBearer::Added(id) => {
+                added.get(id).copied().or_else(|| self.bearers.number_of_added(*id))
+            }
+            DefaultBearer::Configured(name) => {
+                let (plan, nth) = self.users.place_of(name)?;
+                self.members().number_in(plan, nth)
+            }
+        };
+        match command {
+            BearerCommand::Add { detection: Detection::User { user, .. }, .. } => *user,
+            BearerCommand::Add { detection: Detection::Dedicated { of, .. }, .. } => number_of(of),
+            BearerCommand::Change { id, .. } | BearerCommand::Remove { id } => {
+                match &self.bearers.entries.get(id)?.place {
+                    Place::Default { user, .. } => user.map(|number| User(number.into())),
+                    Place::Dedicated { of, .. } => number_of(of),
+                }
+            }
+        }
+    }
+
+    /// Bearers that commands have added, in the order of their numbers: up to
+    /// `count` from `first` on, without what their contexts hold.
+    pub fn bearers(&self, first: BearerId, count: usize) -> Vec<BearerView> {
+        let mut numbers: Vec<_> =
+            self.bearers.entries.keys().copied().filter(|id| *id >= first).collect();
+        let wanted = count.min(numbers.len());
+        if wanted < numbers.len() {
+            numbers.select_nth_unstable(wanted);
+            numbers.truncate(wanted);
+        }
+        numbers.sort_unstable();
+        numbers.into_iter().filter_map(|id| self.bearer_view(id)).collect()
+    }
+
+    /// One bearer, and what its contexts hold: that comes once its worker has
+    /// read the question.
+    pub fn bearer(&mut self, id: BearerId) -> Option<(BearerView, Receiver<Shown>)> {
+        let view = self.bearer_view(id)?;
+        let (answer, wait) = channel();
+        let user = view.slot;
+        self.workers.send_to_owner(user, Command::Show { user, answer });
+        Some((view, wait))
+    }
+
+    fn bearer_view(&self, id: BearerId) -> Option<BearerView> {
+        let entry = self.bearers.entries.get(&id)?;
+        let (of, found_by) = match &entry.place {
+            Place::Default { keys, .. } => {
+                (None, keys.iter().map(|key| self.key_text(key)).collect())
+            }
+            Place::Dedicated { of, selector, .. } => (Some(of.clone()), vec![text(selector)]),
+        };
+        let user = self.bearers.number_of_added(id).map(|user| user.0);
+        let (slot, action) = (entry.slot, entry.record.action);
+        let worker = self.workers.owner(slot);
+        Some(BearerView { id, of, user, found_by, action, slot, worker, contexts: Vec::new() })
+    }
+}
+
+fn given(command: &BearerCommand) -> &[Given] {
+    match command {
+        BearerCommand::Add { settings, .. } | BearerCommand::Change { settings, .. } => settings,
+        BearerCommand::Remove { .. } => &[],
+    }
+}
+
+fn text(selector: &Selector) -> String {
+    let filter = match selector {
+        Selector::Qfi(qfi) => return format!("qfi {}", qfi.value()),
+        Selector::Filter(filter) => filter,
+    };
+    let fields = [
+        filter.protocol.map(|protocol| weft_wire::Protocol(protocol).to_string()),
+        filter.user_port.map(|port| format!("user port {port}")),
+        filter.remote.map(|remote| format!("remote {remote}")),
+        filter.remote_port.map(|port| format!("remote port {port}")),
+    ];
+    fields.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,290 @@
+//! Changes of the configuration while traffic runs: checked first, then applied
+//! whole or not at all.
+//!
+//! Nothing is sent to a worker before everything that can fail has succeeded.
+//! Then each worker gets, in this order: the users that leave, rules and
+//! functions in one piece, and the users that come or change. Packets of one
+//! user are steered by the old or the new configuration, never by a mixture,
+//! since a worker applies commands between bursts.
+
+use std::sync::Arc;
+
+use weft_compose::Instance;
+use weft_dataplane::command::{Part, Replacement};
+use weft_dataplane::offload::REMOTE_QUEUES;
+use weft_fusion::{FusedPlan, fuse};
+use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
+
+use crate::agent::Agent;
+use crate::error::{BuildError, Refused};
+use crate::functions::{self, FunctionEntry};
+use crate::plan::{self, Trials};
+use crate::subscribers::Keys;
+
+/// What a change came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Functions that go on as they were.
+    pub functions_kept: usize,
+    /// Functions that are new, or have a new configuration.
+    pub functions_new: usize,
+    /// Users before.
+    pub users_before: usize,
+    /// Users now.
+    pub users_now: usize,
+}
+
+impl Agent {
+    /// Lets the node run by `new` from now on.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has changed then.
+    pub fn apply(&mut self, new: Blueprint) -> Result<Changed, Refused> {
+        if self.workers.is_changing() || self.migration.has_function() {
+            return Err(Refused::Busy);
+        }
+        self.check_fixed(&new)?;
+        if let Some(moves) = moves_between(&self.blueprint, &new) {
+            return Err(Refused::Composed(moves.to_owned()));
+        }
+        let new = self.as_chosen(new);
+        self.change(new, None).map(|(changed, _)| changed)
+    }
+
+    /// Functions that stand where the node has chosen stay there.
+    fn as_chosen(&self, mut new: Blueprint) -> Blueprint {
+        for plan in new.functions.iter_mut().filter(|plan| plan.auto.is_some()) {
+            let mut known = self.blueprint.functions.iter();
+            let known = known.find(|old| old.name == plan.name && old.auto == plan.auto);
+            if let Some(old) = known {
+                (plan.composition, plan.stage) = (old.composition, old.stage.clone());
+            }
+        }
+        new
+    }
+
+    /// The same for a configuration that has been looked at. A function that moves gets
+    /// these instances, and workers are to be given the replacements once it is lifted.
+    pub(crate) fn change(
+        &mut self,
+        new: Blueprint,
+        moving: Option<(usize, &mut Vec<Box<dyn Instance>>)>,
+    ) -> Result<(Changed, Vec<Replacement>), Refused> {
+        let mut classes = crate::plan::Classes { tags: self.classes.tags.clone() };
+        let class_numbers = classes.adopt(&new, &self.blueprint).map_err(BuildError::from)?;
+        let mut profiles = self.profiles.clone();
+        let profile_numbers = plan::bearer_profiles(&mut profiles, &new);
+        let program = plan::compile(&new, &classes.tags).map_err(BuildError::from)?;
+        let rules = Arc::new(new.rules.clone());
+        let functions = self.functions.entries_for(&new, self.workers.count());
+        let trials = Trials::of(&new)
+            .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
+        let fused = self.fuse(&new, &program, &trials);
+        let parts = (0..self.workers.count()).map(|worker| self.parts(&new, &functions, worker));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let remote_queues = functions::remote_queues_with(&self.functions.threads, &new);
+        if remote_queues > REMOTE_QUEUES {
+            return Err(Refused::Queues(remote_queues));
+        }
+        let old_functions: Vec<_> =
+            self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
+        let users_before = self.users.count();
+        let mut users = self.users.clone();
+        let changes = users
+            .become_those_of(&new, &old_functions, &class_numbers, &profile_numbers)
+            .map_err(BuildError::from)?;
+        if let Some(id) = changes.iter().find_map(|changes| self.bearers.of_leaving(changes)) {
+            return Err(Refused::HasBearer(id));
+        }
+        self.bearers.give_way_to(&changes[0])?;
+        // From here on nothing fails.
+        let stages = self.functions.threads.add(plan::stages(&new));
+        let maps = plan::maps(&self.functions.threads, &new, &program);
+        let mut replacements = Vec::new();
+        for (mut parts, stages) in parts.into_iter().zip(stages) {
+            for (part, plan) in parts.iter_mut().zip(&new.functions) {
+                part.stage = plan
+                    .stage
+                    .as_ref()
+                    .and_then(|stage| self.functions.threads.remote_queue_of(stage));
+            }
+            replacements.push(Replacement {
+                plan: Box::new(plan::plan(
+                    &new,
+                    &rules,
+                    &program,
+                    classes.tags.len(),
+                    fused.as_ref(),
+                )),
+                parts,
+                tags: plan::tags(&new, &classes.tags),
+                profiles: profiles.clone(),
+                stages,
+                maps: maps.clone(),
+                arrival: None,
+            });
+        }
+        let paths = self.paths_in_use();
+        self.resume_stopped();
+        (self.users, self.trials, self.fused) = (users, trials, fused);
+        self.bearers.renumber(|old| {
+            let name = old_functions.get(usize::from(old))?;
+            let number = new.functions.iter().position(|function| function.name == *name);
+            number.map(|number| number as u16)
+        });
+        let kept = replacements[0].parts.iter().filter(|part| part.instance.is_none()).count();
+        let waits = moving.is_some();
+        if let Some((function, instances)) = moving {
+            for (replacement, instance) in replacements.iter_mut().zip(instances.drain(..)) {
+                replacement.parts[function].instance = Some(instance);
+            }
+        }
+        self.configure_new(&mut replacements);
+        if !waits {
+            self.workers.replace(replacements.drain(..), changes);
+        }
+        let changed = Changed {
+            functions_kept: kept,
+            functions_new: new.functions.len() - kept,
+            users_before,
+            users_now: self.users.count(),
+        };
+        self.functions.replace(functions, &new);
+        (self.classes, self.profiles) = (classes, profiles);
+        self.blueprint = new;
+        self.gtpu_peers.paths.set_echo(self.blueprint.gtpu.echo);
+        self.note_tunnels(paths);
+        Ok((changed, replacements))
+    }
+
+    /// Machine code is made here, in the agent's thread; workers get it with
+    /// their plan, and what is no longer used comes back with the plan before.
+    fn fuse(
+        &mut self,
+        new: &Blueprint,
+        program: &weft_rules::Program,
+        trials: &Trials,
+    ) -> Option<Arc<FusedPlan>> {
+        fuse(program, &trials.lowered(new), self.workers.shift(), &mut self.compiled)
+    }
+
+    fn check_fixed(&self, new: &Blueprint) -> Result<(), Refused> {
+        let old = &self.blueprint;
+        let limits = |blueprint: &Blueprint| blueprint.limits.clone();
+        let fixed = [
+            ("the name of the node", old.name == new.name),
+            ("workers", old.workers == new.workers),
+            ("memory", old.memory == new.memory),
+            ("classification", old.classification == new.classification),
+            ("limits", limits(old) == limits(new)),
+            ("ports", same_ports(old, new)),
+            ("functions in processes of their own", same_processes(old, new)),
+            ("handover, or users that move", same_moving(old, new)),
+        ];
+        if let Some((what, _)) = fixed.into_iter().find(|(_, same)| !same) {
+            return Err(Refused::Fixed(what));
+        }
+        if old.groups.is_empty() && !new.groups.is_empty() && self.workers.count() > 1 {
+            return Err(Refused::Fixed("whether there are groups, with several workers,"));
+        }
+        if !self.keys.has_room_for(Keys::of(new), old, self.room) {
+            return Err(Refused::Keys);
+        }
+        Ok(())
+    }
+
+    fn parts(
+        &self,
+        new: &Blueprint,
+        functions: &[FunctionEntry],
+        worker: usize,
+    ) -> Result<Vec<Part>, BuildError> {
+        let unchanged = plan::unchanged(&self.blueprint, new);
+        let mut parts = Vec::new();
+        for (plan, entry) in new.functions.iter().zip(functions) {
+            let contexts = self.room.contexts();
+            let instance = match unchanged.contains(&plan.name) {
+                true => None,
+                false => Some(
+                    plan::instance(plan, new, worker, contexts, self.workers.shift()).map_err(
+                        |error| BuildError::Function { function: plan.name.clone(), error },
+                    )?,
+                ),
+            };
+            let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());
+            parts.push(Part { name, instance, counters, remote_queue: None, stage: None });
+        }
+        Ok(parts)
+    }
+
+    /// Gives new instances the settings of users that were there before. An
+    /// instance that takes over contexts from one before it gets theirs.
+    fn configure_new(&self, replacements: &mut [Replacement]) {
+        for (worker, replacement) in replacements.iter_mut().enumerate() {
+            for (number, part) in replacement.parts.iter_mut().enumerate() {
+                let Some(instance) = &mut part.instance else { continue };
+                for one in self.users.settings_of(number).chain(self.bearers.settings_of(number)) {
+                    if self.workers.owner(one.slot) == worker {
+                        instance.configure(one.slot, &one.settings, one.nth);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A function that is at hand by one blueprint and not by the other.
+fn moves_between<'a>(old: &'a Blueprint, new: &Blueprint) -> Option<&'a str> {
+    let moves = |old: &&FunctionPlan| {
+        let plan = new.functions.iter().find(|new| new.name == old.name);
+        plan.is_some_and(|new| new.composition.is_at_hand() != old.composition.is_at_hand())
+    };
+    old.functions.iter().find(moves).map(|plan| &*plan.name)
+}
+
+/// Whether the functions that have a process are the same. A process knows the
+/// slots of the node's tags, so those have to stay as well.
+fn same_processes(old: &Blueprint, new: &Blueprint) -> bool {
+    let isolated = |blueprint: &Blueprint| -> Vec<_> {
+        let isolated = blueprint.functions.iter();
+        let isolated = isolated.filter(|one| one.process.is_some() || one.remote.is_some());
+        let key = |one: &FunctionPlan| {
+            (
+                one.name.clone(),
+                one.kind.name,
+                one.config.clone(),
+                one.process.clone(),
+                one.remote.clone(),
+            )
+        };
+        isolated.map(key).collect()
+    };
+    let slots = |blueprint: &Blueprint| -> Vec<_> {
+        blueprint.tags.iter().map(|(name, _)| name.to_owned()).collect()
+    };
+    let same_tags = slots(old) == slots(new);
+    isolated(old) == isolated(new) && (same_tags || isolated(old).is_empty())
+}
+
+/// Whether the same users move in the same way.
+fn same_moving(old: &Blueprint, new: &Blueprint) -> bool {
+    let users = |blueprint: &Blueprint| -> Vec<_> {
+        let plans = blueprint.handover.iter().flat_map(|handover| &handover.users);
+        let plan = |name: &String| blueprint.users.iter().find(|plan| plan.name == *name);
+        let plans = plans.filter_map(|moving| plan(&moving.plan));
+        plans.map(|plan| (plan.name.clone(), plan.count, plan.keys.clone(), plan.group)).collect()
+    };
+    old.handover == new.handover && users(old) == users(new)
+}
+
+/// Whether the ports are the same but for what may change.
+fn same_ports(old: &Blueprint, new: &Blueprint) -> bool {
+    let network = |blueprint: &Blueprint, port: &PortPlan| {
+        blueprint.networks.get(port.network as usize).cloned()
+    };
+    old.ports.len() == new.ports.len()
+        && old.ports.iter().zip(&new.ports).all(|(a, b)| {
+            let same_network = network(old, a) == network(new, b) && a.network == b.network;
+            same_network && a == b
+        })
+}

@@ -1,0 +1,167 @@
+//! What the agent does about GTP-U messages (TS 29.281 §7.2, §7.3): it watches the
+//! paths to peers, and learns from Error Indications which tunnels are gone.
+
+use std::collections::HashMap;
+
+use weft_dataplane::classify::UserRecord;
+use weft_dataplane::command::UserChange;
+use weft_function::TunnelEnd;
+use weft_node_config::OnErrorIndication;
+use weft_wire::gtpu::{Signal, Teid};
+
+use super::Agent;
+use crate::bearer::{Action, BearerCommand, Event};
+use crate::gtpu_peers::{Ends, PeerView};
+use crate::ports::gtpu::{self, Heard};
+use crate::subscribers::Found;
+
+/// A message of a peer about a tunnel to it.
+struct Indication {
+    ends: Ends,
+    teid: Teid,
+    udp_port: Option<u16>,
+}
+
+impl Agent {
+    /// A message for the node itself came in at `port`.
+    pub(super) fn hear(&mut self, port: u16, heard: &Heard) {
+        if let Some(answer) = gtpu::answer(heard) {
+            self.gtpu_peers.note_answer();
+            self.ports.put(port, answer);
+        }
+        match heard.signal {
+            // Its restart counter means nothing (§8.2).
+            Signal::EchoResponse { sequence, .. } => {
+                let (ends, now) = ((heard.to, heard.from), self.clock.now());
+                if self.gtpu_peers.take_response(ends, sequence, now) {
+                    let (local, peer) = ends;
+                    tracing::info!(%local, %peer, "the GTP-U peer answers again");
+                    self.listeners.tell(&Event::PeerReturned { local, peer, time: now });
+                }
+            }
+            Signal::ErrorIndication { teid, peer, udp_port } => {
+                self.gtpu_peers.note_indication();
+                let indication = Indication { ends: (heard.to, peer), teid, udp_port };
+                // Only the peer itself can know, and it speaks from the address that
+                // packets are sent to.
+                if heard.from != peer || !self.tunnel_is_gone(&indication) {
+                    self.gtpu_peers.ignore_indication();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A peer does not know a tunnel. False where no bearer has such a tunnel, or
+    /// too many have lost theirs at once.
+    fn tunnel_is_gone(&mut self, indication: &Indication) -> bool {
+        let Indication { ends, teid, udp_port } = *indication;
+        // Where the port of the packet is told that it is about, it must be ours: who
+        // forges it does not see our packets.
+        let is_ours = |end: TunnelEnd| udp_port.is_none_or(|port| port == end.source_port);
+        let Some(path) = self.gtpu_peers.paths.number(ends) else { return false };
+        let bearers = self.bearers.tunnels.bearers(path, teid.0);
+        let of_bearer = bearers.first().and_then(|id| self.bearers.tunnel(*id, &self.trials, teid));
+        let of_user = match of_bearer {
+            Some(_) => None,
+            None => self.users.with_tunnel(&self.trials, ends, teid.0),
+        };
+        let end = of_bearer.or(of_user.as_ref().map(|(_, end)| *end));
+        let now = self.clock.now();
+        if !end.is_some_and(is_ours) || !self.gtpu_peers.may_act(now) {
+            return false;
+        }
+        let action = match self.blueprint.gtpu.error_indication {
+            OnErrorIndication::Keep => None,
+            OnErrorIndication::Drop => Some(Action::Drop),
+            OnErrorIndication::Notify => Some(Action::Notify),
+        };
+        let (teid, peer) = (teid.0, ends.1);
+        for id in bearers {
+            if action.is_some() && self.bearers.action(id) == action {
+                continue;
+            }
+            if action.is_some() {
+                let change =
+                    BearerCommand::Change { id, action, settings: Vec::new(), end_marker: false };
+                if self.change_bearers(&[change]).is_err() {
+                    return false;
+                }
+            }
+            let (bearer, user) = (Some(id), None);
+            self.listeners.tell(&Event::ErrorIndication { bearer, user, teid, peer, time: now });
+        }
+        if let Some((found, _)) = of_user
+            && action.is_none_or(|action| self.stop(&found, action))
+        {
+            let (bearer, user) = (None, Some(found.user));
+            self.listeners.tell(&Event::ErrorIndication { bearer, user, teid, peer, time: now });
+        }
+        true
+    }
+
+    /// Stops a bearer of the configuration. False where it is stopped already.
+    fn stop(&mut self, found: &Found, action: Action) -> bool {
+        if !self.gtpu_peers.stop(found.slot, found.usual) {
+            return false;
+        }
+        let record = UserRecord { action, ..found.record };
+        self.set_records([(found.slot, record)]);
+        true
+    }
+
+    /// Lets the bearers of the configuration that were stopped go on.
+    pub(crate) fn resume_stopped(&mut self) {
+        let stopped = std::mem::take(&mut self.gtpu_peers.stopped);
+        self.set_records(stopped);
+    }
+
+    fn set_records(&mut self, records: impl IntoIterator<Item = (u32, UserRecord)>) {
+        for (slot, record) in records {
+            let owner = self.workers.owner(slot);
+            self.workers.change_users(owner, vec![UserChange::Record(slot, record)]);
+        }
+    }
+
+    /// The paths that bearers of the configuration and of commands are on, and how
+    /// many are on each.
+    pub(crate) fn paths_in_use(&self) -> HashMap<Ends, u32> {
+        let mut count = HashMap::new();
+        let of_users = self.users.paths(&self.trials);
+        for ends in of_users.chain(self.bearers.paths(&self.trials)) {
+            *count.entry(ends).or_default() += 1;
+        }
+        count
+    }
+
+    /// Notes the tunnels of all bearers after a change of the configuration;
+    /// `before` is what [`Agent::paths_in_use`] was before.
+    pub(crate) fn note_tunnels(&mut self, before: HashMap<Ends, u32>) {
+        let now = self.clock.now();
+        let paths = &mut self.gtpu_peers.paths;
+        for ends in self.users.paths(&self.trials) {
+            paths.enter(ends, now);
+        }
+        self.bearers.note_tunnels(&self.trials, paths, now);
+        for (ends, count) in before {
+            paths.leave(ends, count);
+        }
+    }
+
+    /// Asks the peers whose turn it is.
+    pub(super) fn look_after_paths(&mut self, now: u64) {
+        let probed = self.gtpu_peers.ask(&mut self.ports, now);
+        for port in probed.ports {
+            self.send_of_port(port);
+        }
+        for (local, peer) in probed.failed {
+            tracing::warn!(%local, %peer, "the GTP-U peer does not answer");
+            self.listeners.tell(&Event::PeerFailed { local, peer, time: now });
+        }
+    }
+
+    /// The GTP-U peers in use.
+    pub fn peers(&self) -> Vec<PeerView> {
+        self.gtpu_peers.views(&self.ports)
+    }
+}
