@@ -17,10 +17,12 @@
 //! A way (a leg) is 16 octets: node, incarnation, epoch. One that may be absent
 //! has an octet 0 or 1 in front. Messages follow one another without padding.
 
-use crate::function_move::FunctionStep;
-use crate::function_move::message::{put_text, text};
+mod function_step;
+
+use self::function_step::{put_text, text};
+use super::function_step::FunctionStep;
+use super::{Envelope, Message, Reason, RouteStage, Step};
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
-use crate::message::{Envelope, Message, Reason, RouteStage, Step};
 
 /// The version that is written, and the only one that is read.
 pub const VERSION: u8 = 1;
@@ -50,7 +52,7 @@ pub enum ParseError {
     Value,
 }
 
-pub(crate) struct Reader<'a> {
+struct Reader<'a> {
     bytes: &'a [u8],
 }
 
