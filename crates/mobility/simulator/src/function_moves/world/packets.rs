@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use weft_mobility_protocol::NodeId;
 use weft_mobility_protocol::function_move::{Destination, MoveKey};
 
-use super::Mutation;
-use super::world::{Event, FAR, NEAR, World};
+use super::{Event, FAR, NEAR, World};
 use crate::check::Promise;
+use crate::function_moves::Mutation;
 
 /// Virtual time from node to node, and until a packet is missed, in microseconds.
 const LINK: u64 = 300;
@@ -15,17 +15,17 @@ const MISSED: u64 = 2_000;
 
 /// A packet: the user's, with its number, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packet {
+pub(crate) struct Packet {
     pub user: u64,
     pub number: u64,
 }
 
 /// Packets of each user that a function has counted.
-pub(super) type Contexts = BTreeMap<u64, u64>;
+pub(crate) type Contexts = BTreeMap<u64, u64>;
 
 /// Where packets wait.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     pub key: MoveKey,
     pub destination: Destination,
     /// None is at the function any more.
@@ -38,7 +38,7 @@ pub(super) struct Gate {
 
 /// The node that steers the packets.
 #[derive(Debug)]
-pub(super) struct Plane {
+pub(crate) struct Plane {
     /// Where the function is.
     pub place: Destination,
     pub contexts: Contexts,
@@ -61,7 +61,7 @@ impl Default for Plane {
 
 /// The node that serves.
 #[derive(Debug, Default)]
-pub(super) struct Far {
+pub(crate) struct Far {
     pub contexts: Contexts,
 }
 

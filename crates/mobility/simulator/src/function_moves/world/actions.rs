@@ -3,17 +3,17 @@
 use weft_mobility_protocol::NodeId;
 use weft_mobility_protocol::function_move::{Destination, MoveKey, Output, Piece};
 
-use super::Mutation;
 use super::packets::{Contexts, Gate};
-use super::world::{Event, FAR, NEAR, World};
+use super::{Event, FAR, NEAR, World};
 use crate::check::Promise;
+use crate::function_moves::Mutation;
 
 /// Contexts of a piece.
 const PIECE: usize = 2;
 
 /// What a node has done.
 #[derive(Clone, Debug)]
-pub(super) enum Done {
+pub(crate) enum Done {
     Checked(Result<(), String>),
     Gated(Result<(), String>),
     Read(Result<Piece, String>),
