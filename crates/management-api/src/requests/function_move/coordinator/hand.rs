@@ -7,10 +7,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use weft_mobility_protocol::function_move::{Destination, MoveKey, Piece};
 
-use super::coordinator::input;
-use super::pieces::{Reader, write};
-use super::{Context, ask};
+use super::input;
 use crate::requests::configuration::{ARRIVING, LOOK_EVERY, settle};
+use crate::requests::function_move::pieces::{Reader, write};
+use crate::requests::function_move::{Context, ask};
 
 /// How long a gate may take to let nothing through any more.
 const CLOSING: Duration = Duration::from_secs(10);
