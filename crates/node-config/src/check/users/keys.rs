@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weft_wire::esp::Spi;
 
-use super::users::Scene;
+use super::Scene;
 use crate::blueprint::UserKey;
 use crate::locate::Source;
 use crate::values::{Ip, Ipv4, Ipv6, NameOrNumber};

@@ -2,8 +2,8 @@
 
 use weft_dataplane::offload::REMOTE_QUEUES;
 
-use super::within;
 use crate::blueprint::{Composition, StagePlan};
+use crate::check::{frame, names, within};
 use crate::locate::Source;
 use crate::values::Entries;
 use crate::yaml::{self, ThreadFile, ThreadOf};
@@ -38,10 +38,10 @@ pub(super) fn plan(
     let default = ThreadFile::default();
     let file = function.thread.as_ref().and_then(ThreadOf::file).unwrap_or(&default);
     if let Some(core) = file.core {
-        within(source, &format!("{path}.core"), core.into(), 0, u64::from(super::frame::CORES - 1));
+        within(source, &format!("{path}.core"), core.into(), 0, u64::from(frame::CORES - 1));
     }
     if let Some(stage) = &file.stage {
-        super::names::written(stage, &format!("{path}.stage"), source);
+        names::written(stage, &format!("{path}.stage"), source);
     }
     let stage = stage(file.stage.as_deref(), file.core);
     let stands = composition == Composition::Thread;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use weft_dataplane::offload::Policy;
 use weft_offload::vf::fabric;
 
-use super::functions::Functions;
-use super::{paths, within};
+use super::Functions;
 use crate::blueprint::{Composition, PortPlan, RemotePlan};
+use crate::check::{paths, within};
 use crate::locate::Source;
 use crate::yaml::{self, OnFailure};
 
@@ -71,7 +71,7 @@ pub(super) fn plan(
 }
 
 /// What comes back on a path is of one function, and is not for a path through the node.
-pub(super) fn once(functions: &Functions, ports: &[PortPlan], source: &mut Source<'_>) {
+pub(in crate::check) fn once(functions: &Functions, ports: &[PortPlan], source: &mut Source<'_>) {
     let of_paths = ports.iter().filter_map(|port| {
         let plan = port.path.as_ref()?;
         Some(((plan.id, plan.index), port.name.clone()))

@@ -6,8 +6,8 @@ use std::time::Duration;
 use weft_dataplane::offload::Policy;
 use weft_offload::process::{ResourceLimits, Restart};
 
-use super::within;
 use crate::blueprint::{Composition, ProcessPlan, VfPlan};
+use crate::check::within;
 use crate::locate::Source;
 use crate::yaml::{
     self, OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy,

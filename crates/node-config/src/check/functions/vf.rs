@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::nics::{self, Nics};
-use super::within;
 use crate::blueprint::{Composition, PortPlan, VfPlan};
+use crate::check::nics::{self, Nics};
+use crate::check::within;
 use crate::locate::Source;
 use crate::values::Mac;
 use crate::yaml;
