@@ -50,23 +50,23 @@ pub enum Answer {
 
 /// A question that the process has been asked.
 #[derive(Debug)]
-pub(super) struct Inquiry {
-    pub(super) question: Question,
+pub(crate) struct Inquiry {
+    pub(crate) question: Question,
     /// Number of the fence behind it, where that is the answer.
-    pub(super) fence: u32,
+    pub(crate) fence: u32,
     contexts: Vec<Option<Vec<u8>>>,
     refusal: Option<String>,
     asked: Instant,
 }
 
 impl Inquiry {
-    pub(super) fn new(question: Question, fence: u32) -> Inquiry {
+    pub(crate) fn new(question: Question, fence: u32) -> Inquiry {
         let contexts = vec![None; question.slots.len()];
         Inquiry { question, fence, contexts, refusal: None, asked: Instant::now() }
     }
 
     /// Whether the process lets the node wait for too long.
-    pub(super) fn is_late(&self, heartbeat: Duration) -> bool {
+    pub(crate) fn is_late(&self, heartbeat: Duration) -> bool {
         self.asked.elapsed() > (heartbeat * 10).max(LEAST_PATIENCE)
     }
 
@@ -77,7 +77,7 @@ impl Inquiry {
     }
 
     /// A context has come; whether it was asked for here.
-    pub(super) fn note(&mut self, worker: u16, slot: u32, context: &mut Vec<u8>) -> bool {
+    pub(crate) fn note(&mut self, worker: u16, slot: u32, context: &mut Vec<u8>) -> bool {
         match self.waits_for(InquiryKind::Export, worker, slot) {
             Some(at) if self.contexts[at].is_none() => {
                 self.contexts[at] = Some(std::mem::take(context));
@@ -88,18 +88,18 @@ impl Inquiry {
     }
 
     /// A context was not imported.
-    pub(super) fn refuse(&mut self, worker: u16, slot: u32, reason: &str) {
+    pub(crate) fn refuse(&mut self, worker: u16, slot: u32, reason: &str) {
         if self.waits_for(InquiryKind::Import, worker, slot).is_some() {
             self.refusal = Some(reason.to_owned());
         }
     }
 
     /// Whether all that was asked for has come.
-    pub(super) fn has_all(&self) -> bool {
+    pub(crate) fn has_all(&self) -> bool {
         self.question.what == InquiryKind::Export && self.contexts.iter().all(Option::is_some)
     }
 
-    pub(super) fn answer(self) -> Answer {
+    pub(crate) fn answer(self) -> Answer {
         let ticket = self.question.ticket;
         match self.question.what {
             InquiryKind::Export => {
