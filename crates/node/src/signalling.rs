@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use weft_dataplane::classify::UserRecord;
+use weft_dataplane::clock::rate_limit::RateLimit;
 use weft_dataplane::command::{Command, UserChange};
-use weft_dataplane::rate_limit::RateLimit;
 use weft_function::TunnelEnd;
 use weft_node_config::OnErrorIndication;
 use weft_wire::gtpu::{Signal, Teid};

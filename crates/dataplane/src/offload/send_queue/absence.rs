@@ -1,6 +1,6 @@
 //! How long the packets of a queue have been away, for carriers that may lose some.
 
-use super::WINDOW;
+use crate::offload::WINDOW;
 
 /// When each packet that is away went.
 #[derive(Debug)]
