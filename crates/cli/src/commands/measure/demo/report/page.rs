@@ -7,11 +7,11 @@ use weft_bench::report::{self, ReportError};
 use weft_bench::results::{Axis, Better, Figure, FigureKind, Point, Results, Series};
 use weft_dpdk::Eal;
 
-use super::capacity::Capacity;
-use super::cost::Cost;
-use super::handover::RATE_NAME;
 use super::print;
-use super::report::{Report, StreamReport, Throughput};
+use super::{Report, StreamReport, Throughput};
+use crate::commands::measure::demo::capacity::Capacity;
+use crate::commands::measure::demo::cost::Cost;
+use crate::commands::measure::demo::handover::RATE_NAME;
 use crate::number::{count, counted, packet_rate, plural};
 
 const RATE: &str = "delivered";

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use weft_management_api::api::{End, Line, Step};
 
+use crate::commands::client::target::Target;
+use crate::commands::client::watch::{Choice, Waiting};
 use crate::failure::Failure;
 use crate::number::counted;
 use crate::output;
-use crate::target::Target;
-use crate::watch::{Choice, Waiting};
 
 /// Ways that are kept until they come to their end; more of them, and the
 /// oldest is printed as it is.

@@ -4,7 +4,7 @@ use weft_management_api::client::Client;
 use weft_node::show::{ContextView, UserView};
 
 use super::{Form, print};
-use crate::ctl::escaped;
+use crate::commands::client::ctl::escaped;
 use crate::failure::Failure;
 use crate::table::Table;
 

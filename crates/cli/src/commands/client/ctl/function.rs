@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use weft_management_api::api::{Applied, Composed, Composition, FunctionMove};
 
 use super::{escaped, function_move};
+use crate::commands::client::target::Target;
 use crate::failure::Failure;
 use crate::output;
-use crate::target::Target;
 
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -20,9 +20,10 @@ use weft_node::Node;
 use weft_node_config::Blueprint;
 use wire::Wire;
 
+use crate::commands::client::show;
 use crate::failure::Failure;
 use crate::number::counted;
-use crate::{environment, node_file, output as standard_output, show};
+use crate::{environment, node_file, output as standard_output};
 
 /// How long function processes may take to come.
 const PATIENCE: Duration = Duration::from_secs(30);

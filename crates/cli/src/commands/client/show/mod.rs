@@ -14,9 +14,9 @@ use clap::Subcommand;
 use weft_management_api::client::Client;
 use weft_node::show::Snapshot;
 
+use crate::commands::client::target::Target;
 use crate::failure::Failure;
 use crate::output;
-use crate::target::Target;
 
 #[derive(clap::Args)]
 pub struct Arguments {

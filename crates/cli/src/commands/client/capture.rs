@@ -10,10 +10,10 @@ use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use crate::commands::client::target::Target;
+use crate::commands::client::watch::{Choice, Waiting};
 use crate::failure::Failure;
 use crate::signals::Termination;
-use crate::target::Target;
-use crate::watch::{Choice, Waiting};
 use blocks::Blocks;
 
 #[derive(clap::Args)]

@@ -15,9 +15,9 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use weft_management_api::api::Applied;
 
+use crate::commands::client::target::Target;
 use crate::failure::{Failure, lines};
 use crate::output;
-use crate::target::Target;
 
 #[derive(clap::Args)]
 pub struct Arguments {

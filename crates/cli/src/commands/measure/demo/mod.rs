@@ -11,7 +11,7 @@
 //! 4. [`capacity`] finds what the node carries at most, and [`cost`] what takes its cycles;
 //! 5. [`handover`] moves a user between nodes;
 //! 6. [`check`] compares what was sent with what arrived and what the node says;
-//! 7. [`mod@report`] puts it into numbers, [`mod@print`] into words.
+//! 7. [`mod@report`] puts it into numbers, [`print`](report::print) into words.
 
 mod calibrate;
 mod capacity;
@@ -21,8 +21,6 @@ mod drive;
 mod end;
 mod handover;
 mod machine;
-mod page;
-mod print;
 mod progress;
 mod report;
 mod run;
@@ -71,8 +69,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let duration = Duration::from_secs(arguments.seconds);
     let course = Course { duration, threads: cores > 1 };
     let (eal, report) = report(arguments.users, arguments.rate, &course)?;
-    output::print(&print::text(&report))?;
-    let page = page::html(eal, &report).map_err(Failure::broken)?;
+    output::print(&report::print::text(&report))?;
+    let page = report::page::html(eal, &report).map_err(Failure::broken)?;
     write_whole(&arguments.html, page.as_bytes()).map_err(Failure::broken)?;
     output::line(&format!("\nreport: {}", arguments.html.display()))?;
     if let Some(path) = &arguments.json {

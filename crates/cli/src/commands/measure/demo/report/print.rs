@@ -1,9 +1,9 @@
 //! The report in words.
 
-use super::capacity::Capacity;
-use super::cost::{Cost, CostPart};
-use super::machine::Taken;
-use super::report::{Delay, DropReport, Report, Setup, StreamReport, Throughput};
+use super::{Delay, DropReport, Report, Setup, StreamReport, Throughput};
+use crate::commands::measure::demo::capacity::Capacity;
+use crate::commands::measure::demo::cost::{Cost, CostPart};
+use crate::commands::measure::demo::machine::Taken;
 use crate::number::{count, microseconds, packet_rate, percent, plural, rate};
 use crate::table::Table;
 
@@ -178,7 +178,7 @@ fn drops(drops: &[DropReport]) -> String {
 }
 
 fn checks(report: &Report) -> String {
-    let line = |check: &super::check::Check| {
+    let line = |check: &crate::commands::measure::demo::check::Check| {
         let verdict = if check.passed { "ok" } else { "FAILED" };
         format!("{verdict:<6}  {}: {}\n", check.name, check.numbers)
     };

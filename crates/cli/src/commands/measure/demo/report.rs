@@ -1,5 +1,8 @@
 //! What the demo found, in numbers.
 
+pub mod page;
+pub mod print;
+
 use serde::Serialize;
 use weft_dpdk::Eal;
 use weft_traffic::{Direction, Stream, Tally};

@@ -3,9 +3,9 @@
 use clap::ValueEnum;
 use weft_management_api::api::{Radio, RadioNoted, RadioOrder};
 
+use crate::commands::client::target::Target;
 use crate::failure::Failure;
 use crate::output;
-use crate::target::Target;
 
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -8,7 +8,7 @@ use weft_node_config::{self as config, Blueprint, Mistakes};
 use weft_traffic::{Direction, Endpoints, Sizes, Template};
 
 /// The node's configuration.
-const EXAMPLE: &str = include_str!("../../../../examples/demo.yaml");
+const EXAMPLE: &str = include_str!("../../../../../../examples/demo.yaml");
 
 /// The address that users send to.
 const SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 10));

@@ -18,10 +18,10 @@ use weft_node::show::{BearerView, ContextView};
 use weft_yaml::mistake::Mistakes;
 use weft_yaml::shape;
 
+use crate::commands::client::target::Target;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
-use crate::target::Target;
 
 /// Commands that are sent at once: a batch is applied whole or not at all.
 const BATCH: usize = 10_000;

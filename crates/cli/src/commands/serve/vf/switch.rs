@@ -10,11 +10,12 @@ use weft_switch::child::program;
 use weft_switch::{Child, Host, HostError, Statistics, host};
 use weft_vf::{SOFTWARE, Switch};
 
+use crate::commands::serve::function;
 use crate::failure::Failure;
 use crate::number::counted;
 use crate::signals::Termination;
 use crate::table::Table;
-use crate::{function, node_file, output};
+use crate::{node_file, output};
 
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -11,6 +11,7 @@ use weft_node_config as config;
 use weft_yaml::locate::Source;
 use weft_yaml::mistake::{Mistake as Mistaken, Mistakes, Position};
 
+use super::serve;
 use crate::failure::Failure;
 use crate::{node_file, output};
 
@@ -134,7 +135,7 @@ fn read(path: &Path, name: &str) -> Result<(Found, Mistakes), Mistakes> {
 
 impl Found {
     fn controller(configuration: &Configuration) -> Found {
-        let (name, counts) = (&configuration.name, crate::control::counts(configuration));
+        let (name, counts) = (&configuration.name, serve::control::counts(configuration));
         Found::Controller {
             name: name.clone(),
             nodes: configuration.nodes.len(),

@@ -14,7 +14,7 @@ use weft_model::quantity::Bytes;
 use weft_model::scenario::ScenarioError;
 use weft_model::{Model, Scenario};
 
-use crate::bench::keep::Directory;
+use crate::commands::measure::bench::keep::Directory;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;

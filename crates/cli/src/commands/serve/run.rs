@@ -13,10 +13,12 @@ use weft_management_api::{Listening, Options, Serving, socket_path};
 use weft_node::{Node, Running};
 use weft_node_config::{Blueprint, Polling};
 
+use super::vf;
+use crate::commands::client::show;
 use crate::failure::Failure;
 use crate::number::counted;
 use crate::signals::Termination;
-use crate::{environment, node_file, output, show, vf};
+use crate::{environment, node_file, output};
 
 #[derive(clap::Args)]
 pub struct Arguments {
