@@ -6,10 +6,10 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use tracing::Level;
 
-use crate::{
-    bench, capture, check, compare, control, ctl, demo, function, generate, model, replay, run,
-    schema, show, simulate, trace, vf,
-};
+use crate::commands::client::{capture, ctl, show, trace};
+use crate::commands::measure::{bench, compare, demo, generate, model, replay, simulate};
+use crate::commands::serve::{control, function, run, vf};
+use crate::commands::{check, schema};
 
 /// An execution environment for the mobile user plane: ports, small functions,
 /// and the chains that each user's packets take.

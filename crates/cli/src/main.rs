@@ -1,45 +1,30 @@
 //! `weft`: runs nodes, checks their configurations, shows what they do.
 //!
-//! Each command is one module with its arguments and a `run` that returns a
-//! [`Failure`] where it does not succeed. Exit codes: 0, all went well; 2, what was asked for cannot be done (usage, a configuration, a
-//! device that is missing); 1, it was begun and failed.
+//! Each command is one module of [`commands`]. Exit codes: 0, all went well; 2, what was asked
+//! for cannot be done (usage, a configuration, a device that is missing); 1, it was begun and
+//! failed.
 
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod bench;
-mod capture;
-mod check;
-mod compare;
-mod control;
-mod ctl;
-mod demo;
+mod commands;
 mod environment;
 mod failure;
-mod function;
-mod generate;
 mod log;
-mod model;
 mod node_file;
 mod number;
 mod output;
-mod replay;
-mod run;
-mod schema;
-mod show;
 mod signals;
-mod simulate;
 mod table;
-mod target;
-mod trace;
-mod version;
-mod vf;
-mod watch;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use arguments::Command;
+use commands::client::{capture, ctl, show, trace};
+use commands::measure::{bench, compare, demo, generate, model, replay, simulate};
+use commands::serve::{control, function, run, vf};
+use commands::{check, schema, version};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -49,14 +34,14 @@ fn main() -> ExitCode {
     };
     log::start(command.log_level());
     // A panic was logged in one line already, by the hook of the log.
-    match panic::catch_unwind(AssertUnwindSafe(|| run(command))) {
+    match panic::catch_unwind(AssertUnwindSafe(|| dispatch(command))) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => failure.report(),
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Control(arguments) => control::run(arguments),

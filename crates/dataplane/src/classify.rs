@@ -15,6 +15,7 @@ pub mod facts;
 mod key;
 mod linear;
 mod look_up;
+mod record;
 mod selectors;
 mod tables;
 mod user_key;
@@ -28,88 +29,11 @@ use weft_rules::Condition;
 pub use self::bearer::{Action, Filter, Selector};
 use self::facts::PacketFacts;
 use self::linear::Linear;
+pub use self::record::UserRecord;
+use self::record::{Record, Standing};
 use self::selectors::Selectors;
 pub use self::tables::Tables;
 pub use self::user_key::UserKey;
-
-/// What a worker is told of one of its users.
-#[derive(Clone, Copy, Debug)]
-pub struct UserRecord {
-    /// Slot of the group; [`Annotations::NONE`] without one.
-    pub group: u32,
-    /// Slot of the first dedicated bearer.
-    pub bearers: u32,
-    /// Which users it is alike for the rules.
-    pub class: u16,
-    /// How packets are told apart into dedicated bearers; 0 for not at all.
-    pub bearer_profile: u16,
-    /// Whether there is such a user.
-    pub present: bool,
-    /// What becomes of its packets.
-    pub action: Action,
-    /// Whether packets may belong to dedicated bearers that selectors find.
-    pub selects: bool,
-}
-
-impl UserRecord {
-    /// No user.
-    pub const VACANT: UserRecord = UserRecord {
-        group: Annotations::NONE,
-        bearers: Annotations::NONE,
-        class: 0,
-        bearer_profile: 0,
-        present: false,
-        action: Action::Forward,
-        selects: false,
-    };
-}
-
-/// What a worker knows of one of its users: a quarter of a cache line.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    group: u32,
-    bearers: u32,
-    class: u16,
-    bearer_profile: u16,
-    standing: Standing,
-    action: Action,
-    selects: bool,
-    /// Its packets go through a gate, as it moves.
-    gated: bool,
-}
-
-const _: () = assert!(size_of::<Record>() == 16);
-
-/// All that is to be known of a user for most packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Standing {
-    /// There is no such user.
-    Vacant,
-    /// Nothing is to be done for its packets but to forward them.
-    Plain,
-    /// Its packets have to be looked at.
-    Special,
-}
-
-impl Record {
-    fn new(told: UserRecord, gated: bool) -> Record {
-        let UserRecord { group, bearers, class, bearer_profile, present, action, selects } = told;
-        let plain = bearer_profile == 0 && !selects && !gated && action == Action::Forward;
-        let standing = match (present, plain) {
-            (false, _) => Standing::Vacant,
-            (true, true) => Standing::Plain,
-            (true, false) => Standing::Special,
-        };
-        Record { group, bearers, class, bearer_profile, standing, action, selects, gated }
-    }
-
-    fn told(&self) -> UserRecord {
-        let Record { group, bearers, class, bearer_profile, standing, action, selects, .. } = *self;
-        let present = standing != Standing::Vacant;
-        UserRecord { group, bearers, class, bearer_profile, present, action, selects }
-    }
-}
 
 /// What becomes of a packet that has to be looked at.
 enum Admission {

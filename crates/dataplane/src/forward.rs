@@ -14,6 +14,7 @@ mod away;
 mod emission;
 mod fused;
 mod part;
+mod route;
 mod unpack;
 
 use std::sync::Arc;
@@ -21,20 +22,15 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use weft_compose::{Burst, Instance, Outcome, Positions};
 use weft_dpdk::Batch;
-use weft_function::TagSlot;
 use weft_fusion::{FusedOutcome, FusedPlan};
-use weft_rules::{
-    CachedRules, FunctionIndex, Next, NextPlace, Place, PortIndex, Program, RuleSet, StateId,
-    Target, To,
-};
+use weft_rules::{CachedRules, FunctionIndex, Next, Place, PortIndex, Program, RuleSet};
 
 use self::away::Away;
 pub use self::part::{Configure, Part};
 use crate::buffering::queues::Queues;
 use crate::classify::Entry;
-use crate::classify::facts::PacketFacts;
 use crate::counters::{DropReason, FunctionCounters, Stopwatch, WorkerCounters};
-use crate::offload::states::{LOOP_VISITS, StateGroups, add_pending};
+use crate::offload::states::{LOOP_VISITS, StateGroups};
 use crate::offload::{RemoteQueues, note_drop};
 use crate::trace::{Point, Taps};
 
@@ -426,117 +422,6 @@ impl Element {
         }
         around.counters.emitted.add(self.outcome.refused);
         around.counters.dropped(DropReason::BurstFull, self.outcome.refused as usize);
-    }
-
-    /// Sends packets on from `state`.
-    #[inline]
-    pub(crate) fn route(
-        &mut self,
-        burst: &mut Burst,
-        state: u32,
-        positions: Positions,
-        around: &mut VisitContext<'_>,
-    ) {
-        if positions.is_empty() {
-            return;
-        }
-        if self.mode != LookupMode::Compiled {
-            let place = Place::Function(FunctionIndex(state as u16));
-            return self.look_up(burst, place, positions, around);
-        }
-        let Forwarding::Compiled { program, .. } = &self.plan.forwarding else { return };
-        match &program.states[state as usize].next {
-            Next::Go(target) => {
-                let target = *target;
-                self.go(burst, target, positions, around);
-            }
-            Next::Branch(..) => {
-                for position in positions {
-                    let Forwarding::Compiled { program, .. } = &self.plan.forwarding else {
-                        return;
-                    };
-                    let next = &program.states[state as usize].next;
-                    let target = next.choose(&PacketFacts(&burst.packets[position]));
-                    self.go(burst, target, one(position), around);
-                }
-            }
-        }
-    }
-
-    fn choose_entry(
-        &mut self,
-        burst: &mut Burst,
-        entry: usize,
-        positions: Positions,
-        around: &mut VisitContext<'_>,
-    ) {
-        for position in positions {
-            let Forwarding::Compiled { program, .. } = &self.plan.forwarding else { return };
-            let target = program.entries[entry].choose(&PacketFacts(&burst.packets[position]));
-            self.go(burst, target, one(position), around);
-        }
-    }
-
-    /// The ways without states: a rule lookup for each packet.
-    fn look_up(
-        &mut self,
-        burst: &mut Burst,
-        place: Place,
-        positions: Positions,
-        around: &mut VisitContext<'_>,
-    ) {
-        for position in positions {
-            let facts = PacketFacts(&burst.packets[position]);
-            let hop = match &mut self.plan.forwarding {
-                Forwarding::Lookup(rules) if self.mode == LookupMode::Cached => {
-                    rules.next(place, &facts)
-                }
-                _ => self.plan.rules.next(place, &facts),
-            };
-            let to = match hop.to {
-                NextPlace::Function(function) => To::State(StateId(u32::from(function.0))),
-                NextPlace::Port(port) => To::Port(port),
-                NextPlace::Drop => To::Drop,
-                NextPlace::NoRule => To::NoRule,
-            };
-            self.go(burst, Target { set_chain: hop.set_chain, to }, one(position), around);
-        }
-    }
-
-    /// Takes packets one hop further.
-    #[inline]
-    fn go(
-        &mut self,
-        burst: &mut Burst,
-        target: Target,
-        positions: Positions,
-        around: &mut VisitContext<'_>,
-    ) {
-        if let Some(chain) = target.set_chain {
-            for position in positions {
-                TagSlot::CHAIN.set(burst.packets[position].annotations_mut(), chain);
-            }
-        }
-        match target.to {
-            To::State(state) => self.push(state.0, positions),
-            To::Port(port) => self.leave(port.0, positions),
-            To::Drop => self.drop(burst, positions, DropReason::Rule, around),
-            To::NoRule => self.drop(burst, positions, DropReason::NoRule, around),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn push(&mut self, state: u32, positions: Positions) {
-        add_pending(&mut self.pending, state, positions);
-    }
-
-    #[inline]
-    fn leave(&mut self, port: u16, positions: Positions) {
-        let leaving = &mut self.leaving[usize::from(port)];
-        if leaving.is_empty() {
-            self.ports_used.push(port);
-        }
-        *leaving = leaving.or(positions);
     }
 
     #[cold]

@@ -19,7 +19,6 @@ pub mod forward;
 pub mod gates;
 pub mod offload;
 pub mod parse;
-pub mod rate_limit;
 pub mod service_path;
 pub mod trace;
 pub mod transmit;

@@ -7,13 +7,11 @@
 //! queue tell each other what they need in [`Shared`]. [`RemoteQueues`] are those of one
 //! worker, and [`stage`] is the worker's end of a thread that functions stand on.
 
-mod absence;
 pub mod carrier;
 mod dropped;
 mod in_flight_entry;
 mod in_flight_table;
 mod next_hops;
-mod pace;
 mod placeholder;
 mod queues_ahead;
 mod remote_queue;
@@ -26,10 +24,11 @@ pub mod states;
 pub use self::carrier::{Address, Carrier, Coming, FrameKind};
 pub use self::dropped::{FNV, drop_of, hash, note_drop, state_of_drop, sum_of};
 pub use self::in_flight_entry::{Back, InFlightEntry, Refusal, ResumePoint};
+pub use self::in_flight_table::WINDOW;
 pub use self::next_hops::{HOPS, NextHop, NextHops, Past};
 pub use self::placeholder::{ContextOrders, Placeholder};
 pub use self::queues_ahead::QueuesAhead;
-pub use self::remote_queue::{Held, Options, RemoteQueue, WINDOW};
+pub use self::remote_queue::{Held, Options, RemoteQueue};
 pub(crate) use self::remote_queues::{CreditReservations, reason_of};
 pub use self::remote_queues::{Leaving, REMOTE_QUEUES, RemoteQueues};
 pub use self::send_queue::SendQueue;

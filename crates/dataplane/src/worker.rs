@@ -31,6 +31,7 @@ use crate::buffering::limits::Limits;
 use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
+use crate::clock::rate_limit::RateLimit;
 use crate::command::{Command, Waker};
 use crate::counters::{DropReason, Stage, WorkerCounters};
 use crate::forward::{Element, VisitContext};
@@ -38,7 +39,6 @@ use crate::gates::Gates;
 use crate::offload::RemoteQueues;
 use crate::parse::local::{Divided, Own};
 use crate::parse::{Sorted, parse_burst};
-use crate::rate_limit::RateLimit;
 use crate::transmit::{Departure, LeftOver};
 
 /// Packets that are received at once. More gains nothing, and a burst has room

@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use weft_dataplane::clock::Clock;
+use weft_dataplane::clock::rate_limit::RateLimit;
 use weft_dataplane::command::Waker;
 use weft_dataplane::command::{Command, Configure, Report};
-use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Batch, Pool};
 use weft_fusion::{Compiled, FusedPlan};
 use weft_node_config::Blueprint;

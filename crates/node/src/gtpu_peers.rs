@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_dataplane::classify::UserRecord;
-use weft_dataplane::rate_limit::RateLimit;
+use weft_dataplane::clock::rate_limit::RateLimit;
 use weft_node_config::Echo;
 
 use self::paths::{Due, Path};

@@ -12,15 +12,14 @@
 mod carrier;
 pub mod confine;
 pub mod host;
+mod inquiry;
 pub mod order;
 pub mod protocol;
 pub mod supervisor;
 
+pub use inquiry::{Answer, InquiryKind, Question};
 pub use order::Order;
-pub use supervisor::{
-    Answer, InquiryKind, Plan, Question, ResourceLimits, Restart, StartError, Status, Supervisor,
-    View,
-};
+pub use supervisor::{Plan, ResourceLimits, Restart, StartError, Status, Supervisor, View};
 
 /// The socket of the control protocol beside the ring at `ring`.
 pub fn control_path(ring: &std::path::Path) -> std::path::PathBuf {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
 
-use super::WINDOW;
 use super::carrier::{Coming, FrameKind};
 use super::in_flight_entry::{Back, InFlightEntry, ResumePoint};
 use super::next_hops::{NextHops, Past};
 use super::shared::Shared;
+
+/// Tickets of one queue: packets that may be on their way to a function and back.
+pub const WINDOW: usize = 256;
 
 /// Packets that a function may emit beside one of its own.
 const EMITTED: u8 = 32;

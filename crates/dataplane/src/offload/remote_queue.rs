@@ -6,21 +6,20 @@
 //! what is passed over was lost by the function. The window of tickets is as large
 //! as a ring: a packet that has a ticket has room.
 
+mod pace;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weft_dpdk::Packet;
 
+use self::pace::Pace;
 use super::Policy;
 use super::carrier::{Address, Carrier};
 use super::in_flight_entry::{Back, InFlightEntry, Refusal, ResumePoint};
-use super::in_flight_table::InFlightTable;
+use super::in_flight_table::{InFlightTable, WINDOW};
 use super::next_hops::NextHops;
-use super::pace::Pace;
 use super::shared::Shared;
-
-/// Tickets of one queue: packets that may be on their way to a function and back.
-pub const WINDOW: usize = 256;
 
 /// Packets that may wait for room in the carrier.
 const BURST: usize = 32;

@@ -1,10 +1,13 @@
 //! The queues of one worker: which packets are away, and where each goes on.
 
+mod links;
+
 use weft_compose::Positions;
 use weft_dpdk::Packet;
 
+use self::links::Links;
 use super::Lifted;
-use super::queues_ahead::{Links, QueuesAhead};
+use super::queues_ahead::QueuesAhead;
 use super::stage::{Hand, Lent, StageQueue};
 use crate::counters::{DropReason, WorkerCounters};
 use crate::offload::{NextHops, Policy, Refusal, RemoteQueue, ResumePoint};

@@ -1,9 +1,11 @@
 //! Packets on their way to another thread that sends them, for carriers that may lose some.
 
+mod absence;
+
 use rtrb::Producer;
 use weft_dpdk::{Batch, Packet};
 
-use super::absence::Absence;
+use self::absence::Absence;
 use super::carrier::Coming;
 use super::in_flight_entry::Refusal;
 

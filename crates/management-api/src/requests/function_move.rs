@@ -6,7 +6,6 @@
 //! node's control socket. All of it goes on when the client that asked has gone.
 
 mod coordinator;
-mod hand;
 pub(crate) mod participant;
 mod pieces;
 

@@ -29,14 +29,14 @@
 //! function, so that a message that comes late cannot begin a move again, or end another one.
 
 mod coordinator;
-pub(crate) mod message;
 mod participant;
 mod state;
 
 pub use coordinator::{Answer, Coordinator, Outcome};
-pub use message::{FunctionStep, MAX_PIECE, Piece, Side};
 pub use participant::Participant;
 pub use state::State;
+
+pub use crate::message::{FunctionStep, MAX_PIECE, Piece, Side};
 
 use std::time::Duration;
 

@@ -25,7 +25,6 @@
 
 pub mod anchor;
 pub mod controller;
-mod encoding;
 pub mod function_move;
 pub mod gate;
 mod identity;
@@ -40,9 +39,8 @@ pub mod transition;
 
 pub use anchor::Anchor;
 pub use controller::Controller;
-pub use encoding::{MAX_CONTEXTS, ParseError, VERSION};
 pub use identity::{Direction, Epoch, Incarnation, Leg, NodeId, User};
-pub use message::{Envelope, Message, Reason, RouteStage, Step};
+pub use message::{Envelope, MAX_CONTEXTS, Message, ParseError, Reason, RouteStage, Step, VERSION};
 pub use output::{
     AnchorPosture, Counter, EndMarker, Output, Posture, TimerKey, TimerKind, Treatment, Ways,
 };

@@ -1,6 +1,11 @@
 //! What the parties say to one another.
 
-use crate::function_move::FunctionStep;
+mod encoding;
+mod function_step;
+
+pub use encoding::{MAX_CONTEXTS, ParseError, VERSION};
+pub use function_step::{FunctionStep, MAX_PIECE, Piece, Side};
+
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 
 /// A message, with its sender and receiver.

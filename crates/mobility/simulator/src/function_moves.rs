@@ -6,8 +6,6 @@
 //! between the nodes; messages that are lost, doubled and late; the deaths of either node and of
 //! the command that asked for a move; and parts of a node that fail or take long.
 
-mod actions;
-mod packets;
 mod world;
 
 use std::ops::AddAssign;

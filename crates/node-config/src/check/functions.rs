@@ -1,11 +1,16 @@
 //! Tags, functions and the settings that are made for them.
 
+mod process;
+pub(super) mod remote;
+pub(super) mod thread;
+mod vf;
+
 use weft_compose::{Instance, Kind, Settings, SlotShift};
 use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
 use weft_rules::RuleSet;
 
+use super::names;
 use super::nics::Nics;
-use super::{names, process, remote, thread, vf};
 use crate::blueprint::{Composition, FunctionPlan, PortPlan};
 use crate::locate::Source;
 use crate::values::Entries;

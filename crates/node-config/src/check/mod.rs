@@ -5,23 +5,17 @@
 //! that one run shows as many as it can; a check that could only repeat what an
 //! earlier one found is left out.
 
-mod collisions;
 mod frame;
 mod functions;
 mod handover;
-mod keys;
 mod names;
 mod nics;
 mod paths;
 mod ports;
-mod process;
-mod remote;
 mod rules;
-mod thread;
 mod users;
-mod vf;
 
-pub use thread::stage;
+pub use functions::thread::stage;
 
 use weft_compose::Kind;
 
@@ -57,7 +51,7 @@ pub(super) fn blueprint(
         memory: &memory,
     };
     let handover = file.handover.as_ref().and_then(|file| handover::plan(file, &moving, source));
-    remote::once(&functions, &ports, source);
+    functions::remote::once(&functions, &ports, source);
     let warnings = rules.check(source);
     if !source.mistakes.is_empty() {
         return None;

@@ -1,5 +1,8 @@
 //! Groups and users.
 
+mod collisions;
+mod keys;
+
 use std::collections::HashMap;
 
 use weft_compose::Settings;
@@ -7,9 +10,9 @@ use weft_dpdk::TAG_SLOTS;
 use weft_function::{TagSlot, TagValues};
 use weft_rules::NO_CHAIN;
 
-use super::collisions::Collisions;
+use self::collisions::Collisions;
+use self::keys::Located;
 use super::functions::{Functions, Whose};
-use super::keys::{self, Located};
 use super::names;
 use super::rules::Rules;
 use crate::blueprint::{BearerPlan, GroupPlan, PortPlan, UserPlan};

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use weft_dataplane::clock::rate_limit::RateLimit;
 use weft_dataplane::command::{Command, Punt};
-use weft_dataplane::rate_limit::RateLimit;
 use weft_dpdk::{Annotations, Packet, Pool, Port, PortStatistics};
 use weft_function::Headers;
 use weft_node_config::PortPlan;

@@ -317,7 +317,7 @@ impl Bench {
                 self.answer(connection)?;
             }
             if let Some(line) = &mut self.line {
-                line.receive(&mut self.seats);
+                line.receive(|worker, packet| seat::give(&mut self.seats, worker, packet));
             }
             let mut any = false;
             for number in 0..self.seats.len() {

@@ -13,7 +13,7 @@ use weft_compose::Settings;
 use weft_dataplane::offload::ContextOrders;
 use weft_function::ContextError;
 
-use crate::process::supervisor::Question;
+use crate::process::inquiry::Question;
 
 /// One order.
 #[derive(Clone, Debug)]

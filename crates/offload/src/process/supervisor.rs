@@ -3,7 +3,6 @@
 
 mod book;
 mod cgroup;
-mod inquiry;
 mod plan;
 mod process;
 mod watch;
@@ -20,7 +19,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use book::Book;
-pub use inquiry::{Answer, InquiryKind, Question};
 pub use plan::{Plan, ResourceLimits, Restart, Start, StartError, Status, View};
 use watch::Watch;
 use weft_compose::SlotShift;
@@ -31,6 +29,7 @@ use weft_function::{Setup, TagTable, TagValues, tags_written};
 
 use crate::frame::{Form, ROOM};
 use crate::process::carrier::{Frames, Sent};
+use crate::process::inquiry::{Answer, Question};
 use crate::process::order::{ProcessOrders, Request};
 use crate::process::protocol::{VERSION, Welcome};
 use crate::vf::direct_path::Line;

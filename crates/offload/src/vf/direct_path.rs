@@ -10,20 +10,46 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weft_dataplane::offload::{HOPS, NextHop, NextHops, Past};
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::{Annotations, Packet, PortOptions};
 use weft_wire::nsh;
 
 use crate::frame::{
     BEFORE_RECORD, ENTRY, ETHERNET, Head, PATH, RECORD, Record, before, head, put_fields,
 };
-use crate::vf::fabric::{Ends, INDICES, PATHS};
 
 /// Where the length of the context header stands.
 const CONTEXT_LENGTH: usize = BEFORE_RECORD - 1;
 const INDEX: usize = PATH + 3;
 /// Source address of the frame.
 const SOURCE: std::ops::Range<usize> = 6..12;
+
+/// Service path identifiers of functions at virtual functions: theirs is this and their
+/// number.
+pub const PATHS: u32 = 0xff_0000;
+
+/// Service index of packets to the function, and of those that come back from it. Each function
+/// that follows counts it down once more.
+pub const INDICES: [u8; 2] = [255, 254];
+
+/// The two ends of the way through the NIC, by their MAC addresses, and what it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {
+    /// The node's port.
+    pub node: [u8; 6],
+    /// What the function receives at.
+    pub function: [u8; 6],
+    /// Longest packet behind an Ethernet header, in bytes, at either end: what the node's
+    /// port carries has to fit into the function's.
+    #[serde(default = "usual_mtu")]
+    pub mtu: u16,
+}
+
+/// That of who does not say it.
+fn usual_mtu() -> u16 {
+    PortOptions::default().mtu
+}
 
 /// Functions that can send packets to each other: their numbers and MAC addresses.
 pub type Peers = Arc<[(u16, [u8; 6])]>;

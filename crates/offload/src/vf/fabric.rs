@@ -11,15 +11,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use serde::{Deserialize, Serialize};
 use weft_dataplane::offload::{
     Address, Carrier, Coming, FrameKind, NextHops, Refusal, SendQueue, WINDOW,
 };
 use weft_dataplane::service_path::{VfEndpoint, VfPath};
-use weft_dpdk::{Packet, Pool, PortOptions};
+use weft_dpdk::{Packet, Pool};
 
 use crate::frame::{Head, ROOM, Record};
-pub use crate::vf::direct_path::Peers;
+pub use crate::vf::direct_path::{Ends, INDICES, PATHS, Peers};
 use crate::vf::direct_path::{Line, worker_of};
 
 /// Frames that wait between a carriage and its endpoint. There are no more than tickets and
@@ -27,32 +26,6 @@ use crate::vf::direct_path::{Line, worker_of};
 const RING: usize = 2 * WINDOW;
 /// Frames taken from the ring at once.
 const BURST: usize = 32;
-
-/// Service path identifiers of functions at virtual functions: theirs is this and their
-/// number.
-pub const PATHS: u32 = 0xff_0000;
-
-/// Service index of packets to the function, and of those that come back from it. Each function
-/// that follows counts it down once more.
-pub const INDICES: [u8; 2] = [255, 254];
-
-/// The two ends of the way through the NIC, by their MAC addresses, and what it carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ends {
-    /// The node's port.
-    pub node: [u8; 6],
-    /// What the function receives at.
-    pub function: [u8; 6],
-    /// Longest packet behind an Ethernet header, in bytes, at either end: what the node's
-    /// port carries has to fit into the function's.
-    #[serde(default = "usual_mtu")]
-    pub mtu: u16,
-}
-
-/// That of who does not say it.
-fn usual_mtu() -> u16 {
-    PortOptions::default().mtu
-}
 
 /// How a function is reached that has virtual functions of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! The machine that decides of this node's functions, and what it asks for.
 
+mod hand;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use weft_mobility_protocol::function_move::{Coordinator, MoveKey, Outcome, Outpu
 use weft_node::Wanted;
 use weft_node_config::Composition;
 
-use super::hand::{self, Task};
+use self::hand::Task;
 use super::{Context, Timers};
 use crate::api::{FunctionMove, FunctionMoved};
 use crate::requests::configuration::{run_as, settle};

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{Sender, channel};
 use weft_http::pieces::Pieces;
 use weft_http::problem::Failure;
 
-use super::server::Shared;
+use super::state::Shared;
 use crate::engine::{Happening, Watcher};
 
 /// Pieces that wait for a client.

@@ -11,7 +11,7 @@ use weft_http::extract::{Json, Path, Query, Text};
 use weft_http::problem::Failure;
 use weft_mobility_protocol::User;
 
-use super::server::{Shared, body};
+use super::state::{Shared, body};
 use super::types::{Handover, HandoverOrder, Unmoved};
 use crate::engine::{Order, Ways};
 

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use weft_http::metrics::{Families, NO_LABELS, answer};
 use weft_http::problem::Failure;
 
-use super::server::Shared;
+use super::state::Shared;
 use crate::engine::{Engine, NodeView};
 
 /// Counters for Prometheus, in OpenMetrics where the client asks for it.

@@ -12,6 +12,7 @@ mod metrics;
 mod nodes;
 mod routes;
 mod server;
+mod state;
 mod types;
 mod users;
 

@@ -5,7 +5,7 @@ use weft_http::extract::{Json, Path, Text};
 use weft_http::problem::Failure;
 
 use super::answer::refused;
-use super::server::Shared;
+use super::state::{Shared, body};
 use super::types::{Gone, Node};
 use crate::engine::NodeView;
 
@@ -51,9 +51,9 @@ fn node(shared: &Shared, view: NodeView) -> Node {
 pub async fn gone(
     State(shared): State<Shared>,
     Path(name): Path<String>,
-    Text(body): Text,
+    Text(text): Text,
 ) -> Result<Json<Vec<Node>>, Failure> {
-    let Gone { successor } = super::server::body(&body)?;
+    let Gone { successor } = body(&text)?;
     let (node, successor) = (shared.node(&name)?, shared.node(&successor)?);
     if node == successor {
         return Err(Failure::bad("a node cannot be its own successor"));

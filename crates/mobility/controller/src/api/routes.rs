@@ -13,7 +13,7 @@ use weft_http::bounds::Bounds;
 use weft_http::extract::Json;
 use weft_http::openapi::complete;
 
-use super::server::Shared;
+use super::state::Shared;
 use super::{events, handovers, metrics, nodes, users};
 
 const BOUNDS: Bounds = Bounds { body: 64 << 10, answer: Duration::from_secs(30) };

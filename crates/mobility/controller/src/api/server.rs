@@ -13,17 +13,16 @@ use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 use weft_http::connection::{serve_local, serve_remote};
 use weft_http::problem::Failure;
 use weft_http::socket::{Claim, Refused};
 use weft_http::tls::{Identity, TlsError};
-use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::{Token, TokenError};
 
 use super::routes;
+use super::state::Shared;
 use crate::config::{Configuration, Tls};
 use crate::engine::Handle;
 
@@ -68,33 +67,6 @@ pub enum ServeError {
     /// The machine has no thread for it.
     #[error("no thread to serve in: {0}")]
     Thread(io::Error),
-}
-
-/// What requests are answered with.
-#[derive(Clone, Debug)]
-pub struct Shared {
-    pub handle: Handle,
-    pub watchers: Arc<Semaphore>,
-    configuration: Arc<Configuration>,
-}
-
-impl Shared {
-    /// The number of a node.
-    pub fn node(&self, name: &str) -> Result<NodeId, Failure> {
-        let node = self.configuration.node(name);
-        let none = || Failure::unknown(format!("there is no node `{name}`"));
-        node.map(|node| node.number).ok_or_else(none)
-    }
-
-    /// The name of a node.
-    pub fn name(&self, node: NodeId) -> String {
-        self.configuration.name_of(node).map_or_else(|| node.to_string(), str::to_owned)
-    }
-}
-
-/// The body of a request, as JSON.
-pub fn body<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
-    serde_json::from_str(text).map_err(Failure::bad)
 }
 
 /// The places of the API, taken but not served yet.

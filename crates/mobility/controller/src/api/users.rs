@@ -9,7 +9,7 @@ use weft_http::problem::Failure;
 use weft_mobility_protocol::controller::Refusal;
 
 use super::answer::refused;
-use super::server::{Shared, body};
+use super::state::{Shared, body};
 use super::types::{Placement, User};
 use crate::engine::{Engine, UserView};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::state::State;
-use super::{Destination, FunctionStep, MoveKey, Order, Output, Piece, Settings, Side};
+use super::{Destination, MoveKey, Order, Output, Settings};
 use crate::identity::{Epoch, Incarnation, NodeId};
-use crate::message::{Envelope, Message};
+use crate::message::{Envelope, FunctionStep, Message, Piece, Side};
 use crate::transition::{Role, Transition};
 
 /// The machine of one node, for all functions of its rules, in one incarnation.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{FunctionStep, MoveKey, Output, Piece, Settings, Side};
+use super::{MoveKey, Output, Settings};
 use crate::identity::{Epoch, Incarnation, NodeId};
-use crate::message::{Envelope, Message};
+use crate::message::{Envelope, FunctionStep, Message, Piece, Side};
 use crate::transition::{Role, Transition};
 
 /// The machine of one node, for all functions that it serves, in one incarnation.

@@ -1,5 +1,8 @@
 //! The two nodes, what happens to them, and when.
 
+mod actions;
+mod packets;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
@@ -9,15 +12,15 @@ use weft_mobility_protocol::function_move::{
 };
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, NodeId};
 
-use super::actions::Done;
-use super::packets::{Far, Packet, Plane};
+use self::actions::Done;
+use self::packets::{Far, Packet, Plane};
 use super::{Mutation, Outcome, Scenario, Statistics};
 use crate::check::{Promise, Violation};
 use crate::random::Random;
 
 /// The node whose rules name the function, and the node that serves it.
-pub(super) const NEAR: NodeId = NodeId(1);
-pub(super) const FAR: NodeId = NodeId(2);
+const NEAR: NodeId = NodeId(1);
+const FAR: NodeId = NodeId(2);
 
 /// The function.
 const FUNCTION: &str = "count";
@@ -26,7 +29,7 @@ const FUNCTION: &str = "count";
 const PATIENCE: u64 = 600_000_000;
 
 /// What happens.
-pub(super) enum Event {
+pub(crate) enum Event {
     Message {
         to: NodeId,
         bytes: Vec<u8>,

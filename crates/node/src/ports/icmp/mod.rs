@@ -3,7 +3,7 @@
 //!
 //! Mostly it owes silence. [`Silence`] says why nothing is sent, so that it can
 //! be counted. What is sent nevertheless is bounded by the caller, with a
-//! [`RateLimit`](weft_dataplane::rate_limit::RateLimit) (RFC 1812 §4.3.2.8, RFC 4443
+//! [`RateLimit`](weft_dataplane::clock::rate_limit::RateLimit) (RFC 1812 §4.3.2.8, RFC 4443
 //! §2.4 f).
 
 mod echo;

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions, RxQueue, TxQueue};
+use weft_dpdk::{Batch, Eal, Packet, Pool, Port, PortOptions, RxQueue, TxQueue};
 
-use super::seat::Seat;
 use super::{BURST, HostError, PATIENCE, RETRY};
 use crate::process::protocol::PortCounters;
 use crate::vf::direct_path::worker_of;
@@ -69,15 +68,12 @@ impl Line {
         Some(PortCounters::of(&of(self.ports.first()), &of(self.ports.last())))
     }
 
-    /// Receives a burst and gives each worker's packets to its seat.
-    pub(super) fn receive(&mut self, seats: &mut [Seat]) {
+    /// Receives a burst and gives each packet away, with the number of its worker.
+    #[inline]
+    pub(super) fn receive(&mut self, mut give: impl FnMut(u16, Packet)) {
         self.rx.receive(&mut self.coming, BURST);
         for packet in self.coming.drain() {
-            let worker = worker_of(packet.data());
-            if let Some(seat) = seats.get_mut(usize::from(worker)) {
-                // A seat is emptied before the next burst, for which it has room.
-                drop(seat.coming.push(packet));
-            }
+            give(worker_of(packet.data()), packet);
         }
     }
 

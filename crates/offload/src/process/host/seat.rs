@@ -245,6 +245,15 @@ impl Seat {
     }
 }
 
+/// Gives a packet to the seat of its worker.
+#[inline]
+pub(super) fn give(seats: &mut [Seat], worker: u16, packet: Packet) {
+    if let Some(seat) = seats.get_mut(usize::from(worker)) {
+        // A seat is emptied before the next burst, for which it has room.
+        drop(seat.coming.push(packet));
+    }
+}
+
 /// Worker and number of an order, and the slot that it concerns.
 pub(super) fn order_of(message: &Message) -> Option<((u16, u32), u32)> {
     match message {

@@ -19,9 +19,9 @@ use weft_dpdk::Port;
 
 use self::session::{Session, Stage};
 use super::book::Book;
-use super::inquiry::{Answer, Inquiry};
 use super::plan::{ResourceLimits, Restart, Start, Status, View};
 use super::process::{self, Launch, Process};
+use crate::process::inquiry::{Answer, Inquiry};
 use crate::process::order::{Order, Request};
 use crate::process::protocol::{Connection, Message, VERSION, Welcome};
 

@@ -2,8 +2,8 @@
 
 use super::Watch;
 use super::session::Stage;
+use crate::process::inquiry::{Answer, Inquiry, InquiryKind, Question};
 use crate::process::protocol::Message;
-use crate::process::supervisor::inquiry::{Answer, Inquiry, InquiryKind, Question};
 
 impl Watch {
     /// Asks the process, if it is there.

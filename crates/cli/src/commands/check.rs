@@ -1,0 +1,180 @@
+//! `weft check`: is a configuration right, and where do a node's packets go?
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use weft_functions::KINDS;
+use weft_management_api::api::Mistake;
+use weft_mobility_controller::config::Configuration;
+use weft_node_config as config;
+use weft_yaml::locate::Source;
+use weft_yaml::mistake::{Mistake as Mistaken, Mistakes, Position};
+
+use super::serve;
+use crate::failure::Failure;
+use crate::{node_file, output};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Configurations of nodes and controllers; - for standard input
+    #[arg(value_name = "FILE.yaml", required = true)]
+    files: Vec<PathBuf>,
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Report {
+    /// In the order in which they were named.
+    files: Vec<Checked>,
+}
+
+/// One configuration.
+#[derive(Serialize)]
+struct Checked {
+    file: String,
+    /// Whether it has no mistakes.
+    right: bool,
+    #[serde(flatten)]
+    found: Option<Found>,
+    mistakes: Vec<Mistake>,
+    /// What is probably not meant.
+    warnings: Vec<Mistake>,
+}
+
+/// What a configuration describes.
+#[derive(Serialize)]
+#[serde(tag = "kind")]
+enum Found {
+    Node {
+        name: String,
+        /// The compiled paths, as `weft show paths` prints them.
+        paths: String,
+    },
+    Controller {
+        name: String,
+        nodes: usize,
+        users: u64,
+        #[serde(skip)]
+        text: String,
+    },
+}
+
+/// Prints the compiled paths of nodes, and warnings to standard error; of
+/// controllers, how many nodes and users they have.
+///
+/// # Errors
+/// The mistakes of all files, as FILE:LINE:COLUMN.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut standard_input = arguments.files.iter().filter(|file| file.as_os_str() == "-");
+    if standard_input.nth(1).is_some() {
+        return Err(Failure::input("standard input can be read once"));
+    }
+    let (mut files, mut mistakes) = (Vec::new(), Vec::new());
+    for path in &arguments.files {
+        let name = name(path);
+        let (found, warnings) = match read(path, &name) {
+            Ok((found, warnings)) => (Some(found), warnings),
+            Err(wrong) => {
+                mistakes.push((files.len(), wrong));
+                (None, Mistakes::default())
+            }
+        };
+        node_file::warn(&warnings);
+        let wrong = mistakes.last().filter(|(file, _)| *file == files.len());
+        files.push(Checked {
+            file: name,
+            right: found.is_some(),
+            found,
+            mistakes: wrong.map_or_else(Vec::new, |(_, wrong)| listed(wrong)),
+            warnings: listed(&warnings),
+        });
+    }
+    match arguments.json {
+        true => print_json(Report { files })?,
+        false => print_text(&files)?,
+    }
+    match mistakes.is_empty() {
+        true => Ok(()),
+        false => {
+            let lines = mistakes.iter().map(|(_, wrong)| wrong.to_string());
+            Err(Failure::Mistakes(lines.collect::<Vec<_>>().join("\n")))
+        }
+    }
+}
+
+/// What mistakes call a file.
+fn name(path: &Path) -> String {
+    match path.as_os_str() == "-" {
+        true => "<stdin>".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
+/// What a file describes, and what in it is probably not meant.
+fn read(path: &Path, name: &str) -> Result<(Found, Mistakes), Mistakes> {
+    let text = match path.as_os_str() == "-" {
+        true => io::read_to_string(io::stdin().lock()).map_err(|error| {
+            let message = format!("cannot read it: {error}");
+            Mistakes::of(name, vec![Mistaken::at(Position::START, message)])
+        })?,
+        false => weft_yaml::load(path)?,
+    };
+    let source = Source::read(&text);
+    if source.is_ok_and(|source| source.root.text("kind") == Some("Controller")) {
+        let configuration = Configuration::read(&text, name)?;
+        return Ok((Found::controller(&configuration), Mistakes::default()));
+    }
+    let blueprint = config::read(&text, name, KINDS)?;
+    let paths = weft_node::paths(&blueprint);
+    Ok((Found::Node { name: blueprint.name, paths }, blueprint.warnings))
+}
+
+impl Found {
+    fn controller(configuration: &Configuration) -> Found {
+        let (name, counts) = (&configuration.name, serve::control::counts(configuration));
+        Found::Controller {
+            name: name.clone(),
+            nodes: configuration.nodes.len(),
+            users: configuration.users.iter().map(|users| users.count).sum(),
+            text: format!("controller {name}: {counts}\n"),
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Found::Node { paths: text, .. } | Found::Controller { text, .. } => text,
+        }
+    }
+}
+
+fn listed(mistakes: &Mistakes) -> Vec<Mistake> {
+    let listed = mistakes.0.iter().cloned().map(|mistake| Mistake {
+        file: mistake.file,
+        line: mistake.line,
+        column: mistake.column,
+        message: mistake.message,
+        hint: mistake.hint,
+    });
+    listed.collect()
+}
+
+fn print_json(report: Report) -> Result<(), Failure> {
+    output::line(&serde_json::to_string_pretty(&report).map_err(Failure::broken)?)
+}
+
+/// What a single file describes; of several, each with its name in front.
+fn print_text(files: &[Checked]) -> Result<(), Failure> {
+    if let [file] = files {
+        return output::print(file.found.as_ref().map_or("", Found::text));
+    }
+    for (number, file) in files.iter().enumerate() {
+        let text = file.found.as_ref().map_or("mistakes: see standard error\n", Found::text);
+        let space = if number == 0 { "" } else { "\n" };
+        output::print(&format!("{space}{}:\n{text}", file.file))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! `weft ctl`: changes a running node, or lets a controller hand users over.
+
+mod bearer;
+mod controller;
+mod function;
+mod function_move;
+mod handover;
+mod radio;
+mod site;
+mod user;
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use weft_management_api::api::Applied;
+
+use crate::commands::client::target::Target;
+use crate::failure::{Failure, lines};
+use crate::output;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Let the node run by another configuration, without losing a packet
+    Apply {
+        #[command(flatten)]
+        target: Target,
+        /// The configuration, whole
+        #[arg(value_name = "NODE.yaml")]
+        file: PathBuf,
+    },
+    /// Run a function otherwise, or on another core, without losing a packet
+    Function(function::Arguments),
+    /// Add, change, remove and show bearers
+    #[command(subcommand)]
+    Bearer(bearer::What),
+    /// Hand users over to another node, by their controller
+    Handover(handover::Arguments),
+    /// Tell a base station that users' radios have left it, or have arrived
+    Radio(radio::Arguments),
+    /// Show the nodes of a controller
+    Nodes(site::Nodes),
+    /// Show users that move, or one: owner and epoch
+    Users(site::Users),
+    /// Add and remove users that move
+    #[command(subcommand)]
+    User(user::What),
+    /// Follow what happens at a controller
+    Events(site::Events),
+    /// Say that a node does not come back, and who takes its users
+    Gone(site::GoneNode),
+}
+
+/// Does it.
+///
+/// # Errors
+/// The mistakes of the configuration, or why the node refuses it; then nothing
+/// has changed.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let (target, file) = match arguments.what {
+        What::Apply { target, file } => (target, file),
+        What::Function(arguments) => return function::run(arguments),
+        What::Bearer(what) => return bearer::run(what),
+        What::Handover(arguments) => return handover::run(arguments),
+        What::Radio(arguments) => return radio::run(arguments),
+        What::Nodes(arguments) => return site::nodes(&arguments),
+        What::Users(arguments) => return site::users(&arguments),
+        What::User(what) => return user::run(what),
+        What::Events(arguments) => return site::events(&arguments),
+        What::Gone(arguments) => return site::gone(&arguments),
+    };
+    let name = file.display().to_string();
+    let text = fs::read_to_string(&file)
+        .map_err(|error| Failure::Mistakes(format!("{name}:1:1: cannot read the file: {error}")))?;
+    let path = format!("/v1/configuration?file={}", escaped(&name));
+    let applied: Applied = target.client()?.post(&path, text)?;
+    if !applied.warnings.is_empty() {
+        eprintln!("{}", lines(&applied.warnings));
+    }
+    let settled = if applied.settled { "" } else { "; the workers are still at it" };
+    output::line(&format!(
+        "applied: functions kept {}, new {}; users before {}, now {}{settled}",
+        applied.functions_kept, applied.functions_new, applied.users_before, applied.users_now
+    ))
+}
+
+/// Text as part of a URI's path or query (RFC 3986 section 2.1).
+pub fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escape = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}

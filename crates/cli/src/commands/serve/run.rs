@@ -1,0 +1,176 @@
+//! `weft run`: a node, until it is told to stop.
+
+mod handover;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use weft_dpdk::Eal;
+use weft_functions::KINDS;
+use weft_management_api::{Listening, Options, Serving, socket_path};
+use weft_node::{Node, Running};
+use weft_node_config::{Blueprint, Polling};
+
+use super::vf;
+use crate::commands::client::show;
+use crate::failure::Failure;
+use crate::number::counted;
+use crate::signals::Termination;
+use crate::{environment, node_file, output};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Configuration of the node
+    #[arg(value_name = "NODE.yaml")]
+    file: PathBuf,
+    /// Serve Prometheus metrics at this address, such as 127.0.0.1:9470
+    #[arg(long, value_name = "ADDRESS", env = "WEFT_METRICS", value_parser = address)]
+    metrics: Option<SocketAddr>,
+    /// The node's socket, where not at its usual place
+    #[arg(long, value_name = "PATH", env = "WEFT_SOCKET")]
+    socket: Option<PathBuf>,
+    /// Processor core of each worker, such as 2,4-6
+    #[arg(long, value_name = "LIST", env = "WEFT_CORES", value_parser = cores)]
+    cores: Option<Cores>,
+    /// What workers do while there is nothing to do
+    #[arg(long, value_name = "HOW", env = "WEFT_POLLING")]
+    polling: Option<HowToPoll>,
+    #[command(flatten)]
+    handover: handover::HandoverArguments,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum HowToPoll {
+    /// Ask again at once: lowest delay, a whole core
+    Busy,
+    /// Sleep after a while
+    Adaptive,
+}
+
+#[derive(Clone)]
+struct Cores(Vec<usize>);
+
+/// How long function processes may take to come before traffic is taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs the node.
+///
+/// # Errors
+/// Whatever keeps it from starting.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut blueprint = node_file::load(&arguments.file)?;
+    arguments.overrule(&mut blueprint)?;
+    let part = arguments.handover.part(&blueprint)?;
+    node_file::warn(&blueprint.warnings);
+    let mut termination = Termination::catch()?;
+    // Before ports are opened: a second node of this name must not touch them.
+    let listening = Listening::claim(&Options {
+        node: blueprint.name.clone(),
+        socket: arguments.socket.unwrap_or_else(|| socket_path(&blueprint.name)),
+        metrics: arguments.metrics,
+        kinds: KINDS,
+    })?;
+    let metrics = listening.metrics();
+    vf::resolve(&mut blueprint)?;
+    // They go behind the node, whose ports are at them.
+    let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
+    let eal = environment::start(&blueprint, 0)?;
+    let ready = summary(&blueprint, eal);
+    let described = blueprint.clone();
+    let node = Node::build(eal, blueprint)?;
+    if let Some(function) = node.wait_for_functions(PATIENCE) {
+        tracing::warn!(function, "not attached to its ring yet");
+    }
+    let handle = node.handle();
+    let serving = listening.serve(handle.clone())?;
+    let running = node.start(eal);
+    let joined = part.map(|part| part.take(&described, serving.socket(), &handle));
+    let transport = match joined.transpose() {
+        Ok(transport) => transport,
+        Err(failure) => {
+            stop(serving, running)?;
+            return Err(failure);
+        }
+    };
+    let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
+    let ready = format!("{ready}; socket {}{metrics}", serving.socket().display());
+    // The node runs on when its output is closed.
+    let _ = output::line(&ready);
+    let signal = termination.wait();
+    tracing::info!("stopping after {signal}");
+    drop(transport);
+    stop(serving, running)
+}
+
+/// Stops the node and prints what was counted.
+fn stop(serving: Serving, running: Running) -> Result<(), Failure> {
+    serving.stop();
+    let snapshot = running.stop().ok_or_else(|| Failure::broken("the node did not stop whole"))?;
+    output::print(&show::statistics(&snapshot))
+}
+
+fn summary(blueprint: &Blueprint, eal: &Eal) -> String {
+    let users: u64 = blueprint.users.iter().map(|users| u64::from(users.count)).sum();
+    let pages = if eal.has_huge_pages() { "huge pages" } else { "no huge pages" };
+    format!(
+        "node {} is ready: {}, {}, {}, {pages}",
+        blueprint.name,
+        counted(blueprint.ports.len() as u64, "port"),
+        counted(users, "user"),
+        counted(blueprint.workers.count as u64, "worker"),
+    )
+}
+
+impl Arguments {
+    /// Flags and environment before the file.
+    fn overrule(&self, blueprint: &mut Blueprint) -> Result<(), Failure> {
+        match self.polling {
+            Some(HowToPoll::Busy) => blueprint.workers.polling = Polling::Busy,
+            Some(HowToPoll::Adaptive) => blueprint.workers.polling = Polling::Adaptive,
+            None => {}
+        }
+        let Some(Cores(cores)) = &self.cores else { return Ok(()) };
+        if cores.len() != blueprint.workers.count {
+            let workers = counted(blueprint.workers.count as u64, "worker");
+            let cores = counted(cores.len() as u64, "core");
+            return Err(Failure::input(format!("the node has {workers}, --cores names {cores}")));
+        }
+        blueprint.workers.cores = Some(cores.clone());
+        Ok(())
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    found.next().ok_or_else(|| "no such host".to_owned())
+}
+
+/// `2,4-6` is 2, 4, 5 and 6.
+fn cores(text: &str) -> Result<Cores, String> {
+    const MOST: usize = 1024;
+    let number = |text: &str| text.trim().parse::<usize>().ok().filter(|core| *core < MOST);
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => cores.extend(first..=last),
+            _ => return Err(format!("`{part}` is neither a core nor a range of cores")),
+        }
+    }
+    Ok(Cores(cores))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cores;
+
+    #[test]
+    fn cores_are_single_ones_and_ranges() {
+        assert_eq!(cores("2,4-6").unwrap().0, [2, 4, 5, 6]);
+        for wrong in ["", "2,", "6-4", "a", "1-", "99999"] {
+            assert!(cores(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the classifier knows of each user.
+
+use weft_dpdk::Annotations;
+
+use super::bearer::Action;
+
+/// What a worker is told of one of its users.
+#[derive(Clone, Copy, Debug)]
+pub struct UserRecord {
+    /// Slot of the group; [`Annotations::NONE`] without one.
+    pub group: u32,
+    /// Slot of the first dedicated bearer.
+    pub bearers: u32,
+    /// Which users it is alike for the rules.
+    pub class: u16,
+    /// How packets are told apart into dedicated bearers; 0 for not at all.
+    pub bearer_profile: u16,
+    /// Whether there is such a user.
+    pub present: bool,
+    /// What becomes of its packets.
+    pub action: Action,
+    /// Whether packets may belong to dedicated bearers that selectors find.
+    pub selects: bool,
+}
+
+impl UserRecord {
+    /// No user.
+    pub const VACANT: UserRecord = UserRecord {
+        group: Annotations::NONE,
+        bearers: Annotations::NONE,
+        class: 0,
+        bearer_profile: 0,
+        present: false,
+        action: Action::Forward,
+        selects: false,
+    };
+}
+
+/// What a worker knows of one of its users: a quarter of a cache line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub group: u32,
+    pub bearers: u32,
+    pub class: u16,
+    pub bearer_profile: u16,
+    pub standing: Standing,
+    pub action: Action,
+    pub selects: bool,
+    /// Its packets go through a gate, as it moves.
+    pub gated: bool,
+}
+
+const _: () = assert!(size_of::<Record>() == 16);
+
+/// All that is to be known of a user for most packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Standing {
+    /// There is no such user.
+    Vacant,
+    /// Nothing is to be done for its packets but to forward them.
+    Plain,
+    /// Its packets have to be looked at.
+    Special,
+}
+
+impl Record {
+    pub fn new(told: UserRecord, gated: bool) -> Record {
+        let UserRecord { group, bearers, class, bearer_profile, present, action, selects } = told;
+        let plain = bearer_profile == 0 && !selects && !gated && action == Action::Forward;
+        let standing = match (present, plain) {
+            (false, _) => Standing::Vacant,
+            (true, true) => Standing::Plain,
+            (true, false) => Standing::Special,
+        };
+        Record { group, bearers, class, bearer_profile, standing, action, selects, gated }
+    }
+
+    pub fn told(&self) -> UserRecord {
+        let Record { group, bearers, class, bearer_profile, standing, action, selects, .. } = *self;
+        let present = standing != Standing::Vacant;
+        UserRecord { group, bearers, class, bearer_profile, present, action, selects }
+    }
+}
