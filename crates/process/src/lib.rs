@@ -14,6 +14,7 @@
 mod carrier;
 pub mod confine;
 pub mod fabric;
+mod folder;
 pub mod frame;
 pub mod host;
 pub mod order;
@@ -21,6 +22,7 @@ pub mod protocol;
 pub mod supervisor;
 mod trail;
 
+pub use folder::own_folder;
 pub use order::{Away, Order};
 pub use supervisor::{
     Answer, Plan, Question, ResourceLimits, Restart, StartError, Status, Supervisor, View, What,

@@ -1,14 +1,13 @@
 //! How functions in processes begin: their rings, and who looks after them.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use weft_compose::Instance;
 use weft_dpdk::Eal;
 use weft_lane::Lane;
-use weft_process::Supervisor;
 use weft_process::fabric::{Dock, Ends, Fabric, Peers};
 use weft_process::supervisor::{Plan, Seat, Start};
+use weft_process::{Supervisor, own_folder};
 use weft_wire::MacAddress;
 
 use crate::assemble::BuildError;
@@ -154,10 +153,8 @@ fn ring(
         _ => std::env::temp_dir(),
     });
     let folder = base.join(format!("weft-{}-{}", blueprint.name, std::process::id()));
-    match std::fs::DirBuilder::new().mode(0o711).create(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(folder.join(format!("{}.sock", function.name))),
-    }
+    own_folder(&folder)?;
+    Ok(folder.join(format!("{}.sock", function.name)))
 }
 
 fn is_root() -> bool {
