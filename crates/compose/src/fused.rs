@@ -10,7 +10,7 @@ use weft_dpdk::Batch;
 use weft_function::lower::Program;
 use weft_function::{Annotations, Scope, TagSlot, What};
 use weft_fusion::{
-    Code, CompileError, Listing, MAX_FUNCTIONS, Punted, Step, Verdicts, Way, optimise,
+    Code, CompileError, DroppedBy, Listing, MAX_FUNCTIONS, Punted, Step, Verdicts, Way, optimise,
 };
 
 use crate::instance::{Burst, Instance, KEEP_REFUSED, Outcome};
@@ -204,7 +204,8 @@ impl Fused {
             }
             if called.dropped.contains(position) {
                 outcome.verdicts.dropped |= one.0;
-                outcome.verdicts.reasons[position] = (number as u8, called.reasons[position]);
+                let (function, reason) = (number as u8, called.reasons[position]);
+                outcome.verdicts.reasons[position] = DroppedBy { function, reason };
                 return;
             }
             if let Some((slot, value)) = self.parts[number].sets {

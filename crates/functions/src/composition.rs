@@ -14,7 +14,7 @@ use weft_compose::{
 };
 use weft_dpdk::{Annotations, Batch, Packet, tsc};
 use weft_function::{Scope, Setup, TagSlot, TagTable};
-use weft_fusion::{Ended, Way, interpret};
+use weft_fusion::{DroppedBy, Ended, Way, interpret};
 
 use crate::KINDS;
 use crate::testing::{CONTEXTS, Spec, annotations, pool};
@@ -215,7 +215,7 @@ impl Chain {
                 fused.visit(&mut burst, all, &mut instances, &mut outcome);
                 assert!(outcome.resets.is_empty() && outcome.refused == 0);
                 for position in Positions(outcome.verdicts.dropped) {
-                    let (function, reason) = outcome.verdicts.reasons[position];
+                    let DroppedBy { function, reason } = outcome.verdicts.reasons[position];
                     dropped[position] = Some((function.into(), reason));
                 }
             }

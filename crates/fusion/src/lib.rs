@@ -25,7 +25,7 @@ mod link;
 mod optimise;
 mod verify;
 
-pub use code::{Code, CompileError, Listing, Punted, Verdicts};
+pub use code::{Code, CompileError, DroppedBy, Listing, Punted, Verdicts};
 pub use interpret::{Ended, Fault, interpret};
 pub use link::{Shape, Step, Way};
 pub use optimise::optimise;
