@@ -16,6 +16,7 @@ use super::tunnel::{self, Purpose};
 use crate::command::{Configure, Report};
 use crate::config::{HandoverPlan, HandoverRole, UserKey};
 use crate::counters::DropReason;
+use crate::tunnel::refuses_to_leave;
 use crate::worker::{BURST, Worker};
 
 /// What the agent asks of workers for one user: of all of them to know its tunnels, of
@@ -265,7 +266,11 @@ impl Worker {
     /// if it had come in here.
     fn let_through(&mut self, mut packet: Packet) {
         let purpose = tunnel::teid_of(&packet).and_then(tunnel::purpose);
-        if purpose == Some(Purpose::Forwarded(Direction::Uplink)) && packet.unwrap_tunnel() {
+        let is_unwrapped = purpose == Some(Purpose::Forwarded(Direction::Uplink));
+        if let Some(reason) = refuses_to_leave(&packet).filter(|_| is_unwrapped) {
+            return self.counters.dropped(reason, 1);
+        }
+        if is_unwrapped && packet.unwrap_tunnel() {
             let user = packet.annotations().user;
             let [uplink, _] = self.classifier.annotations(user, user);
             let annotations = packet.annotations_mut();
