@@ -1,4 +1,4 @@
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
 
 use proptest::prelude::*;
