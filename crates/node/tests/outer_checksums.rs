@@ -101,7 +101,10 @@ fn received(frame: &[u8], version: u8) -> (u16, Vec<u8>) {
     };
     let datagram = udp::Datagram::new_checked(datagram).unwrap();
     assert_eq!(datagram.destination_port(), PORT);
-    datagram.verify_checksum(&pseudo_header).unwrap();
+    // One of 0 over IPv6 is for those who have agreed on it.
+    if version == 4 || datagram.checksum() != 0 {
+        datagram.verify_checksum(&pseudo_header).unwrap();
+    }
     let message = Message::new_checked(datagram.payload()).unwrap();
     (datagram.checksum(), message.payload().to_vec())
 }
