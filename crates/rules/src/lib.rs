@@ -117,7 +117,7 @@ mod values;
 mod vocabulary;
 
 pub use cache::{CacheCounts, CachedRules};
-pub use compile::{CompileError, MAX_STATES};
+pub use compile::{CompileError, MAX_EVALUATIONS, MAX_STATES};
 pub use condition::Condition;
 pub use diagnostic::{Diagnostic, Severity};
 pub use field::{Facts, Field, FieldValue};
