@@ -24,7 +24,7 @@ pub use self::config::{Config, Timeouts};
 use self::log::{Event, Log, What};
 use self::state::{Holding, Moved, NONE, State, key};
 use self::translate::{header_of, kind_of, plain_of};
-use crate::first_fragments::FirstFragments;
+use crate::first_fragments::{FirstFragments, random_seed};
 use crate::shared_ports::End;
 
 const NO_MAPPING: Reason =
@@ -129,7 +129,7 @@ impl UserPlaneFunction for Nat {
             hold_down,
             deterministic,
             timeouts,
-            seed: config.port_seed,
+            seed: config.port_seed.unwrap_or_else(random_seed),
             fragments: FirstFragments::new(),
             log,
             announced: false,
