@@ -10,7 +10,7 @@ use weft_dataplane::command::{Command, UserChange};
 use weft_dataplane::rate_limit::RateLimit;
 use weft_function::TunnelEnd;
 use weft_node_config::OnErrorIndication;
-use weft_wire::gtpu::{Signal, Teid};
+use weft_wire::gtpu::{PORT, Signal, Teid};
 
 use crate::agent::Agent;
 use crate::bearer::{Action, BearerCommand, Event};
@@ -46,7 +46,9 @@ impl Signalling {
 struct Indication {
     ends: Ends,
     teid: Teid,
-    udp_port: Option<u16>,
+    /// Ports of ours that the packet came from which it is about, as it says, and as it
+    /// was sent there.
+    ports: [Option<u16>; 2],
 }
 
 impl Agent {
@@ -74,7 +76,9 @@ impl Agent {
             }
             Signal::ErrorIndication { teid, peer, udp_port } => {
                 self.signalling.counts.error_indications += 1;
-                let indication = Indication { ends: (heard.to, peer), teid, udp_port };
+                let sent_to = Some(heard.to_port).filter(|port| *port != PORT);
+                let ports = [udp_port, sent_to];
+                let indication = Indication { ends: (heard.to, peer), teid, ports };
                 // Only the peer itself can know, and it speaks from the address that
                 // packets are sent to.
                 if heard.from != peer || !self.tunnel_is_gone(&indication) {
@@ -88,10 +92,11 @@ impl Agent {
     /// A peer does not know a tunnel. False where no bearer has such a tunnel, or
     /// too many have lost theirs at once.
     fn tunnel_is_gone(&mut self, indication: &Indication) -> bool {
-        let Indication { ends, teid, udp_port } = *indication;
+        let Indication { ends, teid, ports } = *indication;
         // Where the port of the packet is told that it is about, it must be ours: who
         // forges it does not see our packets.
-        let is_ours = |end: TunnelEnd| udp_port.is_none_or(|port| port == end.source_port);
+        let is_ours =
+            |end: TunnelEnd| ports.into_iter().flatten().all(|port| port == end.source_port);
         let Some(path) = self.signalling.paths.number(ends) else { return false };
         let bearers = self.bearers.tunnels.bearers(path, teid.0);
         let of_bearer = bearers.first().and_then(|id| self.bearers.tunnel(*id, &self.trials, teid));

@@ -11,11 +11,13 @@
 
 mod carrier;
 pub mod confine;
+mod folder;
 pub mod host;
 pub mod order;
 pub mod protocol;
 pub mod supervisor;
 
+pub use folder::own_folder;
 pub use order::Order;
 pub use supervisor::{
     Answer, InquiryKind, Plan, Question, ResourceLimits, Restart, StartError, Status, Supervisor,

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use weft_dpdk::{Annotations, Batch, Packet, Pool, Producer, Table, TxQueue};
-use weft_function::tunnel::surface;
+use weft_function::tunnel::{repair_outer, surface};
 use weft_function::{Headers, IpMut, Tunnel};
+use weft_wire::checksum::Change;
 use weft_wire::{EtherType, MacAddress, ethernet, ipv4};
 
 use crate::command::Punt;
@@ -232,7 +233,8 @@ impl Outlet {
         // A router decrements the TTL of what it forwards into a tunnel, but not
         // of what goes on from one to the next.
         let from_tunnel = packet.annotations().flags & Annotations::TUNNELLED != 0;
-        if self.routed.is_some() && !from_tunnel && decrement_ttl(&mut packet) == Some(false) {
+        if self.routed.is_some() && !from_tunnel && decrement_ttl_inside(&mut packet) == Some(false)
+        {
             return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
         }
         let inside = *packet.annotations();
@@ -492,6 +494,20 @@ fn decrement_ttl(packet: &mut Packet) -> Option<bool> {
         IpMut::V6(mut ip) => Some(ip.decrement_hop_limit()),
         IpMut::V4(_) => None,
     }
+}
+
+/// As [`decrement_ttl`] of a packet that is in a tunnel already, whose UDP checksum
+/// covers the hop limit. It covers the TTL as well, but with it the checksum of the
+/// IPv4 header, and the two cancel out.
+fn decrement_ttl_inside(packet: &mut Packet) -> Option<bool> {
+    let hops = packet.hop_limit()?;
+    let is_left = decrement_ttl(packet)?;
+    if is_left && packet.annotations().ether_type == EtherType::IPV6.0 {
+        // The hop limit is the second octet of a word.
+        let change = Change::NONE.field16(hops.into(), u16::from(hops) - 1);
+        repair_outer(packet, change);
+    }
+    Some(is_left)
 }
 
 /// Gives the packet a fresh Ethernet header right before the IP header; VLAN

@@ -28,6 +28,7 @@ use crate::common::export::{read_option, write_option};
 use crate::common::icmp_error::{Errors, Problem};
 use crate::common::text;
 use crate::ipsec::esp::key::Key;
+use crate::ipsec::esp::keys::{Checked, InUse};
 use crate::ipsec::esp::outer::{Ends, Outside};
 use crate::ipsec::esp::{
     ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
@@ -156,6 +157,9 @@ pub struct EspEncrypt {
     errors: Errors,
     /// No association begins below what one here has used.
     floor: u64,
+    /// Where settings are checked, before they come to an instance that runs.
+    checked: Option<Checked>,
+    in_use: InUse,
 }
 
 impl UserPlaneFunction for EspEncrypt {
@@ -191,6 +195,8 @@ impl UserPlaneFunction for EspEncrypt {
             dont_fragment: config.dont_fragment,
             errors: Errors::new(config.ipv4_address, config.ipv6_address),
             floor: 0,
+            checked: setup.trial.then(Checked::default),
+            in_use: InUse::default(),
         })
     }
 
@@ -222,7 +228,11 @@ impl UserPlaneFunction for EspEncrypt {
     fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
         check_spi(settings.spi)?;
         check_alone(count)?;
-        Ends::new(settings.local, settings.peer).map(|_| ())
+        Ends::new(settings.local, settings.peer)?;
+        match &self.checked {
+            Some(checked) => checked.note(&settings.key, settings.spi),
+            None => Ok(()),
+        }
     }
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, _: u32) {
@@ -232,8 +242,21 @@ impl UserPlaneFunction for EspEncrypt {
         let used = before.as_ref().map_or(0, |before| before.iv);
         self.floor = self.floor.max(used);
         // Other settings of the same association: its numbers go on.
-        let same =
-            before.filter(|old| old.spi == spi && old.key == *key && old.extended == extended);
+        let is_same = |old: &Box<Association>| {
+            old.spi == spi && old.key == *key && old.extended == extended
+        };
+        let same = match before {
+            Some(old) if is_same(&old) => Some(old),
+            before => {
+                if let Some(old) = before {
+                    self.in_use.leave(&old.key);
+                }
+                if !self.in_use.claim(key, spi) {
+                    return;
+                }
+                None
+            }
+        };
         let mut association = same.unwrap_or_else(|| {
             Box::new(Association {
                 spi,
@@ -270,12 +293,14 @@ impl UserPlaneFunction for EspEncrypt {
         fields.end()?;
         Ok(Context(association.map(|mut association| {
             association.session = self.session(&association.key, association.extended);
+            self.in_use.join(&association.key, association.spi);
             Box::new(association)
         })))
     }
 
     fn adopt(&mut self, previous: &mut EspEncrypt) {
         self.floor = previous.floor;
+        self.in_use.adopt(&mut previous.in_use);
     }
 
     fn release(&mut self, context: Context) {
@@ -285,6 +310,7 @@ impl UserPlaneFunction for EspEncrypt {
     fn abandon(&mut self, context: Context) {
         if let Some(association) = context.0 {
             self.floor = self.floor.max(association.iv);
+            self.in_use.leave(&association.key);
         }
     }
 
