@@ -230,6 +230,7 @@ mod tests {
     use weft_mobility_protocol::{Epoch, Incarnation, Message, Step, User};
 
     use super::*;
+    use crate::peer::attend;
     use crate::{Timing, Token};
 
     const ROOM: usize = 1 << 20;
@@ -258,7 +259,7 @@ mod tests {
             places: Vec::new(),
             timing: Timing { queue_octets: ROOM, ..Timing::default() },
         };
-        let hub = Hub::new(options, Box::new(|_| true), runtime.handle().clone());
+        let hub = Hub::new(options, Box::new(|_| true), runtime.handle().clone(), attend);
         let place = |node| Place {
             node: NodeId(node),
             name: format!("n{node}"),
