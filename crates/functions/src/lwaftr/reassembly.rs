@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(reassembly.take(last, 9), Outcome::Waits);
     }
 
-    /// Which packets share a set is another matter in each instance: whoever sends
+    /// Which packets share a set differs for each instance: a sender of
     /// fragments cannot choose whose places they take.
     #[test]
     fn places_cannot_be_foretold() {
