@@ -227,7 +227,7 @@ impl UserPlaneFunction for EspEncrypt {
         let used = before.as_ref().map_or(0, |before| before.iv);
         self.floor = self.floor.max(used);
         // Other settings of the same association: its numbers go on.
-        let is_same = |old: &Box<Association>| {
+        let is_same = |old: &Association| {
             old.spi == spi && old.key == *key && old.extended == extended
         };
         let same = match before {
