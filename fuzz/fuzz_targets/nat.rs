@@ -54,7 +54,7 @@ impl Translator {
             Setup { instance: "fuzzed", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
         // Few ports and mappings, so that both run out.
         let config = serde_json::json!({
-            "addresses": ["192.0.2.1"], "blockSize": 16, "mappings": 24, "holdDown": 1
+            "addresses": ["192.0.2.1"], "blockSize": 16, "mappings": 24, "holdDown": 1, "portSeed": 1
         });
         let nat = kind.make(&config, &setup, SlotShift(0)).expect("a configuration");
         Translator { nat, pool: Pool::new(eal, "nat", 255).expect("a pool"), now: 1 << 32 }

@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/node.sh
 
 UE=10.45.0.1 BEHIND=10.46.0.1 # what the two ends of a tunnel call themselves
+UE6=2001:db8:45::1
 
 gain_privileges "$@"
 need_locked_memory
@@ -181,7 +182,56 @@ YAML
     check "UPF: stops" equal "exit code" 0 "$node_status"
 }
 
+# A base station over IPv6, where the UDP checksum covers what is inside: its kernel drops
+# what does not add up.
+over_ipv6() {
+    write_gateway "$netns_work/upf6.yaml" <<YAML
+functions:
+  from-radio: {function: gtpu-decapsulate}
+  to-radio: {function: gtpu-encapsulate}
+users:
+  - name: ue
+    match: {ipv4: $UE, ipv6: "$UE6/128", teid: 0x1000}
+    functions:
+      from-radio: {peer: "$ADDRESS_A6", ipv4: $UE, ipv6: "$UE6/128"}
+      to-radio: {tunnel: {teid: 0x6000, peer: "$ADDRESS_A6", local: "$GATEWAY_A6"}, qfi: 9}
+rules: |
+  from access -> from-radio
+  from from-radio -> core
+  from core -> to-radio
+  from to-radio -> access
+YAML
+    sed -i "s|addresses: \[$GATEWAY_A4/24\]|addresses: [$GATEWAY_A4/24, \"$GATEWAY_A6/48\"]|
+        s|addresses: \[$GATEWAY_B4/24\]|addresses: [$GATEWAY_B4/24, \"$GATEWAY_B6/64\"]|" \
+        "$netns_work/upf6.yaml"
+    start_gateway "UPF over IPv6" "$netns_work/upf6.yaml" || return
+    local before
+    before=$(checksum_errors)
+    peer a "$ADDRESS_A6" "$GATEWAY_A6" "$UE" "$ADDRESS_B4" 0x1000 0x6000
+    local station=$started
+    in_ns a ip address add "$UE6/128" dev gtp0
+    in_ns a ip -6 route add "$ADDRESS_B6" dev gtp0 src "$UE6"
+    check "UPF over IPv6: Echo at the base station" told a 'echo response 7'
+    check "UPF over IPv6: pings to the user's IPv4" lossless b "$UE"
+    check "UPF over IPv6: pings to the user's IPv6" lossless b -6 "$UE6"
+    check "UPF over IPv6: pings from the user's IPv6" lossless a -6 -I "$UE6" "$ADDRESS_B6"
+    check "UPF over IPv6: no wrong checksum at the base station's kernel" \
+        equal "checksum errors" "$before" "$(checksum_errors)"
+    check "UPF over IPv6: the base station understands all" nothing_unexpected
+    stop_recordings
+    check "UPF over IPv6: tshark finds nothing malformed" clean
+    stop "$station"
+    stop_node TERM
+    check "UPF over IPv6: stops" equal "exit code" 0 "$node_status"
+}
+
+# checksum_errors: datagrams over IPv6 that the base station's kernel has dropped.
+checksum_errors() {
+    in_ns a awk '$1 == "Udp6InCsumErrors" { print $2 }' /proc/net/snmp6
+}
+
 start_server b 5201 iperf3 --server
 serving_gateway
 user_plane_function
+over_ipv6
 close_report

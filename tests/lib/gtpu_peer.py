@@ -19,6 +19,7 @@ import sys
 
 from scapy.contrib.gtp import GTP_U_Header, GTPEchoRequest, GTPEchoResponse, IE_Recovery
 from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
 TUNSETIFF = 0x400454CA
@@ -54,8 +55,8 @@ def take(wire: socket.socket, tun: int, own: int) -> None:
     """Does what the next datagram asks for."""
     datagram, sender = wire.recvfrom(65536)
     message = GTP_U_Header(datagram)
-    if message.gtp_type == G_PDU and message.teid == own and IP in message:
-        os.write(tun, message[IP].original)
+    if message.gtp_type == G_PDU and message.teid == own and (IP in message or IPv6 in message):
+        os.write(tun, message[IP if IP in message else IPv6].original)
     elif message.gtp_type == ECHO_REQUEST:
         answer = GTPEchoResponse(IE_list=[IE_Recovery(restart_counter=0)])
         wire.sendto(echo(answer, message.seq), sender)
@@ -74,7 +75,9 @@ def main() -> None:
     name, local, peer, *teids = sys.argv[1:]
     of_peer, own, *stray = (int(teid, 0) for teid in teids)
     tun = open_tun(name)
-    wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    # Over IPv6 the kernel drops what has a wrong UDP checksum.
+    family = socket.AF_INET6 if ":" in local else socket.AF_INET
+    wire = socket.socket(family, socket.SOCK_DGRAM)
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
     wire.bind((local, PORT))
     wire.sendto(echo(GTPEchoRequest(), 7), (peer, PORT))

@@ -23,6 +23,8 @@ honest = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(honest)
 
 NEXT, WRITE, INDIRECT = 1, 2, 4
+# Types of messages.
+PONG, CONTEXT, NOT_IMPORTED, COUNTED = 10, 14, 18, 19
 # How long a ring is damaged while the node works with it.
 SECONDS = 0.4
 # How long the node may need to be ready for the next one.
@@ -197,9 +199,29 @@ def no_message(path, draw, _how):
     control.socket.close()
 
 
+def flood(path, draw, _how):
+    """Sound messages that were not asked for, more than can be handled, and nothing is read."""
+    control = honest.Control(path + ".control", "pass")
+    control.greet()
+    kind, fields = draw.choice((
+        (PONG, struct.pack("<I", 0)),
+        (CONTEXT, struct.pack("<HI", 0, draw.randrange(8)) + bytes(60_000)),
+        (NOT_IMPORTED, struct.pack("<HI", 0, 0) + b"x" * 1_000_000),
+        (COUNTED, bytes(56)),
+    ))
+    octets = struct.pack("<IB", 1 + len(fields), kind) + fields
+    control.socket.settimeout(SECONDS)
+    until = time.monotonic() + SECONDS
+    with contextlib.suppress(OSError):
+        while time.monotonic() < until:
+            control.socket.sendall(octets * (1 + 60_000 // len(octets)))
+    control.socket.close()
+
+
 def main():
     path, draw = sys.argv[1], random.Random(int(sys.argv[2]))
     attacks = [(damage, how) for how in DAMAGES] + [(no_ring, None)] * 6 + [(no_message, None)] * 4
+    attacks += [(flood, None)] * 4
     draw.shuffle(attacks)
     for attack, how in attacks:
         name = f"{attack.__name__} {how.__name__ if how else ''}".strip()

@@ -3,6 +3,7 @@
 
 mod along;
 mod fragment;
+mod headers;
 pub mod outlet;
 
 use std::net::IpAddr;

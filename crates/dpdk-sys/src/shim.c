@@ -47,16 +47,32 @@ void weft_quiet_xdp(void)
 static unsigned int truncations;
 static struct sigaction before_truncation;
 
+/* Puts an empty page of our own in the place of the one with this address. A mapping of
+ * huge pages can only be cut at their bounds: the kernel says EINVAL for less, and for
+ * nothing else here. */
+static int empty_page(uintptr_t address)
+{
+	static const uintptr_t sizes[] = { 4096, 1UL << 21, 1UL << 30 };
+
+	for (size_t i = 0; i < RTE_DIM(sizes); i++) {
+		void *page = (void *)(address & ~(sizes[i] - 1));
+
+		if (mmap(page, sizes[i], PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == page)
+			return 0;
+		if (errno != EINVAL)
+			break;
+	}
+	return -1;
+}
+
 /* Memory that another process has shared with us ends where that process says, at
  * any time. A page that is gone becomes an empty one of our own. */
 static void replace_page(int signal, siginfo_t *info, void *context)
 {
-	uintptr_t size = 4096, page = (uintptr_t)info->si_addr & ~(size - 1);
 	int saved = errno;
 
-	if (info->si_code == BUS_ADRERR &&
-	    mmap((void *)page, size, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (void *)page) {
+	if (info->si_code == BUS_ADRERR && empty_page((uintptr_t)info->si_addr) == 0) {
 		__atomic_add_fetch(&truncations, 1, __ATOMIC_RELAXED);
 		errno = saved;
 		return;

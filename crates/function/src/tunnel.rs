@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use arrayvec::ArrayVec;
 use weft_dpdk::{Annotations, Packet};
-use weft_wire::checksum::{PseudoHeader, sum20};
+use weft_wire::checksum::{Change, PseudoHeader, sum20};
 use weft_wire::gtpu::Teid;
 use weft_wire::{Dscp, EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
 
@@ -274,6 +274,17 @@ fn write_link(bytes: &mut [u8], addresses: [u8; 12], ether_type: u16) {
 fn outer(packet: &Packet) -> Option<&[u8]> {
     let offset = usize::from(packet.annotations().outer_offset);
     if offset == 0 { None } else { packet.data().get(offset..) }
+}
+
+/// Repairs the UDP checksum of the tunnel after `change` of what is inside, as only
+/// over IPv6 there is one (RFC 1624). A checksum of 0 is none, and stays.
+pub fn repair_outer(packet: &mut Packet, change: Change) {
+    let is_ipv6 = outer(packet).and_then(<[u8]>::first).is_some_and(|first| first >> 4 == 6);
+    let Some(message) = packet.message_offset().filter(|_| is_ipv6) else { return };
+    let checksum = message.checked_sub(2).and_then(|at| packet.data_mut().get_mut(at..message));
+    if let Some(Ok(checksum)) = checksum.map(<&mut [u8; 2]>::try_from) {
+        *checksum = change.apply_udp(u16::from_be_bytes(*checksum)).to_be_bytes();
+    }
 }
 
 /// Makes the tunnel's IP header the one that [`Headers`](crate::Headers) show:

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Annotations, Batch, Packet, tsc};
 use weft_function::{Scope, Setup, TagSlot, TagTable};
-use weft_fusion::{Ended, Fused, FusedOutcome, FusedPart, Way, interpret};
+use weft_fusion::{DroppedBy, Ended, Fused, FusedOutcome, FusedPart, Way, interpret};
 
 use crate::KINDS;
 use crate::testing::{CONTEXTS, Spec, annotations, pool};
@@ -213,7 +213,7 @@ impl Chain {
                 fused.visit(&mut burst, all, &mut instances, &mut outcome);
                 assert!(outcome.resets.is_empty() && outcome.refused == 0);
                 for position in Positions(outcome.verdicts.dropped) {
-                    let (function, reason) = outcome.verdicts.reasons[position];
+                    let DroppedBy { function, reason } = outcome.verdicts.reasons[position];
                     dropped[position] = Some((function.into(), reason));
                 }
             }

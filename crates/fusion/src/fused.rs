@@ -12,7 +12,7 @@ use weft_function::lower::Program;
 use weft_function::{Annotations, Scope, TagSlot, What};
 
 use crate::MAX_FUNCTIONS;
-use crate::code::{Code, CompileError, Listing, Punted, Verdicts};
+use crate::code::{Code, CompileError, DroppedBy, Listing, Punted, Verdicts};
 use crate::link::{Step, Way};
 use crate::optimise::optimise;
 use crate::verify::{verify, verify_program};
@@ -204,7 +204,8 @@ impl Fused {
             }
             if called.dropped.contains(position) {
                 outcome.verdicts.dropped |= one.0;
-                outcome.verdicts.reasons[position] = (number as u8, called.reasons[position]);
+                let (function, reason) = (number as u8, called.reasons[position]);
+                outcome.verdicts.reasons[position] = DroppedBy { function, reason };
                 return;
             }
             if let Some((slot, value)) = self.parts[number].sets {

@@ -30,7 +30,7 @@ mod optimise;
 mod regions;
 mod verify;
 
-pub use code::{Code, CompileError, Listing, Punted, Verdicts};
+pub use code::{Code, CompileError, DroppedBy, Listing, Punted, Verdicts};
 pub use fused::{Fused, FusedOutcome, FusedPart};
 pub use interpret::{Ended, Fault, interpret};
 pub use link::{Shape, Step, Way};

@@ -11,7 +11,9 @@ use weft_function::lower::{
     Base, Checksum, ContextField, Label, Note, Operation, Operator, Place, Program, Value,
 };
 use weft_function::{Scope, TagSlot};
-use weft_fusion::{Code, Ended, Step, Verdicts, Way, interpret, optimise, verify, verify_program};
+use weft_fusion::{
+    Code, DroppedBy, Ended, Step, Verdicts, Way, interpret, optimise, verify, verify_program,
+};
 
 const FIELDS: &[ContextField] = &[
     ContextField { name: "a", offset: 0, octets: 8 },
@@ -346,7 +348,7 @@ fn native(way: &Way, sent: &[Sent]) -> Left {
     }
     for (position, ended) in ended.iter_mut().enumerate() {
         if verdicts.dropped >> position & 1 == 1 {
-            let (function, reason) = verdicts.reasons[position];
+            let DroppedBy { function, reason } = verdicts.reasons[position];
             *ended = Ended::Dropped { function, reason };
         }
     }

@@ -321,6 +321,58 @@ fn fault_23_forged_error_indications() {
     assert!(rig.receive(0).is_empty());
 }
 
+/// Peers such as osmo-ggsn, go-gtp and Open5GS answer to the port that the packet came
+/// from: it is heard there if it is the tunnel's own, and counted if it is not.
+#[test]
+fn fault_23_error_indications_at_the_source_port() {
+    let to_port = |port: u16| {
+        let mut frame = error(0x2001, STATION, None);
+        frame[36..38].copy_from_slice(&port.to_be_bytes());
+        frame
+    };
+    let mut rig = Rig::new(&UPF.replace("keep", "drop"));
+    rig.send(1, &[downlink([10, 45, 0, 2], b"")]);
+    let frames = rig.receive(0);
+    let source_port = u16::from_be_bytes([frames[0][34], frames[0][35]]);
+    assert!(source_port >= 49_152);
+    // Ports that are none of this tunnel's.
+    rig.send(0, &[to_port(source_port ^ 1), to_port(65_535), to_port(4000)]);
+    let counts = rig.node.agent().snapshot().signals;
+    assert_eq!((counts.error_indications, counts.error_indications_ignored), (2, 2));
+    assert_eq!(passes(&mut rig, [10, 45, 0, 2]), Some(0x2001));
+    rig.send(0, &[to_port(source_port)]);
+    let counts = rig.node.agent().snapshot().signals;
+    assert_eq!((counts.error_indications, counts.error_indications_ignored), (3, 2));
+    assert_eq!(passes(&mut rig, [10, 45, 0, 2]), None);
+    // Nothing else is GTP-U there.
+    let echo = signal(Signal::EchoRequest { sequence: 7 });
+    let mut elsewhere = echo.clone();
+    elsewhere[36..38].copy_from_slice(&source_port.to_be_bytes());
+    rig.send(0, &[elsewhere]);
+    assert!(rig.receive(0).is_empty());
+}
+
+/// libgtp 1.9 refuses a message with the UDP Port extension header: without it the port of
+/// the packet is 2152.
+#[test]
+fn an_error_indication_about_a_packet_from_2152_has_no_extension_header() {
+    let mut rig = Rig::new(UPF);
+    let told = |rig: &mut Rig, from_port: u16| {
+        let mut frame =
+            common::gtpu::tunnelled(0xbad, &udp([10, 45, 0, 1], HOST, b"").split_off(14));
+        frame[34..36].copy_from_slice(&from_port.to_be_bytes());
+        rig.send(0, &[frame]);
+        let frames = rig.receive(0);
+        let message = Message::new_checked(&frames[0][42..]).unwrap();
+        match Signal::parse(&message) {
+            Ok(Signal::ErrorIndication { teid: Teid(0xbad), udp_port, .. }) => udp_port,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(told(&mut rig, 40_000), Some(40_000));
+    assert_eq!(told(&mut rig, 2152), None);
+}
+
 fn packet(teid: u32, to: [u8; 4], payload: &str) -> Left {
     Left { to, message_type: MessageType::G_PDU, teid, payload: payload.to_owned() }
 }

@@ -11,12 +11,14 @@
 
 mod carrier;
 pub mod confine;
+mod folder;
 pub mod host;
 mod inquiry;
 pub mod order;
 pub mod protocol;
 pub mod supervisor;
 
+pub use folder::own_folder;
 pub use inquiry::{Answer, InquiryKind, Question};
 pub use order::Order;
 pub use supervisor::{Plan, ResourceLimits, Restart, StartError, Status, Supervisor, View};

@@ -1,250 +1,17 @@
 //! Both ends of a ring in one process: what an honest function does comes back as
 //! if it had been called, and what a hostile one sends does no harm.
 
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+mod common;
 
-use serde_json::Value;
-use weft_compose::{Instance, Kind};
-use weft_dataplane::offload::{Back, NextHops, Policy, ResumePoint, WINDOW};
-use weft_dpdk::{
-    Annotations, Batch, Eal, EalOptions, Packet, Pool, Port, PortOptions, RxQueue, TxQueue,
-};
-use weft_function::{
-    ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
-};
-use weft_offload::frame::{Form, FrameKind};
-use weft_offload::process::protocol::{Connection, Message, VERSION, Welcome};
-use weft_offload::process::supervisor::{Plan, Seat, Start};
-use weft_offload::process::{
-    Answer, InquiryKind, Question, ResourceLimits, Status, Supervisor, control_path,
-};
+use std::time::Duration;
 
-struct Nothing;
-
-impl UserPlaneFunction for Nothing {
-    const NAME: &'static str = "nothing";
-    const SUMMARY: &'static str = "Does nothing.";
-    type Config = NoSettings;
-    type Settings = NoSettings;
-    type Context = ();
-
-    fn new(_: NoSettings, _: &Setup<'_>) -> Result<Nothing, ConfigError> {
-        Ok(Nothing)
-    }
-
-    fn process(&mut self, _: &mut Packet, (): &mut (), _: &mut Emit<'_>) -> Verdict {
-        Verdict::Forward
-    }
-
-    fn export(&self, (): &(), _: &mut Vec<u8>) {}
-
-    fn import(&mut self, _: u16, _: &[u8]) -> Result<(), ContextError> {
-        Ok(())
-    }
-}
-
-const PATIENCE: Duration = Duration::from_secs(60);
-/// When a frame is given up that a front end does not bring back. A machine under load keeps a
-/// thread waiting for a good part of it.
-const IMPATIENCE: Duration = Duration::from_secs(1);
-const PLACE: ResumePoint = ResumePoint { state: 7, plan: 3, onward: 0 };
-
-fn eal() -> &'static Eal {
-    static EAL: OnceLock<&'static Eal> = OnceLock::new();
-    EAL.get_or_init(|| {
-        let options =
-            EalOptions { memory_megabytes: 160, huge_pages: false, ..EalOptions::default() };
-        Eal::start(&options).expect("memory for the environment")
-    })
-}
-
-/// A node's end with one worker, and a front end that this test plays by hand.
-struct Rig {
-    seat: Seat,
-    supervisor: Supervisor,
-    pool: Pool,
-    form: Form,
-    rx: RxQueue,
-    tx: TxQueue,
-    connection: Connection,
-    folder: Folder,
-}
-
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Rig {
-    fn new(name: &str, policy: Policy) -> Rig {
-        Rig::of(name, policy, Duration::from_secs(60), false, WINDOW)
-    }
-
-    /// With a front end that knows only plain frames, and soon is impatient with it.
-    fn plain(name: &str) -> Rig {
-        Rig::of(name, Policy::Drop, IMPATIENCE, true, WINDOW)
-    }
-
-    /// With a front end that knows only plain frames, and gives few of them room at a time.
-    fn small(name: &str, room: usize) -> Rig {
-        Rig::of(name, Policy::Hold(200), IMPATIENCE, true, room)
-    }
-
-    fn of(name: &str, policy: Policy, heartbeat: Duration, plain: bool, room: usize) -> Rig {
-        let folder = std::env::temp_dir().join(format!("weft-ring-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let ring = folder.join("ring.sock");
-        let pool = Pool::new(eal(), name, 1023).unwrap();
-        let tags = TagTable::default();
-        let plan = Plan {
-            instance: name,
-            kind: Kind::of::<Nothing>(),
-            config: &Value::Null,
-            tags: &tags,
-            workers: 1,
-            contexts: 16,
-            number: 1,
-            ring: ring.clone(),
-            own_folder: false,
-            start: Start::Elsewhere,
-            restart: weft_offload::process::Restart::default(),
-            wanted: true,
-            plain,
-            user: None,
-            limits: ResourceLimits::default(),
-            policy,
-            heartbeat,
-            checkpoint: None,
-            fabric: None,
-            max_sleep_us: None,
-        };
-        let (supervisor, mut seats) = Supervisor::start(eal(), &plan, || 0).unwrap();
-        let seat = seats.remove(0);
-        let (mut connection, welcome) = match plain {
-            true => (Connection::new(UnixStream::pair().unwrap().0).unwrap(), None),
-            false => greet(&ring),
-        };
-        let device = format!(
-            "net_virtio_user_{name},path={},queues=1,queue_size={room},packed_vq=1,mrg_rxbuf=0,in_order=1",
-            ring.display(),
-        );
-        let options = PortOptions { descriptors: room as u16, ..PortOptions::default() };
-        let port = Port::open(eal(), &device, &options, &pool).unwrap();
-        let (rx, tx) = (port.take_rx(0).unwrap(), port.take_tx(0).unwrap());
-        if welcome.is_some() {
-            connection.send(&Message::Ready).unwrap();
-        }
-        wait(|| supervisor.view().status == Status::Running);
-        let (path, tags) = welcome.map_or((0, 0), |welcome| (welcome.path, welcome.tags.len()));
-        let form = Form::new(path, tags);
-        let mut rig =
-            Rig { seat, supervisor, pool, form, rx, tx, connection, folder: Folder(folder) };
-        assert!(rig.seat.remote_queue.has_news());
-        rig.seat.remote_queue.take_news(|_| panic!("nothing was away"));
-        rig
-    }
-
-    /// Sends packets of the users with these slots away.
-    fn send(&mut self, users: &[u32]) {
-        for user in users {
-            let mut packet = self.pool.packet(&[user.to_le_bytes()[0]; 60]).unwrap();
-            *packet.annotations_mut() = Annotations {
-                user: *user,
-                bearer: *user,
-                network_offset: 14,
-                ..Annotations::default()
-            };
-            self.seat.remote_queue.take(packet, PLACE, None, (99, &NextHops::NOWHERE)).unwrap();
-        }
-        self.seat.remote_queue.flush(|_| panic!("there is room"));
-    }
-
-    /// The frames that the function finds in its ring.
-    fn arrive(&mut self, count: usize) -> Vec<Packet> {
-        let mut batch = Batch::new();
-        let until = Instant::now() + PATIENCE;
-        while batch.len() < count && Instant::now() < until {
-            self.rx.receive(&mut batch, 32);
-        }
-        batch.drain().collect()
-    }
-
-    fn answer(&mut self, bytes: &[u8]) {
-        let mut batch = Batch::new();
-        batch.push(self.pool.packet(bytes).unwrap()).unwrap();
-        let until = Instant::now() + PATIENCE;
-        while !batch.is_empty() && Instant::now() < until {
-            self.tx.transmit(&mut batch);
-        }
-    }
-
-    /// What the node believes to have come back, after so many frames came.
-    fn back(&mut self, frames: u64) -> Vec<Back> {
-        let mut all = Vec::new();
-        let until = Instant::now() + PATIENCE;
-        let mut came = 0;
-        let strays = self.supervisor.view().strays;
-        while came < frames && Instant::now() < until {
-            let before = all.len();
-            self.seat.remote_queue.collect(|back| all.push(back));
-            came += (all.len() - before) as u64;
-            if self.supervisor.view().strays - strays + all.len() as u64 >= frames {
-                break;
-            }
-        }
-        all
-    }
-}
-
-/// Attaches, as far as the node's word to begin.
-fn greet(ring: &Path) -> (Connection, Option<Box<Welcome>>) {
-    let mut connection = attach(ring);
-    let welcome = match receive(&mut connection) {
-        Message::Welcome(welcome) => welcome,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(usize::from(welcome.descriptors), WINDOW);
-    assert_eq!(receive(&mut connection), Message::Start(vec![0]));
-    (connection, Some(welcome))
-}
-
-fn attach(ring: &Path) -> Connection {
-    let stream = UnixStream::connect(control_path(ring)).unwrap();
-    let mut connection = Connection::new(stream).unwrap();
-    let function = "nothing".to_owned();
-    // Who refuses may have hung up before this.
-    let _ = connection.send(&Message::Hello {
-        version: VERSION,
-        process: std::process::id(),
-        function,
-    });
-    connection
-}
-
-fn receive(connection: &mut Connection) -> Message {
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
-        if let Some(message) = connection.receive().unwrap() {
-            return message;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("no message came");
-}
-
-fn wait(mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < until, "it does not happen");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
+use common::{IMPATIENCE, PLACE, Rig, attach, receive, wait};
+use weft_compose::Instance as _;
+use weft_dataplane::offload::{Back, NextHops, Policy, WINDOW};
+use weft_dpdk::Annotations;
+use weft_offload::frame::FrameKind;
+use weft_offload::process::protocol::Message;
+use weft_offload::process::{Answer, InquiryKind, Question, Status};
 
 /// FAULTS 54, above the ring: frames that a function must not send.
 #[test]
@@ -487,7 +254,8 @@ fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
 
 #[test]
 fn a_process_that_dies_leaves_its_checkpoints_and_no_question_open() {
-    let mut rig = Rig::new("checkpoints", Policy::Drop);
+    let mut rig = Rig::checkpointing("checkpoints");
+    assert!(matches!(receive(&mut rig.connection), Message::Checkpoint { .. }));
     let context = vec![9];
     rig.connection.send(&Message::Context { worker: 0, slot: 2, context }).unwrap();
     ask(&rig, 1, &[2, 3], InquiryKind::Export);

@@ -21,12 +21,20 @@ pub(crate) mod share;
 /// So many states may come out of partial evaluation.
 pub const MAX_STATES: usize = 32_768;
 
+/// So many rules may be looked at in the light of what is known in a state, in all.
+pub const MAX_EVALUATIONS: usize = 1 << 22;
+
 /// Why rules cannot be compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CompileError {
     /// More combinations of functions and known tags than [`MAX_STATES`].
     #[error("the ways of these packets through the rules have more than {MAX_STATES} states")]
     TooManyStates,
+    /// More rules in states than [`MAX_EVALUATIONS`].
+    #[error(
+        "these rules, in all the states that packets may be in, are more than {MAX_EVALUATIONS}"
+    )]
+    TooManyEvaluations,
 }
 
 impl RuleSet {
@@ -35,7 +43,7 @@ impl RuleSet {
     /// Nothing leads out of a port that the vocabulary does not have.
     ///
     /// # Errors
-    /// [`CompileError::TooManyStates`].
+    /// [`CompileError`].
     pub fn compile(&self, entries: &[Entry]) -> Result<Program, CompileError> {
         let program = self.evaluate(entries)?;
         Ok(crate::compile::order::in_order(crate::compile::share::shared(program)))
@@ -48,6 +56,7 @@ impl RuleSet {
             relevance: Relevance::of(self),
             ids: HashMap::new(),
             found: Vec::new(),
+            evaluations: 0,
         };
         let mut firsts = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -69,6 +78,8 @@ struct Evaluator<'r> {
     ids: HashMap<(FunctionIndex, Knowledge), StateId>,
     /// The states by number: a function, and what is known behind it.
     found: Vec<(FunctionIndex, Knowledge)>,
+    /// Rules that were looked at.
+    evaluations: usize,
 }
 
 impl Evaluator<'_> {
@@ -77,6 +88,10 @@ impl Evaluator<'_> {
         let rules = self.rules;
         let mut arms = Vec::new();
         for rule in rules.rules_of(place) {
+            self.evaluations += 1;
+            if self.evaluations > MAX_EVALUATIONS {
+                return Err(CompileError::TooManyEvaluations);
+            }
             let when = rule.when.given(&known);
             if when.is_never() {
                 continue;

@@ -68,11 +68,11 @@ impl Element {
                 let reached = &mut reached[usize::from(*function)];
                 *reached = reached.or(left);
                 for position in left.and(Positions(verdicts.dropped)) {
-                    if usize::from(verdicts.reasons[position].0) == number {
+                    if usize::from(verdicts.reasons[position].function) == number {
                         left.remove(position);
                         let at = &self.plan.functions
                             [usize::from(region.functions[usize::from(*function)])];
-                        let reason = usize::from(verdicts.reasons[position].1);
+                        let reason = usize::from(verdicts.reasons[position].reason);
                         at.counters.drops[reason.min(at.counters.drops.len() - 1)].add(1);
                         if self.on_paths {
                             note_drop(burst, position, reason as u8, at.instance.kind().name);

@@ -48,8 +48,8 @@ impl Own {
         }
     }
 
-    /// Opens the tunnel around a packet, if there is one, and checks that what
-    /// is inside may leave it.
+    /// Opens the tunnel around a packet, if there is one, and notes where what is inside
+    /// must not leave it: a relay does not ask.
     #[inline]
     fn open(&self, packet: &mut Packet) -> Opened {
         let opened = open(packet, self.service);
@@ -58,23 +58,31 @@ impl Own {
         }
         match packet.addresses() {
             Some((_, to)) if self.addresses.contains(&to) => {
-                Opened::Refused(DropReason::TunnelledToUs)
+                packet.annotations_mut().flags |= Annotations::OWN_INSIDE;
             }
-            Some((from, to)) if self.is_martian(from, to) => link_scope(packet),
-            _ => Opened::User,
+            Some((from, to)) if self.is_martian(from, to) => note_martian(packet),
+            _ => {}
         }
+        Opened::User
     }
 }
 
-/// A packet that no router forwards, in a tunnel: neighbour discovery of the user's
-/// link goes on, for a function that answers it or a relay.
+/// A packet that no router forwards, in a tunnel: goes on to a relay, neighbour discovery of
+/// the user's link also to a function that answers it.
 #[cold]
-fn link_scope(packet: &mut Packet) -> Opened {
-    if !is_discovery(packet) || packet.hop_limit() != Some(255) {
-        return Opened::Refused(DropReason::Martian);
+fn note_martian(packet: &mut Packet) {
+    let is_of_link = is_discovery(packet) && packet.hop_limit() == Some(255);
+    packet.annotations_mut().flags |=
+        if is_of_link { Annotations::LINK_SCOPE } else { Annotations::MARTIAN_INSIDE };
+}
+
+/// Why a packet must not be taken out of its tunnel, if that is so.
+pub(crate) fn refuses_to_leave(packet: &Packet) -> Option<DropReason> {
+    match packet.annotations().flags {
+        flags if flags & Annotations::OWN_INSIDE != 0 => Some(DropReason::TunnelledToUs),
+        flags if flags & Annotations::MARTIAN_INSIDE != 0 => Some(DropReason::Martian),
+        _ => None,
     }
-    packet.annotations_mut().flags |= Annotations::LINK_SCOPE;
-    Opened::User
 }
 
 /// Reads the GTP-U message to port 2152, and the packet inside. The TEID is left

@@ -74,8 +74,11 @@ pub struct Record {
 }
 
 /// Flags that mean the same at every node.
-const SHARED_FLAGS: u8 =
-    Annotations::TUNNELLED | Annotations::LINK_SCOPE | Annotations::DISCARDED_EXTENSIONS;
+const SHARED_FLAGS: u8 = Annotations::TUNNELLED
+    | Annotations::LINK_SCOPE
+    | Annotations::DISCARDED_EXTENSIONS
+    | Annotations::OWN_INSIDE
+    | Annotations::MARTIAN_INSIDE;
 
 impl Record {
     /// Reads a record; none where something else stands.

@@ -8,13 +8,14 @@ use std::net::IpAddr;
 
 use weft_dpdk::{Annotations, Batch, Packet, Pool, Producer, TxQueue};
 use weft_function::tunnel::surface;
-use weft_function::{Headers, IpMut, Tunnel};
-use weft_wire::{EtherType, MacAddress, ethernet, ipv4};
+use weft_function::{Headers, Tunnel};
+use weft_wire::{MacAddress, ethernet, ipv4};
 
 pub use self::neighbours::Neighbours;
 use crate::command::Punt;
 use crate::counters::{DropReason, WorkerCounters};
 use crate::transmit::fragment::{Fragments, fragments};
+use crate::transmit::headers::{decrement_ttl, decrement_ttl_inside, dive, write_ethernet};
 
 /// Packets that wait at one port for the MAC addresses of their next hops.
 const WAITING: usize = 256;
@@ -182,7 +183,8 @@ impl Outlet {
         // A router decrements the TTL of what it forwards into a tunnel, but not
         // of what goes on from one to the next.
         let from_tunnel = packet.annotations().flags & Annotations::TUNNELLED != 0;
-        if self.routed.is_some() && !from_tunnel && decrement_ttl(&mut packet) == Some(false) {
+        if self.routed.is_some() && !from_tunnel && decrement_ttl_inside(&mut packet) == Some(false)
+        {
             return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
         }
         let inside = *packet.annotations();
@@ -411,57 +413,4 @@ fn total_bytes(batch: &Batch) -> u64 {
 fn pieces(packet: &[u8], mtu: u16) -> Option<Fragments> {
     let ip = ipv4::Packet::new_checked(packet).ok()?;
     if ip.dont_fragment() { None } else { fragments(packet, mtu).ok() }
-}
-
-/// Undoes [`surface`], given the annotations before; the frame may have lost
-/// bytes in front since.
-#[cold]
-fn dive(packet: &mut Packet, inside: &Annotations) {
-    let annotations = packet.annotations_mut();
-    let moved = inside.outer_offset.wrapping_sub(annotations.network_offset);
-    *annotations = Annotations {
-        outer_offset: annotations.network_offset,
-        network_offset: inside.network_offset.wrapping_sub(moved),
-        transport_offset: match inside.transport_offset {
-            0 => 0,
-            offset => offset.wrapping_sub(moved),
-        },
-        ..*inside
-    };
-}
-
-/// False when the packet has no hop left; none when it is no IP packet.
-#[inline]
-fn decrement_ttl(packet: &mut Packet) -> Option<bool> {
-    if packet.annotations().ether_type == EtherType::IPV4.0 {
-        let (bytes, annotations) = packet.parts_mut();
-        let header = bytes.get_mut(usize::from(annotations.network_offset)..)?;
-        return header.first_chunk_mut().map(ipv4::decrement_time_to_live);
-    }
-    match packet.ip_mut()? {
-        IpMut::V6(mut ip) => Some(ip.decrement_hop_limit()),
-        IpMut::V4(_) => None,
-    }
-}
-
-/// Gives the packet a fresh Ethernet header right before the IP header; VLAN
-/// tags and padding end at a router.
-#[inline]
-fn write_ethernet(packet: &mut Packet, destination: MacAddress, source: MacAddress) {
-    let network = usize::from(packet.annotations().network_offset);
-    let extra = network.saturating_sub(ethernet::HEADER_LENGTH);
-    if extra > 0 {
-        packet.trim_front(extra);
-        let annotations = packet.annotations_mut();
-        annotations.network_offset -= extra as u16;
-        annotations.transport_offset = annotations.transport_offset.saturating_sub(extra as u16);
-        annotations.outer_offset = annotations.outer_offset.saturating_sub(extra as u16);
-    }
-    let ether_type = EtherType(packet.annotations().ether_type);
-    if let Ok(mut frame) = ethernet::Frame::new_checked(packet.data_mut()) {
-        frame.set_destination(destination);
-        frame.set_source(source);
-        frame.set_ether_type(ether_type);
-    }
-    packet.truncate(ethernet::HEADER_LENGTH + packet.ip_length());
 }

@@ -11,6 +11,7 @@ use crate::command::Report;
 use crate::counters::DropReason;
 use crate::gates::tunnel::{self, Purpose};
 use crate::gates::{Act, Gates, GatesPlan, Order, Plane};
+use crate::parse::tunnel::refuses_to_leave;
 
 /// Bursts that a full receive queue can hold: more is not waited for.
 const FULL_QUEUE: usize = 32_768 / BURST;
@@ -87,7 +88,11 @@ impl Worker {
     /// if it had come in here.
     fn let_through(&mut self, mut packet: Packet) {
         let purpose = tunnel::teid_of(&packet).and_then(tunnel::purpose);
-        if purpose == Some(Purpose::Forwarded(Direction::Uplink)) && packet.unwrap_tunnel() {
+        let is_unwrapped = purpose == Some(Purpose::Forwarded(Direction::Uplink));
+        if let Some(reason) = refuses_to_leave(&packet).filter(|_| is_unwrapped) {
+            return self.counters.dropped(reason, 1);
+        }
+        if is_unwrapped && packet.unwrap_tunnel() {
             let user = packet.annotations().user;
             let [uplink, _] = self.classifier.annotations(user, user);
             let annotations = packet.annotations_mut();

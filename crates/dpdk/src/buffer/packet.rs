@@ -71,6 +71,12 @@ impl Annotations {
     /// In `flags`: the GTP-U message around the packet has extension headers that
     /// are not passed on to another tunnel.
     pub const DISCARDED_EXTENSIONS: u8 = 16;
+    /// In `flags`: the packet inside a tunnel is for one of the node's own addresses. A
+    /// relay passes it on; nothing may take it out of the tunnel.
+    pub const OWN_INSIDE: u8 = 64;
+    /// In `flags`: the packet inside a tunnel is one that no router forwards. A relay passes
+    /// it on; nothing may take it out of the tunnel.
+    pub const MARTIAN_INSIDE: u8 = 128;
     /// In `flags`: the packet has been let through the gate of its user, who moves.
     pub const PASSED: u8 = 32;
 }

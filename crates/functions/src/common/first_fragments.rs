@@ -1,6 +1,8 @@
 //! Datagrams that come in fragments: the later ones have no ports, and follow their
 //! first.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
 use crate::common::shared_ports::Header;
 
 /// Datagrams that are known at once.
@@ -25,25 +27,28 @@ struct Datagram<T> {
 #[derive(Debug)]
 pub struct FirstFragments<T> {
     datagrams: Box<[Datagram<T>]>,
+    /// Unknown outside: what chooses the place of a datagram could choose another's.
+    seed: u64,
 }
 
 impl<T: Copy + Default> FirstFragments<T> {
     /// None yet.
     pub fn new() -> FirstFragments<T> {
-        FirstFragments { datagrams: vec![Datagram::default(); DATAGRAMS].into_boxed_slice() }
+        let datagrams = vec![Datagram::default(); DATAGRAMS].into_boxed_slice();
+        FirstFragments { datagrams, seed: random_seed() }
     }
 
     /// Notes what the first fragment of a datagram has told.
     pub fn note(&mut self, header: &Header, known: T, now: u64) {
         let Header { source, destination, protocol, identification, .. } = *header;
         let until = now + REASSEMBLY;
-        self.datagrams[place(header)] =
+        self.datagrams[place(self.seed, header)] =
             Datagram { source, destination, identification, protocol, known, until };
     }
 
     /// What the first fragment of a later one's datagram has told.
     pub fn find(&self, header: &Header, now: u64) -> Option<T> {
-        let datagram = &self.datagrams[place(header)];
+        let datagram = &self.datagrams[place(self.seed, header)];
         let is_it = datagram.source == header.source
             && datagram.destination == header.destination
             && datagram.identification == header.identification
@@ -54,10 +59,16 @@ impl<T: Copy + Default> FirstFragments<T> {
 }
 
 /// Where the datagram of a fragment is kept.
-fn place(header: &Header) -> usize {
+fn place(seed: u64, header: &Header) -> usize {
     let ends = u64::from(header.source) << 32 | u64::from(header.destination);
     let rest = u64::from(header.identification) << 8 | u64::from(header.protocol);
-    (mix(mix(0, ends), rest) >> 32) as usize % DATAGRAMS
+    (mix(mix(seed, ends), rest) >> 32) as usize % DATAGRAMS
+}
+
+/// A number that is not known outside, and another one each time.
+pub fn random_seed() -> u64 {
+    // The standard library's keys come from the system.
+    RandomState::new().build_hasher().finish()
 }
 
 /// The two halves of a product, folded into one: every bit counts.

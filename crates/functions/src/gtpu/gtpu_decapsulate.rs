@@ -28,6 +28,12 @@ const UNKNOWN_EXTENSION: Reason =
 const LINK: Reason =
     Reason::new("link_scope", "neighbour discovery of the link between user and node");
 const SPOOFED: Reason = Reason::new("spoofed_address", "the address is not the user's");
+const TO_US: Reason = Reason::new("tunnelled_to_us", "a packet in a tunnel is for the node itself");
+const MARTIAN: Reason = Reason::new("martian", "an address that no router forwards");
+
+/// Annotations of packets that must not leave their tunnel here.
+const INSIDE_ONLY: u8 =
+    Annotations::LINK_SCOPE | Annotations::OWN_INSIDE | Annotations::MARTIAN_INSIDE;
 
 /// What a bearer's packets must be like.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -104,8 +110,17 @@ impl UserPlaneFunction for GtpuDecapsulate {
     const SUMMARY: &'static str =
         "Takes packets out of their GTP-U tunnel and refuses spoofed addresses.";
     const READS: &'static [Tag] = &[DIRECTION];
-    const DROPS: &'static [Reason] =
-        &[NO_TUNNEL, END_MARKER, WRONG_PEER, WRONG_QFI, UNKNOWN_EXTENSION, LINK, SPOOFED];
+    const DROPS: &'static [Reason] = &[
+        NO_TUNNEL,
+        END_MARKER,
+        WRONG_PEER,
+        WRONG_QFI,
+        UNKNOWN_EXTENSION,
+        LINK,
+        SPOOFED,
+        TO_US,
+        MARTIAN,
+    ];
 
     type Config = NoSettings;
     type Settings = Settings;
@@ -133,8 +148,8 @@ impl UserPlaneFunction for GtpuDecapsulate {
         if !context.peer().is_none_or(|peer| packet.comes_from(peer)) {
             return Verdict::Drop(WRONG_PEER);
         }
-        if packet.annotations().flags & Annotations::LINK_SCOPE != 0 {
-            return Verdict::Drop(LINK);
+        if packet.annotations().flags & INSIDE_ONLY != 0 {
+            return Verdict::Drop(why_inside(packet));
         }
         let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
         if context.has_addresses != 0 && !context.is_users(packet, uplink) {
@@ -276,6 +291,16 @@ impl Context {
             return false;
         };
         prefix.contains(address)
+    }
+}
+
+/// Why a packet must not leave its tunnel.
+#[cold]
+fn why_inside(packet: &Packet) -> Reason {
+    match packet.annotations().flags {
+        flags if flags & Annotations::LINK_SCOPE != 0 => LINK,
+        flags if flags & Annotations::OWN_INSIDE != 0 => TO_US,
+        _ => MARTIAN,
     }
 }
 

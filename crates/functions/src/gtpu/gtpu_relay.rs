@@ -3,6 +3,9 @@
 
 mod lowered;
 
+use std::collections::HashMap;
+use std::net::IpAddr;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
@@ -17,13 +20,14 @@ use weft_wire::gtpu::{
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::tunnel::{Locals, Tunnel, TunnelSettings, outer_dscp};
-use crate::common::export::{read_option, write_option};
+use crate::common::export::{read_address, read_option, write_address, write_option};
 use crate::common::text;
 
 const NO_TUNNEL: Reason =
     Reason::new("no_tunnel", "the bearer has no next tunnel in this direction");
 const NOT_TUNNELLED: Reason = Reason::new("not_tunnelled", "the packet is in no tunnel");
 const NO_HEADROOM: Reason = Reason::new("no_headroom", "no room for the tunnel's headers");
+const WRONG_PEER: Reason = Reason::new("wrong_peer", "the tunnel's packet is not from the peer");
 
 /// How tunnels are written.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -49,6 +53,19 @@ pub struct Settings {
     /// Where downlink packets go on. Without it they are dropped.
     #[serde(default)]
     pub downlink: Option<TunnelSettings>,
+    /// Addresses that the tunnels' packets come from.
+    #[serde(default)]
+    pub peer: PeerSettings,
+}
+
+/// Where packets come from.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PeerSettings {
+    /// Address that uplink packets come from. Without it, any.
+    pub uplink: Option<IpAddr>,
+    /// Address that downlink packets come from. Without it, any.
+    pub downlink: Option<IpAddr>,
 }
 
 /// What is set for a bearer: one cache line, of plain numbers.
@@ -57,7 +74,9 @@ pub struct Settings {
 pub struct Context {
     uplink: Tunnel,
     downlink: Tunnel,
-    unused: u64,
+    /// Where uplink packets come from, and downlink packets: by [`Peers`].
+    uplink_peer: u32,
+    downlink_peer: u32,
 }
 
 const _: () = assert!(size_of::<Context>() == 64);
@@ -73,25 +92,48 @@ fn discard(packet: &mut Packet, offset: usize) -> usize {
     discard_extensions(message, unwanted).unwrap_or(0)
 }
 
+/// The addresses that packets come from. A context names its own by a number from 1; 0 is
+/// any.
+#[derive(Debug, Default)]
+struct Peers {
+    addresses: Vec<IpAddr>,
+    numbers: HashMap<IpAddr, u32>,
+}
+
+impl Peers {
+    fn number(&mut self, peer: Option<IpAddr>) -> u32 {
+        let Some(peer) = peer else { return 0 };
+        *self.numbers.entry(peer).or_insert_with(|| {
+            self.addresses.push(peer);
+            self.addresses.len() as u32
+        })
+    }
+
+    fn get(&self, number: u32) -> Option<IpAddr> {
+        self.addresses.get((number as usize).checked_sub(1)?).copied()
+    }
+}
+
 /// Moves packets from tunnel to tunnel.
 #[derive(Debug)]
 pub struct GtpuRelay {
     config: Config,
     locals: Locals,
+    peers: Peers,
 }
 
 impl UserPlaneFunction for GtpuRelay {
     const NAME: &'static str = "gtpu-relay";
     const SUMMARY: &'static str = "Moves packets and End Markers to the next GTP-U tunnel.";
     const READS: &'static [Tag] = &[DIRECTION];
-    const DROPS: &'static [Reason] = &[NO_TUNNEL, NOT_TUNNELLED, NO_HEADROOM];
+    const DROPS: &'static [Reason] = &[NO_TUNNEL, NOT_TUNNELLED, NO_HEADROOM, WRONG_PEER];
 
     type Config = Config;
     type Settings = Settings;
     type Context = Context;
 
     fn new(config: Config, _: &Setup<'_>) -> Result<GtpuRelay, ConfigError> {
-        Ok(GtpuRelay { config, locals: Locals::default() })
+        Ok(GtpuRelay { config, locals: Locals::default(), peers: Peers::default() })
     }
 
     fn scope(&self) -> Scope {
@@ -101,9 +143,15 @@ impl UserPlaneFunction for GtpuRelay {
     #[inline]
     fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
         let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
-        let tunnel = if uplink { &mut context.uplink } else { &mut context.downlink };
+        let (tunnel, peer) = match uplink {
+            true => (&mut context.uplink, context.uplink_peer),
+            false => (&mut context.downlink, context.downlink_peer),
+        };
         let Some(tunnel) = tunnel.get_mut() else { return Verdict::Drop(NO_TUNNEL) };
         let Some(offset) = packet.message_offset() else { return Verdict::Drop(NOT_TUNNELLED) };
+        if self.peers.get(peer).is_some_and(|peer| !packet.comes_from(peer)) {
+            return Verdict::Drop(WRONG_PEER);
+        }
         let message = packet.data().get(offset..).map(Message::new_checked);
         let Some(Ok(message)) = message else { return Verdict::Drop(NOT_TUNNELLED) };
         // What follows the message is no part of it.
@@ -140,7 +188,9 @@ impl UserPlaneFunction for GtpuRelay {
             tunnel.and_then(|tunnel| self.locals.tunnel(tunnel.nth(nth))).unwrap_or_default()
         };
         let (uplink, downlink) = (of(settings.uplink), of(settings.downlink));
-        *context = Context { uplink, downlink, unused: 0 };
+        let [uplink_peer, downlink_peer] =
+            [settings.peer.uplink, settings.peer.downlink].map(|peer| self.peers.number(peer));
+        *context = Context { uplink, downlink, uplink_peer, downlink_peer };
     }
 
     fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
@@ -169,9 +219,21 @@ impl UserPlaneFunction for GtpuRelay {
         }
     }
 
+    fn adopt(&mut self, previous: &mut GtpuRelay) {
+        std::mem::swap(&mut self.locals, &mut previous.locals);
+        std::mem::swap(&mut self.peers, &mut previous.peers);
+    }
+
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
         for tunnel in [context.uplink, context.downlink] {
             write_option(tunnel.get(), out, |tunnel, out| self.locals.export(&tunnel, out));
+        }
+        let peers = [context.uplink_peer, context.downlink_peer];
+        // Nodes of before know nothing of peers.
+        if peers != [0, 0] {
+            peers.into_iter().for_each(|peer| {
+                write_option(self.peers.get(peer), out, write_address);
+            });
         }
     }
 
@@ -182,8 +244,19 @@ impl UserPlaneFunction for GtpuRelay {
         let mut fields = Fields::new(bytes);
         let uplink = read_option(&mut fields, |fields| self.locals.import(fields))?;
         let downlink = read_option(&mut fields, |fields| self.locals.import(fields))?;
+        let mut peers = [None, None];
+        if fields.clone().end().is_err() {
+            peers = [
+                read_option(&mut fields, read_address)?,
+                read_option(&mut fields, read_address)?,
+            ];
+            if peers == [None, None] {
+                return Err(ContextError::Damaged);
+            }
+        }
         fields.end()?;
         let [uplink, downlink] = [uplink, downlink].map(Option::unwrap_or_default);
-        Ok(Context { uplink, downlink, unused: 0 })
+        let [uplink_peer, downlink_peer] = peers.map(|peer| self.peers.number(peer));
+        Ok(Context { uplink, downlink, uplink_peer, downlink_peer })
     }
 }

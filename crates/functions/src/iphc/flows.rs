@@ -13,10 +13,17 @@ use weft_dpdk::{prefetch, prefetch_at, with_room};
 use weft_function::{ContextError, Fields};
 use weft_wire::iphc::ContextId;
 
+use crate::common::first_fragments::{mix, random_seed};
+
 pub use flow::{Flow, Repair, Space};
 
 /// No record.
 const NONE: u32 = u32::MAX;
+/// Flows in a space that a user may have whatever there is room for.
+const OWN: u32 = 16;
+/// What is left of the arena, by this, are the flows beyond them that a user may have in a
+/// space: one that opens flows without end leaves room for all others.
+const SHARE: usize = 4;
 
 /// Index of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +100,17 @@ pub struct Flows {
     vacant: usize,
     /// The owner that was named last.
     named: u32,
+    /// Of the buckets, unknown outside: else flows could be chosen that all share one.
+    seed: u64,
 }
 
 impl Flows {
     /// An arena for so many flows.
     pub fn new(capacity: u32) -> Flows {
         let records = with_room(capacity as usize);
-        let mut flows = Flows { records, buckets: vec![NONE], free: NONE, vacant: 0, named: 0 };
+        let seed = random_seed();
+        let mut flows =
+            Flows { records, buckets: vec![NONE], free: NONE, vacant: 0, named: 0, seed };
         flows.grow(capacity);
         flows
     }
@@ -133,7 +144,7 @@ impl Flows {
 
     #[inline]
     fn bucket(&self, owner: u32, key: u32) -> usize {
-        let mixed = (u64::from(owner) << 32 | u64::from(key)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = mix(self.seed, u64::from(owner) << 32 | u64::from(key));
         (mixed >> 32) as usize & (self.buckets.len() - 1)
     }
 
@@ -193,7 +204,8 @@ impl Flows {
         may_replace: impl FnOnce(&Flow) -> bool,
     ) -> Option<Index> {
         let List { count, oldest, .. } = *user.list(space);
-        let index = match count < limits.of(space) && self.free != NONE {
+        let is_fair = count < OWN || count as usize <= self.vacant / SHARE;
+        let index = match count < limits.of(space) && self.free != NONE && is_fair {
             true => self.take(user, space, count as u16),
             false => {
                 let flow = self.records.get(oldest as usize)?;
@@ -401,6 +413,22 @@ mod tests {
             assert_eq!(flows.vacant, 4);
             assert!(flows.find(&mut user, Space::NonTcp, 2).is_none());
         }
+    }
+
+    /// A user with a limit as large as the arena.
+    #[test]
+    fn a_user_leaves_room_in_the_arena_for_others() {
+        let mut flows = Flows::new(1000);
+        let limits = Limits { tcp: 1000, non_tcp: 1000 };
+        let (mut hog, mut other) = (Holding::default(), Holding::default());
+        for key in 0..5000 {
+            assert!(flows.claim(&mut hog, Space::NonTcp, key, limits, |_| true).is_some());
+        }
+        assert!(hog.count() <= 1 + 1000 / 5, "{}", hog.count());
+        for key in 0..100 {
+            assert!(flows.claim(&mut other, Space::NonTcp, key, limits, |_| true).is_some());
+        }
+        assert_eq!(other.count(), 100);
     }
 
     /// After a panic a list may be a ring, or go on among what is free or another's.

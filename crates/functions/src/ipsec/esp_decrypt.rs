@@ -17,6 +17,7 @@ use crate::common::congestion::{after_tunnel, mark};
 use crate::common::export::{read_address, read_option, write_address, write_option};
 use crate::ipsec::esp::inner::Inner;
 use crate::ipsec::esp::key::Key;
+use crate::ipsec::esp::keys::Checked;
 use crate::ipsec::esp::window::{Refusal, SIZES, Window};
 use crate::ipsec::esp::{
     ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
@@ -101,6 +102,10 @@ struct Association {
 #[derive(Debug)]
 pub struct EspDecrypt {
     sessions: Option<Sessions>,
+    /// Where settings are checked, before they come to an instance that runs.
+    checked: Option<Checked>,
+    /// The log has said that associations with keys from a file begin anew.
+    is_told: bool,
 }
 
 impl UserPlaneFunction for EspDecrypt {
@@ -132,7 +137,11 @@ impl UserPlaneFunction for EspDecrypt {
     type Context = Context;
 
     fn new(config: Config, setup: &Setup<'_>) -> Result<EspDecrypt, ConfigError> {
-        Ok(EspDecrypt { sessions: sessions(&config.device, config.associations, setup)? })
+        Ok(EspDecrypt {
+            sessions: sessions(&config.device, config.associations, setup)?,
+            checked: setup.trial.then(Checked::default),
+            is_told: setup.trial,
+        })
     }
 
     fn scope(&self) -> Scope {
@@ -165,9 +174,12 @@ impl UserPlaneFunction for EspDecrypt {
     fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
         check_spi(settings.spi)?;
         check_alone(count)?;
-        match SIZES.contains(&settings.window) {
-            true => Ok(()),
-            false => Err(ConfigError::at("window", "32 to 8192 sequence numbers")),
+        if !SIZES.contains(&settings.window) {
+            return Err(ConfigError::at("window", "32 to 8192 sequence numbers"));
+        }
+        match &self.checked {
+            Some(checked) => checked.note(&settings.key, settings.spi),
+            None => Ok(()),
         }
     }
 
@@ -177,6 +189,13 @@ impl UserPlaneFunction for EspDecrypt {
         let same = context.0.take().filter(|old| {
             old.spi == spi && old.key == *key && old.window.is_extended() == extended
         });
+        if same.is_none() && !self.is_told {
+            self.is_told = true;
+            tracing::warn!(
+                "security associations begin with an empty replay window: what was recorded \
+                 before this start is taken again, unless their keys are fresh"
+            );
+        }
         let mut association = same.unwrap_or_else(|| {
             Box::new(Association {
                 spi,
@@ -214,6 +233,10 @@ impl UserPlaneFunction for EspDecrypt {
             association.session = self.session(&association);
             Box::new(association)
         })))
+    }
+
+    fn adopt(&mut self, previous: &mut EspDecrypt) {
+        self.is_told = previous.is_told;
     }
 
     fn show(&self, context: &Context) -> Vec<(&'static str, u64)> {

@@ -10,28 +10,31 @@
 //! both counters exactly where they stood: the source has stopped before it exports, and
 //! a checkpoint is never gone back to (`ROLLBACK`).
 
+mod association;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weft_dpdk::crypto::{Direction, Session, Sessions, TAG};
+use weft_dpdk::crypto::{Direction, Session, Sessions};
 use weft_function::{
     ConfigError, ContextError, Emit, Fields, Headers as _, IpMut, Packet, Reason, Scope, Setup,
     Tunnel as _, UserPlaneFunction, Verdict,
 };
-use weft_wire::esp::{Repr, Spi};
 use weft_wire::ip::traffic_class;
 use weft_wire::{Dscp, Ecn, Protocol};
 
+use self::association::Association;
 use crate::common::export::{read_option, write_option};
 use crate::common::icmp_error::{Errors, Problem};
 use crate::common::text;
 use crate::ipsec::esp::key::Key;
+use crate::ipsec::esp::keys::{Checked, InUse};
 use crate::ipsec::esp::outer::{Ends, Outside};
 use crate::ipsec::esp::{
-    ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
-    check_alone, check_spi, default_associations, default_device, nonce, session, sessions, yes,
+    ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage,
+    check_alone, check_spi, default_associations, default_device, session, sessions, yes,
 };
 
 const TUNNELLED: Reason = Reason::new("esp_tunnelled", "the packet is in a tunnel already");
@@ -129,23 +132,6 @@ pub struct Settings {
 #[derive(Debug, Default)]
 pub struct Context(Option<Box<Association>>);
 
-#[derive(Debug)]
-struct Association {
-    spi: u32,
-    ends: Ends,
-    extended: bool,
-    pad_to: u16,
-    salt: [u8; 4],
-    /// None where there was no room for it.
-    session: Option<Session>,
-    /// Of the last packet.
-    sequence: u64,
-    /// Of the next packet.
-    iv: u64,
-    usage: Usage,
-    key: Key,
-}
-
 /// Protects packets.
 #[derive(Debug)]
 pub struct EspEncrypt {
@@ -156,6 +142,9 @@ pub struct EspEncrypt {
     errors: Errors,
     /// No association begins below what one here has used.
     floor: u64,
+    /// Where settings are checked, before they come to an instance that runs.
+    checked: Option<Checked>,
+    in_use: InUse,
 }
 
 impl UserPlaneFunction for EspEncrypt {
@@ -191,6 +180,8 @@ impl UserPlaneFunction for EspEncrypt {
             dont_fragment: config.dont_fragment,
             errors: Errors::new(config.ipv4_address, config.ipv6_address),
             floor: 0,
+            checked: setup.trial.then(Checked::default),
+            in_use: InUse::default(),
         })
     }
 
@@ -222,7 +213,11 @@ impl UserPlaneFunction for EspEncrypt {
     fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
         check_spi(settings.spi)?;
         check_alone(count)?;
-        Ends::new(settings.local, settings.peer).map(|_| ())
+        Ends::new(settings.local, settings.peer)?;
+        match &self.checked {
+            Some(checked) => checked.note(&settings.key, settings.spi),
+            None => Ok(()),
+        }
     }
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, _: u32) {
@@ -232,8 +227,21 @@ impl UserPlaneFunction for EspEncrypt {
         let used = before.as_ref().map_or(0, |before| before.iv);
         self.floor = self.floor.max(used);
         // Other settings of the same association: its numbers go on.
-        let same =
-            before.filter(|old| old.spi == spi && old.key == *key && old.extended == extended);
+        let is_same = |old: &Association| {
+            old.spi == spi && old.key == *key && old.extended == extended
+        };
+        let same = match before {
+            Some(old) if is_same(&old) => Some(old),
+            before => {
+                if let Some(old) = before {
+                    self.in_use.leave(&old.key);
+                }
+                if !self.in_use.claim(key, spi) {
+                    return;
+                }
+                None
+            }
+        };
         let mut association = same.unwrap_or_else(|| {
             Box::new(Association {
                 spi,
@@ -270,12 +278,14 @@ impl UserPlaneFunction for EspEncrypt {
         fields.end()?;
         Ok(Context(association.map(|mut association| {
             association.session = self.session(&association.key, association.extended);
+            self.in_use.join(&association.key, association.spi);
             Box::new(association)
         })))
     }
 
     fn adopt(&mut self, previous: &mut EspEncrypt) {
         self.floor = previous.floor;
+        self.in_use.adopt(&mut previous.in_use);
     }
 
     fn release(&mut self, context: Context) {
@@ -285,6 +295,7 @@ impl UserPlaneFunction for EspEncrypt {
     fn abandon(&mut self, context: Context) {
         if let Some(association) = context.0 {
             self.floor = self.floor.max(association.iv);
+            self.in_use.leave(&association.key);
         }
     }
 
@@ -405,95 +416,5 @@ impl EspEncrypt {
         let fits = if is_ipv6 { room.max(LEAST_IPV6) } else { room };
         self.errors.tell(packet, Problem::TooBig(fits as u16), emit);
         Err(TOO_BIG)
-    }
-}
-
-impl Association {
-    /// Sequence number and initialization vector of the next packet; none where all
-    /// numbers are used (RFC 4303 §3.3.3).
-    #[inline]
-    fn next(&mut self) -> Option<(u64, u64)> {
-        let last = if self.extended { u64::MAX } else { u32::MAX.into() };
-        if self.sequence >= last {
-            return None;
-        }
-        let iv = self.iv;
-        self.iv = iv.checked_add(1)?;
-        self.sequence += 1;
-        Some((self.sequence, iv))
-    }
-
-    /// Puts the packet into the tunnel, filled up to so many octets.
-    #[inline]
-    fn seal(
-        &self,
-        packet: &mut Packet,
-        inside: &Inside,
-        filled: usize,
-        (sequence, iv): (u64, u64),
-        outside: Outside,
-    ) -> Result<(), Reason> {
-        let network = usize::from(packet.annotations().network_offset);
-        let text = (filled + TRAILER).next_multiple_of(ALIGNMENT);
-        let padding = text - TRAILER - filled;
-        packet.truncate(network + inside.length);
-        let tail = packet.append(text - inside.length + ICV).ok_or(NO_ROOM)?;
-        tail[..filled - inside.length].fill(0);
-        // Numbered octets (RFC 4303 §2.4), how many they are, and what is inside.
-        let trailer = &mut tail[filled - inside.length..];
-        for (place, number) in trailer[..padding].iter_mut().zip(1..) {
-            *place = number;
-        }
-        (trailer[padding], trailer[padding + 1]) = (padding as u8, inside.next_header.0);
-
-        let header = self.ends.header_length();
-        let total = u16::try_from(header + FRONT + text + ICV).map_err(|_| NO_ROOM)?;
-        let ether_type = self.ends.ether_type();
-        let bytes = packet.wrap(network, header + FRONT, ether_type).ok_or(NO_ROOM)?;
-        self.ends.write(bytes, total, outside).ok_or(NO_ROOM)?;
-        let (front, bytes) = bytes[header..].split_at_mut(FRONT);
-        let iv = iv.to_be_bytes();
-        let repr = Repr { spi: Spi(self.spi), sequence_number: sequence as u32 };
-        repr.emit(front).map_err(|_| NO_ROOM)?;
-        front[FRONT - iv.len()..].copy_from_slice(&iv);
-        let (text, tag) = bytes.split_last_chunk_mut::<TAG>().ok_or(NO_ROOM)?;
-        let (data, length) = associated(self.spi, sequence, self.extended);
-        let session = self.session.as_ref().ok_or(NO_ASSOCIATION)?;
-        if !session.seal(&nonce(self.salt, iv), &data[..length], text, tag) {
-            return Err(DEVICE);
-        }
-        self.ends.annotate(packet.annotations_mut(), total);
-        Ok(())
-    }
-
-    fn export(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.spi.to_le_bytes());
-        self.key.export(out);
-        self.ends.export(out);
-        out.push(self.extended.into());
-        out.extend_from_slice(&self.pad_to.to_le_bytes());
-        out.extend_from_slice(&self.sequence.to_le_bytes());
-        out.extend_from_slice(&self.iv.to_le_bytes());
-        self.usage.export(out);
-    }
-
-    /// Reads what [`export`](Self::export) wrote; the session comes then.
-    fn import(fields: &mut Fields<'_>) -> Result<Association, ContextError> {
-        let spi = fields.u32()?;
-        check_spi(spi).map_err(|_| ContextError::Damaged)?;
-        let key = Key::import(fields)?;
-        let ends = Ends::import(fields)?;
-        let extended = match fields.u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(ContextError::Damaged),
-        };
-        let (pad_to, sequence, iv) = (fields.u16()?, fields.u64()?, fields.u64()?);
-        if !extended && sequence > u32::MAX.into() {
-            return Err(ContextError::Damaged);
-        }
-        let usage = Usage::import(fields)?;
-        let (salt, session) = (key.salt(), None);
-        Ok(Association { spi, ends, extended, pad_to, salt, session, sequence, iv, usage, key })
     }
 }

@@ -3,7 +3,7 @@
 
 use weft_wire::Ecn;
 
-use crate::common::first_fragments::mix;
+use crate::common::first_fragments::{mix, random_seed};
 
 /// Octets of a packet that is put together, without its IPv6 header, at most.
 pub const LONGEST: usize = 1792;
@@ -62,6 +62,8 @@ struct Partial {
 #[derive(Debug)]
 pub struct Reassembly {
     partials: Box<[Partial]>,
+    /// Unknown outside: else packets could be sent that take the places of chosen others.
+    seed: u64,
 }
 
 impl Reassembly {
@@ -78,7 +80,8 @@ impl Reassembly {
             octets: Box::new([0; LONGEST]),
         };
         let count = packets.next_multiple_of(WAYS);
-        Reassembly { partials: vec![vacant; count].into_boxed_slice() }
+        let partials = vec![vacant; count].into_boxed_slice();
+        Reassembly { partials, seed: random_seed() }
     }
 
     /// Takes a fragment.
@@ -102,9 +105,9 @@ impl Reassembly {
     /// The place of the fragment's packet; a fresh one for the first that comes.
     fn find(&mut self, piece: &Piece<'_>, now: u64) -> &mut Partial {
         let halves = [(piece.source >> 64) as u64, piece.source as u64];
-        let hash = halves.into_iter().fold(u64::from(piece.identification), mix);
+        let hash = halves.into_iter().fold(mix(self.seed, piece.identification.into()), mix);
         let sets = self.partials.len() / WAYS;
-        let first = (mix(hash, hash) >> 32) as usize % sets * WAYS;
+        let first = (hash >> 32) as usize % sets * WAYS;
         let set = &mut self.partials[first..first + WAYS];
         let is_its = |partial: &Partial| {
             partial.until > now
@@ -243,6 +246,27 @@ mod tests {
         assert_eq!(reassembly.take(last, 9), Outcome::Whole(&octets[..], Ecn::NotEct));
         let last = Piece { identification: 0, ..piece(&octets, 32, 64) };
         assert_eq!(reassembly.take(last, 9), Outcome::Waits);
+    }
+
+    /// Which packets share a set differs for each instance: a sender of
+    /// fragments cannot choose whose places they take.
+    #[test]
+    fn places_cannot_be_foretold() {
+        let octets = [1; 64];
+        let survivors = || {
+            let mut reassembly = Reassembly::new(64);
+            for identification in 0..256 {
+                let first = Piece { identification, ..piece(&octets, 0, 32) };
+                reassembly.take(first, 1 + u64::from(identification));
+            }
+            let is_there = |identification: &u32| {
+                let last = Piece { identification: *identification, ..piece(&octets, 32, 64) };
+                matches!(reassembly.take(last, 999), Outcome::Whole(..))
+            };
+            // The newest first: what is not there takes the place of an old one.
+            (0..256).rev().filter(is_there).collect::<Vec<_>>()
+        };
+        assert_ne!(survivors(), survivors());
     }
 
     /// RFC 3168 §5.3.

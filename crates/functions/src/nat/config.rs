@@ -36,9 +36,10 @@ pub struct Config {
     /// REQ-8).
     #[serde(default = "hold_down")]
     pub hold_down: u32,
-    /// A secret that makes the order in which ports are given out unknown outside.
+    /// A secret that makes the order in which ports are given out unknown outside (RFC
+    /// 6056). Without it, a random one, so that each start has another order.
     #[serde(default)]
-    pub port_seed: u64,
+    pub port_seed: Option<u64>,
     /// A file that blocks are noted in as they are given out and come back.
     #[serde(default)]
     pub log: Option<String>,

@@ -6,7 +6,7 @@ use weft_wire::{Protocol, tcp};
 use super::blocks::NONE;
 use super::config::Timeouts;
 use super::log::What;
-use super::state::{Inside, Lack, Mapping, key};
+use super::state::{Far, Inside, Lack, Mapping, key};
 use super::translate::{header_of, kind_of, rewrite, rewrite_plain, rewrite_quoted};
 use super::{
     CHECKSUM, Context, FOREIGN, FRAGMENT, NO_BLOCK, NO_MAPPING, NO_PORT, NO_ROOM, NOT_INSIDE, Nat,
@@ -33,15 +33,15 @@ impl Nat {
             if mapping.user != user || mapping.expires <= now {
                 return None;
             }
-            refresh(mapping, &self.timeouts, key as u8, packet, direction, now);
             let (address, port) = (mapping.address, mapping.port);
+            if !refresh(mapping, &self.timeouts, key, packet, now) {
+                self.follow(key, packet);
+            }
             let other = rewrite_plain(packet, key as u8, End::Source, address, port)?;
             return Some(self.turn(packet, other));
         }
         let target = self.state.find_outside(key, now)?;
-        if key as u8 == Protocol::TCP.0 {
-            self.refresh_from_outside(target.inside(key as u8), packet);
-        }
+        self.hear(target.inside(key as u8), packet);
         rewrite_plain(packet, key as u8, End::Destination, target.address, target.port)?;
         belongs_to(packet, target.user);
         Some(Ok(()))
@@ -101,7 +101,7 @@ impl Nat {
             Kind::Ports(_, port) | Kind::Query(port) => {
                 let key = key(header.destination, port, header.protocol);
                 let target = self.state.find_outside(key, now).ok_or(NO_MAPPING)?;
-                self.refresh_from_outside(target.inside(header.protocol), packet);
+                self.hear(target.inside(header.protocol), packet);
                 (target.address, Some(target.port), target.user)
             }
             Kind::Error => return self.inbound_error(packet),
@@ -174,10 +174,13 @@ impl Nat {
             self.wait(context, emit);
         }
         let user = packet.annotations().user;
-        let mapping = self.state.find_inside(inside.key()).ok_or(NO_ROOM)?;
-        let (timeouts, now) = (&self.timeouts, emit.now());
-        refresh(mapping, timeouts, inside.protocol, packet, Direction::Uplink, now);
-        let Mapping { address, port, user: known, .. } = *mapping;
+        let key = inside.key();
+        let mapping = self.state.find_inside(key).ok_or(NO_ROOM)?;
+        let mapping = match refresh(mapping, &self.timeouts, key, packet, emit.now()) {
+            true => *mapping,
+            false => self.follow(key, packet).ok_or(NO_ROOM)?,
+        };
+        let Mapping { address, port, user: known, .. } = mapping;
         if known != user {
             self.state.settle_user(inside.key(), user, context.waits);
         }
@@ -267,45 +270,80 @@ impl Nat {
         context.waits = emit.wake_at(emit.now() + shortest);
     }
 
-    /// What comes from the outside says how a TCP connection stands.
-    fn refresh_from_outside(&mut self, inside: Inside, packet: &Packet) {
-        if let Some(mapping) = self.state.find_inside(inside.key()) {
-            let timeouts = &self.timeouts;
-            refresh(mapping, timeouts, inside.protocol, packet, Direction::Downlink, self.now);
+    /// A segment of TCP from inside keeps its mapping as long as connections then stand.
+    #[cold]
+    fn follow(&mut self, key: u64, packet: &Packet) -> Option<Mapping> {
+        let mapping = match far_of(packet, End::Destination) {
+            Some(far) => self.state.sent(key, far, flags_of(packet))?,
+            // A segment whose header is cut off.
+            None => self.state.find_inside(key)?,
+        };
+        let seconds = match mapping.is_steady() {
+            true => self.timeouts.tcp_established,
+            false => self.timeouts.tcp_transitory,
+        };
+        mapping.expires = self.now + u64::from(seconds) * SECOND;
+        Some(*mapping)
+    }
+
+    /// What comes from the outside says how a TCP connection stands, if the inside has
+    /// sent to its far end. It never keeps a mapping (RFC 4787 REQ-6, RFC 7857 §2).
+    #[inline(always)]
+    fn hear(&mut self, inside: Inside, packet: &Packet) {
+        if inside.protocol != Protocol::TCP.0 {
+            return;
+        }
+        let flags = flags_of(packet);
+        let Some(mapping) = self.state.find_inside(inside.key()) else { return };
+        let changes = tcp::Flags::SYN.0 | tcp::Flags::FIN.0 | tcp::Flags::RST.0;
+        if (flags.0 & changes != 0 || !mapping.is_steady())
+            && let Some(far) = far_of(packet, End::Source)
+        {
+            let transitory = self.now + u64::from(self.timeouts.tcp_transitory) * SECOND;
+            self.state.received(inside.key(), far, flags, transitory);
         }
     }
 }
 
-/// A packet keeps its mapping: one from inside always, one from outside for TCP.
+/// A packet from inside keeps its mapping. False for a segment of TCP that may change how
+/// connections stand: [`Nat::follow`] keeps the mapping then.
 #[inline(always)]
 fn refresh(
     mapping: &mut Mapping,
     timeouts: &Timeouts,
-    protocol: u8,
+    key: u64,
     packet: &Packet,
-    direction: Direction,
     now: u64,
-) {
-    let outbound = direction == Direction::Uplink;
-    let seconds = match Protocol(protocol) {
+) -> bool {
+    let seconds = match Protocol(key as u8) {
         Protocol::TCP => {
-            let flags = packet.transport().and_then(|segment| segment.get(13)).copied();
-            let flags = tcp::Flags(flags.unwrap_or_default());
-            if flags.contains(tcp::Flags::SYN) && outbound {
-                mapping.closing = false;
+            let changes = tcp::Flags::SYN.0 | tcp::Flags::FIN.0 | tcp::Flags::RST.0;
+            if !mapping.is_steady() || flags_of(packet).0 & changes != 0 {
+                return false;
             }
-            mapping.closing |= flags.contains(tcp::Flags::FIN) || flags.contains(tcp::Flags::RST);
-            mapping.established |= !outbound && flags.contains(tcp::Flags::ACK);
-            match mapping.established && !mapping.closing {
-                true => timeouts.tcp_established,
-                false => timeouts.tcp_transitory,
-            }
+            timeouts.tcp_established
         }
-        _ if !outbound => return,
         Protocol::UDP => timeouts.udp,
         _ => timeouts.icmp,
     };
     mapping.expires = now + u64::from(seconds) * SECOND;
+    true
+}
+
+/// The control bits of a TCP segment.
+#[inline(always)]
+fn flags_of(packet: &Packet) -> tcp::Flags {
+    let flags = packet.transport().and_then(|segment| segment.get(13)).copied();
+    tcp::Flags(flags.unwrap_or_default())
+}
+
+/// The end of a TCP segment that is outside.
+fn far_of(packet: &Packet, end: End) -> Option<Far> {
+    let (source, destination) = packet.ports()?;
+    match end {
+        End::Source => Some(Far { address: packet.ipv4_source()?, port: source }),
+        End::Destination => Some(Far { address: packet.ipv4_destination()?, port: destination }),
+    }
 }
 
 fn hash(seed: u64, inside: Inside) -> u64 {

@@ -25,7 +25,7 @@ pub use self::config::{Config, Timeouts};
 use self::log::{Event, Log, What};
 use self::state::{Holding, Moved, State, key};
 use self::translate::{header_of, kind_of, plain_of};
-use crate::common::first_fragments::FirstFragments;
+use crate::common::first_fragments::{FirstFragments, random_seed};
 use crate::common::shared_ports::End;
 
 /// The function of this domain.
@@ -133,7 +133,7 @@ impl UserPlaneFunction for Nat {
             hold_down,
             deterministic,
             timeouts,
-            seed: config.port_seed,
+            seed: config.port_seed.unwrap_or_else(random_seed),
             fragments: FirstFragments::new(),
             log,
             announced: false,

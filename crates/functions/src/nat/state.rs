@@ -3,14 +3,18 @@
 //! mapping, so a packet waits for one cache line; what else there is to know stands in
 //! an arena that is made beforehand.
 
+mod connections;
 mod moved;
 
 use weft_dpdk::{Table, Value, with_room};
 
 use weft_wire::Protocol;
+use weft_wire::tcp::Flags;
 
+use self::connections::Connections;
 use super::blocks::{Blocks, NONE, Pool};
 
+pub use self::connections::Far;
 pub use self::moved::Moved;
 
 /// What a mapping is found by from the inside.
@@ -46,6 +50,8 @@ struct Record {
     /// Its neighbours in the user's list, or the next free one.
     next: u32,
     previous: u32,
+    /// Of TCP.
+    connections: Connections,
 }
 
 const VACANT: Record = Record {
@@ -55,6 +61,7 @@ const VACANT: Record = Record {
     port: 0,
     next: NONE,
     previous: NONE,
+    connections: Connections::NONE,
 };
 
 /// A mapping as it is seen from the inside: where it says how things stand.
@@ -67,9 +74,9 @@ pub struct Mapping {
     /// Public address and port.
     pub address: u32,
     pub port: u16,
-    /// An answer has come from outside; for TCP.
+    /// A far end that the inside has sent to has answered; for TCP.
     pub established: bool,
-    /// A FIN or RST was seen since the last SYN; for TCP.
+    /// All connections have ended; for TCP.
     pub closing: bool,
     /// When it ends, nanoseconds.
     pub expires: u64,
@@ -94,6 +101,14 @@ impl Target {
     #[inline(always)]
     pub fn inside(&self, protocol: u8) -> Inside {
         Inside { address: self.address, port: self.port, protocol }
+    }
+}
+
+impl Mapping {
+    /// Whether a connection is open and answered: what only SYN, FIN and RST change.
+    #[inline(always)]
+    pub fn is_steady(&self) -> bool {
+        self.established && !self.closing
     }
 }
 
@@ -254,6 +269,33 @@ impl State {
         self.by_inside.get(&inside.key()).filter(|mapping| mapping.record == record)
     }
 
+    /// Notes a TCP segment of the inside to `far`. The mapping as it stands then.
+    #[cold]
+    pub fn sent(&mut self, key: u64, far: Far, flags: Flags) -> Option<&mut Mapping> {
+        let mapping = self.by_inside.get_mut(&key)?;
+        let connections = &mut self.records.get_mut(mapping.record as usize)?.connections;
+        connections.sent(far, flags);
+        mapping.established = connections.is_established();
+        mapping.closing = connections.is_closing();
+        Some(mapping)
+    }
+
+    /// Notes a TCP segment from `far`, which may end the mapping earlier than it would,
+    /// at `transitory`, but never later.
+    #[cold]
+    pub fn received(&mut self, key: u64, far: Far, flags: Flags, transitory: u64) {
+        let Some(mapping) = self.by_inside.get_mut(&key) else { return };
+        let Some(record) = self.records.get_mut(mapping.record as usize) else { return };
+        if !record.connections.received(far, flags) {
+            return;
+        }
+        mapping.established = record.connections.is_established();
+        mapping.closing = record.connections.is_closing();
+        if mapping.closing {
+            mapping.expires = mapping.expires.min(transitory);
+        }
+    }
+
     /// The block that a mapping's port is of.
     pub fn block_of(&self, mapping: &Mapping) -> Option<u32> {
         self.records.get(mapping.record as usize).map(|record| record.block)
@@ -344,8 +386,9 @@ impl State {
         let _ = self.by_outside.insert(key(address, port, inside.protocol), target);
         self.free = next;
         let (index, first) = (record, holding.first);
+        let block = holding.block;
         self.records[index as usize] =
-            Record { inside, block: holding.block, address, port, next: first, previous: NONE };
+            Record { inside, block, address, port, next: first, ..VACANT };
         if let Some(first) = self.records.get_mut(first as usize) {
             first.previous = index;
         }

@@ -29,7 +29,10 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use weft_dpdk::layout;
 use weft_function::lower::{Base, Label, Note, Operation, Value};
 
-use super::enter::{CAPACITY, CONTEXTS, DROPPED, FUNCTION, NOW, POSITION, REASONS};
+use super::enter::{
+    CAPACITY, CONTEXTS, DROPPED, DROPPED_BY_FUNCTION, DROPPED_BY_REASON, DROPPED_BY_SHIFT,
+    FUNCTION, NOW, POSITION, REASONS,
+};
 use super::{CompileError, Listing};
 use crate::Way;
 use crate::bits::Bits;
@@ -458,12 +461,12 @@ impl Emitter<'_> {
     fn drop_packet(&mut self, function: u8, reason: u8) {
         let ins = self.builder.ins();
         let reasons = ins.load(types::I64, flags(None), self.frame, REASONS);
-        let twice = self.builder.ins().ishl_imm(self.position, 1);
+        let twice = self.builder.ins().ishl_imm(self.position, DROPPED_BY_SHIFT);
         let place = self.builder.ins().iadd(reasons, twice);
         let number = self.constant(function.into());
-        self.builder.ins().istore8(flags(None), number, place, 0);
+        self.builder.ins().istore8(flags(None), number, place, DROPPED_BY_FUNCTION);
         let number = self.constant(reason.into());
-        self.builder.ins().istore8(flags(None), number, place, 1);
+        self.builder.ins().istore8(flags(None), number, place, DROPPED_BY_REASON);
         let one = self.constant(1);
         let bit = self.builder.ins().ishl(one, self.position);
         let ins = self.builder.ins();

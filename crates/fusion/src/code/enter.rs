@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 use weft_dpdk::{Batch, Packet};
 
-use super::{Punted, Verdicts};
+use super::{DroppedBy, Punted, Verdicts};
 use crate::MAX_FUNCTIONS;
 
 /// What the machine code is given beside packets: it reads the first part and
@@ -26,7 +26,7 @@ pub(super) struct Frame {
     dropped: u64,
     position: u64,
     function: u64,
-    reasons: *mut [(u8, u8); Batch::CAPACITY],
+    reasons: *mut [DroppedBy; Batch::CAPACITY],
 }
 
 pub(super) const NOW: i32 = offset_of!(Frame, now) as i32;
@@ -36,6 +36,11 @@ pub(super) const DROPPED: i32 = offset_of!(Frame, dropped) as i32;
 pub(super) const POSITION: i32 = offset_of!(Frame, position) as i32;
 pub(super) const FUNCTION: i32 = offset_of!(Frame, function) as i32;
 pub(super) const REASONS: i32 = offset_of!(Frame, reasons) as i32;
+/// Where a [`DroppedBy`] has its two numbers, and how the code finds the one of a position.
+pub(super) const DROPPED_BY_FUNCTION: i32 = offset_of!(DroppedBy, function) as i32;
+pub(super) const DROPPED_BY_REASON: i32 = offset_of!(DroppedBy, reason) as i32;
+pub(super) const DROPPED_BY_SHIFT: i64 = size_of::<DroppedBy>().ilog2() as i64;
+const _: () = assert!(size_of::<DroppedBy>() == 1 << DROPPED_BY_SHIFT);
 
 /// `FUNCTION` when no packet is punted.
 pub(super) const NO_FUNCTION: u64 = u64::MAX;

@@ -14,14 +14,23 @@ use enter::Text;
 pub struct Verdicts {
     /// Positions of packets that were dropped, one bit each.
     pub dropped: u64,
-    /// The function on the way that dropped the packet at a position, and the
-    /// number of its reason.
-    pub reasons: [(u8, u8); Batch::CAPACITY],
+    /// What dropped the packet at a position.
+    pub reasons: [DroppedBy; Batch::CAPACITY],
+}
+
+/// What dropped a packet. Machine code writes it, so its layout is specified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct DroppedBy {
+    /// The function on the way.
+    pub function: u8,
+    /// The number of its reason.
+    pub reason: u8,
 }
 
 impl Default for Verdicts {
     fn default() -> Self {
-        Verdicts { dropped: 0, reasons: [(0, 0); Batch::CAPACITY] }
+        Verdicts { dropped: 0, reasons: [DroppedBy::default(); Batch::CAPACITY] }
     }
 }
 

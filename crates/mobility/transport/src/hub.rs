@@ -29,6 +29,10 @@ pub(crate) type Deliver = Box<dyn Fn(Event) -> bool + Send + Sync>;
 /// Peers that one transport has at most: no stranger can make it keep more.
 const MOST_PEERS: usize = 4096;
 
+/// How often the octets that may wait for one peer may wait for all together: many peers
+/// that do not read take no more memory than a few.
+const PEERS_FULL: usize = 8;
+
 /// What became of messages since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -66,6 +70,8 @@ pub(crate) struct Hub {
     pub counters: Counters,
     deliver: Deliver,
     peers: Mutex<HashMap<NodeId, Arc<Peer>>>,
+    /// Octets that wait for all of them.
+    waiting: AtomicUsize,
     runtime: Handle,
     attend: Attend,
 }
@@ -87,7 +93,7 @@ pub(crate) struct Peer {
     /// Messages that wait, as octets.
     outbox: mpsc::Sender<Vec<u8>>,
     /// Octets of those.
-    pub waiting: AtomicUsize,
+    waiting: AtomicUsize,
     /// Connections that the peer has made.
     pub streams: mpsc::Sender<TcpStream>,
     /// Where the peer can be dialled.
@@ -117,7 +123,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Hub {
     pub fn new(options: Options, deliver: Deliver, runtime: Handle, attend: Attend) -> Arc<Hub> {
         let (counters, peers) = (Counters::default(), Mutex::default());
-        Arc::new(Hub { options, counters, deliver, peers, runtime, attend })
+        let waiting = AtomicUsize::new(0);
+        Arc::new(Hub { options, counters, deliver, peers, waiting, runtime, attend })
     }
 
     pub fn tell(&self, event: Event) {
@@ -189,12 +196,20 @@ impl Hub {
             return;
         }
         let length = octets.len();
+        let most = self.options.timing.queue_octets;
         let waiting = peer.waiting.fetch_add(length, Ordering::Relaxed);
-        let room = waiting + length <= self.options.timing.queue_octets;
+        let all = self.waiting.fetch_add(length, Ordering::Relaxed);
+        let room = waiting + length <= most && all + length <= most.saturating_mul(PEERS_FULL);
         if !room || peer.outbox.try_send(octets).is_err() {
-            peer.waiting.fetch_sub(length, Ordering::Relaxed);
+            self.no_longer_waits(&peer, length);
             count(&self.counters.queue_full);
         }
+    }
+
+    /// So many octets do not wait for a peer any more.
+    pub fn no_longer_waits(&self, peer: &Peer, octets: usize) {
+        peer.waiting.fetch_sub(octets, Ordering::Relaxed);
+        self.waiting.fetch_sub(octets, Ordering::Relaxed);
     }
 
     pub fn statistics(&self) -> Statistics {
@@ -207,5 +222,65 @@ impl Hub {
             unread: read(&self.counters.unread),
             violations: read(&self.counters.violations),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_mobility_protocol::{Epoch, Incarnation, Message, Step, User};
+
+    use super::*;
+    use crate::peer::attend;
+    use crate::{Timing, Token};
+
+    const ROOM: usize = 1 << 20;
+
+    fn contexts(to: NodeId) -> Envelope {
+        let step = Step::Contexts(vec![7; 100_000]);
+        Envelope {
+            from: NodeId(1000),
+            from_incarnation: Incarnation(1),
+            to,
+            to_incarnation: Incarnation(2),
+            message: Message::Handover { user: User(1), epoch: Epoch(3), step },
+        }
+    }
+
+    /// Each peer has room of its own, but all together have not.
+    #[test]
+    fn many_who_do_not_read_fill_no_more_than_a_few() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let options = Options {
+            node: NodeId(1000),
+            name: "sender".to_owned(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            token: Token::new("a-token-for-this-one-test").unwrap(),
+            controller: None,
+            places: Vec::new(),
+            timing: Timing { queue_octets: ROOM, ..Timing::default() },
+        };
+        let hub = Hub::new(options, Box::new(|_| true), runtime.handle().clone(), attend);
+        let place = |node| Place {
+            node: NodeId(node),
+            name: format!("n{node}"),
+            address: "127.0.0.1:1".to_owned(),
+        };
+        hub.learn((1..=24).map(place).collect());
+        // None of the tasks runs that would send: all that is taken waits.
+        let mut taken = 0;
+        for node in 1..=24 {
+            for _ in 0..12 {
+                let before = hub.statistics().queue_full;
+                hub.send(contexts(NodeId(node)));
+                taken += usize::from(hub.statistics().queue_full == before);
+            }
+        }
+        assert!((70..=83).contains(&taken), "{taken} messages of 100,000 octets wait");
+        assert_eq!(hub.statistics().unconnected, 0);
+        // What does not wait any more leaves room for others.
+        let peer = hub.known(NodeId(1)).unwrap();
+        hub.no_longer_waits(&peer, 10 * 100_000);
+        hub.send(contexts(NodeId(24)));
+        assert_eq!(hub.statistics().queue_full, 24 * 12 - taken as u64);
     }
 }

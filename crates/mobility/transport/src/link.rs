@@ -74,7 +74,7 @@ pub(crate) async fn write(
         if batch.is_empty() {
             match timeout(timing.alive, messages.recv_many(&mut batch, BATCH)).await {
                 Ok(0) => return Ended::Closed,
-                Ok(_) => take(peer, &batch),
+                Ok(_) => take(hub, peer, &batch),
                 Err(_) => batch.push(vec![ALIVE]),
             }
         }
@@ -89,8 +89,8 @@ pub(crate) async fn write(
 }
 
 /// Messages do not wait any more.
-pub(crate) fn take(peer: &Peer, messages: &[Vec<u8>]) {
-    peer.waiting.fetch_sub(messages.iter().map(Vec::len).sum(), Ordering::Relaxed);
+pub(crate) fn take(hub: &Hub, peer: &Peer, messages: &[Vec<u8>]) {
+    hub.no_longer_waits(peer, messages.iter().map(Vec::len).sum());
 }
 
 async fn write_all(

@@ -54,7 +54,7 @@ pub struct Timing {
     pub silence: Duration,
     /// Messages that wait for one peer; further ones are dropped.
     pub queue: usize,
-    /// Octets that wait for one peer.
+    /// Octets that wait for one peer; for all together eight times as many.
     pub queue_octets: usize,
 }
 
@@ -67,7 +67,7 @@ impl Default for Timing {
             alive: Duration::from_secs(2),
             silence: Duration::from_secs(8),
             queue: 65_536,
-            queue_octets: 256 << 20,
+            queue_octets: 32 << 20,
         }
     }
 }

@@ -90,7 +90,7 @@ impl Attendance {
                     stream = self.streams.recv() => return stream,
                     message = self.messages.recv() => {
                         let message = message?;
-                        link::take(&self.peer, std::slice::from_ref(&message));
+                        link::take(&self.hub, &self.peer, std::slice::from_ref(&message));
                         self.first = Some(message);
                     }
                 }

@@ -36,7 +36,7 @@ pub struct TransportSettings {
     /// Messages that wait for one peer; further ones are dropped, and said again.
     #[schemars(range(min = 1, max = 1_048_576))]
     pub queue: u64,
-    /// Octets of messages that wait for one peer.
+    /// Octets of messages that wait for one peer; for all together eight times as many.
     #[schemars(range(min = 65_536))]
     pub queue_bytes: u64,
 }

@@ -2,8 +2,8 @@
 
 use weft_function::{TagSlot, TagTable, TagValues};
 use weft_rules::{
-    CompileError, Condition, Diagnostic, Entry, FunctionPlace, Known, PortIndex, Program, RuleSet,
-    Severity, TAG_SLOTS, TagKind, TagSpec, Vocabulary,
+    Condition, Diagnostic, Entry, FunctionPlace, Known, PortIndex, Program, RuleSet, Severity,
+    TAG_SLOTS, TagKind, TagSpec, Vocabulary,
 };
 
 use super::functions::Functions;
@@ -116,7 +116,7 @@ pub(super) fn compile(blueprint: &Blueprint, source: &mut Source<'_>) -> Option<
         .map(|(port, tags)| entry(blueprint, port, tags))
         .collect();
     let compiled = blueprint.rules.compile(&entries);
-    if let Err(error @ CompileError::TooManyStates) = &compiled {
+    if let Err(error) = &compiled {
         source.wrong_key(RULES, error.to_string());
     }
     compiled.ok()

@@ -7,7 +7,7 @@ use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::UserChange;
 use weft_function::TunnelEnd;
 use weft_node_config::OnErrorIndication;
-use weft_wire::gtpu::{Signal, Teid};
+use weft_wire::gtpu::{PORT, Signal, Teid};
 
 use super::Agent;
 use crate::bearer::{Action, BearerCommand, Event};
@@ -19,7 +19,9 @@ use crate::subscribers::Found;
 struct Indication {
     ends: Ends,
     teid: Teid,
-    udp_port: Option<u16>,
+    /// Ports of ours that the packet came from which it is about, as it says, and as it
+    /// was sent there.
+    ports: [Option<u16>; 2],
 }
 
 impl Agent {
@@ -41,7 +43,9 @@ impl Agent {
             }
             Signal::ErrorIndication { teid, peer, udp_port } => {
                 self.gtpu_peers.note_indication();
-                let indication = Indication { ends: (heard.to, peer), teid, udp_port };
+                let sent_to = Some(heard.to_port).filter(|port| *port != PORT);
+                let ports = [udp_port, sent_to];
+                let indication = Indication { ends: (heard.to, peer), teid, ports };
                 // Only the peer itself can know, and it speaks from the address that
                 // packets are sent to.
                 if heard.from != peer || !self.tunnel_is_gone(&indication) {
@@ -55,10 +59,11 @@ impl Agent {
     /// A peer does not know a tunnel. False where no bearer has such a tunnel, or
     /// too many have lost theirs at once.
     fn tunnel_is_gone(&mut self, indication: &Indication) -> bool {
-        let Indication { ends, teid, udp_port } = *indication;
+        let Indication { ends, teid, ports } = *indication;
         // Where the port of the packet is told that it is about, it must be ours: who
         // forges it does not see our packets.
-        let is_ours = |end: TunnelEnd| udp_port.is_none_or(|port| port == end.source_port);
+        let is_ours =
+            |end: TunnelEnd| ports.into_iter().flatten().all(|port| port == end.source_port);
         let Some(path) = self.gtpu_peers.paths.number(ends) else { return false };
         let bearers = self.bearers.tunnels.bearers(path, teid.0);
         let of_bearer = bearers.first().and_then(|id| self.bearers.tunnel(*id, &self.trials, teid));

@@ -1,6 +1,5 @@
 //! How functions in processes begin: their rings, and who looks after them.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use weft_compose::Instance;
@@ -9,8 +8,8 @@ use weft_dataplane::offload::RemoteQueue;
 use weft_dataplane::service_path::VfPath;
 use weft_dpdk::Eal;
 use weft_node_config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
-use weft_offload::process::Supervisor;
 use weft_offload::process::supervisor::{Plan, Seat, Start};
+use weft_offload::process::{Supervisor, own_folder};
 use weft_offload::vf::fabric::{Ends, Fabric, Peers};
 use weft_wire::MacAddress;
 
@@ -161,10 +160,8 @@ fn ring(
         _ => std::env::temp_dir(),
     });
     let folder = base.join(format!("weft-{}-{}", blueprint.name, std::process::id()));
-    match std::fs::DirBuilder::new().mode(0o711).create(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(folder.join(format!("{}.sock", function.name))),
-    }
+    own_folder(&folder)?;
+    Ok(folder.join(format!("{}.sock", function.name)))
 }
 
 fn is_root() -> bool {

@@ -42,9 +42,15 @@ pub struct Heard {
     pub from_port: u16,
     /// The address of the node that it was sent to.
     pub to: IpAddr,
+    /// UDP port that it was sent to: 2152, or one that tunnels send from.
+    pub to_port: u16,
     /// What it says.
     pub signal: Signal,
 }
+
+/// Ports that tunnels send from (`TunnelEnd`) are from here on. Many peers send Error
+/// Indications there, to where the packet came from that they are about.
+const FIRST_SOURCE_PORT: u16 = 0xc000;
 
 /// The message for the node itself that a packet is; none where it is none, or of
 /// a sender that there cannot be.
@@ -54,12 +60,14 @@ pub fn hear(packet: &Packet) -> Option<Heard> {
     }
     let (from, to) = packet.addresses()?;
     let datagram = udp::Datagram::new_checked(packet.transport()?).ok()?;
-    if datagram.destination_port() != PORT || !may_answer(from) {
+    let to_port = datagram.destination_port();
+    if to_port != PORT && to_port < FIRST_SOURCE_PORT || !may_answer(from) {
         return None;
     }
     let message = Message::new_checked(datagram.payload()).ok()?;
     let signal = Signal::parse(&message).ok()?;
-    Some(Heard { from, from_port: datagram.source_port(), to, signal })
+    let is_due = to_port == PORT || matches!(signal, Signal::ErrorIndication { .. });
+    is_due.then(|| Heard { from, from_port: datagram.source_port(), to, to_port, signal })
 }
 
 /// The answer to a message, as an IP packet; none where none is due. An Echo
@@ -92,7 +100,9 @@ pub fn complaint(packet: &Packet, cause: Punt, own: &[IpAddr]) -> Option<Vec<u8>
         Punt::UnknownTeid if message.teid() != Teid::PATH => Signal::ErrorIndication {
             teid: message.teid(),
             peer: to,
-            udp_port: Some(datagram.source_port()),
+            // Where it is the port of GTP-U it says nothing, and some peers refuse it
+            // (libgtp 1.9).
+            udp_port: Some(datagram.source_port()).filter(|port| *port != PORT),
         },
         Punt::UnknownExtension => {
             Signal::SupportedExtensionHeaders { types: ExtensionTypes::new(&SUPPORTED) }

@@ -15,6 +15,9 @@ const ROOM: usize = frame::ROOM as usize;
 
 /// Frames taken from a ring at once.
 const BURST: usize = 32;
+/// Bursts that a ring can have when a function has gone; it holds fewer frames, but who
+/// fills it while it is emptied must not hold the worker.
+const LEFT: usize = 4 * WINDOW / BURST;
 
 /// One worker's queues of the ring.
 #[derive(Debug)]
@@ -134,7 +137,10 @@ impl Carrier for Frames {
     fn clear(&mut self) {
         self.leaving.clear();
         self.sent.tickets.clear();
-        while self.rx.receive(&mut self.coming, BURST) > 0 {
+        for _ in 0..LEFT {
+            if self.rx.receive(&mut self.coming, BURST) == 0 {
+                break;
+            }
             self.coming.clear();
         }
     }

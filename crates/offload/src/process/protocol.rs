@@ -20,8 +20,7 @@
 //! out. Packets that were before them in the ring need not have been handled: a node
 //! that wants a context as they leave it asks when they are back.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
+mod connection;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,11 +28,11 @@ use weft_dpdk::PortStatistics;
 
 use crate::vf::fabric::Ends;
 
+pub use connection::Connection;
+
 /// Version of the protocol that this program speaks.
 pub const VERSION: u16 = 3;
 
-/// Octets that are read at once.
-const CHUNK: usize = 16 << 10;
 /// Octets of the longest message.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
@@ -200,7 +199,8 @@ pub enum Message {
 pub struct Malformed(&'static str);
 
 impl Message {
-    fn number(&self) -> u8 {
+    /// The number of its type.
+    pub fn number(&self) -> u8 {
         match self {
             Message::Hello { .. } => 1,
             Message::Welcome(_) => 2,
@@ -399,96 +399,6 @@ impl<'a> Fields<'a> {
     fn text(&mut self) -> Result<String, Malformed> {
         let text = str::from_utf8(self.rest()).map_err(|_| Malformed("not UTF-8"))?;
         Ok(text.to_owned())
-    }
-}
-
-/// One end of a control connection.
-#[derive(Debug)]
-pub struct Connection {
-    stream: UnixStream,
-    incoming: Vec<u8>,
-    /// Where octets come first: made once, as it is looked for them often.
-    chunk: Box<[u8]>,
-    outgoing: Vec<u8>,
-}
-
-impl Connection {
-    /// Over a stream, which does not block from now on.
-    ///
-    /// # Errors
-    /// When the stream cannot do that.
-    pub fn new(stream: UnixStream) -> io::Result<Connection> {
-        stream.set_nonblocking(true)?;
-        let chunk = vec![0; CHUNK].into_boxed_slice();
-        Ok(Connection { stream, incoming: Vec::new(), chunk, outgoing: Vec::new() })
-    }
-
-    /// The stream, to wait on.
-    pub fn stream(&self) -> &UnixStream {
-        &self.stream
-    }
-
-    /// Sends a message, or keeps it until [`flush`](Self::flush) can.
-    ///
-    /// # Errors
-    /// When the other end is gone.
-    pub fn send(&mut self, message: &Message) -> io::Result<()> {
-        message.write(&mut self.outgoing);
-        self.flush()
-    }
-
-    /// Whether something is still to be sent.
-    pub fn is_sending(&self) -> bool {
-        !self.outgoing.is_empty()
-    }
-
-    /// Sends what waits, as far as the socket takes it.
-    ///
-    /// # Errors
-    /// When the other end is gone.
-    pub fn flush(&mut self) -> io::Result<()> {
-        while !self.outgoing.is_empty() {
-            match (&self.stream).write(&self.outgoing) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => drop(self.outgoing.drain(..count)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// The next message, if a whole one is there.
-    ///
-    /// # Errors
-    /// When the other end is gone, or what it sends is no message.
-    pub fn receive(&mut self) -> io::Result<Option<Message>> {
-        loop {
-            if let Some(message) = self.next()? {
-                return Ok(Some(message));
-            }
-            match (&self.stream).read(&mut self.chunk) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.incoming.extend_from_slice(&self.chunk[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn next(&mut self) -> io::Result<Option<Message>> {
-        let invalid = |reason: &'static str| io::Error::new(ErrorKind::InvalidData, reason);
-        let Some(length) = self.incoming.first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length > MAX_MESSAGE {
-            return Err(invalid("a message that is too long"));
-        }
-        let Some(bytes) = self.incoming.get(4..4 + length) else { return Ok(None) };
-        let message = Message::read(bytes).map_err(|error| invalid(error.0))?;
-        self.incoming.drain(..4 + length);
-        Ok(Some(message))
     }
 }
 

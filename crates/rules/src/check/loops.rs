@@ -15,6 +15,10 @@ use crate::language::diagnostic::Diagnostic;
 use crate::language::vocabulary::{FunctionIndex, Place, PortIndex, TAG_SLOTS, Vocabulary};
 use crate::rule_set::{NextPlace, RuleSet};
 
+/// Packets are tried at so many arms of states within cycles, in all; beyond, every target is
+/// taken for one that some packet goes to.
+const TRIALS: usize = 1 << 24;
+
 /// The loops that packets from `entries` get into and never out of.
 pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {
     let tags = [Known::Unknown; TAG_SLOTS];
@@ -23,9 +27,10 @@ pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {
     let Ok(program) = rules.evaluate(&entries) else { return Vec::new() };
     let mut targets: Vec<Vec<Target>> =
         program.states.iter().map(|state| state.next.targets().collect()).collect();
+    let mut trials = TRIALS;
     // Only within a cycle does it matter whether what looks like a way out is one.
     for id in cycles(&targets, |_| true).into_iter().flatten() {
-        targets[id] = possible(&program.states[id].next, rules.vocabulary());
+        targets[id] = possible(&program.states[id].next, rules.vocabulary(), &mut trials);
     }
     let free = free(&targets);
     let mut diagnostics = Vec::new();
@@ -39,10 +44,15 @@ pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {
 }
 
 /// The targets that some packet goes to; all if there are too many classes of packets.
-fn possible(next: &Next, vocabulary: &Vocabulary) -> Vec<Target> {
+fn possible(next: &Next, vocabulary: &Vocabulary, trials: &mut usize) -> Vec<Target> {
     let Next::Branch(arms, _) = next else { return next.targets().collect() };
     let conditions = arms.iter().map(|arm| &arm.when);
-    match Partition::of(conditions, vocabulary, None) {
+    let partition = Partition::of(conditions, vocabulary, None).filter(|partition| {
+        let left = trials.checked_sub(partition.classes().saturating_mul(arms.len()));
+        *trials = left.unwrap_or(*trials);
+        left.is_some()
+    });
+    match partition {
         Some(partition) => {
             let chosen = partition.packets().map(|packet| next.choose(&packet));
             chosen.collect::<HashSet<_>>().into_iter().collect()

@@ -57,6 +57,11 @@ impl Partition {
         Some(partition)
     }
 
+    /// How many classes there are.
+    pub(crate) fn classes(&self) -> usize {
+        self.classes
+    }
+
     /// One packet of every class.
     pub(crate) fn packets(&self) -> impl Iterator<Item = Representative> {
         (0..self.classes).map(|class| self.packet(class))

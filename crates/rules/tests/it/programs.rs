@@ -298,6 +298,21 @@ fn entries_may_be_choices_and_ends() {
     assert_eq!(choose(2, 5), To::NoRule);
 }
 
+/// Each of many states would look at each of many rules: for minutes.
+#[test]
+fn states_times_rules_are_bounded() {
+    let mut text = String::from("from access -> count\n");
+    for weight in 0..10_000 {
+        text.push_str(&format!("from count when weight > {weight} && vlan == 5 -> internet\n"));
+    }
+    let rules = rules(&text);
+    let entries: Vec<Entry> =
+        (0..10_000).map(|weight| entry(0, &[(WEIGHT, weight as u32)])).collect();
+    let error = rules.compile(&entries).unwrap_err();
+    assert_eq!(error, CompileError::TooManyEvaluations);
+    assert!(rules.compile(&entries[..300]).is_ok());
+}
+
 #[test]
 fn the_number_of_states_is_bounded() {
     // Every value of the tag is told apart behind `count`.

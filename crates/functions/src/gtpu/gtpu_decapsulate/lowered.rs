@@ -4,10 +4,10 @@
 //! one PDU session container, and inner packets of IPv6 whose address is checked.
 
 use weft_function::lower::{Base, Builder, ContextField, Label, Note, Program, Value};
-use weft_function::{Annotations, Direction, Lower, TagSlot, context_field};
+use weft_function::{Direction, Lower, TagSlot, context_field};
 use weft_wire::EtherType;
 
-use super::{Context, GtpuDecapsulate};
+use super::{Context, GtpuDecapsulate, INSIDE_ONLY};
 use crate::gtpu::tunnel::lowered::{HEADERS, IP, OUTER, PLAIN, check_header};
 
 const PEER: ContextField = context_field!(Context, peer_ipv4: u32);
@@ -22,7 +22,6 @@ const QFI: ContextField = context_field!(Context, qfi: u8);
 const END_MARKER: u8 = 1;
 const WRONG_PEER: u8 = 2;
 const WRONG_QFI: u8 = 3;
-const LINK: u8 = 5;
 const SPOOFED: u8 = 6;
 
 /// In the first octet of a message: an extension header follows.
@@ -34,9 +33,9 @@ impl Lower for GtpuDecapsulate {
 
     fn lower(&self, mut program: Builder) -> Option<Program> {
         let punt = program.label();
-        let drops = [END_MARKER, WRONG_PEER, WRONG_QFI, LINK, SPOOFED];
+        let drops = [END_MARKER, WRONG_PEER, WRONG_QFI, SPOOFED];
         let drops = drops.map(|reason| (program.label(), reason));
-        let [(end_marker, _), (wrong_peer, _), (wrong_qfi, _), (link, _), (spoofed, _)] = drops;
+        let [(end_marker, _), (wrong_peer, _), (wrong_qfi, _), (spoofed, _)] = drops;
 
         let (outer, network) = (program.note(Note::OuterOffset), program.note(Note::NetworkOffset));
         let is_outside = program.is(outer, 0);
@@ -55,8 +54,8 @@ impl Lower for GtpuDecapsulate {
         check_message(outer, wrong_qfi, punt, &mut program);
         check_peer(wrong_peer, punt, &mut program);
         let flags = program.note(Note::Flags);
-        let is_of_link = program.masked(flags, Annotations::LINK_SCOPE.into());
-        program.branch(is_of_link, link);
+        let inside_only = program.masked(flags, INSIDE_ONLY.into());
+        program.branch(inside_only, punt);
         program.require(Base::Network, IP, punt);
         check_address(spoofed, punt, &mut program);
         unwrap(network, punt, &mut program);

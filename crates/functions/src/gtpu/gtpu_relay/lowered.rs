@@ -1,11 +1,11 @@
 //! Relaying in micro-operations, from IPv4 to IPv4.
 //!
 //! Nothing moves then: the headers are written where those before were. IPv6, IP
-//! options, VLAN tags, and extension headers other than one PDU session container
-//! are punted.
+//! options, VLAN tags, extension headers other than one PDU session container, and
+//! bearers whose peers are told are punted.
 
 use weft_function::lower::{Base, Builder, ContextField, Label, Note, Program};
-use weft_function::{Annotations, Direction, Lower, TagSlot};
+use weft_function::{Annotations, Direction, Lower, TagSlot, context_field};
 
 use super::{Context, GtpuRelay};
 use crate::gtpu::tunnel::lowered::{
@@ -14,6 +14,8 @@ use crate::gtpu::tunnel::lowered::{
 
 const UPLINK: TunnelFields = tunnel_fields!(Context, uplink);
 const DOWNLINK: TunnelFields = tunnel_fields!(Context, downlink);
+const UPLINK_PEER: ContextField = context_field!(Context, uplink_peer: u32);
+const DOWNLINK_PEER: ContextField = context_field!(Context, downlink_peer: u32);
 
 /// Positions in `DROPS`.
 const NO_TUNNEL: u8 = 0;
@@ -34,6 +36,8 @@ impl Lower for GtpuRelay {
         DOWNLINK.local_ipv4,
         DOWNLINK.local,
         DOWNLINK.sent,
+        UPLINK_PEER,
+        DOWNLINK_PEER,
     ];
 
     fn lower(&self, mut program: Builder) -> Option<Program> {
@@ -44,9 +48,9 @@ impl Lower for GtpuRelay {
         let direction = program.tag(TagSlot::DIRECTION);
         let is_uplink = program.is(direction, Direction::Uplink as u64);
         program.branch(is_uplink, uplink);
-        self.relay(&DOWNLINK, (no_tunnel, not_tunnelled, punt), &mut program);
+        self.relay((&DOWNLINK, DOWNLINK_PEER), (no_tunnel, not_tunnelled, punt), &mut program);
         program.place(uplink);
-        self.relay(&UPLINK, (no_tunnel, not_tunnelled, punt), &mut program);
+        self.relay((&UPLINK, UPLINK_PEER), (no_tunnel, not_tunnelled, punt), &mut program);
 
         for (label, reason) in drops {
             program.place(label);
@@ -62,11 +66,14 @@ impl GtpuRelay {
     /// Moves the packet into a tunnel and lets it go on.
     fn relay(
         &self,
-        tunnel: &TunnelFields,
+        (tunnel, peer): (&TunnelFields, ContextField),
         (no_tunnel, not_tunnelled, punt): (Label, Label, Label),
         program: &mut Builder,
     ) {
         tunnel.check(no_tunnel, punt, program);
+        // Where packets come from is looked at there.
+        let peer = program.load_context(peer);
+        program.branch(peer, punt);
         let outer = program.note(Note::OuterOffset);
         let is_outside = program.is(outer, 0);
         program.branch(is_outside, not_tunnelled);

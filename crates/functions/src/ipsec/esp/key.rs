@@ -16,7 +16,7 @@ const EXPECTED: &str = "a key is 40 or 72 hexadecimal digits in quotes: 16 or 32
                         AES-GCM, then 4 octets of salt";
 
 /// A key of AES-GCM with its salt, as key exchange gives it out (RFC 4106 §8.1).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     octets: [u8; LONGEST],
     length: u8,

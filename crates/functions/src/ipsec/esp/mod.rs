@@ -3,6 +3,7 @@
 
 pub(crate) mod inner;
 pub(crate) mod key;
+pub(crate) mod keys;
 pub(crate) mod outer;
 #[cfg(test)]
 mod tests;

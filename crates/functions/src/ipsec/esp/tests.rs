@@ -1,8 +1,12 @@
 //! Both directions together, and each against what it must refuse.
 
+mod keys;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use weft_compose::SlotShift;
 use weft_dpdk::Annotations;
+use weft_function::{Setup, TagTable};
 use weft_wire::{Ecn, EtherType, esp, ipv4, ipv6};
 
 use crate::kind;
@@ -461,7 +465,8 @@ fn settings_that_cannot_be_are_refused_and_keys_not_repeated() {
 #[test]
 fn there_is_room_for_so_many() {
     let mut rig = sender(json!({ "associations": 1 }), &json!({}));
-    let settings = json!({ "spi": 4097, "key": KEY, "local": "192.0.2.1", "peer": "192.0.2.2" });
+    let settings =
+        json!({ "spi": 4097, "key": LONG_KEY, "local": "192.0.2.1", "peer": "192.0.2.2" });
     rig.configure(1, settings.clone(), 0, 1).expect("valid settings");
     let send = |rig: &mut Rig, slot: u32| {
         rig.send_as(&Spec::udp(b"x"), |found| found.bearer = slot).dropped

@@ -12,6 +12,8 @@
 //!   5  meant             9..17 by this order
 //!   6  ended             9..17 by this order, 17 moved (0), aborted (1) or refused (2)
 //!   7  a node is gone    0..8 the node, 9..13 incarnation, 13..17 successor
+//!   255 end of the frame 0..8 nothing; the last entry, so that a frame ends otherwise than
+//!                        a file does that has grown and was not written
 //! ```
 //! A way (a leg) is 16 octets: node, incarnation, epoch; the owner has an octet 0
 //! or 1 in front, for one that there may not be.
@@ -25,6 +27,9 @@ use super::{End, Entry, Gone, Ordered};
 pub const FRAME_HEAD: usize = 12;
 /// Octets of the file before its frames.
 pub const FILE_HEAD: usize = 16;
+
+/// What stands behind the entries of a frame; files of before do without.
+const END: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0, 255];
 
 /// What a file begins with.
 pub fn header() -> [u8; FILE_HEAD] {
@@ -41,6 +46,7 @@ pub fn frame(entries: &[Entry], next_epoch: Epoch) -> Vec<u8> {
     for entry in entries {
         put(entry, &mut out);
     }
+    out.extend(END);
     let length = (out.len() - FRAME_HEAD) as u32;
     let check = crc32fast::hash(&out[FRAME_HEAD..]);
     out[0..4].copy_from_slice(&length.to_be_bytes());
@@ -115,7 +121,7 @@ fn put_leg(leg: Leg, out: &mut Vec<u8>) {
 pub fn parse(mut octets: &[u8]) -> Option<(Vec<Entry>, Epoch)> {
     let next_epoch = Epoch(u64::from_be_bytes(take(&mut octets)?));
     let mut entries = Vec::new();
-    while !octets.is_empty() {
+    while !octets.is_empty() && octets != END {
         entries.push(take_entry(&mut octets)?);
     }
     Some((entries, next_epoch))

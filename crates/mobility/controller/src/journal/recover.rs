@@ -8,6 +8,11 @@ use weft_mobility_protocol::Epoch;
 use super::entry::{FILE_HEAD, FRAME_HEAD, header, parse};
 use super::{Entry, JournalError, Recovered};
 
+/// Octets that a disk writes at once, or not at all.
+const SECTOR: usize = 512;
+/// Octets of which no entries have so many that are all blank.
+const LEAST_HOLE: usize = 64;
+
 /// What comes next in a file.
 enum Next {
     End,
@@ -25,7 +30,7 @@ pub fn recover(octets: &[u8], path: &Path) -> Result<(Recovered, u64), JournalEr
     let mut recovered = Recovered::default();
     let mut at = FILE_HEAD;
     loop {
-        match next(&octets[at..]) {
+        match next(&octets[at..], at) {
             Next::End => break,
             Next::Tail => {
                 recovered.cut_off = (octets.len() - at) as u64;
@@ -68,7 +73,7 @@ impl Recovered {
     }
 }
 
-fn next(rest: &[u8]) -> Next {
+fn next(rest: &[u8], at: usize) -> Next {
     if rest.is_empty() {
         return Next::End;
     }
@@ -82,12 +87,31 @@ fn next(rest: &[u8]) -> Next {
     let length = FRAME_HEAD + number(0) as usize;
     let Some(frame) = rest.get(..length) else { return Next::Tail };
     if crc32fast::hash(&frame[FRAME_HEAD..]) != number(4) {
-        return if is_blank(&rest[length..]) { Next::Tail } else { Next::Damage };
+        let is_last = is_blank(&rest[length..]);
+        return if is_last && is_torn(&frame[FRAME_HEAD..], at + FRAME_HEAD) {
+            Next::Tail
+        } else {
+            Next::Damage
+        };
     }
     match parse(&frame[FRAME_HEAD..]) {
         Some((entries, next_epoch)) => Next::Frame(entries, next_epoch, length),
         None => Next::Damage,
     }
+}
+
+/// Whether the entries of a frame, at this place of the file, were only written in part:
+/// their end is not there, or a sector among them, as writes may come in any order. What was
+/// written in full and does not read is damage, in the last frame, too: it was answered for.
+fn is_torn(entries: &[u8], at: usize) -> bool {
+    if entries.last() == Some(&0) {
+        return true;
+    }
+    let first = SECTOR - at % SECTOR;
+    let (head, rest) = entries.split_at(first.min(entries.len()));
+    let mut sectors = std::iter::once(head).chain(rest.chunks(SECTOR));
+    // Less than that may be blank in any entry.
+    sectors.any(|sector| sector.len() >= LEAST_HOLE && is_blank(sector))
 }
 
 fn is_blank(octets: &[u8]) -> bool {

@@ -163,6 +163,50 @@ proptest! {
         prop_assert_eq!(fs::read(&path).unwrap(), octets);
     }
 
+    /// What was written in full was answered for, so that an epoch of it may be in use.
+    #[test]
+    fn damage_in_the_last_frame_is_no_tail(
+        frames in frames(), at in any::<prop::sample::Index>(), bit in 0..8_u8,
+    ) {
+        let folder = written(&frames);
+        let path = folder.path().join("records");
+        let mut octets = fs::read(&path).unwrap();
+        let last = frame(frames.last().unwrap()).len();
+        let start = octets.len() - last;
+        // But for its last octet: without that it may not have been written.
+        let at = start + at.index(last - 1);
+        octets[at] ^= 1 << bit;
+        fs::write(&path, &octets).unwrap();
+        let error = Journal::open(folder.path()).unwrap_err();
+        prop_assert!(
+            matches!(error, JournalError::Damaged { at, .. } if at == start as u64), "{}", error
+        );
+        prop_assert_eq!(fs::read(&path).unwrap(), octets);
+    }
+
+    /// Sectors of a frame reach the disk in any order.
+    #[test]
+    fn a_frame_with_a_hole_is_a_tail(
+        frames in frames(), users in 300..600_u64, hole in any::<prop::sample::Index>(),
+    ) {
+        let folder = written(&frames);
+        let path = folder.path().join("records");
+        let start = fs::read(&path).unwrap().len();
+        let long: Vec<_> = (0..users).map(|user| Entry::Meant(User(user), 1)).collect();
+        let mut journal = Journal::open(folder.path()).unwrap().0;
+        journal.append(&long, Epoch(1)).unwrap();
+        drop(journal);
+        let mut octets = fs::read(&path).unwrap();
+        let whole = octets.len();
+        let first = start.next_multiple_of(512) / 512;
+        let hole = first + hole.index(whole / 512 - first);
+        octets[hole * 512..(hole + 1) * 512].fill(0);
+        fs::write(&path, &octets).unwrap();
+        let (_, recovered) = Journal::open(folder.path()).unwrap();
+        let cut_off = (whole - start) as u64;
+        prop_assert_eq!(recovered, Recovered { cut_off, ..expected(&frames) });
+    }
+
     #[test]
     fn whatever_stands_in_a_file_is_read_or_refused(
         octets in proptest::collection::vec(any::<u8>(), 0..200),

@@ -1,3 +1,6 @@
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::net::UnixStream;
+
 use proptest::prelude::*;
 use serde_json::json;
 

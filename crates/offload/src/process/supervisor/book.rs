@@ -11,6 +11,8 @@ use crate::process::protocol::Message;
 
 /// Octets of the longest checkpoint of one context.
 const CONTEXT_BYTES: usize = 64 << 10;
+/// Octets of all checkpoints of one function.
+const ALL_BYTES: usize = 256 << 20;
 
 /// Settings and checkpoints of one function, by worker and slot.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct Book {
     rollback: bool,
     /// Contexts that were released or replaced while a checkpoint was on its way.
     stale: Option<BTreeSet<(u16, u32)>>,
+    /// Octets of what was put down.
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +40,7 @@ impl Book {
     /// be set back or may not.
     pub fn new(workers: u16, contexts: usize, rollback: bool) -> Book {
         let numbers = vec![0; workers.into()];
-        Book { known: BTreeMap::new(), numbers, contexts, rollback, stale: None }
+        Book { known: BTreeMap::new(), numbers, contexts, rollback, stale: None, bytes: 0 }
     }
 
     /// Notes an order, which a process was given or was not. What was exported elsewhere
@@ -54,10 +58,13 @@ impl Book {
             Change::Configure { nth, settings } => {
                 self.known.entry(at).or_default().settings = Some((nth, settings));
             }
-            Change::Release => drop(self.known.remove(&at)),
+            Change::Release => {
+                self.replace(at, None);
+                self.known.remove(&at);
+            }
             Change::Import(context) => {
                 let keep = self.rollback || !given;
-                self.known.entry(at).or_default().context = keep.then_some(context);
+                self.replace(at, keep.then_some(context));
             }
         }
     }
@@ -66,7 +73,21 @@ impl Book {
     pub fn given(&mut self) {
         if !self.rollback {
             self.known.values_mut().for_each(|known| known.context = None);
+            self.bytes = 0;
         }
+    }
+
+    /// Contexts of all workers.
+    pub fn most_contexts(&self) -> usize {
+        self.contexts * self.numbers.len()
+    }
+
+    /// Puts a context in the place of another.
+    fn replace(&mut self, at: (u16, u32), context: Option<Vec<u8>>) {
+        let place = &mut self.known.entry(at).or_default().context;
+        self.bytes += context.as_ref().map_or(0, Vec::len);
+        self.bytes -= place.as_ref().map_or(0, Vec::len);
+        *place = context;
     }
 
     /// A checkpoint is asked for. What is released from now on may still be in it.
@@ -90,15 +111,19 @@ impl Book {
         known.context.as_ref().filter(|context| !context.is_empty())
     }
 
-    /// Notes a checkpoint of one context.
-    pub fn put_down(&mut self, worker: u16, slot: u32, context: Vec<u8>) {
+    /// Notes a checkpoint of one context. False where there would be too much of them.
+    pub fn put_down(&mut self, worker: u16, slot: u32, context: Vec<u8>) -> bool {
         // A process may not fill the node's memory with slots that have no user.
         let shift = SlotShift::for_workers(self.numbers.len());
         let is_slot = shift.index(slot) < self.contexts && context.len() <= CONTEXT_BYTES;
         let is_stale = self.stale.as_ref().is_some_and(|stale| stale.contains(&(worker, slot)));
         if is_slot && shift.worker(slot) == usize::from(worker) && self.rollback && !is_stale {
-            self.known.entry((worker, slot)).or_default().context = Some(context);
+            if self.bytes + context.len() > ALL_BYTES {
+                return false;
+            }
+            self.replace((worker, slot), Some(context));
         }
+        true
     }
 
     /// Number of the last order of each worker.

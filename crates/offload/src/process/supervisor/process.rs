@@ -7,10 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::cgroup::ControlGroup;
 use super::plan::ResourceLimits;
+
+/// Seconds that a process has to end in once it was killed.
+const PATIENCE: i64 = 2;
 
 /// What to start.
 pub struct Launch<'a> {
@@ -103,7 +107,12 @@ impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let patience = Timespec { tv_sec: PATIENCE, tv_nsec: 0 };
+        let _ = poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&patience));
+        // One that a system call holds does not hold the node.
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            tracing::warn!(process = self.child.id(), "a function process does not end");
+        }
     }
 }
 
@@ -160,7 +169,6 @@ pub fn remove_stale(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::event::{PollFd, PollFlags, poll};
     use rustix::process::{Signal, kill_process};
 
     use super::*;

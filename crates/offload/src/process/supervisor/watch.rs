@@ -17,12 +17,12 @@ use weft_compose::Kind;
 use weft_dataplane::offload::Shared;
 use weft_dpdk::Port;
 
-use self::session::{Session, Stage};
+use self::session::{Asked, Session, Stage};
 use super::book::Book;
 use super::plan::{ResourceLimits, Restart, Start, Status, View};
 use super::process::{self, Launch, Process};
 use crate::process::inquiry::{Answer, Inquiry};
-use crate::process::order::{Order, Request};
+use crate::process::order::{Change, Order, Request};
 use crate::process::protocol::{Connection, Message, VERSION, Welcome};
 
 /// How often the thread looks whether a worker has given orders.
@@ -31,8 +31,23 @@ const ROUND: Duration = Duration::from_millis(1);
 const RESTING_ROUND: Duration = Duration::from_millis(10);
 /// How long a function may take from its hello to the ring.
 const BEGINNING: Duration = Duration::from_secs(15);
-/// Letters that are repeated of the name by which a function introduces itself.
+/// Letters that are repeated of what a function says.
 const LONGEST_NAME: usize = 64;
+/// Letters of the reason for which a context was not imported.
+const LONGEST_REASON: usize = 256;
+/// Messages that are heard in one round, whatever else has come: orders, health checks and
+/// the end of the node are looked at in between.
+const MESSAGES: usize = 1024;
+/// Requests of the node's own that are taken in one round.
+const REQUESTS: usize = 4096;
+/// Connections that are accepted in one round.
+const CONNECTIONS: usize = 16;
+/// Who has failed and is not started by the node may come again after this.
+const AGAIN: Duration = Duration::from_millis(100);
+/// A process counts its devices once a second; what it says more often is not looked at.
+const COUNTS: Duration = Duration::from_millis(500);
+/// Refused contexts that the log names each; then each power of two.
+const NAMED: u64 = 8;
 /// A function that ran this long is started again without a long pause.
 const STEADY: Duration = Duration::from_secs(5);
 
@@ -136,7 +151,10 @@ impl Watch {
 
     /// Waits until something happens, a millisecond at most.
     fn wait(&self) {
-        let mut descriptors = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        let mut descriptors = Vec::with_capacity(3);
+        if self.accepts() {
+            descriptors.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
         if let Some(session) = &self.session {
             let sending =
                 if session.connection.is_sending() { PollFlags::OUT } else { PollFlags::empty() };
@@ -152,7 +170,8 @@ impl Watch {
     }
 
     fn take_requests(&mut self) {
-        while let Ok(request) = self.requests.try_recv() {
+        for _ in 0..REQUESTS {
+            let Ok(request) = self.requests.try_recv() else { return };
             match request {
                 Request::Order(order) => self.pass_on(order),
                 Request::Question(question) => self.ask(question),
@@ -165,14 +184,24 @@ impl Watch {
         let session = self.session.as_mut().filter(|session| session.stage != Stage::Greeting);
         let given = session.is_some();
         if let Some(session) = session {
+            session.asked.imports += u64::from(matches!(order.change, Change::Import(_)));
             // An error shows again as the session is looked at.
             let _ = session.connection.send(&order.message(now));
         }
         self.book.note(order, given);
     }
 
+    /// Whether who comes is heard: one that has just failed waits.
+    fn accepts(&self) -> bool {
+        self.start != Start::Elsewhere || Instant::now() >= self.next_start
+    }
+
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        if !self.accepts() {
+            return;
+        }
+        for _ in 0..CONNECTIONS {
+            let Ok((stream, _)) = self.listener.accept() else { return };
             let Ok(mut connection) = Connection::new(stream) else { continue };
             if self.session.is_some() {
                 let _ = connection.send(&Message::Refuse("another process is attached".into()));
@@ -189,9 +218,10 @@ impl Watch {
     fn converse(&mut self) -> Result<(), String> {
         let gone = |error: io::Error| match error.kind() {
             io::ErrorKind::InvalidData => format!("it sent {error}"),
+            io::ErrorKind::StorageFull => "it does not read what it is told".to_owned(),
             _ => "it closed its socket".to_owned(),
         };
-        loop {
+        for _ in 0..MESSAGES {
             let Some(session) = &mut self.session else { return Ok(()) };
             session.connection.flush().map_err(gone)?;
             let Some(message) = session.connection.receive().map_err(gone)? else { break };
@@ -224,19 +254,29 @@ impl Watch {
                 Ok(())
             }
             (_, Message::Pong(_)) => {
+                Asked::take(&mut session.asked.pings, "an answer")?;
                 session.last_pong = Instant::now();
                 session.ticks = process::ticks(session.process);
                 Ok(())
             }
             (Stage::Ready | Stage::Running, Message::Counted(counters)) => {
+                let now = Instant::now();
+                if session.last_counted.is_some_and(|last| now - last < COUNTS) {
+                    return Ok(());
+                }
+                session.last_counted = Some(now);
                 self.edit(|view| view.port = Some(counters));
                 Ok(())
             }
             (Stage::Running, Message::Context { worker, slot, context }) => {
-                self.book.put_down(worker, slot, context);
-                Ok(())
+                Asked::take(&mut session.asked.contexts, "a context")?;
+                match self.book.put_down(worker, slot, context) {
+                    true => Ok(()),
+                    false => Err("its contexts have more octets than the node keeps".to_owned()),
+                }
             }
-            (Stage::Running, Message::Checkpointed) => {
+            (Stage::Running, Message::Checkpointed) if self.book.is_checkpointing() => {
+                session.asked.contexts = 0;
                 self.book.end_checkpoint();
                 Ok(())
             }
@@ -251,16 +291,21 @@ impl Watch {
                 false => Err("it passed a fence out of turn".to_owned()),
             },
             (Stage::Ready | Stage::Running, Message::NotImported { worker, slot, reason }) => {
-                tracing::warn!(
-                    function = self.welcome.instance,
-                    slot,
-                    reason,
-                    "a context could not be imported"
-                );
+                Asked::take(&mut session.asked.imports, "the refusal of a context")?;
+                session.asked.refused += 1;
+                let refused = session.asked.refused;
+                let reason: String = reason.escape_debug().take(LONGEST_REASON).collect();
+                if refused <= NAMED || refused.is_power_of_two() {
+                    let function = &self.welcome.instance;
+                    let what = "a context could not be imported";
+                    tracing::warn!(function, slot, reason, refused, "{what}");
+                }
                 self.inquiries.iter_mut().for_each(|one| one.refuse(worker, slot, &reason));
                 Ok(())
             }
-            (_, message) => Err(format!("it sent a message out of turn: {message:?}")),
+            (_, message) => {
+                Err(format!("it sent a message out of turn, of type {}", message.number()))
+            }
         }
     }
 
@@ -271,9 +316,10 @@ impl Watch {
         let mut messages = vec![Message::Welcome(Box::new(self.welcome.clone()))];
         messages.extend(self.book.messages(now));
         messages.push(Message::Start(self.book.numbers().to_vec()));
-        for message in messages {
-            session.connection.send(&message).map_err(|_| "it closed its socket".to_owned())?;
-        }
+        let imports = messages.iter().filter(|one| matches!(one, Message::Import { .. })).count();
+        session.asked.imports += imports as u64;
+        let sent = session.connection.send_all(messages);
+        sent.map_err(|_| "it closed its socket".to_owned())?;
         self.book.given();
         Ok(())
     }
@@ -299,6 +345,7 @@ impl Watch {
         }
         if now - session.last_ping >= self.heartbeat / 4 {
             session.last_ping = now;
+            session.asked.pings += 1;
             let ping = session.connection.send(&Message::Ping(0));
             ping.map_err(|_| "it closed its socket".to_owned())?;
         }
@@ -307,6 +354,7 @@ impl Watch {
             && !self.book.is_checkpointing()
         {
             session.last_checkpoint = now;
+            session.asked.contexts = self.book.most_contexts();
             self.book.begin_checkpoint();
             let question = Message::Checkpoint { now: (self.now)() };
             let sent = session.connection.send(&question);
@@ -350,7 +398,9 @@ impl Watch {
             }
         }
         // A process that attaches now is not wanted.
-        while self.listener.accept().is_ok() {}
+        for _ in 0..CONNECTIONS {
+            drop(self.listener.accept());
+        }
         self.was_up = false;
         (self.pause, self.next_start) = (self.restart.first, Instant::now());
         self.edit(|view| (view.status, view.process) = (Status::Resting, None));
@@ -413,7 +463,10 @@ impl Watch {
         if begun.is_some_and(|begun| now - begun > STEADY) {
             self.pause = self.restart.first;
         }
-        self.next_start = now + self.pause;
+        self.next_start = match self.start {
+            Start::Program(_) => now + self.pause,
+            Start::Elsewhere => now + AGAIN.min(self.pause),
+        };
         self.pause = (self.pause * 2).min(self.restart.longest);
         let checkpointed = self.book.checkpointed();
         self.edit(|view| {

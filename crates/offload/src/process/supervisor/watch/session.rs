@@ -19,11 +19,45 @@ pub(in crate::process::supervisor) struct Session {
     /// Processor time of the process at the last answer, where it is known.
     pub(super) ticks: Option<u64>,
     pub(super) last_checkpoint: Instant,
+    pub(super) asked: Asked,
+    /// When its devices were last counted.
+    pub(super) last_counted: Option<Instant>,
     /// By worker: packets that have come back, and since when none more has while some are
     /// away.
     progress: Vec<(u32, Instant)>,
     /// Since when its process ends.
     ending: Option<Instant>,
+}
+
+/// What the process was asked and told, and may answer: who sends more than that is no
+/// function, but means to keep the node busy.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// Pings without a pong.
+    pub(super) pings: u32,
+    /// Contexts that it was told to import and has not refused.
+    pub(super) imports: u64,
+    /// Contexts that the checkpoint on its way may still have.
+    pub(super) contexts: usize,
+    /// Contexts that it could not import.
+    pub(super) refused: u64,
+}
+
+impl Asked {
+    /// Takes one of what is `left`.
+    ///
+    /// # Errors
+    /// What it sent without being asked, where none is left.
+    pub(super) fn take<T>(left: &mut T, what: &str) -> Result<(), String>
+    where
+        T: Copy + PartialOrd + From<bool> + std::ops::SubAssign,
+    {
+        if *left < T::from(true) {
+            return Err(format!("it sent {what} that was not asked for"));
+        }
+        *left -= T::from(true);
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +80,8 @@ impl Session {
             last_pong: now,
             ticks: None,
             last_checkpoint: now,
+            asked: Asked::default(),
+            last_counted: None,
             progress: vec![(0, now); workers],
             ending: None,
         }
