@@ -5,6 +5,7 @@ mod error;
 mod form;
 mod inquiries;
 mod provisioned_bearers;
+mod translation;
 
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
@@ -12,10 +13,11 @@ use std::sync::mpsc::Sender;
 use weft_mobility_protocol::{Epoch, User};
 
 pub use self::error::TransferError;
+pub(crate) use self::form::Form;
 pub use self::form::FormError;
-pub(crate) use self::form::{Form, Kept, Owner, Value};
 pub(crate) use self::inquiries::{Export, Import, Inquiries};
 pub(crate) use self::provisioned_bearers::ProvisionedBearer;
+pub(crate) use self::translation::Translation;
 use crate::subscribers::Member;
 
 /// Who has asked for a transfer.

@@ -110,7 +110,7 @@ impl Agent {
             }
         }
         if let Some((function, error)) = intake.refused {
-            import.refusal = Some(self.refused(&import.member, function, error));
+            import.refusal = Some(self.translation().refused(&import.member, function, error));
         }
         self.migration.inquiries.imports.insert(ticket, import);
         true
