@@ -143,7 +143,7 @@ pub struct Agent {
     /// What is fused, and the machine code in use.
     pub(crate) fused: Option<Arc<FusedPlan>>,
     pub(crate) compiled: Compiled,
-    /// Whoever listens to what bearers tell.
+    /// The clients that listen to what bearers tell.
     pub(crate) listeners: Vec<SyncSender<Event>>,
     pub(crate) room: Room,
     /// Keys that the tables of the workers were made for.
@@ -278,7 +278,7 @@ impl Agent {
         self.tell(&Event::DownlinkData { bearer, time: self.clock.now() });
     }
 
-    /// Tells whoever listens.
+    /// Tells the clients that listen.
     pub(crate) fn tell(&mut self, event: &Event) {
         let listens = |listener: &SyncSender<Event>| {
             !matches!(listener.try_send(event.clone()), Err(TrySendError::Disconnected(_)))
@@ -355,7 +355,7 @@ impl Handle {
     ) -> Result<T, Stopped> {
         let (answer, wait) = std::sync::mpsc::channel();
         let request = Box::new(move |agent: &mut Agent| {
-            // Whoever asked may have gone.
+            // The client that asked may have gone.
             let _ = answer.send(question(agent));
         });
         self.requests.send(request).map_err(|_| Stopped)?;

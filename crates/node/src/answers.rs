@@ -20,7 +20,7 @@ use crate::show::{
     UserView, WorkerView,
 };
 
-/// Sightings that wait for whoever watches.
+/// Sightings that wait for the client that watches.
 const SIGHTINGS: usize = 4096;
 
 /// Bits that number the packets of one worker in a tap; those above are the

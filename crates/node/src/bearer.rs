@@ -40,7 +40,7 @@ pub(crate) use self::change::{Staged, Steered, Template};
 pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub use self::wrong::{BearerError, Wrong};
 
-/// Names a bearer; whoever adds it chooses the number.
+/// Names a bearer; the client that adds it chooses the number.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
@@ -82,7 +82,7 @@ pub enum Detection {
         like: String,
         /// Which of the plan's users it is like, from 0, in its settings.
         nth: u32,
-        /// At least one key that nobody else has.
+        /// At least one key that no other bearer has.
         keys: Vec<UserKey>,
         /// The number that it moves by: one that `handover.users.*.added` has for
         /// users like these. It has at most one address or prefix of each IP version,

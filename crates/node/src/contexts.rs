@@ -73,13 +73,13 @@ pub enum NotCarried {
         /// What it is here.
         is: &'static str,
     },
-    /// Somebody else has the contexts.
+    /// A process or another node has the contexts.
     #[error(
         "`{0}` is in a process or at another node; take it out first: `weft ctl function {0} \
          --composition call`"
     )]
     Away(String),
-    /// Nobody has that name.
+    /// No user or group has that name.
     #[error("there is no {1} here, of whom `{0}` has a context")]
     Nobody(String, Whose),
     /// The function does not take it.
@@ -188,7 +188,7 @@ impl Agent {
     }
 
     /// Gives a function contexts that were read at another node, where it is a `kind`. Those
-    /// of nobody here are left out with `known_only`.
+    /// of no user here are left out with `known_only`.
     ///
     /// # Errors
     /// [`NotCarried`]; nothing has changed then.

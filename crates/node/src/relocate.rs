@@ -4,7 +4,7 @@
 //! **Gate.** Each worker lets the function's packets wait, up to a bound, at the queue to
 //! where it goes, and hands its instance to the agent once none is away. Packets that do not
 //! come to the function go on. **Fence.** Contexts are copied from where they are to where
-//! they are to be, some at a time: the agent asks the [`process`], and whoever carries them
+//! they are to be, some at a time: the agent asks the [`process`], and the part that carries them
 //! between two [nodes](migration_session) says that they are there. Commands about users wait
 //! meanwhile. **Release.** The worker gets the other instance, what waited goes on in order
 //! before what comes, and the commands follow.

@@ -190,7 +190,7 @@ impl Agent {
         let counts = &mut signalling.counts;
         signalling.paths.ask(now, |path, due| match due {
             Due::Request(sequence) => {
-                // Without a port of that address nobody could answer.
+                // Without a port of that address no answer could come.
                 let port = ports.with_address(path.local);
                 let request = gtpu::echo_request(path.local, path.peer, sequence);
                 if let (Some(port), Some(request)) = (port, request) {

@@ -37,15 +37,15 @@ use crate::users::Member;
 
 /// Who has asked for a transfer.
 pub(crate) enum Asked {
-    /// Somebody waits for octets.
+    /// A client waits for octets.
     Export(Sender<Vec<u8>>),
-    /// Somebody waits for the outcome.
+    /// A client waits for the outcome.
     Import(Sender<Result<(), TransferError>>),
     /// The user moves.
     Handover(User, Epoch),
     /// The user does not move after all, or goes.
     Resumed(User),
-    /// Nobody waits.
+    /// No client waits.
     Nobody,
 }
 
@@ -349,7 +349,7 @@ impl Agent {
         let given = self.transfers.given.remove(&extract.ticket).unwrap_or_default();
         let octets = self.form(extract, given, member).emit();
         match asked {
-            // Whoever asked may have gone.
+            // The client that asked may have gone.
             Asked::Export(answer) => drop(answer.send(octets)),
             Asked::Handover(user, epoch) => self.note_done(Done::Exported(user, epoch, octets)),
             Asked::Import(_) | Asked::Resumed(_) | Asked::Nobody => {}
@@ -371,7 +371,7 @@ impl Agent {
 
     fn tell_outcome(&mut self, asked: Asked, outcome: Result<(), TransferError>) {
         match asked {
-            // Whoever asked may have gone.
+            // The client that asked may have gone.
             Asked::Import(answer) => drop(answer.send(outcome)),
             Asked::Handover(user, epoch) => self.note_done(Done::Imported(user, epoch, outcome)),
             Asked::Resumed(user) => self.note_done(Done::Resumed(user)),
@@ -471,7 +471,7 @@ fn read_tags(
             || TransferError::NoTag { user: user.to_owned(), tag: tag.clone(), value: text };
         let slot = table.slot(tag);
         let known = slot.and_then(|slot| Some((slot, table.iter().nth(slot.index())?.1)));
-        // A tag that nobody has written here decides nothing.
+        // A tag that was not written here decides nothing.
         let unset = matches!(value, Value::Number(0));
         let Some((slot, known)) = known else {
             if unset {

@@ -81,7 +81,7 @@ impl Setting {
 #[derive(Debug)]
 pub(crate) struct Bearers {
     pub(super) entries: HashMap<BearerId, Entry>,
-    /// Keys that are taken, whoever has them.
+    /// Keys that are taken, by any user or bearer.
     pub(super) taken: Tables,
     /// Selectors that are taken, by the slot of their user.
     pub(super) selectors: HashMap<(u32, Selector), BearerId>,

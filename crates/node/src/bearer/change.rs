@@ -19,7 +19,7 @@ use crate::gtpu_peer::Paths;
 use crate::plan::Trials;
 use crate::users::{Changes, Users};
 
-/// Changes that may wait at the workers; more are refused, as nobody gains by a
+/// Changes that may wait at the workers; more are refused, as no client gains by a
 /// queue without end.
 const MOST_WAITING: usize = 1 << 20;
 

@@ -45,7 +45,7 @@ impl Agent {
     }
 
     fn check_mover(&self, command: &BearerCommand, user: User) -> Result<(), Wrong> {
-        // Nobody is anywhere yet.
+        // No user is anywhere yet.
         let Some(mobility) = &self.mobility else { return Ok(()) };
         let adds_user =
             matches!(command, BearerCommand::Add { detection: Detection::User { .. }, .. });

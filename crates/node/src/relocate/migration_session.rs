@@ -1,7 +1,7 @@
-//! A function goes to another node, or comes back: somebody carries its contexts between the
+//! A function goes to another node, or comes back: a client carries its contexts between the
 //! two, who sees both (`weft ctl function … --peer`).
 //!
-//! This node decides: the other one may have contexts that nobody uses, but packets go there
+//! This node decides: the other one may have contexts that no packet uses, but packets go there
 //! only once the carrier has said that all are there. One that says nothing for a while has
 //! gone, and the function stays where it was.
 
@@ -106,7 +106,7 @@ impl Agent {
         }
     }
 
-    /// The relocation of this function, if its contexts are carried by somebody, who has just
+    /// The relocation of this function, if its contexts are carried by a client, which has just
     /// been heard.
     fn carried(&mut self, function: &str) -> Option<&mut Relocation> {
         let until = self.clock.now() + PATIENCE;
