@@ -252,7 +252,7 @@ pub struct Echo {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum OnErrorIndication {
-    /// It goes on; whoever listens is told.
+    /// It goes on; the node tells its clients by an event.
     #[default]
     Keep,
     /// Its packets are dropped.

@@ -1,5 +1,5 @@
 //! The file as it is written. The comments here are the descriptions in the
-//! published schema, so they speak to whoever writes a configuration.
+//! published schema, so they speak to authors of configurations.
 
 mod handover;
 mod nics;

@@ -229,7 +229,7 @@ impl Handle {
     ) -> Result<T, Stopped> {
         let (answer, wait) = std::sync::mpsc::channel();
         let request = Box::new(move |agent: &mut Agent| {
-            // Whoever asked may have gone.
+            // The client that asked may have gone.
             let _ = answer.send(question(agent));
         });
         self.requests.send(request).map_err(|_| Stopped)?;

@@ -76,7 +76,7 @@ pub enum Detection {
         like: String,
         /// Which of the plan's users it is like, from 0, in its settings.
         nth: u32,
-        /// At least one key that nobody else has.
+        /// At least one key that no other bearer has.
         keys: Vec<UserKey>,
         /// The number that it moves by: one that `handover.users.*.added` has for
         /// users like these. It has at most one address or prefix of each IP version,

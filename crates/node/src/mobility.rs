@@ -105,7 +105,7 @@ struct Mobile {
     posture: Option<Posture>,
     /// An anchor's ways to it: the one in use, and the one before.
     legs: [Option<Leg>; 2],
-    /// It has been owned here, or was to be: nobody but the node it goes to has what
+    /// It has been owned here, or was to be: no node but the one it goes to has what
     /// commands have added for it.
     had: bool,
     /// What was exported, until another node has it or it is used again.
@@ -248,11 +248,11 @@ impl Mobility {
         }
     }
 
-    /// Somebody speaks of a user that is not configured here, or has no room.
+    /// A message speaks of a user that is not configured here, or has no room.
     fn refuse(&mut self, user: User, epoch: Epoch, step: &Step, unknown: &Unknown) {
         tracing::warn!(%user, step = step.name(), "{unknown}");
         let step = Step::Refused(Reason::Unknown);
-        // Whoever moves messages may have gone.
+        // The thread that moves messages may have gone.
         let _ = self.post.send(Envelope {
             from: self.plan.node,
             from_incarnation: self.incarnation,
@@ -361,7 +361,7 @@ impl Mobility {
 
     fn carry_out(&mut self, host: &mut dyn Host, user: Option<User>, output: Output) {
         match output {
-            // Whoever moves messages may have gone.
+            // The thread that moves messages may have gone.
             Output::Send(envelope) => drop(self.post.send(envelope)),
             Output::SetTimer(key, after) => self.set_timer(host, key, after),
             Output::CancelTimer(key) => self.timers.cancel(key),

@@ -49,7 +49,7 @@ impl Classes {
 }
 
 /// The same tag values in the numbers of another configuration. A tag or value
-/// that is gone becomes 0, which is what a packet has that nobody tagged.
+/// that is gone becomes 0, which is what a packet without a tag has.
 fn translate(tags: &[u32; TAG_SLOTS], old: &Blueprint, new: &Blueprint) -> [u32; TAG_SLOTS] {
     use weft_function::TagValues;
     let mut translated = [0; TAG_SLOTS];

@@ -224,12 +224,12 @@ impl Users {
         Ok(self.shift.slot(worker, index as usize))
     }
 
-    /// Nobody has the slot of a user any more.
+    /// The slot of a user is free again.
     pub fn give_back(&mut self, slot: u32) {
         self.user_slots.give_back(self.shift.worker(slot), self.shift.index(slot) as u32);
     }
 
-    /// Nobody has the slot of a dedicated bearer any more.
+    /// The slot of a dedicated bearer is free again.
     pub fn give_back_bearer(&mut self, slot: u32) {
         self.bearer_slots.give_back(self.shift.worker(slot), self.shift.index(slot) as u32);
     }

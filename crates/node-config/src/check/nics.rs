@@ -93,7 +93,8 @@ pub(super) fn nics(file: &NodeFile, source: &mut Source<'_>) -> Nics {
                 mistake.hint("leave out `device` or `software`");
             }
             (None, None) => {
-                let mistake = source.wrong_key(&at, "nobody says which NIC it is");
+                let mistake =
+                    source.wrong_key(&at, "the configuration does not say which NIC it is");
                 mistake.hint("write `device`, or `software` where there is none");
             }
         }

@@ -58,7 +58,7 @@ pub struct SoftwareFile {
     /// sleeps after a while.
     #[serde(default)]
     pub polling: Polling,
-    /// Who starts it: the node, or somebody else, by `weft vf switch`.
+    /// Who starts it: the `node`, or another program `elsewhere`, by `weft vf switch`.
     #[serde(default = "node")]
     pub start: StartedBy,
 }

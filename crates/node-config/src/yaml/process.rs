@@ -20,9 +20,9 @@ pub struct ProcessFile {
     /// Milliseconds between two checkpoints of the contexts; 0 for none.
     #[schemars(range(max = 3600000))]
     pub checkpoint: u32,
-    /// Who starts the process: the `node`, or somebody `elsewhere`.
+    /// Who starts the process: the `node`, or another program `elsewhere`.
     pub start: StartedBy,
-    /// Path of the ring; needed where somebody else starts the process.
+    /// Path of the ring; needed where another program starts the process.
     pub socket: Option<String>,
     /// How tags travel: in a network service header (RFC 8300), or not at all, for
     /// a function that knows only plain frames.
@@ -122,6 +122,6 @@ pub enum TagsBy {
 pub enum StartedBy {
     /// The node.
     Node,
-    /// Somebody else.
+    /// Another program.
     Elsewhere,
 }

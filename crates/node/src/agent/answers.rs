@@ -19,7 +19,7 @@ use super::show::{
 };
 use crate::plan;
 
-/// Sightings that wait for whoever watches.
+/// Sightings that wait for the client that watches.
 const SIGHTINGS: usize = 4096;
 
 /// Bits that number the packets of one worker in a tap; those above are the

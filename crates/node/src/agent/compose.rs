@@ -68,7 +68,7 @@ impl Agent {
             }
         }
         (new.functions[number].composition, new.functions[number].stage) = (composition, plan);
-        // Whoever says where it stands has chosen.
+        // A request that says where it stands has chosen.
         new.functions[number].auto = None;
         match (before == Composition::Process) == (composition == Composition::Process) {
             true => Ok(self.apply(new)?),

@@ -61,7 +61,7 @@ impl Agent {
     }
 
     /// Gives a function contexts that were read at another node, where it is a `kind`. Those
-    /// of nobody here are left out with `known_only`.
+    /// of no user here are left out with `known_only`.
     ///
     /// # Errors
     /// [`NotCarried`]; nothing has changed then.

@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub tsc_hz: u64,
     /// Users there are.
     pub users: usize,
-    /// Packet buffers in all, and those in nobody's hands.
+    /// Packet buffers in all, and those that are free.
     pub buffers: Buffers,
     /// The workers.
     pub workers: Vec<WorkerView>,
@@ -62,7 +62,7 @@ pub struct Snapshot {
 pub struct Buffers {
     /// In all.
     pub size: u32,
-    /// In nobody's hands.
+    /// Free.
     pub available: u32,
 }
 
@@ -173,7 +173,7 @@ pub struct ProcessView {
     pub away: u64,
     /// Packets that it lost.
     pub lost: u64,
-    /// Frames that it sent and nobody asked for.
+    /// Frames that it sent and that answer no request.
     pub strays: u64,
     /// What its own devices have counted, where it is behind a NIC, as it says once a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]

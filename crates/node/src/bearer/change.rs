@@ -17,7 +17,7 @@ use crate::gtpu_peers::Paths;
 use crate::plan::Trials;
 use crate::subscribers::{Changes, Users};
 
-/// Changes that may wait at the workers; more are refused, as nobody gains by a
+/// Changes that may wait at the workers; more are refused, as no client gains by a
 /// queue without end.
 pub(crate) const MOST_WAITING: usize = 1 << 20;
 

@@ -57,7 +57,7 @@ pub enum Wrong {
         .0.0
     )]
     Owned(User),
-    /// Nobody moves by this number.
+    /// No user moves by this number.
     #[error(
         "number {} is none of those that `handover.users` has for users added like `{like}`",
         .user.0

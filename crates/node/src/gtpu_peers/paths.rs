@@ -211,7 +211,7 @@ impl Paths {
     }
 
     /// The peer has answered a request. Returns whether it had failed before; none
-    /// for an answer that nobody has asked for.
+    /// for an answer to no request.
     pub fn answered(&mut self, ends: Ends, sequence: u16, now: u64) -> Option<bool> {
         let number = self.number(ends)?;
         let interval = self.interval();

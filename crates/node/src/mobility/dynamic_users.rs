@@ -13,7 +13,7 @@ pub(crate) enum Standing {
     Moves,
     /// At another station, if at any.
     Away,
-    /// Nobody has told this anchor of it.
+    /// No message has told this anchor of it.
     Nowhere,
 }
 

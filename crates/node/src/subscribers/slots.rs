@@ -28,13 +28,13 @@ impl Slots {
         self.capacity as usize
     }
 
-    /// Slots of a worker that nobody has.
+    /// Slots of a worker that are free.
     pub fn free(&self, worker: usize) -> usize {
         let (returned, next) = &self.workers[worker];
         returned.len() + (self.first + self.capacity - next) as usize
     }
 
-    /// Indexes that somebody has of a worker's slots.
+    /// Indexes of a worker's slots that are taken.
     pub fn taken(&self, worker: usize) -> impl Iterator<Item = u32> + '_ {
         let (returned, next) = &self.workers[worker];
         let returned: HashSet<u32> = returned.iter().copied().collect();
@@ -78,7 +78,7 @@ impl Slots {
         })
     }
 
-    /// Nobody has the slot any more.
+    /// The slot is free again.
     pub fn give_back(&mut self, worker: usize, index: u32) {
         self.workers[worker].0.push_back(index);
     }

@@ -123,7 +123,7 @@ fn controller_process() {
 
 fn spawn(field: &Field) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "controller_process", "--nocapture"])
+        .args(["--exact", "moves::controller_process", "--nocapture"])
         .env(FILE, field.file())
         .stdout(Stdio::null())
         .spawn()

@@ -117,7 +117,8 @@ fn limits(file: &ProcessFile, path: &str, source: &mut Source<'_>) -> ResourceLi
 fn socket(file: &ProcessFile, path: &str, source: &mut Source<'_>) {
     match &file.socket {
         None if file.start == StartedBy::Elsewhere => {
-            let mistake = source.wrong_key(path, "nobody else knows where the ring is");
+            let mistake =
+                source.wrong_key(path, "the configuration does not say where the ring is");
             mistake.hint("say it with `socket`");
         }
         None => {}

@@ -26,7 +26,8 @@ pub(super) fn plan(
         (Composition::Remote, Some(file)) => file,
         (Composition::Remote, None) => {
             let path = format!("functions.{name}");
-            let mistake = source.wrong_key(&path, "nobody says where the function is");
+            let mistake =
+                source.wrong_key(&path, "the configuration does not say where the function is");
             mistake.hint("write `remote: {path: …, port: …, to: …}`");
             return None;
         }

@@ -27,7 +27,8 @@ pub(super) fn plan(
         (Composition::Vf, Some(file)) => file,
         (Composition::Vf, None) => {
             let path = format!("functions.{name}");
-            let mistake = source.wrong_key(&path, "nobody says where the function is");
+            let mistake =
+                source.wrong_key(&path, "the configuration does not say where the function is");
             mistake.hint("write `vf: {port: …, device: …}`");
             return None;
         }
@@ -63,7 +64,8 @@ pub(super) fn plan(
         }
     }
     let Some(mac) = own.or(named) else {
-        let mistake = source.wrong_key(&at, "nobody says which MAC address the function has");
+        let mistake = source
+            .wrong_key(&at, "the configuration does not say which MAC address the function has");
         mistake.hint("write `mac`, or name a virtual function of `nics` as its device");
         return None;
     };

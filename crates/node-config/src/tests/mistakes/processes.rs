@@ -13,7 +13,10 @@ fn of_functions_in_processes() {
     assert_eq!(isolated("{start: elsewhere, tags: none, socket: /run/count.sock}"), [""; 0]);
     for (process, says) in [
         ("{heartbeat: 0}", "19:73: 0 is not within 1..60000"),
-        ("{start: elsewhere}", "19:52: nobody else knows where the ring is (say it with `socket`)"),
+        (
+            "{start: elsewhere}",
+            "19:52: the configuration does not say where the ring is (say it with `socket`)",
+        ),
         (
             "{tags: none}",
             "19:68: the node starts only functions that know NSH (write `start: elsewhere`, too)",
@@ -148,7 +151,9 @@ fn of_software_vf() {
     );
     assert_eq!(
         with(&format!("{{s: {{{functions}}}}}")),
-        ["5:8: nobody says which NIC it is (write `device`, or `software` where there is none)"]
+        [
+            "5:8: the configuration does not say which NIC it is (write `device`, or `software` where there is none)"
+        ]
     );
     assert_eq!(
         with(&format!("{{s: {{device: eth0, {functions}}}}}")),
@@ -175,7 +180,7 @@ fn of_functions_behind_a_nic() {
         ),
         (
             "{port: access, device: net_null0}",
-            "19:47: nobody says which MAC address the function has (write `mac`, or name a virtual \
+            "19:47: the configuration does not say which MAC address the function has (write `mac`, or name a virtual \
              function of `nics` as its device)",
         ),
         (
@@ -199,7 +204,9 @@ fn of_functions_behind_a_nic() {
     }
     assert_eq!(
         said(&edited("function: counter}", "function: counter, composition: vf}")),
-        ["19:3: nobody says where the function is (write `vf: {port: …, device: …}`)"]
+        [
+            "19:3: the configuration does not say where the function is (write `vf: {port: …, device: …}`)"
+        ]
     );
     assert_eq!(
         said(&edited("function: counter}", &format!("function: counter, vf: {right}}}"))),

@@ -37,7 +37,7 @@ pub enum Silence {
     /// The packet is for a group of hosts.
     #[error("the packet is for a group of hosts")]
     ForGroup,
-    /// The packet is for somebody else.
+    /// The packet is for another station.
     #[error("the packet is for somebody else")]
     NotOwn,
     /// The packet has IPv4 options or IPv6 extension headers.

@@ -65,7 +65,7 @@ impl Link {
             && self.proxied.iter().any(|prefix| covers(*prefix, address))
     }
 
-    /// MAC address of a group of stations, which nobody needs to be asked for.
+    /// MAC address of a group of stations, which needs no request.
     pub(super) fn group_mac(&self, address: IpAddr) -> Option<MacAddress> {
         match address {
             IpAddr::V4(group) if group.is_multicast() => Some(MacAddress::of_ipv4_multicast(group)),
@@ -132,7 +132,7 @@ impl Link {
 
     /// A frame that answers a neighbour solicitation for `target`; without an
     /// asker it goes to all nodes (RFC 4861 §7.2.4). Where the node stands in
-    /// for the target, whoever has the address really overrides it (§7.2.8).
+    /// for the target, the station that really has the address overrides it (§7.2.8).
     pub(super) fn advertisement(
         &self,
         target: Ipv6Addr,

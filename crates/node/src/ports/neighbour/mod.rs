@@ -6,7 +6,7 @@
 //! can be tested by bytes alone.
 //!
 //! An address that was resolved once is kept up to date without being asked for
-//! again: whoever remembers its MAC address hears by an event of each change. A
+//! again: each part that remembers its MAC address hears by an event of each change. A
 //! neighbour that merely spoke to the node is remembered silently until it is
 //! asked for. What may follow what is a table in `table.rs`.
 
@@ -33,7 +33,7 @@ pub enum Event {
     Send(Vec<u8>),
     /// An address that was asked for is at this MAC address, now or anew.
     Resolved(IpAddr, MacAddress),
-    /// Nobody answers for an address that was asked for, or it was forgotten in
+    /// No station answers for an address that was asked for, or it was forgotten in
     /// favour of others. It may be asked for again.
     Failed(IpAddr),
 }

@@ -14,12 +14,12 @@
 //! Resolved and Failed; an answer from another MAC address is `R` in Probing too.
 //! Who is unknown and speaks becomes Stale only if it speaks to the node. An
 //! advertisement that does not want to replace what is known (RFC 4861 §7.2.5)
-//! only makes Reachable into Probing. Whoever enters Incomplete or Probing asks
+//! only makes Reachable into Probing. An entry that becomes Incomplete or Probing asks
 //! at once: everyone in the former, the known MAC address in the latter.
 //!
 //! What is not RFC 4861's: a neighbour that was asked for once is probed every
 //! 30 s whether it is used or not, since those who use it do not say so. Stale
-//! is therefore only what nobody asked for yet, and DELAY is not needed.
+//! is therefore only what was not asked for yet, and DELAY is not needed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ impl Table {
         self.entries.get(&address)?.mac
     }
 
-    /// Somebody wants to send to a neighbour.
+    /// A packet is to be sent to a neighbour.
     pub(super) fn want(&mut self, address: IpAddr, moment: &mut Moment) -> Option<MacAddress> {
         let entry = match self.entries.get_mut(&address) {
             Some(entry) if entry.state == State::Stale => entry,
@@ -186,7 +186,7 @@ impl Table {
 }
 
 impl Entry {
-    /// Nothing is known, and nobody asked.
+    /// Nothing is known, and nothing was asked.
     fn new(now: u64) -> Self {
         Self { state: State::Stale, mac: None, tries: 0, due: NEVER, seen: now }
     }
