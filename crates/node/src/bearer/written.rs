@@ -40,7 +40,6 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`Wrong`].
-
     pub fn command(&self, command: &WrittenCommand) -> Result<BearerCommand, Wrong> {
         Ok(match command {
             WrittenCommand::Add(bearer) => self.bearer(bearer)?,
