@@ -90,7 +90,7 @@ pub enum NotComposed {
     Elsewhere(String),
     /// Another node has to do with it.
     #[error(
-        "`{0}` goes to another node, or comes back, only by somebody who carries its contexts: \
+        "`{0}` goes to another node, or comes back, only by a node that carries its contexts: \
          `weft ctl function {0} --composition … --peer NODE`"
     )]
     Carried(String),

@@ -4,8 +4,8 @@
 //! Here stands what carries their decisions out. The agent holds the machine, gives it
 //! messages, timers and what workers tell, and does what it asks in order for each
 //! user, one thing after the other: a message that says that something is done leaves
-//! when workers have done it. Messages come and go over a pair of channels; whoever
-//! holds the other ends moves them ([`Mail`]).
+//! when workers have done it. Messages come and go over a pair of channels; the
+//! program holds the other ends and moves them ([`Mail`]).
 
 mod dynamic_users;
 mod host;

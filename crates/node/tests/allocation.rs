@@ -158,7 +158,7 @@ fn traffic() -> Vec<(usize, Vec<u8>)> {
         all.push((0, routed(1, user, b"last hop")));
         all.push((0, udp_to(ROUTER, [10, 0, 0, user], [203, 0, 113, 1], 64, b"nowhere")));
         all.push((0, fragment(user)));
-        // For the node, for nobody, for another station, malformed.
+        // For the node, for no user, for another station, malformed.
         all.push((0, udp_to(ROUTER, [10, 0, 0, user], [10, 0, 255, 254], 64, b"node")));
         all.push((0, udp_to(ROUTER, [10, 9, 0, user], SERVER, 64, b"stranger")));
         all.push((0, udp([10, 0, 0, user], SERVER, b"elsewhere")));

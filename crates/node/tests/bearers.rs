@@ -118,7 +118,7 @@ fn a_batch_with_a_mistake_changes_nothing() {
     apply(&mut rig, json!([user(1, 1), user(2, 2)])).unwrap();
     let tunnel = json!({"teid": 0, "peer": "10.0.0.2", "local": "10.0.0.254"});
     let mistakes = [
-        (user(3, 1), "10.45.1.1 belongs to somebody else already"),
+        (user(3, 1), "10.45.1.1 belongs to another user already"),
         (user(1, 9), "there is such a bearer already; change it, or remove it first"),
         (json!({"remove": 9}), "no command has added such a bearer"),
         (
@@ -127,7 +127,7 @@ fn a_batch_with_a_mistake_changes_nothing() {
         ),
         (
             json!({"add": {"id": 3, "like": "ue", "match": {"teid": 0x1000}}}),
-            "TEID 0x1000 belongs to somebody else already",
+            "TEID 0x1000 belongs to another user already",
         ),
         (
             json!({"add": {"id": 3, "like": "ue", "match": {"teid": 0}}}),

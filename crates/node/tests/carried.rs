@@ -210,14 +210,14 @@ fn a_carrier_that_says_nothing_has_gone() {
     pair.gate(true);
     pair.send();
     pair.rigs[0].advance(4_900_000_000);
-    // Whoever asks is there.
+    // The caller is there.
     assert_eq!(pair.near().is_gated("count"), Some(true));
     pair.rigs[0].advance(4_900_000_000);
     assert_eq!(pair.near().is_gated("count"), Some(true));
     pair.rigs[0].advance(5_100_000_000);
     pair.settle();
     let said = pair.near().move_failure().unwrap().to_owned();
-    assert_eq!(said, "`count` is called: whoever carried its contexts said nothing for 5 s");
+    assert_eq!(said, "`count` is called: the node that carried its contexts said nothing for 5 s");
     let late = pair.near().release_function("count", Ok(())).unwrap_err();
     assert!(matches!(late, NotComposed::NotGated(_)), "{late}");
     pair.all_came(0);
@@ -229,7 +229,7 @@ fn what_cannot_be_is_refused_before_anything_waits() {
     let refused = |pair: &mut Pair, function: &str, goes| {
         pair.near().gate_function(function, goes).unwrap_err().to_string()
     };
-    assert_eq!(refused(&mut pair, "nobody", true), "there is no function `nobody`");
+    assert_eq!(refused(&mut pair, "unknown", true), "there is no function `unknown`");
     assert_eq!(refused(&mut pair, "count", false), "`count` is at this node");
     let wanted =
         Wanted { composition: weft_node_config::Composition::Remote, stage: None, core: None };
@@ -239,7 +239,7 @@ fn what_cannot_be_is_refused_before_anything_waits() {
     let error = far.node.agent().gate_function("count", true).unwrap_err().to_string();
     assert!(error.starts_with("`count` has no other node to go to: write `remote: {"), "{error}");
 
-    // Nobody there has the name, or the function is another.
+    // No user there has the name, or the function is another.
     pair.gate(true);
     let reading = pair.near().contexts_named("count").unwrap().1;
     let reading = pair.near().read_contexts("count", &reading).unwrap();
@@ -247,9 +247,12 @@ fn what_cannot_be_is_refused_before_anything_waits() {
     let far = pair.rigs[1].node.agent();
     let error = far.write_contexts("count", "counter", contexts.clone(), false).unwrap_err();
     assert_eq!(error.to_string(), "`count` is a tally here, and was a counter");
-    contexts[0].whose = weft_node::contexts::Whose::User("nobody".to_owned());
+    contexts[0].whose = weft_node::contexts::Whose::User("stranger".to_owned());
     let error = far.write_contexts("count", "tally", contexts.clone(), false).unwrap_err();
-    assert_eq!(error.to_string(), "there is no user `nobody` here, of whom `count` has a context");
+    assert_eq!(
+        error.to_string(),
+        "there is no user `stranger` here, of whom `count` has a context"
+    );
     contexts[1].octets.truncate(3);
     let writing = far.write_contexts("count", "tally", contexts, true).unwrap();
     pair.rigs[1].settle();

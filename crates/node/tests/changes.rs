@@ -107,7 +107,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 impl Change {
     /// The node without users but those that always stay.
-    const NOBODY: Change = Change {
+    const NO_USERS: Change = Change {
         functions: Vec::new(),
         serial: 1,
         groups: Vec::new(),
@@ -219,7 +219,7 @@ type Look = (Vec<weft_node::show::UserView>, String, Vec<(String, String)>);
 
 impl Changing {
     fn new() -> Changing {
-        let mut rig = Rig::new(&Change::NOBODY.yaml());
+        let mut rig = Rig::new(&Change::NO_USERS.yaml());
         let ports = &rig.node.agent().blueprint().ports;
         let devices = ports.iter().map(|port| port.device.clone()).collect();
         Changing { rig, devices, sent: 0, received: Vec::new(), sent_by_stay: 0 }
@@ -313,12 +313,12 @@ proptest! {
         }
         node.rig.settle();
         node.rig.advance(10_000);
-        let nobody = node.read(&Change::NOBODY);
-        prop_assert!(node.rig.node.agent().apply(nobody).is_ok());
+        let no_users = node.read(&Change::NO_USERS);
+        prop_assert!(node.rig.node.agent().apply(no_users).is_ok());
         node.rig.settle();
         node.receive();
         check_order(&node)?;
-        // Nobody is there but those who stay: everything was given back.
+        // Only the users that stay are there: everything was given back.
         prop_assert_eq!(HELD.load(Ordering::Relaxed), 0, "contexts are still held");
         let now = node.rig.node.agent().snapshot();
         prop_assert_eq!(now.buffers.available, free, "{:?}", now.drops);
@@ -326,7 +326,7 @@ proptest! {
         prop_assert_eq!(now.received() + now.emitted, now.sent() + now.dropped());
         // All slots are free: there is room for as many as ever.
         let full = Range { count: 22, group: None, bearers: 0, start: None, in_chain: true };
-        let full = Change { ranges: vec![(0, full)], ..Change::NOBODY };
+        let full = Change { ranges: vec![(0, full)], ..Change::NO_USERS };
         let full = node.read(&full);
         prop_assert!(node.rig.node.agent().apply(full).is_ok());
     }

@@ -155,7 +155,7 @@ fn fault_21_an_echo_flood() {
     }
 }
 
-/// Fault 24: End Markers that are duplicate, early or of nobody. A relay passes on
+/// Fault 24: End Markers that are duplicate, early or of no tunnel. A relay passes on
 /// those of its bearers, a UPF's end there; no packet is lost for them.
 #[test]
 fn fault_24_end_markers() {

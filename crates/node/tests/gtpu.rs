@@ -425,7 +425,7 @@ fn a_user_is_told_in_its_tunnel() {
     assert_eq!(came, end.sent() + end.dropped() + end.local);
 }
 
-/// Over IPv6 nobody cuts: the sender learns what is left of the MTU inside the
+/// Over IPv6 no router fragments: the sender learns what is left of the MTU inside the
 /// tunnel.
 #[test]
 fn a_packet_too_long_for_its_tunnel_is_told_the_mtu_inside() {

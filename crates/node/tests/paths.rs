@@ -83,7 +83,7 @@ fn inner(user: u8, text: &[u8]) -> Vec<u8> {
     udp([10, 1, 0, user], [198, 51, 100, 1], text)
 }
 
-/// Some metadata that nobody here knows.
+/// Some metadata that no node here knows.
 fn foreign() -> Vec<u8> {
     let context = Context { class: 0x0102, kind: 0x83, content: b"keep me" };
     let mut bytes = vec![0; context.buffer_len()];

@@ -149,7 +149,7 @@ fn a_peer_is_asked_fails_and_returns() {
     assert_eq!((requests(&mut rig), state(&mut rig)), (vec![], PathState::Untested));
     rig.advance(SECOND);
     let [first] = requests(&mut rig)[..] else { panic!("not one request") };
-    // Somebody else's answer, and one that nobody asked for.
+    // Another peer's answer, and one that no request asked for.
     let mut forged = response(first);
     let mut ip = weft_wire::ipv4::Packet::new_checked(&mut forged[14..]).unwrap();
     ip.set_source([10, 0, 0, 9].into());
@@ -286,7 +286,7 @@ fn an_error_indication_makes_a_bearer_wait_for_a_new_tunnel() {
     apply(&mut rig, json!([{"change": {"id": 7, "action": "forward", "functions": functions}}]));
     let all = left(&rig.receive(0));
     assert_eq!((all.len(), all[0].teid, all[0].to), (1, 9, OTHER_STATION));
-    // The old tunnel is nobody's any more.
+    // No bearer has the old tunnel any more.
     rig.send(0, &[error(0x4001, STATION, None)]);
     assert_eq!(rig.node.agent().snapshot().signals.error_indications_ignored, 1);
 }

@@ -167,7 +167,7 @@ fn a_solicitation_is_answered_in_its_users_tunnel() {
     rig.advance(3_000_000_000);
     let unspecified = icmp("::", "ff02::2", 255, &[133, 0, 0, 0, 0, 0, 0, 0]);
     rig.send(0, &[tunnelled(0x1003, &unspecified)]);
-    // Who has no address is told as all are; the node lets nobody without one in.
+    // A host without an address is told as all are; the node lets none without one in.
     let told = advertisements(&mut rig).len() as u64;
     assert_eq!(told + rig.drops("martian"), 1);
     let end = rig.node.stop();

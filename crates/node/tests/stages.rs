@@ -293,7 +293,7 @@ fn splits_a_chain(assumed: Option<&'static [u64]>) {
     }
     traffic.round(b"....", |_| {});
     assert_eq!(of(&traffic, "play").1, Composition::Thread);
-    // Whoever says where a function stands has chosen.
+    // An operator who says where a function stands has chosen.
     while traffic
         .handle
         .ask(|agent| agent.compose("play", &wanted(Composition::Call, None)))

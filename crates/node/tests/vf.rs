@@ -263,7 +263,7 @@ fn frames_of_others_are_strays() {
     let before = strays(&mut scene);
     let mut forged = frames[0].clone();
     forged[6..12].copy_from_slice(&MISCHIEF);
-    // From somebody else, the same once more, and one for a worker that is not there.
+    // From another sender, the same once more, and one for a worker that is not there.
     let mut astray = frames[1].clone();
     astray[32] = 9;
     for frame in [forged, frames[0].clone(), astray] {

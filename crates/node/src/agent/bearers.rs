@@ -168,7 +168,7 @@ impl Agent {
     }
 
     fn check_mover(&self, command: &BearerCommand, user: User) -> Result<(), Wrong> {
-        // Nobody is anywhere yet.
+        // No user has a place yet.
         let Some(mobility) = &self.mobility else { return Ok(()) };
         let adds_user =
             matches!(command, BearerCommand::Add { detection: Detection::User { .. }, .. });

@@ -90,7 +90,7 @@ impl Agent {
                     octets.push(context.octets);
                 }
                 None if known_only => {}
-                None => return Err(NotCarried::Nobody(name(), context.whose)),
+                None => return Err(NotCarried::NoOwner(name(), context.whose)),
             }
         }
         let mut pieces = Vec::new();

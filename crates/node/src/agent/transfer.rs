@@ -61,7 +61,7 @@ impl Agent {
         let member = self.member(name)?;
         self.remove_added(&member);
         if let Ok(member) = self.member(name) {
-            self.begin_fresh(Asked::Nobody, member, None);
+            self.begin_fresh(Asked::Unasked, member, None);
         }
         Ok(())
     }
@@ -190,10 +190,10 @@ impl Agent {
         let given = self.migration.transfers.given.remove(&extract.ticket).unwrap_or_default();
         let octets = self.translation().form(extract, given, member).emit();
         match asked {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             Asked::Export(answer) => drop(answer.send(octets)),
             Asked::Handover(user, epoch) => self.note_done(Done::Exported(user, epoch, octets)),
-            Asked::Import(_) | Asked::Resumed(_) | Asked::Nobody => {}
+            Asked::Import(_) | Asked::Resumed(_) | Asked::Unasked => {}
         }
     }
 
@@ -214,11 +214,11 @@ impl Agent {
 
     fn tell_outcome(&mut self, asked: Asked, outcome: Result<(), TransferError>) {
         match asked {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             Asked::Import(answer) => drop(answer.send(outcome)),
             Asked::Handover(user, epoch) => self.note_done(Done::Imported(user, epoch, outcome)),
             Asked::Resumed(user) => self.note_done(Done::Resumed(user)),
-            Asked::Export(_) | Asked::Nobody => {}
+            Asked::Export(_) | Asked::Unasked => {}
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum KeyConflict {
 #[derive(Debug)]
 pub(crate) struct Bearers {
     pub entries: HashMap<BearerId, Entry>,
-    /// Keys that are taken, whoever has them.
+    /// Keys that are taken, by users or bearers.
     pub taken: Tables,
     /// Selectors that are taken, by the slot of their user.
     pub selectors: HashMap<(u32, Selector), BearerId>,

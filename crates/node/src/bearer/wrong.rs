@@ -33,7 +33,7 @@ pub enum Wrong {
     #[error("`{0}` has dedicated bearers in the configuration; name a plan without")]
     PlanWithBearers(String),
     /// A key is taken.
-    #[error("{0} belongs to somebody else already")]
+    #[error("{0} belongs to another user already")]
     KeyTaken(String),
     /// A user without keys.
     #[error("nothing can match it; give a teid, ipv4, ipv6 or flow")]

@@ -40,15 +40,15 @@ pub enum NotCarried {
         /// What it is here.
         is: &'static str,
     },
-    /// Somebody else has the contexts.
+    /// Another node or process has the contexts.
     #[error(
         "`{0}` is in a process or at another node; take it out first: `weft ctl function {0} \
          --composition call`"
     )]
     Away(String),
-    /// Nobody has that name.
+    /// No user, bearer or group has that name.
     #[error("there is no {1} here, of whom `{0}` has a context")]
-    Nobody(String, Whose),
+    NoOwner(String, Whose),
     /// The function does not take it.
     #[error("`{0}` does not take the context: {1}")]
     Refused(String, ContextError),

@@ -133,7 +133,7 @@ impl MigrationSession {
 
     /// What it has said in the end, or what its silence says.
     pub(crate) fn outcome(&self, now: u64) -> Option<Result<(), String>> {
-        let silence = || Err("whoever carried its contexts said nothing for 5 s".to_owned());
+        let silence = || Err("the node that carried its contexts said nothing for 5 s".to_owned());
         self.word.clone().or_else(|| (now > self.until).then(silence))
     }
 }

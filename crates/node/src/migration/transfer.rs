@@ -22,16 +22,16 @@ use crate::subscribers::Member;
 
 /// Who has asked for a transfer.
 pub(crate) enum Asked {
-    /// Somebody waits for octets.
+    /// A request waits for octets.
     Export(Sender<Vec<u8>>),
-    /// Somebody waits for the outcome.
+    /// A request waits for the outcome.
     Import(Sender<Result<(), TransferError>>),
     /// The user moves.
     Handover(User, Epoch),
     /// The user does not move after all, or goes.
     Resumed(User),
-    /// Nobody waits.
-    Nobody,
+    /// No request waits.
+    Unasked,
 }
 
 /// Transfers that workers have not finished.

@@ -138,7 +138,7 @@ impl Gateway {
         self.settle();
         assert!(self.waiting() <= MAY_WAIT);
         // What waits for an idle bearer goes with it, and what waits for a next hop goes
-        // when nobody answers.
+        // when no host answers.
         self.remove_bearers();
         for _ in 0..100 {
             if self.waiting() == 0 {

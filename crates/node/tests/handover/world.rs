@@ -135,7 +135,7 @@ impl World {
         self.rest();
     }
 
-    /// Nobody is to have the user any more.
+    /// No node is to have the user any more.
     pub fn forget(&mut self, user: User) {
         self.users.remove(&user);
         self.order(|controller, out| controller.remove(user, out));
@@ -258,7 +258,7 @@ impl World {
                     254 => ANCHOR,
                     1 => SOURCE,
                     2 => TARGET,
-                    other => panic!("nobody has 10.1.0.{other}"),
+                    other => panic!("no user has 10.1.0.{other}"),
                 };
                 network.push((to, frame));
             }

@@ -198,7 +198,7 @@ proptest! {
         drop(journal);
         let mut octets = fs::read(&path).unwrap();
         let whole = octets.len();
-        let first = start.next_multiple_of(512) / 512;
+        let first = start.div_ceil(512);
         let hole = first + hole.index(whole / 512 - first);
         octets[hole * 512..(hole + 1) * 512].fill(0);
         fs::write(&path, &octets).unwrap();

@@ -196,7 +196,7 @@ impl Agent {
                 self.workers[worker].send(Command::TakeIn(rest));
             }
             Some(error) => {
-                self.begin_fresh(Asked::Nobody, member, without);
+                self.begin_fresh(Asked::Unasked, member, without);
                 self.tell_outcome(asked, Err(error));
             }
         }

@@ -240,7 +240,7 @@ fn read_tags(
             || TransferError::NoTag { user: user.to_owned(), tag: tag.clone(), value: text };
         let slot = table.slot(tag);
         let known = slot.and_then(|slot| Some((slot, table.iter().nth(slot.index())?.1)));
-        // A tag that nobody has written here decides nothing.
+        // A tag that no function has written here decides nothing.
         let unset = matches!(value, Value::Number(0));
         let Some((slot, known)) = known else {
             if unset {

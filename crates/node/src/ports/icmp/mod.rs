@@ -38,7 +38,7 @@ pub enum Silence {
     #[error("the packet is for a group of hosts")]
     ForGroup,
     /// The packet is for another station.
-    #[error("the packet is for somebody else")]
+    #[error("the packet is for another host")]
     NotOwn,
     /// The packet has IPv4 options or IPv6 extension headers.
     #[error("the packet has options or extension headers")]

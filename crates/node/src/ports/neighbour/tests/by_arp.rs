@@ -50,13 +50,13 @@ fn proxied_addresses_are_answered_for() {
     let reply = arp(&sent(arp_events(&mut node, &request, 0).unwrap()));
     assert_eq!((reply.sender_mac, reply.sender_ip), (OWN_MAC, [10, 1, 0, 7].into()));
 
-    // Whoever asks for itself, or whether the address is free, may have it.
+    // A host that asks for itself, or whether the address is free, may have it.
     let itself = station(PEER_MAC, "10.1.0.7").request(ip("10.1.0.7"), None).unwrap();
     assert_eq!(arp_events(&mut node, &itself, 0), Ok(vec![]));
     let probe = station(PEER_MAC, "0.0.0.0").request(ip("10.1.0.7"), None).unwrap();
     assert_eq!(arp_events(&mut node, &probe, 0), Ok(vec![]));
 
-    // Nobody stands in for a subnet's broadcast address.
+    // No host answers for a subnet's broadcast address.
     let mut node = Neighbours::new(link(OWN_MAC, &["10.0.0.254/24"], &["10.0.0.0/24"]), &[], 8);
     for (target, answers) in [("10.0.0.7", 1), ("10.0.0.255", 0)] {
         let request = peer().request(ip(target), None).unwrap();

@@ -69,7 +69,7 @@ fn advertisements_replace_only_if_they_want_to() {
     const SOLICITED: u8 = 0x40;
     const OVERRIDE: u8 = 0x20;
     let mut node = node();
-    // Nobody asked, so it is nobody's business.
+    // No solicitation asked for it.
     assert_eq!(nd_events(&mut node, &advertisement(PEER_MAC, SOLICITED), 0), Ok(vec![]));
     resolve(&mut node, "2001:db8::1", 0);
     let events = nd_events(&mut node, &advertisement(PEER_MAC, SOLICITED), 0);
