@@ -160,6 +160,7 @@ functions:
     config:
       addresses: [192.0.2.0]
       blockSize: 16
+      portSeed: 7
       deterministic: 10.0.0.0/24
       timeouts: {udp: 10}
 users:
