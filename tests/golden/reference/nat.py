@@ -26,6 +26,12 @@ CHECKSUM_AT = {TCP: 16, UDP: 6, ICMP: 2}
 Outcome = tuple[str | None, bytes | None]  # why it is dropped, or the packet
 
 
+# Stages of a connection that is open.
+OPEN = {"opening", "established"}
+# Connections of one mapping that are followed.
+FOLLOWED = 4
+
+
 class Refused(Exception):
     """Why a packet goes no further."""
 
@@ -40,8 +46,23 @@ class Mapping:
     user: int
     public: int
     expires: int
-    established: bool = False
-    closing: bool = False
+    connections: dict[tuple[bytes, int], str] = field(default_factory=dict)
+    is_crowded: bool = False
+
+    def is_steady(self) -> bool:
+        """Whether a far end has answered, and its connection is open; a mapping with more
+        connections than are followed is taken for one."""
+        return self.is_crowded or "established" in self.connections.values()
+
+    def make_room(self, far: tuple[bytes, int]) -> bool:
+        """Whether a connection with this far end is followed, in the place of an ended one."""
+        if far not in self.connections and len(self.connections) == FOLLOWED:
+            ended = [far for far, stage in self.connections.items() if stage not in OPEN]
+            if not ended:
+                self.is_crowded = True
+                return False
+            del self.connections[ended[0]]
+        return True
 
 
 @dataclass
@@ -54,7 +75,8 @@ class Translator:
     chosen: Callable[[str], int]
     now: int = 0
     mappings: list[Mapping] = field(default_factory=list)
-    blocks: dict[int, int] = field(default_factory=dict)  # first port by user
+    blocks: dict[int, int] = field(default_factory=dict)
+    former: dict[int, int] = field(default_factory=dict)  # first port by user
     given: int = 0
     firsts: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)  # of fragments
 
@@ -127,6 +149,7 @@ class Translator:
         """A user without mappings has no block."""
         self.mappings = [one for one in self.mappings if one.expires > self.now]
         alive = {one.user for one in self.mappings}
+        self.former |= {user: first for user, first in self.blocks.items() if user not in alive}
         self.blocks = {user: first for user, first in self.blocks.items() if user in alive}
 
     def find(self, protocol: int, inside=None, public=None) -> Mapping:
@@ -143,15 +166,20 @@ class Translator:
             return self.find(frame.protocol, inside=(frame.source, port))
         except Refused:
             pass
-        if user not in self.blocks:  # blocks are many: none is given out twice
-            self.blocks[user] = FIRST_PORT + self.given * self.block
-            self.given += 1
+        public = self.chosen("access" if frame.destination == self.public else "core")
+        if user not in self.blocks:  # blocks are many: none is given to two users
+            # When an empty block is given back is the translator's own to choose.
+            former = self.former.get(user)
+            if former is not None and public in range(former, former + self.block):
+                self.blocks[user] = former
+            else:
+                self.blocks[user] = FIRST_PORT + self.given * self.block
+                self.given += 1
         ports = range(self.blocks[user], self.blocks[user] + self.block)
         used = [one.public for one in self.mappings if one.protocol == frame.protocol]
         free = [port for port in ports if port not in used]
         if not free:
             raise Refused("nat_no_port")
-        public = self.chosen("access" if frame.destination == self.public else "core")
         public = public if public in free else free[0]
         expires = self.now + SECOND
         self.mappings.append(Mapping(frame.source, port, frame.protocol, user, public, expires))
@@ -182,17 +210,44 @@ def port_of(frame: Frame, end: int) -> int:
 
 
 def refresh(mapping: Mapping, frame: Frame, outbound: bool, now: int) -> None:
-    """RFC 4787 REQ-5 and REQ-6, RFC 5382 REQ-5, RFC 5508 REQ-2."""
+    """RFC 4787 REQ-5 and REQ-6, RFC 5382 REQ-5, RFC 5508 REQ-2: only what goes out keeps a
+    mapping. What comes in says how a connection stands that the inside has opened."""
     if frame.protocol == TCP:
-        flags = frame.segment[13]
-        if flags & SYN and outbound:
-            mapping.closing = False
-        mapping.closing |= bool(flags & (FIN | RST))
-        mapping.established |= bool(flags & ACK) and not outbound
-        lasts = mapping.established and not mapping.closing
-        mapping.expires = now + (ESTABLISHED_S if lasts else TRANSITORY_S) * SECOND
+        stages, flags = mapping.connections, frame.segment[13]
+        is_quiet = not flags & (SYN | FIN | RST)
+        if not (mapping.is_steady() and is_quiet):
+            far = (frame.destination if outbound else frame.source, word(frame.segment, 2 * outbound))
+            stage = stages.get(far)
+            if outbound:
+                if mapping.make_room(far):
+                    stages[far] = sent(stage, flags)
+            elif stage is not None:
+                stages[far] = received(stage, flags)
+                if not mapping.is_crowded and not OPEN.intersection(stages.values()):
+                    mapping.expires = min(mapping.expires, now + TRANSITORY_S * SECOND)
+        if outbound:
+            mapping.expires = now + (ESTABLISHED_S if mapping.is_steady() else TRANSITORY_S) * SECOND
     elif outbound:
         mapping.expires = now + (UDP_S if frame.protocol == UDP else ICMP_S) * SECOND
+
+
+def sent(stage: str | None, flags: int) -> str:
+    """How a connection stands behind a segment of the inside."""
+    if flags & (FIN | RST):
+        return "closed"
+    if stage is None or flags & SYN:
+        return "opening"
+    return "established" if stage == "reset" else stage
+
+
+def received(stage: str, flags: int) -> str:
+    """How it stands behind a segment of the far end; a forged reset does not end it for good
+    (RFC 5961 section 3)."""
+    if stage in OPEN and flags & RST:
+        return "reset"
+    if stage in OPEN and flags & FIN:
+        return "closed"
+    return "established" if stage == "opening" and flags & ACK else stage
 
 
 def is_error(frame: Frame) -> bool:
