@@ -15,7 +15,7 @@ from .translate import by_difference, repaired
 
 FIRST_PORT = 1024
 SECOND = 1_000_000  # times are in microseconds
-UDP_S, ESTABLISHED_S, TRANSITORY_S, ICMP_S = 300, 7440, 240, 60
+UDP_S, ESTABLISHED_S, TRANSITORY_S, ICMP_S = 300, 7440, 500, 60
 REASSEMBLY_S = 30
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 QUERIES = (0, 8, 13, 14, 15, 16, 17, 18)
@@ -76,7 +76,6 @@ class Translator:
     now: int = 0
     mappings: list[Mapping] = field(default_factory=list)
     blocks: dict[int, int] = field(default_factory=dict)
-    former: dict[int, int] = field(default_factory=dict)  # first port by user
     given: int = 0
     firsts: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)  # of fragments
 
@@ -149,7 +148,6 @@ class Translator:
         """A user without mappings has no block."""
         self.mappings = [one for one in self.mappings if one.expires > self.now]
         alive = {one.user for one in self.mappings}
-        self.former |= {user: first for user, first in self.blocks.items() if user not in alive}
         self.blocks = {user: first for user, first in self.blocks.items() if user in alive}
 
     def find(self, protocol: int, inside=None, public=None) -> Mapping:
@@ -166,20 +164,15 @@ class Translator:
             return self.find(frame.protocol, inside=(frame.source, port))
         except Refused:
             pass
-        public = self.chosen("access" if frame.destination == self.public else "core")
-        if user not in self.blocks:  # blocks are many: none is given to two users
-            # When an empty block is given back is the translator's own to choose.
-            former = self.former.get(user)
-            if former is not None and public in range(former, former + self.block):
-                self.blocks[user] = former
-            else:
-                self.blocks[user] = FIRST_PORT + self.given * self.block
-                self.given += 1
+        if user not in self.blocks:  # blocks are many: none is given out twice
+            self.blocks[user] = FIRST_PORT + self.given * self.block
+            self.given += 1
         ports = range(self.blocks[user], self.blocks[user] + self.block)
         used = [one.public for one in self.mappings if one.protocol == frame.protocol]
         free = [port for port in ports if port not in used]
         if not free:
             raise Refused("nat_no_port")
+        public = self.chosen("access" if frame.destination == self.public else "core")
         public = public if public in free else free[0]
         expires = self.now + SECOND
         self.mappings.append(Mapping(frame.source, port, frame.protocol, user, public, expires))
