@@ -246,10 +246,8 @@ impl UserPlaneFunction for GtpuRelay {
         let downlink = read_option(&mut fields, |fields| self.locals.import(fields))?;
         let mut peers = [None, None];
         if fields.clone().end().is_err() {
-            peers = [
-                read_option(&mut fields, read_address)?,
-                read_option(&mut fields, read_address)?,
-            ];
+            peers =
+                [read_option(&mut fields, read_address)?, read_option(&mut fields, read_address)?];
             if peers == [None, None] {
                 return Err(ContextError::Damaged);
             }

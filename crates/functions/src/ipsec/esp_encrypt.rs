@@ -33,8 +33,8 @@ use crate::ipsec::esp::key::Key;
 use crate::ipsec::esp::keys::{Checked, InUse};
 use crate::ipsec::esp::outer::{Ends, Outside};
 use crate::ipsec::esp::{
-    ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage,
-    check_alone, check_spi, default_associations, default_device, session, sessions, yes,
+    ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, check_alone,
+    check_spi, default_associations, default_device, session, sessions, yes,
 };
 
 const TUNNELLED: Reason = Reason::new("esp_tunnelled", "the packet is in a tunnel already");
@@ -227,9 +227,8 @@ impl UserPlaneFunction for EspEncrypt {
         let used = before.as_ref().map_or(0, |before| before.iv);
         self.floor = self.floor.max(used);
         // Other settings of the same association: its numbers go on.
-        let is_same = |old: &Association| {
-            old.spi == spi && old.key == *key && old.extended == extended
-        };
+        let is_same =
+            |old: &Association| old.spi == spi && old.key == *key && old.extended == extended;
         let same = match before {
             Some(old) if is_same(&old) => Some(old),
             before => {
