@@ -1,5 +1,5 @@
 //! What both ends of header compression (RFC 2507) share: the
-//! [flows](flows::Flows) of all users, and how a packet takes on other headers.
+//! flows of all users (`flows.rs`), and how a packet takes on other headers.
 //!
 //! Compressed headers travel in sessions of PPP over Ethernet (RFC 2516): the
 //! PPP protocol number tells the five types of packets apart, as RFC 3544 has
