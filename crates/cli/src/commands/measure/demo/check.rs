@@ -54,7 +54,6 @@ pub fn checks(scene: &Scene, outcome: &Outcome) -> Vec<Check> {
             allowance: scene.allowance,
             packet_bits: bytes as f64 * 8.0,
             sending: outcome.sending.as_secs_f64(),
-            waited: outcome.taken.sender.max(outcome.taken.node),
             settled: outcome.settled.as_secs_f64(),
         }),
     ]
@@ -130,9 +129,6 @@ struct Held<'a> {
     /// Seconds in which packets were sent, and until the last had arrived.
     sending: f64,
     settled: f64,
-    /// Seconds of these in which sender or node waited for a core. A meter that is full
-    /// meanwhile lets nothing through for that time.
-    waited: f64,
 }
 
 impl Held<'_> {
@@ -142,8 +138,7 @@ impl Held<'_> {
         let burst = self.allowance.burst.0 as f64 * 8.0;
         // What never came to the marker it could not let through.
         let entered = user.entered.unwrap_or(user.sent) as f64 * self.packet_bits;
-        let metered = (self.sending - self.waited).max(0.0);
-        let least = (rate * metered).min(entered) * (1.0 - TOLERANCE);
+        let least = (rate * self.sending).min(entered) * (1.0 - TOLERANCE);
         (least, rate * self.settled * (1.0 + TOLERANCE) + burst)
     }
 }
@@ -222,18 +217,12 @@ mod tests {
 
     /// Packets of 1,000 bits at 100 kbit/s for 10 s: 1,000 packets, and 8 at once.
     fn held(users: &[Account]) -> Check {
-        held_beside(users, 0.0)
-    }
-
-    /// The same while others had the cores for so many seconds.
-    fn held_beside(users: &[Account], waited: f64) -> Check {
         over_rate(&Held {
             users,
             allowance: Allowance { rate: Rate(100_000), burst: ByteSize(1000) },
             packet_bits: 1000.0,
             sending: 10.0,
             settled: 10.0,
-            waited,
         })
     }
 
@@ -249,13 +238,6 @@ mod tests {
             "2 of 2 users, who sent 200 kbit/s and got 98.2 % to 100.0 % of 100 kbit/s and one burst"
         );
         assert!(!held(&[user(false, 2000, None, 2000)]).passed, "no user over its rate");
-    }
-
-    #[test]
-    fn a_full_meter_loses_what_it_would_have_let_through() {
-        let user = |received| [user(true, 2000, Some(2000), received)];
-        assert!(held_beside(&user(760), 2.0).passed && !held_beside(&user(759), 2.0).passed);
-        assert!(!held_beside(&user(1059), 2.0).passed, "it never gets more");
     }
 
     #[test]

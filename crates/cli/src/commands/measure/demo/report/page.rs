@@ -75,7 +75,8 @@ fn cost(name: &str, cost: &Cost) -> Series {
     series
 }
 
-/// What of the figures is the machine's doing.
+/// The lines that report what other programs took from the demo: time without a core, and
+/// packets that were never sent.
 fn unsent(all: &Throughput, seconds: f64) -> Option<String> {
     let text = print::machine(all, seconds);
     (!text.is_empty()).then(|| text.replace('\n', " ").trim_end().to_owned())
