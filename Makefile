@@ -6,7 +6,7 @@ WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
 BOUNDED := target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']
 
-.PHONY: help demo build test fmt lint unit end-to-end book test-sriov test-vm bench-quick fuzz soak clean
+.PHONY: help demo build test fmt lint unit end-to-end book test-sriov test-vm bench-quick instructions fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-sriov   chains over virtual functions of an emulated NIC; soak has it, too"
 	@echo "make test-vm      a function in a virtual machine that is emulated; soak has it, too"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
+	@echo "make instructions what a packet costs in instructions, which no other load changes (valgrind)"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
 	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills of nodes and of functions"
 	@echo "make book         the documentation as a site with search: target/book/docs/index.html"
@@ -63,6 +64,10 @@ test-vm: build
 bench-quick:
 	@scripts/prepare bench
 	$(CARGO) run --release --locked -p weft-bench --bin bench-quick
+
+instructions: build
+	@scripts/prepare bench
+	WEFT=$(WEFT) scripts/instructions
 
 book:
 	@scripts/prepare book
