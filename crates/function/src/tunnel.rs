@@ -36,9 +36,14 @@ impl TunnelEnd {
     /// alone, so that nothing overtakes an End Marker.
     #[inline]
     pub fn new(teid: Teid, local: IpAddr, peer: IpAddr) -> TunnelEnd {
-        // 14 bits of a multiplicative hash, among the dynamic ports (RFC 6335 §6).
-        let source_port = 0xc000 | (teid.0.wrapping_mul(Self::SPREAD) >> 18) as u16;
-        TunnelEnd { teid, peer, local, source_port }
+        TunnelEnd { teid, peer, local, source_port: Self::port_of(teid) }
+    }
+
+    /// The dynamic port (RFC 6335 §6) that a tunnel's packets come from, unless another
+    /// is set: 14 bits of a multiplicative hash.
+    #[inline]
+    pub fn port_of(teid: Teid) -> u16 {
+        0xc000 | (teid.0.wrapping_mul(Self::SPREAD) >> 18) as u16
     }
 
     /// What stands in front of the IP header.

@@ -381,6 +381,11 @@ fn tunnels_are_put_on_and_changed_without_a_call() {
         assert_eq!(usize::from(packet.annotations().network_offset), inner);
         assert_eq!(packet.data()[46..50], [0, 0, 0, 7]);
     }
+    let settings = json!({ "tunnel": end });
+    let from_2152 =
+        Member { config: json!({ "sourcePort": 2152 }), ..set("gtpu-encapsulate", settings) };
+    let packet = stays_in_the_loop(&[from_2152], &datagram(None, 1));
+    assert_eq!(packet.data()[34..36], 2152_u16.to_be_bytes());
     let source = Ipv4Addr::new(10, 0, 0, 9);
     let end_marker = Around { is_end_marker: true, ..Around::plain(source) };
     for around in [Around::plain(source), with_container(source, 5), end_marker] {

@@ -141,15 +141,19 @@ fn far_end() -> impl Strategy<Value = Value> {
         .prop_map(|(teid, (peer, local))| json!({ "teid": teid, "peer": peer, "local": local }))
 }
 
-fn dscp() -> impl Strategy<Value = Value> {
-    prop::option::weighted(0.3, 0_u8..64)
-        .prop_map(|dscp| json!({ "dscp": dscp.map(|dscp| dscp.to_string()) }))
+/// How tunnels are written.
+fn outer() -> impl Strategy<Value = Value> {
+    let dscp = prop::option::weighted(0.3, 0_u8..64);
+    let source_port = prop::option::weighted(0.3, prop_oneof![Just(2152), 0xc000..=u16::MAX]);
+    (dscp, source_port).prop_map(|(dscp, port)| {
+        json!({ "dscp": dscp.map(|dscp| dscp.to_string()), "sourcePort": port })
+    })
 }
 
 fn encapsulators() -> impl Strategy<Value = Member> {
     let qfi = prop::option::weighted(0.4, 0_u8..64);
     let own = (far_end(), qfi).prop_map(|(end, qfi)| json!({ "tunnel": end, "qfi": qfi }));
-    (dscp(), vec((0..CONTEXTS as u32, own), 0..8)).prop_map(|(config, settings)| Member {
+    (outer(), vec((0..CONTEXTS as u32, own), 0..8)).prop_map(|(config, settings)| Member {
         name: "gtpu-encapsulate",
         config,
         settings,
@@ -160,7 +164,7 @@ fn encapsulators() -> impl Strategy<Value = Member> {
 fn relays() -> impl Strategy<Value = Member> {
     let end = || prop::option::weighted(0.8, far_end());
     let own = (end(), end()).prop_map(|(up, down)| json!({ "uplink": up, "downlink": down }));
-    (dscp(), vec((0..CONTEXTS as u32, own), 0..8)).prop_map(|(config, settings)| Member {
+    (outer(), vec((0..CONTEXTS as u32, own), 0..8)).prop_map(|(config, settings)| Member {
         name: "gtpu-relay",
         config,
         settings,

@@ -35,6 +35,11 @@ pub struct Config {
     /// Over IPv6, no UDP checksum (RFC 6935). Over IPv4 there never is one.
     #[serde(default)]
     pub zero_checksum: bool,
+    /// UDP port that all tunnels send from: 2152, or one from 49152 to 65535.
+    /// Without it, each tunnel has one of the latter, by which a network spreads
+    /// tunnels over its paths.
+    #[serde(default)]
+    pub source_port: Option<u16>,
 }
 
 /// The tunnel of a bearer.
@@ -96,7 +101,8 @@ impl UserPlaneFunction for GtpuEncapsulate {
     type Context = Context;
 
     fn new(config: Config, _: &Setup<'_>) -> Result<GtpuEncapsulate, ConfigError> {
-        Ok(GtpuEncapsulate { config, locals: Locals::default() })
+        let locals = Locals::new(config.source_port)?;
+        Ok(GtpuEncapsulate { config, locals })
     }
 
     fn scope(&self) -> Scope {

@@ -41,6 +41,11 @@ pub struct Config {
     /// Over IPv6, no UDP checksum (RFC 6935). Over IPv4 there never is one.
     #[serde(default)]
     pub zero_checksum: bool,
+    /// UDP port that all tunnels send from: 2152, or one from 49152 to 65535.
+    /// Without it, each tunnel has one of the latter, by which a network spreads
+    /// tunnels over its paths.
+    #[serde(default)]
+    pub source_port: Option<u16>,
 }
 
 /// The next tunnels of a bearer.
@@ -133,7 +138,8 @@ impl UserPlaneFunction for GtpuRelay {
     type Context = Context;
 
     fn new(config: Config, _: &Setup<'_>) -> Result<GtpuRelay, ConfigError> {
-        Ok(GtpuRelay { config, locals: Locals::default(), peers: Peers::default() })
+        let locals = Locals::new(config.source_port)?;
+        Ok(GtpuRelay { config, locals, peers: Peers::default() })
     }
 
     fn scope(&self) -> Scope {

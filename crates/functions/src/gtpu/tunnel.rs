@@ -9,7 +9,7 @@ use serde::Deserialize;
 use weft_function::{
     Annotations, ConfigError, ContextError, Emit, Fields, Packet, Position, TunnelEnd,
 };
-use weft_wire::gtpu::{Signal, Teid};
+use weft_wire::gtpu::{PORT, Signal, Teid};
 use weft_wire::{Dscp, Protocol, ethernet};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -62,17 +62,33 @@ impl TunnelSettings {
     }
 }
 
-/// The addresses of the node that an instance's tunnels begin at. They are few, so a
-/// tunnel names its own by a number.
+/// The addresses of the node that an instance's tunnels begin at, and the UDP port that
+/// they send from. The addresses are few, so a tunnel names its own by a number.
 #[derive(Debug, Default)]
-pub struct Locals(Vec<IpAddr>);
+pub struct Locals {
+    addresses: Vec<IpAddr>,
+    /// The port of all tunnels; none where each has one of its own.
+    source_port: Option<u16>,
+}
 
 impl Locals {
+    /// No address yet, and the port that `sourcePort` sets.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a port at which the node does not hear Error Indications.
+    pub fn new(source_port: Option<u16>) -> Result<Locals, ConfigError> {
+        if let Some(port @ (0..PORT | 2153..0xc000)) = source_port {
+            let message = format!("{port} is neither 2152 nor within 49152..65535");
+            return Err(ConfigError::at("sourcePort", message));
+        }
+        Ok(Locals { addresses: Vec::new(), source_port })
+    }
+
     /// The tunnel to `end`. None beyond 65,535 addresses of the node.
     pub fn tunnel(&mut self, end: TunnelEnd) -> Option<Tunnel> {
-        let place = self.0.iter().position(|known| *known == end.local).unwrap_or_else(|| {
-            self.0.push(end.local);
-            self.0.len() - 1
+        let place = self.addresses.iter().position(|known| *known == end.local).unwrap_or_else(|| {
+            self.addresses.push(end.local);
+            self.addresses.len() - 1
         });
         let local = u16::try_from(place + 1).ok()?;
         let local_ipv4 = match (end.local, end.peer) {
@@ -96,14 +112,20 @@ impl Locals {
         let teid = Teid(tunnel.teid);
         if tunnel.local_ipv4 != 0 {
             let [local, peer] = [tunnel.local_ipv4, tunnel.peer_last].map(Ipv4Addr::from_bits);
-            return TunnelEnd::new(teid, local.into(), peer.into());
+            return self.from_port(TunnelEnd::new(teid, local.into(), peer.into()));
         }
         let place = usize::from(tunnel.local).checked_sub(1);
-        let local = place.and_then(|place| self.0.get(place).copied());
+        let local = place.and_then(|place| self.addresses.get(place).copied());
         let [first, second, third] = tunnel.peer.map(u128::from);
         let bits = first << 96 | second << 64 | third << 32 | u128::from(tunnel.peer_last);
         let peer = Ipv6Addr::from_bits(bits).to_canonical();
-        TunnelEnd::new(teid, local.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), peer)
+        let local = local.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        self.from_port(TunnelEnd::new(teid, local, peer))
+    }
+
+    #[inline]
+    fn from_port(&self, end: TunnelEnd) -> TunnelEnd {
+        TunnelEnd { source_port: self.source_port.unwrap_or(end.source_port), ..end }
     }
 
     /// Writes a tunnel as bytes.
@@ -164,7 +186,7 @@ impl Tunnel {
     pub fn number(&mut self, end: &TunnelEnd) -> u16 {
         self.sent = self.sent.wrapping_add(1);
         // Tunnels between two nodes begin at different numbers.
-        end.source_port.rotate_left(2) ^ self.sent
+        TunnelEnd::port_of(end.teid).rotate_left(2) ^ self.sent
     }
 
     /// Sends an End Marker (TS 29.281 §7.3.2) into the tunnel to `end`, in a packet with

@@ -49,9 +49,9 @@ impl Lower for GtpuEncapsulate {
         let with_container = program.label();
         let has_qfi = program.load_context(HAS_QFI);
         program.branch(has_qfi, with_container);
-        wrap(&inside, false, punt, &mut program);
+        wrap(&inside, false, self.config.source_port, punt, &mut program);
         program.place(with_container);
-        wrap(&inside, true, punt, &mut program);
+        wrap(&inside, true, self.config.source_port, punt, &mut program);
 
         for (label, reason) in drops {
             program.place(label);
@@ -99,7 +99,13 @@ impl GtpuEncapsulate {
 }
 
 /// Puts the packet into the tunnel and lets it go on.
-fn wrap(inside: &Inside, has_container: bool, punt: Label, program: &mut Builder) {
+fn wrap(
+    inside: &Inside,
+    has_container: bool,
+    source_port: Option<u16>,
+    punt: Label,
+    program: &mut Builder,
+) {
     let optional = if has_container { CONTAINER } else { 0 };
     let addresses = (program.load(Base::Frame, 0, 8), program.load(Base::Frame, 8, 4));
     let direction = program.tag(TagSlot::DIRECTION);
@@ -108,7 +114,7 @@ fn wrap(inside: &Inside, has_container: bool, punt: Label, program: &mut Builder
     program.store(Base::Frame, 8, 4, addresses.1);
     let headers = program.constant((PLAIN + optional).into());
     let total = program.add(inside.octets, headers);
-    TUNNEL.emit(inside.traffic_class, total, program);
+    TUNNEL.emit(inside.traffic_class, total, source_port, program);
 
     let message = OUTER + PLAIN - 8;
     let flags = program.constant(if has_container { 0x34ff_0000 } else { 0x30ff_0000 });

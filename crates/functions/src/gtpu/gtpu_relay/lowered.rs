@@ -105,7 +105,7 @@ impl GtpuRelay {
         };
         let around = program.constant(PLAIN.into());
         let total = program.add(length, around);
-        tunnel.emit(traffic_class, total, program);
+        tunnel.emit(traffic_class, total, self.config.source_port, program);
         let teid = program.load_context(tunnel.teid);
         program.store(Base::Frame, MESSAGE + 4, 4, teid);
         program.truncate(end);

@@ -55,14 +55,21 @@ impl TunnelFields {
 
     /// Writes Ethernet type, IP and UDP header of the next packet, of `total` octets
     /// from the IP header on: what [`TunnelEnd::emit`] writes. They were required.
-    pub fn emit(&self, traffic_class: Value, total: Value, program: &mut Builder) {
+    pub fn emit(
+        &self,
+        traffic_class: Value,
+        total: Value,
+        source_port: Option<u16>,
+        program: &mut Builder,
+    ) {
         let put = |offset: u16, octets, value, program: &mut Builder| {
             program.store(Base::Frame, OUTER + offset, octets, value);
         };
         let ether_type = program.constant(EtherType::IPV4.0.into());
         program.store(Base::Frame, OUTER - 2, 2, ether_type);
 
-        let (port, number) = self.number(program);
+        let (hashed, number) = self.number(program);
+        let port = source_port.map_or(hashed, |port| program.constant(port.into()));
         let class = program.shift_left(traffic_class, 16);
         let version = program.constant(0x4500_0000);
         let first = program.or(version, class);
@@ -93,7 +100,7 @@ impl TunnelFields {
         put(IP + 4, 4, length, program);
     }
 
-    /// UDP port and identification of the next packet, which is counted.
+    /// UDP port of a tunnel that has its own, and identification of the next packet, which is counted.
     fn number(&self, program: &mut Builder) -> (Value, Value) {
         let teid = program.load_context(self.teid);
         let spread = program.constant(TunnelEnd::SPREAD.into());
