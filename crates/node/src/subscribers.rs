@@ -64,6 +64,8 @@ pub(crate) struct Template<'a> {
     pub record: UserRecord,
     pub has_bearers: bool,
     pub settings: &'a [(usize, Settings)],
+    /// How many users the plan has itself.
+    pub count: u32,
 }
 
 const VACANT: UserRecord = UserRecord::VACANT;
@@ -201,7 +203,7 @@ impl Users {
         let range = self.ranges.iter().find(|range| range.plan.name == name)?;
         let record = UserRecord { group: range.group, class: range.class, present: true, ..VACANT };
         let (settings, has_bearers) = (&*range.plan.settings, !range.bearer_plans.is_empty());
-        Some(Template { record, has_bearers, settings })
+        Some(Template { record, has_bearers, settings, count: range.plan.count })
     }
 
     /// A slot for a user of `group`, or of none.

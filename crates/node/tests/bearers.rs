@@ -113,6 +113,23 @@ fn a_bearer_comes_changes_and_goes() {
 }
 
 #[test]
+fn tunnels_begin_at_an_address_of_a_port() {
+    let elsewhere = UPF.replace("local: 10.0.0.254", "local: 10.0.0.253");
+    let mistakes =
+        weft_node_config::read(&elsewhere, "upf.yaml", &common::KINDS).unwrap_err().to_string();
+    assert_eq!(
+        mistakes,
+        "upf.yaml:29:74: no port has the address 10.0.0.253 (the ports have 10.0.0.254, 198.51.100.254)"
+    );
+    let mut rig = Rig::new(UPF);
+    apply(&mut rig, json!([user(1, 1)])).unwrap();
+    let tunnel = json!({"teid": 1, "peer": "10.0.0.2", "local": "10.0.0.253"});
+    let change = json!([{"change": {"id": 1, "functions": {"to-radio": {"tunnel": tunnel}}}}]);
+    let refused = apply(&mut rig, change).unwrap_err();
+    assert!(refused.contains("to-radio: no port has the address 10.0.0.253"), "{refused}");
+}
+
+#[test]
 fn a_batch_with_a_mistake_changes_nothing() {
     let mut rig = Rig::new(UPF);
     apply(&mut rig, json!([user(1, 1), user(2, 2)])).unwrap();
@@ -124,6 +141,10 @@ fn a_batch_with_a_mistake_changes_nothing() {
         (
             json!({"add": {"id": 3, "like": "eu", "match": {"teid": 9}}}),
             "no users of the configuration are called `eu`; name a plan to be like",
+        ),
+        (
+            json!({"add": {"id": 3, "like": "ue", "nth": 4, "match": {"teid": 9}}}),
+            "nth: 4 is beyond the users called `ue`; there are 1, counted from 0",
         ),
         (
             json!({"add": {"id": 3, "like": "ue", "match": {"teid": 0x1000}}}),

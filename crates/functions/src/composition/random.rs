@@ -145,9 +145,9 @@ fn far_end() -> impl Strategy<Value = Value> {
 fn outer() -> impl Strategy<Value = Value> {
     let dscp = prop::option::weighted(0.3, 0_u8..64);
     let source_port = prop::option::weighted(0.3, prop_oneof![Just(2152), 0xc000..=u16::MAX]);
-    (dscp, source_port).prop_map(|(dscp, port)| {
-        json!({ "dscp": dscp.map(|dscp| dscp.to_string()), "sourcePort": port })
-    })
+    (dscp, source_port).prop_map(
+        |(dscp, port)| json!({ "dscp": dscp.map(|dscp| dscp.to_string()), "sourcePort": port }),
+    )
 }
 
 fn encapsulators() -> impl Strategy<Value = Member> {

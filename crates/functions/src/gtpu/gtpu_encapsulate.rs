@@ -151,12 +151,13 @@ impl UserPlaneFunction for GtpuEncapsulate {
     }
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
-        let tunnel = self.locals.tunnel(settings.tunnel.nth(nth));
+        let end = self.locals.nth(&settings.tunnel, nth);
+        let tunnel = self.locals.tunnel(end);
         *context = Context::new(tunnel, settings.qfi.and_then(Qfi::new));
     }
 
     fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
-        std::iter::once(settings.tunnel.nth(nth)).collect()
+        std::iter::once(self.locals.nth(&settings.tunnel, nth)).collect()
     }
 
     /// End Markers are of the downlink (TS 23.501 §5.8.2.9).
@@ -170,7 +171,7 @@ impl UserPlaneFunction for GtpuEncapsulate {
     ) {
         let Some(tunnel) = context.tunnel.get_mut() else { return };
         let (end, config) = (self.locals.end(tunnel), &self.config);
-        if end != settings.tunnel.nth(nth) {
+        if end != self.locals.nth(&settings.tunnel, nth) {
             tunnel.send_end_marker(&end, downlink, config.dscp, config.zero_checksum, emit);
         }
     }

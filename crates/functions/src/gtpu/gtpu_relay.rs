@@ -191,7 +191,8 @@ impl UserPlaneFunction for GtpuRelay {
 
     fn configure(&mut self, context: &mut Context, settings: &Settings, nth: u32) {
         let mut of = |tunnel: Option<TunnelSettings>| {
-            tunnel.and_then(|tunnel| self.locals.tunnel(tunnel.nth(nth))).unwrap_or_default()
+            let end = tunnel.map(|tunnel| self.locals.nth(&tunnel, nth));
+            end.and_then(|end| self.locals.tunnel(end)).unwrap_or_default()
         };
         let (uplink, downlink) = (of(settings.uplink), of(settings.downlink));
         let [uplink_peer, downlink_peer] =
@@ -201,7 +202,7 @@ impl UserPlaneFunction for GtpuRelay {
 
     fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
         let both = [settings.uplink, settings.downlink];
-        both.into_iter().flatten().map(|tunnel| tunnel.nth(nth)).collect()
+        both.iter().flatten().map(|tunnel| self.locals.nth(tunnel, nth)).collect()
     }
 
     fn end_tunnels(
@@ -219,7 +220,7 @@ impl UserPlaneFunction for GtpuRelay {
         for (tunnel, next, like) in ways {
             let Some(tunnel) = tunnel.get_mut() else { continue };
             let (end, config) = (self.locals.end(tunnel), &self.config);
-            if next.map(|next| next.nth(nth)) != Some(end) {
+            if next.map(|next| self.locals.nth(&next, nth)) != Some(end) {
                 tunnel.send_end_marker(&end, like, config.dscp, config.zero_checksum, emit);
             }
         }

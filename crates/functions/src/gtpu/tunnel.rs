@@ -55,11 +55,6 @@ impl TunnelSettings {
         }
         Ok(())
     }
-
-    /// The far end of the tunnel of the `nth` user.
-    pub fn nth(&self, nth: u32) -> TunnelEnd {
-        TunnelEnd::new(Teid(self.teid.wrapping_add(nth)), self.local, self.peer)
-    }
 }
 
 /// The addresses of the node that an instance's tunnels begin at, and the UDP port that
@@ -77,7 +72,7 @@ impl Locals {
     /// # Errors
     /// [`ConfigError`] for a port at which the node does not hear Error Indications.
     pub fn new(source_port: Option<u16>) -> Result<Locals, ConfigError> {
-        if let Some(port @ (0..PORT | 2153..0xc000)) = source_port {
+        if let Some(port) = source_port.filter(|port| *port != PORT && *port < 0xc000) {
             let message = format!("{port} is neither 2152 nor within 49152..65535");
             return Err(ConfigError::at("sourcePort", message));
         }
@@ -86,10 +81,11 @@ impl Locals {
 
     /// The tunnel to `end`. None beyond 65,535 addresses of the node.
     pub fn tunnel(&mut self, end: TunnelEnd) -> Option<Tunnel> {
-        let place = self.addresses.iter().position(|known| *known == end.local).unwrap_or_else(|| {
-            self.addresses.push(end.local);
-            self.addresses.len() - 1
-        });
+        let place =
+            self.addresses.iter().position(|known| *known == end.local).unwrap_or_else(|| {
+                self.addresses.push(end.local);
+                self.addresses.len() - 1
+            });
         let local = u16::try_from(place + 1).ok()?;
         let local_ipv4 = match (end.local, end.peer) {
             (IpAddr::V4(local), IpAddr::V4(_)) => local.to_bits(),
@@ -121,6 +117,12 @@ impl Locals {
         let peer = Ipv6Addr::from_bits(bits).to_canonical();
         let local = local.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         self.from_port(TunnelEnd::new(teid, local, peer))
+    }
+
+    /// The far end of the tunnel that `settings` give the `nth` user.
+    pub fn nth(&self, settings: &TunnelSettings, nth: u32) -> TunnelEnd {
+        let TunnelSettings { teid, peer, local } = *settings;
+        self.from_port(TunnelEnd::new(Teid(teid.wrapping_add(nth)), local, peer))
     }
 
     #[inline]

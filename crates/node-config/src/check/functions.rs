@@ -5,6 +5,9 @@ pub(super) mod remote;
 pub(super) mod thread;
 mod vf;
 
+use std::net::IpAddr;
+
+use serde_json::Value;
 use weft_compose::{Instance, Kind, Settings, SlotShift};
 use weft_function::{ConfigError, Scope, Setup, TagError, TagSlot, TagTable, TagValues};
 use weft_rules::RuleSet;
@@ -29,6 +32,8 @@ pub(super) struct Functions {
     pub tags: TagTable,
     /// Whether all functions are known and all tags have a slot.
     pub complete: bool,
+    /// The addresses of all ports.
+    addresses: Vec<IpAddr>,
 }
 
 /// A function with an instance of it, on trial.
@@ -75,7 +80,8 @@ impl Functions {
         });
         thread::choose_for_one(autos, source);
         let names = file.functions.names().map(str::to_owned).collect();
-        Functions { names, made, tags, complete }
+        let addresses = ports.iter().flat_map(|port| &port.addresses).map(|one| one.0).collect();
+        Functions { names, made, tags, complete, addresses }
     }
 
     /// Reads the settings that stand at `path` by the names of functions and
@@ -111,11 +117,40 @@ impl Functions {
                 Ok(settings)
             });
             match settings {
-                Ok(settings) => all.push((index, settings)),
+                Ok(settings) => {
+                    self.tunnels_begin_here(&**instance, &settings, (&path, value), source);
+                    all.push((index, settings));
+                }
                 Err(error) => report(&error, &path, source),
             }
         }
         all
+    }
+
+    /// Tunnels that `settings` describe begin at an address of a port: packets back to
+    /// another would not be for this node.
+    fn tunnels_begin_here(
+        &self,
+        instance: &dyn Instance,
+        settings: &Settings,
+        (path, value): (&str, &Value),
+        source: &mut Source<'_>,
+    ) {
+        for end in instance.tunnels(settings, 0) {
+            if self.addresses.is_empty() || self.addresses.contains(&end.local) {
+                continue;
+            }
+            let local = end.local.to_string();
+            let is_it =
+                |tunnel: &Value| tunnel.get("local").and_then(Value::as_str) == Some(&local);
+            let tunnels = value.as_object().into_iter().flatten();
+            let key = tunnels.filter(|(_, tunnel)| is_it(tunnel)).map(|(key, _)| key).next();
+            let path = key.map_or(path.to_owned(), |key| format!("{path}.{key}.local"));
+            let known = self.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+            source
+                .wrong(&path, format!("no port has the address {local}"))
+                .hint(format!("the ports have {known}"));
+        }
     }
 }
 

@@ -145,6 +145,10 @@ impl Work<'_> {
         given: &[Given],
     ) -> Result<Entry, Wrong> {
         let template = self.users.template(like).ok_or_else(|| Wrong::NoPlan(like.to_owned()))?;
+        let count = template.count;
+        if nth >= count {
+            return Err(Wrong::NoMember { like: like.to_owned(), nth, count });
+        }
         if template.has_bearers {
             return Err(Wrong::PlanWithBearers(like.to_owned()));
         }

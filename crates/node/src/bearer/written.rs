@@ -33,7 +33,15 @@ impl Reader<'_> {
         let number = self.trials.number(function);
         let number = number.ok_or_else(|| Wrong::NoFunction(function.to_owned()))?;
         let kind = self.blueprint.functions[number].kind;
-        kind.settings(written).map_err(|error| refused(function, &error))
+        let settings = kind.settings(written).map_err(|error| refused(function, &error))?;
+        for end in self.trials.instance(number).tunnels(&settings, 0) {
+            let addresses = || self.blueprint.ports.iter().flat_map(|port| &port.addresses);
+            if addresses().next().is_some() && addresses().all(|one| one.0 != end.local) {
+                let what = format!("{function}: no port has the address {}", end.local);
+                return Err(Wrong::Written(what));
+            }
+        }
+        Ok(settings)
     }
 
     /// A command as it is written.

@@ -29,6 +29,16 @@ pub enum Wrong {
     /// The plan is not in the configuration.
     #[error("no users of the configuration are called `{0}`; name a plan to be like")]
     NoPlan(String),
+    /// The plan has fewer users.
+    #[error("nth: {nth} is beyond the users called `{like}`; there are {count}, counted from 0")]
+    NoMember {
+        /// The plan.
+        like: String,
+        /// Which of its users the command names.
+        nth: u32,
+        /// How many it has.
+        count: u32,
+    },
     /// The plan has dedicated bearers.
     #[error("`{0}` has dedicated bearers in the configuration; name a plan without")]
     PlanWithBearers(String),
