@@ -18,8 +18,7 @@ use std::collections::BTreeSet;
 use weft_compose::{Settings, SlotShift};
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Configure, UserChange};
-use weft_dpdk::Annotations;
-use weft_function::Scope;
+use weft_function::{PacketMetadata, Scope};
 use weft_node_config::{Blueprint, UserPlan};
 
 pub(crate) use self::keys::Keys;
@@ -159,7 +158,7 @@ impl Users {
                 bearer_plans,
                 class: classes[plan.class],
                 profile: plan.bearers.map_or(0, |profile| profiles[profile]),
-                group: plan.group.map_or(Annotations::NONE, |group| self.groups[group].slot),
+                group: plan.group.map_or(PacketMetadata::NONE, |group| self.groups[group].slot),
                 slots: Vec::new(),
                 bearers: Vec::new(),
             };
@@ -282,7 +281,7 @@ impl Users {
                 let index = self.group_slots.take(number % workers)?;
                 Some(self.shift.slot(number % workers, index as usize))
             });
-            let slot = slot.unwrap_or(Annotations::NONE);
+            let slot = slot.unwrap_or(PacketMetadata::NONE);
             let settings = known.map_or(Vec::new(), |group| group.settings);
             let delta = Delta::between(&settings, old_functions, &plan.settings, new);
             changes[self.shift.worker(slot) % workers].extend(delta.changes(slot, 0));
@@ -392,7 +391,7 @@ impl Users {
     /// The worker for a new user with so many dedicated bearers: that of its
     /// group, or the next with room.
     fn worker_for(&mut self, group: u32, bearers: usize) -> Result<usize, NoRoom> {
-        if group != Annotations::NONE {
+        if group != PacketMetadata::NONE {
             return Ok(self.shift.worker(group));
         }
         let workers = self.user_slots.workers();

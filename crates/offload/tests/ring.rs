@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{IMPATIENCE, PLACE, Rig, attach, receive, wait};
 use weft_compose::Instance as _;
 use weft_dataplane::offload::{Back, NextHops, Policy, WINDOW};
-use weft_dpdk::Annotations;
+use weft_function::{Metadata, PacketMetadata, StepValue};
 use weft_offload::frame::FrameKind;
 use weft_offload::process::protocol::Message;
 use weft_offload::process::{Answer, InquiryKind, Question, Status};
@@ -21,7 +21,7 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     let frames = rig.arrive(4);
     assert_eq!(frames.len(), 4);
     let (record, header) = rig.form.read(frames[1].data()).unwrap();
-    assert_eq!((record.now, record.annotations.user, header), (99, 2, rig.form.header_length()));
+    assert_eq!((record.now, record.metadata.user, header), (99, 2, rig.form.header_length()));
 
     // Random bytes, a frame cut off, a ticket that was never given, a packet of another user.
     rig.answer(&[0xff; 80]);
@@ -29,8 +29,8 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     let mut forged = frames[0].data().to_vec();
     rig.form.write(&weft_offload::frame::Record { ticket: 1000, ..record }, &mut forged);
     rig.answer(&forged);
-    let annotations = Annotations { user: 9, bearer: 9, group: 9, port: 9, ..record.annotations };
-    rig.form.write(&weft_offload::frame::Record { annotations, ..record }, &mut forged);
+    let metadata = PacketMetadata { user: 9, bearer: 9, group: 9, port: 9, ..record.metadata };
+    rig.form.write(&weft_offload::frame::Record { metadata, ..record }, &mut forged);
     rig.answer(&forged);
     // The same ticket twice.
     rig.answer(&forged);
@@ -38,10 +38,10 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     let [Back::Lost(first), Back::Packet(packet, ticket, None)] = &back[..] else {
         panic!("{back:?}")
     };
-    assert_eq!(first.annotations.user, 1);
-    let came = packet.annotations();
+    assert_eq!(first.metadata.user, 1);
+    let came = packet.metadata();
     assert_eq!((came.user, came.bearer, came.group, came.port), (2, 2, 0, 0));
-    assert_eq!((ticket.place, came.state), (PLACE, PLACE.state));
+    assert_eq!((ticket.place, came.step), (PLACE, StepValue::NONE));
     wait(|| {
         rig.seat.remote_queue.collect(|back| panic!("{back:?}"));
         rig.supervisor.view().strays == 4
@@ -68,13 +68,13 @@ fn what_was_away_is_lost_with_the_function_and_what_was_held_is_not() {
     wait(|| rig.supervisor.view().status == Status::Absent);
     assert_eq!(rig.supervisor.view().failures, 1);
     let mut lost = Vec::new();
-    rig.seat.remote_queue.take_news(|ticket| lost.push(ticket.annotations.user));
+    rig.seat.remote_queue.take_news(|ticket| lost.push(ticket.metadata.user));
     assert_eq!(lost, [1, 2, 3]);
     assert!(!rig.seat.remote_queue.is_up());
     assert_eq!(rig.seat.remote_queue.credit(), 2);
     let mut hold = |user| {
         let mut packet = rig.pool.packet(&[0; 60]).unwrap();
-        *packet.annotations_mut() = Annotations { user, ..Annotations::default() };
+        *packet.metadata_mut() = PacketMetadata { user, ..PacketMetadata::default() };
         rig.seat.remote_queue.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_ok()
     };
     assert_eq!([hold(4), hold(5), hold(6)], [true, true, false]);
@@ -96,7 +96,7 @@ fn a_window_is_never_overrun_and_promises_are_kept_free() {
     }
     assert_eq!(rig.seat.remote_queue.credit(), 0);
     let mut packet = rig.pool.packet(&[0; 60]).unwrap();
-    *packet.annotations_mut() = Annotations::default();
+    *packet.metadata_mut() = PacketMetadata::default();
     assert!(rig.seat.remote_queue.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_err());
     assert_eq!(rig.seat.away.kind().name, "nothing");
 }
@@ -115,7 +115,7 @@ fn plain_frames_that_do_not_come_back_are_given_up() {
     wait(|| {
         plain.seat.remote_queue.collect(|back| match back {
             Back::Lost(ticket) => {
-                assert_eq!(ticket.annotations.user, lost);
+                assert_eq!(ticket.metadata.user, lost);
                 lost += 1;
             }
             other => panic!("{other:?}"),
@@ -138,7 +138,7 @@ fn plain_frames_that_do_not_come_back_are_given_up() {
     assert!(back.iter().all(|one| matches!(one, Back::Plain(_))), "{back:?}");
     let mut passed_over = Vec::new();
     let claimed =
-        plain.seat.remote_queue.claim(1, 0, |ticket| passed_over.push(ticket.annotations.user));
+        plain.seat.remote_queue.claim(1, 0, |ticket| passed_over.push(ticket.metadata.user));
     assert_eq!(claimed.map(|(ticket, _)| ticket.place), Some(PLACE));
     assert_eq!(passed_over, [0]);
     assert!(plain.seat.remote_queue.claim(2, 0, |_| panic!("it was the next")).is_some());

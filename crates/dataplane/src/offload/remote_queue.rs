@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weft_dpdk::Packet;
+use weft_function::Metadata;
 
 use self::pace::Pace;
 use super::Policy;
@@ -120,15 +121,15 @@ impl RemoteQueue {
     #[inline]
     pub fn has_of(&self, user: u32) -> bool {
         let mut away = 0..self.away() as u32;
-        let is_of = |ticket: &InFlightEntry| !ticket.back && ticket.annotations.user == user;
+        let is_of = |ticket: &InFlightEntry| !ticket.back && ticket.metadata.user == user;
         away.any(|ahead| is_of(self.book.ticket(ahead)))
-            || self.held.iter().any(|(packet, ..)| packet.annotations().user == user)
+            || self.held.iter().any(|(packet, ..)| packet.metadata().user == user)
     }
 
     /// Gives up what waits of this user, and hands its places to `lost`.
     pub fn drop_held_of(&mut self, user: u32, mut lost: impl FnMut(ResumePoint)) {
         self.held.retain(|(packet, place, _)| {
-            let stays = packet.annotations().user != user;
+            let stays = packet.metadata().user != user;
             if !stays {
                 lost(*place);
             }
@@ -321,10 +322,10 @@ impl RemoteQueue {
         original: Option<Packet>,
         (now, onward): (u64, &NextHops),
     ) -> Result<(), Refusal> {
-        let (annotations, length) = (*packet.annotations(), packet.len() as u16);
+        let (metadata, length) = (*packet.metadata(), packet.len() as u16);
         self.carrier.put(packet, self.book.head, now, onward)?;
         self.book.go_on(onward);
-        self.book.add(InFlightEntry::new(annotations, place, length), original);
+        self.book.add(InFlightEntry::new(metadata, place, length), original);
         Ok(())
     }
 
@@ -406,7 +407,7 @@ impl RemoteQueue {
     /// The port that the oldest packet that is away came in at.
     #[inline]
     pub fn oldest_port(&self) -> Option<u16> {
-        (self.away() > 0).then(|| self.book.ticket(0).annotations.port)
+        (self.away() > 0).then(|| self.book.ticket(0).metadata.port)
     }
 
     /// The oldest ticket of a packet of `user` that came in at `port`: that of a
@@ -418,9 +419,8 @@ impl RemoteQueue {
         mut lost: impl FnMut(InFlightEntry),
     ) -> Option<(InFlightEntry, Option<Packet>)> {
         let book = &mut self.book;
-        let fits = |ticket: &InFlightEntry| {
-            ticket.annotations.user == user && ticket.annotations.port == port
-        };
+        let fits =
+            |ticket: &InFlightEntry| ticket.metadata.user == user && ticket.metadata.port == port;
         let ahead = (0..book.away() as u32).find(|ahead| fits(book.ticket(*ahead)))?;
         book.pass_over(ahead, &mut lost);
         let ticket = book.redeem();

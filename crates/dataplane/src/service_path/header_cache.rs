@@ -4,7 +4,7 @@
 //! overwritten after `HEADERS` more packets: a packet that a function kept for
 //! longer goes on with a fresh header.
 
-use weft_dpdk::{Annotations, TAG_SLOTS};
+use weft_function::{PacketMetadata, TAG_SLOTS};
 use weft_wire::nsh;
 
 /// Headers of one worker.
@@ -60,8 +60,8 @@ impl NshHeaderCache {
 
 /// Where a packet's number is.
 #[inline]
-pub fn number_of(annotations: &mut Annotations) -> &mut u32 {
-    &mut annotations.tags[SLOT]
+pub fn number_of(metadata: &mut PacketMetadata) -> &mut u32 {
+    &mut metadata.tags[SLOT]
 }
 
 #[cfg(test)]

@@ -173,7 +173,7 @@ impl Worker {
     #[cold]
     fn end_tunnels(&mut self, user: u32, next: &Configure) {
         let BurstState { burst, classified, .. } = &mut self.state;
-        let like = self.classifier.annotations(user, next.slot);
+        let like = self.classifier.metadata(user, next.slot);
         burst.now = self.clock.now();
         classified.clear();
         self.visit(|element, burst, _, context| {

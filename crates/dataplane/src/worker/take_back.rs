@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use weft_compose::{PANIC, Positions};
-use weft_dpdk::{Annotations, Batch, Packet};
+use weft_dpdk::{Batch, Packet};
+use weft_function::{Metadata, PacketMetadata, StepValue};
 
 use super::Worker;
 use crate::counters::DropReason;
 use crate::offload::{
-    Back, CreditReservations, InFlightEntry, Past, ResumePoint, reason_of, state_of_drop,
+    Back, CreditReservations, FunctionDrop, InFlightEntry, Past, ResumePoint, reason_of,
 };
 use crate::parse::{Parsed, is_sound, parse};
 
@@ -111,7 +112,7 @@ impl Worker {
         let packets = &mut self.state.burst.packets;
         let mut promises = CreditReservations::default();
         let mut plain = Batch::new();
-        let mut dropped = ArrayVec::<(Annotations, u16, u8), { Batch::CAPACITY }>::new();
+        let mut dropped = ArrayVec::<(PacketMetadata, u16, u8), { Batch::CAPACITY }>::new();
         let (mut count, mut bytes) = (0, 0);
         let (originals, queues) = (&mut self.departure.originals, &mut self.queues);
         let mut go_on = |mut packet: Packet, ticket: &InFlightEntry, original: Option<Packet>| {
@@ -148,7 +149,7 @@ impl Worker {
             }
             Back::Dropped(ticket, reason) => {
                 let by = last(&ticket.past);
-                dropped.push((ticket.annotations, by, reason));
+                dropped.push((ticket.metadata, by, reason));
                 count += 1;
                 bytes += u64::from(ticket.length);
                 promises.add(ticket.place);
@@ -174,10 +175,10 @@ impl Worker {
             at.counters.handled.add(count, bytes);
             at.counters.bursts.add(1);
             self.remote_queues.keep(&promises);
-            for (mut annotations, by, reason) in dropped {
+            for (mut metadata, by, reason) in dropped {
                 let kind = self.element.plan().functions[usize::from(by)].instance.kind();
-                annotations.state = state_of_drop(reason, kind.name);
-                self.departure.give_notice(&mut annotations);
+                metadata.step = StepValue::new(FunctionDrop::new(reason, kind.name));
+                self.departure.give_notice(&mut metadata);
             }
             self.departure.flush_touched();
             if !plain.is_empty() {
@@ -223,7 +224,7 @@ impl Worker {
                 if !classified.unknown.is_empty() {
                     continue;
                 }
-                let user = burst.packets[position].annotations().user;
+                let user = burst.packets[position].metadata().user;
                 let counters = &self.counters;
                 found =
                     self.remote_queues.remote_queues[remote_queue].claim(user, port, |ticket| {
@@ -242,11 +243,11 @@ impl Worker {
             count += 1;
             bytes += u64::from(ticket.length);
             promises.add(ticket.place);
-            let was = ticket.annotations;
-            let now = burst.packets[position].annotations_mut();
+            let was = ticket.metadata;
+            let now = burst.packets[position].metadata_mut();
             (now.tags, now.bearer, now.group) = (was.tags, was.bearer, was.group);
-            now.state = ticket.place.state;
-            now.flags |= was.flags & Annotations::DOUBTFUL;
+            now.step = StepValue::NONE;
+            now.flags |= was.flags & PacketMetadata::DOUBTFUL;
             places.push((function, ticket.place));
             self.departure.originals.extend(original.map(|original| (position, original)));
         }

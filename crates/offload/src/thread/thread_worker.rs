@@ -10,7 +10,7 @@ use weft_dataplane::counters::{Cycles, Stopwatch};
 use weft_dataplane::offload::note_drop;
 use weft_dataplane::offload::stage::{Hand, Map, Order, Parcel, Reply, StageEnd};
 use weft_dataplane::offload::states::{LOOP_VISITS, StateGroups, add_pending};
-use weft_function::{Emission, Scope, TagSlot, What};
+use weft_function::{Emission, Metadata, Scope, TagSlot, What};
 use weft_rules::{Next, Target, To};
 
 /// Parcels and orders of one worker that are handled before another's turn comes.
@@ -294,7 +294,7 @@ impl WorkerSeat {
                 if let Some(chain) = target.set_chain {
                     for position in positions {
                         let packet = &mut parcel.burst.packets[position];
-                        TagSlot::CHAIN.set(packet.annotations_mut(), chain);
+                        TagSlot::CHAIN.set(packet.metadata_mut(), chain);
                     }
                 }
                 add_pending(&mut self.pending, next.0, positions);
@@ -317,9 +317,9 @@ fn take_notes(parcel: &mut Parcel, hand: &Hand) -> bool {
     for Emission { parent, what } in emissions.drain(..) {
         let slot = match (&timer, hand.instance.scope()) {
             (Some((_, slot)), _) => *slot,
-            (None, Scope::Bearer) => burst.packets[parent].annotations().bearer,
-            (None, Scope::User) => burst.packets[parent].annotations().user,
-            (None, Scope::Group) => burst.packets[parent].annotations().group,
+            (None, Scope::Bearer) => burst.packets[parent].metadata().bearer,
+            (None, Scope::User) => burst.packets[parent].metadata().user,
+            (None, Scope::Group) => burst.packets[parent].metadata().group,
         };
         notes.push((hand.function, slot, what));
     }

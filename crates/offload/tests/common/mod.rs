@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use weft_compose::Kind;
 use weft_dataplane::offload::{Back, NextHops, Policy, ResumePoint, WINDOW};
-use weft_dpdk::{
-    Annotations, Batch, Eal, EalOptions, Packet, Pool, Port, PortOptions, RxQueue, TxQueue,
-};
+use weft_dpdk::{Batch, Eal, EalOptions, Packet, Pool, Port, PortOptions, RxQueue, TxQueue};
 use weft_function::{
-    ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Metadata, NoSettings, PacketMetadata, Setup, TagTable,
+    UserPlaneFunction, Verdict,
 };
 use weft_offload::frame::Form;
 use weft_offload::process::protocol::{Connection, Message, VERSION, Welcome};
@@ -170,11 +169,11 @@ impl Rig {
     pub fn send(&mut self, users: &[u32]) {
         for user in users {
             let mut packet = self.pool.packet(&[user.to_le_bytes()[0]; 60]).unwrap();
-            *packet.annotations_mut() = Annotations {
+            *packet.metadata_mut() = PacketMetadata {
                 user: *user,
                 bearer: *user,
                 network_offset: 14,
-                ..Annotations::default()
+                ..PacketMetadata::default()
             };
             self.seat.remote_queue.take(packet, PLACE, None, (99, &NextHops::NOWHERE)).unwrap();
         }

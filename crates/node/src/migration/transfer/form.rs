@@ -10,7 +10,7 @@
 //! functions     count (u16), then for each: name of the instance, name of the function
 //! contexts      count (u32), then for each: owner, length (u32), octets
 //! timers        count (u32), then for each: owner, nanoseconds until it runs out (u64)
-//! kept packets  count (u32), then for each: owner, port, annotations, length (u32), octets
+//! kept packets  count (u32), then for each: owner, port, metadata, length (u32), octets
 //! ```
 //! Numbers are little endian, names are UTF-8 behind their length (u16). An owner is
 //! the position of a function in the list (u16), and 0 for the default bearer or
@@ -77,15 +77,15 @@ pub struct Kept {
     pub port: String,
     /// Tags that it carries beyond the user's.
     pub tags: Vec<(String, Value)>,
-    /// As in the annotations.
+    /// As in the metadata.
     pub vlan: u16,
-    /// As in the annotations.
+    /// As in the metadata.
     pub ether_type: u16,
-    /// As in the annotations.
+    /// As in the metadata.
     pub network_offset: u16,
-    /// As in the annotations.
+    /// As in the metadata.
     pub outer_offset: u16,
-    /// As in the annotations.
+    /// As in the metadata.
     pub flags: u8,
     /// The frame.
     pub frame: Vec<u8>,

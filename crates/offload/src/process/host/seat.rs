@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dataplane::offload::NextHops;
-use weft_dpdk::{Annotations, Batch, Packet, RxQueue, TxQueue};
-use weft_function::{Emission, Position, Scope, What as Asked};
+use weft_dpdk::{Batch, Packet, RxQueue, TxQueue};
+use weft_function::{Emission, Metadata, PacketMetadata, Position, Scope, What as Asked};
 
 use super::line::Line;
 use crate::frame::{Form, FrameKind, Head, Record};
@@ -83,17 +83,17 @@ impl Seat {
             through.trails[position] = trail;
         }
         self.burst.now = head.now;
-        self.touch(packet.annotations());
+        self.touch(packet.metadata());
         if self.burst.packets.push(packet).is_ok() {
             self.tickets[position] = head.ticket;
         }
     }
 
-    fn touch(&mut self, annotations: &Annotations) {
+    fn touch(&mut self, metadata: &PacketMetadata) {
         let slot = match self.instance.scope() {
-            Scope::Bearer => annotations.bearer,
-            Scope::User => annotations.user,
-            Scope::Group => annotations.group,
+            Scope::Bearer => metadata.bearer,
+            Scope::User => metadata.user,
+            Scope::Group => metadata.group,
         };
         if let Some(dirty) = self.dirty.get_mut(self.shift.index(slot))
             && !std::mem::replace(dirty, true)
@@ -161,9 +161,9 @@ impl Seat {
         if matches!(what, FrameKind::Dropped | FrameKind::Kept) {
             packet.truncate(0);
         }
-        let annotations = *packet.annotations();
+        let metadata = *packet.metadata();
         let now = self.burst.now;
-        let record = Record { ticket, what, reason, now, order: self.done, annotations };
+        let record = Record { ticket, what, reason, now, order: self.done, metadata };
         // A packet that fits nowhere is lost, and the node will see that it is.
         let has_room = match &self.through {
             None => self.form.put(&record, &mut packet),
