@@ -97,11 +97,11 @@ impl Worker {
     /// Returns whether there was anything to do.
     pub fn poll(&mut self) -> bool {
         if self.remote_queues.has_stages()
-            && let Some(busy) = self.mind_stages()
+            && let Some(busy) = self.drive_stages()
         {
             return busy;
         }
-        let mut busy = self.obey();
+        let mut busy = self.apply_commands();
         if !self.remote_queues.is_empty() {
             busy |= self.take_back();
             if !self.state.leaving.is_empty() {

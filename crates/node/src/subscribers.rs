@@ -1,4 +1,4 @@
-//! The agent's book of users: who has which slot.
+//! The agent's record of users: who has which slot.
 //!
 //! Slots are dealt out so that a slot names its worker (see [`SlotShift`]).
 //! Users of one group get slots of one worker, since a group's context is
@@ -86,7 +86,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// A book without users.
+    /// A record without users.
     pub fn new(room: Room, workers: usize) -> Users {
         Users {
             shift: SlotShift::for_workers(workers),
@@ -471,7 +471,7 @@ users:
         let refused = become_those_of(&mut users, &blueprint(&[(1, 0), (3, 0), (1, 5)]));
         assert_eq!(refused.err(), Some(NoRoom::Bearers));
         assert_eq!(look(&users), before);
-        // And nothing is taken that is not in the book.
+        // And nothing is taken that is not in the record.
         become_those_of(&mut users, &blueprint(&[(4, 2)])).unwrap();
         assert_eq!(users.count(), 4);
     }

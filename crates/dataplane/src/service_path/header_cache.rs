@@ -70,16 +70,16 @@ mod tests {
 
     #[test]
     fn a_header_stays_until_as_many_have_come_as_there_is_room_for() {
-        let mut shelf = NshHeaderCache::default();
-        let first = shelf.put(&[1, 2, 3]);
-        assert_eq!(shelf.get(first), Some(&[1, 2, 3][..]));
-        assert_eq!(shelf.get(first | EMITTED), Some(&[1, 2, 3][..]));
-        assert_eq!(shelf.get(0), None);
+        let mut cache = NshHeaderCache::default();
+        let first = cache.put(&[1, 2, 3]);
+        assert_eq!(cache.get(first), Some(&[1, 2, 3][..]));
+        assert_eq!(cache.get(first | EMITTED), Some(&[1, 2, 3][..]));
+        assert_eq!(cache.get(0), None);
         for _ in 1..HEADERS {
-            shelf.put(&[4]);
+            cache.put(&[4]);
         }
-        assert_eq!(shelf.get(first), Some(&[1, 2, 3][..]));
-        let last = shelf.put(&[5]);
-        assert_eq!((shelf.get(first), shelf.get(last)), (None, Some(&[5][..])));
+        assert_eq!(cache.get(first), Some(&[1, 2, 3][..]));
+        let last = cache.put(&[5]);
+        assert_eq!((cache.get(first), cache.get(last)), (None, Some(&[5][..])));
     }
 }

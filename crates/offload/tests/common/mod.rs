@@ -17,7 +17,7 @@ use weft_function::{
 };
 use weft_offload::frame::Form;
 use weft_offload::process::protocol::{Connection, Message, VERSION, Welcome};
-use weft_offload::process::supervisor::{Plan, Seat, Start};
+use weft_offload::process::supervisor::{Plan, Start, WorkerEnd};
 use weft_offload::process::{ResourceLimits, Restart, Status, Supervisor, control_path};
 
 pub struct Nothing;
@@ -61,7 +61,7 @@ pub fn eal() -> &'static Eal {
 
 /// A node's end with one worker, and a front end that this test plays by hand.
 pub struct Rig {
-    pub seat: Seat,
+    pub end: WorkerEnd,
     pub supervisor: Supervisor,
     pub pool: Pool,
     pub form: Form,
@@ -139,8 +139,8 @@ impl Rig {
             fabric: None,
             max_sleep_us: None,
         };
-        let (supervisor, mut seats) = Supervisor::start(eal(), &plan, || 0).unwrap();
-        let seat = seats.remove(0);
+        let (supervisor, mut ends) = Supervisor::start(eal(), &plan, || 0).unwrap();
+        let end = ends.remove(0);
         let (mut connection, welcome) = match plain {
             true => (Connection::new(UnixStream::pair().unwrap().0).unwrap(), None),
             false => greet(&ring),
@@ -159,9 +159,9 @@ impl Rig {
         let (path, tags) = welcome.map_or((0, 0), |welcome| (welcome.path, welcome.tags.len()));
         let form = Form::new(path, tags);
         let mut rig =
-            Rig { seat, supervisor, pool, form, rx, tx, connection, folder: Folder(folder) };
-        assert!(rig.seat.remote_queue.has_news());
-        rig.seat.remote_queue.take_news(|_| panic!("nothing was away"));
+            Rig { end, supervisor, pool, form, rx, tx, connection, folder: Folder(folder) };
+        assert!(rig.end.remote_queue.has_news());
+        rig.end.remote_queue.take_news(|_| panic!("nothing was away"));
         rig
     }
 
@@ -175,9 +175,9 @@ impl Rig {
                 network_offset: 14,
                 ..PacketMetadata::default()
             };
-            self.seat.remote_queue.take(packet, PLACE, None, (99, &NextHops::NOWHERE)).unwrap();
+            self.end.remote_queue.take(packet, PLACE, None, (99, &NextHops::NOWHERE)).unwrap();
         }
-        self.seat.remote_queue.flush(|_| panic!("there is room"));
+        self.end.remote_queue.flush(|_| panic!("there is room"));
     }
 
     /// The frames that the function finds in its ring.
@@ -207,7 +207,7 @@ impl Rig {
         let strays = self.supervisor.view().strays;
         while came < frames && Instant::now() < until {
             let before = all.len();
-            self.seat.remote_queue.collect(|back| all.push(back));
+            self.end.remote_queue.collect(|back| all.push(back));
             came += (all.len() - before) as u64;
             if self.supervisor.view().strays - strays + all.len() as u64 >= frames {
                 break;

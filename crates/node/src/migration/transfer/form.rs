@@ -179,14 +179,18 @@ impl Form {
         fields.0.end()?;
         let owners = form.contexts.iter().map(|(owner, _)| owner);
         let mut owners = owners.chain(form.timers.iter().map(|(owner, _)| owner));
-        let mut keepers = form.kept.iter().map(|(owner, _)| owner);
+        let mut owners_of_kept = form.kept.iter().map(|(owner, _)| owner);
         let bearers = form.bearers.len() + form.added().count();
         let has_bearer = |owner: &Owner| usize::from(owner.bearer) <= bearers;
         let is_known =
             |owner: &Owner| usize::from(owner.function) < form.functions.len() && has_bearer(owner);
         let keeps =
             |owner: &Owner| is_known(owner) || owner.function == WAITING && has_bearer(owner);
-        if owners.all(is_known) && keepers.all(keeps) { Ok(form) } else { Err(FormError::Damaged) }
+        if owners.all(is_known) && owners_of_kept.all(keeps) {
+            Ok(form)
+        } else {
+            Err(FormError::Damaged)
+        }
     }
 
     /// Dedicated bearers that commands have added, in order.
