@@ -10,8 +10,8 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{Setup, TagTable};
+use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
+use weft_function::{Setup, TagTable, Metadata, PacketMetadata};
 use weft_wire::{EtherType, Protocol, esp, ipv4, ipv6};
 
 /// Octets in front of the IP header.
@@ -65,11 +65,11 @@ impl Tunnel {
     }
 
     /// What comes out of a function, and what it notes of it, or why it is dropped.
-    fn pass(&mut self, frame: &[u8], way: Way) -> Result<(Vec<u8>, Annotations), &'static str> {
+    fn pass(&mut self, frame: &[u8], way: Way) -> Result<(Vec<u8>, PacketMetadata), &'static str> {
         // IPv6 that says that nothing is in it is no packet to the parser.
-        let annotations = annotations(frame).ok_or("not sound")?;
+        let metadata = metadata(frame).ok_or("not sound")?;
         let mut packet = self.pool.packet(frame).expect("a buffer");
-        *packet.annotations_mut() = annotations;
+        *packet.metadata_mut() = metadata;
         let mut burst = Burst { packets: Batch::new(), now: 1, pool: self.pool.clone() };
         burst.packets.push(packet).expect("room");
         let mut outcome = Outcome::default();
@@ -85,7 +85,7 @@ impl Tunnel {
             return Err(reason.expect("a reason").name);
         }
         let packet = &burst.packets[0];
-        Ok((packet.data().to_vec(), *packet.annotations()))
+        Ok((packet.data().to_vec(), *packet.metadata()))
     }
 
     fn record(&mut self, what: u8, octets: &[u8]) {
@@ -103,7 +103,7 @@ impl Tunnel {
         }
         let whole = frame(v6, Protocol(what >> 4 | 0xc0), octets);
         let Ok((mut sealed, found)) = self.pass(&whole, Way::Out) else { return };
-        assert_eq!(annotations(&sealed), Some(found));
+        assert_eq!(metadata(&sealed), Some(found));
         let payload = &sealed[usize::from(found.transport_offset)..];
         assert_eq!(esp::Packet::new_checked(payload).expect("ESP").spi(), esp::Spi(4096));
         if what & 4 != 0 {
@@ -115,7 +115,7 @@ impl Tunnel {
             sealed[place] ^= 1;
         }
         let (opened, found) = self.pass(&sealed, Way::In).expect("what was sealed opens");
-        assert_eq!(annotations(&opened), Some(found));
+        assert_eq!(metadata(&opened), Some(found));
         let header = if v6 { ipv6::HEADER_LENGTH } else { ipv4::MIN_HEADER_LENGTH };
         assert_eq!(opened[NETWORK + header..], whole[NETWORK + header..]);
         let again = self.pass(&sealed, Way::In);
@@ -124,7 +124,7 @@ impl Tunnel {
 }
 
 /// What the parser of a node would note of a whole packet.
-fn annotations(frame: &[u8]) -> Option<Annotations> {
+fn metadata(frame: &[u8]) -> Option<PacketMetadata> {
     let ether_type = u16::from_be_bytes(frame.get(12..NETWORK)?.try_into().ok()?);
     let (protocol, offset, length) = match EtherType(ether_type) {
         EtherType::IPV4 => {
@@ -137,13 +137,13 @@ fn annotations(frame: &[u8]) -> Option<Annotations> {
             (upper.protocol, upper.offset, ip.total_length())
         }
     };
-    Some(Annotations {
+    Some(PacketMetadata {
         network_offset: NETWORK as u16,
         network_length: length as u16,
         transport_offset: (NETWORK + offset) as u16,
         ether_type,
         protocol: protocol.0,
-        ..Annotations::default()
+        ..PacketMetadata::default()
     })
 }
 

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{Setup, TagTable};
+use weft_function::{Setup, TagTable, Metadata};
 use weft_functions::KINDS;
 use weft_wire::EtherType;
 
@@ -54,10 +54,10 @@ impl Link {
         frame[20..22].copy_from_slice(&protocol.to_be_bytes());
         frame.extend_from_slice(octets);
         let mut packet = self.pool.packet(&frame).expect("a buffer");
-        let annotations = packet.annotations_mut();
-        (annotations.user, annotations.bearer) = (0, 0);
-        annotations.network_offset = 14;
-        annotations.ether_type = EtherType::PPPOE_SESSION.0;
+        let metadata = packet.metadata_mut();
+        (metadata.user, metadata.bearer) = (0, 0);
+        metadata.network_offset = 14;
+        metadata.ether_type = EtherType::PPPOE_SESSION.0;
         let mut burst = Burst { packets: Batch::new(), now: self.now, pool: self.pool.clone() };
         burst.packets.push(packet).expect("room");
         let mut outcome = Outcome::default();

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{Setup, TagTable, What};
+use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
+use weft_function::{Setup, TagTable, What, Metadata, PacketMetadata};
 use weft_functions::KINDS;
 use weft_wire::{EtherType, Protocol, checksum, ipv4, ipv6};
 
@@ -64,31 +64,31 @@ impl Border {
         let mut frame = vec![2; NETWORK];
         frame[12..].copy_from_slice(&ether_type.0.to_be_bytes());
         frame.extend_from_slice(ip);
-        let Some(annotations) = annotations(ether_type, ip, uplink) else { return };
+        let Some(metadata) = metadata(ether_type, ip, uplink) else { return };
         let Some(mut packet) = self.pool.packet(&frame) else { return };
-        *packet.annotations_mut() = annotations;
+        *packet.metadata_mut() = metadata;
         let mut burst = Burst { packets: Batch::new(), now: self.now, pool: self.pool.clone() };
         burst.packets.push(packet).expect("room");
         let mut outcome = Outcome::default();
         self.lwaftr.visit(&mut burst, Positions::first(1), &mut outcome);
         assert!(outcome.resets.is_empty(), "the border function panicked");
         if !outcome.dropped.contains(0) {
-            look_at(burst.packets[0].data(), burst.packets[0].annotations());
+            look_at(burst.packets[0].data(), burst.packets[0].metadata());
         }
         for emission in &outcome.emissions {
             if let What::Send(packet, _) | What::Answer(packet) = &emission.what {
-                look_at(packet.data(), packet.annotations());
+                look_at(packet.data(), packet.metadata());
             }
         }
     }
 }
 
 /// A packet that leaves is sound, and is where it says.
-fn look_at(frame: &[u8], annotations: &Annotations) {
-    let ip = &frame[usize::from(annotations.network_offset)..];
-    let length = usize::from(annotations.network_length);
-    assert!(length <= ip.len() && usize::from(annotations.transport_offset) <= frame.len());
-    if EtherType(annotations.ether_type) == EtherType::IPV4 {
+fn look_at(frame: &[u8], metadata: &PacketMetadata) {
+    let ip = &frame[usize::from(metadata.network_offset)..];
+    let length = usize::from(metadata.network_length);
+    assert!(length <= ip.len() && usize::from(metadata.transport_offset) <= frame.len());
+    if EtherType(metadata.ether_type) == EtherType::IPV4 {
         let packet = ipv4::Packet::new_checked(ip).expect("IPv4");
         assert_eq!(usize::from(packet.total_length()), length);
         assert_eq!(packet.verify_checksum(), Ok(()));
@@ -98,7 +98,7 @@ fn look_at(frame: &[u8], annotations: &Annotations) {
 }
 
 /// What the parser of a node would note; none for what it would drop.
-fn annotations(ether_type: EtherType, ip: &[u8], uplink: bool) -> Option<Annotations> {
+fn metadata(ether_type: EtherType, ip: &[u8], uplink: bool) -> Option<PacketMetadata> {
     let (protocol, offset, fragment) = if ether_type == EtherType::IPV4 {
         let packet = ipv4::Packet::new_checked(ip).ok()?;
         (packet.protocol(), packet.header_length(), packet.fragment())
@@ -107,16 +107,16 @@ fn annotations(ether_type: EtherType, ip: &[u8], uplink: bool) -> Option<Annotat
         (upper.protocol, upper.offset, upper.fragment)
     };
     let fragment = fragment.filter(|fragment| !fragment.is_whole());
-    let mut found = Annotations {
+    let mut found = PacketMetadata {
         network_offset: NETWORK as u16,
         network_length: ip.len() as u16,
         ether_type: ether_type.0,
         protocol: protocol.0,
-        ..Annotations::default()
+        ..PacketMetadata::default()
     };
     found.tags[0] = u32::from(!uplink);
     if fragment.is_some() {
-        found.flags |= Annotations::FRAGMENT;
+        found.flags |= PacketMetadata::FRAGMENT;
     }
     let shortest = match protocol {
         Protocol::TCP => 20,

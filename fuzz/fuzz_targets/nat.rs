@@ -7,8 +7,8 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{Setup, TagTable};
+use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
+use weft_function::{Setup, TagTable, Metadata, PacketMetadata};
 use weft_functions::KINDS;
 use weft_wire::{EtherType, Protocol, checksum, ipv4};
 
@@ -66,7 +66,7 @@ impl Translator {
         frame[12..].copy_from_slice(&EtherType::IPV4.0.to_be_bytes());
         frame.extend_from_slice(ip);
         let mut packet = self.pool.packet(&frame).expect("a buffer");
-        *packet.annotations_mut() = annotations(ip, user, uplink);
+        *packet.metadata_mut() = metadata(ip, user, uplink);
         let mut burst = Burst { packets: Batch::new(), now: self.now, pool: self.pool.clone() };
         burst.packets.push(packet).expect("room");
         let mut outcome = Outcome::default();
@@ -75,7 +75,7 @@ impl Translator {
         let packet = &burst.packets[0];
         Carried {
             bytes: packet.data()[NETWORK..].to_vec(),
-            user: packet.annotations().user,
+            user: packet.metadata().user,
             passed: !outcome.dropped.contains(0),
         }
     }
@@ -90,20 +90,20 @@ impl Translator {
 }
 
 /// What the parser of a node would note.
-fn annotations(ip: &[u8], user: u32, uplink: bool) -> Annotations {
-    let mut found = Annotations {
+fn metadata(ip: &[u8], user: u32, uplink: bool) -> PacketMetadata {
+    let mut found = PacketMetadata {
         user,
         bearer: user,
         network_offset: NETWORK as u16,
         network_length: ip.len() as u16,
         ether_type: EtherType::IPV4.0,
         protocol: ip[9],
-        ..Annotations::default()
+        ..PacketMetadata::default()
     };
     found.tags[0] = u32::from(!uplink);
     let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff;
     if fragment != 0 {
-        found.flags |= Annotations::FRAGMENT;
+        found.flags |= PacketMetadata::FRAGMENT;
     }
     let shortest = match Protocol(ip[9]) {
         Protocol::TCP => 20,

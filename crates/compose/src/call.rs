@@ -9,10 +9,11 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrayvec::ArrayVec;
-use weft_dpdk::{Annotations, Batch, Packet, Pool};
+use weft_dpdk::{Batch, Packet, Pool};
 use weft_function::lower::{Builder, Lower, Program};
 use weft_function::{
-    ConfigError, ContextError, Emit, Reason, Scope, Setup, TunnelEnds, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Metadata, PacketMetadata, Reason, Scope, Setup, TunnelEnds,
+    UserPlaneFunction, Verdict,
 };
 use zerocopy::IntoBytes;
 
@@ -58,11 +59,11 @@ impl<F: UserPlaneFunction> Called<F> {
         Called { function, contexts: Slab::new(setup.contexts, shift), scope, kind, lowering }
     }
 
-    fn slot(&self, annotations: &Annotations) -> u32 {
+    fn slot(&self, metadata: &PacketMetadata) -> u32 {
         match self.scope {
-            Scope::User => annotations.user,
-            Scope::Bearer => annotations.bearer,
-            Scope::Group => annotations.group,
+            Scope::User => metadata.user,
+            Scope::Bearer => metadata.bearer,
+            Scope::Group => metadata.group,
         }
     }
 
@@ -76,7 +77,7 @@ impl<F: UserPlaneFunction> Called<F> {
     #[inline]
     fn prefetch_records(&self, packets: &Batch, selected: Positions) {
         for position in selected {
-            let context = self.contexts.get(self.slot(packets[position].annotations()));
+            let context = self.contexts.get(self.slot(packets[position].metadata()));
             context.into_iter().for_each(|context| self.function.prefetch(context));
         }
     }
@@ -122,7 +123,7 @@ impl<F: UserPlaneFunction> Called<F> {
         // A context of no size is the same for all: no need to find it.
         let slot = match size_of::<F::Context>() {
             0 => 0,
-            _ => self.slot(packet.annotations()),
+            _ => self.slot(packet.metadata()),
         };
         let Some(context) = self.contexts.get_mut(slot) else { return };
         emit.at(position, note);
@@ -177,7 +178,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             return;
         }
         for position in selected {
-            let slot = self.slot(packets[position].annotations());
+            let slot = self.slot(packets[position].metadata());
             self.contexts.prefetch(slot, F::HOT_CONTEXT);
         }
     }
@@ -210,7 +211,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             let position = emit.position();
             remaining = remaining.behind(position);
             verdicts.drop(position, self.kind, PANIC);
-            let slot = self.slot(burst.packets[position].annotations());
+            let slot = self.slot(burst.packets[position].metadata());
             self.reset(slot, resets);
         }
         *refused += emit.refused();
@@ -251,7 +252,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         &mut self,
         slot: u32,
         (settings, nth): (&Settings, u32),
-        like: &[Annotations; 2],
+        like: &[PacketMetadata; 2],
         pool: &Pool,
         outcome: &mut Outcome,
     ) {

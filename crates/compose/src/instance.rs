@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use serde_json::Value;
-use weft_dpdk::{Annotations, Batch, Pool};
+use weft_dpdk::{Batch, Pool};
 use weft_function::lower::Program;
-use weft_function::{ConfigError, ContextError, Emissions, Reason, Scope, Setup, Tag, TunnelEnds};
+use weft_function::{
+    ConfigError, ContextError, Emissions, PacketMetadata, Reason, Scope, Setup, Tag, TunnelEnds,
+};
 
 use crate::positions::Positions;
 use crate::slab::SlotShift;
@@ -120,13 +122,13 @@ pub trait Instance: Send {
     fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds;
 
     /// Sends End Markers down the tunnels of the context at `slot` that it will
-    /// not have with its `next` settings, in packets with the annotations of `like` by
+    /// not have with its `next` settings, in packets with the metadata of `like` by
     /// direction; they are in `outcome`, and have no parent.
     fn end_tunnels(
         &mut self,
         slot: u32,
         next: (&Settings, u32),
-        like: &[Annotations; 2],
+        like: &[PacketMetadata; 2],
         pool: &Pool,
         outcome: &mut Outcome,
     );

@@ -6,10 +6,10 @@ use serde_json::json;
 use weft_compose::{
     Burst, Instance, KEEP_REFUSED, Kind, Outcome, PANIC, Positions, SlotShift, UNDECLARED,
 };
-use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
+use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
 use weft_function::{
-    ConfigError, ContextError, Emission, Emit, Fields, Packet, Position, Reason, Scope, Setup,
-    TagTable, UserPlaneFunction, Verdict, What,
+    ConfigError, ContextError, Emission, Emit, Fields, Metadata, Packet, PacketMetadata, Position,
+    Reason, Scope, Setup, TagTable, UserPlaneFunction, Verdict, What,
 };
 
 const ASKED: Reason = Reason::new("asked_to_drop", "the packet asked for it");
@@ -80,7 +80,7 @@ impl UserPlaneFunction for Obedient {
             }
             b's' => {
                 for position in [Position::Before, Position::After] {
-                    let sent = emit.allocate(packet.annotations());
+                    let sent = emit.allocate(packet.metadata());
                     emit.send(sent.expect("a packet"), position);
                 }
             }
@@ -211,8 +211,8 @@ fn burst(letters: &str, users: &[u32]) -> Burst {
     let mut burst = Burst { packets: Batch::new(), now: 100, pool: pool() };
     for (letter, user) in letters.bytes().zip(users.iter().cycle()) {
         let mut packet = burst.pool.packet(&[letter; 60]).expect("a packet");
-        *packet.annotations_mut() =
-            Annotations { user: *user, group: Annotations::NONE, ..Default::default() };
+        *packet.metadata_mut() =
+            PacketMetadata { user: *user, group: PacketMetadata::NONE, ..Default::default() };
         burst.packets.push(packet).expect("there is room");
     }
     burst
@@ -314,7 +314,7 @@ fn what_is_emitted_names_its_parent() {
     assert!(matches!(&after.what, What::Send(_, Position::After)));
     let What::Send(packet, Position::After) = &copy.what else { panic!("{copy:?}") };
     assert_eq!(packet.data(), burst.packets[2].data());
-    assert_eq!(packet.annotations(), burst.packets[2].annotations());
+    assert_eq!(packet.metadata(), burst.packets[2].metadata());
     assert_ne!(packet.data().as_ptr(), burst.packets[2].data().as_ptr(), "a deep copy");
     assert!(matches!(keep.what, What::Keep));
     assert!(matches!(release.what, What::Release(2)));

@@ -22,8 +22,8 @@ mod user_key;
 
 use arrayvec::ArrayVec;
 use weft_compose::{Burst, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, TAG_SLOTS, Table, prefetch, with_room};
-use weft_function::{Direction, Packet};
+use weft_dpdk::{Batch, Table, prefetch, with_room};
+use weft_function::{Direction, Metadata, Packet, PacketMetadata, StepValue, TAG_SLOTS};
 use weft_rules::Condition;
 
 pub use self::bearer::{Action, Filter, Selector};
@@ -79,8 +79,8 @@ pub struct Classified {
     pub elsewhere: Positions,
     /// Packets without a user.
     pub unknown: Positions,
-    /// Packets of this worker's users that are not to be forwarded now: their
-    /// annotation `state` has the [`Action`].
+    /// Packets of this worker's users that are not to be forwarded now: the
+    /// [`Action`] is left in them.
     pub held: Positions,
     /// Packets of this worker's users that go through a gate.
     pub gated: Positions,
@@ -276,16 +276,16 @@ impl Classifier {
         record.map_or(Action::Forward, |record| record.action)
     }
 
-    /// Slot of the group of one of this worker's users; [`Annotations::NONE`]
+    /// Slot of the group of one of this worker's users; [`PacketMetadata::NONE`]
     /// without one.
     pub fn group_of(&self, slot: u32) -> u32 {
-        self.records.get(self.shift.index(slot)).map_or(Annotations::NONE, |record| record.group)
+        self.records.get(self.shift.index(slot)).map_or(PacketMetadata::NONE, |record| record.group)
     }
 
-    /// What the node's own packets for a bearer of this worker are annotated with,
-    /// uplink and downlink: as if they had come in at the first port of that
+    /// Metadata of the node's own packets for a bearer of this worker, uplink and
+    /// downlink: as if they had come in at the first port of that
     /// direction.
-    pub fn annotations(&self, user: u32, bearer: u32) -> [Annotations; 2] {
+    pub fn metadata(&self, user: u32, bearer: u32) -> [PacketMetadata; 2] {
         let vacant = Record::new(UserRecord::VACANT, false);
         let record = self.records.get(self.shift.index(user)).unwrap_or(&vacant);
         [Direction::Uplink, Direction::Downlink].map(|direction| {
@@ -293,8 +293,8 @@ impl Classifier {
             let port = port.unwrap_or_default();
             let tags = self.tags.get(port * self.classes + usize::from(record.class));
             let (port, tags) = (port as u16, tags.copied().unwrap_or_default());
-            let vlan = Annotations::NO_VLAN;
-            Annotations {
+            let vlan = PacketMetadata::NO_VLAN;
+            PacketMetadata {
                 tags,
                 user,
                 bearer,
@@ -307,8 +307,8 @@ impl Classifier {
     }
 
     /// Finds the users of the packets at `selected`, all of which came in at
-    /// `port`, and notes them in the packets. Those at `tunnelled` carry their TEID
-    /// in [`Annotations::state`].
+    /// `port`, and notes them in the packets. The parser has left the TEID in those at
+    /// `tunnelled`.
     #[inline]
     pub fn find(
         &mut self,
@@ -339,9 +339,9 @@ impl Classifier {
             if is_large {
                 prefetch(&self.records, self.shift.index(slot));
             }
-            let annotations = burst.packets[position].annotations_mut();
-            // That of no user is [`Annotations::NONE`]; the default bearer is the user's.
-            (annotations.user, annotations.bearer) = (slot, slot);
+            let metadata = burst.packets[position].metadata_mut();
+            // That of no user is [`PacketMetadata::NONE`]; the default bearer is the user's.
+            (metadata.user, metadata.bearer) = (slot, slot);
         }
     }
 
@@ -352,7 +352,7 @@ impl Classifier {
         let mut run = Entry::NONE;
         for position in selected {
             let packet = &mut burst.packets[position];
-            let slot = packet.annotations().user;
+            let slot = packet.metadata().user;
             if slot == Table::<u64>::MISS {
                 out.unknown.insert(position);
                 continue;
@@ -365,7 +365,7 @@ impl Classifier {
         out.add(run);
     }
 
-    /// Tags the packets of a burst, whose annotations name users of this
+    /// Tags the packets of a burst, whose metadata name users of this
     /// worker, and sorts them by port and class. A user that is gone makes its
     /// packets unknown.
     pub fn admit(&self, burst: &mut Burst, out: &mut Classified) {
@@ -386,8 +386,8 @@ impl Classifier {
         run: &mut Entry,
         out: &mut Classified,
     ) {
-        let annotations = packet.annotations_mut();
-        let (slot, port) = (annotations.user, annotations.port);
+        let metadata = packet.metadata_mut();
+        let (slot, port) = (metadata.user, metadata.port);
         let record = self.records.get(self.shift.index(slot));
         let Some(record) = record.filter(|record| record.standing != Standing::Vacant) else {
             out.unknown.insert(position);
@@ -395,10 +395,10 @@ impl Classifier {
         };
         let class = usize::from(port) * self.classes + usize::from(record.class);
         if let Some(tags) = self.tags.get(class) {
-            annotations.tags = *tags;
+            metadata.tags = *tags;
         }
-        annotations.group = record.group;
-        annotations.bearer = slot;
+        metadata.group = record.group;
+        metadata.bearer = slot;
         if record.standing == Standing::Special {
             match self.way_of(packet, *record) {
                 Admission::On => {}
@@ -416,21 +416,21 @@ impl Classifier {
     /// Chooses the bearer of a packet; says whether it is to be forwarded now.
     #[cold]
     fn way_of(&self, packet: &mut Packet, record: Record) -> Admission {
-        if record.gated && packet.annotations().flags & Annotations::PASSED == 0 {
+        if record.gated && packet.metadata().flags & PacketMetadata::PASSED == 0 {
             return Admission::Gate;
         }
-        let direction = self.ports.get(usize::from(packet.annotations().port));
+        let direction = self.ports.get(usize::from(packet.metadata().port));
         let direction = direction.map_or(Direction::Uplink, |port| port.direction);
         let mut action = record.action;
         if let Some(bearer) = self.dedicated(packet, &record, direction) {
-            packet.annotations_mut().bearer = bearer;
+            packet.metadata_mut().bearer = bearer;
             let own = self
                 .records
                 .get(self.shift.index(bearer))
                 .filter(|own| own.standing != Standing::Vacant);
             action = own.map_or(action, |own| own.action);
         }
-        packet.annotations_mut().state = action as u32;
+        packet.metadata_mut().step = StepValue::new(action);
         match action {
             Action::Drop => Admission::Held,
             Action::Buffer | Action::Notify if direction == Direction::Downlink => Admission::Held,
@@ -441,7 +441,7 @@ impl Classifier {
     /// The dedicated bearer that carries a packet, if one does.
     fn dedicated(&self, packet: &Packet, record: &Record, direction: Direction) -> Option<u32> {
         if record.selects {
-            let user = packet.annotations().user;
+            let user = packet.metadata().user;
             if let Some(bearer) = self.selectors.choose(user, packet, direction) {
                 return Some(bearer);
             }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use weft_compose::Instance;
-use weft_dpdk::{Batch, Packet, TAG_SLOTS};
+use weft_dpdk::{Batch, Packet};
+use weft_function::{Metadata, StepData, StepValue, TAG_SLOTS};
 use weft_mobility_protocol::EndMarker;
 use weft_rules::Condition;
 
@@ -57,11 +58,11 @@ pub enum Command {
     Originate {
         /// Out of this port.
         port: u16,
-        /// The packet, with annotations.
+        /// The packet, with metadata.
         packet: Packet,
     },
     /// Send an IP packet of the node's own to a user of this worker, whose slot is
-    /// in the annotations, as if it had come in for the user.
+    /// in the metadata, as if it had come in for the user.
     Answer(Packet),
     /// Treat a user that moves otherwise.
     Order(Box<Order>),
@@ -268,7 +269,7 @@ pub enum Punt {
     /// Its sender is owed a *time exceeded* (RFC 792, RFC 4443 §3.3).
     TimeExceeded = 1,
     /// Its sender is owed a *fragmentation needed* or *packet too big*
-    /// (RFC 1191, RFC 4443 §3.2); the MTU stands in the upper half.
+    /// (RFC 1191, RFC 4443 §3.2).
     TooBig = 2,
     /// Its sender is owed a *host unreachable* (RFC 1812 §4.3.3.1).
     Unreachable = 3,
@@ -282,16 +283,26 @@ pub enum Punt {
     UnknownExtension = 6,
 }
 
-impl Punt {
-    /// Writes cause and MTU into the annotations of a packet.
-    pub fn mark(self, packet: &mut Packet, mtu: u16) {
-        packet.annotations_mut().state = self as u32 | u32::from(mtu) << 16;
+/// Why a packet is given to the agent, and the MTU that it does not fit, for
+/// [`Punt::TooBig`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Punted {
+    /// Why.
+    pub cause: Punt,
+    /// Octets that fit; 0 for any other cause.
+    pub mtu: u16,
+}
+
+/// A worker leaves it for the agent.
+impl StepData for Punted {
+    #[inline]
+    fn to_bits(self) -> u32 {
+        self.cause as u32 | u32::from(self.mtu) << 16
     }
 
-    /// Reads cause and MTU from the annotations of a packet.
-    pub fn of(packet: &Packet) -> (Punt, u16) {
-        let state = packet.annotations().state;
-        let punt = match state & 0xffff {
+    #[inline]
+    fn from_bits(bits: u32) -> Punted {
+        let cause = match bits & 0xffff {
             0 => Punt::Local,
             1 => Punt::TimeExceeded,
             2 => Punt::TooBig,
@@ -300,7 +311,14 @@ impl Punt {
             6 => Punt::UnknownExtension,
             _ => Punt::NoRoute,
         };
-        (punt, (state >> 16) as u16)
+        Punted { cause, mtu: (bits >> 16) as u16 }
+    }
+}
+
+impl Punt {
+    /// Notes in a packet why the agent gets it.
+    pub fn mark(self, packet: &mut Packet, mtu: u16) {
+        packet.metadata_mut().step = StepValue::new(Punted { cause: self, mtu });
     }
 }
 

@@ -5,7 +5,7 @@ mod stopwatch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weft_function::Reason;
+use weft_function::{Reason, StepData};
 
 pub use self::stopwatch::{Cycles, Stopwatch};
 
@@ -237,6 +237,20 @@ impl DropReason {
     /// Name and meaning.
     pub fn reason(self) -> Reason {
         Self::ALL[self as usize].1
+    }
+}
+
+/// The parser leaves it in a packet that is not to be carried.
+impl StepData for DropReason {
+    #[inline]
+    fn to_bits(self) -> u32 {
+        self as u32
+    }
+
+    #[inline]
+    fn from_bits(bits: u32) -> DropReason {
+        let known = DropReason::ALL.get(bits as usize);
+        known.map_or(DropReason::Segmented, |(reason, ..)| *reason)
     }
 }
 

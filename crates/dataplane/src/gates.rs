@@ -8,6 +8,7 @@ pub mod tunnel;
 use std::net::IpAddr;
 
 use weft_dpdk::Packet;
+use weft_function::Metadata;
 use weft_mobility_protocol::plane::{
     Action, AnchorPlane, DropReason as Reason, Limits, Origin, StationPlane,
 };
@@ -144,7 +145,7 @@ impl Gates {
 
     /// What is to be done with a packet of this direction.
     pub(crate) fn arrive(&mut self, packet: Packet, direction: Direction) -> Action<Packet> {
-        let user = User(packet.annotations().user.into());
+        let user = User(packet.metadata().user.into());
         let teid = tunnel::teid_of(&packet).filter(|teid| tunnel::purpose(*teid).is_some());
         let bytes = packet.len();
         match &mut self.plane {

@@ -22,7 +22,7 @@ pub mod stage;
 pub mod states;
 
 pub use self::carrier::{Address, Carrier, Coming, FrameKind};
-pub use self::dropped::{FNV, drop_of, hash, note_drop, state_of_drop, sum_of};
+pub use self::dropped::{FNV, FunctionDrop, hash, note_drop, sum_of};
 pub use self::in_flight_entry::{Back, InFlightEntry, Refusal, ResumePoint};
 pub use self::in_flight_table::WINDOW;
 pub use self::next_hops::{HOPS, NextHop, NextHops, Past};

@@ -1,12 +1,13 @@
 //! The parser: looks at the outer headers of each packet once, and leaves what
-//! it found in the annotations. [`crate::parse::tunnel`] goes on with what is inside a
+//! it found in the metadata. [`crate::parse::tunnel`] goes on with what is inside a
 //! tunnel that ends here.
 
 pub mod local;
 pub mod tunnel;
 
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
+use weft_function::{Metadata, PacketMetadata, StepValue};
 use weft_wire::vlan::VlanId;
 use weft_wire::{
     EtherType, Fragment, Protocol, ethernet, ipv4, ipv6, options, pppoe, tcp, udp, vlan,
@@ -61,7 +62,7 @@ pub fn parse_burst(burst: &mut Burst, selected: Positions, port: u16) -> Sorted 
             Parsed::Service => sorted.service.insert(position),
             Parsed::Malformed(reason) => {
                 sorted.malformed.insert(position);
-                packet.annotations_mut().state = reason as u32;
+                packet.metadata_mut().step = StepValue::new(reason);
             }
         }
     }
@@ -70,23 +71,22 @@ pub fn parse_burst(burst: &mut Burst, selected: Positions, port: u16) -> Sorted 
 
 /// What is wrong with a malformed packet of a burst that was parsed.
 pub fn reason_of(packet: &Packet) -> DropReason {
-    let known = DropReason::ALL.get(packet.annotations().state as usize);
-    known.map_or(DropReason::Segmented, |(reason, ..)| *reason)
+    packet.metadata().step.get()
 }
 
-/// Whether a packet that another program has handled is where its annotations say,
+/// Whether a packet that another program has handled is where its metadata say,
 /// and whole. What they say of lengths and protocol is replaced by what is so.
 pub fn is_sound(packet: &mut Packet) -> bool {
-    let (bytes, annotations) = packet.parts_mut();
+    let (bytes, metadata) = packet.parts_mut();
     let bytes = &*bytes;
     let (network, outer) =
-        (usize::from(annotations.network_offset), usize::from(annotations.outer_offset));
+        (usize::from(metadata.network_offset), usize::from(metadata.outer_offset));
     if network < ethernet::HEADER_LENGTH || network > bytes.len() {
         return false;
     }
     if outer != 0 {
         // The tunnel around it: of the family that its version says.
-        let mut around = *annotations;
+        let mut around = *metadata;
         let Some(first) = bytes.get(outer) else { return false };
         let is_ahead = outer >= ethernet::HEADER_LENGTH && outer <= network;
         let family = if first >> 4 == 6 { EtherType::IPV6 } else { EtherType::IPV4 };
@@ -99,23 +99,23 @@ pub fn is_sound(packet: &mut Packet) -> bool {
             return true;
         }
     }
-    annotations.transport_offset = 0;
-    annotations.flags &= !Annotations::FRAGMENT;
-    !matches!(parse_network(&bytes[network..], annotations), Parsed::Malformed(_) | Parsed::Service)
+    metadata.transport_offset = 0;
+    metadata.flags &= !PacketMetadata::FRAGMENT;
+    !matches!(parse_network(&bytes[network..], metadata), Parsed::Malformed(_) | Parsed::Service)
 }
 
-/// Parses one packet. All annotations are written, whatever it is.
+/// Parses one packet. All metadata are written, whatever it is.
 #[inline]
 pub fn parse(packet: &mut Packet, port: u16) -> Parsed {
     let linear = packet.is_linear();
-    let (bytes, annotations) = packet.parts_mut();
-    *annotations = Annotations {
-        user: Annotations::NONE,
-        bearer: Annotations::NONE,
-        group: Annotations::NONE,
-        vlan: Annotations::NO_VLAN,
+    let (bytes, metadata) = packet.parts_mut();
+    *metadata = PacketMetadata {
+        user: PacketMetadata::NONE,
+        bearer: PacketMetadata::NONE,
+        group: PacketMetadata::NONE,
+        vlan: PacketMetadata::NO_VLAN,
         port,
-        ..Annotations::default()
+        ..PacketMetadata::default()
     };
     if !linear {
         return Parsed::Malformed(DropReason::Segmented);
@@ -132,31 +132,31 @@ pub fn parse(packet: &mut Packet, port: u16) -> Parsed {
         }
         // A priority tag (identifier 0, IEEE 802.1Q §9.6) names no VLAN.
         if outer != VlanId::PRIORITY_ONLY {
-            annotations.vlan = outer.value();
+            metadata.vlan = outer.value();
         }
     }
     let (offset, ether_type) = (ethernet::HEADER_LENGTH + stack.length, stack.ether_type);
-    annotations.ether_type = ether_type.0;
-    annotations.network_offset = offset as u16;
-    parse_network(&bytes[offset..], annotations)
+    metadata.ether_type = ether_type.0;
+    metadata.network_offset = offset as u16;
+    parse_network(&bytes[offset..], metadata)
 }
 
-/// Parses the IP packet that begins with `network`, where `annotations` say that
+/// Parses the IP packet that begins with `network`, where `metadata` say that
 /// it is of `ether_type` and where it begins.
 #[inline]
-pub fn parse_network(network: &[u8], annotations: &mut Annotations) -> Parsed {
-    match EtherType(annotations.ether_type) {
-        EtherType::IPV4 => parse_ipv4(network, annotations),
-        EtherType::IPV6 => parse_ipv6(network, annotations),
+pub fn parse_network(network: &[u8], metadata: &mut PacketMetadata) -> Parsed {
+    match EtherType(metadata.ether_type) {
+        EtherType::IPV4 => parse_ipv4(network, metadata),
+        EtherType::IPV6 => parse_ipv6(network, metadata),
         EtherType::ARP => Parsed::Arp,
-        EtherType::PPPOE_SESSION => parse_session(network, annotations),
+        EtherType::PPPOE_SESSION => parse_session(network, metadata),
         EtherType::NSH => Parsed::Service,
         _ => Parsed::Malformed(DropReason::EtherTypeUnknown),
     }
 }
 
 #[inline]
-fn parse_ipv4(network: &[u8], annotations: &mut Annotations) -> Parsed {
+fn parse_ipv4(network: &[u8], metadata: &mut PacketMetadata) -> Parsed {
     let Ok(packet) = ipv4::Packet::new_checked(network) else {
         return Parsed::Malformed(DropReason::Ipv4Malformed);
     };
@@ -166,9 +166,9 @@ fn parse_ipv4(network: &[u8], annotations: &mut Annotations) -> Parsed {
     if packet.header_length() > ipv4::MIN_HEADER_LENGTH && !has_sound_options(&packet) {
         return Parsed::Malformed(DropReason::Ipv4Malformed);
     }
-    annotations.network_length = packet.total_length();
-    annotations.protocol = packet.protocol().0;
-    finish(annotations, packet.header_length(), packet.fragment(), packet.payload())
+    metadata.network_length = packet.total_length();
+    metadata.protocol = packet.protocol().0;
+    finish(metadata, packet.header_length(), packet.fragment(), packet.payload())
 }
 
 /// Apart from the way of most packets: few have options.
@@ -177,25 +177,25 @@ fn has_sound_options(packet: &ipv4::Packet<&[u8]>) -> bool {
     options::walk(packet.options()).all(|option| option.is_ok())
 }
 
-fn parse_ipv6(network: &[u8], annotations: &mut Annotations) -> Parsed {
+fn parse_ipv6(network: &[u8], metadata: &mut PacketMetadata) -> Parsed {
     let Ok(packet) = ipv6::Packet::new_checked(network) else {
         return Parsed::Malformed(DropReason::Ipv6Malformed);
     };
     let Ok(upper) = packet.upper_layer() else {
         return Parsed::Malformed(DropReason::Ipv6Malformed);
     };
-    annotations.network_length = packet.total_length() as u16;
-    annotations.protocol = upper.protocol.0;
+    metadata.network_length = packet.total_length() as u16;
+    metadata.protocol = upper.protocol.0;
     let transport = &packet.as_bytes()[upper.offset..];
-    finish(annotations, upper.offset, upper.fragment, transport)
+    finish(metadata, upper.offset, upper.fragment, transport)
 }
 
 #[cold]
-fn parse_session(network: &[u8], annotations: &mut Annotations) -> Parsed {
+fn parse_session(network: &[u8], metadata: &mut PacketMetadata) -> Parsed {
     let length = pppoe::Frame::new_checked(network).map(|frame| frame.total_length());
     match length.map(u16::try_from) {
         Ok(Ok(length)) => {
-            annotations.network_length = length;
+            metadata.network_length = length;
             Parsed::Session
         }
         _ => Parsed::Malformed(DropReason::PppoeMalformed),
@@ -208,19 +208,19 @@ fn parse_session(network: &[u8], annotations: &mut Annotations) -> Parsed {
 /// whole packet.
 #[inline]
 fn finish(
-    annotations: &mut Annotations,
+    metadata: &mut PacketMetadata,
     offset: usize,
     fragment: Option<Fragment>,
     transport: &[u8],
 ) -> Parsed {
     let fragment = fragment.filter(|fragment| !fragment.is_whole());
     if let Some(fragment) = fragment {
-        annotations.flags |= Annotations::FRAGMENT;
+        metadata.flags |= PacketMetadata::FRAGMENT;
         if !fragment.is_first() {
             return Parsed::Ip;
         }
     }
-    let whole = match Protocol(annotations.protocol) {
+    let whole = match Protocol(metadata.protocol) {
         Protocol::UDP if fragment.is_some() => {
             udp::Datagram::new_checked_fragment(transport).is_ok()
         }
@@ -229,7 +229,7 @@ fn finish(
         _ => true,
     };
     if whole {
-        annotations.transport_offset = annotations.network_offset + offset as u16;
+        metadata.transport_offset = metadata.network_offset + offset as u16;
         return Parsed::Ip;
     }
     match fragment {

@@ -14,7 +14,7 @@ pub mod plan;
 pub mod record;
 
 use weft_dpdk::{Batch, Packet, Pool};
-use weft_function::TagTable;
+use weft_function::{Metadata, TagTable};
 use weft_wire::nsh::{self, NextProtocol};
 use weft_wire::{EtherType, MacAddress, ethernet};
 
@@ -203,7 +203,7 @@ impl Service {
     /// Whether a frame that came in at a device is for its station.
     #[inline]
     pub fn is_for(&self, packet: &Packet) -> bool {
-        let mac = self.macs.get(usize::from(packet.annotations().port));
+        let mac = self.macs.get(usize::from(packet.metadata().port));
         let to = packet.data().first_chunk().map(|octets| MacAddress(*octets));
         mac == to.as_ref() || to == Some(MacAddress::BROADCAST)
     }
@@ -218,11 +218,11 @@ impl Service {
         &self.paths[usize::from(port - self.first)]
     }
 
-    /// What becomes of a frame whose service header begins at the annotation
+    /// What becomes of a frame whose service header begins at
     /// `network_offset`. What goes inside has lost all in front of it.
     #[inline]
     pub fn open(&mut self, packet: &mut Packet) -> Opened {
-        let at = usize::from(packet.annotations().network_offset);
+        let at = usize::from(packet.metadata().network_offset);
         let octets = packet.data_mut().get_mut(at..).unwrap_or_default();
         let Ok(mut header) = nsh::Packet::new_checked(octets) else {
             return Opened::Refused(DropReason::NshMalformed);
@@ -269,10 +269,10 @@ impl Service {
         Record::read(&header.into_inner()[at..at + record::LENGTH])
     }
 
-    /// The record in a frame whose service header begins at the annotation
+    /// The record in a frame whose service header begins at
     /// `network_offset`, and its path.
     pub fn record_of(&self, packet: &Packet) -> Option<(Record, u32)> {
-        let at = usize::from(packet.annotations().network_offset);
+        let at = usize::from(packet.metadata().network_offset);
         let header = nsh::Packet::new_checked(packet.data().get(at..)?).ok()?;
         let path = header.path().value();
         let at = record::record_in(&header)?;
@@ -281,12 +281,12 @@ impl Service {
 
     /// Gives packets the numbers of their headers, and the tags that came with them.
     pub fn tag(&self, packet: &mut Packet, number: u32) {
-        *number_of(packet.annotations_mut()) = number;
+        *number_of(packet.metadata_mut()) = number;
         let header = self.headers.get(number).map(nsh::Packet::new_checked);
         let Some(Ok(header)) = header else { return };
         let Some((at, length)) = record::tags_in(&header, self.names) else { return };
         let values = &header.into_inner()[at..at + length];
-        let tags = &mut packet.annotations_mut().tags[..self.tags];
+        let tags = &mut packet.metadata_mut().tags[..self.tags];
         for (slot, (tag, value)) in tags.iter_mut().zip(values.as_chunks::<4>().0).enumerate() {
             if self.written >> slot & 1 == 1 {
                 *tag = u32::from_be_bytes(*value);
@@ -297,7 +297,7 @@ impl Service {
     /// Puts a packet back into the header that it came in, for another worker. False
     /// when it did not come in one, or its header is gone.
     pub fn undo(&self, packet: &mut Packet, pool: &Pool) -> bool {
-        let number = *number_of(packet.annotations_mut());
+        let number = *number_of(packet.metadata_mut());
         if self.paths.is_empty() {
             return true;
         }
@@ -309,8 +309,8 @@ impl Service {
             return false;
         }
         packet.data_mut()[..header.len()].copy_from_slice(header);
-        let annotations = packet.annotations_mut();
-        (annotations.ether_type, annotations.network_offset) = (EtherType::NSH.0, 0);
+        let metadata = packet.metadata_mut();
+        (metadata.ether_type, metadata.network_offset) = (EtherType::NSH.0, 0);
         true
     }
 
@@ -331,7 +331,7 @@ impl Service {
 /// Whether a frame that another worker received has a service header.
 #[inline]
 fn is_frame(packet: &Packet) -> bool {
-    packet.annotations().ether_type == EtherType::NSH.0
+    packet.metadata().ether_type == EtherType::NSH.0
 }
 
 /// Whether an IP packet follows the header without a link header.
@@ -342,7 +342,7 @@ fn is_bare(header: &[u8]) -> bool {
 /// Notes that a function has made a packet beside the one that came with the header.
 #[inline]
 pub fn mark_emitted(packet: &mut Packet) {
-    let number = number_of(packet.annotations_mut());
+    let number = number_of(packet.metadata_mut());
     if *number != 0 {
         *number |= EMITTED;
     }
@@ -355,19 +355,19 @@ pub fn read(packet: &mut Packet, port: u16, record: Option<Record>) -> Parsed {
     let parsed = parse(packet, port);
     let Some(record) = record else { return parsed };
     let (network, outer) = (u16::from(record.network_offset), u16::from(record.outer_offset));
-    let annotations = packet.annotations();
-    if outer == 0 && network == annotations.network_offset {
+    let metadata = packet.metadata();
+    if outer == 0 && network == metadata.network_offset {
         return parsed;
     }
     let version = packet.data().get(usize::from(network)).map(|first| first >> 4);
     let ether_type = match version {
         Some(4) => EtherType::IPV4.0,
         Some(6) => EtherType::IPV6.0,
-        _ => annotations.ether_type,
+        _ => metadata.ether_type,
     };
-    let annotations = packet.annotations_mut();
-    (annotations.network_offset, annotations.outer_offset) = (network, outer);
-    (annotations.ether_type, annotations.flags) = (ether_type, record.flags);
+    let metadata = packet.metadata_mut();
+    (metadata.network_offset, metadata.outer_offset) = (network, outer);
+    (metadata.ether_type, metadata.flags) = (ether_type, record.flags);
     match is_sound(packet) {
         true => Parsed::Ip,
         false => Parsed::Malformed(DropReason::NshMalformed),

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
+use weft_function::{Metadata, PacketMetadata};
 use weft_rules::Condition;
 
 use crate::classify::facts::PacketFacts;
@@ -43,8 +44,8 @@ pub struct Sighting {
     pub point: Point,
     /// Nanoseconds since the node started.
     pub time: u64,
-    /// Its annotations there.
-    pub annotations: Annotations,
+    /// Its metadata there.
+    pub metadata: PacketMetadata,
     /// Its length there, in bytes.
     pub length: usize,
     /// Its first bytes there, or all of them.
@@ -102,10 +103,10 @@ impl Tap {
                 return;
             }
             let packet = &burst.packets[position];
-            let annotations = packet.annotations();
+            let metadata = packet.metadata();
             let watch = &self.watch;
-            let wanted = watch.port.is_none_or(|port| port == annotations.port)
-                && watch.user.is_none_or(|user| user == annotations.user);
+            let wanted = watch.port.is_none_or(|port| port == metadata.port)
+                && watch.user.is_none_or(|user| user == metadata.user);
             // At one point, the condition is that of the packet there.
             if wanted && (watch.point.is_some() || watch.holds_for(packet)) {
                 self.watched.insert(position);
@@ -124,7 +125,7 @@ impl Tap {
             packet: self.first + position as u64,
             point,
             time: now,
-            annotations: *packet.annotations(),
+            metadata: *packet.metadata(),
             length: packet.len(),
             bytes: packet.data()[..packet.len().min(self.watch.bytes)].to_vec(),
         };
@@ -178,7 +179,7 @@ impl Taps {
             tap.choose(candidates, burst);
             for position in tap.watched.and(candidates) {
                 let packet = &burst.packets[position];
-                tap.see(Point::Received(packet.annotations().port), position, packet, burst.now);
+                tap.see(Point::Received(packet.metadata().port), position, packet, burst.now);
             }
         }
     }

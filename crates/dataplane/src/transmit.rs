@@ -12,9 +12,9 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use rtrb::Producer as Outbox;
 use weft_compose::{Burst, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, Consumer, Packet, Pool, Producer};
+use weft_dpdk::{Batch, Consumer, Packet, Pool, Producer};
 use weft_function::tunnel::surface;
-use weft_function::{Direction, TagSlot, Tunnel};
+use weft_function::{Direction, Metadata, PacketMetadata, TagSlot, Tunnel};
 use weft_wire::MacAddress;
 
 use crate::buffering::queues::Queues;
@@ -131,7 +131,7 @@ impl Departure {
     /// The copy that was kept of a packet of the burst, which goes away with it.
     #[inline]
     pub fn original_of(&mut self, position: usize, packet: &Packet) -> Option<Packet> {
-        if packet.annotations().flags & Annotations::DOUBTFUL == 0 {
+        if packet.metadata().flags & PacketMetadata::DOUBTFUL == 0 {
             return None;
         }
         let at = self.originals.iter().position(|(kept, _)| *kept == position)?;
@@ -171,12 +171,12 @@ impl Departure {
         self.counters.dropped(reason, 1);
         if let Some((mut packet, cause)) = owed {
             show(&packet, reason);
-            let Annotations { flags, user, .. } = *packet.annotations();
-            let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+            let PacketMetadata { flags, user, .. } = *packet.metadata();
+            let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
             // What came in a tunnel is answered in its user's tunnel, not outside; a
             // tunnel of the node's own is not answered.
-            let has_user = uplink && user != Annotations::NONE;
-            if packet.is_end_marker() || flags & Annotations::TUNNELLED != 0 && !has_user {
+            let has_user = uplink && user != PacketMetadata::NONE;
+            if packet.is_end_marker() || flags & PacketMetadata::TUNNELLED != 0 && !has_user {
                 return;
             }
             // A tunnel around the packet takes its part of the MTU.
@@ -207,7 +207,7 @@ impl Departure {
                 drop(service.arrived.push(packet));
             }
         } else if left_over.elsewhere.contains(position) {
-            let worker = self.shift.worker(packet.annotations().user);
+            let worker = self.shift.worker(packet.metadata().user);
             if !self.back_into_header(&mut packet) {
                 return;
             }
@@ -219,7 +219,7 @@ impl Departure {
             // As above.
             drop(self.gated.push(packet));
         } else if self.service.is_some() {
-            self.give_notice(packet.annotations_mut());
+            self.give_notice(packet.metadata_mut());
         }
     }
 
@@ -339,6 +339,6 @@ impl Departure {
 
 /// Bytes of the tunnel around a packet.
 fn around(packet: &Packet) -> u16 {
-    let Annotations { network_offset, outer_offset, .. } = *packet.annotations();
+    let PacketMetadata { network_offset, outer_offset, .. } = *packet.metadata();
     if outer_offset == 0 { 0 } else { network_offset.saturating_sub(outer_offset) }
 }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Batch, Consumer, Packet, RxQueue};
-use weft_function::{Direction, TagSlot};
+use weft_dpdk::{Batch, Consumer, Packet, RxQueue};
+use weft_function::{Direction, Metadata, PacketMetadata, TagSlot};
 
 use self::ending::{drop_malformed, refuse_sessions};
 pub use self::idle::Idle;
@@ -97,11 +97,11 @@ impl Worker {
     /// Returns whether there was anything to do.
     pub fn poll(&mut self) -> bool {
         if self.remote_queues.has_stages()
-            && let Some(busy) = self.mind_stages()
+            && let Some(busy) = self.drive_stages()
         {
             return busy;
         }
-        let mut busy = self.obey();
+        let mut busy = self.apply_commands();
         if !self.remote_queues.is_empty() {
             busy |= self.take_back();
             if !self.state.leaving.is_empty() {
@@ -137,7 +137,7 @@ impl Worker {
         if count == 0 {
             return false;
         }
-        // 2. Parse: outer headers once, offsets into the annotations. What is
+        // 2. Parse: outer headers once, offsets into the metadata. What is
         //    malformed, or for the node itself, ends here.
         let (transit, tunnelled) = self.parse(inlet);
         // 3. Classify: the one lookup per user; tags, group and bearer.
@@ -200,7 +200,7 @@ impl Worker {
         }
         *doubtful = divided.doubtful;
         for position in divided.doubtful {
-            burst.packets[position].annotations_mut().flags |= Annotations::DOUBTFUL;
+            burst.packets[position].metadata_mut().flags |= PacketMetadata::DOUBTFUL;
         }
         watch.lap(&counters.stages[Stage::Parse as usize], count);
         if !divided.ending().is_empty() {
@@ -401,7 +401,7 @@ impl Worker {
         }
         self.classifier.admit(burst, classified);
         let is_doubtful = |position: &usize| {
-            burst.packets[*position].annotations().flags & Annotations::DOUBTFUL != 0
+            burst.packets[*position].metadata().flags & PacketMetadata::DOUBTFUL != 0
         };
         *doubtful = Positions::NONE;
         all.filter(is_doubtful).for_each(|position| doubtful.insert(position));
@@ -418,7 +418,7 @@ impl Worker {
         // What answers are answered with waits for the next round.
         for _ in 0..BURST {
             let Some(packet) = self.queues.take_answer() else { return };
-            let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+            let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
             let direction = if uplink { Direction::Downlink } else { Direction::Uplink };
             self.carry_to_user(packet, direction);
         }
@@ -426,12 +426,12 @@ impl Worker {
 
     /// Carries a packet as if it had come in for its user in this direction.
     pub(crate) fn carry_to_user(&mut self, mut packet: Packet, direction: Direction) {
-        let user = packet.annotations().user;
-        let [uplink, downlink] = self.classifier.annotations(user, user);
+        let user = packet.metadata().user;
+        let [uplink, downlink] = self.classifier.metadata(user, user);
         let like = if direction == Direction::Uplink { uplink } else { downlink };
-        let annotations = packet.annotations_mut();
-        (annotations.port, annotations.vlan) = (like.port, like.vlan);
-        annotations.flags &= !Annotations::PASSED;
+        let metadata = packet.metadata_mut();
+        (metadata.port, metadata.vlan) = (like.port, like.vlan);
+        metadata.flags &= !PacketMetadata::PASSED;
         // The burst was sent: there is room.
         let _ = self.state.burst.packets.push(packet);
         self.carry_on();

@@ -2,7 +2,7 @@
 //!
 //! Five nouns carry a packet: an [`Eal`] is the environment, started once per
 //! process; a [`Pool`] holds the buffers; a [`Packet`] is one owned buffer and
-//! the [`Annotations`] that travel with it; a [`Batch`] is up to
+//! the metadata that travel with it, of a type that the crates above define; a [`Batch`] is up to
 //! [`Batch::CAPACITY`] of them; a [`Port`] is one Ethernet device, named by its
 //! DPDK device string, whose queues are handed out as [`RxQueue`] and
 //! [`TxQueue`]. Beside them stand the [`Ring`], which hands packets or commands
@@ -37,7 +37,7 @@ mod room;
 mod table;
 pub mod tsc;
 
-pub use buffer::{Annotations, Batch, Packet, Pool, TAG_SLOTS, layout};
+pub use buffer::{Batch, METADATA_BYTES, Packet, Pool, layout};
 pub use eal::{Eal, EalOptions, Memory, Registration, pin_to_core};
 pub use error::{Error, Result};
 pub use port::{Link, Port, PortOptions, PortStatistics, RxQueue, TxQueue, is_pci_address};

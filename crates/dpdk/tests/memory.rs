@@ -30,16 +30,16 @@ fn a_memory_ring_carries_packets_both_ways() {
 }
 
 #[test]
-fn annotations_travel_with_a_packet() {
+fn metadata_travel_with_a_packet() {
     let pool = pool(63);
-    let (a, b) = ends("annotated", &PortOptions::default(), &pool);
+    let (a, b) = ends("metadata", &PortOptions::default(), &pool);
     let mut packet = pool.packet(&[0; 60]).unwrap();
-    packet.annotations_mut().user = 7;
+    packet.metadata_as_mut::<[u64; 8]>()[4] = 7;
     let mut batch = Batch::new();
     batch.push(packet).unwrap();
     a.take_tx(0).unwrap().transmit(&mut batch);
     b.take_rx(0).unwrap().receive(&mut batch, 32);
-    assert_eq!(batch[0].annotations().user, 7);
+    assert_eq!(batch[0].metadata_as::<[u64; 8]>()[4], 7);
 }
 
 #[test]

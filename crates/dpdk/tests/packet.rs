@@ -4,9 +4,12 @@ mod common;
 
 use common::{open, pool, queues};
 use proptest::prelude::*;
-use weft_dpdk::{Annotations, Batch, Packet, Pool};
+use weft_dpdk::{Batch, Packet, Pool};
 
 const HEADROOM: usize = 128;
+
+/// Metadata of a type of the caller's.
+type Mark = [u32; 16];
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -99,14 +102,14 @@ proptest! {
         let pool = pool(7);
         {
             let mut packet = pool.allocate().unwrap();
-            let marked = Annotations { user: 5, ..Default::default() };
-            *packet.annotations_mut() = marked;
+            let marked = Mark::from([5; 16]);
+            *packet.metadata_as_mut::<Mark>() = marked;
             let mut model = Model { bytes: Vec::new(), headroom: HEADROOM };
             for step in &steps {
                 model.apply(step, &mut packet, &pool);
                 prop_assert_eq!(packet.data(), &model.bytes[..]);
                 prop_assert_eq!(packet.len(), model.bytes.len());
-                prop_assert_eq!(packet.annotations(), &marked);
+                prop_assert_eq!(packet.metadata_as::<Mark>(), &marked);
                 prop_assert!(packet.is_linear());
             }
         }
@@ -132,13 +135,13 @@ fn the_headroom_and_the_tailroom_end_exactly() {
 }
 
 #[test]
-fn bytes_and_annotations_are_apart() {
+fn bytes_and_metadata_are_apart() {
     let pool = pool(7);
     let mut packet = pool.packet(&[1; 60]).unwrap();
-    let (bytes, annotations) = packet.parts_mut();
-    *annotations = Annotations { user: 1, outer_offset: u16::MAX, ..Default::default() };
+    let (bytes, metadata) = packet.parts_as_mut::<Mark>();
+    *metadata = [1; 16];
     bytes.fill(0xff);
-    assert_eq!(packet.annotations().user, 1);
+    assert_eq!(packet.metadata_as::<Mark>(), &[1; 16]);
     assert!(packet.data().iter().all(|byte| *byte == 0xff));
 }
 

@@ -1,7 +1,8 @@
 //! What a function can do beyond its verdict.
 
+use crate::metadata::{Metadata, PacketMetadata};
 use arrayvec::ArrayVec;
-use weft_dpdk::{Annotations, Batch, Packet, Pool};
+use weft_dpdk::{Batch, Packet, Pool};
 
 /// What a function asked for while it handled a burst, in the order it asked.
 pub type Emissions = ArrayVec<Emission, { Batch::CAPACITY }>;
@@ -104,12 +105,12 @@ impl<'a> Emit<'a> {
         self.now
     }
 
-    /// An empty packet with the annotations of `like`, to be filled and sent;
+    /// An empty packet with the metadata of `like`, to be filled and sent;
     /// none when the pool is exhausted.
     #[inline]
-    pub fn allocate(&self, like: &Annotations) -> Option<Packet> {
+    pub fn allocate(&self, like: &PacketMetadata) -> Option<Packet> {
         let mut packet = self.pool.allocate()?;
-        *packet.annotations_mut() = *like;
+        *packet.metadata_mut() = *like;
         Some(packet)
     }
 
@@ -123,7 +124,7 @@ impl<'a> Emit<'a> {
     }
 
     /// Sends a packet to the user of the packet in hand, in the other direction: it
-    /// takes the way through the rules of one that came in there. The annotations say
+    /// takes the way through the rules of one that came in there. The metadata say
     /// where its IP header and its end are. False, and the packet is dropped and
     /// counted, when the burst has no more room.
     #[inline]

@@ -1,8 +1,9 @@
 //! The interface between a function and whatever runs it.
 
+use crate::metadata::PacketMetadata;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
 
 use crate::emit::Emit;
 use crate::error::{ConfigError, ContextError};
@@ -113,13 +114,13 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
 
     /// Sends an End Marker (TS 29.281 §7.3.2) down each tunnel of the context that
     /// it will not have any more with `settings`, which it gets next. The packets
-    /// are made with the annotations of `like`: uplink, then downlink.
+    /// are made with the metadata of `like`: uplink, then downlink.
     fn end_tunnels(
         &mut self,
         _context: &mut Self::Context,
         _settings: &Self::Settings,
         _nth: u32,
-        _like: &[Annotations; 2],
+        _like: &[PacketMetadata; 2],
         _emit: &mut Emit<'_>,
     ) {
     }

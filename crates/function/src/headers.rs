@@ -1,11 +1,12 @@
 //! The headers of a packet, for functions and rules.
 //!
-//! The parser has checked them and left their places in the annotations, so a
+//! The parser has checked them and left their places in the metadata, so a
 //! field costs a load or two. A packet without the header in question (ARP, a
 //! fragment other than the first) gives none.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::metadata::Metadata;
 use weft_dpdk::Packet;
 use weft_wire::{Dscp, EtherType, Protocol, ipv4, ipv6};
 
@@ -100,34 +101,34 @@ fn has_ports(protocol: u8) -> bool {
 /// `N` bytes of the packet at `offset` behind the start of the IP header.
 #[inline(always)]
 fn network_bytes<const N: usize>(packet: &Packet, offset: usize) -> Option<[u8; N]> {
-    let at = usize::from(packet.annotations().network_offset) + offset;
+    let at = usize::from(packet.metadata().network_offset) + offset;
     packet.data().get(at..)?.first_chunk().copied()
 }
 
 #[inline(always)]
 fn is_ipv4(packet: &Packet) -> bool {
-    packet.annotations().ether_type == EtherType::IPV4.0
+    packet.metadata().ether_type == EtherType::IPV4.0
 }
 
 #[inline(always)]
 fn is_ipv6(packet: &Packet) -> bool {
-    packet.annotations().ether_type == EtherType::IPV6.0
+    packet.metadata().ether_type == EtherType::IPV6.0
 }
 
 /// Where the transport header begins and the IP packet ends.
 #[inline]
 fn transport_range(packet: &Packet) -> Option<std::ops::Range<usize>> {
-    let annotations = packet.annotations();
-    let start = usize::from(annotations.transport_offset);
-    let end = usize::from(annotations.network_offset) + usize::from(annotations.network_length);
+    let metadata = packet.metadata();
+    let start = usize::from(metadata.transport_offset);
+    let end = usize::from(metadata.network_offset) + usize::from(metadata.network_length);
     (start != 0 && start <= end && end <= packet.len()).then_some(start..end)
 }
 
 impl Headers for Packet {
     #[inline]
     fn ip(&self) -> Option<IpView<'_>> {
-        let bytes = self.data().get(usize::from(self.annotations().network_offset)..)?;
-        match EtherType(self.annotations().ether_type) {
+        let bytes = self.data().get(usize::from(self.metadata().network_offset)..)?;
+        match EtherType(self.metadata().ether_type) {
             EtherType::IPV4 => ipv4::Packet::new_checked(bytes).ok().map(IpView::V4),
             EtherType::IPV6 => ipv6::Packet::new_checked(bytes).ok().map(IpView::V6),
             _ => None,
@@ -136,9 +137,9 @@ impl Headers for Packet {
 
     #[inline]
     fn ip_mut(&mut self) -> Option<IpMut<'_>> {
-        let (bytes, annotations) = self.parts_mut();
-        let bytes = bytes.get_mut(usize::from(annotations.network_offset)..)?;
-        match EtherType(annotations.ether_type) {
+        let (bytes, metadata) = self.parts_mut();
+        let bytes = bytes.get_mut(usize::from(metadata.network_offset)..)?;
+        match EtherType(metadata.ether_type) {
             EtherType::IPV4 => ipv4::Packet::new_checked(bytes).ok().map(IpMut::V4),
             EtherType::IPV6 => ipv6::Packet::new_checked(bytes).ok().map(IpMut::V6),
             _ => None,
@@ -178,12 +179,12 @@ impl Headers for Packet {
 
     #[inline]
     fn protocol(&self) -> Option<Protocol> {
-        (is_ipv4(self) || is_ipv6(self)).then(|| Protocol(self.annotations().protocol))
+        (is_ipv4(self) || is_ipv6(self)).then(|| Protocol(self.metadata().protocol))
     }
 
     #[inline]
     fn ports(&self) -> Option<(u16, u16)> {
-        if !has_ports(self.annotations().protocol) {
+        if !has_ports(self.metadata().protocol) {
             return None;
         }
         let &[s0, s1, d0, d1] = self.transport()?.first_chunk()?;
@@ -231,7 +232,7 @@ impl Headers for Packet {
 
     #[inline]
     fn ip_length(&self) -> usize {
-        match self.annotations().network_length {
+        match self.metadata().network_length {
             0 => self.len(),
             length => usize::from(length),
         }

@@ -20,6 +20,7 @@ mod fields;
 mod function;
 mod headers;
 pub mod lower;
+pub mod metadata;
 pub mod tag;
 pub mod tunnel;
 mod unit;
@@ -31,10 +32,11 @@ pub use fields::Fields;
 pub use function::{NoSettings, Scope, Setup, UserPlaneFunction};
 pub use headers::{FlowKey, Headers, IpMut, IpView};
 pub use lower::Lower;
+pub use metadata::{Metadata, PacketMetadata, StepData, StepValue, TAG_SLOTS};
 pub use tag::{
     Colour, Direction, Tag, TagError, TagSlot, TagTable, TagValues, Values, tags_written,
 };
 pub use tunnel::{Tunnel, TunnelEnd, TunnelEnds};
 pub use unit::{ByteSize, Rate};
 pub use verdict::{Reason, Verdict};
-pub use weft_dpdk::{Annotations, Packet, Pool};
+pub use weft_dpdk::{Packet, Pool};

@@ -2,12 +2,11 @@
 //!
 //! The classifier sets the first ones; functions may read and write tags that
 //! they declare; rules read them all. A tag is a `u32` in one of
-//! [`TAG_SLOTS`] slots of the packet's annotations. Three slots are the same in
+//! [`TAG_SLOTS`] slots of the packet's metadata. Three slots are the same in
 //! every node; the others are given out as a node is configured.
 
+use crate::metadata::{PacketMetadata, TAG_SLOTS};
 use std::fmt;
-
-use weft_dpdk::{Annotations, TAG_SLOTS};
 
 /// A tag as it is declared, before it has a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +39,7 @@ pub const NETWORK: Tag = Tag { name: "network", values: Values::Number };
 /// The colour a meter gave the packet (RFC 2697, RFC 2698).
 pub const COLOUR: Tag = Tag { name: "colour", values: Values::Named(&["green", "yellow", "red"]) };
 
-/// Place of a tag in the annotations of every packet of a node.
+/// Place of a tag in the metadata of every packet of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TagSlot(u8);
 
@@ -52,7 +51,7 @@ impl TagSlot {
     /// Slot of [`NETWORK`].
     pub const NETWORK: TagSlot = TagSlot(2);
 
-    /// Index into [`Annotations::tags`].
+    /// Index into [`PacketMetadata::tags`].
     #[inline(always)]
     pub fn index(self) -> usize {
         // A slot is below TAG_SLOTS, a power of two; the mask tells the compiler.
@@ -61,14 +60,14 @@ impl TagSlot {
 
     /// Value of the tag on a packet.
     #[inline(always)]
-    pub fn get(self, annotations: &Annotations) -> u32 {
-        annotations.tags[self.index()]
+    pub fn get(self, metadata: &PacketMetadata) -> u32 {
+        metadata.tags[self.index()]
     }
 
     /// Sets the value of the tag on a packet.
     #[inline(always)]
-    pub fn set(self, annotations: &mut Annotations, value: u32) {
-        annotations.tags[self.index()] = value;
+    pub fn set(self, metadata: &mut PacketMetadata, value: u32) {
+        metadata.tags[self.index()] = value;
     }
 }
 

@@ -6,8 +6,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::metadata::{Metadata, PacketMetadata};
 use arrayvec::ArrayVec;
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
 use weft_wire::checksum::{Change, PseudoHeader, sum20};
 use weft_wire::gtpu::Teid;
 use weft_wire::{Dscp, EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
@@ -168,12 +169,12 @@ pub trait Tunnel {
 impl Tunnel for Packet {
     #[inline(always)]
     fn is_tunnelled(&self) -> bool {
-        self.annotations().outer_offset != 0
+        self.metadata().outer_offset != 0
     }
 
     #[inline(always)]
     fn is_end_marker(&self) -> bool {
-        let Annotations { outer_offset, network_offset, .. } = *self.annotations();
+        let PacketMetadata { outer_offset, network_offset, .. } = *self.metadata();
         outer_offset != 0 && outer_offset == network_offset
     }
 
@@ -206,7 +207,7 @@ impl Tunnel for Packet {
             4 => usize::from(first & 0x0f) * 4,
             _ => ipv6::Packet::new_checked(outer).ok()?.upper_layer().ok()?.offset,
         };
-        Some(usize::from(self.annotations().outer_offset) + header + udp::HEADER_LENGTH)
+        Some(usize::from(self.metadata().outer_offset) + header + udp::HEADER_LENGTH)
     }
 
     #[inline]
@@ -232,14 +233,13 @@ impl Tunnel for Packet {
             0 => 0,
             at => (usize::from(at) + front).saturating_sub(offset) as u16,
         };
-        let (bytes, annotations) = self.parts_mut();
-        let alone =
-            annotations.outer_offset != 0 && annotations.outer_offset == annotations.network_offset;
-        annotations.network_offset = moved(annotations.network_offset);
-        annotations.transport_offset = moved(annotations.transport_offset);
-        annotations.outer_offset = ethernet::HEADER_LENGTH as u16;
+        let (bytes, metadata) = self.parts_mut();
+        let alone = metadata.outer_offset != 0 && metadata.outer_offset == metadata.network_offset;
+        metadata.network_offset = moved(metadata.network_offset);
+        metadata.transport_offset = moved(metadata.transport_offset);
+        metadata.outer_offset = ethernet::HEADER_LENGTH as u16;
         if alone {
-            annotations.network_offset = annotations.outer_offset;
+            metadata.network_offset = metadata.outer_offset;
         }
         write_link(bytes, addresses, ether_type.0);
         let rest = bytes.get_mut(ethernet::HEADER_LENGTH..)?;
@@ -253,15 +253,15 @@ impl Tunnel for Packet {
             return false;
         }
         let Some(&addresses) = self.data().first_chunk::<12>() else { return false };
-        let Annotations { network_offset, network_length, .. } = *self.annotations();
+        let PacketMetadata { network_offset, network_length, .. } = *self.metadata();
         let extra = network_offset.saturating_sub(ethernet::HEADER_LENGTH as u16);
         self.trim_front(extra.into());
         self.truncate(ethernet::HEADER_LENGTH + usize::from(network_length));
-        let (bytes, annotations) = self.parts_mut();
-        annotations.outer_offset = 0;
-        annotations.network_offset -= extra;
-        annotations.transport_offset = annotations.transport_offset.saturating_sub(extra);
-        write_link(bytes, addresses, annotations.ether_type);
+        let (bytes, metadata) = self.parts_mut();
+        metadata.outer_offset = 0;
+        metadata.network_offset -= extra;
+        metadata.transport_offset = metadata.transport_offset.saturating_sub(extra);
+        write_link(bytes, addresses, metadata.ether_type);
         true
     }
 }
@@ -277,7 +277,7 @@ fn write_link(bytes: &mut [u8], addresses: [u8; 12], ether_type: u16) {
 /// The frame from the tunnel's IP header on.
 #[inline]
 fn outer(packet: &Packet) -> Option<&[u8]> {
-    let offset = usize::from(packet.annotations().outer_offset);
+    let offset = usize::from(packet.metadata().outer_offset);
     if offset == 0 { None } else { packet.data().get(offset..) }
 }
 
@@ -296,8 +296,8 @@ pub fn repair_outer(packet: &mut Packet, change: Change) {
 /// the sender of a packet calls it. False where there is no tunnel.
 #[inline]
 pub fn surface(packet: &mut Packet) -> bool {
-    let (bytes, annotations) = packet.parts_mut();
-    let offset = usize::from(annotations.outer_offset);
+    let (bytes, metadata) = packet.parts_mut();
+    let offset = usize::from(metadata.outer_offset);
     let Some(outer) = bytes.get(offset..).filter(|_| offset != 0) else { return false };
     // What was parsed, or written here, is sound.
     let (ether_type, length) = match outer.first_chunk::<{ ipv4::MIN_HEADER_LENGTH }>() {
@@ -309,11 +309,11 @@ pub fn surface(packet: &mut Packet) -> bool {
             Err(_) => return false,
         },
     };
-    annotations.network_offset = annotations.outer_offset;
-    annotations.network_length = length as u16;
-    annotations.ether_type = ether_type.0;
-    annotations.transport_offset = 0;
-    annotations.protocol = Protocol::UDP.0;
-    annotations.flags &= !Annotations::FRAGMENT;
+    metadata.network_offset = metadata.outer_offset;
+    metadata.network_length = length as u16;
+    metadata.ether_type = ether_type.0;
+    metadata.transport_offset = 0;
+    metadata.protocol = Protocol::UDP.0;
+    metadata.flags &= !PacketMetadata::FRAGMENT;
     true
 }

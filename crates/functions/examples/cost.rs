@@ -11,8 +11,8 @@
 
 use serde_json::{Value, json};
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{Setup, TagTable};
+use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
+use weft_function::{Metadata, PacketMetadata, Setup, TagTable};
 use weft_functions::KINDS;
 use weft_fusion::{Fused, FusedOutcome, FusedPart};
 use weft_wire::{EtherType, Protocol, gtpu, ipv4, udp};
@@ -191,14 +191,14 @@ fn configure(kind: &Kind, instance: &mut dyn Instance) -> Result<(), Box<dyn std
 struct Sample {
     burst: Burst,
     frame: Vec<u8>,
-    annotations: Annotations,
+    metadata: PacketMetadata,
     /// Whether functions change more than what is rewritten each time anyway.
     is_moved: bool,
 }
 
 /// Cycles per packet in the best round.
 fn measure(sample: &mut Sample, mut visit: impl FnMut(&mut Burst)) -> f64 {
-    let Sample { burst, frame, annotations, is_moved } = sample;
+    let Sample { burst, frame, metadata, is_moved } = sample;
     let mut user = 0;
     let rounds = (0..ROUNDS).map(|_| {
         let start = tsc::now();
@@ -210,12 +210,12 @@ fn measure(sample: &mut Sample, mut visit: impl FnMut(&mut Burst)) -> f64 {
                     packet.reset();
                     let bytes = packet.append(frame.len()).expect("it was as long before");
                     bytes.copy_from_slice(frame);
-                    *packet.annotations_mut() = *annotations;
+                    *packet.metadata_mut() = *metadata;
                 } else {
                     packet.data_mut()[30..34].copy_from_slice(&DESTINATION);
                 }
-                packet.annotations_mut().user = user;
-                packet.annotations_mut().bearer = user;
+                packet.metadata_mut().user = user;
+                packet.metadata_mut().bearer = user;
             }
             visit(burst);
         }
@@ -225,9 +225,9 @@ fn measure(sample: &mut Sample, mut visit: impl FnMut(&mut Burst)) -> f64 {
 }
 
 impl Sample {
-    /// UDP packets, annotated as by a parser.
+    /// UDP packets with metadata as from a parser.
     fn plain(pool: &Pool) -> Result<Sample, Box<dyn std::error::Error>> {
-        let annotations = Annotations {
+        let metadata = PacketMetadata {
             network_offset: 14,
             transport_offset: 34,
             network_length: 50,
@@ -235,7 +235,7 @@ impl Sample {
             protocol: Protocol::UDP.0,
             ..Default::default()
         };
-        Sample::new(pool, datagram([10, 0, 0, 1], 30)?, annotations, false)
+        Sample::new(pool, datagram([10, 0, 0, 1], 30)?, metadata, false)
     }
 
     /// The same in a tunnel.
@@ -250,30 +250,30 @@ impl Sample {
         let mut frame = datagram([192, 0, 2, 30], 16 + inside.len() - 14)?;
         message.emit(&mut frame[42..])?;
         frame[50..].copy_from_slice(&inside[14..]);
-        let plain = Sample::plain(pool)?.annotations;
-        let annotations = Annotations {
+        let plain = Sample::plain(pool)?.metadata;
+        let metadata = PacketMetadata {
             outer_offset: 14,
             network_offset: 50,
             transport_offset: 70,
-            flags: Annotations::TUNNELLED,
+            flags: PacketMetadata::TUNNELLED,
             ..plain
         };
-        Sample::new(pool, frame, annotations, true)
+        Sample::new(pool, frame, metadata, true)
     }
 
     fn new(
         pool: &Pool,
         frame: Vec<u8>,
-        annotations: Annotations,
+        metadata: PacketMetadata,
         is_moved: bool,
     ) -> Result<Sample, Box<dyn std::error::Error>> {
         let mut burst = Burst { packets: Batch::new(), now: 0, pool: pool.clone() };
         for _ in 0..BURST {
             let mut packet = pool.packet(&frame).ok_or("the pool is empty")?;
-            *packet.annotations_mut() = annotations;
+            *packet.metadata_mut() = metadata;
             burst.packets.push(packet).map_err(|_| "the burst is full")?;
         }
-        Ok(Sample { burst, frame, annotations, is_moved })
+        Ok(Sample { burst, frame, metadata, is_moved })
     }
 }
 

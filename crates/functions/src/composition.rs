@@ -10,12 +10,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, Packet, tsc};
-use weft_function::{Scope, Setup, TagSlot, TagTable};
+use weft_dpdk::{Batch, Packet, tsc};
+use weft_function::{Metadata, PacketMetadata, Scope, Setup, TagSlot, TagTable};
 use weft_fusion::{DroppedBy, Ended, Fused, FusedOutcome, FusedPart, Way, interpret};
 
 use crate::KINDS;
-use crate::testing::{CONTEXTS, Spec, annotations, pool};
+use crate::testing::{CONTEXTS, Spec, metadata, pool};
 use random::{members, sent};
 
 /// A function of a chain: its name, configuration, and settings of some slots.
@@ -42,9 +42,9 @@ struct Sent {
 
 impl Sent {
     /// The frame, and what the parser notes of it.
-    fn frame(&self) -> (Vec<u8>, Annotations) {
+    fn frame(&self) -> (Vec<u8>, PacketMetadata) {
         let frame = self.spec.frame();
-        let mut noted = annotations(&frame);
+        let mut noted = metadata(&frame);
         let Some(around) = &self.tunnel else { return (frame, noted) };
         let (link, inner) = frame.split_at(14);
         let optional = around.optional.as_ref().map_or(&[][..], |octets| octets);
@@ -58,7 +58,7 @@ impl Sent {
         let length = (optional.len() + inner.len()) as u16;
         outer[30..32].copy_from_slice(&length.wrapping_add(around.longer).to_be_bytes());
         noted.outer_offset = 14;
-        noted.flags |= Annotations::TUNNELLED;
+        noted.flags |= PacketMetadata::TUNNELLED;
         if around.is_end_marker {
             noted.transport_offset = 0;
         } else {
@@ -112,8 +112,8 @@ enum Composition {
     Fused,
 }
 
-/// What is left of a packet: bytes, annotations, and where and why it was dropped.
-type Left = (Vec<u8>, Annotations, Option<(usize, u8)>);
+/// What is left of a packet: bytes, metadata, and where and why it was dropped.
+type Left = (Vec<u8>, PacketMetadata, Option<(usize, u8)>);
 
 struct Chain {
     instances: Vec<Box<dyn Instance>>,
@@ -185,7 +185,7 @@ impl Chain {
                     _ => packet.truncate(usize::from(*value)),
                 }
             }
-            *packet.annotations_mut() = noted;
+            *packet.metadata_mut() = noted;
             burst.packets.push(packet).expect("room");
         }
         burst
@@ -219,7 +219,7 @@ impl Chain {
             }
         }
         let left = |(packet, dropped): (&Packet, Option<(usize, u8)>)| {
-            (packet.data().to_vec(), *packet.annotations(), dropped)
+            (packet.data().to_vec(), *packet.metadata(), dropped)
         };
         burst.packets.iter().zip(dropped).map(left).collect()
     }
@@ -242,7 +242,7 @@ impl Chain {
             selected = selected.without(outcome.dropped);
             if let Some((slot, value)) = self.parts[number].sets {
                 for position in selected {
-                    slot.set(burst.packets[position].annotations_mut(), value);
+                    slot.set(burst.packets[position].metadata_mut(), value);
                 }
             }
         }
@@ -367,7 +367,7 @@ fn tunnels_are_taken_off_without_a_call() {
         let sent = datagram(Some(around), 0);
         let packet = stays_in_the_loop(&members, &sent);
         assert_eq!(packet.data(), sent.spec.frame());
-        assert_eq!(packet.annotations().outer_offset, 0);
+        assert_eq!(packet.metadata().outer_offset, 0);
     }
 }
 
@@ -378,7 +378,7 @@ fn tunnels_are_put_on_and_changed_without_a_call() {
         let settings = json!({ "tunnel": end, "qfi": qfi });
         let packet = stays_in_the_loop(&[set("gtpu-encapsulate", settings)], &datagram(None, 1));
         let inner = 14 + 36 + if qfi.is_some() { 8 } else { 0 };
-        assert_eq!(usize::from(packet.annotations().network_offset), inner);
+        assert_eq!(usize::from(packet.metadata().network_offset), inner);
         assert_eq!(packet.data()[46..50], [0, 0, 0, 7]);
     }
     let settings = json!({ "tunnel": end });
@@ -441,6 +441,6 @@ fn a_scope_of_groups_passes_users_without_one() {
         odd: None,
     };
     let fused = chain.compile();
-    let left = chain.run(Composition::Fused, &fused, &[of(Annotations::NONE), of(0)]);
+    let left = chain.run(Composition::Fused, &fused, &[of(PacketMetadata::NONE), of(0)]);
     assert_eq!([left[0].2, left[1].2], [None, Some((0, 0))]);
 }

@@ -9,8 +9,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{ConfigError, Setup, TagSlot, TagTable, What};
+use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
+use weft_function::{ConfigError, Metadata, PacketMetadata, Setup, TagSlot, TagTable, What};
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::{EtherType, Protocol, ethernet, icmpv6, ipv4, ipv6, tcp, udp};
 
@@ -201,8 +201,8 @@ impl Spec {
 }
 
 /// What a node's parser would note of a frame, as far as functions look at it.
-pub fn annotations(frame: &[u8]) -> Annotations {
-    let mut found = Annotations {
+pub fn metadata(frame: &[u8]) -> PacketMetadata {
+    let mut found = PacketMetadata {
         user: 0,
         bearer: 0,
         group: 0,
@@ -227,7 +227,7 @@ pub fn annotations(frame: &[u8]) -> Annotations {
     found.network_length = length as u16;
     let fragment = fragment.filter(|fragment| !fragment.is_whole());
     if fragment.is_some() {
-        found.flags |= Annotations::FRAGMENT;
+        found.flags |= PacketMetadata::FRAGMENT;
     }
     let transport = &network[offset..length];
     let has_header = match protocol {
@@ -290,7 +290,7 @@ pub struct Rig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub bytes: Vec<u8>,
-    pub annotations: Annotations,
+    pub metadata: PacketMetadata,
     /// Why it was dropped, if it was.
     pub dropped: Option<&'static str>,
     /// Whether the function kept it.
@@ -334,8 +334,8 @@ impl Rig {
     }
 
     /// The value of a tag on a packet.
-    pub fn tag(&self, name: &str, annotations: &Annotations) -> u32 {
-        self.slot(name).get(annotations)
+    pub fn tag(&self, name: &str, metadata: &PacketMetadata) -> u32 {
+        self.slot(name).get(metadata)
     }
 
     /// The slot of a tag.
@@ -348,18 +348,18 @@ impl Rig {
         self.send_as(spec, |_| {})
     }
 
-    /// Hands it a packet with other annotations than the parser's.
-    pub fn send_as(&mut self, spec: &Spec, change: impl FnOnce(&mut Annotations)) -> Seen {
+    /// Hands it a packet with other metadata than the parser's.
+    pub fn send_as(&mut self, spec: &Spec, change: impl FnOnce(&mut PacketMetadata)) -> Seen {
         let frame = spec.frame();
-        let mut annotations = annotations(&frame);
-        change(&mut annotations);
-        self.send_bytes(&frame, annotations)
+        let mut metadata = metadata(&frame);
+        change(&mut metadata);
+        self.send_bytes(&frame, metadata)
     }
 
-    /// Hands it any bytes with any annotations.
-    pub fn send_bytes(&mut self, bytes: &[u8], annotations: Annotations) -> Seen {
+    /// Hands it any bytes with any metadata.
+    pub fn send_bytes(&mut self, bytes: &[u8], metadata: PacketMetadata) -> Seen {
         let mut packet = self.pool.packet(bytes).expect("the pool has a packet");
-        *packet.annotations_mut() = annotations;
+        *packet.metadata_mut() = metadata;
         let mut burst = Burst { packets: Batch::new(), now: self.now, pool: self.pool.clone() };
         burst.packets.push(packet).expect("there is room");
         let mut outcome = Outcome::default();
@@ -373,7 +373,7 @@ impl Rig {
         });
         Seen {
             bytes: burst.packets[0].data().to_vec(),
-            annotations: *burst.packets[0].annotations(),
+            metadata: *burst.packets[0].metadata(),
             dropped: outcome.dropped.contains(0).then(|| reason.map_or("", |reason| reason.name)),
             kept: outcome.kept.contains(0),
             sent: sent.collect(),

@@ -69,7 +69,7 @@ fn packets_get_the_code_point_of_their_user() {
     let mut rig = remark(json!({ "dscp": 46 }));
     rig.configure(1, json!({ "dscp": 10 }), 0, 1).expect("valid settings");
     for (user, dscp) in [(0, 46), (1, 10)] {
-        let seen = rig.send_as(&Spec::udp(b"payload"), |annotations| annotations.user = user);
+        let seen = rig.send_as(&Spec::udp(b"payload"), |metadata| metadata.user = user);
         let ip = ipv4::Packet::new_checked(&seen.bytes[NETWORK..]).expect("IPv4");
         assert_eq!(ip.dscp().value(), dscp);
         assert_eq!(ip.verify_checksum(), Ok(()));

@@ -3,22 +3,22 @@
 mod common;
 
 use common::Example;
-use common::testing::{CONTEXTS, annotations, specs};
+use common::testing::{CONTEXTS, metadata, specs};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use weft_dpdk::Annotations;
+use weft_function::PacketMetadata;
 use weft_functions::KINDS;
 
-/// Annotations that have nothing to do with the bytes they come with.
-fn any_annotations() -> impl Strategy<Value = Annotations> {
+/// Metadata that have nothing to do with the bytes they come with.
+fn any_metadata() -> impl Strategy<Value = PacketMetadata> {
     let ether_type = prop_oneof![Just(0x0800), Just(0x86dd), any::<u16>()];
     let protocol = prop_oneof![Just(6), Just(17), Just(58), any::<u8>()];
     let offset = || prop_oneof![0_u16..100, any::<u16>()];
     let outer = prop_oneof![Just(0), offset()];
     let places = (offset(), offset(), offset(), outer);
     (any::<[u32; 8]>(), 0..2 * CONTEXTS as u32, ether_type, protocol, places, any::<u8>()).prop_map(
-        |(tags, slot, ether_type, protocol, places, flags)| Annotations {
+        |(tags, slot, ether_type, protocol, places, flags)| PacketMetadata {
             tags,
             user: slot,
             bearer: slot,
@@ -37,13 +37,13 @@ fn any_annotations() -> impl Strategy<Value = Annotations> {
 
 proptest! {
     #[test]
-    fn any_bytes_with_any_annotations(
-        packets in vec((vec(any::<u8>(), 0..200), any_annotations()), 1..4),
+    fn any_bytes_with_any_metadata(
+        packets in vec((vec(any::<u8>(), 0..200), any_metadata()), 1..4),
     ) {
         for kind in KINDS {
             let mut rig = Example::of(kind).rig();
-            for (bytes, annotations) in &packets {
-                rig.send_bytes(bytes, *annotations);
+            for (bytes, metadata) in &packets {
+                rig.send_bytes(bytes, *metadata);
             }
         }
     }
@@ -57,7 +57,7 @@ proptest! {
         cut in any::<bool>(),
     ) {
         let mut frame = spec.frame();
-        let found = Annotations { user: slot, bearer: slot, group: slot, ..annotations(&frame) };
+        let found = PacketMetadata { user: slot, bearer: slot, group: slot, ..metadata(&frame) };
         for (place, octet) in changes {
             *place.get_mut(&mut frame) = octet;
         }

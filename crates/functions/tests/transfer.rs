@@ -41,9 +41,9 @@ fn kinds() -> impl Strategy<Value = Kind> {
 fn send(rig: &mut Rig, arrival: &Arrival) -> Seen {
     rig.now += arrival.gap;
     let Arrival { user, tags, .. } = *arrival;
-    rig.send_as(&arrival.spec, |annotations| {
-        (annotations.user, annotations.bearer, annotations.group) = (user, user, user);
-        annotations.tags = tags;
+    rig.send_as(&arrival.spec, |metadata| {
+        (metadata.user, metadata.bearer, metadata.group) = (user, user, user);
+        metadata.tags = tags;
     })
 }
 
@@ -143,8 +143,8 @@ fn a_released_context_is_fresh() {
         let example = Example::of(kind);
         let mut rig = example.rig();
         let fresh = Rig::new(kind, example.config.clone()).expect("the example works").export(1);
-        rig.send_as(&Spec::udp(b"payload"), |annotations| {
-            (annotations.user, annotations.bearer, annotations.group) = (1, 1, 1);
+        rig.send_as(&Spec::udp(b"payload"), |metadata| {
+            (metadata.user, metadata.bearer, metadata.group) = (1, 1, 1);
         });
         rig.instance.release(1);
         assert_eq!(rig.export(1), fresh, "{}", kind.name);

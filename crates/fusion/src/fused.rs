@@ -9,7 +9,7 @@ use arrayvec::ArrayVec;
 use weft_compose::{Burst, Instance, KEEP_REFUSED, Outcome, Positions, SlotShift};
 use weft_dpdk::Batch;
 use weft_function::lower::Program;
-use weft_function::{Annotations, Scope, TagSlot, What};
+use weft_function::{Metadata, PacketMetadata, Scope, TagSlot, What};
 
 use crate::MAX_FUNCTIONS;
 use crate::code::{Code, CompileError, DroppedBy, Listing, Punted, Verdicts};
@@ -157,18 +157,18 @@ impl Fused {
             }
             let octets = part.program.context_octets;
             // One loop for each scope, so that it is not asked for each packet.
-            let of = |annotation: fn(&Annotations) -> u32| {
+            let of = |field: fn(&PacketMetadata) -> u32| {
                 for position in selected {
-                    let slot = annotation(packets[position].annotations());
+                    let slot = field(packets[position].metadata());
                     let first = self.shift.index(slot) * octets;
                     weft_dpdk::prefetch(contexts, first);
                     weft_dpdk::prefetch(contexts, first + octets - 1);
                 }
             };
             match part.scope {
-                Scope::User => of(|annotations| annotations.user),
-                Scope::Bearer => of(|annotations| annotations.bearer),
-                Scope::Group => of(|annotations| annotations.group),
+                Scope::User => of(|metadata| metadata.user),
+                Scope::Bearer => of(|metadata| metadata.bearer),
+                Scope::Group => of(|metadata| metadata.group),
             }
         }
     }
@@ -209,7 +209,7 @@ impl Fused {
                 return;
             }
             if let Some((slot, value)) = self.parts[number].sets {
-                slot.set(burst.packets[position].annotations_mut(), value);
+                slot.set(burst.packets[position].metadata_mut(), value);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The reference: micro-operations one by one.
 
 use weft_function::lower::{Base, ContextField, Label, Note, Operation, Place, Value};
-use weft_function::{Annotations, Packet};
+use weft_function::{Metadata, Packet, PacketMetadata};
 
 use crate::Way;
 use crate::expression::{evaluate, repaired};
@@ -106,8 +106,8 @@ impl Machine<'_, '_> {
             Constant { to, number } => self.set(to, number)?,
             Length { to } => self.set(to, self.packet.len() as u64)?,
             Now { to } => self.set(to, self.now)?,
-            Note { to, note } => self.set(to, noted(self.packet.annotations(), note))?,
-            Tag { to, slot } => self.set(to, slot.get(self.packet.annotations()).into())?,
+            Note { to, note } => self.set(to, noted(self.packet.metadata(), note))?,
+            Tag { to, slot } => self.set(to, slot.get(self.packet.metadata()).into())?,
             Arithmetic { to, operator, left, right } => {
                 self.set(to, evaluate(operator, self.get(left)?, self.get(right)?))?;
             }
@@ -139,7 +139,7 @@ impl Machine<'_, '_> {
             }
             SetTag { slot, value } => {
                 let value = self.get(value)? as u32;
-                slot.set(self.packet.annotations_mut(), value);
+                slot.set(self.packet.metadata_mut(), value);
             }
             Repair { checksum, change } => {
                 let place = checksum.place();
@@ -150,7 +150,7 @@ impl Machine<'_, '_> {
                 if !begin(self.packet, self.get(offset)?, octets.into()) {
                     return Some(Next::Jump(otherwise));
                 }
-                self.packet.annotations_mut().outer_offset = outer;
+                self.packet.metadata_mut().outer_offset = outer;
             }
             Truncate { octets } => {
                 let octets = self.get(octets)?;
@@ -181,12 +181,12 @@ impl Machine<'_, '_> {
     }
 
     fn start(&self, base: Base) -> usize {
-        let annotations = self.packet.annotations();
+        let metadata = self.packet.metadata();
         match base {
             Base::Frame => 0,
-            Base::Network => annotations.network_offset.into(),
-            Base::Transport => annotations.transport_offset.into(),
-            Base::Outer => annotations.outer_offset.into(),
+            Base::Network => metadata.network_offset.into(),
+            Base::Transport => metadata.transport_offset.into(),
+            Base::Outer => metadata.outer_offset.into(),
         }
     }
 
@@ -227,8 +227,8 @@ fn begin(packet: &mut Packet, offset: u64, octets: usize) -> bool {
         None => packet.trim_front(offset - octets),
     };
     if is_done {
-        let annotations = packet.annotations_mut();
-        for at in [&mut annotations.network_offset, &mut annotations.transport_offset] {
+        let metadata = packet.metadata_mut();
+        for at in [&mut metadata.network_offset, &mut metadata.transport_offset] {
             if *at != 0 {
                 *at = (usize::from(*at) + octets).saturating_sub(offset) as u16;
             }
@@ -242,17 +242,17 @@ fn little(bytes: &[u8]) -> u64 {
 }
 
 /// What was noted of a packet.
-pub(crate) fn noted(annotations: &Annotations, note: Note) -> u64 {
+pub(crate) fn noted(metadata: &PacketMetadata, note: Note) -> u64 {
     match note {
-        Note::User => annotations.user.into(),
-        Note::Bearer => annotations.bearer.into(),
-        Note::Group => annotations.group.into(),
-        Note::NetworkOffset => annotations.network_offset.into(),
-        Note::TransportOffset => annotations.transport_offset.into(),
-        Note::EtherType => annotations.ether_type.into(),
-        Note::Protocol => annotations.protocol.into(),
-        Note::Flags => annotations.flags.into(),
-        Note::NetworkLength => annotations.network_length.into(),
-        Note::OuterOffset => annotations.outer_offset.into(),
+        Note::User => metadata.user.into(),
+        Note::Bearer => metadata.bearer.into(),
+        Note::Group => metadata.group.into(),
+        Note::NetworkOffset => metadata.network_offset.into(),
+        Note::TransportOffset => metadata.transport_offset.into(),
+        Note::EtherType => metadata.ether_type.into(),
+        Note::Protocol => metadata.protocol.into(),
+        Note::Flags => metadata.flags.into(),
+        Note::NetworkLength => metadata.network_length.into(),
+        Note::OuterOffset => metadata.outer_offset.into(),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use weft_function::lower::{Base, ContextField, Label, Note, Operation, Operator, Program, Value};
-use weft_function::{Annotations, Scope, TagSlot};
+use weft_function::{PacketMetadata, Scope, TagSlot};
 
 /// A function on the way of packets.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +144,7 @@ fn locate(
     operations.push(Operation::Note { to: slot, note });
     if step.scope == Scope::Group {
         let (none, without) = (names.value(), names.value());
-        operations.push(Operation::Constant { to: none, number: Annotations::NONE.into() });
+        operations.push(Operation::Constant { to: none, number: PacketMetadata::NONE.into() });
         operations.push(Operation::Arithmetic {
             to: without,
             operator: Operator::Equal,

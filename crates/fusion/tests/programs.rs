@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use weft_dpdk::{Annotations, Batch, Eal, EalOptions, Packet, Pool};
+use weft_dpdk::{Batch, Eal, EalOptions, Packet, Pool};
 use weft_function::lower::{
     Base, Checksum, ContextField, Label, Note, Operation, Operator, Place, Program, Value,
 };
-use weft_function::{Scope, TagSlot};
+use weft_function::{Metadata, PacketMetadata, Scope, TagSlot};
 use weft_fusion::{
     Code, DroppedBy, Ended, Step, Verdicts, Way, interpret, optimise, verify, verify_program,
 };
@@ -263,8 +263,8 @@ fn sent() -> impl Strategy<Value = Sent> {
 /// The packet, with a mark in all bytes of its buffer around it.
 fn packet(sent: &Sent) -> Packet {
     let mut packet = pool().packet(&sent.bytes).expect("a packet");
-    let annotations = packet.annotations_mut();
-    *annotations = Annotations {
+    let metadata = packet.metadata_mut();
+    *metadata = PacketMetadata {
         user: sent.user,
         group: sent.user,
         network_offset: sent.offsets[0],
@@ -274,9 +274,9 @@ fn packet(sent: &Sent) -> Packet {
         protocol: sent.noted.1,
         flags: sent.noted.2,
         network_length: sent.noted.3,
-        ..Annotations::default()
+        ..PacketMetadata::default()
     };
-    annotations.tags[..3].copy_from_slice(&sent.tags);
+    metadata.tags[..3].copy_from_slice(&sent.tags);
     assert_eq!(front(&mut packet, 0xa5), HEADROOM);
     back(&mut packet, 0x5a);
     assert!(packet.trim_front(HEADROOM));
@@ -296,13 +296,13 @@ fn back(packet: &mut Packet, mark: u8) {
 
 /// All bytes of the buffer, where the packet begins in it, how long it is, and what is
 /// noted of it.
-type Around = (Vec<u8>, usize, usize, Annotations);
+type Around = (Vec<u8>, usize, usize, PacketMetadata);
 
 fn around(packet: &mut Packet) -> Around {
-    let (annotations, length) = (*packet.annotations(), packet.len());
+    let (metadata, length) = (*packet.metadata(), packet.len());
     let begin = std::iter::from_fn(|| packet.prepend(1).map(drop)).count();
     while packet.append(1).is_some() {}
-    (packet.data().to_vec(), begin, length, annotations)
+    (packet.data().to_vec(), begin, length, metadata)
 }
 
 type Left = (Vec<Ended>, Vec<Around>, Vec<Vec<u8>>);

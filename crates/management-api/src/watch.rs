@@ -201,13 +201,12 @@ impl Out {
 
 #[cfg(test)]
 mod tests {
-    use weft_dpdk::Annotations;
-
     use super::*;
+    use weft_function::PacketMetadata;
 
     fn sighting(packet: u64, point: Point) -> Sighting {
-        let (annotations, bytes) = (Annotations::default(), Vec::new());
-        Sighting { packet, point, time: 0, annotations, length: 0, bytes }
+        let (metadata, bytes) = (PacketMetadata::default(), Vec::new());
+        Sighting { packet, point, time: 0, metadata, length: 0, bytes }
     }
 
     fn wanted(count: Option<u64>, point: Option<Point>) -> Wanted {

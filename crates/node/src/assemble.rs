@@ -71,13 +71,14 @@ pub fn assemble(
     let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
     let clock = time.map_or_else(Clock::start, Clock::Virtual);
     let waker = Waker::default();
-    let Book { classes, profiles, users, changes, taken } = Book::of(&blueprint, room)?;
+    let InitialUsers { classes, profiles, users, changes, taken } =
+        InitialUsers::of(&blueprint, room)?;
     let ports = open_ports(eal, &blueprint, &pool)?;
     let mut rings = Rings::new(eal, &blueprint, &ports)?;
     let steering = Steering::of(&blueprint, &classes, shift)?;
     let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
-    let (supervisors, seats) = functions::start(eal, &blueprint, room, &clock, &macs)?;
-    let mut elsewhere = Elsewhere::new(seats);
+    let (supervisors, queues) = functions::start(eal, &blueprint, room, &clock, &macs)?;
+    let mut elsewhere = Elsewhere::new(queues);
     let (mut workers, mut links) = (Vec::new(), Vec::new());
     let mut threads = ThreadPool::new(count, blueprint.workers.pause(), &pool);
     let stages = threads.add(plan::stages(&blueprint));
@@ -158,7 +159,7 @@ pub fn assemble(
 }
 
 /// The users of the configuration, and what they are found by.
-struct Book {
+struct InitialUsers {
     classes: Classes,
     profiles: Vec<Vec<Condition>>,
     users: Users,
@@ -168,8 +169,8 @@ struct Book {
     taken: Tables,
 }
 
-impl Book {
-    fn of(blueprint: &Blueprint, room: Room) -> Result<Book, BuildError> {
+impl InitialUsers {
+    fn of(blueprint: &Blueprint, room: Room) -> Result<InitialUsers, BuildError> {
         let (mut classes, mut profiles) = (Classes::default(), vec![Vec::new()]);
         let class_numbers = classes.adopt(blueprint, blueprint)?;
         let profile_numbers = plan::bearer_profiles(&mut profiles, blueprint);
@@ -182,7 +183,7 @@ impl Book {
                 let _ = taken.insert(key, *slot);
             }
         }
-        Ok(Book { classes, profiles, users, changes, taken })
+        Ok(InitialUsers { classes, profiles, users, changes, taken })
     }
 }
 

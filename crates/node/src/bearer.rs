@@ -14,7 +14,7 @@
 //! A batch of commands is applied whole or not at all. Workers apply it between
 //! bursts, a few commands at a time, in the order that was given.
 
-mod book;
+mod bearers;
 mod change;
 mod command_dto;
 mod dedicated;
@@ -36,7 +36,7 @@ pub use weft_dataplane::classify::{Action, Filter, Selector};
 pub use weft_mobility_protocol::User;
 use weft_node_config::UserKey;
 
-pub(crate) use self::book::{Bearers, KeyConflict};
+pub(crate) use self::bearers::{Bearers, KeyConflict};
 pub use self::change::BearersChanged;
 pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work};
 pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};

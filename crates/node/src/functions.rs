@@ -2,8 +2,8 @@
 
 mod entry;
 mod prepared;
+mod queues;
 mod remote;
-mod seats;
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use weft_offload::thread::ThreadPool;
 
 pub(crate) use self::entry::FunctionEntry;
 pub(crate) use self::prepared::Prepared;
+pub use self::queues::{FunctionQueues, start};
 pub use self::remote::remote;
-pub use self::seats::{Seats, start};
 use crate::plan;
 
 /// RemoteQueues that a node has with the threads there are and those of a blueprint.

@@ -25,8 +25,8 @@ use weft_dataplane::command::Waker;
 use weft_dataplane::command::{Command, Configure};
 use weft_dataplane::gates::tunnel::{self, Purpose, purpose};
 use weft_dataplane::gates::{Act, Order};
-use weft_dpdk::{Annotations, Packet};
-use weft_function::Scope;
+use weft_dpdk::Packet;
+use weft_function::{PacketMetadata, Scope};
 pub use weft_mobility_protocol::User;
 use weft_mobility_protocol::{
     Anchor, AnchorPosture, Counter, Direction, EndMarker, Envelope, Epoch, Incarnation, Leg,

@@ -155,7 +155,7 @@ impl Node {
     /// Stops: what is in flight leaves. Returns what was counted.
     pub fn stop(mut self) -> Snapshot {
         // Stages without threads are driven here.
-        while self.workers.iter_mut().fold(false, |away, one| one.come_home().is_some() | away) {
+        while self.workers.iter_mut().fold(false, |away, one| one.recall().is_some() | away) {
             self.agent.functions.threads.poll();
         }
         for worker in &mut self.workers {

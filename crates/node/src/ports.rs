@@ -10,6 +10,7 @@ use std::net::IpAddr;
 
 use weft_dataplane::command::Command;
 use weft_dpdk::{Packet, Pool};
+use weft_function::Metadata;
 
 use self::gtpu::Heard;
 pub(crate) use self::port_control::PortControl;
@@ -54,7 +55,7 @@ impl Ports {
 
     /// Takes in a packet for the node itself: with what was heard in GTP-U, and the port.
     pub fn receive(&mut self, packet: Packet, now: u64) -> Option<(u16, Option<Heard>)> {
-        let port = packet.annotations().port;
+        let port = packet.metadata().port;
         Some((port, self.0.get_mut(usize::from(port))?.receive(packet, now)))
     }
 
@@ -85,7 +86,7 @@ impl Ports {
                     }
                 }
                 Command::Answer(packet) => {
-                    let worker = means.workers.owner(packet.annotations().user);
+                    let worker = means.workers.owner(packet.metadata().user);
                     if worker < means.workers.count() {
                         means.workers[worker].send(Command::Answer(packet));
                     }

@@ -1,4 +1,4 @@
-//! The agent's book of users: who has which slot.
+//! The agent's record of users: who has which slot.
 //!
 //! Slots are dealt out so that a slot names its worker (see [`SlotShift`]).
 //! Users of one group get slots of one worker, since a group's context is
@@ -18,8 +18,7 @@ use std::collections::BTreeSet;
 use weft_compose::{Settings, SlotShift};
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Configure, UserChange};
-use weft_dpdk::Annotations;
-use weft_function::Scope;
+use weft_function::{PacketMetadata, Scope};
 use weft_node_config::{Blueprint, UserPlan};
 
 pub(crate) use self::keys::Keys;
@@ -89,7 +88,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// A book without users.
+    /// A record without users.
     pub fn new(room: Room, workers: usize) -> Users {
         Users {
             shift: SlotShift::for_workers(workers),
@@ -161,7 +160,7 @@ impl Users {
                 bearer_plans,
                 class: classes[plan.class],
                 profile: plan.bearers.map_or(0, |profile| profiles[profile]),
-                group: plan.group.map_or(Annotations::NONE, |group| self.groups[group].slot),
+                group: plan.group.map_or(PacketMetadata::NONE, |group| self.groups[group].slot),
                 slots: Vec::new(),
                 bearers: Vec::new(),
             };
@@ -284,7 +283,7 @@ impl Users {
                 let index = self.group_slots.take(number % workers)?;
                 Some(self.shift.slot(number % workers, index as usize))
             });
-            let slot = slot.unwrap_or(Annotations::NONE);
+            let slot = slot.unwrap_or(PacketMetadata::NONE);
             let settings = known.map_or(Vec::new(), |group| group.settings);
             let delta = Delta::between(&settings, old_functions, &plan.settings, new);
             changes[self.shift.worker(slot) % workers].extend(delta.changes(slot, 0));
@@ -394,7 +393,7 @@ impl Users {
     /// The worker for a new user with so many dedicated bearers: that of its
     /// group, or the next with room.
     fn worker_for(&mut self, group: u32, bearers: usize) -> Result<usize, NoRoom> {
-        if group != Annotations::NONE {
+        if group != PacketMetadata::NONE {
             return Ok(self.shift.worker(group));
         }
         let workers = self.user_slots.workers();
@@ -474,7 +473,7 @@ users:
         let refused = become_those_of(&mut users, &blueprint(&[(1, 0), (3, 0), (1, 5)]));
         assert_eq!(refused.err(), Some(NoRoom::Bearers));
         assert_eq!(look(&users), before);
-        // And nothing is taken that is not in the book.
+        // And nothing is taken that is not in the record.
         become_those_of(&mut users, &blueprint(&[(4, 2)])).unwrap();
         assert_eq!(users.count(), 4);
     }

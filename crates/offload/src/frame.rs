@@ -20,7 +20,8 @@
 
 pub use weft_dataplane::offload::FrameKind;
 use weft_dataplane::offload::HOPS;
-use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
+use weft_dpdk::Packet;
+use weft_function::{Metadata as _, PacketMetadata, StepValue, TAG_SLOTS};
 use weft_wire::nsh::{self, Context, Metadata, NextProtocol, Repr, ServicePathId};
 
 /// Class of the context header (RFC 8300 §9.1.4: experimental).
@@ -47,7 +48,7 @@ pub const MAX_HEADER: usize = BEFORE_RECORD + RECORD + 4 * TAG_SLOTS + ENTRIES;
 /// Room that buffers of a ring have beyond that for a packet.
 pub const ROOM: u16 = MAX_HEADER.next_multiple_of(64) as u16;
 
-/// What travels in front of a packet, but for its annotations.
+/// What travels in front of a packet, but for its metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Which packet of the node it is.
@@ -76,7 +77,7 @@ pub struct Record {
     /// Number of the last order that concerns the packet.
     pub order: u32,
     /// Where things are, whose packet it is, and its tags.
-    pub annotations: Annotations,
+    pub metadata: PacketMetadata,
 }
 
 /// The form of all frames of one function.
@@ -112,38 +113,38 @@ impl Form {
 
     /// Takes the header off a packet: one that this form wrote, or that a node on the way
     /// changed as RFC 8300 allows (service index, TTL, further context headers). What it
-    /// says of the packet is written to the annotations, one by one: the code that reads them next
+    /// says of the packet is written to the metadata, one by one: the code that reads them next
     /// would wait for a copy made of pieces. None for anything else.
     #[inline]
     pub fn open(&self, packet: &mut Packet) -> Option<Head> {
-        let (bytes, annotations) = packet.parts_mut();
-        let (head, length) = self.take_in(bytes, annotations)?;
+        let (bytes, metadata) = packet.parts_mut();
+        let (head, length) = self.take_in(bytes, metadata)?;
         packet.trim_front(length);
         Some(head)
     }
 
     /// What a header says, and how long it is; see [`open`](Self::open).
     pub fn read(&self, bytes: &[u8]) -> Option<(Record, usize)> {
-        let mut annotations = Annotations::default();
-        let (head, length) = self.take_in(bytes, &mut annotations)?;
+        let mut metadata = PacketMetadata::default();
+        let (head, length) = self.take_in(bytes, &mut metadata)?;
         let Head { ticket, what, reason, now, order } = head;
-        Some((Record { ticket, what, reason, now, order, annotations }, length))
+        Some((Record { ticket, what, reason, now, order, metadata }, length))
     }
 
-    /// What a header says, which is written to `annotations`, too, and how long it is.
+    /// What a header says, which is written to `metadata`, too, and how long it is.
     #[inline]
-    fn take_in(&self, bytes: &[u8], annotations: &mut Annotations) -> Option<(Head, usize)> {
+    fn take_in(&self, bytes: &[u8], metadata: &mut PacketMetadata) -> Option<(Head, usize)> {
         if let Some((before, content)) = bytes.split_first_chunk::<BEFORE_RECORD>()
             && *before == self.begin
         {
             let content = content.get(..RECORD + 4 * self.tags)?;
-            return Some((head(content, annotations)?, self.header_length()));
+            return Some((head(content, metadata)?, self.header_length()));
         }
-        self.read_changed(bytes, annotations)
+        self.read_changed(bytes, metadata)
     }
 
     #[cold]
-    fn read_changed(&self, bytes: &[u8], annotations: &mut Annotations) -> Option<(Head, usize)> {
+    fn read_changed(&self, bytes: &[u8], metadata: &mut PacketMetadata) -> Option<(Head, usize)> {
         let (ethernet, rest) = bytes.split_first_chunk::<ETHERNET>()?;
         let header = nsh::Packet::new_checked(rest).ok()?;
         let is_packet = header.next_protocol() == NextProtocol::ETHERNET;
@@ -153,7 +154,7 @@ impl Form {
         let mut contexts = header.contexts().filter_map(Result::ok);
         let context = contexts.find(|one| one.class == CLASS && one.kind == TYPE)?;
         let content = context.content.get(..RECORD + 4 * self.tags)?;
-        Some((head(content, annotations)?, ETHERNET + header.header_length()))
+        Some((head(content, metadata)?, ETHERNET + header.header_length()))
     }
 
     /// Puts the header in front of a packet; false when there is no room.
@@ -173,7 +174,7 @@ impl Form {
 #[inline]
 pub(crate) fn put_fields(record: &Record, worker: u16, count: usize, bytes: &mut [u8]) {
     let Some((fields, tags)) = bytes.split_first_chunk_mut::<RECORD>() else { return };
-    let one = &record.annotations;
+    let one = &record.metadata;
     fields[0..4].copy_from_slice(&record.ticket.to_be_bytes());
     fields[4..6].copy_from_slice(&[record.what as u8, record.reason]);
     fields[6..8].copy_from_slice(&worker.to_be_bytes());
@@ -197,26 +198,26 @@ pub(crate) fn put_fields(record: &Record, worker: u16, count: usize, bytes: &mut
 
 /// Reads a record, and the tags behind it.
 #[inline]
-pub(crate) fn head(content: &[u8], annotations: &mut Annotations) -> Option<Head> {
+pub(crate) fn head(content: &[u8], metadata: &mut PacketMetadata) -> Option<Head> {
     let (fields, tags) = content.split_first_chunk::<RECORD>()?;
     let u16_at = |at: usize| u16::from_be_bytes([fields[at], fields[at + 1]]);
     let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
     let what = FrameKind::of(fields[4])?;
-    annotations.user = u32_at(20);
-    annotations.bearer = u32_at(24);
-    annotations.group = u32_at(28);
-    annotations.state = 0;
-    annotations.network_offset = u16_at(32);
-    annotations.transport_offset = u16_at(34);
-    annotations.ether_type = u16_at(36);
-    annotations.vlan = u16_at(38);
-    annotations.port = u16_at(40);
-    annotations.network_length = u16_at(42);
-    annotations.outer_offset = u16_at(44);
-    annotations.protocol = fields[46];
-    annotations.flags = fields[47];
+    metadata.user = u32_at(20);
+    metadata.bearer = u32_at(24);
+    metadata.group = u32_at(28);
+    metadata.step = StepValue::NONE;
+    metadata.network_offset = u16_at(32);
+    metadata.transport_offset = u16_at(34);
+    metadata.ether_type = u16_at(36);
+    metadata.vlan = u16_at(38);
+    metadata.port = u16_at(40);
+    metadata.network_length = u16_at(42);
+    metadata.outer_offset = u16_at(44);
+    metadata.protocol = fields[46];
+    metadata.flags = fields[47];
     let mut tags = tags.as_chunks::<4>().0.iter();
-    for tag in &mut annotations.tags {
+    for tag in &mut metadata.tags {
         *tag = tags.next().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     }
     Some(Head {
@@ -274,16 +275,16 @@ mod tests {
             reason: 2,
             now: 0x0506_0708_090a_0b0c,
             order: 7,
-            annotations: Annotations {
+            metadata: PacketMetadata {
                 tags: [1, 2, 3, 4, 5, 0, 0, 0],
                 user: 9,
                 bearer: 10,
-                group: Annotations::NONE,
-                state: 0,
+                group: PacketMetadata::NONE,
+                step: StepValue::NONE,
                 network_offset: 14,
                 transport_offset: 34,
                 ether_type: 0x0800,
-                vlan: Annotations::NO_VLAN,
+                vlan: PacketMetadata::NO_VLAN,
                 port: 1,
                 network_length: 46,
                 outer_offset: 0,

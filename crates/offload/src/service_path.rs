@@ -18,8 +18,8 @@ use weft_dataplane::offload::{
 use weft_dataplane::service_path::encapsulate::{Encapsulation, prepend};
 use weft_dataplane::service_path::record::{self, Record, RecordKind};
 use weft_dataplane::service_path::{NOTHING, RemotePath, RemotePlan, ServicePathEndpoint, read};
-use weft_dpdk::{Annotations, Packet, Pool, TAG_SLOTS};
-use weft_function::{Direction, TagSlot};
+use weft_dpdk::{Packet, Pool};
+use weft_function::{Direction, Metadata as _, PacketMetadata, TAG_SLOTS, TagSlot};
 use weft_wire::MacAddress;
 use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 
@@ -49,16 +49,16 @@ impl Form {
     fn write(
         &self,
         record: &Record,
-        annotations: &Annotations,
+        metadata: &PacketMetadata,
         oam: bool,
         octets: &mut [u8; HEADER],
     ) -> usize {
-        let direction = TagSlot::DIRECTION.get(annotations) == Direction::Downlink as u32;
+        let direction = TagSlot::DIRECTION.get(metadata) == Direction::Downlink as u32;
         let mut length = 0;
         let metadata = match self.fixed {
             true => Metadata::Fixed(record.octets()),
             false => {
-                let (tags, room) = (&annotations.tags[..self.tags], nsh::MIN_HEADER_LENGTH);
+                let (tags, room) = (&metadata.tags[..self.tags], nsh::MIN_HEADER_LENGTH);
                 length = record::write(record, self.names, tags, &mut octets[room..]);
                 Metadata::Variable { length: length as u8 }
             }
@@ -220,8 +220,8 @@ impl Carriage {
 
 /// Takes a packet out of its service header, and notes what came with it.
 fn unpack(packet: &mut Packet, record: &Record, form: &Form) -> bool {
-    let at = usize::from(packet.annotations().network_offset);
-    let port = packet.annotations().port;
+    let at = usize::from(packet.metadata().network_offset);
+    let port = packet.metadata().port;
     let octets = packet.data().get(at..).unwrap_or_default();
     let Ok(header) = nsh::Packet::new_checked(octets) else { return false };
     if header.next_protocol() != NextProtocol::ETHERNET {
@@ -238,7 +238,7 @@ fn unpack(packet: &mut Packet, record: &Record, form: &Form) -> bool {
     packet.trim_front(at + length);
     // What is malformed is found where it goes on.
     let _ = read(packet, port, Some(*record));
-    packet.annotations_mut().tags = tags;
+    packet.metadata_mut().tags = tags;
     true
 }
 
@@ -261,11 +261,11 @@ impl Carrier for Carriage {
             flags: 0,
             function: 0,
         };
-        if !record.place(packet.annotations()) {
+        if !record.place(packet.metadata()) {
             return Err(Refusal::TooLong);
         }
         let mut octets = [0; HEADER];
-        let length = self.form.write(&record, packet.annotations(), false, &mut octets);
+        let length = self.form.write(&record, packet.metadata(), false, &mut octets);
         if !prepend(&mut packet, length, &self.pool) {
             return Err(Refusal::TooLong);
         }
@@ -320,7 +320,7 @@ impl ServicePathEndpoint for Endpoint {
 
     fn next_leaving(&mut self) -> Option<(Packet, usize)> {
         let packet = self.out.pop().ok()?;
-        let downlink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Downlink as u32;
+        let downlink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Downlink as u32;
         Some((packet, usize::from(downlink)))
     }
 
@@ -377,12 +377,12 @@ impl Endpoint {
             flags: 0,
             function: 0,
         };
-        let mut annotations = Annotations::default();
-        TagSlot::DIRECTION.set(&mut annotations, direction as u32);
+        let mut metadata = PacketMetadata::default();
+        TagSlot::DIRECTION.set(&mut metadata, direction as u32);
         let mut octets = [0; HEADER];
-        let length = self.form.write(&record, &annotations, true, &mut octets);
+        let length = self.form.write(&record, &metadata, true, &mut octets);
         let mut packet = pool.allocate()?;
-        *packet.annotations_mut() = annotations;
+        *packet.metadata_mut() = metadata;
         packet.append(length)?.copy_from_slice(&octets[..length]);
         packet.append(NOTHING.len())?.copy_from_slice(&NOTHING);
         Some(packet)

@@ -4,4 +4,4 @@ mod thread_pool;
 mod thread_worker;
 
 pub use self::thread_pool::{StagePlan, ThreadPool};
-pub use self::thread_worker::{FunctionThread, WorkerSeat};
+pub use self::thread_worker::{FunctionThread, ThreadWorker};

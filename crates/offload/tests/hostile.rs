@@ -52,9 +52,9 @@ fn fails(rig: &mut Rig, reason: &str) {
     wait(|| rig.supervisor.view().status == Status::Absent);
     let told = rig.supervisor.view().last_failure.unwrap();
     assert!(told.contains(reason) && told.len() < 400, "{told}");
-    wait(|| rig.seat.remote_queue.has_news());
-    rig.seat.remote_queue.take_news(|_| {});
-    assert!(!rig.seat.remote_queue.is_up());
+    wait(|| rig.end.remote_queue.has_news());
+    rig.end.remote_queue.take_news(|_| {});
+    assert!(!rig.end.remote_queue.is_up());
 }
 
 /// Drops the supervisor, as a node does that ends; how long that took.
@@ -95,7 +95,7 @@ fn fault_54_a_checkpoint_without_an_end() {
 #[test]
 fn fault_54_refusals_of_a_mebibyte() {
     let mut rig = Rig::new("refusals", Policy::Drop);
-    rig.seat.away.import(2, 0, &[7]).unwrap();
+    rig.end.away.import(2, 0, &[7]).unwrap();
     assert!(matches!(receive(&mut rig.connection), Message::Import { .. }));
     // The first is an answer, the others are none.
     let reason = "\u{7}".repeat(1 << 19);
@@ -137,7 +137,7 @@ fn fault_54_a_process_that_does_not_read() {
     let mut rig = Rig::new("deaf", Policy::Drop);
     let context = vec![7; 1 << 19];
     for _ in 0..200 {
-        rig.seat.away.import(2, 0, &context).unwrap();
+        rig.end.away.import(2, 0, &context).unwrap();
     }
     fails(&mut rig, "it does not read what it is told");
 }

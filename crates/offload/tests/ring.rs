@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{IMPATIENCE, PLACE, Rig, attach, receive, wait};
 use weft_compose::Instance as _;
 use weft_dataplane::offload::{Back, NextHops, Policy, WINDOW};
-use weft_dpdk::Annotations;
+use weft_function::{Metadata, PacketMetadata, StepValue};
 use weft_offload::frame::FrameKind;
 use weft_offload::process::protocol::Message;
 use weft_offload::process::{Answer, InquiryKind, Question, Status};
@@ -21,7 +21,7 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     let frames = rig.arrive(4);
     assert_eq!(frames.len(), 4);
     let (record, header) = rig.form.read(frames[1].data()).unwrap();
-    assert_eq!((record.now, record.annotations.user, header), (99, 2, rig.form.header_length()));
+    assert_eq!((record.now, record.metadata.user, header), (99, 2, rig.form.header_length()));
 
     // Random bytes, a frame cut off, a ticket that was never given, a packet of another user.
     rig.answer(&[0xff; 80]);
@@ -29,8 +29,8 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     let mut forged = frames[0].data().to_vec();
     rig.form.write(&weft_offload::frame::Record { ticket: 1000, ..record }, &mut forged);
     rig.answer(&forged);
-    let annotations = Annotations { user: 9, bearer: 9, group: 9, port: 9, ..record.annotations };
-    rig.form.write(&weft_offload::frame::Record { annotations, ..record }, &mut forged);
+    let metadata = PacketMetadata { user: 9, bearer: 9, group: 9, port: 9, ..record.metadata };
+    rig.form.write(&weft_offload::frame::Record { metadata, ..record }, &mut forged);
     rig.answer(&forged);
     // The same ticket twice.
     rig.answer(&forged);
@@ -38,15 +38,15 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     let [Back::Lost(first), Back::Packet(packet, ticket, None)] = &back[..] else {
         panic!("{back:?}")
     };
-    assert_eq!(first.annotations.user, 1);
-    let came = packet.annotations();
+    assert_eq!(first.metadata.user, 1);
+    let came = packet.metadata();
     assert_eq!((came.user, came.bearer, came.group, came.port), (2, 2, 0, 0));
-    assert_eq!((ticket.place, came.state), (PLACE, PLACE.state));
+    assert_eq!((ticket.place, came.step), (PLACE, StepValue::NONE));
     wait(|| {
-        rig.seat.remote_queue.collect(|back| panic!("{back:?}"));
+        rig.end.remote_queue.collect(|back| panic!("{back:?}"));
         rig.supervisor.view().strays == 4
     });
-    assert_eq!(rig.seat.remote_queue.away(), 2);
+    assert_eq!(rig.end.remote_queue.away(), 2);
 
     // Drops are told with a reason; what is passed over is lost.
     rig.form.write(
@@ -56,7 +56,7 @@ fn a_hostile_function_can_only_lose_its_own_packets() {
     rig.answer(&forged);
     let back = rig.back(2);
     assert!(matches!(back[..], [Back::Lost(_), Back::Dropped(_, 200)]), "{back:?}");
-    assert_eq!(rig.seat.remote_queue.away(), 0);
+    assert_eq!(rig.end.remote_queue.away(), 0);
 }
 
 #[test]
@@ -68,54 +68,54 @@ fn what_was_away_is_lost_with_the_function_and_what_was_held_is_not() {
     wait(|| rig.supervisor.view().status == Status::Absent);
     assert_eq!(rig.supervisor.view().failures, 1);
     let mut lost = Vec::new();
-    rig.seat.remote_queue.take_news(|ticket| lost.push(ticket.annotations.user));
+    rig.end.remote_queue.take_news(|ticket| lost.push(ticket.metadata.user));
     assert_eq!(lost, [1, 2, 3]);
-    assert!(!rig.seat.remote_queue.is_up());
-    assert_eq!(rig.seat.remote_queue.credit(), 2);
+    assert!(!rig.end.remote_queue.is_up());
+    assert_eq!(rig.end.remote_queue.credit(), 2);
     let mut hold = |user| {
         let mut packet = rig.pool.packet(&[0; 60]).unwrap();
-        *packet.annotations_mut() = Annotations { user, ..Annotations::default() };
-        rig.seat.remote_queue.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_ok()
+        *packet.metadata_mut() = PacketMetadata { user, ..PacketMetadata::default() };
+        rig.end.remote_queue.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_ok()
     };
     assert_eq!([hold(4), hold(5), hold(6)], [true, true, false]);
-    assert_eq!(rig.seat.remote_queue.credit(), 0);
+    assert_eq!(rig.end.remote_queue.credit(), 0);
 }
 
 #[test]
 fn a_window_is_never_overrun_and_promises_are_kept_free() {
     let mut rig = Rig::new("window", Policy::Drop);
-    let window = rig.seat.remote_queue.credit();
-    rig.seat.remote_queue.reserve_credit();
-    assert_eq!(rig.seat.remote_queue.credit(), window - 1);
-    rig.seat.remote_queue.release_credit();
-    rig.seat.remote_queue.admit(10);
-    assert_eq!(rig.seat.remote_queue.credit(), window - 10);
-    rig.seat.remote_queue.begin();
+    let window = rig.end.remote_queue.credit();
+    rig.end.remote_queue.reserve_credit();
+    assert_eq!(rig.end.remote_queue.credit(), window - 1);
+    rig.end.remote_queue.release_credit();
+    rig.end.remote_queue.admit(10);
+    assert_eq!(rig.end.remote_queue.credit(), window - 10);
+    rig.end.remote_queue.begin();
     for user in 0..window as u32 {
         rig.send(&[user]);
     }
-    assert_eq!(rig.seat.remote_queue.credit(), 0);
+    assert_eq!(rig.end.remote_queue.credit(), 0);
     let mut packet = rig.pool.packet(&[0; 60]).unwrap();
-    *packet.annotations_mut() = Annotations::default();
-    assert!(rig.seat.remote_queue.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_err());
-    assert_eq!(rig.seat.away.kind().name, "nothing");
+    *packet.metadata_mut() = PacketMetadata::default();
+    assert!(rig.end.remote_queue.take(packet, PLACE, None, (0, &NextHops::NOWHERE)).is_err());
+    assert_eq!(rig.end.away.kind().name, "nothing");
 }
 
 /// A front end that knows nothing of tickets, and drops what it likes.
 #[test]
 fn plain_frames_that_do_not_come_back_are_given_up() {
     let mut plain = Rig::plain("plain");
-    let window = plain.seat.remote_queue.credit();
+    let window = plain.end.remote_queue.credit();
     for first in (0..window as u32).step_by(32) {
         plain.send(&(first..first + 32).collect::<Vec<_>>());
         assert_eq!(plain.arrive(32).len(), 32);
     }
-    assert_eq!(plain.seat.remote_queue.credit(), 0);
+    assert_eq!(plain.end.remote_queue.credit(), 0);
     let mut lost = 0;
     wait(|| {
-        plain.seat.remote_queue.collect(|back| match back {
+        plain.end.remote_queue.collect(|back| match back {
             Back::Lost(ticket) => {
-                assert_eq!(ticket.annotations.user, lost);
+                assert_eq!(ticket.metadata.user, lost);
                 lost += 1;
             }
             other => panic!("{other:?}"),
@@ -123,7 +123,7 @@ fn plain_frames_that_do_not_come_back_are_given_up() {
         lost == window as u32
     });
     assert_eq!(plain.supervisor.view().strays, 0);
-    assert_eq!(plain.seat.remote_queue.credit(), window);
+    assert_eq!(plain.end.remote_queue.credit(), window);
 
     // What comes back in time is claimed by its user.
     plain.send(&[0, 1, 2]);
@@ -132,17 +132,17 @@ fn plain_frames_that_do_not_come_back_are_given_up() {
     }
     let mut back = Vec::new();
     wait(|| {
-        plain.seat.remote_queue.collect(|one| back.push(one));
+        plain.end.remote_queue.collect(|one| back.push(one));
         back.len() == 2
     });
     assert!(back.iter().all(|one| matches!(one, Back::Plain(_))), "{back:?}");
     let mut passed_over = Vec::new();
     let claimed =
-        plain.seat.remote_queue.claim(1, 0, |ticket| passed_over.push(ticket.annotations.user));
+        plain.end.remote_queue.claim(1, 0, |ticket| passed_over.push(ticket.metadata.user));
     assert_eq!(claimed.map(|(ticket, _)| ticket.place), Some(PLACE));
     assert_eq!(passed_over, [0]);
-    assert!(plain.seat.remote_queue.claim(2, 0, |_| panic!("it was the next")).is_some());
-    assert_eq!(plain.seat.remote_queue.away(), 0);
+    assert!(plain.end.remote_queue.claim(2, 0, |_| panic!("it was the next")).is_some());
+    assert_eq!(plain.end.remote_queue.away(), 0);
 }
 
 /// A guest that has attached gives buffers when its driver is ready, and not before.
@@ -152,26 +152,26 @@ fn what_finds_no_room_at_a_function_waits_and_holds_back_what_comes() {
     let mut rig = Rig::small("small", ROOM);
     let users: Vec<u32> = (0..ROOM as u32).collect();
     users.chunks(32).for_each(|users| rig.send(users));
-    assert_eq!(rig.seat.remote_queue.credit(), WINDOW - ROOM);
+    assert_eq!(rig.end.remote_queue.credit(), WINDOW - ROOM);
     rig.send(&[64, 65]);
-    assert_eq!(rig.seat.remote_queue.credit(), 30, "those that may wait");
+    assert_eq!(rig.end.remote_queue.credit(), 30, "those that may wait");
     let rest: Vec<u32> = (66..96).collect();
     rig.send(&rest);
-    assert_eq!(rig.seat.remote_queue.credit(), 0);
+    assert_eq!(rig.end.remote_queue.credit(), 0);
     // What has not been sent is not late.
     std::thread::sleep(IMPATIENCE + Duration::from_millis(250));
     let mut lost = 0;
     while lost < ROOM {
-        rig.seat.remote_queue.collect(|back| match back {
+        rig.end.remote_queue.collect(|back| match back {
             Back::Lost(_) => lost += 1,
             other => panic!("{other:?}"),
         });
     }
-    assert_eq!(rig.seat.remote_queue.away(), 32);
+    assert_eq!(rig.end.remote_queue.away(), 32);
     let mut came = Vec::new();
     while came.len() < 96 {
         came.extend(rig.arrive(1));
-        rig.seat.remote_queue.collect(|back| panic!("{back:?}"));
+        rig.end.remote_queue.collect(|back| panic!("{back:?}"));
     }
     let numbers: Vec<_> = came.iter().map(|frame| frame.data()[0]).collect();
     assert_eq!(numbers, (0..96).collect::<Vec<u8>>());
@@ -181,16 +181,16 @@ fn what_finds_no_room_at_a_function_waits_and_holds_back_what_comes() {
 fn what_was_held_waits_for_room() {
     const ROOM: usize = 64;
     let mut rig = Rig::small("waiting", ROOM);
-    rig.seat.remote_queue.close(200);
+    rig.end.remote_queue.close(200);
     (0..200).for_each(|user| rig.send(&[user]));
-    rig.seat.remote_queue.open();
+    rig.end.remote_queue.open();
     let mut came = Vec::new();
     while came.len() < 200 {
-        while let Some(sent) = rig.seat.remote_queue.next_held(0) {
+        while let Some(sent) = rig.end.remote_queue.next_held(0) {
             assert!(sent.is_ok());
         }
-        rig.seat.remote_queue.flush(|_| panic!("it waits"));
-        rig.seat.remote_queue.collect(|back| assert!(matches!(back, Back::Lost(_)), "{back:?}"));
+        rig.end.remote_queue.flush(|_| panic!("it waits"));
+        rig.end.remote_queue.collect(|back| assert!(matches!(back, Back::Lost(_)), "{back:?}"));
         came.extend(rig.arrive(1));
     }
     let numbers: Vec<_> = came.iter().map(|frame| frame.data()[0]).collect();
@@ -222,7 +222,7 @@ fn answered(rig: &Rig) -> Answer {
 #[test]
 fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
     let mut rig = Rig::new("asked", Policy::Drop);
-    rig.seat.away.import(2, 0, &[7]).unwrap();
+    rig.end.away.import(2, 0, &[7]).unwrap();
     ask(&rig, 5, &[2], InquiryKind::Import);
     assert!(matches!(receive(&mut rig.connection), Message::Import { slot: 2, .. }));
     let Message::Fence(fence) = receive(&mut rig.connection) else { panic!("no fence") };

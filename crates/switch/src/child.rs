@@ -53,10 +53,10 @@ pub enum ChildError {
 pub struct Child {
     switch: Switch,
     shared: Arc<Shared>,
-    keeper: Option<JoinHandle<()>>,
+    supervisor: Option<JoinHandle<()>>,
 }
 
-/// What its keeper knows.
+/// What its supervisor knows.
 #[derive(Debug, Default)]
 struct Shared {
     /// Whether it has answered.
@@ -91,7 +91,7 @@ impl Child {
         let known = shared.clone();
         // The process ends with the thread that starts it (PR_SET_PDEATHSIG), so that one
         // stays.
-        let keeper =
+        let supervisor =
             thread::Builder::new().name(format!("switch-{}", switch.name)).spawn(move || {
                 match command.spawn() {
                     Ok(process) => {
@@ -101,8 +101,8 @@ impl Child {
                     Err(error) => drop(tell.send(Err(error))),
                 }
             });
-        let keeper = Some(keeper.map_err(failed)?);
-        let child = Child { switch: switch.clone(), shared, keeper };
+        let supervisor = Some(supervisor.map_err(failed)?);
+        let child = Child { switch: switch.clone(), shared, supervisor };
         let id = spawned.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
         child.wait(id.map_err(failed)?)?;
         Ok(child)
@@ -167,9 +167,9 @@ fn lock(ended: &Mutex<Option<ExitStatus>>) -> MutexGuard<'_, Option<ExitStatus>>
 impl Drop for Child {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        if let Some(keeper) = self.keeper.take() {
+        if let Some(supervisor) = self.supervisor.take() {
             // A panic there was logged.
-            let _ = keeper.join();
+            let _ = supervisor.join();
         }
     }
 }

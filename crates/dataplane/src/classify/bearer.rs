@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weft_function::StepData;
 use weft_wire::gtpu::Qfi;
 
 /// What becomes of a bearer's packets (TS 29.244 §8.2.26).
@@ -19,6 +20,20 @@ pub enum Action {
     Buffer,
     /// They wait, and the first of them is told (a *Downlink Data Report*).
     Notify,
+}
+
+/// The classifier leaves it in a packet that is not to be forwarded now.
+impl StepData for Action {
+    #[inline]
+    fn to_bits(self) -> u32 {
+        self as u32
+    }
+
+    #[inline]
+    fn from_bits(bits: u32) -> Action {
+        let all = [Action::Forward, Action::Drop, Action::Buffer, Action::Notify];
+        all.into_iter().find(|action| action.to_bits() == bits).unwrap_or_default()
+    }
 }
 
 /// Which of a user's packets a dedicated bearer carries.

@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-use weft_dpdk::Annotations;
-use weft_function::{Headers, Packet, Tunnel};
+use weft_function::{Headers, Metadata, Packet, PacketMetadata, Tunnel};
 use weft_rules::{Facts, Field, FieldValue};
 
 /// A packet that was parsed, as the rules see it.
@@ -13,7 +12,7 @@ pub struct PacketFacts<'a>(pub &'a Packet);
 impl Facts for PacketFacts<'_> {
     #[inline]
     fn tag(&self, slot: u8) -> u32 {
-        self.0.annotations().tags.get(usize::from(slot)).copied().unwrap_or(0)
+        self.0.metadata().tags.get(usize::from(slot)).copied().unwrap_or(0)
     }
 
     #[inline]
@@ -31,15 +30,15 @@ impl Facts for PacketFacts<'_> {
             Field::SourcePort => packet.ports().map(|(source, _)| number(source)),
             Field::DestinationPort => packet.ports().map(|(_, to)| number(to)),
             Field::Dscp => packet.dscp().map(|dscp| number(dscp.value().into())),
-            Field::Vlan => match packet.annotations().vlan {
-                Annotations::NO_VLAN => None,
+            Field::Vlan => match packet.metadata().vlan {
+                PacketMetadata::NO_VLAN => None,
                 vlan => Some(number(vlan)),
             },
             Field::Qfi => {
                 let session = packet.message()?.pdu_session().ok()??;
                 Some(number(session.qfi().value().into()))
             }
-            Field::Port => Some(number(packet.annotations().port)),
+            Field::Port => Some(number(packet.metadata().port)),
         }
     }
 }

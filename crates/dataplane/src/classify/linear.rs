@@ -4,8 +4,9 @@
 
 use std::net::IpAddr;
 
-use weft_function::{Direction, FlowKey, Headers, Packet, Tunnel};
+use weft_function::{Direction, FlowKey, Headers, Metadata, Packet, Tunnel};
 use weft_wire::Protocol;
+use weft_wire::gtpu::Teid;
 
 use super::UserKey;
 use super::key::flow_words;
@@ -56,8 +57,7 @@ impl Linear {
     }
 
     /// The slot of the first entry that `packet` matches, which came in at
-    /// `port` of `network` and, in a tunnel, has its TEID in the annotation
-    /// `state`.
+    /// `port` of `network`. The parser has left the TEID in a packet in a tunnel.
     pub fn find(&self, packet: &Packet, network: u32, direction: Direction) -> Option<u32> {
         let fields = fields(packet, network, direction);
         let matches = |entry: &&Entry| {
@@ -137,13 +137,13 @@ fn entry(key: &UserKey) -> (Fields, Fields) {
 
 /// The fields of a packet.
 fn fields(packet: &Packet, network: u32, direction: Direction) -> Fields {
-    let annotations = packet.annotations();
+    let metadata = packet.metadata();
     let mut fields = [0; 8];
     fields[0] = network.into();
-    fields[1] = u64::from(annotations.port) << 48 | u64::from(annotations.vlan) << 32;
+    fields[1] = u64::from(metadata.port) << 48 | u64::from(metadata.vlan) << 32;
     if packet.is_tunnelled() {
         fields[0] |= TUNNELLED;
-        fields[1] |= u64::from(annotations.state);
+        fields[1] |= u64::from(metadata.step.get::<Teid>().0);
         return fields;
     }
     if let Some(session) = super::look_up::session(packet) {

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Batch, Table};
-use weft_function::{Direction, Headers, Packet};
+use weft_function::{Direction, Headers, Metadata, Packet};
+use weft_wire::gtpu::Teid;
 use weft_wire::{EtherType, Protocol, esp, pppoe};
 
 use super::key::{
@@ -18,7 +19,8 @@ impl Classifier {
         let Scratch { slots, keys, places, found } = &mut *self.scratch;
         let mut count = 0;
         for position in tunnelled {
-            keys[count] = teid_key(search.network, burst.packets[position].annotations().state);
+            keys[count] =
+                teid_key(search.network, burst.packets[position].metadata().step.get::<Teid>().0);
             places[count] = position as u8;
             count += 1;
         }
@@ -134,7 +136,7 @@ impl Classifier {
     fn look_up_entry(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
         for position in *rest {
             let packet = &burst.packets[position];
-            let vlan = packet.annotations().vlan;
+            let vlan = packet.metadata().vlan;
             let narrow = &self.tables.narrow;
             let by_session = || narrow.get(&session_key(search.port, session(packet)?));
             let by_vlan = || narrow.get(&vlan_key(search.port, vlan));
@@ -158,15 +160,15 @@ fn user_ipv4(packet: &Packet, direction: Direction) -> Option<u32> {
 
 /// The security parameters index of an ESP packet.
 pub(super) fn spi(packet: &Packet) -> Option<u32> {
-    let is_esp = Protocol(packet.annotations().protocol) == Protocol::ESP;
+    let is_esp = Protocol(packet.metadata().protocol) == Protocol::ESP;
     let payload = packet.transport().filter(|_| is_esp)?;
     esp::Packet::new_checked(payload).ok().map(|packet| packet.spi().0)
 }
 
 /// The session of a PPPoE frame.
 pub(super) fn session(packet: &Packet) -> Option<u16> {
-    let start = usize::from(packet.annotations().network_offset);
-    let is_session = packet.annotations().ether_type == EtherType::PPPOE_SESSION.0;
+    let start = usize::from(packet.metadata().network_offset);
+    let is_session = packet.metadata().ether_type == EtherType::PPPOE_SESSION.0;
     let frame = packet.data().get(start..).filter(|_| is_session)?;
     pppoe::Frame::new_checked(frame).ok().map(|frame| frame.session())
 }

@@ -1,13 +1,12 @@
 //! What the classifier knows of each user.
 
-use weft_dpdk::Annotations;
-
 use super::bearer::Action;
+use weft_function::PacketMetadata;
 
 /// What a worker is told of one of its users.
 #[derive(Clone, Copy, Debug)]
 pub struct UserRecord {
-    /// Slot of the group; [`Annotations::NONE`] without one.
+    /// Slot of the group; [`PacketMetadata::NONE`] without one.
     pub group: u32,
     /// Slot of the first dedicated bearer.
     pub bearers: u32,
@@ -26,8 +25,8 @@ pub struct UserRecord {
 impl UserRecord {
     /// No user.
     pub const VACANT: UserRecord = UserRecord {
-        group: Annotations::NONE,
-        bearers: Annotations::NONE,
+        group: PacketMetadata::NONE,
+        bearers: PacketMetadata::NONE,
         class: 0,
         bearer_profile: 0,
         present: false,

@@ -2,8 +2,8 @@
 //! release, and timers.
 
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Batch, Packet};
-use weft_function::{Emission, Position, Scope, What};
+use weft_dpdk::{Batch, Packet};
+use weft_function::{Emission, Metadata, PacketMetadata, Position, Scope, What};
 
 use super::Configure;
 use super::{Element, VisitContext, one};
@@ -66,7 +66,7 @@ impl Element {
         &mut self,
         burst: &mut Burst,
         next: &Configure,
-        like: &[Annotations; 2],
+        like: &[PacketMetadata; 2],
         around: &mut VisitContext<'_>,
     ) {
         self.clear();
@@ -162,11 +162,11 @@ impl Element {
 
     /// Whose context `function` keeps for a packet.
     fn slot(&self, function: u16, packet: &Packet) -> u32 {
-        let annotations = packet.annotations();
+        let metadata = packet.metadata();
         match self.plan.functions[usize::from(function)].instance.scope() {
-            Scope::Bearer => annotations.bearer,
-            Scope::User => annotations.user,
-            Scope::Group => annotations.group,
+            Scope::Bearer => metadata.bearer,
+            Scope::User => metadata.user,
+            Scope::Group => metadata.group,
         }
     }
 

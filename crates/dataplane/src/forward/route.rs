@@ -1,7 +1,7 @@
 //! Where packets go next: by the states that rules are compiled to, or by the rules.
 
 use weft_compose::{Burst, Positions};
-use weft_function::TagSlot;
+use weft_function::{Metadata, TagSlot};
 use weft_rules::{FunctionIndex, Next, NextPlace, Place, StateId, Target, To};
 
 use super::{Element, Forwarding, LookupMode, VisitContext, one};
@@ -96,7 +96,7 @@ impl Element {
     ) {
         if let Some(chain) = target.set_chain {
             for position in positions {
-                TagSlot::CHAIN.set(burst.packets[position].annotations_mut(), chain);
+                TagSlot::CHAIN.set(burst.packets[position].metadata_mut(), chain);
             }
         }
         match target.to {

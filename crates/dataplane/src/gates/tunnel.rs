@@ -22,7 +22,7 @@
 use std::net::IpAddr;
 
 use weft_dpdk::Packet;
-use weft_function::{Headers, Tunnel, TunnelEnd};
+use weft_function::{Headers, Metadata, Tunnel, TunnelEnd};
 use weft_mobility_protocol::{Direction, EndMarker, Epoch};
 use weft_wire::Dscp;
 use weft_wire::gtpu::{Element, Message, MessageType, Repr, Teid, elements};
@@ -95,7 +95,7 @@ pub fn wrap(
 ) -> Result<(), DropReason> {
     packet.unwrap_tunnel();
     let dscp = packet.dscp().ok_or(DropReason::GtpuPayloadUnknown)?;
-    let network = usize::from(packet.annotations().network_offset);
+    let network = usize::from(packet.metadata().network_offset);
     // Padding of the link does not travel in the tunnel.
     packet.truncate(network + packet.ip_length());
     let message = Repr {

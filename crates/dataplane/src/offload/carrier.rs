@@ -97,7 +97,7 @@ pub enum Coming {
         reason: u8,
         /// Where it has been, if it went on by itself.
         past: Option<(NextHops, Past)>,
-        /// The packet, without what the carrier had put in front, and with the annotations
+        /// The packet, without what the carrier had put in front, and with the metadata
         /// that the other side gives it; of no interest when none follows.
         packet: Packet,
     },

@@ -2,25 +2,59 @@
 //! is told.
 
 use weft_compose::Burst;
+use weft_function::{Metadata, StepData, StepValue};
 
-/// In the annotation `state` of a packet that a function has dropped; the reason and
-/// the function stand below.
+/// Whether a function has dropped a packet, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionDrop {
+    /// None has.
+    None,
+    /// One has.
+    Dropped {
+        /// Number of the reason among the function's.
+        reason: u8,
+        /// A sum over the name of the function.
+        function: u8,
+    },
+}
+
+/// The highest byte where a function has dropped the packet; reason and function stand below.
 const DROPPED: u32 = 0xd6 << 24;
+
+impl FunctionDrop {
+    /// The function called `function` has dropped the packet.
+    pub fn new(reason: u8, function: &str) -> FunctionDrop {
+        FunctionDrop::Dropped { reason, function: sum_of(function) }
+    }
+}
+
+/// The forwarding element leaves it for the service path that the packet came by.
+impl StepData for FunctionDrop {
+    #[inline]
+    fn to_bits(self) -> u32 {
+        match self {
+            FunctionDrop::None => 0,
+            FunctionDrop::Dropped { reason, function } => {
+                DROPPED | u32::from(reason) << 8 | u32::from(function)
+            }
+        }
+    }
+
+    #[inline]
+    fn from_bits(bits: u32) -> FunctionDrop {
+        let [_, _, reason, function] = bits.to_be_bytes();
+        match bits & 0xff00_0000 == DROPPED {
+            true => FunctionDrop::Dropped { reason, function },
+            false => FunctionDrop::None,
+        }
+    }
+}
 
 /// Notes in a packet why a function dropped it.
 #[cold]
 pub fn note_drop(burst: &mut Burst, position: usize, reason: u8, function: &str) {
-    burst.packets[position].annotations_mut().state = state_of_drop(reason, function);
-}
-
-/// What notes in the annotation `state` why a function dropped a packet.
-pub fn state_of_drop(reason: u8, function: &str) -> u32 {
-    DROPPED | u32::from(reason) << 8 | u32::from(sum_of(function))
-}
-
-/// The reason, and a sum over the name of the function, if that is noted there.
-pub fn drop_of(state: u32) -> Option<(u8, u8)> {
-    (state & 0xff00_0000 == DROPPED).then_some(((state >> 8) as u8, state as u8))
+    let by = FunctionDrop::new(reason, function);
+    burst.packets[position].metadata_mut().step = StepValue::new(by);
 }
 
 /// A sum over the name of a function.

@@ -1,6 +1,7 @@
 //! What is remembered of a packet that is away, and what comes back for it.
 
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
+use weft_function::PacketMetadata;
 
 use super::Past;
 
@@ -18,8 +19,8 @@ pub struct ResumePoint {
 /// What the node remembers of a packet that is away.
 #[derive(Clone, Copy, Debug)]
 pub struct InFlightEntry {
-    /// Annotations it went with.
-    pub annotations: Annotations,
+    /// Metadata it went with.
+    pub metadata: PacketMetadata,
     /// Where it stood.
     pub place: ResumePoint,
     /// Its length, in bytes.
@@ -33,21 +34,21 @@ pub struct InFlightEntry {
 
 impl InFlightEntry {
     #[inline]
-    pub(crate) fn new(annotations: Annotations, place: ResumePoint, length: u16) -> InFlightEntry {
-        InFlightEntry { annotations, place, length, past: Past::default(), emitted: 0, back: false }
+    pub(crate) fn new(metadata: PacketMetadata, place: ResumePoint, length: u16) -> InFlightEntry {
+        InFlightEntry { metadata, place, length, past: Past::default(), emitted: 0, back: false }
     }
 
     /// Of a packet that was held and never went.
     #[inline]
     pub fn lost(place: ResumePoint) -> InFlightEntry {
-        InFlightEntry::new(Annotations::default(), place, 0)
+        InFlightEntry::new(PacketMetadata::default(), place, 0)
     }
 }
 
 /// What came back from a function.
 #[derive(Debug)]
 pub enum Back {
-    /// It goes on, from where its ticket says. Offsets in its annotations are what
+    /// It goes on, from where its ticket says. Offsets in its metadata are what
     /// the function says, and to be checked. With it comes the packet as it came in,
     /// if that was kept.
     Packet(Packet, InFlightEntry, Option<Packet>),

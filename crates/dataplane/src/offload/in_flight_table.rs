@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use weft_dpdk::{Annotations, Packet, TAG_SLOTS};
+use weft_dpdk::Packet;
+use weft_function::{Metadata, PacketMetadata, StepValue, TAG_SLOTS};
 
 use super::carrier::{Coming, FrameKind};
 use super::in_flight_entry::{Back, InFlightEntry, ResumePoint};
@@ -43,7 +44,7 @@ impl InFlightTable {
         goes_on: bool,
     ) -> InFlightTable {
         let place = ResumePoint { state: 0, plan: 0, onward: 0 };
-        let none = InFlightEntry::new(Annotations::default(), place, 0);
+        let none = InFlightEntry::new(PacketMetadata::default(), place, 0);
         InFlightTable {
             writes,
             shared,
@@ -227,7 +228,7 @@ impl InFlightTable {
     /// What was kept of the packet of a ticket.
     #[inline]
     pub(crate) fn original(&mut self, number: u32) -> Option<Packet> {
-        let doubtful = self.numbered(number).annotations.flags & Annotations::DOUBTFUL != 0;
+        let doubtful = self.numbered(number).metadata.flags & PacketMetadata::DOUBTFUL != 0;
         if doubtful { self.originals[number as usize % WINDOW].take() } else { None }
     }
 
@@ -249,13 +250,13 @@ impl InFlightTable {
     /// they are: they were written just now, in pieces.
     #[inline]
     pub(crate) fn restore(packet: &mut Packet, ticket: &InFlightEntry, writes: u8) {
-        let (now, was) = (packet.annotations_mut(), &ticket.annotations);
+        let (now, was) = (packet.metadata_mut(), &ticket.metadata);
         for slot in (0..TAG_SLOTS).filter(|slot| writes >> slot & 1 == 0) {
             now.tags[slot] = was.tags[slot];
         }
         (now.user, now.bearer, now.group) = (was.user, was.bearer, was.group);
-        (now.state, now.port) = (ticket.place.state, was.port);
-        let doubtful = Annotations::DOUBTFUL;
+        (now.step, now.port) = (StepValue::NONE, was.port);
+        let doubtful = PacketMetadata::DOUBTFUL;
         now.flags = now.flags & !doubtful | was.flags & doubtful;
     }
 

@@ -4,8 +4,8 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, Settings};
-use weft_dpdk::{Annotations, Pool};
-use weft_function::{ConfigError, ContextError, Scope, TunnelEnds};
+use weft_dpdk::Pool;
+use weft_function::{ConfigError, ContextError, PacketMetadata, Scope, TunnelEnds};
 
 /// Takes changes of contexts to where they are, behind all that was given before.
 pub trait ContextOrders: Debug + Send {
@@ -81,7 +81,7 @@ impl Instance for Placeholder {
         &mut self,
         _: u32,
         _: (&Settings, u32),
-        _: &[Annotations; 2],
+        _: &[PacketMetadata; 2],
         _: &Pool,
         _: &mut Outcome,
     ) {

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weft_dpdk::Packet;
+use weft_function::Metadata;
 
 use self::pace::Pace;
 use super::Policy;
@@ -33,7 +34,7 @@ pub struct RemoteQueue {
     carrier: Box<dyn Carrier>,
     /// For carriers at which it is dear to look.
     pace: Option<Pace>,
-    book: InFlightTable,
+    in_flight: InFlightTable,
     policy: Policy,
     /// Session that the tickets are of.
     session: u32,
@@ -78,11 +79,11 @@ impl RemoteQueue {
         let Options { writes, policy, shared } = options;
         let held = if let Policy::Hold(packets) = policy { packets as usize } else { 0 };
         let goes_on = carrier.address().is_some();
-        let book = InFlightTable::new(writes, shared, carrier.keeps_order(), goes_on);
+        let in_flight = InFlightTable::new(writes, shared, carrier.keeps_order(), goes_on);
         RemoteQueue {
             pace: carrier.is_dear().then(Pace::new),
             carrier,
-            book,
+            in_flight,
             policy,
             session: 0,
             held: VecDeque::with_capacity(held),
@@ -107,7 +108,7 @@ impl RemoteQueue {
     /// Packets that are away.
     #[inline]
     pub fn away(&self) -> usize {
-        self.book.away()
+        self.in_flight.away()
     }
 
     /// Whether anything is away or waits.
@@ -120,15 +121,15 @@ impl RemoteQueue {
     #[inline]
     pub fn has_of(&self, user: u32) -> bool {
         let mut away = 0..self.away() as u32;
-        let is_of = |ticket: &InFlightEntry| !ticket.back && ticket.annotations.user == user;
-        away.any(|ahead| is_of(self.book.ticket(ahead)))
-            || self.held.iter().any(|(packet, ..)| packet.annotations().user == user)
+        let is_of = |ticket: &InFlightEntry| !ticket.back && ticket.metadata.user == user;
+        away.any(|ahead| is_of(self.in_flight.ticket(ahead)))
+            || self.held.iter().any(|(packet, ..)| packet.metadata().user == user)
     }
 
     /// Gives up what waits of this user, and hands its places to `lost`.
     pub fn drop_held_of(&mut self, user: u32, mut lost: impl FnMut(ResumePoint)) {
         self.held.retain(|(packet, place, _)| {
-            let stays = packet.annotations().user != user;
+            let stays = packet.metadata().user != user;
             if !stays {
                 lost(*place);
             }
@@ -139,20 +140,20 @@ impl RemoteQueue {
     /// Whether there is something new about the function.
     #[inline]
     pub fn has_news(&self) -> bool {
-        self.book.shared.session() != self.session
+        self.in_flight.shared.session() != self.session
     }
 
     /// Hears what is new. What was away under the old session is lost and handed
     /// to `lost`.
     pub fn take_news(&mut self, mut lost: impl FnMut(InFlightEntry)) {
-        self.session = self.book.shared.session();
-        while let Some((ticket, _)) = self.book.redeem() {
+        self.session = self.in_flight.shared.session();
+        while let Some((ticket, _)) = self.in_flight.redeem() {
             lost(ticket);
-            self.book.shared.count_lost();
+            self.in_flight.shared.count_lost();
         }
         // What still lies in the carrier is of the old session, too.
         self.carrier.clear();
-        self.book.publish();
+        self.in_flight.publish();
     }
 
     /// A burst begins: nothing of it was let in yet.
@@ -211,7 +212,7 @@ impl RemoteQueue {
     /// Slots of tags that the function may write, one bit for each.
     #[inline]
     pub fn writes(&self) -> u8 {
-        self.book.writes
+        self.in_flight.writes
     }
 
     /// Takes a packet away, with the burst; or holds it. `original` is kept until
@@ -321,10 +322,10 @@ impl RemoteQueue {
         original: Option<Packet>,
         (now, onward): (u64, &NextHops),
     ) -> Result<(), Refusal> {
-        let (annotations, length) = (*packet.annotations(), packet.len() as u16);
-        self.carrier.put(packet, self.book.head, now, onward)?;
-        self.book.go_on(onward);
-        self.book.add(InFlightEntry::new(annotations, place, length), original);
+        let (metadata, length) = (*packet.metadata(), packet.len() as u16);
+        self.carrier.put(packet, self.in_flight.head, now, onward)?;
+        self.in_flight.go_on(onward);
+        self.in_flight.add(InFlightEntry::new(metadata, place, length), original);
         Ok(())
     }
 
@@ -340,9 +341,9 @@ impl RemoteQueue {
         self.carrier.send();
         while self.carrier.in_hand() > BURST {
             self.carrier.drop_last();
-            refused(self.book.take_back());
+            refused(self.in_flight.take_back());
         }
-        self.book.publish();
+        self.in_flight.publish();
     }
 
     /// Whether anything was held.
@@ -374,19 +375,19 @@ impl RemoteQueue {
         if self.carrier.in_hand() > 0 {
             self.carrier.send();
         }
-        let book = &mut self.book;
-        if self.pace.as_ref().is_some_and(|pace| pace.is_early(book.away())) {
+        let in_flight = &mut self.in_flight;
+        if self.pace.as_ref().is_some_and(|pace| pace.is_early(in_flight.away())) {
             return false;
         }
-        let count = self.carrier.receive(&mut |coming| book.sort(coming, &mut back));
+        let count = self.carrier.receive(&mut |coming| in_flight.sort(coming, &mut back));
         if let Some(pace) = &mut self.pace {
             pace.note(count);
         }
         if count == 0 {
             return false;
         }
-        self.book.shared.count_returned(count);
-        self.book.publish();
+        self.in_flight.shared.count_returned(count);
+        self.in_flight.publish();
         true
     }
 
@@ -406,7 +407,7 @@ impl RemoteQueue {
     /// The port that the oldest packet that is away came in at.
     #[inline]
     pub fn oldest_port(&self) -> Option<u16> {
-        (self.away() > 0).then(|| self.book.ticket(0).annotations.port)
+        (self.away() > 0).then(|| self.in_flight.ticket(0).metadata.port)
     }
 
     /// The oldest ticket of a packet of `user` that came in at `port`: that of a
@@ -417,28 +418,27 @@ impl RemoteQueue {
         port: u16,
         mut lost: impl FnMut(InFlightEntry),
     ) -> Option<(InFlightEntry, Option<Packet>)> {
-        let book = &mut self.book;
-        let fits = |ticket: &InFlightEntry| {
-            ticket.annotations.user == user && ticket.annotations.port == port
-        };
-        let ahead = (0..book.away() as u32).find(|ahead| fits(book.ticket(*ahead)))?;
-        book.pass_over(ahead, &mut lost);
-        let ticket = book.redeem();
-        book.publish();
+        let in_flight = &mut self.in_flight;
+        let fits =
+            |ticket: &InFlightEntry| ticket.metadata.user == user && ticket.metadata.port == port;
+        let ahead = (0..in_flight.away() as u32).find(|ahead| fits(in_flight.ticket(*ahead)))?;
+        in_flight.pass_over(ahead, &mut lost);
+        let ticket = in_flight.redeem();
+        in_flight.publish();
         ticket
     }
 
     /// A frame came back that no function can have sent.
     #[inline]
     pub fn reject(&self) {
-        self.book.shared.count_stray();
+        self.in_flight.shared.count_stray();
     }
 
     /// Drops all that waits, as the node stops; hands tickets of what was away to
     /// `lost` and returns how many were held.
     pub fn clear(&mut self, mut lost: impl FnMut(InFlightEntry)) -> usize {
         self.carrier.clear();
-        while let Some((ticket, _)) = self.book.redeem() {
+        while let Some((ticket, _)) = self.in_flight.redeem() {
             lost(ticket);
         }
         let held = self.held.len();

@@ -8,7 +8,7 @@ use weft_dpdk::Packet;
 use self::links::Links;
 use super::Lifted;
 use super::queues_ahead::QueuesAhead;
-use super::stage::{Hand, Lent, StageQueue};
+use super::stage::{DeployedFunction, Deployment, StageQueue};
 use crate::counters::{DropReason, WorkerCounters};
 use crate::offload::{NextHops, Policy, Refusal, RemoteQueue, ResumePoint};
 
@@ -30,9 +30,9 @@ pub struct RemoteQueues {
     /// The ways to stages, which have the last numbers.
     pub(crate) stages: Vec<StageQueue>,
     /// Where the functions of stages are.
-    pub(crate) lent: Lent,
-    /// Functions that have come home.
-    pub(crate) home: Vec<Hand>,
+    pub(crate) deployment: Deployment,
+    /// Functions that have come back.
+    pub(crate) recalled: Vec<DeployedFunction>,
 }
 
 impl RemoteQueues {
@@ -151,7 +151,7 @@ impl RemoteQueues {
     }
 
     #[inline]
-    fn promise(&mut self, onward: u64) {
+    fn reserve(&mut self, onward: u64) {
         for remote_queue in Positions(onward) {
             match self.stage(remote_queue) {
                 Some(stage) => stage.reserve_credit(),
@@ -186,7 +186,7 @@ impl RemoteQueues {
                 .map_err(|refusal| reason_of(refusal, was_up))?;
         }
         if place.onward != 0 {
-            self.promise(place.onward);
+            self.reserve(place.onward);
         }
         Ok(())
     }
@@ -201,13 +201,13 @@ impl RemoteQueues {
                 counters.dropped(DropReason::FunctionFull, 1);
                 kept.add(ticket.place);
             });
-            self.keep(&kept);
+            self.release(&kept);
         }
     }
 
-    pub(crate) fn keep(&mut self, promises: &CreditReservations) {
-        for remote_queue in Positions(promises.remote_queues) {
-            for _ in 0..promises.counts[remote_queue] {
+    pub(crate) fn release(&mut self, reservations: &CreditReservations) {
+        for remote_queue in Positions(reservations.remote_queues) {
+            for _ in 0..reservations.counts[remote_queue] {
                 match self.stage(remote_queue) {
                     Some(stage) => stage.release_credit(),
                     None => self.remote_queues[remote_queue].release_credit(),
@@ -224,14 +224,14 @@ impl RemoteQueues {
     /// Gives up what waits of this user for a function that is not there.
     #[cold]
     pub fn drop_held_of(&mut self, user: u32, counters: &WorkerCounters) {
-        let mut promises = CreditReservations::default();
+        let mut reservations = CreditReservations::default();
         for remote_queue in &mut self.remote_queues {
             remote_queue.drop_held_of(user, |place| {
                 counters.dropped(DropReason::FunctionLost, 1);
-                promises.add(place);
+                reservations.add(place);
             });
         }
-        self.keep(&promises);
+        self.release(&reservations);
     }
 
     /// Whether packets are with functions at this machine that are there: they are waited

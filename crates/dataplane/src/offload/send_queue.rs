@@ -12,7 +12,7 @@ use super::in_flight_entry::Refusal;
 /// A batch at hand, the queue that it goes to, and how long its packets are away.
 #[derive(Debug)]
 pub struct SendQueue {
-    hand: Batch,
+    pending: Batch,
     out: Producer<Packet>,
     absence: Absence,
 }
@@ -21,7 +21,7 @@ impl SendQueue {
     /// Nothing is away. What is not back after `timeout` nanoseconds is lost.
     #[inline]
     pub fn new(out: Producer<Packet>, timeout: u64) -> SendQueue {
-        SendQueue { hand: Batch::new(), out, absence: Absence::new(timeout) }
+        SendQueue { pending: Batch::new(), out, absence: Absence::new(timeout) }
     }
 
     /// Takes a packet in hand.
@@ -30,7 +30,7 @@ impl SendQueue {
     /// [`Refusal::Full`] when there is no room.
     #[inline]
     pub fn take(&mut self, packet: Packet, ticket: u32, now: u64) -> Result<(), Refusal> {
-        self.hand.push(packet).map_err(|_| Refusal::Full)?;
+        self.pending.push(packet).map_err(|_| Refusal::Full)?;
         self.absence.begin(ticket, now);
         Ok(())
     }
@@ -38,20 +38,20 @@ impl SendQueue {
     /// Packets in hand.
     #[inline]
     pub fn in_hand(&self) -> usize {
-        self.hand.len()
+        self.pending.len()
     }
 
     /// Whether no more fit.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.hand.is_full()
+        self.pending.is_full()
     }
 
     /// Hands all of them over, or none where there is no room for all.
     #[inline]
     pub fn send(&mut self) {
-        if self.out.slots() >= self.hand.len() {
-            for packet in self.hand.drain() {
+        if self.out.slots() >= self.pending.len() {
+            for packet in self.pending.drain() {
                 // There is room.
                 drop(self.out.push(packet));
             }
@@ -61,7 +61,7 @@ impl SendQueue {
     /// The packet that was taken last does not go.
     #[inline]
     pub fn drop_last(&mut self) {
-        if self.hand.pop().is_some() {
+        if self.pending.pop().is_some() {
             self.absence.take_back();
         }
     }
@@ -69,7 +69,7 @@ impl SendQueue {
     /// Gives up what is in hand and what is away.
     #[inline]
     pub fn clear(&mut self) {
-        self.hand.clear();
+        self.pending.clear();
         self.absence.clear();
     }
 

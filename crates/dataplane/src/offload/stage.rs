@@ -1,7 +1,7 @@
 //! Functions on a thread of their own: a chain that is split over processor cores.
 //!
-//! A *stage* is one more thread. Each worker lends it instances of functions and sends
-//! it packets, in [`Parcel`]s: what of a burst goes there. The stage lets them visit its
+//! A *stage* is one more thread. Each worker deploys instances of functions there and
+//! sends it packets, in [`Parcel`]s: what of a burst goes there. The stage lets them visit its
 //! functions, from one to the next as long as they stay there, and sends the parcel
 //! back, and the worker lets packets go on. Between worker and stage lie rings with one
 //! producer and one consumer each, and each parcel names the last order before it, so
@@ -13,7 +13,7 @@
 //! to the worker's next parcel: so none of them is overtaken.
 //!
 //! Whatever else a worker does with its functions, it does with those that are at hand:
-//! it stops receiving, waits until nothing is away, and calls its instances home. While
+//! it stops receiving, waits until nothing is away, and recalls its instances. While
 //! they are there they are called. So a change of rules, a move to another core or
 //! another composition, a user that leaves with its contexts, and a trace all find the
 //! node as if there were no stages.
@@ -32,13 +32,13 @@ use weft_dpdk::Pool;
 
 pub use self::map::{Map, State};
 pub use self::parcel::Parcel;
+pub use self::queue::{Deployment, StageQueue};
 pub(crate) use self::queue::{FunctionOrders, Orders};
-pub use self::queue::{Lent, StageQueue};
 use crate::counters::FunctionCounters;
 use crate::offload::WINDOW;
 
 /// A function's instance, and what is counted for it.
-pub struct Hand {
+pub struct DeployedFunction {
     /// Number of the function.
     pub function: u16,
     /// The instance.
@@ -50,7 +50,7 @@ pub struct Hand {
 /// What a worker tells a stage.
 pub enum Order {
     /// Run these functions.
-    Deploy(Vec<Hand>, Arc<Map>),
+    Deploy(Vec<DeployedFunction>, Arc<Map>),
     /// Give them back.
     Recall,
     /// Give a context its settings.
@@ -78,7 +78,7 @@ pub enum Reply {
     /// What was handled.
     Parcel(Box<Parcel>),
     /// Functions that come back.
-    Home(Vec<Hand>),
+    Recalled(Vec<DeployedFunction>),
 }
 
 /// The stage's end of what lies between a worker and a stage.

@@ -6,8 +6,8 @@
 mod usual;
 
 use weft_compose::Burst;
-use weft_dpdk::{Annotations, Packet};
-use weft_function::Headers;
+use weft_dpdk::Packet;
+use weft_function::{Headers, Metadata, PacketMetadata, StepValue};
 use weft_wire::gtpu::{self, Comprehension, Message, MessageType};
 use weft_wire::nsh::NextProtocol;
 use weft_wire::{EtherType, Protocol, udp, vxlan_gpe};
@@ -41,7 +41,7 @@ impl Own {
                 Opened::Service => divided.service.insert(position),
                 Opened::Refused(reason) => {
                     divided.refused.insert(position);
-                    packet.annotations_mut().state = reason as u32;
+                    packet.metadata_mut().step = StepValue::new(reason);
                 }
             }
             divided.local.remove(position);
@@ -58,7 +58,7 @@ impl Own {
         }
         match packet.addresses() {
             Some((_, to)) if self.addresses.contains(&to) => {
-                packet.annotations_mut().flags |= Annotations::OWN_INSIDE;
+                packet.metadata_mut().flags |= PacketMetadata::OWN_INSIDE;
             }
             Some((from, to)) if self.is_martian(from, to) => note_martian(packet),
             _ => {}
@@ -72,33 +72,33 @@ impl Own {
 #[cold]
 fn note_martian(packet: &mut Packet) {
     let is_of_link = is_discovery(packet) && packet.hop_limit() == Some(255);
-    packet.annotations_mut().flags |=
-        if is_of_link { Annotations::LINK_SCOPE } else { Annotations::MARTIAN_INSIDE };
+    packet.metadata_mut().flags |=
+        if is_of_link { PacketMetadata::LINK_SCOPE } else { PacketMetadata::MARTIAN_INSIDE };
 }
 
 /// Why a packet must not be taken out of its tunnel, if that is so.
 pub(crate) fn refuses_to_leave(packet: &Packet) -> Option<DropReason> {
-    match packet.annotations().flags {
-        flags if flags & Annotations::OWN_INSIDE != 0 => Some(DropReason::TunnelledToUs),
-        flags if flags & Annotations::MARTIAN_INSIDE != 0 => Some(DropReason::Martian),
+    match packet.metadata().flags {
+        flags if flags & PacketMetadata::OWN_INSIDE != 0 => Some(DropReason::TunnelledToUs),
+        flags if flags & PacketMetadata::MARTIAN_INSIDE != 0 => Some(DropReason::Martian),
         _ => None,
     }
 }
 
 /// Reads the GTP-U message to port 2152, and the packet inside. The TEID is left
-/// in the annotation `state` for the classifier. The UDP checksum is not looked
+/// for the classifier. The UDP checksum is not looked
 /// at, as the packet's user has checksums of their own.
 #[inline]
 fn open(packet: &mut Packet, service: bool) -> Opened {
     if packet.protocol() != Some(Protocol::UDP) {
         return Opened::Local;
     }
-    let (bytes, annotations) = packet.parts_mut();
-    if annotations.flags & Annotations::FRAGMENT != 0 {
+    let (bytes, metadata) = packet.parts_mut();
+    if metadata.flags & PacketMetadata::FRAGMENT != 0 {
         return Opened::Refused(DropReason::OuterFragment);
     }
-    let start = usize::from(annotations.transport_offset);
-    let end = usize::from(annotations.network_offset + annotations.network_length);
+    let start = usize::from(metadata.transport_offset);
+    let end = usize::from(metadata.network_offset + metadata.network_length);
     let Some(Ok(datagram)) =
         bytes.get(start..end).filter(|_| start != 0).map(udp::Datagram::new_checked_fragment)
     else {
@@ -114,21 +114,21 @@ fn open(packet: &mut Packet, service: bool) -> Opened {
         return Opened::Refused(DropReason::GtpuMalformed);
     };
     match check_extensions(&message) {
-        Ok(flags) => annotations.flags |= flags,
+        Ok(flags) => metadata.flags |= flags,
         Err(reason) => return Opened::Refused(reason),
     }
     let message_type = message.message_type();
     if message_type != MessageType::G_PDU && message_type != MessageType::END_MARKER {
         return Opened::Local;
     }
-    annotations.outer_offset = annotations.network_offset;
-    annotations.flags |= Annotations::TUNNELLED;
-    annotations.state = message.teid().0;
+    metadata.outer_offset = metadata.network_offset;
+    metadata.flags |= PacketMetadata::TUNNELLED;
+    metadata.step = StepValue::new(message.teid());
     if message_type == MessageType::END_MARKER {
         return Opened::EndMarker;
     }
     let offset = start + udp::HEADER_LENGTH + message.header_length();
-    parse_inside(message.payload(), offset, annotations)
+    parse_inside(message.payload(), offset, metadata)
 }
 
 /// Reads the VXLAN-GPE header to port 4790, behind the UDP header at `start`, and notes
@@ -141,30 +141,30 @@ fn open_service(packet: &mut Packet, start: usize, end: usize) -> Opened {
         return Opened::Refused(DropReason::VxlanMalformed);
     }
     packet.truncate(end);
-    let annotations = packet.annotations_mut();
-    annotations.network_offset = (offset + vxlan_gpe::HEADER_LENGTH) as u16;
-    annotations.ether_type = EtherType::NSH.0;
+    let metadata = packet.metadata_mut();
+    metadata.network_offset = (offset + vxlan_gpe::HEADER_LENGTH) as u16;
+    metadata.ether_type = EtherType::NSH.0;
     Opened::Service
 }
 
 /// Parses the user's packet at `offset` of the frame.
 #[inline]
-fn parse_inside(inside: &[u8], offset: usize, annotations: &mut Annotations) -> Opened {
+fn parse_inside(inside: &[u8], offset: usize, metadata: &mut PacketMetadata) -> Opened {
     let ether_type = match inside.first().map(|first| first >> 4) {
         Some(4) => EtherType::IPV4,
         Some(6) => EtherType::IPV6,
         _ => return Opened::Refused(DropReason::GtpuPayloadUnknown),
     };
-    annotations.ether_type = ether_type.0;
-    annotations.network_offset = offset as u16;
-    annotations.transport_offset = 0;
-    match parse_network(inside, annotations) {
+    metadata.ether_type = ether_type.0;
+    metadata.network_offset = offset as u16;
+    metadata.transport_offset = 0;
+    match parse_network(inside, metadata) {
         Parsed::Malformed(reason) => Opened::Refused(reason),
         Parsed::Ip | Parsed::Arp | Parsed::Session | Parsed::Service => Opened::User,
     }
 }
 
-/// What the extension headers of a message say in the annotation `flags`, or what
+/// What the extension headers of a message say in the flags of the metadata, or what
 /// is wrong with them. Those that only an endpoint must know are for the function
 /// that takes the tunnel off.
 #[inline]
@@ -173,7 +173,7 @@ fn check_extensions(message: &Message<&[u8]>) -> Result<u8, DropReason> {
     for extension in message.extensions().filter(|extension| !extension.kind.is_known()) {
         match extension.kind.comprehension() {
             Comprehension::ByAll => return Err(DropReason::GtpuExtensionUnknown),
-            Comprehension::Discarded => flags = Annotations::DISCARDED_EXTENSIONS,
+            Comprehension::Discarded => flags = PacketMetadata::DISCARDED_EXTENSIONS,
             Comprehension::Forwarded | Comprehension::ByEndpoint => {}
         }
     }

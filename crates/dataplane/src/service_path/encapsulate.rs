@@ -3,7 +3,8 @@
 
 use std::net::IpAddr;
 
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
+use weft_function::{Metadata, PacketMetadata};
 use weft_wire::nsh::NextProtocol;
 use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, ipv6, udp, vxlan_gpe};
 
@@ -97,16 +98,16 @@ impl Encapsulation {
     /// Writes it to the front of a frame whose service header begins right behind, and
     /// notes where the headers are.
     #[inline]
-    pub fn write(&self, frame: &mut [u8], annotations: &mut Annotations) {
+    pub fn write(&self, frame: &mut [u8], metadata: &mut PacketMetadata) {
         let Some(front) = frame.get_mut(..self.length) else { return };
         front.copy_from_slice(&self.bytes[..self.length]);
         let network = &mut frame[ethernet::HEADER_LENGTH..];
         let length = network.len() as u16;
-        annotations.ether_type = self.ether_type.0;
-        annotations.network_offset = ethernet::HEADER_LENGTH as u16;
-        annotations.network_length = length;
-        annotations.outer_offset = 0;
-        annotations.flags = 0;
+        metadata.ether_type = self.ether_type.0;
+        metadata.network_offset = ethernet::HEADER_LENGTH as u16;
+        metadata.network_length = length;
+        metadata.outer_offset = 0;
+        metadata.flags = 0;
         let header = match self.ether_type {
             EtherType::IPV4 => {
                 if let Some(header) = network.first_chunk_mut::<{ ipv4::MIN_HEADER_LENGTH }>() {
@@ -124,8 +125,8 @@ impl Encapsulation {
             }
             _ => return,
         };
-        annotations.protocol = Protocol::UDP.0;
-        annotations.transport_offset = (ethernet::HEADER_LENGTH + header) as u16;
+        metadata.protocol = Protocol::UDP.0;
+        metadata.transport_offset = (ethernet::HEADER_LENGTH + header) as u16;
         let datagram = length.saturating_sub(header as u16);
         network[header + 4..header + 6].copy_from_slice(&datagram.to_be_bytes());
     }
@@ -141,7 +142,7 @@ pub fn prepend(packet: &mut Packet, count: usize, pool: &weft_dpdk::Pool) -> boo
 #[cold]
 fn move_back(packet: &mut Packet, count: usize, pool: &weft_dpdk::Pool) -> Option<()> {
     let mut copy = pool.allocate()?;
-    *copy.annotations_mut() = *packet.annotations();
+    *copy.metadata_mut() = *packet.metadata();
     copy.append(count)?;
     copy.append(packet.len())?.copy_from_slice(packet.data());
     *packet = copy;

@@ -20,7 +20,7 @@ pub trait ServicePathEndpoint: Debug + Send {
     /// uplink, 1 downlink.
     fn next_leaving(&mut self) -> Option<(Packet, usize)>;
 
-    /// Takes in a frame that came back, whose service header begins at the annotation
+    /// Takes in a frame that came back, whose service header begins at
     /// `network_offset`; false where it ends here. `path` says which one it came on.
     fn take(&mut self, packet: Packet, record: Record, path: u32) -> bool;
 

@@ -4,7 +4,7 @@
 //! overwritten after `HEADERS` more packets: a packet that a function kept for
 //! longer goes on with a fresh header.
 
-use weft_dpdk::{Annotations, TAG_SLOTS};
+use weft_function::{PacketMetadata, TAG_SLOTS};
 use weft_wire::nsh;
 
 /// Headers of one worker.
@@ -60,8 +60,8 @@ impl NshHeaderCache {
 
 /// Where a packet's number is.
 #[inline]
-pub fn number_of(annotations: &mut Annotations) -> &mut u32 {
-    &mut annotations.tags[SLOT]
+pub fn number_of(metadata: &mut PacketMetadata) -> &mut u32 {
+    &mut metadata.tags[SLOT]
 }
 
 #[cfg(test)]
@@ -70,16 +70,16 @@ mod tests {
 
     #[test]
     fn a_header_stays_until_as_many_have_come_as_there_is_room_for() {
-        let mut shelf = NshHeaderCache::default();
-        let first = shelf.put(&[1, 2, 3]);
-        assert_eq!(shelf.get(first), Some(&[1, 2, 3][..]));
-        assert_eq!(shelf.get(first | EMITTED), Some(&[1, 2, 3][..]));
-        assert_eq!(shelf.get(0), None);
+        let mut cache = NshHeaderCache::default();
+        let first = cache.put(&[1, 2, 3]);
+        assert_eq!(cache.get(first), Some(&[1, 2, 3][..]));
+        assert_eq!(cache.get(first | EMITTED), Some(&[1, 2, 3][..]));
+        assert_eq!(cache.get(0), None);
         for _ in 1..HEADERS {
-            shelf.put(&[4]);
+            cache.put(&[4]);
         }
-        assert_eq!(shelf.get(first), Some(&[1, 2, 3][..]));
-        let last = shelf.put(&[5]);
-        assert_eq!((shelf.get(first), shelf.get(last)), (None, Some(&[5][..])));
+        assert_eq!(cache.get(first), Some(&[1, 2, 3][..]));
+        let last = cache.put(&[5]);
+        assert_eq!((cache.get(first), cache.get(last)), (None, Some(&[5][..])));
     }
 }

@@ -2,7 +2,8 @@
 //! one; and notices of packets that do not leave.
 
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Packet, Pool};
+use weft_dpdk::{Packet, Pool};
+use weft_function::{Metadata as _, PacketMetadata, StepValue};
 use weft_wire::nsh::{self, Metadata, NextProtocol, ServicePathId};
 
 use super::encapsulate::{Encapsulation, prepend};
@@ -10,7 +11,7 @@ use super::header_cache::{EMITTED, number_of};
 use super::record::{self, Record, RecordKind};
 use super::{NOTHING, Path, PathTarget, Service, is_bare};
 use crate::counters::DropReason;
-use crate::offload::drop_of;
+use crate::offload::FunctionDrop;
 
 impl Service {
     /// Puts a packet that leaves at the path of `port` into its header, or a fresh one,
@@ -21,7 +22,7 @@ impl Service {
     #[inline]
     pub fn wrap(&self, packet: &mut Packet, port: u16, pool: &Pool) -> Result<(), DropReason> {
         let path = self.path(port);
-        let number = *number_of(packet.annotations_mut());
+        let number = *number_of(packet.metadata_mut());
         let mut octets = [0; nsh::MIN_HEADER_LENGTH + nsh::MAX_CONTEXT_LENGTH];
         let header = match self.headers.get(number) {
             Some(header) => {
@@ -60,14 +61,14 @@ impl Service {
                 if emitted {
                     record.what = RecordKind::Emitted;
                 }
-                if !record.place(packet.annotations()) {
+                if !record.place(packet.metadata()) {
                     return Err(DropReason::FunctionTooLong);
                 }
                 place.copy_from_slice(&record.octets());
             }
         }
         if let Some((at, length)) = tags {
-            let known = &packet.annotations().tags[..self.tags.min(length / 4)];
+            let known = &packet.metadata().tags[..self.tags.min(length / 4)];
             record::put_tags(known, &mut octets[at..at + length]);
         }
         let mut header = nsh::Packet::new_checked(&mut *octets);
@@ -97,8 +98,8 @@ impl Service {
 
     /// What tells the node that waits for a packet that it was dropped, if one
     /// does; and the port of its path.
-    pub fn notice(&self, annotations: &mut Annotations, pool: &Pool) -> Option<(Packet, u16)> {
-        let number = *number_of(annotations);
+    pub fn notice(&self, metadata: &mut PacketMetadata, pool: &Pool) -> Option<(Packet, u16)> {
+        let number = *number_of(metadata);
         let header = self.headers.get(number).filter(|_| number & EMITTED == 0)?;
         let header = nsh::Packet::new_checked(header).ok()?;
         let at = record::record_in(&header)?;
@@ -108,13 +109,16 @@ impl Service {
         };
         let octets = header.into_inner();
         let mut packet = pool.allocate()?;
-        *packet.annotations_mut() = Annotations::default();
+        *packet.metadata_mut() = PacketMetadata::default();
         packet.append(octets.len())?.copy_from_slice(octets);
         packet.append(NOTHING.len())?.copy_from_slice(&NOTHING);
         let place = &mut packet.data_mut()[at..at + record::LENGTH];
         let mut record = Record::read(place)?;
         record.what = RecordKind::Dropped;
-        (record.reason, record.function) = drop_of(annotations.state).unwrap_or((u8::MAX, 0));
+        (record.reason, record.function) = match metadata.step.get() {
+            FunctionDrop::Dropped { reason, function } => (reason, function),
+            FunctionDrop::None => (u8::MAX, 0),
+        };
         place.copy_from_slice(&record.octets());
         let mut header = nsh::Packet::new_checked(packet.data_mut()).ok()?;
         header.decrement_time_to_live();
@@ -130,23 +134,23 @@ pub fn address(way: &Encapsulation, packet: &mut Packet, pool: &Pool) -> Result<
     if !prepend(packet, way.length(), pool) {
         return Err(DropReason::PoolExhausted);
     }
-    let (frame, annotations) = packet.parts_mut();
-    way.write(frame, annotations);
+    let (frame, metadata) = packet.parts_mut();
+    way.write(frame, metadata);
     Ok(())
 }
 
 /// Notes in all packets that no function has dropped them.
 pub fn note_none(burst: &mut Burst, positions: Positions) {
     for position in positions {
-        burst.packets[position].annotations_mut().state = 0;
+        burst.packets[position].metadata_mut().step = StepValue::NONE;
     }
 }
 
 /// Takes off the link header, which others on the path do not expect.
 fn strip(octets: &mut [u8], packet: &mut Packet) -> Result<(), DropReason> {
-    let annotations = packet.annotations();
-    let start = match annotations.outer_offset {
-        0 => annotations.network_offset,
+    let metadata = packet.metadata();
+    let start = match metadata.outer_offset {
+        0 => metadata.network_offset,
         outer => outer,
     };
     packet.trim_front(usize::from(start));

@@ -16,11 +16,10 @@
 //! | 11 | number of the reason of a drop |
 //! | 12 | offset of the IP header in the frame |
 //! | 13 | offset of the IP header of the tunnel around it; 0 outside tunnels |
-//! | 14 | flags of the node's annotations |
+//! | 14 | flags of the node's metadata |
 //! | 15 | for a drop: a sum over the name of the function |
 
-use weft_dpdk::{Annotations, TAG_SLOTS};
-use weft_function::TagTable;
+use weft_function::{PacketMetadata, TAG_SLOTS, TagTable};
 use weft_wire::nsh::{self, Context, FIXED_CONTEXT_LENGTH};
 
 use crate::offload::{FNV, hash};
@@ -67,18 +66,18 @@ pub struct Record {
     pub network_offset: u8,
     /// Offset of the IP header of the tunnel around it; 0 outside tunnels.
     pub outer_offset: u8,
-    /// Flags of the annotations.
+    /// Flags of the metadata.
     pub flags: u8,
     /// Sum over the name of the function that dropped it.
     pub function: u8,
 }
 
 /// Flags that mean the same at every node.
-const SHARED_FLAGS: u8 = Annotations::TUNNELLED
-    | Annotations::LINK_SCOPE
-    | Annotations::DISCARDED_EXTENSIONS
-    | Annotations::OWN_INSIDE
-    | Annotations::MARTIAN_INSIDE;
+const SHARED_FLAGS: u8 = PacketMetadata::TUNNELLED
+    | PacketMetadata::LINK_SCOPE
+    | PacketMetadata::DISCARDED_EXTENSIONS
+    | PacketMetadata::OWN_INSIDE
+    | PacketMetadata::MARTIAN_INSIDE;
 
 impl Record {
     /// Reads a record; none where something else stands.
@@ -128,13 +127,13 @@ impl Record {
     /// Notes where the headers of a packet are; false where they lie too far behind
     /// to be said.
     #[inline]
-    pub fn place(&mut self, annotations: &Annotations) -> bool {
-        let offsets = (annotations.network_offset, annotations.outer_offset);
+    pub fn place(&mut self, metadata: &PacketMetadata) -> bool {
+        let offsets = (metadata.network_offset, metadata.outer_offset);
         let (Ok(network), Ok(outer)) = (offsets.0.try_into(), offsets.1.try_into()) else {
             return false;
         };
         (self.network_offset, self.outer_offset) = (network, outer);
-        self.flags = annotations.flags & SHARED_FLAGS;
+        self.flags = metadata.flags & SHARED_FLAGS;
         true
     }
 }

@@ -1,7 +1,8 @@
 //! How packets leave along service paths.
 
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
+use weft_function::PacketMetadata;
 use weft_wire::ethernet;
 
 use super::Departure;
@@ -121,9 +122,9 @@ impl Departure {
 
     /// Tells the node that waits for a packet that it was dropped.
     #[cold]
-    pub fn give_notice(&mut self, annotations: &mut Annotations) {
+    pub fn give_notice(&mut self, metadata: &mut PacketMetadata) {
         let Some(service) = &self.service else { return };
-        if let Some((packet, port)) = service.notice(annotations, &self.pool) {
+        if let Some((packet, port)) = service.notice(metadata, &self.pool) {
             self.counters.originated.add(1);
             self.send_along(port, packet);
         }

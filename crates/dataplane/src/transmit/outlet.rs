@@ -6,9 +6,9 @@ mod neighbours;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use weft_dpdk::{Annotations, Batch, Packet, Pool, Producer, TxQueue};
+use weft_dpdk::{Batch, Packet, Pool, Producer, TxQueue};
 use weft_function::tunnel::surface;
-use weft_function::{Headers, Tunnel};
+use weft_function::{Headers, Metadata, PacketMetadata, Tunnel};
 use weft_wire::{MacAddress, ethernet, ipv4};
 
 pub use self::neighbours::Neighbours;
@@ -182,12 +182,12 @@ impl Outlet {
     ) -> Fate {
         // A router decrements the TTL of what it forwards into a tunnel, but not
         // of what goes on from one to the next.
-        let from_tunnel = packet.annotations().flags & Annotations::TUNNELLED != 0;
+        let from_tunnel = packet.metadata().flags & PacketMetadata::TUNNELLED != 0;
         if self.routed.is_some() && !from_tunnel && decrement_ttl_inside(&mut packet) == Some(false)
         {
             return Fate::Dropped(DropReason::TtlExceeded, Some((packet, Punt::TimeExceeded)));
         }
-        let inside = *packet.annotations();
+        let inside = *packet.metadata();
         surface(&mut packet);
         if self.routed.is_none() && packet.ip_length() > usize::from(self.mtu) {
             return Fate::Dropped(DropReason::PacketTooBig, None);
@@ -264,8 +264,8 @@ impl Outlet {
                 here.copy_from_slice(part);
                 room = rest;
             }
-            *piece.annotations_mut() = *packet.annotations();
-            piece.annotations_mut().network_length = (length - ethernet::HEADER_LENGTH) as u16;
+            *piece.metadata_mut() = *packet.metadata();
+            piece.metadata_mut().network_length = (length - ethernet::HEADER_LENGTH) as u16;
             self.push(piece, counters);
         }
         Fate::Sent

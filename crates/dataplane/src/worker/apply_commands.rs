@@ -19,7 +19,7 @@ impl Worker {
     /// Applies what the agent has sent, in order. Returns whether there was
     /// anything.
     #[inline]
-    pub(crate) fn obey(&mut self) -> bool {
+    pub(crate) fn apply_commands(&mut self) -> bool {
         if self.state.changing.is_none() && self.commands.is_empty() {
             return false;
         }
@@ -34,7 +34,7 @@ impl Worker {
             return;
         }
         // What has come in the meantime may be done with functions at hand only.
-        if self.has_lent() && self.wants_home() {
+        if self.has_deployed() && self.needs_recall() {
             return;
         }
         if self.state.changing.is_some() {
@@ -173,7 +173,7 @@ impl Worker {
     #[cold]
     fn end_tunnels(&mut self, user: u32, next: &Configure) {
         let BurstState { burst, classified, .. } = &mut self.state;
-        let like = self.classifier.annotations(user, next.slot);
+        let like = self.classifier.metadata(user, next.slot);
         burst.now = self.clock.now();
         classified.clear();
         self.visit(|element, burst, _, context| {

@@ -1,7 +1,8 @@
 //! Packets of bearers that do not forward now: dropped, or kept until they do.
 
 use weft_compose::Positions;
-use weft_dpdk::{Annotations, Packet};
+use weft_dpdk::Packet;
+use weft_function::{Metadata, PacketMetadata};
 
 use super::{BURST, Worker};
 use crate::buffering::limits::WAITING;
@@ -17,16 +18,17 @@ impl Worker {
         let held = self.state.classified.held;
         for position in held {
             let packet = &self.state.burst.packets[position];
-            let Annotations { bearer, state, .. } = *packet.annotations();
-            let refused = match state {
-                state if state == Action::Drop as u32 => Err(DropReason::BearerDrop),
+            let PacketMetadata { bearer, step, .. } = *packet.metadata();
+            let action = step.get::<Action>();
+            let refused = match action {
+                Action::Drop => Err(DropReason::BearerDrop),
                 _ => self.idle.take(bearer, packet.len()),
             };
             match refused {
                 Ok(()) => {
                     // A burst has no more packets than the queues can note.
                     self.queues.keep_waiting(bearer, position);
-                    if state == Action::Notify as u32 && self.idle.is_untold(bearer) {
+                    if action == Action::Notify && self.idle.is_untold(bearer) {
                         self.tell(bearer);
                     }
                 }

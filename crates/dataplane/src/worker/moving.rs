@@ -1,8 +1,8 @@
 //! What a worker does for users that move: it shows their packets to the gates, and carries
 //! out what the agent orders.
 
-use weft_dpdk::{Annotations, Batch, Packet};
-use weft_function::{TagSlot, Tunnel};
+use weft_dpdk::{Batch, Packet};
+use weft_function::{Metadata, PacketMetadata, TagSlot, Tunnel};
 use weft_mobility_protocol::plane::Action;
 use weft_mobility_protocol::{Direction, Epoch, NodeId, User};
 
@@ -35,7 +35,7 @@ impl Worker {
                 continue;
             }
             let direction = self.direction_of(&packet);
-            let slot = packet.annotations().user;
+            let slot = packet.metadata().user;
             let Some(gates) = &mut self.gates else {
                 self.counters.dropped(DropReason::NoOwner, 1);
                 continue;
@@ -63,7 +63,7 @@ impl Worker {
         {
             return direction;
         }
-        match self.classifier.direction_at(packet.annotations().port) {
+        match self.classifier.direction_at(packet.metadata().port) {
             weft_function::Direction::Uplink => Direction::Uplink,
             weft_function::Direction::Downlink => Direction::Downlink,
         }
@@ -93,14 +93,14 @@ impl Worker {
             return self.counters.dropped(reason, 1);
         }
         if is_unwrapped && packet.unwrap_tunnel() {
-            let user = packet.annotations().user;
-            let [uplink, _] = self.classifier.annotations(user, user);
-            let annotations = packet.annotations_mut();
-            (annotations.port, annotations.vlan) = (uplink.port, uplink.vlan);
-            annotations.flags &= !Annotations::TUNNELLED;
-            TagSlot::DIRECTION.set(annotations, weft_function::Direction::Uplink as u32);
+            let user = packet.metadata().user;
+            let [uplink, _] = self.classifier.metadata(user, user);
+            let metadata = packet.metadata_mut();
+            (metadata.port, metadata.vlan) = (uplink.port, uplink.vlan);
+            metadata.flags &= !PacketMetadata::TUNNELLED;
+            TagSlot::DIRECTION.set(metadata, weft_function::Direction::Uplink as u32);
         }
-        packet.annotations_mut().flags |= Annotations::PASSED;
+        packet.metadata_mut().flags |= PacketMetadata::PASSED;
         // There is room: a full burst leaves at once.
         let _ = self.state.burst.packets.push(packet);
         if self.state.burst.packets.len() == BURST {
@@ -115,7 +115,7 @@ impl Worker {
         let Some(peer) = gates.peer(to) else {
             return self.counters.dropped(DropReason::NoOwner, 1);
         };
-        let number = gates.number(packet.annotations().user);
+        let number = gates.number(packet.metadata().user);
         let teid = tunnel::teid(Purpose::Forwarded(direction), number, link);
         gates.sent = gates.sent.wrapping_add(1);
         let (ends, sent, port) = ((gates.local, peer), gates.sent, gates.port);
@@ -129,7 +129,7 @@ impl Worker {
         match tunnel::read_marker(packet) {
             Some(marker) => {
                 self.counters.local.add(1);
-                let slot = packet.annotations().user;
+                let slot = packet.metadata().user;
                 self.answer_transfer(Report::EndMarker(slot, marker));
             }
             None => self.counters.dropped(DropReason::GtpuMalformed, 1),

@@ -8,44 +8,46 @@ use super::apply_commands::CHANGES_AT_ONCE;
 use super::{BurstState, Worker};
 use crate::command::{Command, UserChange};
 use crate::counters::DropReason;
-use crate::offload::stage::{FunctionOrders, Hand, Lent, Order, Parcel, StageQueue};
+use crate::offload::stage::{
+    DeployedFunction, Deployment, FunctionOrders, Order, Parcel, StageQueue,
+};
 use crate::offload::{CreditReservations, Placeholder};
 
 /// How long a worker that stops waits for what is away.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl Worker {
-    /// Lends functions to their stages, or calls them home, as what comes next wants it.
-    /// While they come home nothing else is done: the answer is then whether anything
+    /// Deploys functions to their stages, or recalls them, as the next command needs it.
+    /// During a recall the worker does nothing else: the answer is then whether anything
     /// came.
     #[inline]
-    pub(crate) fn mind_stages(&mut self) -> Option<bool> {
-        match self.remote_queues.lent {
-            Lent::Out if !self.wants_home() => None,
-            Lent::AtHand if self.wants_home() => None,
-            Lent::AtHand => {
-                self.lend();
+    pub(crate) fn drive_stages(&mut self) -> Option<bool> {
+        match self.remote_queues.deployment {
+            Deployment::Deployed if !self.needs_recall() => None,
+            Deployment::Local if self.needs_recall() => None,
+            Deployment::Local => {
+                self.deploy();
                 None
             }
-            _ => self.come_home(),
+            _ => self.recall(),
         }
     }
 
     /// Whether any functions are at stages.
     #[inline]
-    pub(crate) fn has_lent(&self) -> bool {
-        self.remote_queues.has_stages() && self.remote_queues.lent != Lent::AtHand
+    pub(crate) fn has_deployed(&self) -> bool {
+        self.remote_queues.has_stages() && self.remote_queues.deployment != Deployment::Local
     }
 
     /// Whether what comes next is done with functions that are at hand.
     #[inline]
-    pub(crate) fn wants_home(&self) -> bool {
+    pub(crate) fn needs_recall(&self) -> bool {
         let changes = match (&self.state.changing, self.commands.peek()) {
             (Some((changes, next)), _) => &changes[*next..],
             (None, Ok(Command::Users(changes))) => &changes[..],
             (None, Ok(command)) => {
                 let is_tied = self.state.taps.is_some() || self.remote_queues.lifted.is_some();
-                return is_tied || is_done_at_hand(command);
+                return is_tied || needs_local_functions(command);
             }
             (None, Err(_)) => &[],
         };
@@ -63,11 +65,11 @@ impl Worker {
             })
     }
 
-    /// Lends each stage its functions.
+    /// Deploys the functions of each stage.
     #[cold]
-    fn lend(&mut self) {
-        self.remote_queues.lent = Lent::Out;
-        let mut hands: Vec<Vec<Hand>> =
+    fn deploy(&mut self) {
+        self.remote_queues.deployment = Deployment::Deployed;
+        let mut functions: Vec<Vec<DeployedFunction>> =
             self.remote_queues.stages.iter().map(|_| Vec::new()).collect();
         for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
             let Some(remote_queue) = function.stage else { continue };
@@ -79,14 +81,14 @@ impl Worker {
             let instance = std::mem::replace(&mut function.instance, Box::new(placeholder));
             let counters = function.counters.clone();
             function.remote_queue = Some(remote_queue);
-            hands[stage].push(Hand { function: number as u16, instance, counters });
+            functions[stage].push(DeployedFunction { function: number as u16, instance, counters });
         }
-        for (stage, hands) in self.remote_queues.stages.iter_mut().zip(hands) {
+        for (stage, functions) in self.remote_queues.stages.iter_mut().zip(functions) {
             if let Some(map) = &stage.map
-                && !hands.is_empty()
+                && !functions.is_empty()
             {
-                stage.has_hands = true;
-                stage.orders.send(Order::Deploy(hands, map.clone()));
+                stage.has_functions = true;
+                stage.orders.send(Order::Deploy(functions, map.clone()));
             }
         }
     }
@@ -94,33 +96,33 @@ impl Worker {
     /// Lets all that is away at stages come back and go its way, and then the functions.
     /// None when they are here.
     #[cold]
-    pub fn come_home(&mut self) -> Option<bool> {
-        if self.remote_queues.lent == Lent::AtHand {
+    pub fn recall(&mut self) -> Option<bool> {
+        if self.remote_queues.deployment == Deployment::Local {
             return None;
         }
         let mut busy = self.take_parcels();
         busy |= self.departure.relay();
-        if self.remote_queues.lent == Lent::Out {
-            self.remote_queues.lent = Lent::Draining;
+        if self.remote_queues.deployment == Deployment::Deployed {
+            self.remote_queues.deployment = Deployment::Draining;
         }
-        if self.remote_queues.lent == Lent::Draining {
+        if self.remote_queues.deployment == Deployment::Draining {
             if self.remote_queues.stages.iter().any(|stage| stage.away() > 0) {
                 return Some(busy);
             }
-            self.remote_queues.lent = Lent::Recalled;
-            for stage in self.remote_queues.stages.iter().filter(|stage| stage.has_hands) {
+            self.remote_queues.deployment = Deployment::Recalled;
+            for stage in self.remote_queues.stages.iter().filter(|stage| stage.has_functions) {
                 stage.orders.send(Order::Recall);
             }
         }
-        if self.remote_queues.stages.iter().any(|stage| stage.has_hands) {
+        if self.remote_queues.stages.iter().any(|stage| stage.has_functions) {
             return Some(busy);
         }
-        for Hand { function, instance, .. } in self.remote_queues.home.drain(..) {
+        for DeployedFunction { function, instance, .. } in self.remote_queues.recalled.drain(..) {
             if let Some(at) = self.element.functions_mut().get_mut(usize::from(function)) {
                 (at.instance, at.remote_queue) = (instance, None);
             }
         }
-        self.remote_queues.lent = Lent::AtHand;
+        self.remote_queues.deployment = Deployment::Local;
         None
     }
 
@@ -130,7 +132,7 @@ impl Worker {
         let mut busy = false;
         for stage in 0..self.remote_queues.stages.len() {
             let remote_queues = &mut self.remote_queues;
-            if let Some(parcel) = remote_queues.stages[stage].collect(&mut remote_queues.home) {
+            if let Some(parcel) = remote_queues.stages[stage].collect(&mut remote_queues.recalled) {
                 busy = true;
                 match parcel.weight() {
                     0 => remote_queues.stages[stage].settle(parcel, 0),
@@ -154,7 +156,7 @@ impl Worker {
         let mut kept = CreditReservations::default();
         let places = &parcel.places[..burst.packets.len()];
         places.iter().for_each(|place| kept.add(*place));
-        self.remote_queues.keep(&kept);
+        self.remote_queues.release(&kept);
         self.visit_and_then(
             |element, burst, _, context| {
                 element.unpack(burst, &mut parcel, context);
@@ -203,7 +205,8 @@ impl Worker {
             return Some(false);
         }
         let at = self.element.plan().functions.get(usize::from(function))?;
-        let remote_queue = at.stage.filter(|_| self.remote_queues.lent != Lent::AtHand)?;
+        let remote_queue =
+            at.stage.filter(|_| self.remote_queues.deployment != Deployment::Local)?;
         let stage = self.remote_queues.stage_number(remote_queue);
         Some(self.remote_queues.stages[stage].wake(function, slot, now))
     }
@@ -211,7 +214,7 @@ impl Worker {
     /// Waits for what is away at stages, as the worker stops; the rest is counted.
     pub(crate) fn finish_stages(&mut self) {
         let until = Instant::now() + LAST_WAIT;
-        while let Some(busy) = self.come_home()
+        while let Some(busy) = self.recall()
             && Instant::now() < until
         {
             if !busy {
@@ -224,7 +227,7 @@ impl Worker {
 }
 
 /// Whether a command is carried out with functions that are at hand.
-fn is_done_at_hand(command: &Command) -> bool {
+fn needs_local_functions(command: &Command) -> bool {
     match command {
         Command::Replace(_)
         | Command::Lift { .. }

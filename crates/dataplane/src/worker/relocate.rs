@@ -30,7 +30,7 @@ impl Worker {
 
     /// Goes on with a function that moves; whether there was anything to do.
     #[cold]
-    pub(crate) fn mind_lifted(&mut self) -> bool {
+    pub(crate) fn drive_lifted(&mut self) -> bool {
         match self.remote_queues.lifted {
             Some(Lifted::Emptying { function, remote_queue }) => {
                 self.hand_over(function, remote_queue)
@@ -103,7 +103,7 @@ impl Worker {
         remote_queue: u16,
         places: &mut ArrayVec<ResumePoint, { Batch::CAPACITY }>,
     ) -> bool {
-        let mut promises = CreditReservations::default();
+        let mut reservations = CreditReservations::default();
         while places.len() < BURST
             && let Some((packet, place, original)) =
                 self.remote_queues.remote_queue(remote_queue).take_held()
@@ -112,10 +112,10 @@ impl Worker {
             // The burst before has left.
             drop(self.state.burst.packets.push(packet));
             self.departure.originals.extend(original.map(|original| (position, original)));
-            promises.add(place);
+            reservations.add(place);
             places.push(place);
         }
-        self.remote_queues.keep(&promises);
+        self.remote_queues.release(&reservations);
         !places.is_empty()
     }
 

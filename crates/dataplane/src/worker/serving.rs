@@ -3,8 +3,8 @@
 
 use arrayvec::ArrayVec;
 use weft_compose::Positions;
-use weft_dpdk::{Annotations, Batch, Packet};
-use weft_function::Tunnel;
+use weft_dpdk::{Batch, Packet};
+use weft_function::{Metadata, PacketMetadata, StepValue, Tunnel};
 
 use super::{BurstState, Worker};
 use crate::counters::DropReason;
@@ -87,29 +87,28 @@ impl Worker {
                 self.departure.service.as_ref().and_then(|one| one.record(numbers[position]));
             let Parsed::Malformed(reason) = read(packet, port, record) else { continue };
             transit.remove(position);
-            let annotations = packet.annotations_mut();
-            annotations.state = reason as u32;
+            let metadata = packet.metadata_mut();
+            metadata.step = StepValue::new(reason);
             super::ending::drop_malformed(position, burst, &self.counters, taps);
             // The node that waits for it is told as the burst leaves.
-            let annotations = burst.packets[position].annotations_mut();
-            annotations.state = 0;
-            *crate::service_path::header_cache::number_of(annotations) = numbers[position];
+            let metadata = burst.packets[position].metadata_mut();
+            metadata.step = StepValue::NONE;
+            *crate::service_path::header_cache::number_of(metadata) = numbers[position];
         }
         transit
     }
 
-    /// Those in a tunnel whose TEID says whose they are, with the TEID in the
-    /// annotation `state`.
+    /// Those in a tunnel whose TEID says whose they are; it is left in them.
     fn tunnelled(&mut self, transit: Positions) -> Positions {
         let mut tunnelled = Positions::NONE;
         for position in transit {
             let packet = &mut self.state.burst.packets[position];
-            let Annotations { flags, outer_offset, .. } = *packet.annotations();
-            if flags & Annotations::TUNNELLED == 0 || outer_offset == 0 {
+            let PacketMetadata { flags, outer_offset, .. } = *packet.metadata();
+            if flags & PacketMetadata::TUNNELLED == 0 || outer_offset == 0 {
                 continue;
             }
-            if let Some(teid) = packet.message().map(|message| message.teid().0) {
-                packet.annotations_mut().state = teid;
+            if let Some(teid) = packet.message().map(|message| message.teid()) {
+                packet.metadata_mut().step = StepValue::new(teid);
                 tunnelled.insert(position);
             }
         }

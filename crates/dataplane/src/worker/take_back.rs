@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use weft_compose::{PANIC, Positions};
-use weft_dpdk::{Annotations, Batch, Packet};
+use weft_dpdk::{Batch, Packet};
+use weft_function::{Metadata, PacketMetadata, StepValue};
 
 use super::Worker;
 use crate::counters::DropReason;
 use crate::offload::{
-    Back, CreditReservations, InFlightEntry, Past, ResumePoint, reason_of, state_of_drop,
+    Back, CreditReservations, FunctionDrop, InFlightEntry, Past, ResumePoint, reason_of,
 };
 use crate::parse::{Parsed, is_sound, parse};
 
@@ -30,7 +31,7 @@ impl Worker {
             busy |= self.take_back_from(remote_queue);
         }
         if self.remote_queues.lifted.is_some() {
-            busy |= self.mind_lifted();
+            busy |= self.drive_lifted();
         }
         busy
     }
@@ -57,13 +58,13 @@ impl Worker {
     /// The function has come or gone.
     #[cold]
     pub(crate) fn hear_news(&mut self, remote_queue: usize) {
-        let mut promises = CreditReservations::default();
+        let mut reservations = CreditReservations::default();
         let counters = &self.counters;
         self.remote_queues.remote_queues[remote_queue].take_news(|ticket| {
             counters.dropped(DropReason::FunctionLost, 1);
-            promises.add(ticket.place);
+            reservations.add(ticket.place);
         });
-        self.remote_queues.keep(&promises);
+        self.remote_queues.release(&reservations);
     }
 
     /// Sends what was held while the function was away.
@@ -71,15 +72,15 @@ impl Worker {
     fn send_held(&mut self, remote_queue: usize) -> bool {
         self.give_up_waiting(remote_queue);
         let (now, mut any) = (self.clock.now(), false);
-        let mut promises = CreditReservations::default();
+        let mut reservations = CreditReservations::default();
         while let Some(sent) = self.remote_queues.remote_queues[remote_queue].next_held(now) {
             any = true;
             if let Err((refusal, place)) = sent {
                 self.counters.dropped(reason_of(refusal, true), 1);
-                promises.add(place);
+                reservations.add(place);
             }
         }
-        self.remote_queues.keep(&promises);
+        self.remote_queues.release(&reservations);
         self.remote_queues.flush(&self.counters);
         any
     }
@@ -109,9 +110,9 @@ impl Worker {
         };
         let counters = &*self.counters;
         let packets = &mut self.state.burst.packets;
-        let mut promises = CreditReservations::default();
+        let mut reservations = CreditReservations::default();
         let mut plain = Batch::new();
-        let mut dropped = ArrayVec::<(Annotations, u16, u8), { Batch::CAPACITY }>::new();
+        let mut dropped = ArrayVec::<(PacketMetadata, u16, u8), { Batch::CAPACITY }>::new();
         let (mut count, mut bytes) = (0, 0);
         let (originals, queues) = (&mut self.departure.originals, &mut self.queues);
         let mut go_on = |mut packet: Packet, ticket: &InFlightEntry, original: Option<Packet>| {
@@ -132,7 +133,7 @@ impl Worker {
             Back::Packet(packet, ticket, original) => {
                 count += 1;
                 bytes += u64::from(ticket.length);
-                promises.add(ticket.place);
+                reservations.add(ticket.place);
                 note(&ticket.past);
                 go_on(packet, &ticket, original);
             }
@@ -148,10 +149,10 @@ impl Worker {
             }
             Back::Dropped(ticket, reason) => {
                 let by = last(&ticket.past);
-                dropped.push((ticket.annotations, by, reason));
+                dropped.push((ticket.metadata, by, reason));
                 count += 1;
                 bytes += u64::from(ticket.length);
-                promises.add(ticket.place);
+                reservations.add(ticket.place);
                 note(&ticket.past);
                 let at = &functions[usize::from(by)];
                 let (drops, kind) = (&at.counters.drops, at.instance.kind());
@@ -167,17 +168,17 @@ impl Worker {
             }
             Back::Lost(ticket) => {
                 counters.dropped(DropReason::FunctionLost, 1);
-                promises.add(ticket.place);
+                reservations.add(ticket.place);
             }
         });
         if any {
             at.counters.handled.add(count, bytes);
             at.counters.bursts.add(1);
-            self.remote_queues.keep(&promises);
-            for (mut annotations, by, reason) in dropped {
+            self.remote_queues.release(&reservations);
+            for (mut metadata, by, reason) in dropped {
                 let kind = self.element.plan().functions[usize::from(by)].instance.kind();
-                annotations.state = state_of_drop(reason, kind.name);
-                self.departure.give_notice(&mut annotations);
+                metadata.step = StepValue::new(FunctionDrop::new(reason, kind.name));
+                self.departure.give_notice(&mut metadata);
             }
             self.departure.flush_touched();
             if !plain.is_empty() {
@@ -197,7 +198,7 @@ impl Worker {
         places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
     ) {
         let function = self.remote_queues.functions[remote_queue];
-        let mut promises = CreditReservations::default();
+        let mut reservations = CreditReservations::default();
         let (mut count, mut bytes) = (0, 0);
         for packet in plain.drain() {
             let burst = &mut self.state.burst;
@@ -223,12 +224,12 @@ impl Worker {
                 if !classified.unknown.is_empty() {
                     continue;
                 }
-                let user = burst.packets[position].annotations().user;
+                let user = burst.packets[position].metadata().user;
                 let counters = &self.counters;
                 found =
                     self.remote_queues.remote_queues[remote_queue].claim(user, port, |ticket| {
                         counters.dropped(DropReason::FunctionLost, 1);
-                        promises.add(ticket.place);
+                        reservations.add(ticket.place);
                     });
                 if found.is_some() {
                     break;
@@ -241,18 +242,18 @@ impl Worker {
             };
             count += 1;
             bytes += u64::from(ticket.length);
-            promises.add(ticket.place);
-            let was = ticket.annotations;
-            let now = burst.packets[position].annotations_mut();
+            reservations.add(ticket.place);
+            let was = ticket.metadata;
+            let now = burst.packets[position].metadata_mut();
             (now.tags, now.bearer, now.group) = (was.tags, was.bearer, was.group);
-            now.state = ticket.place.state;
-            now.flags |= was.flags & Annotations::DOUBTFUL;
+            now.step = StepValue::NONE;
+            now.flags |= was.flags & PacketMetadata::DOUBTFUL;
             places.push((function, ticket.place));
             self.departure.originals.extend(original.map(|original| (position, original)));
         }
         let at = &self.element.plan().functions[usize::from(function)];
         at.counters.handled.add(count, bytes);
-        self.remote_queues.keep(&promises);
+        self.remote_queues.release(&reservations);
     }
 
     /// Carries packets on, each from behind a function.

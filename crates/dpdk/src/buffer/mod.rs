@@ -6,5 +6,5 @@ mod packet;
 mod pool;
 
 pub use batch::Batch;
-pub use packet::{Annotations, Packet, TAG_SLOTS};
+pub use packet::{METADATA_BYTES, Packet};
 pub use pool::Pool;

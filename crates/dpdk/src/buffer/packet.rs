@@ -3,89 +3,36 @@
 use std::ptr::NonNull;
 
 use weft_dpdk_sys as sys;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Tags that a packet carries at most.
-pub const TAG_SLOTS: usize = 8;
-
-pub(crate) const ANNOTATION_BYTES: usize = size_of::<Annotations>();
+/// Bytes that travel with a packet beside its own: one cache line.
+pub const METADATA_BYTES: usize = 64;
 /// The private area lies right behind the buffer's header.
-pub(crate) const ANNOTATION_OFFSET: usize = size_of::<sys::rte_mbuf>();
-const _: () = assert!(ANNOTATION_BYTES == 64 && ANNOTATION_OFFSET == 128);
+pub(crate) const METADATA_OFFSET: usize = size_of::<sys::rte_mbuf>();
+const _: () = assert!(METADATA_OFFSET.is_multiple_of(METADATA_BYTES));
 
-/// What Weft knows of a packet beyond its bytes: one cache line in the private
-/// area of the buffer, so it stays with the packet through rings and queues.
-///
-/// A packet fresh from a port or a pool has what its last user left here:
-/// code that brings a packet in writes all of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The metadata as DPDK sees them.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, align(64))]
-pub struct Annotations {
-    /// Values of the tags, by slot.
-    pub tags: [u32; TAG_SLOTS],
-    /// Slot of the user; [`Annotations::NONE`] before classification.
-    pub user: u32,
-    /// Slot of the bearer.
-    pub bearer: u32,
-    /// Slot of the user's group; [`Annotations::NONE`] for a user without one.
-    pub group: u32,
-    /// Where on its path the packet stands.
-    pub state: u32,
-    /// Offset of the IP header from the first byte of the frame.
-    pub network_offset: u16,
-    /// Offset of the transport header; 0 where there is none (a fragment other
-    /// than the first, say).
-    pub transport_offset: u16,
-    /// Ethernet type behind the VLAN tags, in host order.
-    pub ether_type: u16,
-    /// Outer VLAN identifier; [`Annotations::NO_VLAN`] when untagged.
-    pub vlan: u16,
-    /// Port on which the packet came in.
-    pub port: u16,
-    /// IP protocol number of the transport header.
-    pub protocol: u8,
-    /// Bits such as [`Annotations::FRAGMENT`].
-    pub flags: u8,
-    /// Bytes of the IP packet, from the IP header to its end.
-    pub network_length: u16,
-    /// Offset of the IP header of the tunnel that the packet travels in; 0
-    /// outside tunnels. The offsets above are those of the packet inside, or
-    /// of the tunnel itself when nothing is inside.
-    pub outer_offset: u16,
-}
-
-impl Annotations {
-    /// No user, bearer or group.
-    pub const NONE: u32 = u32::MAX;
-    /// An untagged frame.
-    pub const NO_VLAN: u16 = u16::MAX;
-    /// In `flags`: the packet is a fragment of a larger one.
-    pub const FRAGMENT: u8 = 1;
-    /// In `flags`: the packet may be refused as it leaves, and its sender told.
-    pub const DOUBTFUL: u8 = 2;
-    /// In `flags`: the packet came in a tunnel, so its sender is not to be
-    /// answered outside of it.
-    pub const TUNNELLED: u8 = 4;
-    /// In `flags`: the packet is neighbour discovery (RFC 4861) between a user and
-    /// the end of its link, which no node forwards.
-    pub const LINK_SCOPE: u8 = 8;
-    /// In `flags`: the GTP-U message around the packet has extension headers that
-    /// are not passed on to another tunnel.
-    pub const DISCARDED_EXTENSIONS: u8 = 16;
-    /// In `flags`: the packet inside a tunnel is for one of the node's own addresses. A
-    /// relay passes it on; nothing may take it out of the tunnel.
-    pub const OWN_INSIDE: u8 = 64;
-    /// In `flags`: the packet inside a tunnel is one that no router forwards. A relay passes
-    /// it on; nothing may take it out of the tunnel.
-    pub const MARTIAN_INSIDE: u8 = 128;
-    /// In `flags`: the packet has been let through the gate of its user, who moves.
-    pub const PASSED: u8 = 32;
-}
+pub(crate) struct Opaque([u8; METADATA_BYTES]);
 
 /// One packet: an owned, linear DPDK mbuf. Dropping it gives the buffer back to
 /// its pool.
+///
+/// [`METADATA_BYTES`] in the private area of the buffer travel with the packet through rings
+/// and queues, as a type of the caller's. A packet fresh from a port or a pool has what its
+/// last user left there: code that brings a packet in writes all of it.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Packet(NonNull<sys::rte_mbuf>);
+
+/// Where the metadata of a buffer lie.
+#[inline(always)]
+fn metadata_of<M>(mbuf: NonNull<sys::rte_mbuf>) -> NonNull<M> {
+    const { assert!(size_of::<M>() == METADATA_BYTES && align_of::<M>() <= METADATA_BYTES) };
+    // SAFETY: the private area lies in the same buffer, right behind its header.
+    unsafe { mbuf.byte_add(METADATA_OFFSET).cast() }
+}
 
 // SAFETY: a packet owns its buffer alone.
 unsafe impl Send for Packet {}
@@ -149,34 +96,32 @@ impl Packet {
         }
     }
 
-    /// What travels with the packet.
+    /// What travels with the packet, as an `M`. It does not compile for a type that is not
+    /// [`METADATA_BYTES`] long, or that wants more than a cache line's alignment.
     #[inline(always)]
-    pub fn annotations(&self) -> &Annotations {
-        // SAFETY: every pool reserves ANNOTATION_BYTES at this offset, aligned
-        // to a cache line, and any bytes are valid annotations.
-        unsafe { self.0.cast::<Annotations>().byte_add(ANNOTATION_OFFSET).as_ref() }
+    pub fn metadata_as<M: FromBytes + IntoBytes + Immutable>(&self) -> &M {
+        // SAFETY: every pool reserves METADATA_BYTES at this offset, aligned to a cache
+        // line; `M` is as long, and any bytes are a valid one.
+        unsafe { metadata_of::<M>(self.0).as_ref() }
     }
 
-    /// What travels with the packet, to change it.
+    /// What travels with the packet, as [`Packet::metadata_as`] shows it, to change it.
     #[inline(always)]
-    pub fn annotations_mut(&mut self) -> &mut Annotations {
+    pub fn metadata_as_mut<M: FromBytes + IntoBytes + Immutable>(&mut self) -> &mut M {
         // SAFETY: as above, and `self` is borrowed mutably.
-        unsafe { self.0.cast::<Annotations>().byte_add(ANNOTATION_OFFSET).as_mut() }
+        unsafe { metadata_of::<M>(self.0).as_mut() }
     }
 
-    /// Bytes and annotations at once, both to change.
+    /// Bytes and metadata at once, both to change.
     #[inline(always)]
-    pub fn parts_mut(&mut self) -> (&mut [u8], &mut Annotations) {
-        let mut annotations = self.0.cast::<Annotations>();
+    pub fn parts_as_mut<M: FromBytes + IntoBytes + Immutable>(&mut self) -> (&mut [u8], &mut M) {
+        let mut metadata = metadata_of::<M>(self.0);
         // SAFETY: the two areas do not overlap; otherwise as above.
-        unsafe {
-            annotations = annotations.byte_add(ANNOTATION_OFFSET);
-            (self.data_mut(), annotations.as_mut())
-        }
+        unsafe { (self.data_mut(), metadata.as_mut()) }
     }
 
     /// Puts `count` bytes in front and returns them, or none when the headroom
-    /// does not suffice. Offsets in the annotations are the caller's to mend.
+    /// does not suffice. Offsets in the metadata are the caller's to mend.
     #[inline]
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {
         let mbuf = self.mbuf_mut();
@@ -228,7 +173,7 @@ impl Packet {
     }
 
     /// Makes the packet as empty, and its headroom as long, as in one fresh from a
-    /// [`Pool`](super::Pool). The buffer holds what it held before, and so do the annotations.
+    /// [`Pool`](super::Pool). The buffer holds what it held before, and so do the metadata.
     #[inline]
     pub fn reset(&mut self) {
         let mbuf = self.mbuf_mut();
@@ -237,7 +182,7 @@ impl Packet {
     }
 
     /// Asks the processor for the first bytes (two cache lines: a tunnel fills the
-    /// first) and the annotations ahead of use.
+    /// first) and the metadata ahead of use.
     #[inline(always)]
     pub fn prefetch(&self) {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -247,7 +192,7 @@ impl Packet {
             let data = (*mbuf).buf_addr.cast::<i8>().wrapping_add(usize::from((*mbuf).data_off));
             _mm_prefetch::<_MM_HINT_T0>(data);
             _mm_prefetch::<_MM_HINT_T0>(data.wrapping_add(64));
-            _mm_prefetch::<_MM_HINT_T0>(mbuf.cast::<i8>().wrapping_add(ANNOTATION_OFFSET));
+            _mm_prefetch::<_MM_HINT_T0>(mbuf.cast::<i8>().wrapping_add(METADATA_OFFSET));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use weft_dpdk_sys as sys;
 
-use super::packet::{ANNOTATION_BYTES, Packet};
+use super::packet::{METADATA_BYTES, Opaque, Packet};
 use crate::eal::{Eal, LISTED};
 use crate::error::{self, Error, Result};
 use crate::lock;
@@ -17,7 +17,7 @@ const THREAD_CACHE: u32 = 256;
 
 /// A pool of packet buffers, cheap to clone; freed with its last clone.
 ///
-/// Every buffer has room for [`Annotations`](crate::Annotations), a headroom of
+/// Every buffer has room for [`METADATA_BYTES`](crate::METADATA_BYTES), a headroom of
 /// 128 bytes for headers that are put in front, and
 /// [`Pool::PACKET_BYTES`] bytes of packet.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl Pool {
                 name.as_ptr(),
                 size,
                 THREAD_CACHE.min(size / 2),
-                ANNOTATION_BYTES as u16,
+                METADATA_BYTES as u16,
                 (sys::RTE_PKTMBUF_HEADROOM as usize + Self::PACKET_BYTES) as u16 + extra,
                 sys::rte_socket_id() as i32,
             )
@@ -115,12 +115,12 @@ impl Pool {
 }
 
 impl Packet {
-    /// A deep copy, bytes and annotations, with all of its headroom; none when
+    /// A deep copy, bytes and metadata, with all of its headroom; none when
     /// `pool` is exhausted or the bytes do not fit behind that headroom.
     #[inline]
     pub fn duplicate(&self, pool: &Pool) -> Option<Packet> {
         let mut copy = pool.packet(self.data())?;
-        *copy.annotations_mut() = *self.annotations();
+        *copy.metadata_as_mut::<Opaque>() = *self.metadata_as::<Opaque>();
         Some(copy)
     }
 }

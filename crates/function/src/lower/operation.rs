@@ -20,11 +20,11 @@ pub struct Label(pub u32);
 pub enum Base {
     /// The first byte of the frame.
     Frame,
-    /// The IP header: [`Annotations::network_offset`](crate::Annotations).
+    /// The IP header: [`PacketMetadata::network_offset`](crate::PacketMetadata).
     Network,
-    /// The transport header: [`Annotations::transport_offset`](crate::Annotations).
+    /// The transport header: [`PacketMetadata::transport_offset`](crate::PacketMetadata).
     Transport,
-    /// The IP header of the tunnel: [`Annotations::outer_offset`](crate::Annotations).
+    /// The IP header of the tunnel: [`PacketMetadata::outer_offset`](crate::PacketMetadata).
     Outer,
 }
 
@@ -56,9 +56,9 @@ pub struct ContextField {
 }
 
 /// What the parser and the classifier have noted of a packet; see
-/// [`Annotations`](crate::Annotations).
+/// [`PacketMetadata`](crate::PacketMetadata).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the fields of the annotations, by their names")]
+#[expect(missing_docs, reason = "the fields of the metadata, by their names")]
 pub enum Note {
     User,
     Bearer,

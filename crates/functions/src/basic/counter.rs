@@ -190,12 +190,12 @@ mod tests {
         let mut rig = counter(Value::Null);
         let spec = Spec::udp(&[0; 10]);
         assert_eq!(rig.send(&spec).bytes, spec.frame());
-        rig.send_as(&spec, |annotations| annotations.user = 3);
+        rig.send_as(&spec, |metadata| metadata.user = 3);
         // Ethernet's padding does not count.
         let mut padded = spec.frame();
-        let annotations = crate::testing::annotations(&padded);
+        let metadata = crate::testing::metadata(&padded);
         padded.resize(60, 0);
-        rig.send_bytes(&padded, annotations);
+        rig.send_bytes(&padded, metadata);
         let shown = |name| [rig.shown(0, name), rig.shown(3, name), rig.shown(1, name)];
         assert_eq!(shown("packets"), [2, 1, 0]);
         assert_eq!(shown("bytes"), [76, 38, 0]);

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::{
-    Annotations, ConfigError, ContextError, Emit, Headers, IpView, NoSettings, Packet, Reason,
-    Setup, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Headers, IpView, Metadata, NoSettings, Packet, PacketMetadata,
+    Reason, Setup, UserPlaneFunction, Verdict,
 };
 use weft_wire::Protocol;
 
@@ -133,7 +133,7 @@ impl UserPlaneFunction for Filter {
 
     #[inline]
     fn process(&mut self, packet: &mut Packet, (): &mut (), _: &mut Emit<'_>) -> Verdict {
-        let fragment = packet.annotations().flags & Annotations::FRAGMENT != 0;
+        let fragment = packet.metadata().flags & PacketMetadata::FRAGMENT != 0;
         if fragment && self.deny_short_fragments && is_short(packet) {
             return Verdict::Drop(SHORT_FRAGMENT);
         }
@@ -154,7 +154,7 @@ impl Filter {
     /// What the first rule that matches says.
     #[inline]
     fn action(&self, packet: &Packet) -> Action {
-        let (protocol, ports) = (packet.annotations().protocol, packet.ports());
+        let (protocol, ports) = (packet.metadata().protocol, packet.ports());
         let action = match packet.addresses() {
             Some((IpAddr::V4(source), IpAddr::V4(destination))) => {
                 let (source, destination) = (source.to_bits(), destination.to_bits());

@@ -132,10 +132,10 @@ fn swapped([a, b, c, d, e, f, g, h, i, j, k, l]: [u8; 12]) -> [u8; 12] {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use weft_function::PacketMetadata;
 
     use crate::kind;
     use crate::testing::{Rig, Spec};
-    use weft_dpdk::Annotations;
 
     const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 2];
     const DESTINATION: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_frame_without_addresses_passes() {
         let mut rig = Rig::new(kind("forward").unwrap(), Value::Null).unwrap();
-        let seen = rig.send_bytes(&[1; 11], Annotations { user: 0, ..Default::default() });
+        let seen = rig.send_bytes(&[1; 11], PacketMetadata { user: 0, ..Default::default() });
         assert_eq!((seen.bytes, seen.dropped), (vec![1; 11], None));
     }
 

@@ -54,7 +54,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::kind;
-    use crate::testing::{Rig, Spec, annotations};
+    use crate::testing::{Rig, Spec, metadata};
 
     #[test]
     fn every_packet_passes_as_it_is() {
@@ -62,7 +62,7 @@ mod tests {
         let spec = Spec::udp(b"payload");
         let seen = rig.send(&spec);
         assert_eq!(seen.bytes, spec.frame());
-        assert_eq!(seen.annotations, annotations(&spec.frame()));
+        assert_eq!(seen.metadata, metadata(&spec.frame()));
         assert_eq!(seen.dropped, None);
     }
 

@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, Headers, IpMut, Packet, Setup, Tag,
-    TagSlot, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, Headers, IpMut, Metadata, Packet, Setup,
+    Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_wire::checksum::Change;
 use weft_wire::{Protocol, icmpv6, ipv4, ipv6, options, tcp, udp};
@@ -87,7 +87,7 @@ impl UserPlaneFunction for RewriteAddress {
 
     #[inline]
     fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
-        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+        let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
         if uplink || self.reverse {
             let change = match packet.ip_mut() {
                 Some(IpMut::V4(ip)) => self.rewrite_v4(ip, context, uplink),

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use weft_function::{Annotations, Emit, Headers, IpView, Packet};
+use weft_function::{Emit, Headers, IpView, Metadata, Packet, PacketMetadata};
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::{Dscp, EtherType, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6};
 
@@ -221,7 +221,7 @@ fn frame(
     emit: &Emit<'_>,
 ) -> Option<(Packet, std::ops::Range<usize>)> {
     let front = ethernet::HEADER_LENGTH;
-    let mut packet = emit.allocate(like.annotations())?;
+    let mut packet = emit.allocate(like.metadata())?;
     let length = header + icmp + quoted.len();
     let bytes = packet.append(front + length)?;
     bytes[front..].fill(0);
@@ -230,13 +230,13 @@ fn frame(
     bytes[6..12].copy_from_slice(&addresses[..6]);
     bytes[12..front].copy_from_slice(&ether_type.0.to_be_bytes());
     bytes[front + header + icmp..].copy_from_slice(quoted);
-    let annotations = packet.annotations_mut();
-    annotations.ether_type = ether_type.0;
-    annotations.protocol = protocol.0;
-    annotations.network_offset = front as u16;
-    annotations.network_length = length as u16;
-    annotations.transport_offset = (front + header) as u16;
-    annotations.outer_offset = 0;
-    annotations.flags &= Annotations::TUNNELLED;
+    let metadata = packet.metadata_mut();
+    metadata.ether_type = ether_type.0;
+    metadata.protocol = protocol.0;
+    metadata.network_offset = front as u16;
+    metadata.network_length = length as u16;
+    metadata.transport_offset = (front + header) as u16;
+    metadata.outer_offset = 0;
+    metadata.flags &= PacketMetadata::TUNNELLED;
     Some((packet, front..front + length))
 }

@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use weft_dpdk::Annotations;
 
 use super::{Around, Member, Sent};
 use crate::testing::{CONTEXTS, specs};
+use weft_function::PacketMetadata;
 
 fn meters() -> impl Strategy<Value = Value> {
     let rate = 1_000_u64..50_000_000_000;
@@ -231,7 +231,7 @@ fn around() -> impl Strategy<Value = Around> {
 }
 
 pub(super) fn sent() -> impl Strategy<Value = Sent> {
-    let group = prop_oneof![Just(Annotations::NONE), 0..2 * CONTEXTS as u32 + 4];
+    let group = prop_oneof![Just(PacketMetadata::NONE), 0..2 * CONTEXTS as u32 + 4];
     let odd = prop::option::weighted(
         0.15,
         (0_u8..8, prop_oneof![0_u16..80, Just(6), Just(17), Just(0x0800), any::<u16>()]),

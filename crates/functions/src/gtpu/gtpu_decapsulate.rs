@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Headers, NoSettings, Packet,
-    Reason, Scope, Setup, Tag, TagSlot, Tunnel, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, Headers, Metadata, NoSettings, Packet,
+    PacketMetadata, Reason, Scope, Setup, Tag, TagSlot, Tunnel, UserPlaneFunction, Verdict,
 };
 use weft_wire::gtpu::{Comprehension, Message, Qfi};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -31,9 +31,9 @@ const SPOOFED: Reason = Reason::new("spoofed_address", "the address is not the u
 const TO_US: Reason = Reason::new("tunnelled_to_us", "a packet in a tunnel is for the node itself");
 const MARTIAN: Reason = Reason::new("martian", "an address that no router forwards");
 
-/// Annotations of packets that must not leave their tunnel here.
+/// Metadata of packets that must not leave their tunnel here.
 const INSIDE_ONLY: u8 =
-    Annotations::LINK_SCOPE | Annotations::OWN_INSIDE | Annotations::MARTIAN_INSIDE;
+    PacketMetadata::LINK_SCOPE | PacketMetadata::OWN_INSIDE | PacketMetadata::MARTIAN_INSIDE;
 
 /// What a bearer's packets must be like.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -148,10 +148,10 @@ impl UserPlaneFunction for GtpuDecapsulate {
         if !context.peer().is_none_or(|peer| packet.comes_from(peer)) {
             return Verdict::Drop(WRONG_PEER);
         }
-        if packet.annotations().flags & INSIDE_ONLY != 0 {
+        if packet.metadata().flags & INSIDE_ONLY != 0 {
             return Verdict::Drop(why_inside(packet));
         }
-        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+        let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
         if context.has_addresses != 0 && !context.is_users(packet, uplink) {
             return Verdict::Drop(SPOOFED);
         }
@@ -297,9 +297,9 @@ impl Context {
 /// Why a packet must not leave its tunnel.
 #[cold]
 fn why_inside(packet: &Packet) -> Reason {
-    match packet.annotations().flags {
-        flags if flags & Annotations::LINK_SCOPE != 0 => LINK,
-        flags if flags & Annotations::OWN_INSIDE != 0 => TO_US,
+    match packet.metadata().flags {
+        flags if flags & PacketMetadata::LINK_SCOPE != 0 => LINK,
+        flags if flags & PacketMetadata::OWN_INSIDE != 0 => TO_US,
         _ => MARTIAN,
     }
 }

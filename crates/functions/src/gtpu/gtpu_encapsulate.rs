@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Headers, Packet, Reason,
-    Scope, Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, Headers, Metadata, Packet, PacketMetadata,
+    Reason, Scope, Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr};
@@ -117,8 +117,8 @@ impl UserPlaneFunction for GtpuEncapsulate {
             return Verdict::Drop(TUNNELLED_ALREADY);
         }
         let Some(dscp) = packet.dscp() else { return Verdict::Drop(NOT_IP) };
-        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
-        let network = usize::from(packet.annotations().network_offset);
+        let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
+        let network = usize::from(packet.metadata().network_offset);
         // Padding of the link does not travel in the tunnel.
         packet.truncate(network + packet.ip_length());
         let end = self.locals.end(tunnel);
@@ -166,7 +166,7 @@ impl UserPlaneFunction for GtpuEncapsulate {
         context: &mut Context,
         settings: &Settings,
         nth: u32,
-        [_, downlink]: &[Annotations; 2],
+        [_, downlink]: &[PacketMetadata; 2],
         emit: &mut Emit<'_>,
     ) {
         let Some(tunnel) = context.tunnel.get_mut() else { return };

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Packet, Reason, Scope, Setup,
-    Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, Metadata, Packet, PacketMetadata, Reason,
+    Scope, Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
 use weft_wire::gtpu::{
@@ -148,7 +148,7 @@ impl UserPlaneFunction for GtpuRelay {
 
     #[inline]
     fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
-        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+        let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
         let (tunnel, peer) = match uplink {
             true => (&mut context.uplink, context.uplink_peer),
             false => (&mut context.downlink, context.downlink_peer),
@@ -164,7 +164,7 @@ impl UserPlaneFunction for GtpuRelay {
         let end = offset + MIN_HEADER_LENGTH + usize::from(message.length());
         let dscp = self.config.dscp.unwrap_or_else(|| outer_dscp(packet));
         packet.truncate(end);
-        let offset = match packet.annotations().flags & Annotations::DISCARDED_EXTENSIONS {
+        let offset = match packet.metadata().flags & PacketMetadata::DISCARDED_EXTENSIONS {
             0 => offset,
             _ => offset + discard(packet, offset),
         };
@@ -210,7 +210,7 @@ impl UserPlaneFunction for GtpuRelay {
         context: &mut Context,
         settings: &Settings,
         nth: u32,
-        [uplink, downlink]: &[Annotations; 2],
+        [uplink, downlink]: &[PacketMetadata; 2],
         emit: &mut Emit<'_>,
     ) {
         let ways = [

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::{
-    Annotations, ConfigError, ContextError, Emit, Fields, Packet, Position, TunnelEnd,
+    ConfigError, ContextError, Emit, Fields, Metadata, Packet, PacketMetadata, Position, TunnelEnd,
 };
 use weft_wire::gtpu::{PORT, Signal, Teid};
 use weft_wire::{Dscp, Protocol, ethernet};
@@ -192,12 +192,12 @@ impl Tunnel {
     }
 
     /// Sends an End Marker (TS 29.281 §7.3.2) into the tunnel to `end`, in a packet with
-    /// the annotations of `like`. Without a `dscp` of all packets it is sent with
+    /// the metadata of `like`. Without a `dscp` of all packets it is sent with
     /// best effort, so that it overtakes nothing on its way.
     pub fn send_end_marker(
         &mut self,
         end: &TunnelEnd,
-        like: &Annotations,
+        like: &PacketMetadata,
         dscp: Option<Dscp>,
         zero_checksum: bool,
         emit: &mut Emit<'_>,
@@ -216,14 +216,14 @@ impl Tunnel {
             return;
         }
         // As of one that came in: nothing of a user is inside.
-        let annotations = packet.annotations_mut();
-        annotations.ether_type = end.ether_type().0;
-        annotations.protocol = Protocol::UDP.0;
-        annotations.outer_offset = front as u16;
-        annotations.network_offset = front as u16;
-        annotations.network_length = length as u16;
-        annotations.transport_offset = 0;
-        annotations.flags |= Annotations::TUNNELLED;
+        let metadata = packet.metadata_mut();
+        metadata.ether_type = end.ether_type().0;
+        metadata.protocol = Protocol::UDP.0;
+        metadata.outer_offset = front as u16;
+        metadata.network_offset = front as u16;
+        metadata.network_length = length as u16;
+        metadata.transport_offset = 0;
+        metadata.flags |= PacketMetadata::TUNNELLED;
         emit.send(packet, Position::After);
     }
 }
@@ -240,7 +240,7 @@ pub fn to_mapped(address: IpAddr) -> Ipv6Addr {
 /// DSCP of the tunnel around a packet.
 #[inline]
 pub fn outer_dscp(packet: &Packet) -> Dscp {
-    let outer = packet.data().get(usize::from(packet.annotations().outer_offset)..);
+    let outer = packet.data().get(usize::from(packet.metadata().outer_offset)..);
     match outer {
         Some([first, second, ..]) if first >> 4 == 6 => {
             Dscp::of_traffic_class(first << 4 | second >> 4)

@@ -14,7 +14,8 @@ mod non_tcp;
 mod tcp;
 
 use weft_function::{
-    ConfigError, ContextError, Emit, Fields, Packet, Reason, Setup, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Fields, Metadata, Packet, Reason, Setup, UserPlaneFunction,
+    Verdict,
 };
 use weft_wire::iphc::{Chain, Compressed, full, state};
 use weft_wire::pppoe::{self, PppProtocol};
@@ -86,7 +87,7 @@ impl IpHeaderCompressor {
     fn compress(&mut self, packet: &mut Packet, context: &mut Context, now: u64) -> Option<()> {
         let (start, end) = network(packet)?;
         let bytes = packet.data().get(start..end)?;
-        let protocol = Protocol(packet.annotations().protocol);
+        let protocol = Protocol(packet.metadata().protocol);
         let subject = self.subject(context, bytes, protocol)?;
         let longest = usize::from(u16::MAX) - pppoe::HEADER_LENGTH;
         if bytes.len() > longest
@@ -236,7 +237,7 @@ impl UserPlaneFunction for IpHeaderCompressor {
         context: &mut Context,
         emit: &mut Emit<'_>,
     ) -> Verdict {
-        match EtherType(packet.annotations().ether_type) {
+        match EtherType(packet.metadata().ether_type) {
             EtherType::IPV4 | EtherType::IPV6 => {
                 if self.compress(packet, context, emit.now()).is_none() {
                     context.regular += 1;

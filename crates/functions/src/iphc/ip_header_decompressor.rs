@@ -9,7 +9,7 @@ mod context;
 mod rebuild;
 
 use weft_function::{
-    ConfigError, ContextError, Emit, Fields, Packet, Position, Reason, Setup, TagSlot,
+    ConfigError, ContextError, Emit, Fields, Metadata, Packet, Position, Reason, Setup, TagSlot,
     UserPlaneFunction, Verdict,
 };
 use weft_wire::iphc::state;
@@ -80,7 +80,7 @@ impl IpHeaderDecompressor {
             PppProtocol::COMPRESSED_TCP => self.tcp(user, frame.payload()),
             PppProtocol::COMPRESSED_TCP_NODELTA => self.nodelta(user, frame.payload()),
             PppProtocol::CONTEXT_STATE => {
-                self.tag.set(packet.annotations_mut(), Role::Report as u32);
+                self.tag.set(packet.metadata_mut(), Role::Report as u32);
                 return Verdict::Forward;
             }
             _ => Err(Failure::from(MALFORMED)),
@@ -140,7 +140,7 @@ fn request(
     emit: &mut Emit<'_>,
 ) -> Option<()> {
     let length = state::FRONT_LENGTH + ids.len();
-    let mut request = emit.allocate(packet.annotations())?;
+    let mut request = emit.allocate(packet.metadata())?;
     let link = packet.data().get(..start)?;
     let bytes = request.append(start + pppoe::HEADER_LENGTH + length)?;
     bytes.get_mut(..start)?.copy_from_slice(link);
@@ -154,7 +154,7 @@ fn request(
     frame.set_source(destination);
     frame.set_destination(source);
     note_session(&mut request, start, pppoe::HEADER_LENGTH + length);
-    tag.set(request.annotations_mut(), Role::Request as u32);
+    tag.set(request.metadata_mut(), Role::Request as u32);
     emit.send(request, Position::After).then_some(())
 }
 
@@ -208,8 +208,8 @@ impl UserPlaneFunction for IpHeaderDecompressor {
         context: &mut Context,
         emit: &mut Emit<'_>,
     ) -> Verdict {
-        self.tag.set(packet.annotations_mut(), Role::Packet as u32);
-        match EtherType(packet.annotations().ether_type) {
+        self.tag.set(packet.metadata_mut(), Role::Packet as u32);
+        match EtherType(packet.metadata().ether_type) {
             EtherType::PPPOE_SESSION => self.decompress(packet, context, emit),
             _ => {
                 context.regular += 1;

@@ -1,7 +1,6 @@
 //! How a packet takes on other headers, behind its link header.
 
-use weft_dpdk::Annotations;
-use weft_function::{Headers, IpView, Packet};
+use weft_function::{Headers, IpView, Metadata, Packet, PacketMetadata};
 use weft_wire::pppoe::{self, PppProtocol};
 use weft_wire::{EtherType, Protocol, ethernet, options, tcp, udp, vlan};
 
@@ -12,9 +11,9 @@ const MAX_LINK: usize = ethernet::HEADER_LENGTH + vlan::MAX_TAGS * vlan::TAG_LEN
 /// where that cannot be.
 #[inline]
 pub fn network(packet: &Packet) -> Option<(usize, usize)> {
-    let annotations = packet.annotations();
-    let start = usize::from(annotations.network_offset);
-    let end = start + usize::from(annotations.network_length);
+    let metadata = packet.metadata();
+    let start = usize::from(metadata.network_offset);
+    let end = start + usize::from(metadata.network_length);
     let known = (ethernet::HEADER_LENGTH..=MAX_LINK).contains(&start);
     (known && end <= packet.len()).then_some((start, end))
 }
@@ -67,12 +66,12 @@ fn make_room(packet: &mut Packet, count: usize) -> bool {
 /// Notes that the packet is a PPPoE frame of so many octets.
 #[inline]
 pub fn note_session(packet: &mut Packet, start: usize, length: usize) {
-    let (bytes, annotations) = packet.parts_mut();
-    annotations.ether_type = EtherType::PPPOE_SESSION.0;
-    annotations.flags &= !Annotations::FRAGMENT;
-    annotations.network_length = length as u16;
-    annotations.transport_offset = 0;
-    annotations.protocol = 0;
+    let (bytes, metadata) = packet.parts_mut();
+    metadata.ether_type = EtherType::PPPOE_SESSION.0;
+    metadata.flags &= !PacketMetadata::FRAGMENT;
+    metadata.network_length = length as u16;
+    metadata.transport_offset = 0;
+    metadata.protocol = 0;
     put_ether_type(bytes, start, EtherType::PPPOE_SESSION);
 }
 
@@ -92,10 +91,10 @@ pub fn note_ip(packet: &mut Packet, start: usize, length: usize) -> bool {
         Some(6) => EtherType::IPV6,
         _ => return false,
     };
-    let (bytes, annotations) = packet.parts_mut();
-    annotations.ether_type = ether_type.0;
-    annotations.network_length = length as u16;
-    annotations.transport_offset = 0;
+    let (bytes, metadata) = packet.parts_mut();
+    metadata.ether_type = ether_type.0;
+    metadata.network_length = length as u16;
+    metadata.transport_offset = 0;
     put_ether_type(bytes, start, ether_type);
     let (protocol, offset, fragment) = match packet.ip() {
         Some(IpView::V4(ip)) => {
@@ -121,13 +120,13 @@ pub fn note_ip(packet: &mut Packet, start: usize, length: usize) -> bool {
         Protocol::TCP => tcp::Segment::new_checked(transport).is_ok(),
         _ => true,
     };
-    let annotations = packet.annotations_mut();
-    annotations.protocol = protocol.0;
+    let metadata = packet.metadata_mut();
+    metadata.protocol = protocol.0;
     if fragment.is_some() {
-        annotations.flags |= Annotations::FRAGMENT;
+        metadata.flags |= PacketMetadata::FRAGMENT;
     }
     if whole && fragment.is_none_or(|fragment| fragment.is_first()) {
-        annotations.transport_offset = (start + offset) as u16;
+        metadata.transport_offset = (start + offset) as u16;
     }
     whole || fragment.is_some()
 }

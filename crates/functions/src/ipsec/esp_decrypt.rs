@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_dpdk::crypto::{Direction, Session, Sessions};
 use weft_function::{
-    Annotations, ConfigError, ContextError, Emit, Fields, Headers as _, Packet, Reason, Scope,
-    Setup, Tunnel as _, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Fields, Headers as _, Metadata, Packet, PacketMetadata,
+    Reason, Scope, Setup, Tunnel as _, UserPlaneFunction, Verdict,
 };
 use weft_wire::esp::{HEADER_LENGTH, Spi};
 use weft_wire::{Ecn, Protocol, esp};
@@ -157,11 +157,11 @@ impl UserPlaneFunction for EspDecrypt {
 
     #[inline]
     fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
-        let Annotations { protocol, flags, .. } = *packet.annotations();
+        let PacketMetadata { protocol, flags, .. } = *packet.metadata();
         if Protocol(protocol) != Protocol::ESP || packet.is_tunnelled() {
             return Verdict::Drop(NOT_PROTECTED);
         }
-        if flags & Annotations::FRAGMENT != 0 {
+        if flags & PacketMetadata::FRAGMENT != 0 {
             return Verdict::Drop(FRAGMENT);
         }
         let done = match &mut context.0 {
@@ -265,7 +265,7 @@ impl Association {
         if !self.peer.is_none_or(from_peer) {
             return Err(WRONG_PEER);
         }
-        let start = usize::from(packet.annotations().transport_offset) + FRONT;
+        let start = usize::from(packet.metadata().transport_offset) + FRONT;
         let outer = ecn(packet).ok_or(MALFORMED)?;
         let length = self.open(packet)?;
         let (text, next_header) = trailer(&packet.data()[start..start + length])?;
@@ -334,7 +334,7 @@ impl Association {
 /// Congestion notification of the tunnel's packet.
 #[inline]
 fn ecn(packet: &Packet) -> Option<Ecn> {
-    let start = usize::from(packet.annotations().network_offset);
+    let start = usize::from(packet.metadata().network_offset);
     match *packet.data().get(start..)?.first_chunk()? {
         [first, second] if first >> 4 == 6 => Some(Ecn::of_traffic_class(second >> 4)),
         [_, second] => Some(Ecn::of_traffic_class(second)),

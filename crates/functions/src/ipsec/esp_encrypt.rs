@@ -19,8 +19,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_dpdk::crypto::{Direction, Session, Sessions};
 use weft_function::{
-    ConfigError, ContextError, Emit, Fields, Headers as _, IpMut, Packet, Reason, Scope, Setup,
-    Tunnel as _, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Fields, Headers as _, IpMut, Metadata, Packet, Reason, Scope,
+    Setup, Tunnel as _, UserPlaneFunction, Verdict,
 };
 use weft_wire::ip::traffic_class;
 use weft_wire::{Dscp, Ecn, Protocol};
@@ -369,7 +369,7 @@ impl EspEncrypt {
     /// What the packet says of itself, with one hop less (RFC 4301 §5.1.2.1).
     #[inline]
     fn enter(&mut self, packet: &mut Packet, emit: &mut Emit<'_>) -> Result<Inside, Reason> {
-        let length = usize::from(packet.annotations().network_length);
+        let length = usize::from(packet.metadata().network_length);
         let inside = match packet.ip_mut().ok_or(NOT_IP)? {
             IpMut::V4(mut ip) => ip.decrement_time_to_live().then(|| Inside {
                 length,

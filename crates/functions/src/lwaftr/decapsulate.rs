@@ -3,7 +3,9 @@
 
 use std::net::Ipv6Addr;
 
-use weft_function::{Annotations, Emit, Headers as _, IpView, Packet, Reason, Tunnel as _};
+use weft_function::{
+    Emit, Headers as _, IpView, Metadata, Packet, PacketMetadata, Reason, Tunnel as _,
+};
 use weft_wire::checksum::{self, PseudoHeader};
 use weft_wire::ip::Fragment;
 use weft_wire::{Dscp, Ecn, EtherType, Protocol, icmpv4, icmpv6, ipv4, ipv6, tcp, udp};
@@ -40,18 +42,18 @@ impl Lwaftr {
         if packet.ipv6_destination() != Some(self.address) {
             return Ok(());
         }
-        if packet.annotations().flags & Annotations::FRAGMENT != 0 {
+        if packet.metadata().flags & PacketMetadata::FRAGMENT != 0 {
             self.reassemble(packet)?;
         }
-        match Protocol(packet.annotations().protocol) {
+        match Protocol(packet.metadata().protocol) {
             Protocol::IPV4 => {}
             Protocol::ICMPV6 => return self.relay_error(packet),
             _ => return Err(NOT_SOFTWIRE),
         }
         let outer = ip_of(packet).ok_or(INNER)?;
         let (class, source) = class_and_source(outer).ok_or(INNER)?;
-        let start = usize::from(packet.annotations().transport_offset);
-        let network = usize::from(packet.annotations().network_offset);
+        let start = usize::from(packet.metadata().transport_offset);
+        let network = usize::from(packet.metadata().network_offset);
         let inner = start.checked_sub(network).and_then(|at| outer.get(at..)).ok_or(INNER)?;
         let header = sound_header(inner).ok_or(INNER)?;
         let inner = &inner[..total_length(inner)];
@@ -95,7 +97,7 @@ impl Lwaftr {
     /// Puts the packet of a fragment together, if it was the last one missing.
     #[cold]
     fn reassemble(&mut self, packet: &mut Packet) -> Result<(), Reason> {
-        let network = usize::from(packet.annotations().network_offset);
+        let network = usize::from(packet.metadata().network_offset);
         let Some(IpView::V6(ip)) = packet.ip() else { return Err(BAD_FRAGMENT) };
         let upper = ip.upper_layer().map_err(|_| BAD_FRAGMENT)?;
         // Nothing but IPv4 directly behind the fragment header.
@@ -115,15 +117,15 @@ impl Lwaftr {
         };
         packet.truncate(network + HEADER);
         packet.append(whole.len()).ok_or(NO_ROOM)?.copy_from_slice(whole);
-        let (bytes, annotations) = packet.parts_mut();
+        let (bytes, metadata) = packet.parts_mut();
         let header = bytes.get_mut(network..).ok_or(NO_ROOM)?;
         header[4..6].copy_from_slice(&(whole.len() as u16).to_be_bytes());
         header[6] = Protocol::IPV4.0;
         header[1] = header[1] & 0xcf | (ecn as u8) << 4;
-        annotations.network_length = (HEADER + whole.len()) as u16;
-        annotations.transport_offset = (network + HEADER) as u16;
-        annotations.protocol = Protocol::IPV4.0;
-        annotations.flags &= !Annotations::FRAGMENT;
+        metadata.network_length = (HEADER + whole.len()) as u16;
+        metadata.transport_offset = (network + HEADER) as u16;
+        metadata.protocol = Protocol::IPV4.0;
+        metadata.flags &= !PacketMetadata::FRAGMENT;
         Ok(())
     }
 
@@ -152,21 +154,21 @@ impl Lwaftr {
         let message = &mut bytes[ipv4::MIN_HEADER_LENGTH..];
         found.emit(message).map_err(|_| NO_ROOM)?;
         icmpv4::Message::new_checked(message).map_err(|_| NO_ROOM)?.fill_checksum();
-        let annotations = packet.annotations_mut();
-        let network = annotations.outer_offset;
-        annotations.ether_type = EtherType::IPV4.0;
-        annotations.protocol = Protocol::ICMP.0;
-        annotations.network_offset = network;
-        annotations.network_length = (ERROR_HEADERS + quoted) as u16;
-        annotations.transport_offset = network + ipv4::MIN_HEADER_LENGTH as u16;
-        annotations.outer_offset = 0;
+        let metadata = packet.metadata_mut();
+        let network = metadata.outer_offset;
+        metadata.ether_type = EtherType::IPV4.0;
+        metadata.protocol = Protocol::ICMP.0;
+        metadata.network_offset = network;
+        metadata.network_length = (ERROR_HEADERS + quoted) as u16;
+        metadata.transport_offset = network + ipv4::MIN_HEADER_LENGTH as u16;
+        metadata.outer_offset = 0;
         Ok(())
     }
 
     /// Where the IPv4 packet begins that an ICMPv6 error is about, and what its sender
     /// is to be told.
     fn read_error(&self, packet: &Packet) -> Result<(usize, icmpv4::Repr), Reason> {
-        let start = usize::from(packet.annotations().transport_offset);
+        let start = usize::from(packet.metadata().transport_offset);
         let Some(IpView::V6(ip)) = packet.ip() else { return Err(NOT_SOFTWIRE) };
         let message = packet.transport().ok_or(NOT_SOFTWIRE)?;
         let message = icmpv6::Message::new_checked(message).map_err(|_| NOT_SOFTWIRE)?;
@@ -259,19 +261,19 @@ fn has_transport(ip: &[u8], header: &Header) -> Option<bool> {
 /// Takes off everything in front of the IPv4 packet at `start`.
 #[inline]
 fn unwrap(packet: &mut Packet, start: usize, length: usize, header: &Header, transport: bool) {
-    let annotations = packet.annotations_mut();
-    annotations.outer_offset = annotations.network_offset;
-    annotations.network_offset = start as u16;
-    annotations.network_length = length as u16;
-    annotations.ether_type = EtherType::IPV4.0;
-    annotations.protocol = header.protocol;
-    annotations.transport_offset = (start + header.length) as u16;
-    annotations.flags &= !Annotations::FRAGMENT;
+    let metadata = packet.metadata_mut();
+    metadata.outer_offset = metadata.network_offset;
+    metadata.network_offset = start as u16;
+    metadata.network_length = length as u16;
+    metadata.ether_type = EtherType::IPV4.0;
+    metadata.protocol = header.protocol;
+    metadata.transport_offset = (start + header.length) as u16;
+    metadata.flags &= !PacketMetadata::FRAGMENT;
     if header.is_fragment {
-        annotations.flags |= Annotations::FRAGMENT;
+        metadata.flags |= PacketMetadata::FRAGMENT;
     }
     packet.unwrap_tunnel();
     if !transport {
-        packet.annotations_mut().transport_offset = 0;
+        packet.metadata_mut().transport_offset = 0;
     }
 }

@@ -2,7 +2,7 @@
 //! (RFC 6333 §6.3).
 
 use weft_function::{
-    Annotations, Emit, Headers as _, IpMut, Packet, Position, Reason, Tunnel as _,
+    Emit, Headers as _, IpMut, Metadata, Packet, PacketMetadata, Position, Reason, Tunnel as _,
 };
 use weft_wire::ip::traffic_class;
 use weft_wire::{Dscp, Ecn, EtherType, Protocol, ethernet, ipv6};
@@ -67,7 +67,7 @@ impl Lwaftr {
         tells: bool,
         emit: &mut Emit<'_>,
     ) -> Result<(), Reason> {
-        let length = usize::from(packet.annotations().network_length);
+        let length = usize::from(packet.metadata().network_length);
         let too_long = length + HEADER > self.mtu;
         let Some(IpMut::V4(mut ip)) = packet.ip_mut() else { return Err(INNER) };
         let refused = match ip.time_to_live() {
@@ -88,15 +88,15 @@ impl Lwaftr {
         // Congestion is told of through the tunnel (RFC 6040 §4.1, normal mode).
         let class = traffic_class(dscp, ecn);
         let outer = Outer { class, source: self.address, destination: b4 };
-        let network = usize::from(packet.annotations().network_offset);
+        let network = usize::from(packet.metadata().network_offset);
         packet.truncate(network + length);
         if too_long {
             return self.fragment(packet, outer, emit);
         }
         let bytes = packet.wrap(network, HEADER, EtherType::IPV6).ok_or(NO_ROOM)?;
         outer.write(bytes, Protocol::IPV4, length).ok_or(NO_ROOM)?;
-        annotate(packet.annotations_mut(), HEADER + length);
-        packet.annotations_mut().transport_offset = (FRONT + HEADER) as u16;
+        annotate(packet.metadata_mut(), HEADER + length);
+        packet.metadata_mut().transport_offset = (FRONT + HEADER) as u16;
         Ok(())
     }
 
@@ -109,15 +109,15 @@ impl Lwaftr {
         emit: &mut Emit<'_>,
     ) -> Result<(), Reason> {
         const HEADERS: usize = HEADER + FRAGMENT_HEADER;
-        let length = usize::from(packet.annotations().network_length);
-        let network = usize::from(packet.annotations().network_offset);
+        let length = usize::from(packet.metadata().network_length);
+        let network = usize::from(packet.metadata().network_offset);
         let size = (self.mtu - HEADERS) / 8 * 8;
         self.identification = self.identification.wrapping_add(1);
         let identification = self.identification;
         packet.wrap(network, HEADERS, EtherType::IPV6).ok_or(NO_ROOM)?;
         for offset in (size..length).step_by(size) {
             let end = (offset + size).min(length);
-            let mut other = emit.allocate(packet.annotations()).ok_or(NO_ROOM)?;
+            let mut other = emit.allocate(packet.metadata()).ok_or(NO_ROOM)?;
             let bytes = other.append(FRONT + HEADERS + end - offset).ok_or(NO_ROOM)?;
             let (link, rest) = bytes.split_at_mut(FRONT);
             link.copy_from_slice(packet.data().get(..FRONT).ok_or(NO_ROOM)?);
@@ -126,29 +126,29 @@ impl Lwaftr {
             rest[HEADERS..].copy_from_slice(part);
             let part = Part { identification, offset, more: end < length };
             outer.write_fragment(rest, end - offset, part).ok_or(NO_ROOM)?;
-            annotate(other.annotations_mut(), HEADERS + end - offset);
-            other.annotations_mut().flags |= Annotations::FRAGMENT;
+            annotate(other.metadata_mut(), HEADERS + end - offset);
+            other.metadata_mut().flags |= PacketMetadata::FRAGMENT;
             emit.send(other, Position::After);
         }
         packet.truncate(FRONT + HEADERS + size);
         let bytes = packet.data_mut().get_mut(FRONT..).ok_or(NO_ROOM)?;
         let first = Part { identification, offset: 0, more: true };
         outer.write_fragment(bytes, size, first).ok_or(NO_ROOM)?;
-        annotate(packet.annotations_mut(), HEADERS + size);
-        let annotations = packet.annotations_mut();
-        annotations.flags |= Annotations::FRAGMENT;
-        annotations.transport_offset = (FRONT + HEADERS) as u16;
+        annotate(packet.metadata_mut(), HEADERS + size);
+        let metadata = packet.metadata_mut();
+        metadata.flags |= PacketMetadata::FRAGMENT;
+        metadata.transport_offset = (FRONT + HEADERS) as u16;
         Ok(())
     }
 }
 
 /// From here on it is an IPv6 packet of so many octets.
 #[inline]
-fn annotate(annotations: &mut Annotations, length: usize) {
-    annotations.ether_type = EtherType::IPV6.0;
-    annotations.network_offset = FRONT as u16;
-    annotations.network_length = length as u16;
-    annotations.protocol = Protocol::IPV4.0;
-    (annotations.transport_offset, annotations.outer_offset) = (0, 0);
-    annotations.flags &= !Annotations::FRAGMENT;
+fn annotate(metadata: &mut PacketMetadata, length: usize) {
+    metadata.ether_type = EtherType::IPV6.0;
+    metadata.network_offset = FRONT as u16;
+    metadata.network_length = length as u16;
+    metadata.protocol = Protocol::IPV4.0;
+    (metadata.transport_offset, metadata.outer_offset) = (0, 0);
+    metadata.flags &= !PacketMetadata::FRAGMENT;
 }

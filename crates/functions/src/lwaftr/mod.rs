@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, Headers as _, NoSettings, Packet, Reason,
-    Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, Headers as _, Metadata, NoSettings, Packet,
+    Reason, Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_wire::{Dscp, EtherType, Protocol};
 
@@ -136,13 +136,13 @@ impl UserPlaneFunction for Lwaftr {
 
     #[inline(always)]
     fn look_ahead(&self, _: usize, packet: &Packet, _: u64) -> u64 {
-        let annotations = packet.annotations();
+        let metadata = packet.metadata();
         let (ether_type, end, offset) = match is_uplink(packet) {
-            true => (EtherType::IPV6, End::Source, annotations.transport_offset),
-            false => (EtherType::IPV4, End::Destination, annotations.network_offset),
+            true => (EtherType::IPV6, End::Source, metadata.transport_offset),
+            false => (EtherType::IPV4, End::Destination, metadata.network_offset),
         };
         let ip = packet.data().get(usize::from(offset)..);
-        let plain = ip.and_then(Plain::read).filter(|_| annotations.ether_type == ether_type.0);
+        let plain = ip.and_then(Plain::read).filter(|_| metadata.ether_type == ether_type.0);
         plain.map_or(0, |plain| {
             let (address, port) = plain.end(end);
             self.bindings.ask(address, port)
@@ -155,7 +155,7 @@ impl UserPlaneFunction for Lwaftr {
             self.now = emit.now();
             self.renew();
         }
-        let done = match (EtherType(packet.annotations().ether_type), is_uplink(packet)) {
+        let done = match (EtherType(packet.metadata().ether_type), is_uplink(packet)) {
             (EtherType::IPV6, true) => self.leave_softwire(packet, emit),
             (EtherType::IPV4, false) => self.enter_softwire(packet, emit),
             // Errors of its own come this way.
@@ -186,7 +186,7 @@ impl UserPlaneFunction for Lwaftr {
 
 #[inline(always)]
 fn is_uplink(packet: &Packet) -> bool {
-    TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32
+    TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32
 }
 
 impl Lwaftr {
@@ -273,8 +273,8 @@ fn port_of_error(message: Option<&[u8]>, address: u32, end: End) -> Option<u16> 
 /// The IP packet, without what the link has added.
 #[inline]
 fn ip_of(packet: &Packet) -> Option<&[u8]> {
-    let start = usize::from(packet.annotations().network_offset);
-    packet.data().get(start..start + usize::from(packet.annotations().network_length))
+    let start = usize::from(packet.metadata().network_offset);
+    packet.data().get(start..start + usize::from(packet.metadata().network_length))
 }
 
 /// What the octets of an IPv4 packet say of its length.

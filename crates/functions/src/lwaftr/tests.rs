@@ -8,7 +8,7 @@ use weft_wire::{Dscp, Ecn, Protocol, ethernet, ipv4, ipv6};
 use super::bindings::Bindings;
 use super::config::{PortSets, Softwire, Table};
 use crate::kind;
-use crate::testing::{NETWORK, Rig, Seen, Spec, annotations};
+use crate::testing::{NETWORK, Rig, Seen, Spec, metadata};
 
 const AFTR: &str = "2001:db8:ffff::1";
 const SERVER: &str = "198.51.100.7";
@@ -63,13 +63,13 @@ fn tunnelled(from: Ipv6Addr, spec: &Spec, outer: Ecn, inner: Ecn) -> Vec<u8> {
 }
 
 fn up(rig: &mut Rig, frame: &[u8]) -> Seen {
-    let mut annotations = annotations(frame);
-    annotations.tags[0] = 0;
-    rig.send_bytes(frame, annotations)
+    let mut metadata = metadata(frame);
+    metadata.tags[0] = 0;
+    rig.send_bytes(frame, metadata)
 }
 
 fn down(rig: &mut Rig, spec: &Spec) -> Seen {
-    rig.send_as(spec, |annotations| annotations.tags[0] = 1)
+    rig.send_as(spec, |metadata| metadata.tags[0] = 1)
 }
 
 /// From the softwire of PSID 3.
@@ -93,15 +93,15 @@ fn packets_go_into_softwires_and_come_out_as_they_were() {
     let mut inner = spec.frame()[NETWORK..].to_vec();
     ipv4::Packet::new_checked(&mut inner[..]).expect("IPv4").decrement_time_to_live();
     assert_eq!(outer.payload(), inner);
-    assert_eq!(seen.annotations, {
-        let mut parsed = annotations(&seen.bytes);
-        parsed.tags = seen.annotations.tags;
+    assert_eq!(seen.metadata, {
+        let mut parsed = metadata(&seen.bytes);
+        parsed.tags = seen.metadata.tags;
         parsed
     });
     let frame = tunnelled(b4(3), &ours(), Ecn::NotEct, Ecn::NotEct);
     let seen = up(&mut rig, &frame);
     assert_eq!((seen.dropped, &seen.bytes[..]), (None, &ours().frame()[..]));
-    assert_eq!(seen.annotations, annotations(&ours().frame()));
+    assert_eq!(seen.metadata, metadata(&ours().frame()));
     // Another's port, and one that no softwire has.
     let seen = up(&mut rig, &tunnelled(b4(4), &ours(), Ecn::NotEct, Ecn::NotEct));
     assert_eq!((seen.dropped, seen.sent.len()), (Some("lwaftr_refused"), 1));

@@ -1,6 +1,6 @@
 //! The ways of packets: from the inside, and from the outside.
 
-use weft_function::{Annotations, Direction, Emit, Headers as _, Packet, Reason};
+use weft_function::{Direction, Emit, Headers as _, Metadata, Packet, PacketMetadata, Reason};
 use weft_wire::{Protocol, tcp};
 
 use super::blocks::NONE;
@@ -27,7 +27,7 @@ impl Nat {
     ) -> Option<Result<(), Reason>> {
         let now = self.now;
         if direction == Direction::Uplink {
-            let user = packet.annotations().user;
+            let user = packet.metadata().user;
             let mapping = self.state.find_inside(key)?;
             // A mapping that knows its user is its own, and the user's timer is set.
             if mapping.user != user || mapping.expires <= now {
@@ -111,7 +111,7 @@ impl Nat {
             }
             Kind::Other => return Err(PROTOCOL),
         };
-        if packet.annotations().flags & Annotations::FRAGMENT != 0 && port.is_some() {
+        if packet.metadata().flags & PacketMetadata::FRAGMENT != 0 && port.is_some() {
             self.fragments.note(header, (inside, user), now);
         }
         if !rewrite(packet, End::Destination, inside, port) {
@@ -173,7 +173,7 @@ impl Nat {
         if !context.waits {
             self.wait(context, emit);
         }
-        let user = packet.annotations().user;
+        let user = packet.metadata().user;
         let key = inside.key();
         let mapping = self.state.find_inside(key).ok_or(NO_ROOM)?;
         let mapping = match refresh(mapping, &self.timeouts, key, packet, emit.now()) {
@@ -375,7 +375,7 @@ fn about(packet: &Packet, end: End) -> Result<(u32, u16, u8), Reason> {
 #[inline]
 fn belongs_to(packet: &mut Packet, user: u32) {
     if user != NONE {
-        let annotations = packet.annotations_mut();
-        (annotations.user, annotations.bearer) = (user, user);
+        let metadata = packet.metadata_mut();
+        (metadata.user, metadata.bearer) = (user, user);
     }
 }

@@ -15,8 +15,8 @@ mod translate;
 
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, NoSettings, Packet, Reason, Setup, Tag,
-    TagSlot, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, Metadata, NoSettings, Packet, Reason,
+    Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_wire::{EtherType, Protocol};
 
@@ -175,7 +175,7 @@ impl UserPlaneFunction for Nat {
         {
             return done.map_or_else(Verdict::Drop, |()| Verdict::Forward);
         }
-        if EtherType(packet.annotations().ether_type) != EtherType::IPV4 {
+        if EtherType(packet.metadata().ether_type) != EtherType::IPV4 {
             return Verdict::Forward;
         }
         let Some(header) = header_of(packet) else { return Verdict::Drop(PROTOCOL) };
@@ -265,7 +265,7 @@ impl UserPlaneFunction for Nat {
 
 #[inline(always)]
 fn is_uplink(packet: &Packet) -> bool {
-    TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32
+    TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32
 }
 
 impl Nat {

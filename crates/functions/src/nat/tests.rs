@@ -9,7 +9,7 @@ use weft_wire::checksum::{self, PseudoHeader};
 use weft_wire::{Protocol, icmpv4, ipv4, tcp, udp};
 
 use crate::kind;
-use crate::testing::{NETWORK, Rig, Seen, Spec, annotations, pool};
+use crate::testing::{NETWORK, Rig, Seen, Spec, metadata, pool};
 
 const SECOND: u64 = 1_000_000_000;
 const SERVER: &str = "198.51.100.7";
@@ -38,15 +38,15 @@ fn to(destination: (Ipv4Addr, u16), other: &str, port: u16) -> Spec {
 }
 
 fn out(rig: &mut Rig, user: u32, spec: &Spec) -> Seen {
-    rig.send_as(spec, |annotations| {
-        (annotations.user, annotations.bearer, annotations.tags[0]) = (user, user, 0);
+    rig.send_as(spec, |metadata| {
+        (metadata.user, metadata.bearer, metadata.tags[0]) = (user, user, 0);
     })
 }
 
 /// From outside, where all are one user: the seventh.
 fn back(rig: &mut Rig, spec: &Spec) -> Seen {
-    rig.send_as(spec, |annotations| {
-        (annotations.user, annotations.bearer, annotations.tags[0]) = (7, 7, 1);
+    rig.send_as(spec, |metadata| {
+        (metadata.user, metadata.bearer, metadata.tags[0]) = (7, 7, 1);
     })
 }
 
@@ -88,7 +88,7 @@ fn mapping_and_filtering_do_not_depend_on_the_other_end() {
             let inside: Ipv4Addr = [10, 0, 0, 1].into();
             assert_eq!(ends(&seen.bytes)[1], (inside, 5000));
             // From here on it is the user's packet.
-            assert_eq!((seen.annotations.user, seen.annotations.bearer), (1, 1));
+            assert_eq!((seen.metadata.user, seen.metadata.bearer), (1, 1));
         }
         let unmapped = Spec { protocol, ..to((public.0, public.1 ^ 1), SERVER, 80) };
         assert_eq!(back(&mut rig, &unmapped).dropped, Some("nat_no_mapping"));
@@ -158,7 +158,7 @@ fn users_reach_each_other_by_their_public_addresses() {
     let spec = from("10.0.0.1", 5000).between("10.0.0.1", &second.0.to_string());
     let seen = out(&mut rig, 1, &Spec { destination_port: second.1, ..spec });
     assert_eq!(ends(&seen.bytes), [first, ([10, 0, 0, 2].into(), 6000)]);
-    assert_eq!(seen.annotations.user, 2);
+    assert_eq!(seen.metadata.user, 2);
 }
 
 /// An ICMP message.
@@ -218,7 +218,7 @@ fn errors_are_translated_with_what_they_are_about() {
             let (_, inside, error) = message(&seen.bytes);
             assert_eq!(inside.octets(), [10, 0, 0, 1]);
             assert_eq!(error[8..], spec.frame()[NETWORK..NETWORK + length], "as it was sent");
-            assert_eq!(seen.annotations.user, 1);
+            assert_eq!(seen.metadata.user, 1);
         }
         let came = Spec { protocol, ..to(public, SERVER, 80) };
         let inside = back(&mut rig, &came).bytes;
@@ -358,7 +358,7 @@ fn mappings_move_with_their_user() {
     assert_eq!(back(&mut target, &to(public, SERVER, 80)).dropped, None);
     let seen = out(&mut target, 2, &from("10.0.0.1", 5000));
     assert_eq!(ends(&seen.bytes)[0], public);
-    assert_eq!(back(&mut target, &to(public, SERVER, 80)).annotations.user, 2);
+    assert_eq!(back(&mut target, &to(public, SERVER, 80)).metadata.user, 2);
     // No other user gets the block.
     let [other, _] = ends(&out(&mut target, 3, &from("10.0.0.3", 5000)).bytes);
     assert!(other.0 != public.0 || other.1 / 64 != public.1 / 64);

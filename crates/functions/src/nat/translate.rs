@@ -1,6 +1,6 @@
 //! Other addresses and ports in a packet, with the checksums that cover them.
 
-use weft_function::{Annotations, Packet};
+use weft_function::{Metadata, Packet, PacketMetadata};
 use weft_wire::checksum::Change;
 use weft_wire::{EtherType, Protocol};
 
@@ -19,24 +19,24 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 /// The IPv4 header of a packet.
 #[inline(always)]
 pub fn header_of(packet: &Packet) -> Option<Header> {
-    Header::read(packet.data().get(usize::from(packet.annotations().network_offset)..)?)
+    Header::read(packet.data().get(usize::from(packet.metadata().network_offset)..)?)
 }
 
 /// What a packet is to a translator.
 #[inline(always)]
 pub fn kind_of(packet: &Packet, header: &Header) -> Kind {
-    let start = usize::from(packet.annotations().transport_offset);
+    let start = usize::from(packet.metadata().transport_offset);
     Kind::of(header, packet.data().get(start..).filter(|_| start != 0))
 }
 
 /// Both ends of a packet, where it is plain and as its parser said.
 #[inline(always)]
 pub fn plain_of(packet: &Packet) -> Option<Plain> {
-    let annotations = packet.annotations();
-    let network = usize::from(annotations.network_offset);
-    let as_parsed = annotations.ether_type == EtherType::IPV4.0
-        && usize::from(annotations.transport_offset) == network + HEADER
-        && annotations.flags & Annotations::FRAGMENT == 0;
+    let metadata = packet.metadata();
+    let network = usize::from(metadata.network_offset);
+    let as_parsed = metadata.ether_type == EtherType::IPV4.0
+        && usize::from(metadata.transport_offset) == network + HEADER
+        && metadata.flags & PacketMetadata::FRAGMENT == 0;
     Plain::read(packet.data().get(network..)?).filter(|_| as_parsed)
 }
 
@@ -50,7 +50,7 @@ pub fn rewrite_plain(
     address: u32,
     port: u16,
 ) -> Option<u32> {
-    let network = usize::from(packet.annotations().network_offset);
+    let network = usize::from(packet.metadata().network_offset);
     let ip = packet.data_mut().get_mut(network..)?;
     match Protocol(protocol) {
         Protocol::UDP => {
@@ -95,9 +95,9 @@ fn exchange<const N: usize>(
 /// another port or identifier. False for a packet that is not as its parser said.
 #[inline]
 pub fn rewrite(packet: &mut Packet, end: End, address: u32, port: Option<u16>) -> bool {
-    let (bytes, annotations) = packet.parts_mut();
+    let (bytes, metadata) = packet.parts_mut();
     let (network, transport) =
-        (usize::from(annotations.network_offset), usize::from(annotations.transport_offset));
+        (usize::from(metadata.network_offset), usize::from(metadata.transport_offset));
     let Some(ip) = bytes.get_mut(network..) else { return false };
     let Some(ip) = ip.first_chunk_mut::<HEADER>() else { return false };
     let (change, protocol) = (address_change(ip, end, address), ip[9]);
@@ -143,7 +143,7 @@ fn rewrite_transport(segment: &mut [u8], protocol: u8, end: End, port: u16, chan
 /// Gives one end of the packet that an ICMP error is about another address and port
 /// (RFC 5508 §4.2), and the error's checksum what follows from that.
 pub fn rewrite_quoted(packet: &mut Packet, end: End, address: u32, port: u16) -> bool {
-    let start = usize::from(packet.annotations().transport_offset);
+    let start = usize::from(packet.metadata().transport_offset);
     let bytes = packet.data_mut();
     let Some(message) = bytes.get_mut(start..) else { return false };
     let Some((icmp, about)) = message.split_at_mut_checked(ICMP_HEADER) else { return false };

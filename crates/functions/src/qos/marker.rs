@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_function::tag::COLOUR;
 use weft_function::{
-    ByteSize, Colour, ConfigError, ContextError, Emit, Fields, Headers, Packet, Rate, Reason,
-    Scope, Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
+    ByteSize, Colour, ConfigError, ContextError, Emit, Fields, Headers, Metadata, Packet, Rate,
+    Reason, Scope, Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -184,11 +184,11 @@ impl UserPlaneFunction for Marker {
             return Verdict::Forward;
         };
         let before = match self.colour_aware {
-            true => Colour::from_tag(self.colour.get(packet.annotations())),
+            true => Colour::from_tag(self.colour.get(packet.metadata())),
             false => Colour::Green,
         };
         let colour = meter.colour(&mut context.buckets, emit.now(), packet.ip_length(), before);
-        self.colour.set(packet.annotations_mut(), colour as u32);
+        self.colour.set(packet.metadata_mut(), colour as u32);
         match (colour, self.drop) {
             (Colour::Red, Dropped::Red | Dropped::YellowAndRed) => Verdict::Drop(RED),
             (Colour::Yellow, Dropped::YellowAndRed) => Verdict::Drop(YELLOW),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     fn colour(rig: &Rig, seen: &Seen) -> Colour {
-        Colour::from_tag(rig.tag("colour", &seen.annotations))
+        Colour::from_tag(rig.tag("colour", &seen.metadata))
     }
 
     #[test]
@@ -364,8 +364,8 @@ mod tests {
         for (aware, expected) in [(true, Colour::Red), (false, Colour::Green)] {
             let mut rig = marker(json!({ "meter": meter(), "colourAware": aware }));
             let slot = rig.slot("colour");
-            let seen = rig.send_as(&packet(100), |annotations| {
-                slot.set(annotations, Colour::Red as u32);
+            let seen = rig.send_as(&packet(100), |metadata| {
+                slot.set(metadata, Colour::Red as u32);
             });
             assert_eq!(colour(&rig, &seen), expected);
         }
@@ -377,9 +377,9 @@ mod tests {
             let mut rig = marker(json!({ "meter": meter(), "scope": scope }));
             // Two users of one group; the second one on two bearers.
             [(1, 1, 5), (2, 2, 5), (2, 3, 5)].map(|(user, bearer, group)| {
-                let seen = rig.send_as(&packet(600), |annotations| {
-                    (annotations.user, annotations.bearer) = (user, bearer);
-                    annotations.group = group;
+                let seen = rig.send_as(&packet(600), |metadata| {
+                    (metadata.user, metadata.bearer) = (user, bearer);
+                    metadata.group = group;
                 });
                 colour(&rig, &seen)
             })
@@ -394,8 +394,8 @@ mod tests {
     fn a_user_without_a_group_passes() {
         let mut rig = marker(json!({ "meter": meter(), "scope": "group", "drop": "red" }));
         for _ in 0..10 {
-            let seen = rig.send_as(&packet(1000), |annotations| {
-                annotations.group = weft_function::Annotations::NONE;
+            let seen = rig.send_as(&packet(1000), |metadata| {
+                metadata.group = weft_function::PacketMetadata::NONE;
             });
             assert_eq!(seen.dropped, None);
         }
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(colour(&rig, &seen), Colour::Green);
         let seen = rig.send(&packet(1500));
         assert_eq!(colour(&rig, &seen), Colour::Yellow);
-        let seen = rig.send_as(&packet(1500), |annotations| annotations.user = 1);
+        let seen = rig.send_as(&packet(1500), |metadata| metadata.user = 1);
         assert_eq!(colour(&rig, &seen), Colour::Red);
     }
 

@@ -51,7 +51,7 @@ pub struct Fib {
     pub ipv4: Table,
     pub ipv6: OnceLock<Table>,
     sets: Sets,
-    book: Mutex<Book>,
+    records: Mutex<RouteRecords>,
     /// Routes in the tables.
     pub routes: AtomicU64,
     /// How often routes were changed while the node ran, and could not be.
@@ -61,7 +61,7 @@ pub struct Fib {
 
 /// What only changes of routes need to know.
 #[derive(Debug, Default)]
-struct Book {
+struct RouteRecords {
     routes: HashMap<Prefix, (Target, u32)>,
     ipv4: Writer,
     ipv6: Writer,
@@ -83,7 +83,7 @@ impl Fib {
             ipv4: Table::new(ipv4),
             ipv6: OnceLock::new(),
             sets: Sets((0..CHUNKS).map(|_| OnceLock::new()).collect()),
-            book: Mutex::default(),
+            records: Mutex::default(),
             routes: AtomicU64::new(0),
             reloads: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -112,31 +112,31 @@ impl Fib {
     /// # Errors
     /// [`Full`]; some of the changes are made then.
     pub fn change(&self, mut routes: Routes) -> Result<(), Full> {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        book.begin();
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.begin();
         let gone: Vec<_> =
-            book.routes.keys().filter(|prefix| !routes.contains_key(prefix)).copied().collect();
+            records.routes.keys().filter(|prefix| !routes.contains_key(prefix)).copied().collect();
         for prefix in gone {
-            book.remove(self, prefix);
+            records.remove(self, prefix);
         }
         let ipv6 = routes.keys().filter(|prefix| !prefix.is_ipv4()).count();
         if ipv6 > 0 {
             self.ipv6.get_or_init(|| Table::new(ipv6));
         }
         routes.retain(|prefix, target| {
-            book.routes.get(prefix).is_none_or(|(known, _)| known != target)
+            records.routes.get(prefix).is_none_or(|(known, _)| known != target)
         });
         // A change that leaves addresses without a route for a moment would drop
         // packets: the shorter prefixes come first.
         let mut routes: Vec<_> = routes.into_iter().collect();
         routes.sort_unstable_by_key(|(prefix, _)| prefix.length());
-        let done = routes.into_iter().try_for_each(|(prefix, to)| book.insert(self, prefix, to));
-        self.routes.store(book.routes.len() as u64, Relaxed);
+        let done = routes.into_iter().try_for_each(|(prefix, to)| records.insert(self, prefix, to));
+        self.routes.store(records.routes.len() as u64, Relaxed);
         done
     }
 }
 
-impl Book {
+impl RouteRecords {
     fn begin(&mut self) {
         self.ipv4.begin();
         self.ipv6.begin();
@@ -320,7 +320,7 @@ mod tests {
             let count = |hop: u32| found.iter().filter(|one| u32::from(**one) == hop).count();
             assert_eq!((count(round), count(round + 1)), (16, 48));
         }
-        assert_eq!(fib.book.lock().expect("whole").made, 2);
+        assert_eq!(fib.records.lock().expect("whole").made, 2);
     }
 
     proptest! {

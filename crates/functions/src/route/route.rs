@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::{
-    Annotations, ConfigError, ContextError, Emit, Fields, Headers, IpMut, NoSettings, Packet,
-    Reason, Setup, Tag, TagSlot, UserPlaneFunction, Values, Verdict,
+    ConfigError, ContextError, Emit, Fields, Headers, IpMut, Metadata, NoSettings, Packet,
+    PacketMetadata, Reason, Setup, Tag, TagSlot, UserPlaneFunction, Values, Verdict,
 };
 use weft_wire::MacAddress;
 
@@ -196,7 +196,7 @@ impl UserPlaneFunction for Route {
             },
             _ => return self.refuse(value, packet, emit),
         };
-        self.tag.set(packet.annotations_mut(), hop + 1);
+        self.tag.set(packet.metadata_mut(), hop + 1);
         match self.links.get(hop as usize) {
             Some(Some(link)) => {
                 let link = *link;
@@ -267,10 +267,10 @@ fn flow_hash(packet: &Packet, seed: u64) -> u64 {
         let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
         (product >> 64) as u64 ^ product as u64
     };
-    let annotations = packet.annotations();
-    let fragment = annotations.flags & Annotations::FRAGMENT != 0;
+    let metadata = packet.metadata();
+    let fragment = metadata.flags & PacketMetadata::FRAGMENT != 0;
     let ports = packet.ports().filter(|_| !fragment).unwrap_or_default();
-    let protocol = u64::from(annotations.protocol) << 32;
+    let protocol = u64::from(metadata.protocol) << 32;
     let hash = mix(seed, protocol | u64::from(ports.0) << 16 | u64::from(ports.1));
     match packet.addresses() {
         Some((IpAddr::V4(source), IpAddr::V4(destination))) => {

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    Annotations, ConfigError, ContextError, Direction, Emit, Fields, Headers, Packet, Position,
-    Reason, Scope, Setup, Tag, TagSlot, Tunnel as _, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, Headers, Metadata, Packet, PacketMetadata,
+    Position, Reason, Scope, Setup, Tag, TagSlot, Tunnel as _, UserPlaneFunction, Verdict,
 };
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::{EtherType, Protocol, ethernet, icmpv6, ipv6};
@@ -143,11 +143,11 @@ impl UserPlaneFunction for RouterAdvertisement {
         emit: &mut Emit<'_>,
     ) -> Verdict {
         let Some(prefix) = context.prefix else { return Verdict::Forward };
-        let flags = packet.annotations().flags;
-        if flags & Annotations::LINK_SCOPE != 0 {
+        let flags = packet.metadata().flags;
+        if flags & PacketMetadata::LINK_SCOPE != 0 {
             return self.discovery(packet, context, prefix, emit);
         }
-        let downlink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Downlink as u32;
+        let downlink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Downlink as u32;
         let interval = u64::from(self.config.interval) * SECOND;
         let is_due = context.told.is_none_or(|told| emit.now().saturating_sub(told) >= interval);
         if is_due && downlink && !packet.is_tunnelled() {
@@ -213,7 +213,7 @@ impl RouterAdvertisement {
         prefix: u64,
         emit: &mut Emit<'_>,
     ) -> Verdict {
-        let uplink = TagSlot::DIRECTION.get(packet.annotations()) == Direction::Uplink as u32;
+        let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
         let Some(asker) = solicitation(packet).filter(|_| uplink) else {
             return Verdict::Drop(LINK);
         };
@@ -244,7 +244,7 @@ impl RouterAdvertisement {
         }
     }
 
-    /// A Router Advertisement (RFC 4861 §4.2) with the annotations of `like`, but for
+    /// A Router Advertisement (RFC 4861 §4.2) with the metadata of `like`, but for
     /// what is its own.
     fn advertisement(
         &self,
@@ -263,7 +263,7 @@ impl RouterAdvertisement {
             ..Default::default()
         };
         let (front, header) = (ethernet::HEADER_LENGTH, repr.buffer_len());
-        let mut packet = emit.allocate(like.annotations())?;
+        let mut packet = emit.allocate(like.metadata())?;
         let frame = packet.append(front + header + length)?;
         frame[..front].fill(0);
         frame[12..front].copy_from_slice(&EtherType::IPV6.0.to_be_bytes());
@@ -273,15 +273,15 @@ impl RouterAdvertisement {
         message[PREFIX].copy_from_slice(&prefix.to_be_bytes());
         let pseudo_header = PseudoHeader::V6 { source: repr.source, destination: to };
         icmpv6::Message::new_checked(message).ok()?.fill_checksum(&pseudo_header);
-        let annotations = packet.annotations_mut();
-        annotations.ether_type = EtherType::IPV6.0;
-        annotations.protocol = Protocol::ICMPV6.0;
-        annotations.network_offset = front as u16;
-        annotations.network_length = (header + length) as u16;
-        annotations.transport_offset = (front + header) as u16;
-        annotations.outer_offset = 0;
+        let metadata = packet.metadata_mut();
+        metadata.ether_type = EtherType::IPV6.0;
+        metadata.protocol = Protocol::ICMPV6.0;
+        metadata.network_offset = front as u16;
+        metadata.network_length = (header + length) as u16;
+        metadata.transport_offset = (front + header) as u16;
+        metadata.outer_offset = 0;
         // No router has forwarded it, and no sender is told what becomes of it.
-        annotations.flags = Annotations::TUNNELLED;
+        metadata.flags = PacketMetadata::TUNNELLED;
         Some(packet)
     }
 }
@@ -317,9 +317,9 @@ fn solicitation(packet: &Packet) -> Option<Ipv6Addr> {
         (std::net::IpAddr::V6(source), std::net::IpAddr::V6(destination)) => (source, destination),
         _ => return None,
     };
-    let annotations = packet.annotations();
-    let start = usize::from(annotations.transport_offset);
-    let end = usize::from(annotations.network_offset + annotations.network_length);
+    let metadata = packet.metadata();
+    let start = usize::from(metadata.transport_offset);
+    let end = usize::from(metadata.network_offset + metadata.network_length);
     let bytes = packet.data().get(start..end).filter(|_| start != 0)?;
     let message = icmpv6::Message::new_checked(bytes).ok()?;
     message.verify_checksum(&PseudoHeader::V6 { source, destination }).ok()?;

@@ -44,7 +44,7 @@ fn to(destination: &str) -> Spec {
 
 /// The next hop of a packet, or why it is dropped.
 fn chosen(rig: &Rig, seen: &Seen) -> Result<u32, &'static str> {
-    seen.dropped.map_or_else(|| Ok(rig.tag("next-hop", &seen.annotations)), Err)
+    seen.dropped.map_or_else(|| Ok(rig.tag("next-hop", &seen.metadata)), Err)
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_wire_gets_addresses_and_one_hop_less() {
 
 fn with_hops(rig: &mut Rig, spec: &Spec, hops: u8) -> Seen {
     let mut frame = spec.frame();
-    let annotations = crate::testing::annotations(&frame);
+    let metadata = crate::testing::metadata(&frame);
     match spec.source.is_ipv4() {
         true => {
             let mut ip = ipv4::Packet::new_checked(&mut frame[NETWORK..]).expect("IPv4");
@@ -125,7 +125,7 @@ fn with_hops(rig: &mut Rig, spec: &Spec, hops: u8) -> Seen {
         }
         false => frame[NETWORK + 7] = hops,
     }
-    rig.send_bytes(&frame, annotations)
+    rig.send_bytes(&frame, metadata)
 }
 
 #[test]
@@ -168,10 +168,10 @@ fn nobody_is_told_of_what_nobody_may_be_told_of() {
     assert!(rig.send(&to("224.0.0.9")).sent.is_empty());
     // An error without its header reads as type 0, an echo reply; type 3 is an error.
     let mut frame = Spec { protocol: Protocol::ICMP, ..to("11.0.0.1") }.frame();
-    let annotations = crate::testing::annotations(&frame);
-    assert_eq!(rig.send_bytes(&frame, annotations).sent.len(), 1);
+    let metadata = crate::testing::metadata(&frame);
+    assert_eq!(rig.send_bytes(&frame, metadata).sent.len(), 1);
     frame[NETWORK + 20] = 3;
-    assert!(rig.send_bytes(&frame, annotations).sent.is_empty());
+    assert!(rig.send_bytes(&frame, metadata).sent.is_empty());
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use weft_compose::{Burst, Outcome, Positions};
-use weft_dpdk::{Annotations, Batch};
-use weft_function::What;
+use weft_dpdk::Batch;
+use weft_function::{Metadata, PacketMetadata, What};
 use weft_functions::kind;
 use weft_wire::pppoe::{self, PppProtocol};
 use weft_wire::{EtherType, ethernet};
 
-use crate::common::testing::{Rig, annotations, pool};
+use crate::common::testing::{Rig, metadata, pool};
 
 /// One end of the link.
 pub struct End {
@@ -33,7 +33,7 @@ impl End {
 
     pub fn take(&mut self, frame: &[u8]) -> Made {
         let mut packet = pool().packet(frame).expect("the pool has a packet");
-        *packet.annotations_mut() = noted(frame);
+        *packet.metadata_mut() = noted(frame);
         let mut burst = Burst { packets: Batch::new(), now: self.rig.now, pool: pool() };
         burst.packets.push(packet).expect("there is room");
         let mut outcome = Outcome::default();
@@ -45,9 +45,9 @@ impl End {
         });
         let bytes = burst.packets[0].data().to_vec();
         if !outcome.dropped.contains(0) {
-            let found = *burst.packets[0].annotations();
-            let wanted = Annotations { tags: found.tags, ..noted(&bytes) };
-            assert_eq!(found, wanted, "annotations");
+            let found = *burst.packets[0].metadata();
+            let wanted = PacketMetadata { tags: found.tags, ..noted(&bytes) };
+            assert_eq!(found, wanted, "metadata");
         }
         Made { bytes, dropped: outcome.dropped.contains(0), emitted: emitted.collect() }
     }
@@ -64,13 +64,13 @@ impl End {
 }
 
 /// What a node's parser would note.
-pub fn noted(frame: &[u8]) -> Annotations {
+pub fn noted(frame: &[u8]) -> PacketMetadata {
     let ether_type = ethernet::Frame::new_checked(frame).expect("a frame").ether_type();
     if ether_type != EtherType::PPPOE_SESSION {
-        return annotations(frame);
+        return metadata(frame);
     }
     let session = pppoe::Frame::new_checked(&frame[14..]).expect("a session frame");
-    Annotations {
+    PacketMetadata {
         user: 0,
         bearer: 0,
         group: 0,
@@ -134,7 +134,7 @@ impl Link {
 
 /// The frame without padding.
 pub fn stripped(frame: &[u8]) -> Vec<u8> {
-    let found = annotations(frame);
+    let found = metadata(frame);
     let end = found.network_offset + found.network_length;
     frame[..end.into()].to_vec()
 }

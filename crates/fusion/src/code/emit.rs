@@ -26,8 +26,8 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use weft_dpdk::layout;
 use weft_function::lower::{Base, Label, Note, Operation, Value};
+use weft_function::metadata::layout;
 
 use super::enter::{
     CAPACITY, CONTEXTS, DROPPED, DROPPED_BY_FUNCTION, DROPPED_BY_REASON, DROPPED_BY_SHIFT,

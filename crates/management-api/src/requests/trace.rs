@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::State as Shared;
 use axum::response::Response;
 use weft_dataplane::trace::Sighting;
-use weft_dpdk::Annotations;
-use weft_function::TagValues;
+use weft_function::{PacketMetadata, TagValues};
 use weft_http::extract::Json;
 use weft_http::pieces::JSON_LINES;
 use weft_http::problem::Failure;
@@ -49,14 +48,14 @@ impl Record for Lines {
     type Words = Step;
 
     fn words(agent: &Agent, sighting: &Sighting) -> Step {
-        let user = sighting.annotations.user;
+        let user = sighting.metadata.user;
         Step {
             packet: sighting.packet,
             time: sighting.time,
             place: agent.point_text(sighting.point),
             last: is_last(sighting.point),
-            user: (user != Annotations::NONE).then(|| agent.user_name(user)),
-            tags: tags(agent, &sighting.annotations),
+            user: (user != PacketMetadata::NONE).then(|| agent.user_name(user)),
+            tags: tags(agent, &sighting.metadata),
             length: sighting.length,
             bytes: hex(&sighting.bytes),
         }
@@ -86,8 +85,8 @@ fn push(line: &Line, piece: &mut Vec<u8>) {
 
 /// The tags that say something: names that have a value, and numbers that are
 /// not 0.
-fn tags(agent: &Agent, annotations: &Annotations) -> BTreeMap<String, String> {
-    let tags = agent.blueprint().tags.iter().zip(annotations.tags);
+fn tags(agent: &Agent, metadata: &PacketMetadata) -> BTreeMap<String, String> {
+    let tags = agent.blueprint().tags.iter().zip(metadata.tags);
     tags.filter_map(|((name, values), value)| {
         let text = match values {
             TagValues::Named(names) => names.get(value as usize)?.clone(),

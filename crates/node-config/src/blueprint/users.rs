@@ -2,7 +2,7 @@
 
 use weft_compose::Settings;
 use weft_dataplane::classify::UserKey;
-use weft_dpdk::TAG_SLOTS;
+use weft_function::TAG_SLOTS;
 use weft_rules::Condition;
 
 /// One group of users.

@@ -6,8 +6,7 @@ mod keys;
 use std::collections::HashMap;
 
 use weft_compose::Settings;
-use weft_dpdk::TAG_SLOTS;
-use weft_function::{TagSlot, TagValues};
+use weft_function::{TAG_SLOTS, TagSlot, TagValues};
 use weft_rules::NO_CHAIN;
 
 use self::collisions::Collisions;

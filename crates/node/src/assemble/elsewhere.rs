@@ -11,12 +11,12 @@ use weft_offload::thread::ThreadPool;
 
 use super::worker::Shared;
 use crate::error::BuildError;
-use crate::functions::{self, FunctionEntry, Prepared, Seats};
+use crate::functions::{self, FunctionEntry, FunctionQueues, Prepared};
 use crate::plan::{self, Trials};
 
 /// What is ready for such functions.
 pub(super) struct Elsewhere {
-    seats: Seats,
+    queues: FunctionQueues,
     /// For those that are at hand.
     pub(super) prepared: Prepared,
     /// At other nodes, with what each worker knows of them.
@@ -25,8 +25,8 @@ pub(super) struct Elsewhere {
 
 impl Elsewhere {
     /// Of functions in processes; those at other nodes come with workers.
-    pub(super) fn new(seats: Seats) -> Elsewhere {
-        Elsewhere { seats, prepared: Prepared::default(), remotes: Vec::new() }
+    pub(super) fn new(queues: FunctionQueues) -> Elsewhere {
+        Elsewhere { queues, prepared: Prepared::default(), remotes: Vec::new() }
     }
 
     /// Makes the worker's ways to other nodes and to NICs.
@@ -38,9 +38,9 @@ impl Elsewhere {
         number: usize,
     ) {
         let Some(service) = worker.service() else { return };
-        service.add_vfs(self.seats.vf_paths(number));
+        service.add_vfs(self.queues.vf_paths(number));
         let means = (shared.clock, shared.pool);
-        functions::remote(shared.blueprint, trials, service, means, &mut self.seats);
+        functions::remote(shared.blueprint, trials, service, means, &mut self.queues);
         for path in &service.remote_paths {
             match self.remotes.iter_mut().find(|(name, _)| *name == path.function) {
                 Some((_, shared)) => shared.push(path.endpoint.shared().clone()),
@@ -82,7 +82,7 @@ impl Shared<'_> {
                 remote_queue: None,
                 stage: None,
             };
-            if let Some((remote_queue, away)) = elsewhere.seats.take(number, &plan.name) {
+            if let Some((remote_queue, away)) = elsewhere.queues.take(number, &plan.name) {
                 let remote_queue = worker.add_remote_queue(remote_queue);
                 let ready = elsewhere.prepared.note(&plan.name, remote_queue);
                 match plan.composition.is_at_hand() {

@@ -10,7 +10,7 @@ use weft_dataplane::gates::tunnel::FIRST_TEID;
 use weft_function::{ConfigError, Scope};
 use weft_node_config::{HandoverPlan, UserKey};
 
-use super::book::Bearers;
+use super::bearers::Bearers;
 use super::entry::{DynamicUser, Entry, Place, Setting};
 use super::{Action, BearerCommand, BearerId, Detection, Given, User, Wrong};
 use crate::gtpu_peers::Paths;
@@ -342,7 +342,7 @@ impl Work<'_> {
         self.enter(id, entry);
     }
 
-    /// Puts a bearer into the book, in the place of what it was before.
+    /// Puts a bearer into the record, in the place of what it was before.
     fn enter(&mut self, id: BearerId, entry: Entry) {
         self.tell(id, &entry);
         let Bearers { entries, tunnels, .. } = &mut *self.bearers;

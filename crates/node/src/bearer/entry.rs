@@ -9,7 +9,7 @@ use weft_node_config::UserKey;
 use super::{BearerId, DefaultBearer, Selector};
 use crate::plan::Trials;
 
-/// A bearer in the book.
+/// A bearer in the record.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub slot: u32,

@@ -4,7 +4,7 @@
 use weft_dataplane::command::{Configure, UserChange};
 use weft_node_config::HandoverPlan;
 
-use super::book::Bearers;
+use super::bearers::Bearers;
 use super::dynamic_users::{arrival, bare};
 use super::entry::{DynamicUser, Place};
 use super::{BearerId, User};

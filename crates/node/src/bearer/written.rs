@@ -8,7 +8,7 @@ use weft_node_config::{Blueprint, DEFAULT_NETWORK, UserKey};
 use weft_wire::esp::Spi;
 use weft_wire::gtpu::Qfi;
 
-use super::book::Bearers;
+use super::bearers::Bearers;
 use super::change::refused;
 use super::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 use super::entry::Place;

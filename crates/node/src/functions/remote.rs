@@ -10,7 +10,7 @@ use weft_function::tags_written;
 use weft_node_config::Blueprint;
 use weft_offload::service_path::{self, Parts};
 
-use super::Seats;
+use super::FunctionQueues;
 use crate::plan::Trials;
 
 /// Makes the places of all functions at other nodes, for one worker; `service` gets what
@@ -20,7 +20,7 @@ pub fn remote(
     trials: &Trials,
     service: &mut Service,
     (clock, pool): (&Clock, &Pool),
-    seats: &mut Seats,
+    queues: &mut FunctionQueues,
 ) {
     for (number, function) in blueprint.functions.iter().enumerate() {
         let Some(plan) = &function.remote else { continue };
@@ -41,6 +41,6 @@ pub fn remote(
         let remote_queue =
             RemoteQueue::new(Box::new(carriage), Options { writes, policy: plan.policy, shared });
         let away = Placeholder::absent(trials.instance(number));
-        seats.put(&function.name, service.worker, remote_queue, Box::new(away));
+        queues.put(&function.name, service.worker, remote_queue, Box::new(away));
     }
 }

@@ -313,7 +313,7 @@ impl Running<'_> {
 /// The functions as packets come to them, by their numbers, and where they stand.
 fn order(
     blueprint: &Blueprint,
-    classes: &[[u32; weft_dpdk::TAG_SLOTS]],
+    classes: &[[u32; weft_function::TAG_SLOTS]],
     stage: &StagePlan,
 ) -> Vec<(usize, At)> {
     // The rules are at work, so they can be compiled.

@@ -1,6 +1,7 @@
 //! How workers are told to treat a user.
 
 use weft_compose::Settings;
+use weft_function::Metadata;
 
 use super::*;
 
@@ -205,14 +206,14 @@ fn packet(host: &dyn Host, port: u16, octets: &[u8]) -> Option<Packet> {
     packet.append(ethernet::HEADER_LENGTH)?.fill(0);
     packet.append(octets.len())?.copy_from_slice(octets);
     let ether_type = if octets.first()? >> 4 == 4 { EtherType::IPV4 } else { EtherType::IPV6 };
-    *packet.annotations_mut() = Annotations {
+    *packet.metadata_mut() = PacketMetadata {
         ether_type: ether_type.0,
         network_offset: ethernet::HEADER_LENGTH as u16,
         network_length: octets.len() as u16,
         port,
-        user: Annotations::NONE,
+        user: PacketMetadata::NONE,
         protocol: Protocol::UDP.0,
-        ..Annotations::default()
+        ..PacketMetadata::default()
     };
     Some(packet)
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use weft_dataplane::command::Punt;
 use weft_dpdk::Packet;
-use weft_function::{Headers, Tunnel};
+use weft_function::{Headers, Metadata, Tunnel};
 use weft_wire::gtpu::{ExtensionType, ExtensionTypes, Message, PORT, Signal, Teid};
 use weft_wire::{Dscp, Protocol, ipv4, ipv6, udp};
 
@@ -118,7 +118,7 @@ fn outer(packet: &Packet) -> Option<(udp::Datagram<&[u8]>, IpAddr, IpAddr)> {
     let (from, to) = packet.outer_addresses().or_else(|| packet.addresses())?;
     let start = match packet.message_offset() {
         Some(message) => message.checked_sub(udp::HEADER_LENGTH)?,
-        None => usize::from(packet.annotations().transport_offset),
+        None => usize::from(packet.metadata().transport_offset),
     };
     let datagram = udp::Datagram::new_checked(packet.data().get(start..)?).ok()?;
     Some((datagram, from, to))

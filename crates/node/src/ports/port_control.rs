@@ -6,9 +6,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weft_dataplane::clock::rate_limit::RateLimit;
-use weft_dataplane::command::{Command, Punt};
-use weft_dpdk::{Annotations, Packet, Pool, Port, PortStatistics};
-use weft_function::Headers;
+use weft_dataplane::command::{Command, Punt, Punted};
+use weft_dpdk::{Packet, Pool, Port, PortStatistics};
+use weft_function::{Headers, Metadata, PacketMetadata};
 use weft_node_config::PortPlan;
 use weft_wire::{EtherType, MacAddress, ethernet};
 
@@ -123,7 +123,7 @@ impl PortControl {
     /// A worker gives the node a packet. Returns what it says in GTP-U, if it is
     /// such a message.
     pub fn receive(&mut self, mut packet: Packet, now: u64) -> Option<Heard> {
-        let (cause, mtu) = Punt::of(&packet);
+        let Punted { cause, mtu } = packet.metadata().step.get();
         let problem = match cause {
             Punt::Local => return self.receive_local(&mut packet, now),
             Punt::TimeExceeded => Problem::TimeExceeded,
@@ -137,7 +137,7 @@ impl PortControl {
                 return None;
             }
         };
-        let Annotations { network_offset, flags, user, .. } = *packet.annotations();
+        let PacketMetadata { network_offset, flags, user, .. } = *packet.metadata();
         let network = usize::from(network_offset);
         let (Some(own), Some(bytes)) = (self.own_address(&packet), packet.data().get(network..))
         else {
@@ -146,7 +146,7 @@ impl PortControl {
         let mut error = Vec::new();
         // An error that may not be sent was a drop with a name already.
         if report(bytes, problem, own, self.mtu, &mut error).is_ok() && self.errors.take(now) {
-            self.outgoing.push(match flags & Annotations::TUNNELLED {
+            self.outgoing.push(match flags & PacketMetadata::TUNNELLED {
                 0 => Outgoing::Ip(error),
                 // It goes back the way of packets to the user, into the user's tunnel.
                 _ => Outgoing::User(user, error),
@@ -166,8 +166,8 @@ impl PortControl {
     }
 
     fn receive_local(&mut self, packet: &mut Packet, now: u64) -> Option<Heard> {
-        let network = usize::from(packet.annotations().network_offset);
-        let ether_type = EtherType(packet.annotations().ether_type);
+        let network = usize::from(packet.metadata().network_offset);
+        let ether_type = EtherType(packet.metadata().ether_type);
         let neighbours = self.neighbours.as_mut()?;
         // What is rejected is what others send all the time, or malformed: the
         // worker has counted it as local, and nothing follows from it.
@@ -242,7 +242,7 @@ impl PortControl {
             Outgoing::Frame(bytes) => Command::Transmit { port, frame: pool.packet(&bytes)? },
             Outgoing::User(user, bytes) => {
                 let mut packet = self.packet(&bytes, pool)?;
-                packet.annotations_mut().user = user;
+                packet.metadata_mut().user = user;
                 Command::Answer(packet)
             }
             Outgoing::Ip(bytes) => Command::Originate { port, packet: self.packet(&bytes, pool)? },
@@ -258,14 +258,14 @@ impl PortControl {
             4 => (EtherType::IPV4, bytes.get(9)),
             _ => (EtherType::IPV6, bytes.get(6)),
         };
-        *packet.annotations_mut() = Annotations {
+        *packet.metadata_mut() = PacketMetadata {
             ether_type: ether_type.0,
             network_offset: ethernet::HEADER_LENGTH as u16,
             network_length: bytes.len() as u16,
             port: self.number,
-            user: Annotations::NONE,
+            user: PacketMetadata::NONE,
             protocol: protocol.copied().unwrap_or_default(),
-            ..Annotations::default()
+            ..PacketMetadata::default()
         };
         Some(packet)
     }

@@ -3,7 +3,7 @@
 use weft_compose::SlotShift;
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::Configure;
-use weft_dpdk::Annotations;
+use weft_function::PacketMetadata;
 use weft_node_config::{BearerPlan, UserPlan};
 
 use super::settings::configure;
@@ -37,7 +37,7 @@ impl Range {
     pub(super) fn record(&self, nth: usize) -> UserRecord {
         UserRecord {
             group: self.group,
-            bearers: self.bearers.get(nth).copied().unwrap_or(Annotations::NONE),
+            bearers: self.bearers.get(nth).copied().unwrap_or(PacketMetadata::NONE),
             class: self.class,
             bearer_profile: self.profile,
             present: true,

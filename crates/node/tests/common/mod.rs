@@ -13,8 +13,8 @@ use weft_compose::Kind;
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue};
 use weft_function::tag::COLOUR;
 use weft_function::{
-    ConfigError, ContextError, Emit, Headers, NoSettings, Packet, Position, Reason, Scope, Setup,
-    Tag, TagSlot, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Headers, Metadata, NoSettings, Packet, Position, Reason,
+    Scope, Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_node::Node;
 use weft_node_config::{self as config, Blueprint};
@@ -164,7 +164,7 @@ impl UserPlaneFunction for Mischief {
             Some(&[_, _, _, _, _, _, _, _, order, colour, ..]) => (order, colour),
             _ => (b'.', b'0'),
         };
-        self.colour.set(packet.annotations_mut(), u32::from(colour.saturating_sub(b'0')));
+        self.colour.set(packet.metadata_mut(), u32::from(colour.saturating_sub(b'0')));
         match order {
             b'd' => return Verdict::Drop(MISCHIEF_DROP),
             b'k' => {
@@ -174,7 +174,7 @@ impl UserPlaneFunction for Mischief {
             b'r' => drop(emit.release(usize::MAX)),
             b'c' => drop(emit.duplicate(packet)),
             b'g' => {
-                if let Some(mut copy) = emit.allocate(packet.annotations()) {
+                if let Some(mut copy) = emit.allocate(packet.metadata()) {
                     copy.append(packet.len()).unwrap().copy_from_slice(packet.data());
                     emit.send(copy, Position::Before);
                 }

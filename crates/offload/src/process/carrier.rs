@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use weft_dataplane::offload::{Carrier, Coming, FrameKind, NextHops, Refusal, WINDOW};
 use weft_dpdk::{Batch, Packet, Pool, RxQueue, TxQueue};
+use weft_function::Metadata;
 
 use crate::frame::{self, Form, Head, Record};
 
@@ -99,10 +100,10 @@ impl Carrier for Frames {
             return Err(Refusal::TooLong);
         }
         if let Some(form) = &self.form {
-            let annotations = *packet.annotations();
+            let metadata = *packet.metadata();
             let order = self.orders.load(Ordering::Relaxed);
             let record =
-                Record { ticket, what: FrameKind::Packet, reason: 0, now, order, annotations };
+                Record { ticket, what: FrameKind::Packet, reason: 0, now, order, metadata };
             if !form.put(&record, &mut packet) {
                 packet = copy(form, &self.pool, &record, &packet)?;
             }

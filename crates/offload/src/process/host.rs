@@ -1,7 +1,7 @@
 //! The function's end of ring and socket: any of our functions, in this process.
 
+mod instance;
 mod line;
-mod seat;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -19,8 +19,8 @@ use crate::frame::{Form, FrameKind, ROOM};
 use crate::process::protocol::{Connection, Message, VERSION, Welcome};
 use crate::vf::direct_path;
 use crate::vf::fabric::PATHS;
+use instance::{HostedInstance, Queues, Through, order_of};
 use line::Line;
-use seat::{Queues, Seat, Through, order_of};
 
 /// Packet buffers of a function process.
 const PACKETS: u32 = 4095;
@@ -150,17 +150,17 @@ impl Host<'_> {
             }
             _ => return Err(self.at_socket(io::ErrorKind::InvalidData.into())),
         };
-        let mut bench = Bench::new(self.kind, &welcome, pool)?;
+        let mut state = HostState::new(self.kind, &welcome, pool)?;
         loop {
             match self.wait_for(&mut connection)? {
                 Message::Start(numbers) => {
-                    bench.start(&numbers);
+                    state.start(&numbers);
                     break;
                 }
-                message => bench.beginning(message),
+                message => state.beginning(message),
             }
         }
-        self.open(&welcome, &mut bench, pool)?;
+        self.open(&welcome, &mut state, pool)?;
         if self.once
             && let Err(error) = crate::process::confine::confine()
         {
@@ -169,12 +169,12 @@ impl Host<'_> {
         connection.send(&Message::Ready).map_err(|error| self.at_socket(error))?;
         tracing::info!(instance = welcome.instance, ring = %self.ring.display(), "attached");
         let pause = welcome.max_sleep_us.map(|us| Duration::from_micros(us.into()));
-        let ended = bench.work(&mut connection, pause, self.stop);
+        let ended = state.work(&mut connection, pause, self.stop);
         ended.map_err(|error| self.at_socket(error))
     }
 
     /// Opens the ring, or the devices behind a NIC.
-    fn open(&self, welcome: &Welcome, bench: &mut Bench, pool: &Pool) -> Result<(), HostError> {
+    fn open(&self, welcome: &Welcome, state: &mut HostState, pool: &Pool) -> Result<(), HostError> {
         match (welcome.fabric, self.devices) {
             (Some(_), []) => {
                 return Err(HostError::Devices("the node wants it behind a NIC: give --device"));
@@ -185,7 +185,7 @@ impl Host<'_> {
                 ));
             }
             (Some(ends), devices) => {
-                bench.line = Some(Line::open(self.eal, devices, ends, welcome.descriptors, pool)?);
+                state.line = Some(Line::open(self.eal, devices, ends, welcome.descriptors, pool)?);
                 return Ok(());
             }
             (None, []) => {}
@@ -206,10 +206,10 @@ impl Host<'_> {
             mtu: PortOptions::MAX_MTU,
         };
         let port = Port::open(self.eal, &device, &options, pool)?;
-        for (number, seat) in bench.seats.iter_mut().enumerate() {
+        for (number, hosted) in state.instances.iter_mut().enumerate() {
             let number = number as u16;
             let queues = port.take_rx(number).zip(port.take_tx(number));
-            seat.queues = queues.map(|(rx, tx)| Queues { rx, tx });
+            hosted.queues = queues.map(|(rx, tx)| Queues { rx, tx });
         }
         Ok(())
     }
@@ -233,20 +233,20 @@ impl Host<'_> {
 }
 
 /// The instances of one function, one for each worker of the node.
-struct Bench {
+struct HostState {
     kind: &'static Kind,
-    seats: Vec<Seat>,
+    instances: Vec<HostedInstance>,
     /// The way of packets through a NIC, where they do not go by the ring.
     line: Option<Line>,
     /// What was asked, and the orders before it, by worker.
     questions: VecDeque<(Message, Vec<u32>)>,
 }
 
-impl Bench {
-    fn new(kind: &'static Kind, welcome: &Welcome, pool: &Pool) -> Result<Bench, HostError> {
+impl HostState {
+    fn new(kind: &'static Kind, welcome: &Welcome, pool: &Pool) -> Result<HostState, HostError> {
         let tags = tag_table(&welcome.tags);
         let shift = SlotShift::for_workers(usize::from(welcome.workers));
-        let seat = |worker: u16| {
+        let hosted = |worker: u16| {
             let setup = Setup {
                 instance: &welcome.instance,
                 tags: &tags,
@@ -258,7 +258,7 @@ impl Bench {
             let instance = kind
                 .make(&welcome.config, &setup, shift)
                 .map_err(|error| HostError::Config { instance: welcome.instance.clone(), error })?;
-            Ok(Seat {
+            Ok(HostedInstance {
                 instance,
                 queues: None,
                 form: Form::new(welcome.path, welcome.tags.len()),
@@ -281,24 +281,24 @@ impl Bench {
                 changed: Vec::new(),
             })
         };
-        let seats = (0..welcome.workers).map(seat).collect::<Result<_, HostError>>()?;
-        Ok(Bench { kind, seats, line: None, questions: VecDeque::new() })
+        let instances = (0..welcome.workers).map(hosted).collect::<Result<_, HostError>>()?;
+        Ok(HostState { kind, instances, line: None, questions: VecDeque::new() })
     }
 
     /// An order before the ring is there.
     fn beginning(&mut self, message: Message) {
         let kind = self.kind;
         if let Some(((worker, _), _)) = order_of(&message)
-            && let Some(seat) = self.seats.get_mut(usize::from(worker))
-            && let Some((slot, error)) = seat.obey(kind, &message)
+            && let Some(hosted) = self.instances.get_mut(usize::from(worker))
+            && let Some((slot, error)) = hosted.apply_order(kind, &message)
         {
             tracing::warn!(slot, error, "a context could not be imported");
         }
     }
 
     fn start(&mut self, numbers: &[u32]) {
-        for (seat, number) in self.seats.iter_mut().zip(numbers) {
-            seat.done = *number;
+        for (hosted, number) in self.instances.iter_mut().zip(numbers) {
+            hosted.done = *number;
         }
     }
 
@@ -317,10 +317,10 @@ impl Bench {
                 self.answer(connection)?;
             }
             if let Some(line) = &mut self.line {
-                line.receive(|worker, packet| seat::give(&mut self.seats, worker, packet));
+                line.receive(|worker, packet| instance::give(&mut self.instances, worker, packet));
             }
             let mut any = false;
-            for number in 0..self.seats.len() {
+            for number in 0..self.instances.len() {
                 any |= self.take(number, connection)?;
             }
             if any {
@@ -347,14 +347,14 @@ impl Bench {
                 message @ (Message::Fence(_)
                 | Message::Checkpoint { .. }
                 | Message::Export { .. }) => {
-                    let before = self.seats.iter().map(Seat::last_order).collect();
+                    let before = self.instances.iter().map(HostedInstance::last_order).collect();
                     self.questions.push_back((message, before));
                 }
                 message => {
                     if let Some(((worker, _), _)) = order_of(&message)
-                        && let Some(seat) = self.seats.get_mut(usize::from(worker))
+                        && let Some(hosted) = self.instances.get_mut(usize::from(worker))
                     {
-                        seat.orders.push_back(message);
+                        hosted.orders.push_back(message);
                     }
                 }
             }
@@ -367,41 +367,41 @@ impl Bench {
 
     /// Takes a burst from the ring of one worker; returns whether there was one.
     fn take(&mut self, number: usize, connection: &mut Connection) -> io::Result<bool> {
-        let seat = &mut self.seats[number];
+        let hosted = &mut self.instances[number];
         // Orders that were here before the ring was seen empty have no packets
         // before them any more.
-        let waiting = seat.orders.len();
-        if let Some(queues) = &mut seat.queues {
-            queues.rx.receive(&mut seat.coming, BURST);
+        let waiting = hosted.orders.len();
+        if let Some(queues) = &mut hosted.queues {
+            queues.rx.receive(&mut hosted.coming, BURST);
         }
-        if seat.coming.is_empty() {
+        if hosted.coming.is_empty() {
             for _ in 0..waiting {
-                seat.obey_next(self.kind);
+                hosted.apply_next(self.kind);
             }
             return Ok(false);
         }
-        let mut coming = std::mem::take(&mut seat.coming);
+        let mut coming = std::mem::take(&mut hosted.coming);
         coming.iter().for_each(Packet::prefetch);
         for mut packet in coming.drain() {
-            let seat = &mut self.seats[number];
-            let Some((record, trail)) = seat.open(&mut packet) else { continue };
+            let hosted = &mut self.instances[number];
+            let Some((record, trail)) = hosted.open(&mut packet) else { continue };
             if record.what != FrameKind::Packet {
                 continue;
             }
-            if record.now != seat.burst.now && !seat.burst.packets.is_empty() {
-                seat.visit(self.kind, &mut self.line);
+            if record.now != hosted.burst.now && !hosted.burst.packets.is_empty() {
+                hosted.visit(self.kind, &mut self.line);
             }
-            if (record.order.wrapping_sub(seat.done) as i32) > 0 {
-                seat.visit(self.kind, &mut self.line);
+            if (record.order.wrapping_sub(hosted.done) as i32) > 0 {
+                hosted.visit(self.kind, &mut self.line);
                 self.catch_up(number, record.order, connection)?;
             }
-            self.seats[number].seat(packet, (&record, trail));
+            self.instances[number].accept(packet, (&record, trail));
         }
-        let seat = &mut self.seats[number];
-        seat.visit(self.kind, &mut self.line);
-        seat.coming = coming;
+        let hosted = &mut self.instances[number];
+        hosted.visit(self.kind, &mut self.line);
+        hosted.coming = coming;
         let mut spins = 0u32;
-        while !self.seats[number].send(&mut self.line) {
+        while !self.instances[number].send(&mut self.line) {
             spins += 1;
             if spins.is_multiple_of(1024) {
                 // The node may be gone, or ask whether we are.
@@ -422,9 +422,9 @@ impl Bench {
         let until = Instant::now() + PATIENCE;
         loop {
             self.listen(connection)?;
-            let seat = &mut self.seats[number];
-            while (order.wrapping_sub(seat.done) as i32) > 0 && seat.obey_next(self.kind) {}
-            if (order.wrapping_sub(seat.done) as i32) <= 0 {
+            let hosted = &mut self.instances[number];
+            while (order.wrapping_sub(hosted.done) as i32) > 0 && hosted.apply_next(self.kind) {}
+            if (order.wrapping_sub(hosted.done) as i32) <= 0 {
                 return Ok(());
             }
             if Instant::now() > until {
@@ -436,15 +436,15 @@ impl Bench {
 
     /// Answers what was asked, as far as the orders before it are carried out.
     fn answer(&mut self, connection: &mut Connection) -> io::Result<()> {
-        for (worker, seat) in self.seats.iter_mut().enumerate() {
-            for (slot, reason) in seat.refused.drain(..) {
+        for (worker, hosted) in self.instances.iter_mut().enumerate() {
+            for (slot, reason) in hosted.refused.drain(..) {
                 let worker = worker as u16;
                 connection.send(&Message::NotImported { worker, slot, reason })?;
             }
         }
         while let Some((question, before)) = self.questions.pop_front() {
-            let mut seats = self.seats.iter().zip(&before);
-            if !seats.all(|(seat, number)| (number.wrapping_sub(seat.done) as i32) <= 0) {
+            let mut instances = self.instances.iter().zip(&before);
+            if !instances.all(|(hosted, number)| (number.wrapping_sub(hosted.done) as i32) <= 0) {
                 self.questions.push_front((question, before));
                 break;
             }
@@ -452,19 +452,19 @@ impl Bench {
                 Message::Fence(number) => connection.send(&Message::Fenced(number))?,
                 Message::Export { worker, slot, now } => {
                     let mut context = Vec::new();
-                    if let Some(seat) = self.seats.get(usize::from(worker)) {
-                        seat.instance.export(slot, now, &mut context);
+                    if let Some(hosted) = self.instances.get(usize::from(worker)) {
+                        hosted.instance.export(slot, now, &mut context);
                     }
                     connection.send(&Message::Exported { worker, slot, context })?;
                 }
                 Message::Checkpoint { now } => {
-                    for (worker, seat) in self.seats.iter_mut().enumerate() {
-                        for slot in std::mem::take(&mut seat.changed) {
-                            if let Some(dirty) = seat.dirty.get_mut(seat.shift.index(slot)) {
+                    for (worker, hosted) in self.instances.iter_mut().enumerate() {
+                        for slot in std::mem::take(&mut hosted.changed) {
+                            if let Some(dirty) = hosted.dirty.get_mut(hosted.shift.index(slot)) {
                                 *dirty = false;
                             }
                             let mut context = Vec::new();
-                            seat.instance.export(slot, now, &mut context);
+                            hosted.instance.export(slot, now, &mut context);
                             let worker = worker as u16;
                             connection.send(&Message::Context { worker, slot, context })?;
                         }

@@ -1,8 +1,8 @@
 //! The thread that looks after one function process: starts it, tells it what it
 //! needs, and sees when it dies or stands still.
 
-mod book;
 mod cgroup;
+mod context_records;
 mod plan;
 mod process;
 mod watch;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use book::Book;
+use context_records::ContextRecords;
 pub use plan::{Plan, ResourceLimits, Restart, Start, StartError, Status, View};
 use watch::Watch;
 use weft_compose::SlotShift;
@@ -51,7 +51,7 @@ pub struct Supervisor {
 
 /// The place of a function at one worker.
 #[derive(Debug)]
-pub struct Seat {
+pub struct WorkerEnd {
     /// What takes packets there and back.
     pub remote_queue: RemoteQueue,
     /// What stands for it in the rules.
@@ -70,7 +70,7 @@ impl Supervisor {
         eal: &Eal,
         plan: &Plan<'_>,
         now: impl Fn() -> u64 + Send + Sync + 'static,
-    ) -> Result<(Supervisor, Vec<Seat>), StartError> {
+    ) -> Result<(Supervisor, Vec<WorkerEnd>), StartError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let at = |path: &Path, error| StartError::Socket { path: path.to_owned(), error };
         eal.contain_truncation().map_err(|error| at(&plan.ring, error))?;
@@ -117,7 +117,7 @@ impl Supervisor {
         };
         let form = Form::new(path, plan.tags.iter().count());
         let writes = tags_written(plan.kind.writes, plan.tags);
-        let mut seats = Vec::new();
+        let mut ends = Vec::new();
         let mut shared = Vec::new();
         for worker in 0..workers {
             let ours = Arc::new(Shared::default());
@@ -163,7 +163,7 @@ impl Supervisor {
             let remote_queue = RemoteQueue::new(carrier, options);
             let orders = ProcessOrders::new(worker, orders.clone(), last);
             let away = Placeholder::new(kind, scope, Box::new(orders));
-            seats.push(Seat { remote_queue, away, endpoint });
+            ends.push(WorkerEnd { remote_queue, away, endpoint });
             shared.push(ours);
         }
         let view = Arc::new(Mutex::new(View { heard: plan.wanted.into(), ..View::default() }));
@@ -203,7 +203,7 @@ impl Supervisor {
             shared: shared.clone(),
             view: view.clone(),
             now: Box::new(move || now()),
-            book: Book::new(workers, plan.contexts, kind.rollback),
+            records: ContextRecords::new(workers, plan.contexts, kind.rollback),
             inquiries: VecDeque::new(),
             fences: 0,
             was_up: false,
@@ -224,7 +224,7 @@ impl Supervisor {
         let requests = orders;
         let thread = Some(thread);
         let ours = Supervisor { instance, shared, view, requests, answers, wanted, stop, thread };
-        Ok((ours, seats))
+        Ok((ours, ends))
     }
 
     /// Whether the function is to be in its process. One that the node starts does not run

@@ -11,7 +11,7 @@ use weft_dataplane::worker::Idle;
 use weft_dpdk::{Eal, Pool};
 use weft_rules::Program;
 
-use super::{FunctionThread, WorkerSeat};
+use super::{FunctionThread, ThreadWorker};
 
 /// Longest sleep of a stage that no function is at.
 const UNUSED: Duration = Duration::from_millis(1);
@@ -83,14 +83,14 @@ impl ThreadPool {
             if self.remote_queue_of(plan).is_some() {
                 continue;
             }
-            let mut seats = Vec::new();
+            let mut workers = Vec::new();
             for remote_queues in &mut remote_queues {
                 let (remote_queue, end) = connect(&self.pool);
                 remote_queues.push(remote_queue);
-                seats.push(WorkerSeat::new(end));
+                workers.push(ThreadWorker::new(end));
             }
             self.names.push((plan.name.clone(), plan.core));
-            self.here.push(FunctionThread::new(seats));
+            self.here.push(FunctionThread::new(workers));
         }
         if let Some(eal) = self.running {
             self.start(eal);

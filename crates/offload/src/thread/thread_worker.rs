@@ -8,9 +8,9 @@ use weft_compose::Positions;
 use weft_dataplane::classify::facts::PacketFacts;
 use weft_dataplane::counters::{Cycles, Stopwatch};
 use weft_dataplane::offload::note_drop;
-use weft_dataplane::offload::stage::{Hand, Map, Order, Parcel, Reply, StageEnd};
+use weft_dataplane::offload::stage::{DeployedFunction, Map, Order, Parcel, Reply, StageEnd};
 use weft_dataplane::offload::states::{LOOP_VISITS, StateGroups, add_pending};
-use weft_function::{Emission, Scope, TagSlot, What};
+use weft_function::{Emission, Metadata, Scope, TagSlot, What};
 use weft_rules::{Next, Target, To};
 
 /// Parcels and orders of one worker that are handled before another's turn comes.
@@ -19,28 +19,28 @@ const TURN: usize = 16;
 /// One more thread of a node, or what would be one.
 #[derive(Default)]
 pub struct FunctionThread {
-    seats: Vec<WorkerSeat>,
+    workers: Vec<ThreadWorker>,
 }
 
 impl FunctionThread {
     /// A stage that works for these workers.
-    pub fn new(seats: Vec<WorkerSeat>) -> FunctionThread {
-        FunctionThread { seats }
+    pub fn new(workers: Vec<ThreadWorker>) -> FunctionThread {
+        FunctionThread { workers }
     }
 
     /// Handles what has come; returns whether there was anything.
     pub fn poll(&mut self) -> bool {
-        self.seats.iter_mut().fold(false, |busy, seat| seat.poll() | busy)
+        self.workers.iter_mut().fold(false, |busy, worker| worker.poll() | busy)
     }
 
     /// Whether any functions are here.
     pub fn has_functions(&self) -> bool {
-        self.seats.iter().any(|seat| !seat.hands.is_empty())
+        self.workers.iter().any(|worker| !worker.functions.is_empty())
     }
 }
 
 /// What a stage does for one worker.
-pub struct WorkerSeat {
+pub struct ThreadWorker {
     parcels: Consumer<Box<Parcel>>,
     answers: Consumer<Box<Parcel>>,
     /// Whether an answer of the worker has to come before anything else.
@@ -50,8 +50,8 @@ pub struct WorkerSeat {
     next: Option<(u32, Order)>,
     done: u32,
     back: Producer<Reply>,
-    hands: Vec<Hand>,
-    /// Position among `hands`, by the number of the function.
+    functions: Vec<DeployedFunction>,
+    /// Position among `functions`, by the number of the function.
     at: Vec<Option<u16>>,
     map: Arc<Map>,
     watch: Stopwatch,
@@ -60,11 +60,11 @@ pub struct WorkerSeat {
     pending: StateGroups,
 }
 
-impl WorkerSeat {
+impl ThreadWorker {
     /// At the other end of a worker's queue.
-    pub fn new(end: StageEnd) -> WorkerSeat {
+    pub fn new(end: StageEnd) -> ThreadWorker {
         let StageEnd { parcels, answers, orders, back } = end;
-        WorkerSeat {
+        ThreadWorker {
             parcels,
             answers,
             waits: false,
@@ -72,7 +72,7 @@ impl WorkerSeat {
             next: None,
             done: 0,
             back,
-            hands: Vec::new(),
+            functions: Vec::new(),
             at: Vec::new(),
             map: Arc::default(),
             watch: Stopwatch::default(),
@@ -92,14 +92,14 @@ impl WorkerSeat {
             } else if let Ok(parcel) = self.parcels.peek() {
                 let order = parcel.order;
                 // They were given before, so they are there.
-                while self.done != order && self.hear() {
-                    self.obey();
+                while self.done != order && self.next_order() {
+                    self.apply_order();
                 }
                 let Ok(mut parcel) = self.parcels.pop() else { break };
                 self.handle(&mut parcel);
                 self.give_back(parcel);
             } else {
-                if !self.hear() {
+                if !self.next_order() {
                     break;
                 }
                 // What was sent before this order is there by now, and comes first.
@@ -108,7 +108,7 @@ impl WorkerSeat {
                 if self.parcels.peek().is_ok_and(|parcel| !is_before(parcel.order)) {
                     continue;
                 }
-                self.obey();
+                self.apply_order();
             }
             busy = true;
         }
@@ -123,7 +123,7 @@ impl WorkerSeat {
     }
 
     /// Whether there is an order to carry out.
-    fn hear(&mut self) -> bool {
+    fn next_order(&mut self) -> bool {
         if self.next.is_none() {
             self.next = self.orders.try_recv().ok();
         }
@@ -131,40 +131,40 @@ impl WorkerSeat {
     }
 
     #[cold]
-    fn obey(&mut self) {
+    fn apply_order(&mut self) {
         let Some((number, order)) = self.next.take() else { return };
         self.done = number;
         match order {
-            Order::Deploy(hands, map) => {
-                (self.hands, self.map) = (hands, map);
+            Order::Deploy(functions, map) => {
+                (self.functions, self.map) = (functions, map);
                 self.at.clear();
-                for (at, hand) in self.hands.iter().enumerate() {
-                    let function = usize::from(hand.function);
+                for (at, deployed) in self.functions.iter().enumerate() {
+                    let function = usize::from(deployed.function);
                     self.at.resize(self.at.len().max(function + 1), None);
                     self.at[function] = Some(at as u16);
                 }
             }
             Order::Recall => {
                 self.at.clear();
-                drop(self.back.push(Reply::Home(std::mem::take(&mut self.hands))));
+                drop(self.back.push(Reply::Recalled(std::mem::take(&mut self.functions))));
             }
             Order::Configure { function, slot, settings, nth } => {
-                if let Some(hand) = self.hand(function) {
-                    hand.instance.configure(slot, &settings, nth);
+                if let Some(deployed) = self.deployed(function) {
+                    deployed.instance.configure(slot, &settings, nth);
                 }
             }
             Order::Release { function, slot } => {
-                if let Some(hand) = self.hand(function) {
-                    hand.instance.release(slot);
+                if let Some(deployed) = self.deployed(function) {
+                    deployed.instance.release(slot);
                 }
             }
         }
     }
 
     #[inline]
-    fn hand(&mut self, function: u16) -> Option<&mut Hand> {
+    fn deployed(&mut self, function: u16) -> Option<&mut DeployedFunction> {
         let at = self.at.get(usize::from(function)).copied().flatten()?;
-        self.hands.get_mut(usize::from(at))
+        self.functions.get_mut(usize::from(at))
     }
 
     fn handle(&mut self, parcel: &mut Parcel) {
@@ -218,33 +218,33 @@ impl WorkerSeat {
     #[inline]
     fn visit(&mut self, parcel: &mut Parcel, function: u16, selected: Positions) -> bool {
         let at = self.at.get(usize::from(function)).copied().flatten();
-        let Some(hand) = at.and_then(|at| self.hands.get_mut(usize::from(at))) else {
-            // The worker sends nothing for functions that it has not lent.
+        let Some(deployed) = at.and_then(|at| self.functions.get_mut(usize::from(at))) else {
+            // The worker sends nothing for functions that it has not deployed.
             parcel.dropped = parcel.dropped.or(selected);
             return true;
         };
         let Parcel { burst, outcome, .. } = &mut *parcel;
-        hand.instance.prefetch(&burst.packets, selected);
+        deployed.instance.prefetch(&burst.packets, selected);
         self.watch.lap(&self.between, 0);
         outcome.clear();
-        hand.instance.visit(burst, selected, outcome);
-        self.watch.lap(&hand.counters.cycles, selected.len());
+        deployed.instance.visit(burst, selected, outcome);
+        self.watch.lap(&deployed.counters.cycles, selected.len());
         let bytes = selected.map(|position| u64::from(parcel.lengths[position])).sum();
-        hand.counters.handled.add(selected.len(), bytes);
-        hand.counters.bursts.add(1);
-        note_drops(parcel, hand);
-        parcel.outcome.emissions.is_empty() || take_notes(parcel, hand)
+        deployed.counters.handled.add(selected.len(), bytes);
+        deployed.counters.bursts.add(1);
+        note_drops(parcel, deployed);
+        parcel.outcome.emissions.is_empty() || take_notes(parcel, deployed)
     }
 
     #[cold]
     fn timer(&mut self, parcel: &mut Parcel, function: u16, slot: u32) {
-        let Some(hand) = self.hand(function) else { return };
+        let Some(deployed) = self.deployed(function) else { return };
         let Parcel { burst, outcome, .. } = &mut *parcel;
         outcome.clear();
-        hand.instance.timer(slot, burst.now, &burst.pool, outcome);
-        note_drops(parcel, hand);
+        deployed.instance.timer(slot, burst.now, &burst.pool, outcome);
+        note_drops(parcel, deployed);
         parcel.asked = (!parcel.outcome.emissions.is_empty()).then_some(function);
-        if parcel.asked.is_some() && take_notes(parcel, hand) {
+        if parcel.asked.is_some() && take_notes(parcel, deployed) {
             parcel.asked = None;
         }
     }
@@ -294,7 +294,7 @@ impl WorkerSeat {
                 if let Some(chain) = target.set_chain {
                     for position in positions {
                         let packet = &mut parcel.burst.packets[position];
-                        TagSlot::CHAIN.set(packet.annotations_mut(), chain);
+                        TagSlot::CHAIN.set(packet.metadata_mut(), chain);
                     }
                 }
                 add_pending(&mut self.pending, next.0, positions);
@@ -306,7 +306,7 @@ impl WorkerSeat {
 
 /// Notes what a function asked for, if none of it concerns the order of packets.
 #[cold]
-fn take_notes(parcel: &mut Parcel, hand: &Hand) -> bool {
+fn take_notes(parcel: &mut Parcel, deployed: &DeployedFunction) -> bool {
     let concerns_order = |one: &Emission| !matches!(one.what, What::WakeAt(_) | What::Answer(_));
     let room = parcel.notes.remaining_capacity();
     let Parcel { burst, outcome, notes, timer, .. } = parcel;
@@ -315,33 +315,33 @@ fn take_notes(parcel: &mut Parcel, hand: &Hand) -> bool {
         return false;
     }
     for Emission { parent, what } in emissions.drain(..) {
-        let slot = match (&timer, hand.instance.scope()) {
+        let slot = match (&timer, deployed.instance.scope()) {
             (Some((_, slot)), _) => *slot,
-            (None, Scope::Bearer) => burst.packets[parent].annotations().bearer,
-            (None, Scope::User) => burst.packets[parent].annotations().user,
-            (None, Scope::Group) => burst.packets[parent].annotations().group,
+            (None, Scope::Bearer) => burst.packets[parent].metadata().bearer,
+            (None, Scope::User) => burst.packets[parent].metadata().user,
+            (None, Scope::Group) => burst.packets[parent].metadata().group,
         };
-        notes.push((hand.function, slot, what));
+        notes.push((deployed.function, slot, what));
     }
     true
 }
 
 /// Counts what a visit dropped; notes what panicked, and what found no room.
 #[inline]
-fn note_drops(parcel: &mut Parcel, hand: &Hand) {
+fn note_drops(parcel: &mut Parcel, deployed: &DeployedFunction) {
     let outcome = &mut parcel.outcome;
     if outcome.dropped.is_empty() && outcome.resets.is_empty() && outcome.refused == 0 {
         return;
     }
     for position in outcome.dropped {
         let reason = usize::from(outcome.reasons[position]);
-        note_drop(&mut parcel.burst, position, reason as u8, hand.instance.kind().name);
-        hand.counters.drops[reason.min(hand.counters.drops.len() - 1)].add(1);
+        note_drop(&mut parcel.burst, position, reason as u8, deployed.instance.kind().name);
+        deployed.counters.drops[reason.min(deployed.counters.drops.len() - 1)].add(1);
     }
     parcel.dropped = parcel.dropped.or(outcome.dropped);
     parcel.refused += std::mem::take(&mut outcome.refused);
     for slot in outcome.resets.drain(..) {
         // No more positions than this can panic in one burst.
-        let _ = parcel.resets.try_push((hand.function, slot));
+        let _ = parcel.resets.try_push((deployed.function, slot));
     }
 }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weft_dataplane::offload::{HOPS, NextHop, NextHops, Past};
-use weft_dpdk::{Annotations, Packet, PortOptions};
+use weft_dpdk::{Packet, PortOptions};
+use weft_function::{Metadata, PacketMetadata};
 use weft_wire::nsh;
 
 use crate::frame::{
@@ -115,7 +116,7 @@ impl Line {
         let path = PATHS + u32::from(own);
         let begin = |hops: usize| before(path, tags, link, INDICES[0], entries(hops));
         let begin = std::array::from_fn(begin);
-        Line { ends, own, peers, tags: tags.min(weft_dpdk::TAG_SLOTS), worker, begin }
+        Line { ends, own, peers, tags: tags.min(weft_function::TAG_SLOTS), worker, begin }
     }
 
     /// Octets in front of a packet that goes to so many functions behind the first.
@@ -206,8 +207,8 @@ impl Line {
     /// function before it on the packet's way. None for anything else.
     #[inline]
     pub fn take(&self, packet: &mut Packet) -> Option<(Head, DirectPath)> {
-        let (bytes, annotations) = packet.parts_mut();
-        let (head, trail, length) = self.take_in(bytes, annotations)?;
+        let (bytes, metadata) = packet.parts_mut();
+        let (head, trail, length) = self.take_in(bytes, metadata)?;
         packet.trim_front(length);
         Some((head, trail))
     }
@@ -216,9 +217,9 @@ impl Line {
     fn take_in(
         &self,
         bytes: &[u8],
-        annotations: &mut Annotations,
+        metadata: &mut PacketMetadata,
     ) -> Option<(Head, DirectPath, usize)> {
-        let (head, trail, source, length) = self.read(bytes, annotations, self.ends.function)?;
+        let (head, trail, source, length) = self.read(bytes, metadata, self.ends.function)?;
         let before = usize::from(trail.before);
         let hops = trail.onward.hops();
         let from = match before {
@@ -233,8 +234,8 @@ impl Line {
     /// Takes the header off a frame that came back to the node. None for anything else.
     #[inline]
     pub fn back(&self, packet: &mut Packet) -> Option<(Head, Option<(NextHops, Past)>)> {
-        let (bytes, annotations) = packet.parts_mut();
-        let (head, trail, length) = self.take_back(bytes, annotations)?;
+        let (bytes, metadata) = packet.parts_mut();
+        let (head, trail, length) = self.take_back(bytes, metadata)?;
         packet.trim_front(length);
         let has_way = !trail.onward.hops().is_empty();
         Some((head, has_way.then(|| (trail.onward, trail.past()))))
@@ -244,9 +245,9 @@ impl Line {
     fn take_back(
         &self,
         bytes: &[u8],
-        annotations: &mut Annotations,
+        metadata: &mut PacketMetadata,
     ) -> Option<(Head, DirectPath, usize)> {
-        let (head, mut trail, source, length) = self.read(bytes, annotations, self.ends.node)?;
+        let (head, mut trail, source, length) = self.read(bytes, metadata, self.ends.node)?;
         // It was at one function at least.
         trail.before = trail.before.checked_sub(1)?;
         let from = match usize::from(trail.before).checked_sub(1) {
@@ -261,7 +262,7 @@ impl Line {
     fn read(
         &self,
         bytes: &[u8],
-        annotations: &mut Annotations,
+        metadata: &mut PacketMetadata,
         to: [u8; 6],
     ) -> Option<(Head, DirectPath, [u8; 6], usize)> {
         let (begin, content) = bytes.split_first_chunk::<BEFORE_RECORD>()?;
@@ -282,7 +283,7 @@ impl Line {
         let path = u32::from_be_bytes([0, begin[PATH], begin[PATH + 1], begin[PATH + 2]]);
         let first = u16::try_from(path.checked_sub(PATHS)?).ok()?;
         let before = INDICES[0].checked_sub(begin[INDEX])?;
-        let head = head(content.get(..plain)?, annotations)?;
+        let head = head(content.get(..plain)?, metadata)?;
         let mut onward = NextHops::NOWHERE;
         let room = content.get(plain..plain + entries(hops))?;
         for entry in room.as_chunks::<ENTRY>().0.iter().take(hops) {

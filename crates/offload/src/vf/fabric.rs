@@ -16,6 +16,7 @@ use weft_dataplane::offload::{
 };
 use weft_dataplane::service_path::{VfEndpoint, VfPath};
 use weft_dpdk::{Packet, Pool};
+use weft_function::Metadata;
 
 use crate::frame::{Head, ROOM, Record};
 pub use crate::vf::direct_path::{Ends, INDICES, PATHS, Peers};
@@ -114,9 +115,9 @@ impl Carrier for Carriage {
         if packet.len() + header > Pool::PACKET_BYTES + usize::from(ROOM) {
             return Err(Refusal::TooLong);
         }
-        let annotations = *packet.annotations();
+        let metadata = *packet.metadata();
         let order = self.orders.load(Ordering::Relaxed);
-        let record = Record { ticket, what: FrameKind::Packet, reason: 0, now, order, annotations };
+        let record = Record { ticket, what: FrameKind::Packet, reason: 0, now, order, metadata };
         if !self.line.put(&record, onward, &mut packet) {
             packet = self.copy(&record, onward, &packet)?;
         }

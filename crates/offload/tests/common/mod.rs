@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use weft_compose::Kind;
 use weft_dataplane::offload::{Back, NextHops, Policy, ResumePoint, WINDOW};
-use weft_dpdk::{
-    Annotations, Batch, Eal, EalOptions, Packet, Pool, Port, PortOptions, RxQueue, TxQueue,
-};
+use weft_dpdk::{Batch, Eal, EalOptions, Packet, Pool, Port, PortOptions, RxQueue, TxQueue};
 use weft_function::{
-    ConfigError, ContextError, Emit, NoSettings, Setup, TagTable, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Emit, Metadata, NoSettings, PacketMetadata, Setup, TagTable,
+    UserPlaneFunction, Verdict,
 };
 use weft_offload::frame::Form;
 use weft_offload::process::protocol::{Connection, Message, VERSION, Welcome};
-use weft_offload::process::supervisor::{Plan, Seat, Start};
+use weft_offload::process::supervisor::{Plan, Start, WorkerEnd};
 use weft_offload::process::{ResourceLimits, Restart, Status, Supervisor, control_path};
 
 pub struct Nothing;
@@ -62,7 +61,7 @@ pub fn eal() -> &'static Eal {
 
 /// A node's end with one worker, and a front end that this test plays by hand.
 pub struct Rig {
-    pub seat: Seat,
+    pub end: WorkerEnd,
     pub supervisor: Supervisor,
     pub pool: Pool,
     pub form: Form,
@@ -140,8 +139,8 @@ impl Rig {
             fabric: None,
             max_sleep_us: None,
         };
-        let (supervisor, mut seats) = Supervisor::start(eal(), &plan, || 0).unwrap();
-        let seat = seats.remove(0);
+        let (supervisor, mut ends) = Supervisor::start(eal(), &plan, || 0).unwrap();
+        let end = ends.remove(0);
         let (mut connection, welcome) = match plain {
             true => (Connection::new(UnixStream::pair().unwrap().0).unwrap(), None),
             false => greet(&ring),
@@ -160,9 +159,9 @@ impl Rig {
         let (path, tags) = welcome.map_or((0, 0), |welcome| (welcome.path, welcome.tags.len()));
         let form = Form::new(path, tags);
         let mut rig =
-            Rig { seat, supervisor, pool, form, rx, tx, connection, folder: Folder(folder) };
-        assert!(rig.seat.remote_queue.has_news());
-        rig.seat.remote_queue.take_news(|_| panic!("nothing was away"));
+            Rig { end, supervisor, pool, form, rx, tx, connection, folder: Folder(folder) };
+        assert!(rig.end.remote_queue.has_news());
+        rig.end.remote_queue.take_news(|_| panic!("nothing was away"));
         rig
     }
 
@@ -170,15 +169,15 @@ impl Rig {
     pub fn send(&mut self, users: &[u32]) {
         for user in users {
             let mut packet = self.pool.packet(&[user.to_le_bytes()[0]; 60]).unwrap();
-            *packet.annotations_mut() = Annotations {
+            *packet.metadata_mut() = PacketMetadata {
                 user: *user,
                 bearer: *user,
                 network_offset: 14,
-                ..Annotations::default()
+                ..PacketMetadata::default()
             };
-            self.seat.remote_queue.take(packet, PLACE, None, (99, &NextHops::NOWHERE)).unwrap();
+            self.end.remote_queue.take(packet, PLACE, None, (99, &NextHops::NOWHERE)).unwrap();
         }
-        self.seat.remote_queue.flush(|_| panic!("there is room"));
+        self.end.remote_queue.flush(|_| panic!("there is room"));
     }
 
     /// The frames that the function finds in its ring.
@@ -208,7 +207,7 @@ impl Rig {
         let strays = self.supervisor.view().strays;
         while came < frames && Instant::now() < until {
             let before = all.len();
-            self.seat.remote_queue.collect(|back| all.push(back));
+            self.end.remote_queue.collect(|back| all.push(back));
             came += (all.len() - before) as u64;
             if self.supervisor.view().strays - strays + all.len() as u64 >= frames {
                 break;

@@ -133,7 +133,7 @@ impl System<'_> {
 }
 
 /// What the other thread has, or one thread beside the first.
-struct Desk<'w> {
+struct Session<'w> {
     /// Where there is no other thread.
     system: Option<System<'w>>,
     agents: Vec<&'w mut Agent>,
@@ -142,7 +142,7 @@ struct Desk<'w> {
     seen: Arc<Seen>,
 }
 
-impl Desk<'_> {
+impl Session<'_> {
     fn turn(&mut self) {
         if let Some(system) = &mut self.system {
             system.turn();
@@ -208,12 +208,12 @@ impl World {
         let mut agents: Vec<_> = nodes.iter_mut().map(Node::agent).collect();
         let control = Control::new(&mut agents, scene.users).map_err(text)?;
         let mut world = World { eal, scene, cores, nodes, network, ends, control, station: 0 };
-        world.run(|desk| {
-            desk.until("nodes say hello", |desk| desk.control.is_connected())?;
+        world.run(|session| {
+            session.until("nodes say hello", |session| session.control.is_connected())?;
             for first in (0..scene.users).step_by(BLOCK as usize) {
                 let block = first..scene.users.min(first + BLOCK);
-                block.for_each(|user| desk.control.add(user, 0));
-                desk.until("users are added", |desk| desk.control.is_at_rest())?;
+                block.for_each(|user| session.control.add(user, 0));
+                session.until("users are added", |session| session.control.is_at_rest())?;
             }
             Ok(())
         })?;
@@ -228,17 +228,17 @@ impl World {
         let (users, mut station, before) = (self.scene.users, self.station, self.drops());
         let whole = course.pause.as_secs_f64() * f64::from(course.moves + 2);
         let room = (course.rate * (whole + f64::from(course.moves) * 0.005)) as usize;
-        let (mut handovers, disturbance) = self.run(|desk| {
-            desk.ends.start(course.rate, room + 1000);
+        let (mut handovers, disturbance) = self.run(|session| {
+            session.ends.start(course.rate, room + 1000);
             let mut handovers = Vec::new();
             for _ in 0..course.moves {
-                desk.spend(course.pause);
+                session.spend(course.pause);
                 station = 1 - station;
-                handovers.push(desk.hand_over(users, station)?);
+                handovers.push(session.hand_over(users, station)?);
             }
-            desk.spend(course.pause);
-            desk.ends.stop();
-            desk.settle();
+            session.spend(course.pause);
+            session.ends.stop();
+            session.settle();
             Ok(handovers)
         })?;
         self.station = station;
@@ -259,7 +259,7 @@ impl World {
     /// Runs something while the nodes do; also the share of the time that was taken.
     fn run<T: Send>(
         &mut self,
-        work: impl FnOnce(&mut Desk<'_>) -> Result<T, String> + Send,
+        work: impl FnOnce(&mut Session<'_>) -> Result<T, String> + Send,
     ) -> Result<(T, f64), String> {
         let World { eal, cores, nodes, network, ends, control, .. } = self;
         let (eal, seen) = (*eal, network.seen.clone());
@@ -270,25 +270,25 @@ impl World {
             workers.extend(of_node);
         }
         let system = System { workers, network };
-        let mut desk = Desk { system: None, agents, control, ends, seen };
+        let mut session = Session { system: None, agents, control, ends, seen };
         let (Cores { system: core, traffic, .. }, done) = (*cores, AtomicBool::new(false));
         thread::scope(|scope| {
             let other = match traffic {
                 Some(_) => Some(scope.spawn(|| run_system(eal, system, core, &done))),
                 None => {
-                    desk.system = Some(system);
+                    session.system = Some(system);
                     None
                 }
             };
-            let desk = scope.spawn(move || {
+            let session = scope.spawn(move || {
                 let _registration = eal.register_thread();
                 let core = traffic.unwrap_or(core);
                 pin_to_core(core).map_err(|error| format!("core {core}: {error}"))?;
                 let look = Look::now(core).map_err(text)?;
-                let done = work(&mut desk)?;
+                let done = work(&mut session)?;
                 Ok((done, look.since().map_err(text)?.disturbance()))
             });
-            let outcome = desk.join().unwrap_or_else(|_| Err(PANICKED.to_owned()));
+            let outcome = session.join().unwrap_or_else(|_| Err(PANICKED.to_owned()));
             done.store(true, Ordering::Release);
             let taken = other
                 .map_or(Ok(0.0), |other| other.join().unwrap_or_else(|_| Err(PANICKED.to_owned())));
@@ -312,14 +312,14 @@ impl World {
     }
 }
 
-impl Desk<'_> {
+impl Session<'_> {
     /// Moves all users to a station.
     fn hand_over(&mut self, users: u32, station: usize) -> Result<Handover, String> {
         self.control.marks.clear();
         let (waited, forwarded) = (self.waited(), self.seen.forwarded());
         let ordered = tsc::now();
         self.control.move_all(users, station);
-        self.until("a move", |desk| desk.control.is_at_rest())?;
+        self.until("a move", |session| session.control.is_at_rest())?;
         let settled = tsc::now();
         let (waited, forwarded) = (self.waited() - waited, self.seen.forwarded() - forwarded);
         let last = (forwarded > 0).then(|| self.seen.last());

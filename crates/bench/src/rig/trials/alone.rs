@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
-use weft_dpdk::{Annotations, Batch, Pool, tsc};
-use weft_function::{Setup, TagTable};
+use weft_dpdk::{Batch, Pool, tsc};
+use weft_function::{Metadata, PacketMetadata, Setup, TagTable};
 
 use crate::Failure;
 use crate::rig::Rig;
@@ -49,7 +49,7 @@ pub struct Packets {
     /// Octets of a frame, without its checksum.
     pub length: usize,
     /// What a parser notes of them, but for the user.
-    pub annotations: Annotations,
+    pub metadata: PacketMetadata,
     /// None where headers are all that differs.
     pub finish: Option<Finish>,
 }
@@ -178,7 +178,7 @@ impl Subject for Bench {
     /// Makes the packets of the next flows.
     #[inline]
     fn prepare(&mut self) {
-        let Packets { flows, headers, length, annotations, finish } = &mut self.packets;
+        let Packets { flows, headers, length, metadata, finish } = &mut self.packets;
         for packet in self.burst.packets.iter_mut() {
             let number = self.next;
             let flow = &flows[number];
@@ -190,8 +190,8 @@ impl Subject for Bench {
             if let Some(finish) = finish {
                 finish(number, frame);
             }
-            *packet.annotations_mut() =
-                Annotations { user: flow.user, bearer: flow.user, ..*annotations };
+            *packet.metadata_mut() =
+                PacketMetadata { user: flow.user, bearer: flow.user, ..*metadata };
         }
         self.burst.now += INTERVAL;
         self.outcome.clear();

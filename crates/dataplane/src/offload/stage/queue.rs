@@ -8,7 +8,7 @@ use rtrb::{Consumer, Producer};
 use weft_compose::Settings;
 use weft_dpdk::Packet;
 
-use super::{Hand, Map, Order, Parcel, Reply};
+use super::{DeployedFunction, Map, Order, Parcel, Reply};
 use crate::offload::{ContextOrders, ResumePoint, WINDOW};
 
 /// Sends orders, and knows the number of the last.
@@ -59,12 +59,12 @@ impl ContextOrders for FunctionOrders {
 
 /// Where the instances of a worker's functions are that stages run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lent {
+pub enum Deployment {
     /// Here: they are called.
     #[default]
-    AtHand,
+    Local,
     /// At their stages.
-    Out,
+    Deployed,
     /// At their stages, but no packets go there any more.
     Draining,
     /// On their way back.
@@ -89,7 +89,7 @@ pub struct StageQueue {
     /// Which states lead where, for the stage.
     pub(crate) map: Option<Arc<Map>>,
     /// Whether instances are there.
-    pub(crate) has_hands: bool,
+    pub(crate) has_functions: bool,
 }
 
 impl StageQueue {
@@ -114,7 +114,7 @@ impl StageQueue {
             admitted: 0,
             is_asked: false,
             map: None,
-            has_hands: false,
+            has_functions: false,
         }
     }
 
@@ -225,15 +225,15 @@ impl StageQueue {
         debug_assert!(matches!(sent, Some(Ok(()))));
     }
 
-    /// What has come back; instances go to `home`.
+    /// What has come back; instances go to `recalled`.
     #[inline]
-    pub(crate) fn collect(&mut self, home: &mut Vec<Hand>) -> Option<Box<Parcel>> {
+    pub(crate) fn collect(&mut self, recalled: &mut Vec<DeployedFunction>) -> Option<Box<Parcel>> {
         loop {
             match self.replies.pop().ok()? {
                 Reply::Parcel(parcel) => return Some(parcel),
-                Reply::Home(mut hands) => {
-                    self.has_hands = false;
-                    home.append(&mut hands);
+                Reply::Recalled(mut functions) => {
+                    self.has_functions = false;
+                    recalled.append(&mut functions);
                 }
             }
         }

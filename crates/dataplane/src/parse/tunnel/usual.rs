@@ -9,9 +9,9 @@
 use std::net::Ipv4Addr;
 
 use weft_compose::{Burst, Positions};
-use weft_dpdk::Annotations;
+use weft_function::{Metadata, PacketMetadata, StepValue};
 use weft_wire::checksum::sum20;
-use weft_wire::gtpu::{self, MessageType, PduSession};
+use weft_wire::gtpu::{self, MessageType, PduSession, Teid};
 use weft_wire::{EtherType, Protocol, ethernet, ipv4, tcp, udp};
 
 use crate::parse::local::{Own, is_usual};
@@ -43,7 +43,7 @@ struct Inside {
     offset: usize,
     length: u16,
     protocol: u8,
-    teid: u32,
+    teid: Teid,
 }
 
 impl Own {
@@ -54,22 +54,22 @@ impl Own {
         let mut usual = Positions::NONE;
         for (position, packet) in burst.packets.iter_mut().enumerate() {
             let linear = packet.is_linear();
-            let (bytes, annotations) = packet.parts_mut();
+            let (bytes, metadata) = packet.parts_mut();
             let Some(inside) = self.read(bytes).filter(|_| linear) else { continue };
             let transport = inside.offset + ipv4::MIN_HEADER_LENGTH;
-            *annotations = Annotations {
+            *metadata = PacketMetadata {
                 tags: Default::default(),
-                user: Annotations::NONE,
-                bearer: Annotations::NONE,
-                group: Annotations::NONE,
-                state: inside.teid,
+                user: PacketMetadata::NONE,
+                bearer: PacketMetadata::NONE,
+                group: PacketMetadata::NONE,
+                step: StepValue::new(inside.teid),
                 network_offset: inside.offset as u16,
                 transport_offset: transport as u16,
                 ether_type: EtherType::IPV4.0,
-                vlan: Annotations::NO_VLAN,
+                vlan: PacketMetadata::NO_VLAN,
                 port,
                 protocol: inside.protocol,
-                flags: Annotations::TUNNELLED,
+                flags: PacketMetadata::TUNNELLED,
                 network_length: inside.length,
                 outer_offset: OUTER as u16,
             };
@@ -123,7 +123,7 @@ impl Own {
             offset,
             length: length as u16,
             protocol: inside[9],
-            teid: u32::from_be_bytes(teid),
+            teid: Teid(u32::from_be_bytes(teid)),
         })
     }
 

@@ -2,7 +2,7 @@
 //! fragments where they matter.
 
 use weft_function::lower::{Base, Builder, Label, Note, Program, Value};
-use weft_function::{Annotations, Lower};
+use weft_function::{Lower, PacketMetadata};
 use weft_wire::{EtherType, Protocol};
 
 use super::{Action, Compact, Filter};
@@ -23,7 +23,7 @@ impl Lower for Filter {
         let (punt, other, denied) = (program.label(), program.label(), program.label());
         if self.deny_short_fragments {
             let flags = program.note(Note::Flags);
-            let fragment = program.masked(flags, Annotations::FRAGMENT.into());
+            let fragment = program.masked(flags, PacketMetadata::FRAGMENT.into());
             program.branch(fragment, punt);
         }
         let ether_type = program.note(Note::EtherType);

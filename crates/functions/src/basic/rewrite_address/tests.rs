@@ -6,7 +6,7 @@ use weft_function::{Direction, TagSlot};
 use weft_wire::Protocol;
 
 use crate::kind;
-use crate::testing::{NETWORK, Rig, Seen, Spec, annotations, specs};
+use crate::testing::{NETWORK, Rig, Seen, Spec, metadata, specs};
 
 fn rewrite(config: Value) -> Rig {
     Rig::new(kind("rewrite-address").unwrap(), config).unwrap()
@@ -21,7 +21,7 @@ fn downlink(rig: &mut Rig, spec: &Spec) -> Vec<u8> {
 }
 
 fn send(rig: &mut Rig, spec: &Spec, direction: Direction) -> Seen {
-    rig.send_as(spec, |annotations| TagSlot::DIRECTION.set(annotations, direction as u32))
+    rig.send_as(spec, |metadata| TagSlot::DIRECTION.set(metadata, direction as u32))
 }
 
 fn packet(source: &str, destination: &str) -> Spec {
@@ -147,7 +147,7 @@ fn the_next_stop_of_a_source_route_is_not_translated() {
     let inside = packet("fd00:1::1", "fd00:2::1");
     for (segments_left, destination) in [(0, "fd00:3::1"), (1, "fd00:2::1")] {
         let frame = routed(&inside, segments_left);
-        let seen = rig.send_bytes(&frame, annotations(&frame));
+        let seen = rig.send_bytes(&frame, metadata(&frame));
         let outside = packet("2001:db8::1", destination);
         assert_eq!(seen.bytes, routed(&outside, segments_left));
     }

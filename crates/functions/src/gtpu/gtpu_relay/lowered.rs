@@ -5,7 +5,7 @@
 //! bearers whose peers are told are punted.
 
 use weft_function::lower::{Base, Builder, ContextField, Label, Note, Program};
-use weft_function::{Annotations, Direction, Lower, TagSlot, context_field};
+use weft_function::{Direction, Lower, PacketMetadata, TagSlot, context_field};
 
 use super::{Context, GtpuRelay};
 use crate::gtpu::tunnel::lowered::{
@@ -81,7 +81,7 @@ impl GtpuRelay {
         let is_elsewhere = program.not(is_behind_link);
         program.branch(is_elsewhere, punt);
         let flags = program.note(Note::Flags);
-        let has_unwanted = program.masked(flags, Annotations::DISCARDED_EXTENSIONS.into());
+        let has_unwanted = program.masked(flags, PacketMetadata::DISCARDED_EXTENSIONS.into());
         program.branch(has_unwanted, punt);
 
         program.require(Base::Frame, OUTER + PLAIN, punt);

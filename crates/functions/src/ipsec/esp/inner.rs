@@ -1,6 +1,6 @@
 //! The IP packet that was inside.
 
-use weft_function::{Annotations, Packet, Tunnel as _};
+use weft_function::{Metadata, Packet, PacketMetadata, Tunnel as _};
 use weft_wire::{Ecn, EtherType, Fragment, Protocol, ipv4, ipv6, tcp, udp};
 
 /// What the parser would have noted of it.
@@ -77,20 +77,20 @@ impl Inner {
     /// Takes off everything in front of the packet, which is at `start`, and behind it.
     #[inline]
     pub fn unwrap(&self, packet: &mut Packet, start: usize) {
-        let annotations = packet.annotations_mut();
-        annotations.outer_offset = annotations.network_offset;
-        annotations.network_offset = start as u16;
-        annotations.network_length = self.length as u16;
-        annotations.ether_type = self.ether_type.0;
-        annotations.protocol = self.protocol.0;
-        annotations.transport_offset = (start + self.transport) as u16;
-        annotations.flags &= !Annotations::FRAGMENT;
+        let metadata = packet.metadata_mut();
+        metadata.outer_offset = metadata.network_offset;
+        metadata.network_offset = start as u16;
+        metadata.network_length = self.length as u16;
+        metadata.ether_type = self.ether_type.0;
+        metadata.protocol = self.protocol.0;
+        metadata.transport_offset = (start + self.transport) as u16;
+        metadata.flags &= !PacketMetadata::FRAGMENT;
         if self.is_fragment {
-            annotations.flags |= Annotations::FRAGMENT;
+            metadata.flags |= PacketMetadata::FRAGMENT;
         }
         packet.unwrap_tunnel();
         if self.transport == 0 {
-            packet.annotations_mut().transport_offset = 0;
+            packet.metadata_mut().transport_offset = 0;
         }
     }
 }

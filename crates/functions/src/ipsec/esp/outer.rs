@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weft_function::{Annotations, ConfigError, ContextError, Fields};
+use weft_function::{ConfigError, ContextError, Fields, PacketMetadata};
 use weft_wire::checksum::sum20;
 use weft_wire::{EtherType, Protocol, ethernet, ipv4, ipv6};
 
@@ -103,14 +103,14 @@ impl Ends {
 
     /// From here on it is this packet of `length` octets.
     #[inline]
-    pub fn annotate(&self, annotations: &mut Annotations, length: u16) {
-        annotations.ether_type = self.ether_type().0;
-        annotations.network_offset = FRONT as u16;
-        annotations.network_length = length;
-        annotations.protocol = Protocol::ESP.0;
-        annotations.transport_offset = (FRONT + self.header_length()) as u16;
-        annotations.outer_offset = 0;
-        annotations.flags &= !Annotations::FRAGMENT;
+    pub fn annotate(&self, metadata: &mut PacketMetadata, length: u16) {
+        metadata.ether_type = self.ether_type().0;
+        metadata.network_offset = FRONT as u16;
+        metadata.network_length = length;
+        metadata.protocol = Protocol::ESP.0;
+        metadata.transport_offset = (FRONT + self.header_length()) as u16;
+        metadata.outer_offset = 0;
+        metadata.flags &= !PacketMetadata::FRAGMENT;
     }
 
     pub fn export(&self, out: &mut Vec<u8>) {

@@ -5,12 +5,11 @@ mod keys;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use weft_compose::SlotShift;
-use weft_dpdk::Annotations;
-use weft_function::{Setup, TagTable};
+use weft_function::{PacketMetadata, Setup, TagTable};
 use weft_wire::{Ecn, EtherType, esp, ipv4, ipv6};
 
 use crate::kind;
-use crate::testing::{NETWORK, Rig, Seen, Spec, annotations, specs};
+use crate::testing::{NETWORK, Rig, Seen, Spec, metadata, specs};
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0ff0f1f2f3";
 const LONG_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1ff0f1f2f3";
@@ -58,7 +57,7 @@ impl Tunnel {
     }
 
     fn receive(&mut self, frame: &[u8]) -> Seen {
-        self.decrypt.send_bytes(frame, annotations(frame))
+        self.decrypt.send_bytes(frame, metadata(frame))
     }
 }
 
@@ -97,16 +96,16 @@ proptest! {
         let mut tunnel = Tunnel::new(both, ends);
         let sent = tunnel.encrypt.send(&spec);
         prop_assert_eq!(sent.dropped, None);
-        // What the annotations say is what a parser finds.
-        let found = annotations(&sent.bytes);
-        prop_assert_eq!(Annotations { tags: sent.annotations.tags, ..found }, sent.annotations);
+        // What the metadata say is what a parser finds.
+        let found = metadata(&sent.bytes);
+        prop_assert_eq!(PacketMetadata { tags: sent.metadata.tags, ..found }, sent.metadata);
         let least = usize::from(pad_to.min(1400));
         prop_assert!(sent.bytes.len() >= least);
         let seen = tunnel.receive(&sent.bytes);
         prop_assert_eq!(seen.dropped, None);
         let expected = one_hop_less(&spec);
         prop_assert_eq!(&seen.bytes, &expected);
-        prop_assert_eq!(annotations(&expected), seen.annotations);
+        prop_assert_eq!(metadata(&expected), seen.metadata);
     }
 
     /// Over a network that loses, doubles and reorders: each packet that is let
@@ -268,7 +267,7 @@ fn congestion_and_class_go_through_the_tunnel() {
         let mut ip = ipv4::Packet::new_checked(&mut frame[NETWORK..]).expect("IPv4");
         ip.set_ecn(inner);
         ip.fill_checksum();
-        let mut sent = tunnel.encrypt.send_bytes(&frame, annotations(&frame)).bytes;
+        let mut sent = tunnel.encrypt.send_bytes(&frame, metadata(&frame)).bytes;
         let mut ip = ipv4::Packet::new_checked(&mut sent[NETWORK..]).expect("IPv4");
         assert_eq!(ip.ecn(), inner);
         ip.set_ecn(outer.unwrap_or(inner));
@@ -304,7 +303,7 @@ fn what_does_not_fit_is_told_to_its_sender_or_fragmented_outside() {
             ip.set_dont_fragment(dont);
             ip.fill_checksum();
         }
-        rig.send_bytes(&frame, annotations(&frame))
+        rig.send_bytes(&frame, metadata(&frame))
     };
     // 600 − 20 − 16 − 16 = 548, less a trailer of 2: 546 octets fit.
     let mut rig = sender(config.clone(), &json!({}));
@@ -339,7 +338,7 @@ fn the_bit_against_fragmentation_is_copied_set_or_cleared() {
             let mut ip = ipv4::Packet::new_checked(&mut frame[NETWORK..]).expect("IPv4");
             ip.set_dont_fragment(inside);
             ip.fill_checksum();
-            let sent = rig.send_bytes(&frame, annotations(&frame)).bytes;
+            let sent = rig.send_bytes(&frame, metadata(&frame)).bytes;
             let ip = ipv4::Packet::new_checked(&sent[NETWORK..]).expect("IPv4");
             assert_eq!((ip.dont_fragment(), ip.verify_checksum()), (expected, Ok(())), "{how}");
         }
@@ -384,7 +383,7 @@ fn what_is_wrong_inside_is_named() {
     let mut dropped = |text: &[u8]| {
         sequence += 1;
         let frame = sealed(text, sequence);
-        rig.send_bytes(&frame, annotations(&frame)).dropped
+        rig.send_bytes(&frame, metadata(&frame)).dropped
     };
     assert_eq!(inside.len(), 30);
     let text = |trailer: &[u8]| [&inside[..], trailer].concat();
@@ -404,18 +403,18 @@ fn what_is_wrong_inside_is_named() {
 fn what_is_wrong_outside_is_named() {
     let mut tunnel = Tunnel::new(json!({}), json!({}));
     let frame = tunnel.sent();
-    let mut dropped = |frame: &[u8], change: &dyn Fn(&mut Annotations)| {
-        let mut annotations = annotations(frame);
-        change(&mut annotations);
-        tunnel.decrypt.send_bytes(frame, annotations).dropped
+    let mut dropped = |frame: &[u8], change: &dyn Fn(&mut PacketMetadata)| {
+        let mut metadata = metadata(frame);
+        change(&mut metadata);
+        tunnel.decrypt.send_bytes(frame, metadata).dropped
     };
     assert_eq!(dropped(&Spec::udp(b"").frame(), &|_| {}), Some("esp_not_protected"));
     assert_eq!(dropped(&frame, &|found| found.outer_offset = 14), Some("esp_not_protected"));
     assert_eq!(dropped(&frame, &|found| found.bearer = 1), Some("esp_no_association"));
-    let fragment = |found: &mut Annotations| found.flags |= Annotations::FRAGMENT;
+    let fragment = |found: &mut PacketMetadata| found.flags |= PacketMetadata::FRAGMENT;
     assert_eq!(dropped(&frame, &fragment), Some("esp_fragment"));
     for cut in [1, 2, 3, 60] {
-        let shorter = |found: &mut Annotations| found.network_length -= cut;
+        let shorter = |found: &mut PacketMetadata| found.network_length -= cut;
         assert_eq!(dropped(&frame, &shorter), Some("esp_malformed"), "{cut}");
     }
     let mut other = frame.clone();
@@ -427,7 +426,7 @@ fn what_is_wrong_outside_is_named() {
     assert_eq!(dropped(&frame, &|_| {}), None);
 
     let mut picky = receiver(&json!({ "peer": "192.0.2.9" }));
-    assert_eq!(picky.send_bytes(&frame, annotations(&frame)).dropped, Some("esp_wrong_peer"));
+    assert_eq!(picky.send_bytes(&frame, metadata(&frame)).dropped, Some("esp_wrong_peer"));
     let mut sender = sender(json!({}), &json!({}));
     let tunnelled = sender.send_as(&Spec::udp(b""), |found| found.outer_offset = 14);
     assert_eq!(tunnelled.dropped, Some("esp_tunnelled"));

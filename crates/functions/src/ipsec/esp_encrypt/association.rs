@@ -1,7 +1,7 @@
 //! A security association of `esp-encrypt`: its counters, and how it seals a packet.
 
 use weft_dpdk::crypto::{Session, TAG};
-use weft_function::{ContextError, Fields, Packet, Reason, Tunnel as _};
+use weft_function::{ContextError, Fields, Metadata, Packet, Reason, Tunnel as _};
 use weft_wire::esp::{Repr, Spi};
 
 use super::{DEVICE, Inside, NO_ROOM};
@@ -53,7 +53,7 @@ impl Association {
         (sequence, iv): (u64, u64),
         outside: Outside,
     ) -> Result<(), Reason> {
-        let network = usize::from(packet.annotations().network_offset);
+        let network = usize::from(packet.metadata().network_offset);
         let text = (filled + TRAILER).next_multiple_of(ALIGNMENT);
         let padding = text - TRAILER - filled;
         packet.truncate(network + inside.length);
@@ -82,7 +82,7 @@ impl Association {
         if !session.seal(&nonce(self.salt, iv), &data[..length], text, tag) {
             return Err(DEVICE);
         }
-        self.ends.annotate(packet.annotations_mut(), total);
+        self.ends.annotate(packet.metadata_mut(), total);
         Ok(())
     }
 

@@ -9,16 +9,16 @@ const ACK: u8 = 16;
 
 fn with_flags(rig: &mut Rig, spec: &Spec, inside: bool, flags: u8) -> Seen {
     let mut frame = Spec { protocol: Protocol::TCP, ..spec.clone() }.frame();
-    let mut annotations = annotations(&frame);
-    annotations.tags[0] = u32::from(!inside);
-    annotations.user = if inside { 1 } else { 7 };
+    let mut metadata = metadata(&frame);
+    metadata.tags[0] = u32::from(!inside);
+    metadata.user = if inside { 1 } else { 7 };
     let ip = &mut frame[NETWORK..];
     let at = checksum::sum(&ip[32..34]);
     ip[33] = flags;
     let change = checksum::Change::NONE.field16(at, checksum::sum(&ip[32..34]));
     let sum = change.apply(u16::from_be_bytes([ip[36], ip[37]]));
     ip[36..38].copy_from_slice(&sum.to_be_bytes());
-    rig.send_bytes(&frame, annotations)
+    rig.send_bytes(&frame, metadata)
 }
 
 /// RFC 5382 REQ-5.

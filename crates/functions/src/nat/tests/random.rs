@@ -85,13 +85,13 @@ proptest! {
                 if tcp {
                     set_flags(&mut frame, flags);
                 }
-                let mut annotations = annotations(&frame);
+                let mut metadata = metadata(&frame);
                 let user = if inbound { 7 } else { user };
-                (annotations.user, annotations.bearer) = (user, user);
-                annotations.tags[0] = inbound.into();
-                let seen = rig.send_bytes(&frame, annotations);
+                (metadata.user, metadata.bearer) = (user, user);
+                metadata.tags[0] = inbound.into();
+                let seen = rig.send_bytes(&frame, metadata);
                 let ends = seen.dropped.is_none().then(|| ends(&seen.bytes));
-                (seen.dropped, ends, seen.annotations.user, [1, 2].map(|slot| rig.instance.show(slot)))
+                (seen.dropped, ends, seen.metadata.user, [1, 2].map(|slot| rig.instance.show(slot)))
             });
             prop_assert_eq!(&seen[0], &seen[1]);
             if let (Some([source, _]), false) = (seen[0].1, inbound || hairpin)

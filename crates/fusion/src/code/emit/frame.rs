@@ -2,8 +2,8 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value as Number, types};
-use weft_dpdk::layout;
 use weft_function::lower::{Base, Label, Value};
+use weft_function::metadata::layout;
 
 use super::{Emitter, NOTES, Scope, flags};
 

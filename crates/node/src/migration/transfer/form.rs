@@ -10,7 +10,7 @@
 //! functions     count (u16), then for each: name of the instance, name of the function
 //! contexts      count (u32), then for each: owner, length (u32), octets
 //! timers        count (u32), then for each: owner, nanoseconds until it runs out (u64)
-//! kept packets  count (u32), then for each: owner, port, annotations, length (u32), octets
+//! kept packets  count (u32), then for each: owner, port, metadata, length (u32), octets
 //! ```
 //! Numbers are little endian, names are UTF-8 behind their length (u16). An owner is
 //! the position of a function in the list (u16), and 0 for the default bearer or
@@ -77,15 +77,15 @@ pub struct Kept {
     pub port: String,
     /// Tags that it carries beyond the user's.
     pub tags: Vec<(String, Value)>,
-    /// As in the annotations.
+    /// As in the metadata.
     pub vlan: u16,
-    /// As in the annotations.
+    /// As in the metadata.
     pub ether_type: u16,
-    /// As in the annotations.
+    /// As in the metadata.
     pub network_offset: u16,
-    /// As in the annotations.
+    /// As in the metadata.
     pub outer_offset: u16,
-    /// As in the annotations.
+    /// As in the metadata.
     pub flags: u8,
     /// The frame.
     pub frame: Vec<u8>,
@@ -179,14 +179,18 @@ impl Form {
         fields.0.end()?;
         let owners = form.contexts.iter().map(|(owner, _)| owner);
         let mut owners = owners.chain(form.timers.iter().map(|(owner, _)| owner));
-        let mut keepers = form.kept.iter().map(|(owner, _)| owner);
+        let mut owners_of_kept = form.kept.iter().map(|(owner, _)| owner);
         let bearers = form.bearers.len() + form.added().count();
         let has_bearer = |owner: &Owner| usize::from(owner.bearer) <= bearers;
         let is_known =
             |owner: &Owner| usize::from(owner.function) < form.functions.len() && has_bearer(owner);
         let keeps =
             |owner: &Owner| is_known(owner) || owner.function == WAITING && has_bearer(owner);
-        if owners.all(is_known) && keepers.all(keeps) { Ok(form) } else { Err(FormError::Damaged) }
+        if owners.all(is_known) && owners_of_kept.all(keeps) {
+            Ok(form)
+        } else {
+            Err(FormError::Damaged)
+        }
     }
 
     /// Dedicated bearers that commands have added, in order.

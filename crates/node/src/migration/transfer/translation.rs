@@ -3,8 +3,10 @@
 use weft_dataplane::buffering::limits::WAITING;
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::transfer::{Extract, Intake};
-use weft_dpdk::{Annotations, Packet, Pool, TAG_SLOTS};
-use weft_function::{ContextError, TagSlot, TagTable, TagValues};
+use weft_dpdk::{Packet, Pool};
+use weft_function::{
+    ContextError, Metadata, PacketMetadata, TAG_SLOTS, TagSlot, TagTable, TagValues,
+};
 use weft_node_config::Blueprint;
 use weft_rules::NO_CHAIN;
 
@@ -130,7 +132,7 @@ impl Translation<'_> {
         read_tags(&kept.tags, &self.blueprint.tags, &member.name, &mut tags)?;
         let mut packet =
             self.pool.packet(&kept.frame).ok_or_else(|| TransferError::NoBuffer(user()))?;
-        *packet.annotations_mut() = Annotations {
+        *packet.metadata_mut() = PacketMetadata {
             tags,
             user: member.slots[0],
             bearer,
@@ -141,7 +143,7 @@ impl Translation<'_> {
             network_offset: kept.network_offset,
             outer_offset: kept.outer_offset,
             flags: kept.flags,
-            ..Annotations::default()
+            ..PacketMetadata::default()
         };
         Ok(packet)
     }
@@ -189,16 +191,16 @@ impl Translation<'_> {
     }
 
     fn kept_form(&self, packet: &Packet) -> Kept {
-        let annotations = packet.annotations();
-        let port = self.blueprint.ports.get(usize::from(annotations.port));
+        let metadata = packet.metadata();
+        let port = self.blueprint.ports.get(usize::from(metadata.port));
         Kept {
             port: port.map_or(String::new(), |port| port.name.clone()),
-            tags: write_tags(&annotations.tags, &self.blueprint.tags, |_| true),
-            vlan: annotations.vlan,
-            ether_type: annotations.ether_type,
-            network_offset: annotations.network_offset,
-            outer_offset: annotations.outer_offset,
-            flags: annotations.flags,
+            tags: write_tags(&metadata.tags, &self.blueprint.tags, |_| true),
+            vlan: metadata.vlan,
+            ether_type: metadata.ether_type,
+            network_offset: metadata.network_offset,
+            outer_offset: metadata.outer_offset,
+            flags: metadata.flags,
             frame: packet.data().to_vec(),
         }
     }

@@ -18,7 +18,7 @@ use weft_dataplane::offload::Shared;
 use weft_dpdk::Port;
 
 use self::session::{Asked, Session, Stage};
-use super::book::Book;
+use super::context_records::ContextRecords;
 use super::plan::{ResourceLimits, Restart, Start, Status, View};
 use super::process::{self, Launch, Process};
 use crate::process::inquiry::{Answer, Inquiry};
@@ -73,7 +73,7 @@ pub(super) struct Watch {
     pub(super) shared: Vec<Arc<Shared>>,
     pub(super) view: Arc<Mutex<View>>,
     pub(super) now: Box<dyn Fn() -> u64 + Send>,
-    pub(super) book: Book,
+    pub(super) records: ContextRecords,
     /// What the process was asked and has not answered.
     pub(super) inquiries: VecDeque<Inquiry>,
     /// Fences that were sent; wraps.
@@ -188,7 +188,7 @@ impl Watch {
             // An error shows again as the session is looked at.
             let _ = session.connection.send(&order.message(now));
         }
-        self.book.note(order, given);
+        self.records.note(order, given);
     }
 
     /// Whether who comes is heard: one that has just failed waits.
@@ -270,14 +270,14 @@ impl Watch {
             }
             (Stage::Running, Message::Context { worker, slot, context }) => {
                 Asked::take(&mut session.asked.contexts, "a context")?;
-                match self.book.put_down(worker, slot, context) {
+                match self.records.put_down(worker, slot, context) {
                     true => Ok(()),
                     false => Err("its contexts have more octets than the node keeps".to_owned()),
                 }
             }
-            (Stage::Running, Message::Checkpointed) if self.book.is_checkpointing() => {
+            (Stage::Running, Message::Checkpointed) if self.records.is_checkpointing() => {
                 session.asked.contexts = 0;
-                self.book.end_checkpoint();
+                self.records.end_checkpoint();
                 Ok(())
             }
             (Stage::Running, Message::Exported { worker, slot, context }) => {
@@ -314,13 +314,13 @@ impl Watch {
         let now = (self.now)();
         let Some(session) = &mut self.session else { return Ok(()) };
         let mut messages = vec![Message::Welcome(Box::new(self.welcome.clone()))];
-        messages.extend(self.book.messages(now));
-        messages.push(Message::Start(self.book.numbers().to_vec()));
+        messages.extend(self.records.messages(now));
+        messages.push(Message::Start(self.records.numbers().to_vec()));
         let imports = messages.iter().filter(|one| matches!(one, Message::Import { .. })).count();
         session.asked.imports += imports as u64;
         let sent = session.connection.send_all(messages);
         sent.map_err(|_| "it closed its socket".to_owned())?;
-        self.book.given();
+        self.records.given();
         Ok(())
     }
 
@@ -351,11 +351,11 @@ impl Watch {
         }
         if let Some(every) = self.checkpoint
             && now - session.last_checkpoint >= every
-            && !self.book.is_checkpointing()
+            && !self.records.is_checkpointing()
         {
             session.last_checkpoint = now;
-            session.asked.contexts = self.book.most_contexts();
-            self.book.begin_checkpoint();
+            session.asked.contexts = self.records.most_contexts();
+            self.records.begin_checkpoint();
             let question = Message::Checkpoint { now: (self.now)() };
             let sent = session.connection.send(&question);
             sent.map_err(|_| "it closed its socket".to_owned())?;
@@ -392,7 +392,7 @@ impl Watch {
         if self.session.is_some() || self.process.is_some() {
             self.go_down();
             (self.session, self.process) = (None, None);
-            self.book.end_checkpoint();
+            self.records.end_checkpoint();
             for inquiry in std::mem::take(&mut self.inquiries) {
                 self.answer_without(inquiry.question);
             }
@@ -456,7 +456,7 @@ impl Watch {
         let now = Instant::now();
         let begun = self.session.take().map(|session| session.begun);
         self.process = None;
-        self.book.end_checkpoint();
+        self.records.end_checkpoint();
         for inquiry in std::mem::take(&mut self.inquiries) {
             self.answer_without(inquiry.question);
         }
@@ -468,7 +468,7 @@ impl Watch {
             Start::Elsewhere => now + AGAIN.min(self.pause),
         };
         self.pause = (self.pause * 2).min(self.restart.longest);
-        let checkpointed = self.book.checkpointed();
+        let checkpointed = self.records.checkpointed();
         self.edit(|view| {
             view.status = Status::Absent;
             view.process = None;

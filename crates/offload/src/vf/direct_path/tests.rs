@@ -19,8 +19,8 @@ fn line(function: u16) -> Line {
 }
 
 fn record(what: FrameKind) -> Record {
-    let annotations = Annotations { tags: [1, 2, 3, 4, 5, 0, 0, 0], user: 9, ..Default::default() };
-    Record { ticket: 0x0102_0304, what, reason: 2, now: 77, order: 7, annotations }
+    let metadata = PacketMetadata { tags: [1, 2, 3, 4, 5, 0, 0, 0], user: 9, ..Default::default() };
+    Record { ticket: 0x0102_0304, what, reason: 2, now: 77, order: 7, metadata }
 }
 
 /// On to functions 4 and 6, with orders 40 and 60.
@@ -41,12 +41,12 @@ fn frame(line: &Line, onward: &NextHops) -> Vec<u8> {
 
 /// What a function makes of a frame that comes to it.
 fn take(line: &Line, bytes: &[u8]) -> Option<(Head, DirectPath, usize)> {
-    line.take_in(bytes, &mut Annotations::default())
+    line.take_in(bytes, &mut PacketMetadata::default())
 }
 
 /// What the node makes of a frame that comes back to it.
 fn back(line: &Line, bytes: &[u8]) -> Option<(Head, DirectPath, usize)> {
-    line.take_back(bytes, &mut Annotations::default())
+    line.take_back(bytes, &mut PacketMetadata::default())
 }
 
 /// The frame by which a function sends on what came to it, as `what`.

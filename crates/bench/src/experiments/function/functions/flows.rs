@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use weft_dpdk::Annotations;
 use weft_wire::{EtherType, MacAddress, Protocol, esp as header, ethernet, ipv4, ipv6, udp};
 
 use super::esp;
 use crate::rig::traffic::datagram::headers;
 use crate::rig::trials::alone::{Flow, HEADERS, Packets};
+use weft_function::PacketMetadata;
 
 /// Where softwires end.
 pub const ADDRESS: &str = "2001:db8:ffff::1";
@@ -117,24 +117,24 @@ pub fn packets(traffic: Traffic, entries: u32, bytes: usize) -> Result<Packets, 
     let order = (0..u64::from(entries)).map(|n| (n * 617 % u64::from(entries)) as u32);
     let mut flows: Vec<Flow> =
         order.map(|number| flow(traffic, number, length)).collect::<Result<_, _>>()?;
-    let mut annotations = Annotations {
+    let mut metadata = PacketMetadata {
         network_offset: LINK as u16,
         network_length: (front + length + back) as u16,
         transport_offset: (LINK + network) as u16,
         ether_type: ether_type.0,
         protocol: protocol.0,
-        group: Annotations::NONE,
-        vlan: Annotations::NO_VLAN,
-        ..Annotations::default()
+        group: PacketMetadata::NONE,
+        vlan: PacketMetadata::NO_VLAN,
+        ..PacketMetadata::default()
     };
     if traffic == Traffic::Outside {
         // Whatever comes from outside is one user's, behind those inside.
         flows.iter_mut().for_each(|flow| flow.user = traffic.users(entries) - 1);
     }
     // The first slot is that of the direction.
-    annotations.tags[0] = u32::from(!traffic.is_uplink());
+    metadata.tags[0] = u32::from(!traffic.is_uplink());
     let (headers, length) = (PLAIN + front, LINK + front + length + back);
-    Ok(Packets { flows, headers, length, annotations, finish: None })
+    Ok(Packets { flows, headers, length, metadata, finish: None })
 }
 
 fn flow(traffic: Traffic, number: u32, length: usize) -> Result<Flow, weft_wire::Error> {

@@ -18,7 +18,7 @@ use weft_bench::rig::Rig;
 use crate::failure::Failure;
 use crate::output;
 use keep::Directory;
-use watch::Desk;
+use watch::Progress;
 
 /// Megabytes of packet memory: for a node, and the generator beside it.
 const MEGABYTES: u32 = 512;
@@ -75,19 +75,19 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     });
     let formers: Vec<Option<Results>> = formers.collect::<Result<_, _>>()?;
     // From here on a signal ends it in order: what is laid in the kernel is taken away.
-    let desk = Desk::open(&directory)?;
+    let progress = Progress::open(&directory)?;
     let mut rig = Rig::start(MEGABYTES).map_err(Failure::input)?;
     rig.slow_down = arguments.slow_down;
     for (number, (experiment, former)) in chosen.iter().zip(formers).enumerate() {
-        if desk.is_interrupted() && number == 0 {
+        if progress.is_interrupted() && number == 0 {
             return Err(Failure::broken("interrupted before anything was measured"));
         }
-        if desk.is_interrupted() {
+        if progress.is_interrupted() {
             break;
         }
         let (order, begun) = (arguments.order(experiment, former), Instant::now());
         let (results, ended) = experiment
-            .perform(order, &rig, &desk.watch(experiment.name))
+            .perform(order, &rig, &progress.watch(experiment.name))
             .map_err(Failure::input)?;
         directory.keep(&results)?;
         let (name, took) = (experiment.name, begun.elapsed().as_secs_f64());
@@ -102,7 +102,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         }
     }
     let page = directory.report()?;
-    if desk.is_interrupted() {
+    if progress.is_interrupted() {
         eprintln!("weft: interrupted; what was measured so far is kept (go on with --resume)");
     }
     output::line(&format!("report: {}", page.display()))

@@ -18,18 +18,18 @@ use crate::failure::Failure;
 const TICK: Duration = Duration::from_millis(500);
 
 /// Where experiments are watched from.
-pub struct Desk<'d> {
+pub struct Progress<'d> {
     interrupted: Arc<AtomicBool>,
     directory: &'d Directory,
 }
 
-impl<'d> Desk<'d> {
+impl<'d> Progress<'d> {
     /// Catches SIGINT and SIGTERM from now on. The second of them ends the program
     /// at once.
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn open(directory: &'d Directory) -> Result<Desk<'d>, Failure> {
+    pub fn open(directory: &'d Directory) -> Result<Progress<'d>, Failure> {
         let interrupted = Arc::new(AtomicBool::new(false));
         let register = || -> io::Result<()> {
             for signal in [SIGINT, SIGTERM] {
@@ -39,7 +39,7 @@ impl<'d> Desk<'d> {
             Ok(())
         };
         register().map_err(|error| Failure::broken(format!("signals: {error}")))?;
-        Ok(Desk { interrupted, directory })
+        Ok(Progress { interrupted, directory })
     }
 
     /// Whether one of them came.
@@ -56,19 +56,19 @@ impl<'d> Desk<'d> {
         }
         bar.set_prefix(experiment);
         bar.enable_steady_tick(TICK);
-        Line { bar, desk: self }
+        Line { bar, progress: self }
     }
 }
 
 /// The line of one experiment.
 struct Line<'d> {
     bar: ProgressBar,
-    desk: &'d Desk<'d>,
+    progress: &'d Progress<'d>,
 }
 
 impl Watch for Line<'_> {
     fn is_over(&self) -> bool {
-        self.desk.is_interrupted()
+        self.progress.is_interrupted()
     }
 
     fn progress(&self, made: usize, of: usize, what: &str) {
@@ -78,7 +78,7 @@ impl Watch for Line<'_> {
     }
 
     fn keep(&self, results: &Results) -> Result<(), BenchFailure> {
-        Ok(results.write(&self.desk.directory.path().join(&results.experiment)).map(|_| ())?)
+        Ok(results.write(&self.progress.directory.path().join(&results.experiment)).map(|_| ())?)
     }
 }
 

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use weft_dpdk::{Batch, Eal, EalOptions, Pool};
+use weft_function::Metadata;
 use weft_wire::MacAddress;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, Qfi, Repr, Teid};
 
@@ -137,7 +138,7 @@ fn read_both_ways(bytes: &[u8]) -> bool {
     let divided = own.divide(&mut singly, sorted.ip);
     assert!(divided.transit.contains(0) && divided.tunnelled.contains(0));
     assert!(divided.ending().is_empty() && divided.doubtful.is_empty());
-    assert_eq!(at_once.packets[0].annotations(), singly.packets[0].annotations());
+    assert_eq!(at_once.packets[0].metadata(), singly.packets[0].metadata());
     true
 }
 

@@ -32,7 +32,7 @@ impl Watch {
         let Question { ticket, worker, slots, what } = question;
         let answer = match what {
             InquiryKind::Export => {
-                let known = |slot: u32| self.book.context(worker, slot).cloned();
+                let known = |slot: u32| self.records.context(worker, slot).cloned();
                 let contexts = slots.into_iter().map(known).collect();
                 // A plain function has no contexts.
                 Answer::Exported { ticket, contexts, lost: self.was_up && !self.plain }

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dataplane::offload::NextHops;
-use weft_dpdk::{Annotations, Batch, Packet, RxQueue, TxQueue};
-use weft_function::{Emission, Position, Scope, What as Asked};
+use weft_dpdk::{Batch, Packet, RxQueue, TxQueue};
+use weft_function::{Emission, Metadata, PacketMetadata, Position, Scope, What as Asked};
 
 use super::line::Line;
 use crate::frame::{Form, FrameKind, Head, Record};
@@ -35,7 +35,7 @@ impl Through {
 }
 
 /// The instance for one worker.
-pub(super) struct Seat {
+pub(super) struct HostedInstance {
     pub(super) instance: Box<dyn Instance>,
     /// None where packets go through a NIC.
     pub(super) queues: Option<Queues>,
@@ -60,7 +60,7 @@ pub(super) struct Seat {
     pub(super) changed: Vec<u32>,
 }
 
-impl Seat {
+impl HostedInstance {
     /// Takes the header off a frame: what it says, and which order is to be carried out before
     /// its packet is handled. None for what is no such frame.
     #[inline]
@@ -77,23 +77,23 @@ impl Seat {
     }
 
     /// Takes a packet into the burst.
-    pub(super) fn seat(&mut self, packet: Packet, (head, trail): (&Head, Option<DirectPath>)) {
+    pub(super) fn accept(&mut self, packet: Packet, (head, trail): (&Head, Option<DirectPath>)) {
         let position = self.burst.packets.len();
         if let (Some(through), Some(trail)) = (&mut self.through, trail) {
             through.trails[position] = trail;
         }
         self.burst.now = head.now;
-        self.touch(packet.annotations());
+        self.touch(packet.metadata());
         if self.burst.packets.push(packet).is_ok() {
             self.tickets[position] = head.ticket;
         }
     }
 
-    fn touch(&mut self, annotations: &Annotations) {
+    fn touch(&mut self, metadata: &PacketMetadata) {
         let slot = match self.instance.scope() {
-            Scope::Bearer => annotations.bearer,
-            Scope::User => annotations.user,
-            Scope::Group => annotations.group,
+            Scope::Bearer => metadata.bearer,
+            Scope::User => metadata.user,
+            Scope::Group => metadata.group,
         };
         if let Some(dirty) = self.dirty.get_mut(self.shift.index(slot))
             && !std::mem::replace(dirty, true)
@@ -161,9 +161,9 @@ impl Seat {
         if matches!(what, FrameKind::Dropped | FrameKind::Kept) {
             packet.truncate(0);
         }
-        let annotations = *packet.annotations();
+        let metadata = *packet.metadata();
         let now = self.burst.now;
-        let record = Record { ticket, what, reason, now, order: self.done, annotations };
+        let record = Record { ticket, what, reason, now, order: self.done, metadata };
         // A packet that fits nowhere is lost, and the node will see that it is.
         let has_room = match &self.through {
             None => self.form.put(&record, &mut packet),
@@ -195,9 +195,9 @@ impl Seat {
         self.leaving.is_empty()
     }
 
-    pub(super) fn obey_next(&mut self, kind: &Kind) -> bool {
+    pub(super) fn apply_next(&mut self, kind: &Kind) -> bool {
         let Some(message) = self.orders.pop_front() else { return false };
-        let refused = self.obey(kind, &message);
+        let refused = self.apply_order(kind, &message);
         self.refused.extend(refused);
         true
     }
@@ -210,7 +210,7 @@ impl Seat {
 
     /// Carries out an order. Settings were checked by the node; of a context that
     /// cannot be imported, its slot and why.
-    pub(super) fn obey(&mut self, kind: &Kind, message: &Message) -> Option<(u32, String)> {
+    pub(super) fn apply_order(&mut self, kind: &Kind, message: &Message) -> Option<(u32, String)> {
         let ((_, number), slot) = order_of(message)?;
         self.done = number;
         match message {
@@ -245,12 +245,12 @@ impl Seat {
     }
 }
 
-/// Gives a packet to the seat of its worker.
+/// Gives a packet to the instance of its worker.
 #[inline]
-pub(super) fn give(seats: &mut [Seat], worker: u16, packet: Packet) {
-    if let Some(seat) = seats.get_mut(usize::from(worker)) {
-        // A seat is emptied before the next burst, for which it has room.
-        drop(seat.coming.push(packet));
+pub(super) fn give(instances: &mut [HostedInstance], worker: u16, packet: Packet) {
+    if let Some(hosted) = instances.get_mut(usize::from(worker)) {
+        // It is emptied before the next burst, for which it has room.
+        drop(hosted.coming.push(packet));
     }
 }
 

@@ -8,7 +8,7 @@ use weft_dataplane::offload::RemoteQueue;
 use weft_dataplane::service_path::VfPath;
 use weft_dpdk::Eal;
 use weft_node_config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
-use weft_offload::process::supervisor::{Plan, Seat, Start};
+use weft_offload::process::supervisor::{Plan, Start, WorkerEnd};
 use weft_offload::process::{Supervisor, own_folder};
 use weft_offload::vf::fabric::{Ends, Fabric, Peers};
 use weft_wire::MacAddress;
@@ -18,7 +18,7 @@ use crate::subscribers::Room;
 
 /// Places of isolated functions, to be taken by their workers.
 #[derive(Default)]
-pub struct Seats {
+pub struct FunctionQueues {
     places: Vec<(String, Vec<Option<Place>>)>,
     /// What takes in packets that come back through a NIC, with the worker it is of.
     vf_paths: Vec<(usize, VfPath)>,
@@ -27,11 +27,11 @@ pub struct Seats {
 /// The way of packets to a function that is elsewhere, and what stands in its place.
 pub type Place = (RemoteQueue, Box<dyn Instance>);
 
-impl Seats {
+impl FunctionQueues {
     /// The place of the function at one worker, if it is isolated.
     pub fn take(&mut self, worker: usize, function: &str) -> Option<Place> {
-        let (_, seats) = self.places.iter_mut().find(|(name, _)| name == function)?;
-        seats.get_mut(worker)?.take()
+        let (_, queues) = self.places.iter_mut().find(|(name, _)| name == function)?;
+        queues.get_mut(worker)?.take()
     }
 
     /// What takes in packets that come back to one worker through a NIC.
@@ -68,8 +68,8 @@ pub fn start(
     room: Room,
     clock: &Clock,
     macs: &[MacAddress],
-) -> Result<(Vec<Supervisor>, Seats), BuildError> {
-    let (mut supervisors, mut seats) = (Vec::new(), Seats::default());
+) -> Result<(Vec<Supervisor>, FunctionQueues), BuildError> {
+    let (mut supervisors, mut queues) = (Vec::new(), FunctionQueues::default());
     // Functions behind one port send packets to each other.
     let behind = |port: u16| -> Peers {
         let functions = (1_u16..).zip(&blueprint.functions);
@@ -126,15 +126,15 @@ pub fn start(
         let started = Supervisor::start(eal, &plan, move || clock.now());
         let (supervisor, places) = started.map_err(failed)?;
         supervisors.push(supervisor);
-        for (worker, Seat { remote_queue, away, endpoint }) in places.into_iter().enumerate() {
-            seats.put(&function.name, worker, remote_queue, Box::new(away));
+        for (worker, WorkerEnd { remote_queue, away, endpoint }) in places.into_iter().enumerate() {
+            queues.put(&function.name, worker, remote_queue, Box::new(away));
             if let Some((mut path, vf)) = endpoint.zip(process.vf.as_ref()) {
                 path.port = vf.port;
-                seats.vf_paths.push((worker, path));
+                queues.vf_paths.push((worker, path));
             }
         }
     }
-    Ok((supervisors, seats))
+    Ok((supervisors, queues))
 }
 
 /// The program that hosts functions: this one, or what `WEFT_PROGRAM` names.

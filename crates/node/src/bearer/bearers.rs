@@ -1,4 +1,4 @@
-//! The agent's book of bearers that were added by commands.
+//! The agent's record of bearers that were added by commands.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ pub(crate) struct Bearers {
 }
 
 impl Bearers {
-    /// A book without bearers. `taken` has the keys of the users that are there.
+    /// A record without bearers. `taken` has the keys of the users that are there.
     pub fn new(taken: Tables) -> Bearers {
         Bearers {
             entries: HashMap::new(),

@@ -16,7 +16,7 @@ const ALL_BYTES: usize = 256 << 20;
 
 /// Settings and checkpoints of one function, by worker and slot.
 #[derive(Debug)]
-pub struct Book {
+pub struct ContextRecords {
     known: BTreeMap<(u16, u32), Known>,
     numbers: Vec<u32>,
     contexts: usize,
@@ -35,12 +35,19 @@ struct Known {
     context: Option<Vec<u8>>,
 }
 
-impl Book {
+impl ContextRecords {
     /// Nothing is known yet of that many contexts of each worker, of a function that may
     /// be set back or may not.
-    pub fn new(workers: u16, contexts: usize, rollback: bool) -> Book {
+    pub fn new(workers: u16, contexts: usize, rollback: bool) -> ContextRecords {
         let numbers = vec![0; workers.into()];
-        Book { known: BTreeMap::new(), numbers, contexts, rollback, stale: None, bytes: 0 }
+        ContextRecords {
+            known: BTreeMap::new(),
+            numbers,
+            contexts,
+            rollback,
+            stale: None,
+            bytes: 0,
+        }
     }
 
     /// Notes an order, which a process was given or was not. What was exported elsewhere
@@ -183,18 +190,18 @@ mod tests {
 
     #[test]
     fn a_process_that_begins_again_gets_settings_and_checkpoints_of_who_is_there() {
-        let mut book = Book::new(2, 100, true);
+        let mut records = ContextRecords::new(2, 100, true);
         let order = |number, slot, change| Order { worker: 1, number, slot, change };
         let configure = |value| Change::Configure { nth: 3, settings: Arc::new(value) };
-        book.note(order(1, 5, configure(json!(1))), true);
-        book.note(order(2, 7, configure(json!(2))), true);
-        book.note(order(3, 9, configure(json!(2))), true);
-        book.note(order(3, 5, configure(json!(3))), true);
-        book.put_down(1, 7, vec![9]);
-        book.put_down(1, 201, vec![9]);
-        book.put_down(7, 6, vec![9]);
-        book.note(order(4, 9, Change::Release), true);
-        assert_eq!(book.numbers(), [0, 4]);
+        records.note(order(1, 5, configure(json!(1))), true);
+        records.note(order(2, 7, configure(json!(2))), true);
+        records.note(order(3, 9, configure(json!(2))), true);
+        records.note(order(3, 5, configure(json!(3))), true);
+        records.put_down(1, 7, vec![9]);
+        records.put_down(1, 201, vec![9]);
+        records.put_down(7, 6, vec![9]);
+        records.note(order(4, 9, Change::Release), true);
+        assert_eq!(records.numbers(), [0, 4]);
         let order = (1, 4);
         let settings = |slot, settings: &str| Message::Configure {
             order,
@@ -203,34 +210,34 @@ mod tests {
             settings: settings.to_owned(),
         };
         let import = Message::Import { order, slot: 7, now: 8, context: vec![9] };
-        let told: Vec<_> = book.messages(8).collect();
+        let told: Vec<_> = records.messages(8).collect();
         assert_eq!(told, [settings(5, "3"), settings(7, "2"), import]);
-        assert_eq!(book.checkpointed(), 1);
+        assert_eq!(records.checkpointed(), 1);
     }
 
     #[test]
     fn a_checkpoint_that_was_on_its_way_does_not_bring_back_who_was_released() {
-        let mut book = Book::new(1, 100, true);
-        book.begin_checkpoint();
-        book.note(Order { worker: 0, number: 1, slot: 5, change: Change::Release }, true);
-        book.put_down(0, 5, vec![9]);
-        book.put_down(0, 6, vec![9]);
-        book.end_checkpoint();
-        assert_eq!((book.context(0, 5), book.context(0, 6)), (None, Some(&vec![9])));
-        book.put_down(0, 5, vec![8]);
-        assert_eq!(book.context(0, 5), Some(&vec![8]));
+        let mut records = ContextRecords::new(1, 100, true);
+        records.begin_checkpoint();
+        records.note(Order { worker: 0, number: 1, slot: 5, change: Change::Release }, true);
+        records.put_down(0, 5, vec![9]);
+        records.put_down(0, 6, vec![9]);
+        records.end_checkpoint();
+        assert_eq!((records.context(0, 5), records.context(0, 6)), (None, Some(&vec![9])));
+        records.put_down(0, 5, vec![8]);
+        assert_eq!(records.context(0, 5), Some(&vec![8]));
     }
 
     #[test]
     fn a_context_that_may_not_be_set_back_is_given_once() {
         let import = |number| Order { worker: 0, number, slot: 5, change: Change::Import(vec![1]) };
-        let mut book = Book::new(1, 100, false);
-        book.note(import(1), false);
-        assert_eq!(book.messages(0).count(), 1);
-        book.given();
-        assert_eq!(book.messages(0).count(), 0);
-        book.note(import(2), true);
-        book.put_down(0, 5, vec![9]);
-        assert_eq!(book.messages(0).count(), 0);
+        let mut records = ContextRecords::new(1, 100, false);
+        records.note(import(1), false);
+        assert_eq!(records.messages(0).count(), 1);
+        records.given();
+        assert_eq!(records.messages(0).count(), 0);
+        records.note(import(2), true);
+        records.put_down(0, 5, vec![9]);
+        assert_eq!(records.messages(0).count(), 0);
     }
 }
