@@ -7,6 +7,7 @@
 //! the agent to be freed.
 
 pub mod contexts;
+mod punt;
 pub mod transfer;
 mod waker;
 
@@ -15,11 +16,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use weft_compose::Instance;
-use weft_dpdk::{Batch, Packet, TAG_SLOTS};
+use weft_dpdk::{Packet, TAG_SLOTS};
 use weft_mobility_protocol::EndMarker;
 use weft_rules::Condition;
 
 use self::contexts::{Octets, Written};
+pub use self::punt::{FIRST_SOURCE_PORT, Punt};
 use self::transfer::{Extract, Intake};
 pub use self::waker::Waker;
 use crate::classify::{Selector, UserKey, UserRecord};
@@ -258,51 +260,3 @@ pub enum Report {
         address: IpAddr,
     },
 }
-
-/// Why a packet is given to the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Punt {
-    /// It is ARP, neighbour discovery, or for one of the node's own addresses.
-    Local = 0,
-    /// Its sender is owed a *time exceeded* (RFC 792, RFC 4443 §3.3).
-    TimeExceeded = 1,
-    /// Its sender is owed a *fragmentation needed* or *packet too big*
-    /// (RFC 1191, RFC 4443 §3.2); the MTU stands in the upper half.
-    TooBig = 2,
-    /// Its sender is owed a *host unreachable* (RFC 1812 §4.3.3.1).
-    Unreachable = 3,
-    /// Its sender is owed a *network unreachable* or *no route* (RFC 1812
-    /// §4.3.3.1, RFC 4443 §3.1).
-    NoRoute = 4,
-    /// Its sender is owed an *Error Indication* (TS 29.281 §7.3.1).
-    UnknownTeid = 5,
-    /// Its sender is owed a *Supported Extension Headers Notification*
-    /// (TS 29.281 §7.2.3).
-    UnknownExtension = 6,
-}
-
-impl Punt {
-    /// Writes cause and MTU into the annotations of a packet.
-    pub fn mark(self, packet: &mut Packet, mtu: u16) {
-        packet.annotations_mut().state = self as u32 | u32::from(mtu) << 16;
-    }
-
-    /// Reads cause and MTU from the annotations of a packet.
-    pub fn of(packet: &Packet) -> (Punt, u16) {
-        let state = packet.annotations().state;
-        let punt = match state & 0xffff {
-            0 => Punt::Local,
-            1 => Punt::TimeExceeded,
-            2 => Punt::TooBig,
-            3 => Punt::Unreachable,
-            5 => Punt::UnknownTeid,
-            6 => Punt::UnknownExtension,
-            _ => Punt::NoRoute,
-        };
-        (punt, (state >> 16) as u16)
-    }
-}
-
-/// Packets that the agent may leave waiting before they are dropped.
-pub const PUNT_RING: u32 = 8 * Batch::CAPACITY as u32;
