@@ -12,6 +12,8 @@ const BUFFER_BYTES: u64 = 4096 + 64;
 const BASE_MEGABYTES: u32 = 48;
 /// Megabytes for the queues of a port, and for the rings of a worker.
 const PORT_MEGABYTES: u32 = 2;
+/// Packets that wait at a worker for the agent.
+const FOR_AGENT: u32 = 512;
 /// Megabytes for the packets and queues of a function process, for each worker.
 const RING_MEGABYTES: u32 = 8;
 
@@ -37,7 +39,9 @@ fn estimate(blueprint: &Blueprint) -> u32 {
     let ends = (blueprint.devices().len() + blueprint.workers.count) as u32;
     let isolated = blueprint.functions.iter().filter(|one| one.process.is_some()).count() as u32;
     let rings = isolated * blueprint.workers.count as u32 * RING_MEGABYTES;
-    BASE_MEGABYTES + megabytes(blueprint.memory.packets) + ends * PORT_MEGABYTES + rings
+    let for_agents = FOR_AGENT * blueprint.workers.count as u32;
+    let packets = blueprint.memory.packets + blueprint.limits.local.answers + for_agents;
+    BASE_MEGABYTES + megabytes(packets) + ends * PORT_MEGABYTES + rings
 }
 
 fn megabytes(packets: u32) -> u32 {

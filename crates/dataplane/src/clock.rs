@@ -1,6 +1,7 @@
 //! The time on the way of a packet: nanoseconds since the node started.
 
 pub mod rate_limit;
+pub mod source_limits;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

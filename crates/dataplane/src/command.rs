@@ -7,6 +7,7 @@
 //! the agent to be freed.
 
 pub mod contexts;
+mod punt;
 pub mod transfer;
 mod waker;
 
@@ -15,12 +16,13 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use weft_compose::Instance;
-use weft_dpdk::{Batch, Packet};
-use weft_function::{Metadata, StepData, StepValue, TAG_SLOTS};
+use weft_dpdk::Packet;
+use weft_function::TAG_SLOTS;
 use weft_mobility_protocol::EndMarker;
 use weft_rules::Condition;
 
 use self::contexts::{Octets, Written};
+pub use self::punt::{FIRST_SOURCE_PORT, Punt, Punted};
 use self::transfer::{Extract, Intake};
 pub use self::waker::Waker;
 use crate::classify::{Selector, UserKey, UserRecord};
@@ -259,68 +261,3 @@ pub enum Report {
         address: IpAddr,
     },
 }
-
-/// Why a packet is given to the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Punt {
-    /// It is ARP, neighbour discovery, or for one of the node's own addresses.
-    Local = 0,
-    /// Its sender is owed a *time exceeded* (RFC 792, RFC 4443 §3.3).
-    TimeExceeded = 1,
-    /// Its sender is owed a *fragmentation needed* or *packet too big*
-    /// (RFC 1191, RFC 4443 §3.2).
-    TooBig = 2,
-    /// Its sender is owed a *host unreachable* (RFC 1812 §4.3.3.1).
-    Unreachable = 3,
-    /// Its sender is owed a *network unreachable* or *no route* (RFC 1812
-    /// §4.3.3.1, RFC 4443 §3.1).
-    NoRoute = 4,
-    /// Its sender is owed an *Error Indication* (TS 29.281 §7.3.1).
-    UnknownTeid = 5,
-    /// Its sender is owed a *Supported Extension Headers Notification*
-    /// (TS 29.281 §7.2.3).
-    UnknownExtension = 6,
-}
-
-/// Why a packet is given to the agent, and the MTU that it does not fit, for
-/// [`Punt::TooBig`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Punted {
-    /// Why.
-    pub cause: Punt,
-    /// Octets that fit; 0 for any other cause.
-    pub mtu: u16,
-}
-
-/// A worker leaves it for the agent.
-impl StepData for Punted {
-    #[inline]
-    fn to_bits(self) -> u32 {
-        self.cause as u32 | u32::from(self.mtu) << 16
-    }
-
-    #[inline]
-    fn from_bits(bits: u32) -> Punted {
-        let cause = match bits & 0xffff {
-            0 => Punt::Local,
-            1 => Punt::TimeExceeded,
-            2 => Punt::TooBig,
-            3 => Punt::Unreachable,
-            5 => Punt::UnknownTeid,
-            6 => Punt::UnknownExtension,
-            _ => Punt::NoRoute,
-        };
-        Punted { cause, mtu: (bits >> 16) as u16 }
-    }
-}
-
-impl Punt {
-    /// Notes in a packet why the agent gets it.
-    pub fn mark(self, packet: &mut Packet, mtu: u16) {
-        packet.metadata_mut().step = StepValue::new(Punted { cause: self, mtu });
-    }
-}
-
-/// Packets that the agent may leave waiting before they are dropped.
-pub const PUNT_RING: u32 = 8 * Batch::CAPACITY as u32;

@@ -74,6 +74,14 @@ pub enum DropReason {
     WorkerRingFull,
     PoolExhausted,
     LocalFull,
+    NeighbourFull,
+    NeighbourRequestRate,
+    NeighbourAnswerRate,
+    PingRate,
+    EchoRequestRate,
+    EchoResponseRate,
+    GtpuMessageRate,
+    LocalSourceRate,
     Backpressure,
     FunctionDown,
     HoldFull,
@@ -179,6 +187,38 @@ impl DropReason {
             ),
             (PoolExhausted, Reason::new("pool_exhausted", "no buffer left for a new packet")),
             (LocalFull, Reason::new("local_full", "too many packets for the node itself at once")),
+            (NeighbourFull, Reason::new("neighbour_full", "too many neighbour messages at once")),
+            (
+                NeighbourRequestRate,
+                Reason::new(
+                    "neighbour_request_rate",
+                    "more ARP requests and neighbour solicitations than are answered",
+                ),
+            ),
+            (
+                NeighbourAnswerRate,
+                Reason::new(
+                    "neighbour_answer_rate",
+                    "more ARP replies and neighbour advertisements than are read",
+                ),
+            ),
+            (PingRate, Reason::new("ping_rate", "more echo requests than are answered")),
+            (
+                EchoRequestRate,
+                Reason::new("echo_request_rate", "more GTP-U Echo Requests than are answered"),
+            ),
+            (
+                EchoResponseRate,
+                Reason::new("echo_response_rate", "more GTP-U Echo Responses than are read"),
+            ),
+            (
+                GtpuMessageRate,
+                Reason::new("gtpu_message_rate", "more other GTP-U messages than are read"),
+            ),
+            (
+                LocalSourceRate,
+                Reason::new("local_source_rate", "more for the node itself than one sender may"),
+            ),
             (
                 Backpressure,
                 Reason::new("backpressure", "the ring of a function further on was full"),
@@ -253,6 +293,8 @@ impl StepData for DropReason {
         known.map_or(DropReason::Segmented, |(reason, ..)| *reason)
     }
 }
+/// Causes for which the agent gets packets.
+pub const PUNTS: usize = 12;
 
 /// The stages of the way of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,6 +401,9 @@ pub struct WorkerCounters {
     pub local: Counter,
     /// Packets that the node itself sent: answers, requests and ICMP errors.
     pub originated: Counter,
+    /// Answers that were owed and that the agent was not asked for, by the number of the
+    /// `Punt` that would have asked.
+    pub withheld: [Counter; PUNTS],
     /// End Markers that the node itself sent; among `emitted`.
     pub end_markers: Counter,
     /// Panics caught in functions.
@@ -385,6 +430,7 @@ impl WorkerCounters {
             fragments: Counter::default(),
             local: Counter::default(),
             originated: Counter::default(),
+            withheld: Default::default(),
             end_markers: Counter::default(),
             panics: Counter::default(),
             moved_out: Counter::default(),

@@ -5,6 +5,7 @@ mod along;
 mod fragment;
 mod headers;
 pub mod outlet;
+pub mod to_agent;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::counters::{DropReason, WorkerCounters};
 use crate::service_path::Service;
 use crate::trace::Taps;
 use crate::transmit::outlet::{Fate, Outlet};
+use crate::transmit::to_agent::ToAgent;
 
 /// A ring to another worker, and what waits to be put into it.
 pub struct Peer {
@@ -61,10 +63,8 @@ pub struct Departure {
     pub peers: Vec<Option<Peer>>,
     /// Workers that have no transmit queue of their own at some port.
     pub relays: Vec<Relay>,
-    /// Packets for the agent.
-    pub punts: Producer,
-    /// A packet on its way to the agent.
-    pub punting: Batch,
+    /// The agent.
+    pub agent: ToAgent,
     /// Packets of the burst at hand that may be refused, as they came in.
     pub originals: ArrayVec<(usize, Packet), { Batch::CAPACITY }>,
     /// Packets of the burst at hand that go through a gate.
@@ -110,7 +110,7 @@ impl Departure {
             Fate::Dropped(reason, owed) => {
                 let around = owed.as_ref().map_or(0, |(packet, _)| around(packet));
                 let owed = owed.map(|(packet, cause)| (self.original(position, packet), cause));
-                self.refuse(port, reason, owed, around, |packet, reason| {
+                self.refuse(port, reason, owed, (around, now), |packet, reason| {
                     if let Some(taps) = taps {
                         taps.dropped(reason, position, packet, now);
                     }
@@ -158,18 +158,18 @@ impl Departure {
     }
 
     /// Counts a packet that cannot leave, and gives the agent the one whose
-    /// sender is owed an answer.
+    /// sender is owed an answer; there are so many bytes of tunnel around it.
     #[cold]
     fn refuse(
         &mut self,
         port: u16,
         reason: DropReason,
         owed: Option<(Packet, Punt)>,
-        around: u16,
+        (around, now): (u16, u64),
         show: impl FnOnce(&Packet, DropReason),
     ) {
         self.counters.dropped(reason, 1);
-        if let Some((mut packet, cause)) = owed {
+        if let Some((packet, cause)) = owed {
             show(&packet, reason);
             let PacketMetadata { flags, user, .. } = *packet.metadata();
             let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
@@ -181,9 +181,7 @@ impl Departure {
             }
             // A tunnel around the packet takes its part of the MTU.
             let mtu = self.outlets[usize::from(port)].mtu();
-            cause.mark(&mut packet, mtu.saturating_sub(around));
-            // Counted as a drop already; an answer is not owed at any price.
-            self.punt(packet);
+            self.agent.owe(&packet, cause, mtu.saturating_sub(around), now);
         }
     }
 
@@ -235,24 +233,6 @@ impl Departure {
         }
     }
 
-    /// Gives a packet to the agent. No worker waits for the agent: false when the
-    /// ring was full, and the packet is gone.
-    pub fn punt(&mut self, packet: Packet) -> bool {
-        drop(self.punting.push(packet));
-        let taken = self.punts.send(&mut self.punting) == 1;
-        self.punting.clear();
-        taken
-    }
-
-    /// Gives the agent a copy of a packet of the burst that is dropped and whose
-    /// sender is owed an answer; not at any price.
-    pub fn owe(&mut self, packet: &Packet, cause: Punt) {
-        if let Some(mut copy) = packet.duplicate(&self.pool) {
-            cause.mark(&mut copy, 0);
-            self.punt(copy);
-        }
-    }
-
     /// Hands the burst of `port` to its device.
     #[inline]
     pub fn flush(&mut self, port: u16) {
@@ -262,27 +242,37 @@ impl Departure {
         self.outlets[usize::from(port)].flush(&self.counters);
     }
 
-    /// Sends a frame as it is.
-    pub fn transmit(&mut self, port: u16, frame: Packet) {
-        if let Some(outlet) = self.outlets.get_mut(usize::from(port)) {
-            self.counters.originated.add(1);
-            outlet.send_raw(frame, &self.counters);
-            self.flush(port);
+    /// Sends a frame of the node's own as it is, in a buffer of the worker: a device may
+    /// keep what it has sent. It leaves with [`flush_all`](Self::flush_all).
+    pub fn transmit(&mut self, port: u16, frame: &Packet) {
+        let Some(outlet) = self.outlets.get_mut(usize::from(port)) else { return };
+        self.counters.originated.add(1);
+        match frame.duplicate(&self.pool) {
+            Some(frame) => outlet.send_raw(frame, &self.counters),
+            None => self.counters.dropped(DropReason::PoolExhausted, 1),
         }
     }
 
-    /// Sends an IP packet of the node's own, which no router has touched yet.
-    pub fn originate(&mut self, port: u16, packet: Packet) {
+    /// Sends an IP packet of the node's own, which no router has touched yet, as
+    /// [`transmit`](Self::transmit) does.
+    pub fn originate(&mut self, port: u16, packet: &Packet) {
         let Some(outlet) = self.outlets.get_mut(usize::from(port)) else { return };
         self.counters.originated.add(1);
+        let Some(packet) = packet.duplicate(&self.pool) else {
+            return self.counters.dropped(DropReason::PoolExhausted, 1);
+        };
         let reports = &mut self.reports;
         let ask = |address| reports.push(Report::Resolve { port, address }).is_ok();
-        let fate = outlet.send_own(packet, &self.pool, &self.counters, ask);
+        let fate = outlet.originate(packet, &self.pool, &self.counters, ask);
         if let Fate::Dropped(reason, _) = fate {
             // No sender is owed an answer about the node's own packets.
             self.counters.dropped(reason, 1);
         }
-        self.flush(port);
+    }
+
+    /// Hands the bursts of all ports to their devices.
+    pub fn flush_all(&mut self) {
+        (0..self.outlets.len()).for_each(|port| self.flush(port as u16));
     }
 
     /// Sends a packet in a tunnel that the node has put it into; it leaves with the
@@ -299,7 +289,7 @@ impl Departure {
     }
 
     /// Sends on what waited for a next hop, or gives it up.
-    pub fn resolve(&mut self, port: u16, address: IpAddr, mac: Option<MacAddress>) {
+    pub fn resolve(&mut self, port: u16, address: IpAddr, mac: Option<MacAddress>, now: u64) {
         let Some(outlet) = self.outlets.get_mut(usize::from(port)) else { return };
         let mut failed = Vec::new();
         outlet.resolved(address, mac, &self.pool, &self.counters, |reason, packet, cause| {
@@ -308,7 +298,7 @@ impl Departure {
         self.flush(port);
         for (reason, packet, cause) in failed {
             let around = around(&packet);
-            self.refuse(port, reason, Some((packet, cause)), around, |_, _| {});
+            self.refuse(port, reason, Some((packet, cause)), (around, now), |_, _| {});
         }
     }
 

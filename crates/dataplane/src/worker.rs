@@ -31,7 +31,6 @@ use crate::buffering::limits::Limits;
 use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
-use crate::clock::rate_limit::RateLimit;
 use crate::command::{Command, Waker};
 use crate::counters::{DropReason, Stage, WorkerCounters};
 use crate::forward::{Element, VisitContext};
@@ -80,8 +79,6 @@ pub struct Worker {
     pub(crate) clock: Clock,
     /// Commands from the agent.
     pub(crate) commands: Mailbox<Command>,
-    /// Says how often a peer is told what is wrong with its tunnels.
-    pub(crate) peer_errors: RateLimit,
     /// Ways to functions in processes and threads of their own.
     pub(crate) remote_queues: RemoteQueues,
     /// Gates of users that move.

@@ -96,6 +96,19 @@ impl Producer {
             }
         })
     }
+
+    /// Packets that are in the ring.
+    #[inline]
+    pub fn len(&self) -> usize {
+        // SAFETY: the ring lives as long as `self`.
+        unsafe { sys::weft_ring_count(self.0.as_ptr()) as usize }
+    }
+
+    /// Whether no packet is in the ring.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl Consumer {

@@ -11,6 +11,7 @@ use std::time::Duration;
 pub use weft_dataplane::classify::UserKey;
 pub use weft_dataplane::gates::HandoverRole;
 pub use weft_dataplane::service_path::{Hop, HopTo, PathPlan, RemotePlan};
+pub use weft_dataplane::transmit::to_agent::LocalLimits;
 use weft_function::{TAG_SLOTS, TagTable};
 pub use weft_offload::thread::StagePlan;
 use weft_rules::{Known, RuleSet};
@@ -224,6 +225,8 @@ pub struct Limits {
     pub waiting_in_all: u32,
     /// Neighbours (ARP and ND entries) of all ports together.
     pub neighbours: u32,
+    /// What the node itself takes and answers.
+    pub local: LocalLimits,
 }
 
 /// What the node says in GTP-U of its own accord, and does about what peers say.

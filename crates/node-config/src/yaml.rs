@@ -2,6 +2,7 @@
 //! published schema, so they speak to authors of configurations.
 
 mod handover;
+mod local;
 mod nics;
 mod paths;
 mod process;
@@ -19,6 +20,7 @@ use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndicatio
 use super::values::{Entries, Ip, Mac, Subnet};
 
 pub use handover::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
+pub use local::{LocalFile, RateFile};
 pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
 pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy};
@@ -354,6 +356,8 @@ pub struct LimitsFile {
     /// Neighbours (entries of ARP and ND) of all ports together.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub neighbours: u32,
+    /// How much of what is for the node itself it takes and answers.
+    pub local: LocalFile,
 }
 
 impl Default for LimitsFile {
@@ -367,6 +371,7 @@ impl Default for LimitsFile {
             waiting_bytes: 65_536,
             waiting_in_all: None,
             neighbours: 1024,
+            local: LocalFile::default(),
         }
     }
 }

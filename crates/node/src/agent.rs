@@ -72,6 +72,8 @@ pub struct Agent {
     pub(crate) mobility: Option<Box<Mobility>>,
     pub(crate) listeners: Listeners,
     pub(crate) pool: Pool,
+    /// Where packets of the node's own come from.
+    pub(crate) answers: Pool,
     pub(crate) clock: Clock,
     pub(crate) requests: Receiver<Request>,
     /// Ends its pause.
@@ -88,7 +90,7 @@ pub(crate) const PANIC_WARNINGS: RateLimit = RateLimit::new(NonZeroU32::MIN, Non
 /// How often ports and neighbours are looked after, in nanoseconds.
 const LOOK_EVERY: u64 = 100_000_000;
 
-/// Packets that are taken from one worker at once.
+/// Packets that are taken from each ring of one worker at once.
 const PUNTS: usize = 32;
 
 impl Agent {
@@ -110,7 +112,7 @@ impl Agent {
         let now = self.clock.now();
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
-            let Agent { ports, workers, pool, .. } = &mut *self;
+            let Agent { ports, workers, answers: pool, .. } = &mut *self;
             ports.look_after(now, &mut Means { workers, pool });
             self.look_after_paths(now);
             self.look_after_split(now);
@@ -143,7 +145,7 @@ impl Agent {
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();
-                    let Agent { ports, workers, pool, .. } = &mut *self;
+                    let Agent { ports, workers, answers: pool, .. } = &mut *self;
                     ports.resolve(port, address, now, &mut Means { workers, pool });
                 }
             }
@@ -183,7 +185,10 @@ impl Agent {
 
     fn take_packets(&mut self, worker: usize) -> bool {
         let mut batch = Batch::new();
-        let count = self.workers[worker].punts.receive(&mut batch, PUNTS);
+        let link = &mut self.workers[worker];
+        // Where packets go depends on neighbours: their messages are heard first.
+        let mut count = link.neighbours.receive(&mut batch, PUNTS);
+        count += link.punts.receive(&mut batch, PUNTS);
         let now = self.clock.now();
         for packet in batch.drain() {
             let Some((port, heard)) = self.ports.receive(packet, now) else { continue };
@@ -197,7 +202,7 @@ impl Agent {
 
     /// Sends what a port wants to have sent.
     pub(crate) fn send_of_port(&mut self, port: u16) {
-        let Agent { ports, workers, pool, .. } = self;
+        let Agent { ports, workers, answers: pool, .. } = self;
         ports.send(port, &mut Means { workers, pool });
     }
 }

@@ -15,6 +15,7 @@ use weft_dataplane::classify::Tables;
 use weft_dataplane::clock::Clock;
 use weft_dataplane::command::{Replacement, UserChange, Waker};
 use weft_dataplane::forward::Plan;
+use weft_dataplane::transmit::to_agent::PUNT_RING;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
 use weft_fusion::{Compiled, FusedPlan, fuse};
@@ -69,6 +70,8 @@ pub fn assemble(
     let shift = SlotShift::for_workers(count);
     let room = Room::of(&blueprint.limits, count, !blueprint.groups.is_empty());
     let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
+    let answers = Pool::without_caches(eal, "answers", blueprint.limits.local.answers)?;
+    let punts = Pool::without_caches(eal, "punts", 2 * PUNT_RING * count as u32)?;
     let clock = time.map_or_else(Clock::start, Clock::Virtual);
     let waker = Waker::default();
     let InitialUsers { classes, profiles, users, changes, taken } =
@@ -86,6 +89,7 @@ pub fn assemble(
         blueprint: &blueprint,
         ports: &ports,
         pool: &pool,
+        punts: &punts,
         clock: &clock,
         room,
         waker: &waker,
@@ -147,6 +151,7 @@ pub fn assemble(
         mobility: None,
         listeners: Listeners::default(),
         pool,
+        answers,
         clock,
         requests,
         waker: waker.clone(),

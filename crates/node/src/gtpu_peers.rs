@@ -15,8 +15,8 @@ use weft_node_config::Echo;
 
 use self::paths::{Due, Path};
 pub use self::paths::{Ends, PathState, Paths};
-use crate::ports::Ports;
 use crate::ports::gtpu::echo_request;
+use crate::ports::{Loss, Ports};
 
 /// Error Indications that are acted on, per second and at once.
 const INDICATIONS: (u32, u32) = (1000, 1000);
@@ -28,6 +28,8 @@ pub(crate) struct GtpuPeers {
     pub paths: Paths,
     counts: SignalCounts,
     indications: RateLimit,
+    /// Of answers of peers.
+    loss: Loss,
     /// Bearers of the configuration that an Error Indication has stopped, by slot,
     /// and how they are told to go on.
     pub stopped: HashMap<u32, UserRecord>,
@@ -50,6 +52,7 @@ impl GtpuPeers {
             paths: Paths::new(echo),
             counts: SignalCounts::default(),
             indications: RateLimit::new(number(INDICATIONS.0), number(INDICATIONS.1)),
+            loss: Loss::default(),
             stopped: HashMap::new(),
         }
     }
@@ -64,14 +67,20 @@ impl GtpuPeers {
         self.counts.echo_requests_answered += 1;
     }
 
-    /// A peer has answered an Echo Request. Returns whether it had failed before.
-    pub fn take_response(&mut self, ends: Ends, sequence: u16, now: u64) -> bool {
+    /// A peer has answered an Echo Request. Returns whether it had failed before; none for
+    /// an answer to no request.
+    pub fn take_response(&mut self, ends: Ends, sequence: u16, now: u64) -> Option<bool> {
         let returned = self.paths.answered(ends, sequence, now);
         match returned {
             Some(_) => self.counts.echo_responses += 1,
             None => self.counts.echo_responses_ignored += 1,
         }
-        returned.unwrap_or(false)
+        returned
+    }
+
+    /// So many packets were lost until now that may have been answers.
+    pub fn note_loss(&mut self, count: u64, now: u64) {
+        self.loss.note(count, now);
     }
 
     /// An Error Indication has come.
@@ -98,7 +107,7 @@ impl GtpuPeers {
     pub fn ask(&mut self, ports: &mut Ports, now: u64) -> Probed {
         let mut probed = Probed::default();
         let counts = &mut self.counts;
-        self.paths.ask(now, |path, due| match due {
+        self.paths.ask(now, &self.loss, |path, due| match due {
             Due::Request(sequence) => {
                 // Without a port of that address no answer could come.
                 let port = ports.with_address(path.local);

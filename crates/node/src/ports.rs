@@ -3,18 +3,25 @@
 
 pub(crate) mod gtpu;
 mod icmp;
+mod loss;
 mod neighbour;
 mod port_control;
 
 use std::net::IpAddr;
 
 use weft_dataplane::command::Command;
+use weft_dataplane::counters::DropReason;
 use weft_dpdk::{Packet, Pool};
 use weft_function::Metadata;
 
 use self::gtpu::Heard;
+pub(crate) use self::loss::Loss;
 pub(crate) use self::port_control::PortControl;
 use crate::workers::Workers;
+
+/// Why an answer of a neighbour, or the question, may have been dropped.
+const NEIGHBOURS_LOST: [DropReason; 3] =
+    [DropReason::NeighbourFull, DropReason::NeighbourAnswerRate, DropReason::PoolExhausted];
 
 /// All ports, by number.
 pub(crate) struct Ports(Vec<PortControl>);
@@ -23,7 +30,7 @@ pub(crate) struct Ports(Vec<PortControl>);
 pub(crate) struct Means<'a> {
     /// The workers.
     pub workers: &'a mut Workers,
-    /// Where packets come from.
+    /// Where packets of the node's own come from: as many as it holds may wait to be sent.
     pub pool: &'a Pool,
 }
 
@@ -66,6 +73,13 @@ impl Ports {
         }
     }
 
+    /// The same with one that answers a packet.
+    pub fn answer(&mut self, port: u16, packet: Vec<u8>) {
+        if let Some(port) = self.0.get_mut(usize::from(port)) {
+            port.answer(packet);
+        }
+    }
+
     /// A worker wants to know the MAC address of a neighbour.
     pub fn resolve(&mut self, port: u16, address: IpAddr, now: u64, means: &mut Means<'_>) {
         if let Some(control) = self.0.get_mut(usize::from(port)) {
@@ -96,10 +110,28 @@ impl Ports {
         }
     }
 
+    /// The next hop to `peer` is there: the peer has answered what went through the port.
+    pub fn confirm(&mut self, port: u16, peer: IpAddr, now: u64) {
+        if let Some(port) = self.0.get_mut(usize::from(port)) {
+            port.confirm(peer, now);
+        }
+    }
+
+    /// Packets that the devices had no room for.
+    pub fn missed(&self) -> u64 {
+        self.0.iter().map(PortControl::missed).sum()
+    }
+
+    /// Packets of the node's own for which there was no buffer.
+    pub fn unsent(&self) -> u64 {
+        self.0.iter().map(PortControl::unsent).sum()
+    }
+
     /// Looks after devices and neighbours.
     pub fn look_after(&mut self, now: u64, means: &mut Means<'_>) {
+        let lost = means.workers.dropped(&NEIGHBOURS_LOST);
         for number in 0..self.0.len() {
-            self.0[number].look_after(now);
+            self.0[number].look_after(now, lost);
             self.send(number as u16, means);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rtrb::{Consumer as Inbox, Producer as Outbox};
 use weft_compose::SlotShift;
 use weft_dataplane::command::{Command, Replacement, Report, UserChange};
-use weft_dataplane::counters::WorkerCounters;
+use weft_dataplane::counters::{DropReason, WorkerCounters};
 use weft_dpdk::Consumer;
 
 /// The agent's end of what it shares with one worker.
@@ -20,7 +20,9 @@ pub struct Link {
     pub aside: Option<VecDeque<Command>>,
     /// Reports of the worker.
     pub reports: Inbox<Report>,
-    /// Packets of the worker.
+    /// Neighbour messages that the worker has received.
+    pub neighbours: Consumer,
+    /// Other packets of the worker for the agent.
     pub punts: Consumer,
     /// What it counts.
     pub counters: Arc<WorkerCounters>,
@@ -104,6 +106,14 @@ impl Workers {
     /// All of them, to send to.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         self.links.iter_mut()
+    }
+
+    /// Packets that they have dropped for any of these reasons.
+    pub fn dropped(&self, reasons: &[DropReason]) -> u64 {
+        let by = |link: &Link| {
+            reasons.iter().map(|reason| link.counters.drops[*reason as usize].get()).sum::<u64>()
+        };
+        self.links.iter().map(by).sum()
     }
 
     /// How slots are dealt out to them.

@@ -5,6 +5,15 @@ use std::num::NonZeroU32;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
+/// How much a token bucket lets pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Tokens per second; 0 lets nothing pass.
+    pub rate: u32,
+    /// Tokens that it holds.
+    pub burst: u32,
+}
+
 /// A token bucket that is full at first.
 ///
 /// It keeps no tokens but the moment at which the bucket will be full again
@@ -38,12 +47,13 @@ impl RateLimit {
     }
 }
 
-impl Default for RateLimit {
-    /// 100 per second, 50 at once.
-    fn default() -> Self {
-        const RATE: NonZeroU32 = NonZeroU32::new(100).unwrap();
-        const BURST: NonZeroU32 = NonZeroU32::new(50).unwrap();
-        Self::new(RATE, BURST)
+impl From<Rate> for RateLimit {
+    fn from(Rate { rate, burst }: Rate) -> Self {
+        match (NonZeroU32::new(rate), NonZeroU32::new(burst)) {
+            (Some(rate), Some(burst)) => Self::new(rate, burst),
+            // It will never be full, so there is never a token.
+            _ => Self { interval: 0, tolerance: 0, full_at: u64::MAX },
+        }
     }
 }
 
@@ -63,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_burst_and_then_the_rate() {
-        let mut limit = RateLimit::default();
+        let mut limit = limit(100, 50);
         assert_eq!(taken_at(&mut limit, 0), 50);
         assert_eq!(taken_at(&mut limit, NANOSECONDS / 100 - 1), 0);
         assert_eq!(taken_at(&mut limit, NANOSECONDS / 100), 1);
@@ -75,6 +85,14 @@ mod tests {
         let mut limit = limit(10, 3);
         assert_eq!(taken_at(&mut limit, 5 * NANOSECONDS), 3);
         assert_eq!(taken_at(&mut limit, 500 * NANOSECONDS), 3);
+    }
+
+    #[test]
+    fn a_rate_of_nothing_lets_nothing_pass() {
+        for (rate, burst) in [(0, 5), (5, 0)] {
+            let mut limit = RateLimit::from(Rate { rate, burst });
+            assert_eq!(taken_at(&mut limit, 0) + taken_at(&mut limit, u64::MAX / 2), 0);
+        }
     }
 
     proptest! {

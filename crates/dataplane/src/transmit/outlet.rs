@@ -17,8 +17,12 @@ use crate::counters::{DropReason, WorkerCounters};
 use crate::transmit::fragment::{Fragments, fragments};
 use crate::transmit::headers::{decrement_ttl, decrement_ttl_inside, dive, write_ethernet};
 
-/// Packets that wait at one port for the MAC addresses of their next hops.
+/// Packets that wait at one port for the MAC addresses of their next hops: of the node's own
+/// and of all. Gateways have room beyond: who sends to many neighbours that there are not,
+/// takes none from those who send to the networks behind.
+const OWN_WAITING: usize = 64;
 const WAITING: usize = 256;
+const GATEWAYS_WAITING: usize = 64;
 
 /// What one worker needs to send at one port.
 #[derive(Debug)]
@@ -71,7 +75,7 @@ impl Routed {
             subnets: Vec::new(),
             gateways: Vec::new(),
             neighbours: Neighbours::new(neighbours),
-            waiting: VecDeque::with_capacity(WAITING),
+            waiting: VecDeque::with_capacity(WAITING + GATEWAYS_WAITING),
             asked: Vec::new(),
             last: None,
         }
@@ -221,6 +225,24 @@ impl Outlet {
             Some(Err(next_hop)) => routed.wait(next_hop, packet, ask),
             None => Fate::Dropped(DropReason::NoRoute, Some((packet, Punt::NoRoute))),
         }
+    }
+
+    /// Sends an IP packet of the agent's, as [`send_own`](Self::send_own) does. Of those whose
+    /// next hop is unknown few wait: a stranger may have asked for them under any address.
+    pub fn originate(
+        &mut self,
+        packet: Packet,
+        pool: &Pool,
+        counters: &WorkerCounters,
+        ask: impl FnMut(IpAddr) -> bool,
+    ) -> Fate {
+        if let Some(routed) = &mut self.routed
+            && routed.waiting.len() >= OWN_WAITING
+            && matches!(routed.mac_for(&packet), Some(Err(_)))
+        {
+            return Fate::Dropped(DropReason::NeighbourPending, None);
+        }
+        self.send_own(packet, pool, counters, ask)
     }
 
     /// Puts the Ethernet header in front and cuts to the MTU.
@@ -373,7 +395,8 @@ impl Outlet {
 impl Routed {
     #[cold]
     fn wait(&mut self, hop: IpAddr, packet: Packet, mut ask: impl FnMut(IpAddr) -> bool) -> Fate {
-        if self.waiting.len() == WAITING {
+        let is_gateway = self.gateways.contains(&hop);
+        if self.waiting.len() >= WAITING + if is_gateway { GATEWAYS_WAITING } else { 0 } {
             return Fate::Dropped(DropReason::NeighbourPending, None);
         }
         if !self.asked.contains(&hop) && ask(hop) {

@@ -3,7 +3,7 @@
 use weft_function::{Direction, Scope};
 use weft_wire::MacAddress;
 
-use super::{BurstState, Worker};
+use super::{BURST, BurstState, Worker};
 use crate::buffering::limits::WAITING;
 use crate::command::{Command, Configure, Replacement, Report, UserChange};
 use crate::counters::DropReason;
@@ -14,6 +14,10 @@ use crate::trace::{Tap, Taps};
 /// Changes of users that are applied between two bursts. Each costs a few
 /// cache misses, so this many delay a packet by some ten microseconds.
 pub(crate) const CHANGES_AT_ONCE: usize = 64;
+
+/// Commands that are applied between two bursts, if they are short: packets of the node's
+/// own and neighbours. As many as a burst has packets, and as long.
+const COMMANDS_AT_ONCE: usize = BURST;
 
 impl Worker {
     /// Applies what the agent has sent, in order. Returns whether there was
@@ -29,30 +33,51 @@ impl Worker {
 
     #[cold]
     fn apply(&mut self) {
+        let mut left = COMMANDS_AT_ONCE;
+        while left > 0 && self.apply_next() {
+            left -= 1;
+        }
+        self.departure.flush_all();
+    }
+
+    /// Applies the next command, if it may be applied now. Returns whether another may follow
+    /// before the next burst.
+    fn apply_next(&mut self) -> bool {
         // What waits for a function goes on first.
         if matches!(self.remote_queues.lifted, Some(Lifted::Back { .. })) {
-            return;
+            return false;
         }
         // What has come in the meantime may be done with functions at hand only.
         if self.has_deployed() && self.needs_recall() {
-            return;
+            return false;
         }
         if self.state.changing.is_some() {
-            return self.change_some();
+            self.change_some();
+            return false;
         }
-        let Ok(command) = self.commands.pop() else { return };
+        let Ok(command) = self.commands.pop() else { return false };
+        let is_short = command.passes();
+        self.carry_out(command);
+        is_short
+    }
+
+    fn carry_out(&mut self, command: Command) {
         match command {
             Command::Replace(replacement) => self.replace(replacement),
             Command::Users(changes) => self.state.changing = Some((changes, 0)),
             Command::Configure(configure) => self.configure(configure),
             Command::Neighbour { port, address, mac } => {
-                self.departure.resolve(port, address, mac.map(MacAddress));
+                let now = self.clock.now();
+                self.departure.resolve(port, address, mac.map(MacAddress), now);
             }
-            Command::Transmit { port, frame } => self.departure.transmit(port, frame),
-            Command::Originate { port, packet } => self.departure.originate(port, packet),
+            Command::Transmit { port, frame } => self.departure.transmit(port, &frame),
+            Command::Originate { port, packet } => self.departure.originate(port, &packet),
             Command::Answer(packet) => {
                 self.counters.originated.add(1);
-                self.carry_to_user(packet, Direction::Downlink);
+                match packet.duplicate(&self.departure.pool) {
+                    Some(packet) => self.carry_to_user(packet, Direction::Downlink),
+                    None => self.counters.dropped(DropReason::PoolExhausted, 1),
+                }
             }
             Command::Order(order) => self.obey_order(order),
             Command::Drain(number) => self.drain(number),

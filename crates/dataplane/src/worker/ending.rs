@@ -1,7 +1,9 @@
 //! What ends before the functions: packets that are malformed, for the node itself, of
 //! no user, or not to be carried now.
 
+use arrayvec::ArrayVec;
 use weft_compose::{Burst, Positions};
+use weft_dpdk::Batch;
 use weft_function::Tunnel;
 
 use super::{BurstState, Worker};
@@ -18,30 +20,25 @@ impl Worker {
     #[cold]
     pub(super) fn not_for_users(&mut self, divided: &Divided) {
         let BurstState { burst, taps, .. } = &mut self.state;
+        let mut local = ArrayVec::<_, { Batch::CAPACITY }>::new();
         for position in divided.local {
             // The agent gets a copy: the burst keeps its packet to the end.
-            match burst.packets[position].duplicate(&burst.pool) {
-                Some(mut copy) => {
-                    Punt::Local.mark(&mut copy, 0);
-                    match self.departure.punt(copy) {
-                        true => self.counters.local.add(1),
-                        false => self.counters.dropped(DropReason::LocalFull, 1),
-                    }
-                }
-                None => self.counters.dropped(DropReason::PoolExhausted, 1),
+            if let Err(reason) = self.departure.agent.take(&burst.packets[position], burst.now) {
+                local.push((reason, one(position)));
             }
         }
         for position in divided.refused {
             let packet = &burst.packets[position];
-            if reason_of(packet) == DropReason::GtpuExtensionUnknown
-                && self.peer_errors.take(burst.now)
-            {
-                self.departure.owe(packet, Punt::UnknownExtension);
+            if reason_of(packet) == DropReason::GtpuExtensionUnknown {
+                self.departure.agent.owe(packet, Punt::UnknownExtension, 0, burst.now);
             }
             drop_malformed(position, burst, &self.counters, taps);
         }
         if let Some(taps) = taps {
             taps.admit(divided.ending().without(divided.refused), burst);
+            for (reason, position) in local {
+                taps.at(Point::Dropped(reason), position, burst);
+            }
         }
         let reasons =
             [(DropReason::NotForUs, divided.foreign), (DropReason::Martian, divided.martian)];
@@ -69,8 +66,8 @@ impl Worker {
             tunnelled.insert(position);
             // A flood is not copied: few are answered, and the others end here.
             let packet = &burst.packets[position];
-            if !packet.is_end_marker() && self.peer_errors.take(burst.now) {
-                self.departure.owe(packet, Punt::UnknownTeid);
+            if !packet.is_end_marker() {
+                self.departure.agent.owe(packet, Punt::UnknownTeid, 0, burst.now);
             }
         }
         let reasons = [

@@ -13,7 +13,6 @@ use crate::buffering::limits::Limits;
 use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
-use crate::clock::rate_limit::RateLimit;
 use crate::command::{Command, Report, UserChange, Waker};
 use crate::counters::{Stopwatch, WorkerCounters};
 use crate::forward::Element;
@@ -101,7 +100,6 @@ impl Worker {
             counters,
             clock,
             commands,
-            peer_errors: RateLimit::default(),
             remote_queues: RemoteQueues::default(),
             gates: None,
             waker,

@@ -48,12 +48,27 @@ impl Pool {
         Pool::with_room(eal, name, size, 0)
     }
 
+    /// Makes a pool of which no thread keeps buffers at hand: each buffer that is free can
+    /// be had by every thread. For small pools, away from the way of packets.
+    ///
+    /// # Errors
+    /// As [`Pool::new`].
+    pub fn without_caches(eal: &Eal, name: &str, size: u32) -> Result<Pool> {
+        Pool::make(eal, name, size, (0, 0))
+    }
+
     /// Makes a pool whose buffers have room for `extra` bytes beyond
     /// [`Pool::PACKET_BYTES`]: for headers around packets that may have any length.
     ///
     /// # Errors
     /// As [`Pool::new`].
-    pub fn with_room(_: &Eal, name: &str, size: u32, extra: u16) -> Result<Pool> {
+    pub fn with_room(eal: &Eal, name: &str, size: u32, extra: u16) -> Result<Pool> {
+        Pool::make(eal, name, size, (THREAD_CACHE.min(size / 2), extra))
+    }
+
+    /// `cached` is how many buffers a thread keeps at hand, `extra` as in
+    /// [`Pool::with_room`].
+    fn make(_: &Eal, name: &str, size: u32, (cached, extra): (u32, u16)) -> Result<Pool> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         // DPDK wants names unique and at most 25 bytes long.
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +80,7 @@ impl Pool {
             sys::rte_pktmbuf_pool_create(
                 name.as_ptr(),
                 size,
-                THREAD_CACHE.min(size / 2),
+                cached,
                 METADATA_BYTES as u16,
                 (sys::RTE_PKTMBUF_HEADROOM as usize + Self::PACKET_BYTES) as u16 + extra,
                 sys::rte_socket_id() as i32,

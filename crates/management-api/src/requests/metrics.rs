@@ -60,6 +60,7 @@ impl Collector for Counted {
         stages(&mut families, snapshot)?;
         functions(&mut families, snapshot)?;
         workers(&mut families, snapshot)?;
+        withheld(&mut families, snapshot)?;
         signals(&mut families, &snapshot.signals)?;
         node(&mut families, snapshot)?;
         handover(&mut families, snapshot)
@@ -175,6 +176,12 @@ fn workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     families.counter("weft_empty_polls", help, samples(|worker| worker.empty_polls))?;
     let help = "Packets handed to another worker.";
     families.counter("weft_handed_over", help, samples(|worker| worker.handed_over))
+}
+
+fn withheld(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let help = "Answers that the node did not give, because there were too many.";
+    let samples = snapshot.withheld.iter().map(|one| ([("cause", &*one.cause)], one.packets));
+    families.counter("weft_withheld_answers", help, samples)
 }
 
 fn signals(families: &mut Families<'_>, counts: &SignalCounts) -> fmt::Result {

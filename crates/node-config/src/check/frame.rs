@@ -1,10 +1,13 @@
 //! Workers, memory and limits.
 
+use weft_dataplane::clock::rate_limit::Rate;
+use weft_dataplane::transmit::to_agent::LocalLimits;
+
 use super::nics::Nics;
 use super::within;
 use crate::blueprint::{Echo, Gtpu, Limits, Memory, PortPlan, Workers};
 use crate::locate::Source;
-use crate::yaml::{GtpuFile, LimitsFile, MemoryFile, NodeFile, WorkersFile};
+use crate::yaml::{GtpuFile, LimitsFile, LocalFile, MemoryFile, NodeFile, RateFile, WorkersFile};
 
 /// Most workers of a node.
 pub(super) const WORKERS: u32 = 64;
@@ -14,6 +17,8 @@ pub(super) const CORES: u32 = 1024;
 const USERS: u32 = 1 << 24;
 /// Most groups, and most neighbours.
 const GROUPS: u32 = 1 << 20;
+/// Most answers a second, and at once, of one kind at one port and worker.
+const MOST_ANSWERS: u64 = 1_000_000;
 
 pub(super) fn workers(file: &WorkersFile, source: &mut Source<'_>) -> Workers {
     within(source, "workers.count", file.count.into(), 1, WORKERS.into());
@@ -100,6 +105,24 @@ pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {
         waiting_bytes,
         waiting_in_all,
         neighbours,
+        local: local(&limits.local, source),
+    }
+}
+
+fn local(file: &LocalFile, source: &mut Source<'_>) -> LocalLimits {
+    within(source, "limits.local.answers", file.answers.into(), 64, 1 << 16);
+    within(source, "limits.local.sources", file.sources.into(), 1, 1 << 20);
+    let mut rate = |key: &str, RateFile { rate, burst }: RateFile| {
+        let path = format!("limits.local.{key}");
+        within(source, &format!("{path}.rate"), rate.into(), 0, MOST_ANSWERS);
+        within(source, &format!("{path}.burst"), burst.into(), 1, MOST_ANSWERS);
+        Rate { rate, burst }
+    };
+    LocalLimits {
+        answers: file.answers,
+        sources: file.sources,
+        per_source: rate("perSource", file.per_source),
+        rates: file.rates().map(|(key, file)| rate(key, file)),
     }
 }
 

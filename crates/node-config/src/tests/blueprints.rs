@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weft_dataplane::clock::rate_limit::Rate;
+use weft_dataplane::command::Punt;
 use weft_function::{Direction, TagSlot, TagValues};
 use weft_rules::NO_CHAIN;
 
@@ -27,8 +29,14 @@ fn what_is_left_out_has_its_default() {
         waiting_bytes: 65_536,
         waiting_in_all: 4095,
         neighbours: 1024,
+        local: blueprint.limits.local.clone(),
     };
     assert_eq!(blueprint.limits, limits);
+    let (answers, errors) = (Rate { rate: 1000, burst: 200 }, Rate { rate: 100, burst: 50 });
+    let rates = [[answers; 6], [errors; 6]].concat();
+    assert_eq!(limits.local.rates, *rates);
+    assert_eq!((limits.local.answers, limits.local.sources), (511, 1024));
+    assert_eq!(limits.local.per_source, Rate { rate: 100, burst: 100 });
     assert_eq!(blueprint.networks, ["default"]);
     let port = &blueprint.ports[0];
     assert_eq!((port.mtu, port.queues, port.descriptors, port.worker), (1500, 1, 1024, 0));
@@ -36,6 +44,37 @@ fn what_is_left_out_has_its_default() {
     assert!(!port.is_routed());
     assert!(blueprint.users.is_empty() && blueprint.classes().is_empty());
 }
+
+/// Each key of `limits.local` is about its own kind of packets.
+#[test]
+fn what_the_node_answers_is_limited_by_kind() {
+    for (number, (punt, key)) in Punt::ALL.iter().zip(LOCAL_KEYS).enumerate() {
+        let more = format!("limits: {{local: {{{key}: {{rate: 7, burst: 3}}}}}}\n");
+        let limits = plan(&edited("limits: {users: 2000}", &more)).limits.local;
+        assert_eq!(limits.rates[number], Rate { rate: 7, burst: 3 }, "{key}: {punt:?}");
+        assert_eq!(limits.rates.iter().filter(|rate| rate.rate == 7).count(), 1, "{key}");
+    }
+    let more = "limits: {local: {answers: 64, sources: 1, perSource: {rate: 0, burst: 1}}}";
+    let limits = plan(&edited("limits: {users: 2000}", more)).limits.local;
+    assert_eq!((limits.answers, limits.sources), (64, 1));
+    assert_eq!(limits.per_source, Rate { rate: 0, burst: 1 });
+}
+
+/// In the order of what they limit.
+const LOCAL_KEYS: [&str; 12] = [
+    "neighbourRequests",
+    "neighbourAnswers",
+    "pings",
+    "echoRequests",
+    "echoResponses",
+    "gtpuMessages",
+    "timeExceeded",
+    "packetTooBig",
+    "hostUnreachable",
+    "noRoute",
+    "errorIndications",
+    "supportedExtensions",
+];
 
 #[test]
 fn names_are_resolved() {

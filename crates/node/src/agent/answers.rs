@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
-use weft_dataplane::command::{Command, Shown};
+use weft_dataplane::command::{Command, Punt, Shown};
 use weft_dataplane::counters::{Counter, DropReason, Stage};
 use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
@@ -15,7 +15,7 @@ use weft_node_config::UserKey;
 use super::Agent;
 use super::show::{
     Buffers, DropView, FunctionView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
-    UserView, WorkerView,
+    UserView, WithheldView, WorkerView,
 };
 use crate::plan;
 
@@ -25,6 +25,10 @@ const SIGHTINGS: usize = 4096;
 /// Bits that number the packets of one worker in a tap; those above are the
 /// worker's.
 const PACKETS_BITS: u32 = 48;
+
+/// Packets of the node's own that were not made.
+const NO_BUFFER: Reason =
+    Reason::new("no_buffer", "anything that the node sends: too much waits to be sent");
 
 /// A tap at work.
 #[derive(Debug)]
@@ -68,6 +72,7 @@ impl Agent {
             ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
             functions: self.function_views(),
             drops: self.drop_views(),
+            withheld: self.withheld_views(),
             local: sum(|counters| &counters.local),
             originated: sum(|counters| &counters.originated),
             emitted: sum(|counters| &counters.emitted),
@@ -202,6 +207,21 @@ impl Agent {
         }
         views.retain(|view| view.packets > 0);
         views
+    }
+
+    fn withheld_views(&self) -> Vec<WithheldView> {
+        let by_workers = Punt::ALL.iter().enumerate().map(|(number, (_, reason))| {
+            let packets = self.workers.iter().map(|link| link.counters.withheld[number].get());
+            (*reason, packets.sum())
+        });
+        let all = by_workers.chain([(NO_BUFFER, self.ports.unsent())]);
+        all.filter(|(_, packets)| *packets > 0)
+            .map(|(Reason { name, meaning }, packets)| WithheldView {
+                cause: name.to_owned(),
+                meaning: meaning.to_owned(),
+                packets,
+            })
+            .collect()
     }
 
     /// Up to `count` users from the `first` on, without what their contexts

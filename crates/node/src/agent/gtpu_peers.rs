@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::UserChange;
+use weft_dataplane::counters::DropReason;
 use weft_function::TunnelEnd;
 use weft_node_config::OnErrorIndication;
 use weft_wire::gtpu::{PORT, Signal, Teid};
@@ -14,6 +15,14 @@ use crate::bearer::{Action, BearerCommand, Event};
 use crate::gtpu_peers::{Ends, PeerView};
 use crate::ports::gtpu::{self, Heard};
 use crate::subscribers::Found;
+
+/// Why the answer of a peer may have been dropped.
+const RESPONSES_LOST: [DropReason; 4] = [
+    DropReason::LocalFull,
+    DropReason::LocalSourceRate,
+    DropReason::EchoResponseRate,
+    DropReason::PoolExhausted,
+];
 
 /// A message of a peer about a tunnel to it.
 struct Indication {
@@ -29,14 +38,21 @@ impl Agent {
     pub(super) fn hear(&mut self, port: u16, heard: &Heard) {
         if let Some(answer) = gtpu::answer(heard) {
             self.gtpu_peers.note_answer();
-            self.ports.put(port, answer);
+            self.ports.answer(port, answer);
         }
         match heard.signal {
             // Its restart counter means nothing (§8.2).
             Signal::EchoResponse { sequence, .. } => {
                 let (ends, now) = ((heard.to, heard.from), self.clock.now());
-                if self.gtpu_peers.take_response(ends, sequence, now) {
-                    let (local, peer) = ends;
+                let (local, peer) = ends;
+                let Some(returns) = self.gtpu_peers.take_response(ends, sequence, now) else {
+                    return;
+                };
+                // What it answers went out at the port that has the address.
+                if let Some(port) = self.ports.with_address(local) {
+                    self.ports.confirm(port, peer, now);
+                }
+                if returns {
                     tracing::info!(%local, %peer, "the GTP-U peer answers again");
                     self.listeners.tell(&Event::PeerReturned { local, peer, time: now });
                 }
@@ -155,6 +171,8 @@ impl Agent {
 
     /// Asks the peers whose turn it is.
     pub(super) fn look_after_paths(&mut self, now: u64) {
+        let lost = self.workers.dropped(&RESPONSES_LOST) + self.ports.missed();
+        self.gtpu_peers.note_loss(lost + self.ports.unsent(), now);
         let probed = self.gtpu_peers.ask(&mut self.ports, now);
         for port in probed.ports {
             self.send_of_port(port);

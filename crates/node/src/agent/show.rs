@@ -33,6 +33,10 @@ pub struct Snapshot {
     pub functions: Vec<FunctionView>,
     /// Everything that was dropped, by reason; reasons never met are left out.
     pub drops: Vec<DropView>,
+    /// Answers that the node did not give, by what they would have been; those never met are
+    /// left out. They are no packets: what they would have answered is counted elsewhere.
+    #[serde(default)]
+    pub withheld: Vec<WithheldView>,
     /// Packets given to the node itself.
     pub local: u64,
     /// Packets that the node itself sent.
@@ -219,6 +223,17 @@ pub struct DropView {
     pub function: Option<String>,
     /// The port that the reason belongs to; only for `rx_missed`.
     pub port: Option<String>,
+    /// How many.
+    pub packets: u64,
+}
+
+/// Answers that the node did not give.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WithheldView {
+    /// What they would have been; `no_buffer` of any kind, where too many waited to be sent.
+    pub cause: String,
+    /// What that means.
+    pub meaning: String,
     /// How many.
     pub packets: u64,
 }

@@ -10,13 +10,13 @@ use weft_dataplane::buffering::limits::{Bounds, Limits};
 use weft_dataplane::buffering::queues::Queues;
 use weft_dataplane::classify::{Classifier, PortClass};
 use weft_dataplane::clock::Clock;
-use weft_dataplane::command::PUNT_RING;
 use weft_dataplane::command::Waker;
 use weft_dataplane::counters::WorkerCounters;
 use weft_dataplane::forward::{Element, Forwarding, Plan};
 use weft_dataplane::parse::local::{Own, broadcast_of};
 use weft_dataplane::service_path::{Service, ServicePlan};
 use weft_dataplane::transmit::outlet::{Outlet, OutletKind, Routed};
+use weft_dataplane::transmit::to_agent::{PUNT_RING, ToAgent};
 use weft_dataplane::transmit::{Departure, Peer};
 use weft_dataplane::worker::{Inlet, Worker, WorkerParts};
 use weft_dpdk::{Batch, Eal, Pool, Producer, Ring};
@@ -35,6 +35,8 @@ pub(super) struct Shared<'a> {
     pub(super) blueprint: &'a Blueprint,
     pub(super) ports: &'a [OpenPort],
     pub(super) pool: &'a Pool,
+    /// Where the agent's copies of packets come from.
+    pub(super) punts: &'a Pool,
     pub(super) clock: &'a Clock,
     pub(super) room: Room,
     pub(super) waker: &'a Waker,
@@ -51,14 +53,21 @@ impl Shared<'_> {
         let counters = Arc::new(WorkerCounters::new(self.blueprint.ports.len()));
         let (commands, mailbox) = rtrb::RingBuffer::new(COMMAND_RING);
         let (outbox, reports) = rtrb::RingBuffer::new(COMMAND_RING);
-        let (punts, taken) = Ring::new(eal, "punts", PUNT_RING)?;
+        let (to_neighbours, neighbours) = Ring::new(eal, "neighbours", PUNT_RING)?;
+        let (to_punts, punts) = Ring::new(eal, "punts", PUNT_RING)?;
+        let agent = ToAgent::new(
+            (to_neighbours, to_punts),
+            self.punts.clone(),
+            &self.blueprint.limits.local,
+            self.blueprint.ports.len(),
+            counters.clone(),
+        );
         let peers = std::mem::take(&mut rings.to[number]).into_iter();
         let departure = Departure {
             outlets: self.outlets(number, std::mem::take(&mut rings.to_relay[number])),
             peers: peers.map(|to| Some(Peer { to: to?, batch: Batch::new() })).collect(),
             relays: std::mem::take(&mut rings.relays[number]),
-            punts,
-            punting: Batch::new(),
+            agent,
             gated: Batch::new(),
             originals: ArrayVec::new(),
             reports: outbox,
@@ -83,7 +92,8 @@ impl Shared<'_> {
             pool: self.pool.clone(),
         });
         let backlog = VecDeque::new();
-        let link = Link { commands, backlog, aside: None, reports, punts: taken, counters };
+        let aside = None;
+        let link = Link { commands, backlog, aside, reports, neighbours, punts, counters };
         Ok((worker, link))
     }
 

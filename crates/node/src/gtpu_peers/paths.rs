@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_node_config::Echo;
 
+use crate::ports::Loss;
+
 /// What is known of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -47,6 +49,8 @@ pub struct Path {
     asked: u8,
     /// Their sequence number.
     sequence: u16,
+    /// When the first of them was sent, in nanoseconds.
+    began: u64,
 }
 
 /// What is to be done about a path.
@@ -128,6 +132,7 @@ impl Paths {
             due: now.saturating_add(self.interval()),
             asked: 0,
             sequence: 0,
+            began: now,
         };
         let number = match self.vacant.pop() {
             Some(number) => {
@@ -176,8 +181,9 @@ impl Paths {
     }
 
     /// Calls `act` with what is due at `now`. The same request is sent again every
-    /// T3-RESPONSE, N3-REQUESTS times in all (TS 29.281 §4.3.1).
-    pub fn ask(&mut self, now: u64, mut act: impl FnMut(&Path, Due)) {
+    /// T3-RESPONSE, N3-REQUESTS times in all (TS 29.281 §4.3.1). A peer does not fail while
+    /// its answers may have been lost: it is asked anew.
+    pub(crate) fn ask(&mut self, now: u64, loss: &Loss, mut act: impl FnMut(&Path, Due)) {
         let (interval, response) = (self.interval(), u64::from(self.echo.t3_response) * SECOND);
         let mut sent = 0;
         let in_use = self.places.iter_mut().filter(|path| path.tunnels > 0);
@@ -192,6 +198,7 @@ impl Paths {
                 if path.asked == 0 {
                     self.sequence = self.sequence.wrapping_add(1);
                     path.sequence = self.sequence;
+                    path.began = now;
                 }
                 sent += 1;
                 path.asked += 1;
@@ -201,6 +208,10 @@ impl Paths {
                 continue;
             }
             path.asked = 0;
+            if loss.is_since(path.began) {
+                path.due = now;
+                continue;
+            }
             path.due = now.saturating_add(interval);
             if path.state != PathState::Down {
                 path.state = PathState::Down;
@@ -247,7 +258,7 @@ mod tests {
 
     fn due(paths: &mut Paths, second: u64) -> Vec<Due> {
         let mut all = Vec::new();
-        paths.ask(second * SECOND, |_, due| all.push(due));
+        paths.ask(second * SECOND, &Loss::default(), |_, due| all.push(due));
         all
     }
 
@@ -298,6 +309,22 @@ mod tests {
         assert_eq!((paths.leave(ENDS, 1), paths.iter().count()), (None, 0));
         assert!(due(&mut paths, 600).is_empty());
         assert_eq!(paths.enter((ENDS.1, ENDS.0), 0), 0);
+    }
+
+    #[test]
+    fn a_peer_does_not_fail_while_its_answers_may_be_lost() {
+        let (mut paths, mut loss) = (paths(), Loss::default());
+        let mut due = |second: u64, lost: u64| {
+            let mut all = Vec::new();
+            loss.note(lost, second * SECOND);
+            paths.ask(second * SECOND, &loss, |_, due| all.push(due));
+            all
+        };
+        for second in 60..200 {
+            assert!(!due(second, second).contains(&Due::Failed), "second {second}");
+        }
+        let then: Vec<_> = (200..230).flat_map(|second| due(second, 199)).collect();
+        assert_eq!(then.iter().filter(|due| **due == Due::Failed).count(), 1);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use weft_dataplane::command::Punt;
+use weft_dataplane::command::{FIRST_SOURCE_PORT, Punt};
 use weft_dpdk::Packet;
 use weft_function::{Headers, Metadata, Tunnel};
 use weft_wire::gtpu::{ExtensionType, ExtensionTypes, Message, PORT, Signal, Teid};
@@ -47,10 +47,6 @@ pub struct Heard {
     /// What it says.
     pub signal: Signal,
 }
-
-/// Ports that tunnels send from (`TunnelEnd`) are from here on. Many peers send Error
-/// Indications there, to where the packet came from that they are about.
-const FIRST_SOURCE_PORT: u16 = 0xc000;
 
 /// The message for the node itself that a packet is; none where it is none, or of
 /// a sender that there cannot be.

@@ -2,10 +2,8 @@
 //! in ICMP.
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use weft_dataplane::clock::rate_limit::RateLimit;
 use weft_dataplane::command::{Command, Punt, Punted};
 use weft_dpdk::{Packet, Pool, Port, PortStatistics};
 use weft_function::{Headers, Metadata, PacketMetadata};
@@ -14,10 +12,8 @@ use weft_wire::{EtherType, MacAddress, ethernet};
 
 use crate::ports::gtpu::{self, Heard};
 use crate::ports::icmp::{Problem, answer_echo, report};
+use crate::ports::loss::Loss;
 use crate::ports::neighbour::{Event, Link, Neighbours, Resolution};
-
-/// ICMP errors per second and at once, per port.
-const ERRORS: (u32, u32) = (100, 50);
 
 /// A port, off the way of packets.
 #[derive(Debug)]
@@ -31,7 +27,12 @@ pub struct PortControl {
     own: Arc<[IpAddr]>,
     /// None at a port without addresses.
     neighbours: Option<Neighbours>,
-    errors: RateLimit,
+    /// Next hops beyond the link.
+    gateways: Vec<IpAddr>,
+    /// Of what neighbours have said.
+    loss: Loss,
+    /// Packets of the node's own for which there was no buffer.
+    unsent: u64,
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
     up: bool,
@@ -41,8 +42,12 @@ pub struct PortControl {
 #[derive(Debug)]
 enum Outgoing {
     Frame(Vec<u8>),
+    /// A frame that answers a frame.
+    Reply(Vec<u8>),
     /// An IP packet, to be routed.
     Ip(Vec<u8>),
+    /// An IP packet that answers a packet.
+    IpReply(Vec<u8>),
     /// An IP packet to the user at a slot.
     User(u32, Vec<u8>),
     Neighbour(IpAddr, Option<MacAddress>),
@@ -65,7 +70,6 @@ impl PortControl {
             let link = Link::new(mac, plan.addresses.clone(), plan.proxy.clone());
             Neighbours::new(link, &permanent, capacity)
         });
-        let rate = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
         PortControl {
             number,
             name: plan.name.clone(),
@@ -75,7 +79,9 @@ impl PortControl {
             mtu: plan.mtu,
             own,
             neighbours,
-            errors: RateLimit::new(rate(ERRORS.0), rate(ERRORS.1)),
+            gateways: plan.gateways.clone(),
+            loss: Loss::default(),
+            unsent: 0,
             events: Vec::new(),
             outgoing: Vec::new(),
         }
@@ -124,16 +130,26 @@ impl PortControl {
     /// such a message.
     pub fn receive(&mut self, mut packet: Packet, now: u64) -> Option<Heard> {
         let Punted { cause, mtu } = packet.metadata().step.get();
+        // Of what is rejected as malformed nothing follows: the worker has counted it as local.
         let problem = match cause {
-            Punt::Local => return self.receive_local(&mut packet, now),
+            Punt::NeighbourRequest | Punt::NeighbourAnswer => {
+                self.receive_neighbour(&packet, now);
+                return None;
+            }
+            Punt::Ping => {
+                self.answer_ping(&mut packet);
+                return None;
+            }
+            Punt::EchoRequest | Punt::EchoResponse | Punt::GtpuMessage => {
+                return gtpu::hear(&packet).filter(|_| self.neighbours.is_some());
+            }
             Punt::TimeExceeded => Problem::TimeExceeded,
             Punt::TooBig => Problem::TooBig { mtu },
             Punt::Unreachable => Problem::HostUnreachable,
             Punt::NoRoute => Problem::NoRoute,
             Punt::UnknownTeid | Punt::UnknownExtension => {
-                // The worker has kept the rate already.
                 let complaint = gtpu::complaint(&packet, cause, &self.own);
-                self.outgoing.extend(complaint.map(Outgoing::Ip));
+                self.outgoing.extend(complaint.map(Outgoing::IpReply));
                 return None;
             }
         };
@@ -145,9 +161,9 @@ impl PortControl {
         };
         let mut error = Vec::new();
         // An error that may not be sent was a drop with a name already.
-        if report(bytes, problem, own, self.mtu, &mut error).is_ok() && self.errors.take(now) {
+        if report(bytes, problem, own, self.mtu, &mut error).is_ok() {
             self.outgoing.push(match flags & PacketMetadata::TUNNELLED {
-                0 => Outgoing::Ip(error),
+                0 => Outgoing::IpReply(error),
                 // It goes back the way of packets to the user, into the user's tunnel.
                 _ => Outgoing::User(user, error),
             });
@@ -160,36 +176,55 @@ impl PortControl {
         self.outgoing.push(Outgoing::Ip(packet));
     }
 
+    /// Sends an IP packet that answers one.
+    pub fn answer(&mut self, packet: Vec<u8>) {
+        self.outgoing.push(Outgoing::IpReply(packet));
+    }
+
     /// Whether an address is the port's own.
     pub fn has(&self, address: IpAddr) -> bool {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.link().is_own(address))
     }
 
-    fn receive_local(&mut self, packet: &mut Packet, now: u64) -> Option<Heard> {
-        let network = usize::from(packet.metadata().network_offset);
-        let ether_type = EtherType(packet.metadata().ether_type);
-        let neighbours = self.neighbours.as_mut()?;
-        // What is rejected is what others send all the time, or malformed: the
-        // worker has counted it as local, and nothing follows from it.
-        if ether_type == EtherType::ARP {
-            let _ = neighbours.receive_arp(packet.data(), now, &mut self.events);
-            return None;
-        }
-        if ether_type == EtherType::IPV6
-            && neighbours.receive_nd(packet.data(), now, &mut self.events).is_ok()
-        {
-            return None;
-        }
-        if let Some(heard) = gtpu::hear(packet) {
-            return Some(heard);
-        }
+    fn receive_neighbour(&mut self, packet: &Packet, now: u64) {
+        let Some(neighbours) = &mut self.neighbours else { return };
+        let is_arp = packet.metadata().ether_type == EtherType::ARP.0;
+        let _ = match is_arp {
+            true => neighbours.receive_arp(packet.data(), now, &mut self.events),
+            false => neighbours.receive_nd(packet.data(), now, &mut self.events),
+        };
+    }
+
+    fn answer_ping(&mut self, packet: &mut Packet) {
+        let Some(neighbours) = &self.neighbours else { return };
         let (link, own) = (neighbours.link(), &self.own);
         let is_own = |address| link.is_own(address) || own.contains(&address);
-        let answered = answer_echo(packet.data_mut(), network, is_own);
-        if answered.is_ok() {
-            self.outgoing.push(Outgoing::Frame(packet.data().to_vec()));
+        let network = usize::from(packet.metadata().network_offset);
+        if answer_echo(packet.data_mut(), network, is_own).is_ok() {
+            self.outgoing.push(Outgoing::Reply(packet.data().to_vec()));
         }
-        None
+    }
+
+    /// A peer has answered what went out here: the next hop to it is there (RFC 4861 §7.3.1,
+    /// RFC 1122 §2.3.2.1).
+    pub fn confirm(&mut self, peer: IpAddr, now: u64) {
+        let Some(neighbours) = &mut self.neighbours else { return };
+        let gateway = || self.gateways.iter().copied().find(|gw| gw.is_ipv4() == peer.is_ipv4());
+        let is_on_link = neighbours.link().is_on_link(peer);
+        if let Some(next_hop) = if is_on_link { Some(peer) } else { gateway() } {
+            neighbours.confirm(next_hop, now);
+        }
+    }
+
+    /// Packets that the device had no room for.
+    pub fn missed(&self) -> u64 {
+        let statistics = self.port.statistics();
+        statistics.rx_missed + statistics.rx_errors
+    }
+
+    /// Packets of the node's own for which there was no buffer.
+    pub fn unsent(&self) -> u64 {
+        self.unsent
     }
 
     /// The address of the port in the family of a packet; if it has none, of another
@@ -201,10 +236,12 @@ impl PortControl {
         at_port.chain(self.own.iter().copied()).find(|own| own.is_ipv4() == source.is_ipv4())
     }
 
-    /// Timers of neighbours, and the state of the link.
-    pub fn look_after(&mut self, now: u64) {
+    /// Timers of neighbours, and the state of the link. Workers have dropped so many packets
+    /// that may have been neighbours' answers.
+    pub fn look_after(&mut self, now: u64, lost: u64) {
+        self.loss.note(lost + self.missed() + self.unsent, now);
         if let Some(neighbours) = &mut self.neighbours {
-            neighbours.tick(now, &mut self.events);
+            neighbours.tick(now, &self.loss, &mut self.events);
         }
         let link = self.port.link();
         if link.up != self.up {
@@ -228,24 +265,38 @@ impl PortControl {
             });
         }
         let outgoing = std::mem::take(&mut self.outgoing);
-        outgoing.into_iter().filter_map(|one| self.command(one, pool)).collect()
+        let mut commands = Vec::with_capacity(outgoing.len());
+        for one in outgoing {
+            match self.command(one, pool) {
+                Some(command) => commands.push(command),
+                None => self.unsent += 1,
+            }
+        }
+        commands
     }
 
-    /// None when the pool is exhausted: the node's own packets can wait, and
-    /// their timers send them again.
+    /// None when there is no buffer: too much of the node's own waits to be sent. Answers
+    /// leave room for the node's own questions.
     fn command(&self, outgoing: Outgoing, pool: &Pool) -> Option<Command> {
         let port = self.number;
+        let has_room = || pool.available() > pool.size() / 4;
         Some(match outgoing {
             Outgoing::Neighbour(address, mac) => {
                 Command::Neighbour { port, address, mac: mac.map(|mac| mac.0) }
             }
             Outgoing::Frame(bytes) => Command::Transmit { port, frame: pool.packet(&bytes)? },
+            Outgoing::Reply(_) | Outgoing::IpReply(_) | Outgoing::User(..) if !has_room() => {
+                return None;
+            }
+            Outgoing::Reply(bytes) => Command::Transmit { port, frame: pool.packet(&bytes)? },
             Outgoing::User(user, bytes) => {
                 let mut packet = self.packet(&bytes, pool)?;
                 packet.metadata_mut().user = user;
                 Command::Answer(packet)
             }
-            Outgoing::Ip(bytes) => Command::Originate { port, packet: self.packet(&bytes, pool)? },
+            Outgoing::Ip(bytes) | Outgoing::IpReply(bytes) => {
+                Command::Originate { port, packet: self.packet(&bytes, pool)? }
+            }
         })
     }
 

@@ -54,7 +54,7 @@ impl Link {
     }
 
     /// The address is one host's in a subnet of this link.
-    pub(super) fn is_on_link(&self, address: IpAddr) -> bool {
+    pub fn is_on_link(&self, address: IpAddr) -> bool {
         is_host(address) && self.addresses.iter().any(|subnet| covers(*subnet, address))
     }
 

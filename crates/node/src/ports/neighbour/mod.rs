@@ -25,6 +25,7 @@ pub use link::Link;
 use table::{Moment, Sign, Table};
 
 use crate::ports::icmp::is_host;
+use crate::ports::loss::Loss;
 
 /// What follows from a frame, a question or the passing of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,10 +117,16 @@ impl Neighbours {
         }
     }
 
-    /// Asks again where no answer came, and anew where the last one is old.
+    /// Asks again where no answer came, and anew where the last one is old. A neighbour that
+    /// was there stays while its answers may have been lost.
     /// Cheap while nothing is due; once in 100 ms is often enough.
-    pub fn tick(&mut self, now: u64, events: &mut Vec<Event>) {
-        self.table.tick(&mut Moment { now, link: &self.link, events });
+    pub fn tick(&mut self, now: u64, loss: &Loss, events: &mut Vec<Event>) {
+        self.table.tick(loss, &mut Moment { now, link: &self.link, events });
+    }
+
+    /// What went to the neighbour was answered by the host behind it: it is there.
+    pub fn confirm(&mut self, address: IpAddr, now: u64) {
+        self.table.confirm(address, now);
     }
 
     /// Takes an Ethernet frame with ARP: learns from it and answers it.

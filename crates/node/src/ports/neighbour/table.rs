@@ -1,13 +1,17 @@
 //! The states of neighbours, and what leads from one to another.
 //!
-//! | state      | asked for  | time passes       | answers       | speaks  | speaks anew |
-//! |------------|------------|-------------------|---------------|---------|-------------|
-//! | none       | Incomplete | —                 | —             | (Stale) | (Stale)     |
-//! | Incomplete | —          | 3 × 1 s: none `F` | Reachable `R` | —       | Probing `R` |
-//! | Stale      | Probing    | —                 | —             | —       | Stale       |
-//! | Probing    | —          | 3 × 1 s: none `F` | Reachable     | —       | Probing `R` |
-//! | Reachable  | —          | 30 s: Probing     | —             | —       | Probing `R` |
-//! | Permanent  | —          | —                 | —             | —       | —           |
+//! | state      | asked for  | time passes        | answers       | confirmed | speaks  | anew        |
+//! |------------|------------|--------------------|---------------|-----------|---------|-------------|
+//! | none       | Incomplete | —                  | —             | —         | (Stale) | (Stale)     |
+//! | Incomplete | —          | 3 × 1 s: none `F`  | Reachable `R` | —         | —       | Probing `R` |
+//! | Stale      | Probing    | —                  | —             | —         | —       | Stale       |
+//! | Probing    | —          | 3 × 1 s: none `F`ᴸ | Reachable     | Reachable | —       | Probing `R` |
+//! | Reachable  | —          | 30 s: Probing      | —             | Reachable | —       | Probing `R` |
+//! | Permanent  | —          | —                  | —             | —         | —       | —           |
+//!
+//! ᴸ Where messages were lost in these 3 s, which may have been the answer, it is asked
+//! three times more. *Confirmed* is what a protocol above says of the way through the
+//! neighbour (RFC 4861 §7.3.1): a GTP-U peer behind it has answered.
 //!
 //! *Speaks* is a frame of the neighbour that does not answer the node, *anew* one
 //! from another MAC address than before. `R` and `F` stand for the events
@@ -28,6 +32,7 @@ use std::net::IpAddr;
 use weft_wire::MacAddress;
 
 use super::{Event, Link};
+use crate::ports::loss::Loss;
 
 /// Nanoseconds between two questions without an answer (RFC 4861 §10).
 const RETRANSMIT: u64 = 1_000_000_000;
@@ -61,6 +66,8 @@ pub(super) struct Entry {
     mac: Option<MacAddress>,
     /// Questions that were asked in this state.
     tries: u8,
+    /// When the first of them was.
+    asked: u64,
     /// When its timer ends.
     due: u64,
     /// Its last sign of life, or when it was first asked for.
@@ -107,7 +114,7 @@ impl Table {
     pub(super) fn new(permanent: &[(IpAddr, MacAddress)], capacity: usize) -> Self {
         let entry = |&(address, mac)| {
             let state = State::Permanent;
-            (address, Entry { state, mac: Some(mac), tries: 0, due: NEVER, seen: 0 })
+            (address, Entry { state, mac: Some(mac), ..Entry::new(0) })
         };
         let entries: BTreeMap<_, _> = permanent.iter().map(entry).collect();
         Self { capacity: entries.len() + capacity.max(1), entries, due: NEVER }
@@ -143,12 +150,22 @@ impl Table {
         }
     }
 
+    /// A neighbour that was asked for is there, as others know.
+    pub(super) fn confirm(&mut self, address: IpAddr, now: u64) {
+        let entry = self.entries.get_mut(&address);
+        let known = |entry: &&mut Entry| matches!(entry.state, State::Reachable | State::Probing);
+        if let Some(entry) = entry.filter(known) {
+            entry.reached(now);
+            self.due = self.due.min(entry.due);
+        }
+    }
+
     /// Time has passed.
-    pub(super) fn tick(&mut self, moment: &mut Moment) {
+    pub(super) fn tick(&mut self, loss: &Loss, moment: &mut Moment) {
         if moment.now < self.due {
             return;
         }
-        self.entries.retain(|address, entry| entry.tick(*address, moment));
+        self.entries.retain(|address, entry| entry.tick(*address, loss, moment));
         self.due = self.entries.values().map(|entry| entry.due).min().unwrap_or(NEVER);
     }
 
@@ -188,14 +205,20 @@ impl Table {
 impl Entry {
     /// Nothing is known, and nothing was asked.
     fn new(now: u64) -> Self {
-        Self { state: State::Stale, mac: None, tries: 0, due: NEVER, seen: now }
+        Self { state: State::Stale, mac: None, tries: 0, asked: now, due: NEVER, seen: now }
     }
 
     /// Asks for the first time in a new state.
     fn ask(&mut self, address: IpAddr, moment: &mut Moment) {
         self.state = if self.mac.is_some() { State::Probing } else { State::Incomplete };
         self.tries = 0;
+        self.asked = moment.now;
         self.ask_again(address, moment);
+    }
+
+    fn reached(&mut self, now: u64) {
+        self.state = State::Reachable;
+        self.due = now.saturating_add(REACHABLE);
     }
 
     fn ask_again(&mut self, address: IpAddr, moment: &mut Moment) {
@@ -221,8 +244,7 @@ impl Entry {
         match self.state {
             State::Stale => return,
             State::Incomplete | State::Probing if sign.answers => {
-                self.state = State::Reachable;
-                self.due = moment.now.saturating_add(REACHABLE);
+                self.reached(moment.now);
             }
             _ if is_news => self.ask(address, moment),
             _ => {}
@@ -233,7 +255,7 @@ impl Entry {
     }
 
     /// False when the neighbour is given up.
-    fn tick(&mut self, address: IpAddr, moment: &mut Moment) -> bool {
+    fn tick(&mut self, address: IpAddr, loss: &Loss, moment: &mut Moment) -> bool {
         if moment.now < self.due {
             return true;
         }
@@ -242,6 +264,7 @@ impl Entry {
             State::Incomplete | State::Probing if self.tries < TRIES => {
                 self.ask_again(address, moment);
             }
+            State::Probing if loss.is_since(self.asked) => self.ask(address, moment),
             State::Incomplete | State::Probing => {
                 moment.events.push(Event::Failed(address));
                 return false;

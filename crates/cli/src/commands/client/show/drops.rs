@@ -15,5 +15,15 @@ pub fn text(snapshot: &Snapshot) -> String {
         let reason = format!("{}: {}", drop.reason, drop.meaning);
         table.row([format!("{place}{name}"), reason, drop.packets.to_string()]);
     }
-    if table.is_empty() { "nothing was dropped\n".to_owned() } else { table.text() }
+    let dropped = if table.is_empty() { "nothing was dropped\n".to_owned() } else { table.text() };
+    dropped + &withheld(snapshot)
+}
+
+/// Answers that the node did not give.
+fn withheld(snapshot: &Snapshot) -> String {
+    let mut table = Table::new(&["answers not given", "packets"], 1);
+    for one in &snapshot.withheld {
+        table.row([format!("{}: {}", one.cause, one.meaning), one.packets.to_string()]);
+    }
+    if table.is_empty() { String::new() } else { format!("\n{}", table.text()) }
 }

@@ -81,7 +81,7 @@ fn nd_events(node: &mut Neighbours, frame: &[u8], now: u64) -> Result<Vec<Event>
 
 fn tick(node: &mut Neighbours, now: u64) -> Vec<Event> {
     let mut events = Vec::new();
-    node.tick(now, &mut events);
+    node.tick(now, &Loss::default(), &mut events);
     events
 }
 

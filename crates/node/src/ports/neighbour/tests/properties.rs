@@ -89,7 +89,7 @@ proptest! {
         prop_assert_eq!(there.resolve(near.0, 1, &mut events), Resolution::Known(macs.0));
         prop_assert_eq!(converse(&mut [&mut there, &mut here], events, 1), []);
         let mut events = Vec::new();
-        here.tick(30 * SECOND, &mut events);
+        here.tick(30 * SECOND, &Loss::default(), &mut events);
         prop_assert_eq!(converse(&mut [&mut here, &mut there], events, 30 * SECOND), []);
         prop_assert_eq!(tick(&mut there, 30 * SECOND), []);
     }
@@ -109,7 +109,7 @@ proptest! {
             if let Some(number) = wanted.get(step) {
                 node.resolve(ip(&format!("10.0.0.{number}")), now, &mut events);
             }
-            node.tick(now, &mut events);
+            node.tick(now, &Loss::default(), &mut events);
             prop_assert!(node.table.entries.len() <= capacity.max(1) + 1);
         }
         for event in events {

@@ -44,6 +44,48 @@ fn a_neighbour_is_probed_by_unicast_for_as_long_as_it_answers() {
     assert_eq!(tick(&mut node, 64 * SECOND), [Event::Failed(ip("10.0.0.1"))]);
 }
 
+/// What the node hears at `now`, after so many messages were lost in all.
+fn tick_after(node: &mut Neighbours, loss: &mut Loss, lost: u64, now: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    loss.note(lost, now);
+    node.tick(now, loss, &mut events);
+    events
+}
+
+#[test]
+fn a_neighbour_is_asked_on_while_its_answers_may_be_lost() {
+    let (mut node, mut loss) = (node_that_knows_its_peer(), Loss::default());
+    for second in 30..100 {
+        let probe = sent(tick_after(&mut node, &mut loss, second, second * SECOND));
+        assert_eq!(destination(&probe), PEER_MAC);
+    }
+    // One more round in which nothing is lost.
+    let silent = |second| tick_after(&mut node, &mut loss, 99, second * SECOND);
+    let events: Vec<_> = (100..110).flat_map(silent).collect();
+    assert_eq!(events.last(), Some(&Event::Failed(ip("10.0.0.1"))));
+    assert!((4..7).contains(&events.len()), "{events:?}");
+    // Who never answered is not waited for: packets wait for the answer.
+    resolve(&mut node, "10.0.0.2", 200 * SECOND);
+    let asked = (201..204)
+        .flat_map(|second| tick_after(&mut node, &mut loss, second, second * SECOND))
+        .collect::<Vec<_>>();
+    assert_eq!(asked.last(), Some(&Event::Failed(ip("10.0.0.2"))));
+}
+
+#[test]
+fn what_a_protocol_above_confirms_is_not_asked_for() {
+    let mut node = node_that_knows_its_peer();
+    node.confirm(ip("10.0.0.1"), 29 * SECOND);
+    assert_eq!(tick(&mut node, 59 * SECOND - 1), []);
+    sent(tick(&mut node, 59 * SECOND));
+    // In the midst of questions, too; but not of an address that has none.
+    node.confirm(ip("10.0.0.1"), 60 * SECOND);
+    assert_eq!(tick(&mut node, 90 * SECOND - 1), []);
+    resolve(&mut node, "10.0.0.2", 60 * SECOND);
+    node.confirm(ip("10.0.0.2"), 60 * SECOND);
+    assert_eq!(resolve(&mut node, "10.0.0.2", 60 * SECOND).0, Resolution::Pending);
+}
+
 #[test]
 fn a_new_mac_address_is_used_at_once_and_probed() {
     let mut node = node_that_knows_its_peer();
