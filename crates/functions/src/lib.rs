@@ -44,7 +44,7 @@ const DOMAINS: &[&[Kind]] = &[
 ];
 
 /// All functions, by name.
-pub const KINDS: &[Kind] = &registry::by_name::<{ registry::count(DOMAINS) }>(DOMAINS);
+pub static KINDS: &[Kind] = &registry::by_name::<{ registry::count(DOMAINS) }>(DOMAINS);
 
 /// The function of that name.
 pub fn kind(name: &str) -> Option<&'static Kind> {
