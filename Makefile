@@ -81,10 +81,10 @@ fuzz:
 soak: build
 	@scripts/prepare test
 	WEFT=$(WEFT) SECONDS_LONG=600 tests/end-to-end/memory.sh
-	MIXTURES=2000 $(CARGO) test --release --locked -p weft-node --test mixtures
+	MIXTURES=2000 $(CARGO) test --release --locked -p weft-node --test it mixtures::
 	RELINKS=100000 $(CARGO) test --release --locked -p weft-node --test fused rules_change
-	$(CARGO) test --release --locked -p weft-node --test stages -- --ignored
-	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test handover random_moves
+	$(CARGO) test --release --locked -p weft-node --test it stages:: -- --ignored
+	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test it handover::random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
 	$(MAKE) test-sriov

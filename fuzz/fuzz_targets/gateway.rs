@@ -1,7 +1,7 @@
 //! A whole gateway: frames into the ports of a node, commands and time, in any order.
 #![no_main]
 
-#[path = "../../crates/node/tests/common/fuzzed.rs"]
+#[path = "../../crates/node/tests/it/common/fuzzed.rs"]
 mod fuzzed;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,6 +2,7 @@
 //! no other test uses the environment's memory meanwhile. (The null device is not
 //! here: its driver forgets 192 bytes of each queue.)
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::{Scratch, capture, eal, open, pool, queues, send};

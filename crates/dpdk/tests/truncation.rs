@@ -2,6 +2,7 @@
 //! size. Without containment this program would end with SIGBUS.
 #![allow(unsafe_code, reason = "mappings that are accessed once they are gone")]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::ptr::null_mut;

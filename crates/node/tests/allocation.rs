@@ -1,6 +1,7 @@
 //! The way of a packet allocates nothing: counted, for every kind of traffic
 //! that a worker handles.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};

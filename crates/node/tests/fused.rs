@@ -1,6 +1,7 @@
 //! Functions that are fused do what they do when they are called, and the rules
 //! around them may change at any time.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

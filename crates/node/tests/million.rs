@@ -1,5 +1,6 @@
 //! A million bearers: what they take of memory, and that each is found.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::{Rig, udp};

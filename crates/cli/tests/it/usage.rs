@@ -1,0 +1,163 @@
+//! What needs no node: usage, check, schema.
+
+use crate::common::{Place, node};
+
+#[test]
+fn a_wrong_command_line_is_told_in_one_line() {
+    let place = Place::new();
+    place.run(&["rum"]).refused(&["weft: ", "rum", "run"]);
+    place.run(&["run"]).refused(&["weft: ", "NODE.yaml"]);
+    place.run(&["run", "x.yaml", "--cores", "2-"]).refused(&["weft: ", "2-"]);
+    place.run(&["replay", "x.yaml", "--in", "access"]).refused(&["weft: ", "PORT=FILE"]);
+    place.run(&["show", "users", "ue-1", "--count", "3"]).refused(&["weft: "]);
+}
+
+#[test]
+fn help_lists_the_commands() {
+    let help = Place::new().run(&["--help"]).succeeded();
+    for command in
+        ["run", "check", "replay", "show", "trace", "capture", "ctl", "compare", "schema"]
+    {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{help}");
+    }
+}
+
+#[test]
+fn check_prints_the_paths() {
+    let place = Place::new();
+    place.write("node.yaml", node("a", "net_null0", "net_null1"));
+    let paths = place.run(&["check", "node.yaml"]).succeeded();
+    assert!(paths.contains("-> count -> guard -> core"), "{paths}");
+    assert!(paths.contains("-> count -> guard -> access"), "{paths}");
+}
+
+#[test]
+fn check_names_line_and_column_of_a_mistake() {
+    let place = Place::new();
+    let right = node("a", "net_null0", "net_null1");
+    for (word, wrong, hint) in [
+        ("counter", "conter", "counter"),
+        ("direction: uplink", "direction: up", "uplink"),
+        ("from access -> full", "from acess -> full", "access"),
+    ] {
+        let text = right.replacen(word, wrong, 1);
+        let line = 1 + text.lines().position(|line| line.contains(wrong)).expect("it is there");
+        place.write("node.yaml", &text);
+        let ended = place.run(&["check", "node.yaml"]);
+        assert_eq!(ended.out, "");
+        ended.refused(&[&format!("node.yaml:{line}:"), hint]);
+    }
+}
+
+#[test]
+fn version_is_told_by_a_command_and_by_a_flag() {
+    let place = Place::new();
+    for word in ["version", "--version"] {
+        let version = place.run(&[word]).succeeded();
+        assert_eq!(version, concat!("weft ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+}
+
+/// A controller of two nodes.
+const CONTROLLER: &str = include_str!("../../../../examples/controller.yaml");
+
+#[test]
+fn check_reads_several_files_and_tells_the_mistakes_of_all() {
+    let place = Place::new();
+    let right = node("a", "net_null0", "net_null1");
+    place.write("right.yaml", &right);
+    place.write("site.yaml", CONTROLLER);
+    let out = place.run(&["check", "right.yaml", "site.yaml"]).succeeded();
+    let heads: Vec<_> = out.lines().filter(|line| line.ends_with(".yaml:")).collect();
+    assert_eq!(heads, ["right.yaml:", "site.yaml:"]);
+    assert!(out.contains("-> count -> guard -> core") && out.contains("controller "), "{out}");
+
+    place.write("one.yaml", right.replace("counter", "conter"));
+    place.write("two.yaml", right.replace("uplink\n    mac", "up\n    mac"));
+    let ended = place.run(&["check", "one.yaml", "right.yaml", "two.yaml"]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.out.contains("right.yaml:\n") && ended.out.contains("guard -> core"));
+    for file in ["one.yaml:", "two.yaml:"] {
+        assert_eq!(ended.err.lines().filter(|line| line.starts_with(file)).count(), 1, "{ended:?}");
+    }
+}
+
+#[test]
+fn check_reads_standard_input() {
+    let place = Place::new();
+    let right = node("a", "net_null0", "net_null1");
+    place.write("right.yaml", &right);
+    place.write("wrong.yaml", right.replace("counter", "conter"));
+    let check = |file: &str| {
+        let file = std::fs::File::open(place.path(file)).expect("it was written");
+        place.weft(&["check", "-"]).stdin(file).output().expect("it runs")
+    };
+    let ended = check("right.yaml");
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(ended.stdout, place.run(&["check", "right.yaml"]).succeeded().as_bytes());
+    let ended = check("wrong.yaml");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!((ended.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.starts_with("<stdin>:") && said.contains("counter"), "{said}");
+    place.run(&["check", "-", "-"]).refused(&["weft: standard input"]);
+}
+
+#[test]
+fn check_tells_programs_as_json() {
+    let place = Place::new();
+    let right = node("a", "net_null0", "net_null1");
+    place.write("right.yaml", &right);
+    place.write("wrong.yaml", right.replace("counter", "conter"));
+    place.write("site.yaml", CONTROLLER);
+    let ended = place.run(&["check", "--json", "right.yaml", "wrong.yaml", "site.yaml"]);
+    assert_eq!(ended.code, Some(2));
+    let report: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
+    let files = report["files"].as_array().expect("a list");
+    let all = |field: &str| files.iter().map(|file| file[field].clone()).collect::<Vec<_>>();
+    assert_eq!(all("file"), ["right.yaml", "wrong.yaml", "site.yaml"]);
+    assert_eq!(all("right"), [true, false, true]);
+    assert_eq!(all("kind"), ["Node".into(), serde_json::Value::Null, "Controller".into()]);
+    assert_eq!(files[0]["name"], "a");
+    assert_eq!(files[0]["paths"], place.run(&["check", "right.yaml"]).succeeded());
+    assert_eq!(files[0]["mistakes"], serde_json::json!([]));
+    let mistake = &files[1]["mistakes"][0];
+    let line = 1 + right.lines().position(|line| line.contains("counter")).expect("a counter");
+    assert_eq!((&mistake["file"], &mistake["line"]), (&"wrong.yaml".into(), &line.into()));
+    assert!(mistake["hint"].as_str().is_some_and(|hint| hint.contains("counter")), "{mistake}");
+    assert!(files[2]["nodes"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
+fn a_configuration_that_is_not_there_is_a_mistake_of_the_file() {
+    Place::new().run(&["check", "no.yaml"]).refused(&["no.yaml:1:1: "]);
+    Place::new().run(&["run", "no.yaml"]).refused(&["no.yaml:1:1: "]);
+}
+
+#[test]
+fn schemas_are_json_and_name_the_functions() {
+    let place = Place::new();
+    let schema: serde_json::Value =
+        serde_json::from_str(&place.run(&["schema"]).succeeded()).expect("JSON");
+    assert!(schema["properties"]["ports"].is_object());
+    let list = place.run(&["schema", "functions"]).succeeded();
+    let names: Vec<_> = list.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.contains(&"counter") && names.contains(&"marker"), "{names:?}");
+    for name in names {
+        let schema = place.run(&["schema", "function", name]).succeeded();
+        let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
+        assert_eq!(schema["function"], name);
+        assert!(schema["config"]["$schema"].is_string(), "{schema}");
+    }
+    place.run(&["schema", "function", "nothing"]).refused(&["nothing", "counter"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let place = Place::new();
+    let mut command = place.weft(&["schema"]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let ended = command.stdout(writer).output().expect("it runs");
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert!(ended.stderr.is_empty(), "{ended:?}");
+}

@@ -1,0 +1,116 @@
+//! Ports on interfaces of the kernel: TAP, AF_PACKET and AF_XDP, each in a
+//! network namespace of its own. Frames pass both ways; the link follows the
+//! interface, and a port whose interface is gone does no harm.
+
+use crate::common::network::{
+    exchange, frame, in_own_network, ip, kernel_socket, veth, with_af_packet, with_af_xdp,
+};
+use crate::common::{open, pool, queues, skipped, wait_until};
+use weft_dpdk::{Batch, Pool, Port, RxQueue, TxQueue};
+
+/// Opens a port on an interface that the kernel talks to as `kernel_side`. The
+/// driver may keep up to `kept` packets when the port is closed.
+fn carries_frames_and_follows_its_link(device: &str, kernel_side: &str, kept: u32) {
+    let pool = pool(8191);
+    let port = open(device, &pool);
+    let socket = kernel_socket(kernel_side);
+    wait_until("the link is up", || port.link().up);
+    let (mut rx, mut tx) = queues(&port);
+    exchange(&socket, &mut rx, &mut tx, &pool);
+    let counted = port.statistics();
+    assert!(counted.rx_packets >= 100, "{counted:?}");
+    assert_eq!(counted.tx_packets, 100, "{counted:?}");
+    assert_eq!((counted.rx_missed, counted.rx_errors, counted.tx_errors), (0, 0, 0));
+
+    ip(&format!("link set {kernel_side} down"));
+    wait_until("the link is down with the interface", || !port.link().up);
+    ip(&format!("link set {kernel_side} up"));
+    wait_until("the link is up again", || port.link().up);
+
+    ip(&format!("link delete {kernel_side}"));
+    wait_until("the link is down without the interface", || !port.link().up);
+    survives_without_interface(&port, &mut rx, &mut tx, &pool);
+    drop((port, rx, tx));
+    assert!(pool.available() >= pool.size() - kept, "{} of {}", pool.available(), pool.size());
+}
+
+fn survives_without_interface(port: &Port, rx: &mut RxQueue, tx: &mut TxQueue, pool: &Pool) {
+    let mut batch = Batch::new();
+    for _ in 0..1000 {
+        batch.push(pool.packet(&frame(b"no listener...")).unwrap()).unwrap();
+        tx.transmit(&mut batch);
+        batch.clear();
+        rx.receive(&mut batch, 32);
+        batch.clear();
+    }
+    ip("link add w8 type veth peer name w9");
+    assert!(!port.link().up, "another interface is not this one");
+}
+
+#[test]
+fn tap() {
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return skipped("interfaces::tap", "there is no /dev/net/tun");
+    }
+    in_own_network("interfaces::tap", || {
+        carries_frames_and_follows_its_link("net_tap0,iface=weft0", "weft0", 0)
+    });
+}
+
+#[test]
+fn af_packet() {
+    with_af_packet("interfaces::af_packet", || {
+        veth("w0", "w1");
+        let ring = "framesz=2048,framecnt=4096,blocksz=4096";
+        carries_frames_and_follows_its_link(&format!("net_af_packet0,iface=w0,{ring}"), "w1", 0);
+    });
+}
+
+#[test]
+fn af_packet_loses_nothing_with_the_default_ring() {
+    with_af_packet("interfaces::af_packet_loses_nothing_with_the_default_ring", || {
+        veth("w0", "w1");
+        let pool = pool(8191);
+        let port = open("net_af_packet0,iface=w0", &pool);
+        let socket = kernel_socket("w1");
+        // Six times what the driver's own ring holds waits to be received.
+        for number in 0..3000_u32 {
+            socket.send_to(&number.to_be_bytes(), "10.0.0.2:4000").unwrap();
+        }
+        let (mut rx, _) = queues(&port);
+        let mut expected = 0;
+        for frame in crate::common::waiting(&mut rx).iter().filter(|frame| frame[12..14] == [8, 0])
+        {
+            let number = u32::from_be_bytes(frame[42..46].try_into().unwrap());
+            assert_eq!(number, expected);
+            expected += 1;
+        }
+        assert_eq!(expected, 3000);
+    });
+}
+
+#[test]
+fn af_xdp() {
+    with_af_xdp("interfaces::af_xdp", || {
+        veth("w0", "w1");
+        // What lies in the kernel's rings is lost to the driver: 2,048 packets to
+        // receive into, and here the 1,000 that nothing transmitted.
+        carries_frames_and_follows_its_link("net_af_xdp0,iface=w0", "w1", 3048);
+    });
+}
+
+#[test]
+fn an_interface_made_anew_opens_again() {
+    with_af_packet("interfaces::an_interface_made_anew_opens_again", || {
+        let pool = pool(8191);
+        for _ in 0..3 {
+            veth("w0", "w1");
+            let port = open("net_af_packet0,iface=w0", &pool);
+            let socket = kernel_socket("w1");
+            let (mut rx, mut tx) = queues(&port);
+            exchange(&socket, &mut rx, &mut tx, &pool);
+            ip("link delete w0");
+        }
+        assert_eq!(pool.available(), pool.size());
+    });
+}

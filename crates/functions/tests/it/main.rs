@@ -1,0 +1,8 @@
+//! The integration tests of this crate, as one program: one to link, not one for each file.
+
+mod common;
+mod guide;
+mod hostile;
+mod iphc;
+mod pages;
+mod transfer;

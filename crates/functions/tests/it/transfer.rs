@@ -1,0 +1,150 @@
+//! Contexts that move from one instance to another, for every function.
+
+use crate::common::Example;
+use crate::common::testing::{CONTEXTS, Rig, Seen, Spec, specs};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use weft_compose::Kind;
+use weft_functions::KINDS;
+
+/// A packet of one of the users: when it comes, behind the one before, in
+/// nanoseconds, and which tags it has.
+#[derive(Clone, Debug)]
+struct Arrival {
+    gap: u64,
+    user: u32,
+    tags: [u32; 8],
+    spec: Spec,
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
+    let gap = prop_oneof![Just(0), 0_u64..10_000_000, 0_u64..100_000_000_000];
+    let one = (gap, 0..3_u32, any::<[bool; 8]>(), specs());
+    vec(
+        one.prop_map(|(gap, user, tags, spec)| Arrival {
+            gap,
+            user,
+            tags: tags.map(u32::from),
+            spec,
+        }),
+        0..12,
+    )
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop::sample::select(KINDS)
+}
+
+fn send(rig: &mut Rig, arrival: &Arrival) -> Seen {
+    rig.now += arrival.gap;
+    let Arrival { user, tags, .. } = *arrival;
+    rig.send_as(&arrival.spec, |metadata| {
+        (metadata.user, metadata.bearer, metadata.group) = (user, user, user);
+        metadata.tags = tags;
+    })
+}
+
+/// Moves all contexts to an instance whose clock shows `now`.
+fn moved(source: &Rig, example: &Example, now: u64) -> Rig {
+    let mut target = Rig::new(&example.kind, example.config.clone()).expect("the example works");
+    target.now = now;
+    for slot in 0..CONTEXTS as u32 {
+        target.instance.import(slot, now, &source.export(slot)).expect("a whole context");
+    }
+    target
+}
+
+proptest! {
+    #[test]
+    fn a_moved_context_behaves_as_if_it_had_stayed(
+        kind in kinds(),
+        before in arrivals(),
+        after in arrivals(),
+        clock in 0_u64..1 << 60,
+    ) {
+        let example = Example::of(&kind);
+        let mut source = example.rig();
+        for arrival in &before {
+            send(&mut source, arrival);
+        }
+        let mut target = moved(&source, &example, clock);
+        for arrival in &after {
+            prop_assert_eq!(send(&mut source, arrival), send(&mut target, arrival));
+        }
+        let (source, target) = (moved(&source, &example, 0), moved(&target, &example, 0));
+        for slot in 0..CONTEXTS as u32 {
+            prop_assert_eq!(source.export(slot), target.export(slot));
+        }
+    }
+
+    #[test]
+    fn moving_twice_changes_no_byte(kind in kinds(), before in arrivals()) {
+        let example = Example::of(&kind);
+        let mut source = example.rig();
+        for arrival in &before {
+            send(&mut source, arrival);
+        }
+        let once = moved(&source, &example, source.now);
+        let twice = moved(&once, &example, source.now);
+        for slot in 0..CONTEXTS as u32 {
+            prop_assert_eq!(once.export(slot), twice.export(slot));
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused_or_make_a_context_that_works(
+        kind in kinds(),
+        arrivals in arrivals(),
+        changes in vec((any::<Index>(), any::<u8>()), 0..4),
+        end in any::<Index>(),
+        noise in vec(any::<u8>(), 0..100),
+    ) {
+        let example = Example::of(&kind);
+        let mut rig = example.rig();
+        for arrival in &arrivals {
+            send(&mut rig, arrival);
+        }
+        let mut damaged = rig.export(1);
+        for (place, octet) in changes {
+            *place.get_mut(&mut damaged) = octet;
+        }
+        let cut = damaged[..end.index(damaged.len())].to_vec();
+        let longer = [&damaged[..], &noise[..]].concat();
+        for bytes in [cut, longer, damaged, noise] {
+            let before = rig.export(1);
+            if rig.instance.import(1, rig.now, &bytes).is_err() {
+                prop_assert_eq!(rig.export(1), before);
+            }
+            for arrival in &arrivals {
+                send(&mut rig, arrival);
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_of_another_version_are_refused() {
+    for kind in KINDS {
+        let mut rig = Example::of(kind).rig();
+        let mut bytes = rig.export(1);
+        rig.instance.import(0, 0, &bytes).expect("its own version");
+        bytes[..2].copy_from_slice(&u16::MAX.to_le_bytes());
+        assert!(rig.instance.import(0, 0, &bytes).is_err(), "{}", kind.name);
+    }
+}
+
+/// What a released context held is not there for the next user of its slot.
+#[test]
+fn a_released_context_is_fresh() {
+    for kind in KINDS {
+        let example = Example::of(kind);
+        let mut rig = example.rig();
+        let fresh = Rig::new(kind, example.config.clone()).expect("the example works").export(1);
+        rig.send_as(&Spec::udp(b"payload"), |metadata| {
+            (metadata.user, metadata.bearer, metadata.group) = (1, 1, 1);
+        });
+        rig.instance.release(1);
+        assert_eq!(rig.export(1), fresh, "{}", kind.name);
+    }
+}

@@ -1,0 +1,4 @@
+//! The integration tests of this crate, as one program: one to link, not one for each file.
+
+mod silent;
+mod tls;

@@ -1,0 +1,30 @@
+//! The integration tests of this crate, as one program: one to link, not one for each file.
+//!
+//! Beside it are those that need a process of their own: `allocation` counts what the
+//! allocator gives, `million` measures the memory of the process, and `fused` counts its
+//! mappings of machine code.
+
+mod bearers;
+mod carried;
+mod changes;
+mod classification;
+mod common;
+mod floods;
+mod forwarding;
+mod fuzzed;
+mod gateway_faults;
+mod gtpu;
+mod handover;
+mod mixtures;
+mod outer_checksums;
+mod paths;
+mod peers;
+mod quality;
+mod random;
+mod relay;
+mod remote;
+mod routed;
+mod router;
+mod stages;
+mod transfer;
+mod vf;
