@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{Setup, TagTable, Metadata, PacketMetadata};
+use weft_function::{Metadata, PacketMetadata, Setup, TagTable};
 use weft_wire::{EtherType, Protocol, esp, ipv4, ipv6};
 
 /// Octets in front of the IP header.

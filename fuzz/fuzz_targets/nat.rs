@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{Setup, TagTable, Metadata, PacketMetadata};
+use weft_function::{Metadata, PacketMetadata, Setup, TagTable};
 use weft_functions::KINDS;
 use weft_wire::{EtherType, Protocol, checksum, ipv4};
 

@@ -8,6 +8,7 @@
 //! worker, and [`stage`] is the worker's end of a thread that functions stand on.
 
 pub mod carrier;
+mod credits;
 mod dropped;
 mod in_flight_entry;
 mod in_flight_table;
@@ -22,6 +23,7 @@ pub mod stage;
 pub mod states;
 
 pub use self::carrier::{Address, Carrier, Coming, FrameKind};
+pub use self::credits::Credits;
 pub use self::dropped::{FNV, FunctionDrop, hash, note_drop, sum_of};
 pub use self::in_flight_entry::{Back, InFlightEntry, Refusal, ResumePoint};
 pub use self::in_flight_table::WINDOW;

@@ -14,7 +14,6 @@ mod gtpu_peers;
 mod mobility;
 mod relocate;
 pub mod show;
-mod split;
 mod transfer;
 
 use std::num::NonZeroU32;
@@ -33,14 +32,13 @@ use weft_rules::Condition;
 pub use self::answers::{Watching, paths};
 pub use self::change::Changed;
 pub use self::compose::Wanted;
-use crate::bearer::{Bearers, Event, Listeners};
+use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;
 use crate::migration::Migration;
 use crate::mobility::{Done, Mobility, Told};
 use crate::plan::{Classes, Trials};
 use crate::ports::{Means, Ports};
-use crate::subscribers::{Keys, Room, Users};
 use crate::workers::Workers;
 
 /// A question to the agent, asked in its own thread.
@@ -56,12 +54,7 @@ pub struct Agent {
     /// What is fused, and the machine code in use.
     pub(crate) fused: Option<Arc<FusedPlan>>,
     pub(crate) compiled: Compiled,
-    pub(crate) users: Users,
-    pub(crate) room: Room,
-    /// Keys that the tables of the workers were made for.
-    pub(crate) keys: Keys,
-    /// Bearers that commands have added.
-    pub(crate) bearers: Bearers,
+    pub(crate) subscribers: Subscribers,
     pub(crate) workers: Workers,
     pub(crate) functions: Functions,
     pub(crate) ports: Ports,
@@ -161,7 +154,7 @@ impl Agent {
 
     fn tell_downlink_data(&mut self, slot: u32) {
         // The bearer may have become active, or gone, in the meantime.
-        let Some(bearer) = self.bearers.told(slot) else { return };
+        let Some(bearer) = self.subscribers.bearers.told(slot) else { return };
         self.listeners.tell(&Event::DownlinkData { bearer, time: self.clock.now() });
     }
 
@@ -171,16 +164,14 @@ impl Agent {
             tracing::warn!(function, slot, "function panicked; the user's context was reset");
         }
         let Some(number) = self.functions.number(function) else { return };
-        let settings: Vec<_> =
-            self.settings_of(number).filter(|configure| configure.slot == slot).collect();
+        let settings: Vec<_> = self
+            .subscribers
+            .settings_of(number)
+            .filter(|configure| configure.slot == slot)
+            .collect();
         for configure in settings {
             self.workers.send_to_owner(slot, Command::Configure(configure));
         }
-    }
-
-    /// Settings of all contexts for the function of that number.
-    pub(crate) fn settings_of(&self, function: usize) -> impl Iterator<Item = Configure> + '_ {
-        self.users.settings_of(function).chain(self.bearers.settings_of(function))
     }
 
     fn take_packets(&mut self, worker: usize) -> bool {

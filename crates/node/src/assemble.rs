@@ -28,7 +28,7 @@ use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::worker::Shared;
 use crate::agent::{Agent, Handle, PANIC_WARNINGS};
-use crate::bearer::{Bearers, Listeners};
+use crate::bearer::{Bearers, Listeners, Subscribers};
 use crate::error::BuildError;
 use crate::functions::{self, FunctionEntry, Functions};
 use crate::gtpu_peers::GtpuPeers;
@@ -139,10 +139,7 @@ pub fn assemble(
         trials: steering.trials,
         fused: steering.fused,
         compiled: steering.compiled,
-        users,
-        room,
-        keys,
-        bearers: Bearers::new(taken),
+        subscribers: Subscribers { users, bearers: Bearers::new(taken), room, keys },
         workers: Workers::new(links),
         functions,
         ports,

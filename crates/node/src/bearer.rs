@@ -22,6 +22,7 @@ mod dynamic_users;
 mod entry;
 mod listeners;
 mod members;
+mod subscribers;
 mod tunnels;
 mod written;
 mod wrong;
@@ -43,6 +44,7 @@ pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, Writte
 pub(crate) use self::entry::Place;
 pub(crate) use self::listeners::Listeners;
 pub(crate) use self::members::Members;
+pub(crate) use self::subscribers::{Subscribers, TunnelUsers};
 pub(crate) use self::written::Reader;
 pub use self::wrong::{BearerError, Wrong};
 pub use crate::subscribers::BearerId;

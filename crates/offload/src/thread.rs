@@ -1,5 +1,6 @@
 //! Functions on a thread of their own: a chain that is split over processor cores.
 
+mod thread_carrier;
 mod thread_pool;
 mod thread_worker;
 

@@ -17,6 +17,7 @@ use weft_function::Metadata;
 use self::pace::Pace;
 use super::Policy;
 use super::carrier::{Address, Carrier};
+use super::credits::Credits;
 use super::in_flight_entry::{Back, InFlightEntry, Refusal, ResumePoint};
 use super::in_flight_table::{InFlightTable, WINDOW};
 use super::next_hops::NextHops;
@@ -41,10 +42,8 @@ pub struct RemoteQueue {
     /// What waits for the function to come back, or to arrive.
     held: VecDeque<Held>,
     gate: Gate,
-    /// Packets that may come from other queues.
-    reserved: usize,
-    /// Packets of the burst at hand that were let in.
-    admitted: usize,
+    /// Who may send packets here.
+    pub credits: Credits,
 }
 
 /// A packet that waits, where it stands, and what was kept of it.
@@ -88,8 +87,7 @@ impl RemoteQueue {
             session: 0,
             held: VecDeque::with_capacity(held),
             gate: Gate::Open,
-            reserved: 0,
-            admitted: 0,
+            credits: Credits::default(),
         }
     }
 
@@ -156,12 +154,6 @@ impl RemoteQueue {
         self.in_flight.publish();
     }
 
-    /// A burst begins: nothing of it was let in yet.
-    #[inline]
-    pub fn begin(&mut self) {
-        self.admitted = 0;
-    }
-
     /// Packets that may still be let in at the entry of a chain that leads here.
     #[inline]
     pub fn credit(&self) -> usize {
@@ -172,7 +164,7 @@ impl RemoteQueue {
                 bound => bound.saturating_sub(self.held.len()),
             },
         };
-        room.saturating_sub(self.reserved + self.admitted)
+        self.credits.of(room)
     }
 
     /// Packets that find room, by their tickets and in the carrier.
@@ -183,24 +175,6 @@ impl RemoteQueue {
             0 => room,
             waiting => room.min(BURST.saturating_sub(waiting)),
         }
-    }
-
-    /// Lets packets in.
-    #[inline]
-    pub fn admit(&mut self, count: usize) {
-        self.admitted += count;
-    }
-
-    /// A packet in another queue may come here.
-    #[inline]
-    pub fn reserve_credit(&mut self) {
-        self.reserved += 1;
-    }
-
-    /// It came, or it will not.
-    #[inline]
-    pub fn release_credit(&mut self) {
-        self.reserved = self.reserved.saturating_sub(1);
     }
 
     /// By what other functions find this one, if they can send packets to it.

@@ -10,7 +10,7 @@ use super::Lifted;
 use super::queues_ahead::QueuesAhead;
 use super::stage::{DeployedFunction, Deployment, StageQueue};
 use crate::counters::{DropReason, WorkerCounters};
-use crate::offload::{NextHops, Policy, Refusal, RemoteQueue, ResumePoint};
+use crate::offload::{Credits, NextHops, Policy, Refusal, RemoteQueue, ResumePoint};
 
 /// RemoteQueues of a node at most, to processes and stages: a set of them is one number.
 pub const REMOTE_QUEUES: usize = 64;
@@ -122,8 +122,8 @@ impl RemoteQueues {
     /// A burst begins.
     #[inline]
     pub fn begin(&mut self) {
-        self.remote_queues.iter_mut().for_each(RemoteQueue::begin);
-        self.stages.iter_mut().for_each(StageQueue::begin);
+        self.remote_queues.iter_mut().for_each(|queue| queue.credits.begin());
+        self.stages.iter_mut().for_each(|queue| queue.credits.begin());
     }
 
     /// Lets up to `count` packets in that may come to the queues of `reach`; how
@@ -134,12 +134,17 @@ impl RemoteQueues {
         let credit = remote_queues.map(|remote_queue| self.credit(remote_queue)).min();
         let admitted = credit.map_or(count, |credit| credit.min(count));
         for remote_queue in remote_queues {
-            match self.stage(remote_queue) {
-                Some(stage) => stage.admit(admitted),
-                None => self.remote_queues[remote_queue].admit(admitted),
-            }
+            self.credits(remote_queue).admit(admitted);
         }
         admitted
+    }
+
+    #[inline]
+    fn credits(&mut self, remote_queue: usize) -> &mut Credits {
+        match remote_queue < self.remote_queues.len() {
+            true => &mut self.remote_queues[remote_queue].credits,
+            false => &mut self.stages[REMOTE_QUEUES - 1 - remote_queue].credits,
+        }
     }
 
     #[inline]
@@ -153,10 +158,7 @@ impl RemoteQueues {
     #[inline]
     fn reserve(&mut self, onward: u64) {
         for remote_queue in Positions(onward) {
-            match self.stage(remote_queue) {
-                Some(stage) => stage.reserve_credit(),
-                None => self.remote_queues[remote_queue].reserve_credit(),
-            }
+            self.credits(remote_queue).reserve();
         }
     }
 
@@ -208,10 +210,7 @@ impl RemoteQueues {
     pub(crate) fn release(&mut self, reservations: &CreditReservations) {
         for remote_queue in Positions(reservations.remote_queues) {
             for _ in 0..reservations.counts[remote_queue] {
-                match self.stage(remote_queue) {
-                    Some(stage) => stage.release_credit(),
-                    None => self.remote_queues[remote_queue].release_credit(),
-                }
+                self.credits(remote_queue).release();
             }
         }
     }

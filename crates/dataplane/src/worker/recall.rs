@@ -8,9 +8,7 @@ use super::apply_commands::CHANGES_AT_ONCE;
 use super::{BurstState, Worker};
 use crate::command::{Command, UserChange};
 use crate::counters::DropReason;
-use crate::offload::stage::{
-    DeployedFunction, Deployment, FunctionOrders, Order, Parcel, StageQueue,
-};
+use crate::offload::stage::{DeployedFunction, Deployment, Order, Parcel, StageQueue};
 use crate::offload::{CreditReservations, Placeholder};
 
 /// How long a worker that stops waits for what is away.
@@ -74,8 +72,7 @@ impl Worker {
         for (number, function) in self.element.functions_mut().iter_mut().enumerate() {
             let Some(remote_queue) = function.stage else { continue };
             let stage = self.remote_queues.stage_number(remote_queue);
-            let orders = self.remote_queues.stages[stage].orders.clone();
-            let orders = Box::new(FunctionOrders { function: number as u16, orders });
+            let orders = self.remote_queues.stages[stage].carrier.context_orders(number as u16);
             let (kind, scope) = (function.instance.kind(), function.instance.scope());
             let placeholder = Placeholder::new(kind, scope, orders);
             let instance = std::mem::replace(&mut function.instance, Box::new(placeholder));
@@ -88,7 +85,7 @@ impl Worker {
                 && !functions.is_empty()
             {
                 stage.has_functions = true;
-                stage.orders.send(Order::Deploy(functions, map.clone()));
+                stage.carrier.order(Order::Deploy(functions, map.clone()));
             }
         }
     }
@@ -110,8 +107,8 @@ impl Worker {
                 return Some(busy);
             }
             self.remote_queues.deployment = Deployment::Recalled;
-            for stage in self.remote_queues.stages.iter().filter(|stage| stage.has_functions) {
-                stage.orders.send(Order::Recall);
+            for stage in self.remote_queues.stages.iter_mut().filter(|stage| stage.has_functions) {
+                stage.carrier.order(Order::Recall);
             }
         }
         if self.remote_queues.stages.iter().any(|stage| stage.has_functions) {

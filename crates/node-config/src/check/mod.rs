@@ -12,6 +12,7 @@ mod names;
 mod nics;
 mod paths;
 mod ports;
+mod ranges;
 mod rules;
 mod users;
 

@@ -1,15 +1,15 @@
 //! The published schema, and the page that describes the same keys.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::kinds;
 use crate::schema;
 
-/// The paths of all keys that a schema knows; `*` stands for a name of the
+/// The schemas of all keys that a schema knows, by path; `*` stands for a name of the
 /// user's, or for an item of a list.
-fn keys(root: &Value, schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+fn keys(root: &Value, schema: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
     if let Some(name) = schema["$ref"].as_str().and_then(|it| it.strip_prefix("#/$defs/")) {
         // What a function's own keys are, its own page says.
         if name != "Settings" && name != "Function" {
@@ -23,7 +23,7 @@ fn keys(root: &Value, schema: &Value, path: &str, found: &mut BTreeSet<String>) 
     }
     for (key, value) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}{key}");
-        found.insert(path.clone());
+        found.insert(path.clone(), value.clone());
         keys(root, value, &format!("{path}."), found);
     }
     for several in ["additionalProperties", "items"] {
@@ -33,11 +33,11 @@ fn keys(root: &Value, schema: &Value, path: &str, found: &mut BTreeSet<String>) 
     }
 }
 
-fn schema_keys() -> BTreeSet<String> {
+fn schema_keys() -> BTreeMap<String, Value> {
     let schema = schema(kinds::ALL);
     // Every function has these, beside what it brings.
     let common = ["function", "config", "composition", "process", "remote", "vf", "thread"];
-    let mut found = BTreeSet::from(common.map(|key| format!("functions.*.{key}")));
+    let mut found = BTreeMap::from(common.map(|key| (format!("functions.*.{key}"), Value::Null)));
     keys(&schema, &schema["$defs"]["Process"], "functions.*.process.", &mut found);
     keys(&schema, &schema["$defs"]["Remote"], "functions.*.remote.", &mut found);
     let at_vf = &schema["$defs"]["AtVirtualFunction"];
@@ -52,7 +52,36 @@ fn the_page_describes_every_key() {
     let page = include_str!("../../../../docs/configuration.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let described: BTreeSet<String> = rows.map(str::to_owned).collect();
-    assert_eq!(described, schema_keys());
+    assert_eq!(described, schema_keys().into_keys().collect());
+}
+
+/// Numbers that the page says are those of the schema, which the checks read as well.
+#[test]
+fn the_page_has_the_ranges_and_defaults_of_the_schema() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let schemas = schema_keys();
+    let (mut ranges, mut defaults) = (0, 0);
+    for line in page.lines().filter(|line| line.starts_with("| `functions.*.")) {
+        let cells: Vec<_> = line.split(" | ").collect();
+        let key = cells[0].trim_matches(|c| "| `".contains(c));
+        let schema = &schemas[key];
+        let number = |text: &str| text.split(' ').next()?.parse::<u64>().ok();
+        let range =
+            cells[1].split_once('–').and_then(|(low, high)| Some((number(low)?, number(high)?)));
+        if let Some((low, high)) = range {
+            ranges += 1;
+            assert_eq!(
+                (&schema["minimum"], &schema["maximum"]),
+                (&low.into(), &high.into()),
+                "{line}"
+            );
+        }
+        if let (Some(default), true) = (number(cells[2]), schema["default"].is_u64()) {
+            defaults += 1;
+            assert_eq!(schema["default"], default, "{line}");
+        }
+    }
+    assert!(ranges >= 16 && defaults >= 8, "{ranges} ranges, {defaults} defaults");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct ProcessFile {
     #[schemars(range(min = 1, max = 60000))]
     pub heartbeat: u32,
     /// Milliseconds between two checkpoints of the contexts; 0 for none.
-    #[schemars(range(max = 3600000))]
+    #[schemars(range(min = 0, max = 3600000))]
     pub checkpoint: u32,
     /// Who starts the process: the `node`, or another program `elsewhere`.
     pub start: StartedBy,
@@ -29,7 +29,7 @@ pub struct ProcessFile {
     pub tags: TagsBy,
     /// Number of the user (and group) that the process runs as; that of the node
     /// when absent. Only a node that runs as root can give another.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 4_294_967_294_u32))]
     pub user: Option<u32>,
     /// What a process that the node starts may use at most (cgroups v2). A node that may
     /// not limit it says so, and starts it all the same.

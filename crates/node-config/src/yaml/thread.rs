@@ -77,6 +77,7 @@ pub struct ThreadFile {
     /// there is one thread for each core, and one for functions that give no core.
     pub stage: Option<String>,
     /// The processor core of the thread; left to the kernel when absent.
+    #[schemars(range(min = 0, max = 1023))]
     pub core: Option<u32>,
     /// Whether the node chooses by measured cycles which of the functions that say so stand
     /// on the thread, and which are called.

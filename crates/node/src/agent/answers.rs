@@ -66,7 +66,7 @@ impl Agent {
             node: self.blueprint.name.clone(),
             uptime: self.clock.now(),
             tsc_hz: tsc::hz(),
-            users: self.users.count(),
+            users: self.subscribers.users.count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
             workers: self.workers.iter().map(|link| worker_view(&link.counters)).collect(),
             ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
@@ -227,12 +227,12 @@ impl Agent {
     /// Up to `count` users from the `first` on, without what their contexts
     /// hold; see [`Agent::contexts_of`].
     pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
-        let users = self.users.iter().skip(first).take(count);
+        let users = self.subscribers.users.iter().skip(first).take(count);
         users
             .map(|(plan, nth, slot)| UserView {
                 name: plan.name_of(nth),
                 slot,
-                worker: self.users.worker_of(slot),
+                worker: self.subscribers.users.worker_of(slot),
                 keys: plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect(),
                 tags: self.tag_texts(plan),
                 contexts: Vec::new(),
@@ -244,8 +244,8 @@ impl Agent {
     /// comes once the worker has read the question; the number is the user's
     /// place in [`Agent::users`].
     pub fn contexts_of(&mut self, name: &str) -> Option<(usize, Receiver<Shown>)> {
-        let user = self.users.slot(name)?;
-        let at = self.users.iter().position(|(_, _, slot)| slot == user)?;
+        let user = self.subscribers.users.slot(name)?;
+        let at = self.subscribers.users.iter().position(|(_, _, slot)| slot == user)?;
         let (answer, wait) = channel();
         self.workers.send_to_owner(user, Command::Show { user, answer });
         Some((at, wait))
@@ -341,13 +341,12 @@ impl Agent {
 
     /// The slot of the user of that name.
     pub fn user_slot(&self, name: &str) -> Option<u32> {
-        self.users.slot(name)
+        self.subscribers.users.slot(name)
     }
 
     /// Name of the user at a slot; the slot's number where there is none.
     pub fn user_name(&self, slot: u32) -> String {
-        let user = self.users.iter().find(|(_, _, one)| *one == slot);
-        user.map_or_else(|| format!("#{slot}"), |(plan, nth, _)| plan.name_of(nth))
+        self.subscribers.user_name(slot)
     }
 
     /// What a point is called: `access`, `police`, a reason.

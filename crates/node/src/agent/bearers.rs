@@ -11,9 +11,8 @@ use weft_node_config::OnErrorIndication;
 use super::Agent;
 use super::show::BearerView;
 use crate::bearer::{
-    Action, BearerCommand, BearerError, BearerId, BearersChanged, DefaultBearer, Detection, Given,
-    MOST_WAITING, Members, Place, Reader, Selector, Settings, Staged, Steered, User, Work,
-    WrittenCommand, Wrong,
+    Action, BearerCommand, BearerError, BearerId, BearersChanged, Detection, Given, MOST_WAITING,
+    Members, Place, Reader, Selector, Settings, Staged, Steered, User, Work, WrittenCommand, Wrong,
 };
 use crate::mobility::Standing;
 
@@ -60,7 +59,7 @@ impl Agent {
     /// Tells the workers.
     pub(crate) fn commit(&mut self, staged: Staged) -> BearersChanged {
         let Staged { changes, mut summary, .. } = staged;
-        summary.now = self.bearers.count();
+        summary.now = self.subscribers.bearers.count();
         for (worker, changes) in changes.into_iter().enumerate() {
             self.workers.change_users(worker, changes);
         }
@@ -74,8 +73,8 @@ impl Agent {
 
     fn work<'a>(&'a mut self, steered: &'a [Steered], staged: Staged) -> Work<'a> {
         Work {
-            users: &mut self.users,
-            bearers: &mut self.bearers,
+            users: &mut self.subscribers.users,
+            bearers: &mut self.subscribers.bearers,
             trials: &self.trials,
             paths: &mut self.gtpu_peers.paths,
             stopped: &mut self.gtpu_peers.stopped,
@@ -128,8 +127,7 @@ impl Agent {
 
     /// All users, to be looked up.
     pub(super) fn members(&self) -> Members<'_> {
-        let handover = self.blueprint.handover.as_ref();
-        Members { users: &self.users, bearers: &self.bearers, handover }
+        self.subscribers.members(self.blueprint.handover.as_ref())
     }
 
     /// Whether users that commands are about may be changed here and now; and the
@@ -152,7 +150,7 @@ impl Agent {
             {
                 added.insert(*id, *user);
             }
-            let Some(user) = self.mover(command, &added) else { continue };
+            let Some(user) = self.subscribers.mover(command, &added, Some(plan)) else { continue };
             let tunnel = &self.blueprint.functions[usize::from(plan.tunnel)].name;
             if given(command).iter().any(|one| one.function == *tunnel) {
                 return Err(wrong(Wrong::Tunnel(tunnel.clone())));
@@ -174,7 +172,7 @@ impl Agent {
             matches!(command, BearerCommand::Add { detection: Detection::User { .. }, .. });
         let is_dynamic = adds_user || mobility.is_dynamic(user);
         let removes_user = match command {
-            BearerCommand::Remove { id } => self.bearers.number_of_added(*id).is_some(),
+            BearerCommand::Remove { id } => self.subscribers.bearers.number_of_added(*id).is_some(),
             _ => false,
         };
         match mobility.standing(user) {
@@ -186,40 +184,10 @@ impl Agent {
         }
     }
 
-    /// The user that a command is about, if it is one that moves.
-    fn mover(&self, command: &BearerCommand, added: &HashMap<BearerId, User>) -> Option<User> {
-        let number_of = |of: &DefaultBearer| match of {
-            DefaultBearer::Added(id) => {
-                added.get(id).copied().or_else(|| self.bearers.number_of_added(*id))
-            }
-            DefaultBearer::Configured(name) => {
-                let (plan, nth) = self.users.place_of(name)?;
-                self.members().number_in(plan, nth)
-            }
-        };
-        match command {
-            BearerCommand::Add { detection: Detection::User { user, .. }, .. } => *user,
-            BearerCommand::Add { detection: Detection::Dedicated { of, .. }, .. } => number_of(of),
-            BearerCommand::Change { id, .. } | BearerCommand::Remove { id } => {
-                match &self.bearers.entries.get(id)?.place {
-                    Place::Default { user, .. } => user.map(|number| User(number.into())),
-                    Place::Dedicated { of, .. } => number_of(of),
-                }
-            }
-        }
-    }
-
     /// Bearers that commands have added, in the order of their numbers: up to
     /// `count` from `first` on, without what their contexts hold.
     pub fn bearers(&self, first: BearerId, count: usize) -> Vec<BearerView> {
-        let mut numbers: Vec<_> =
-            self.bearers.entries.keys().copied().filter(|id| *id >= first).collect();
-        let wanted = count.min(numbers.len());
-        if wanted < numbers.len() {
-            numbers.select_nth_unstable(wanted);
-            numbers.truncate(wanted);
-        }
-        numbers.sort_unstable();
+        let numbers = self.subscribers.bearer_numbers(first, count);
         numbers.into_iter().filter_map(|id| self.bearer_view(id)).collect()
     }
 
@@ -234,14 +202,14 @@ impl Agent {
     }
 
     fn bearer_view(&self, id: BearerId) -> Option<BearerView> {
-        let entry = self.bearers.entries.get(&id)?;
+        let entry = self.subscribers.bearers.entries.get(&id)?;
         let (of, found_by) = match &entry.place {
             Place::Default { keys, .. } => {
                 (None, keys.iter().map(|key| self.key_text(key)).collect())
             }
             Place::Dedicated { of, selector, .. } => (Some(of.clone()), vec![text(selector)]),
         };
-        let user = self.bearers.number_of_added(id).map(|user| user.0);
+        let user = self.subscribers.bearers.number_of_added(id).map(|user| user.0);
         let (slot, action) = (entry.slot, entry.record.action);
         let worker = self.workers.owner(slot);
         Some(BearerView { id, of, user, found_by, action, slot, worker, contexts: Vec::new() })

@@ -88,15 +88,17 @@ impl Agent {
         }
         let old_functions: Vec<_> =
             self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
-        let users_before = self.users.count();
-        let mut users = self.users.clone();
+        let users_before = self.subscribers.users.count();
+        let mut users = self.subscribers.users.clone();
         let changes = users
             .become_those_of(&new, &old_functions, &class_numbers, &profile_numbers)
             .map_err(BuildError::from)?;
-        if let Some(id) = changes.iter().find_map(|changes| self.bearers.of_leaving(changes)) {
+        if let Some(id) =
+            changes.iter().find_map(|changes| self.subscribers.bearers.of_leaving(changes))
+        {
             return Err(Refused::HasBearer(id));
         }
-        self.bearers.give_way_to(&changes[0])?;
+        self.subscribers.bearers.give_way_to(&changes[0])?;
         // From here on nothing fails.
         let stages = self.functions.threads.add(plan::stages(&new));
         let maps = plan::maps(&self.functions.threads, &new, &program);
@@ -124,10 +126,11 @@ impl Agent {
                 arrival: None,
             });
         }
-        let paths = self.paths_in_use();
+        let paths = self.subscribers.paths_in_use(&self.trials);
         self.resume_stopped();
-        (self.users, self.trials, self.fused) = (users, trials, fused);
-        self.bearers.renumber(|old| {
+        self.subscribers.users = users;
+        (self.trials, self.fused) = (trials, fused);
+        self.subscribers.bearers.renumber(|old| {
             let name = old_functions.get(usize::from(old))?;
             let number = new.functions.iter().position(|function| function.name == *name);
             number.map(|number| number as u16)
@@ -147,7 +150,7 @@ impl Agent {
             functions_kept: kept,
             functions_new: new.functions.len() - kept,
             users_before,
-            users_now: self.users.count(),
+            users_now: self.subscribers.users.count(),
         };
         self.functions.replace(functions, &new);
         (self.classes, self.profiles) = (classes, profiles);
@@ -187,7 +190,7 @@ impl Agent {
         if old.groups.is_empty() && !new.groups.is_empty() && self.workers.count() > 1 {
             return Err(Refused::Fixed("whether there are groups, with several workers,"));
         }
-        if !self.keys.has_room_for(Keys::of(new), old, self.room) {
+        if !self.subscribers.keys.has_room_for(Keys::of(new), old, self.subscribers.room) {
             return Err(Refused::Keys);
         }
         Ok(())
@@ -202,7 +205,7 @@ impl Agent {
         let unchanged = plan::unchanged(&self.blueprint, new);
         let mut parts = Vec::new();
         for (plan, entry) in new.functions.iter().zip(functions) {
-            let contexts = self.room.contexts();
+            let contexts = self.subscribers.room.contexts();
             let instance = match unchanged.contains(&plan.name) {
                 true => None,
                 false => Some(
@@ -223,7 +226,7 @@ impl Agent {
         for (worker, replacement) in replacements.iter_mut().enumerate() {
             for (number, part) in replacement.parts.iter_mut().enumerate() {
                 let Some(instance) = &mut part.instance else { continue };
-                for one in self.users.settings_of(number).chain(self.bearers.settings_of(number)) {
+                for one in self.subscribers.settings_of(number) {
                     if self.workers.owner(one.slot) == worker {
                         instance.configure(one.slot, &one.settings, one.nth);
                     }

@@ -1,10 +1,12 @@
-//! A function goes over to another composition, or to another core, while traffic runs.
+//! A function goes over to another composition, or to another core, while traffic runs: as
+//! a command asks, or as loads call for.
 
 use weft_node_config::{Composition, HandoverRole, StagePlan, stage};
 
 use super::Agent;
 use crate::agent::Changed;
 use crate::error::NotComposed;
+use crate::migration::split::Running;
 
 /// How a function is to be run from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +75,30 @@ impl Agent {
         match (before == Composition::Process) == (composition == Composition::Process) {
             true => Ok(self.apply(new)?),
             false => self.relocate(new, number),
+        }
+    }
+
+    /// Splits chains as if a packet took these cycles at its worker beside the functions, and at
+    /// each function. A test of the choice needs it: what it would measure depends on what else
+    /// the machine does.
+    pub fn assume_cycles(&mut self, worker: u64, functions: &[u64]) {
+        self.migration.split.assume(worker, functions);
+    }
+
+    /// Looks at loads, and moves functions between the workers and a thread where that is
+    /// worth it.
+    pub(super) fn look_after_split(&mut self, now: u64) {
+        let Agent { blueprint, classes, functions, workers, migration, .. } = &mut *self;
+        let running = Running { blueprint, classes, functions, workers };
+        let Some(proposal) = migration.split.look(now, &running) else { return };
+        // What is refused, or comes in the middle of another change, is tried with the next look.
+        if !self.workers.is_changing()
+            && !self.migration.has_function()
+            && self.change(proposal.blueprint, None).is_ok()
+        {
+            let (thread, why) = (proposal.thread, proposal.why);
+            tracing::info!(thread, why, "functions were split anew");
+            self.migration.split.adopt(now, why);
         }
     }
 }

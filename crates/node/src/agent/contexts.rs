@@ -4,7 +4,6 @@ use std::sync::mpsc::channel;
 
 use weft_dataplane::command::Command;
 use weft_dataplane::command::contexts::{read, write};
-use weft_function::Scope;
 
 use super::Agent;
 use crate::migration::contexts::{Named, NotCarried, PIECE, Reading, Whose, Writing};
@@ -17,11 +16,7 @@ impl Agent {
     pub fn contexts_named(&self, function: &str) -> Result<(&'static str, Vec<Whose>), NotCarried> {
         let (number, kind) = self.number_of(function)?;
         let scope = self.trials.instance(number).scope();
-        let mut names = self.users.named(scope);
-        if scope != Scope::Group {
-            names.extend(self.bearers.named(scope).map(Whose::Added));
-        }
-        Ok((kind, names))
+        Ok((kind, self.subscribers.with_contexts(scope)))
     }
 
     /// Reads contexts of a function while it is at work, or [moves](Self::gate_function) to
@@ -40,7 +35,9 @@ impl Agent {
             self.check_at_hand(number)?;
         }
         let scope = self.trials.instance(number).scope();
-        let known = names.iter().filter_map(|whose| Some((whose, self.slot_named(scope, whose)?)));
+        let known = names
+            .iter()
+            .filter_map(|whose| Some((whose, self.subscribers.context_slot(scope, whose)?)));
         let (names, slots): (Vec<&Whose>, Vec<u32>) = known.unzip();
         let names = names.into_iter().cloned().collect();
         let mut pieces = Vec::new();
@@ -84,7 +81,7 @@ impl Agent {
         let scope = self.trials.instance(number).scope();
         let (mut slots, mut octets) = (Vec::new(), Vec::new());
         for context in contexts {
-            match self.slot_named(scope, &context.whose) {
+            match self.subscribers.context_slot(scope, &context.whose) {
                 Some(slot) => {
                     slots.push(slot);
                     octets.push(context.octets);
@@ -139,21 +136,5 @@ impl Agent {
             all.extend(own.chunks(PIECE).map(|piece| (worker, piece.to_vec())));
         }
         all
-    }
-
-    /// The slot of a context of a function with that scope.
-    fn slot_named(&self, scope: Scope, whose: &Whose) -> Option<u32> {
-        match (whose, scope) {
-            (Whose::Group(name), Scope::Group) => self.users.group(name),
-            (_, Scope::Group) | (Whose::Group(_), _) => None,
-            (Whose::User(name), _) => self.users.slot(name),
-            (Whose::Dedicated { user, bearer }, Scope::Bearer) => {
-                let member = self.users.member(user)?;
-                let at = member.bearers.iter().position(|known| known == bearer)?;
-                member.slots.get(at + 1).copied()
-            }
-            (Whose::Dedicated { .. }, Scope::User) => None,
-            (Whose::Added(id), _) => self.bearers.slot_of(*id, scope),
-        }
     }
 }

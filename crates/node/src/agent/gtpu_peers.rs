@@ -11,7 +11,7 @@ use weft_node_config::OnErrorIndication;
 use weft_wire::gtpu::{PORT, Signal, Teid};
 
 use super::Agent;
-use crate::bearer::{Action, BearerCommand, Event};
+use crate::bearer::{Action, BearerCommand, Event, TunnelUsers};
 use crate::gtpu_peers::{Ends, PeerView};
 use crate::ports::gtpu::{self, Heard};
 use crate::subscribers::Found;
@@ -81,15 +81,10 @@ impl Agent {
         let is_ours =
             |end: TunnelEnd| ports.into_iter().flatten().all(|port| port == end.source_port);
         let Some(path) = self.gtpu_peers.paths.number(ends) else { return false };
-        let bearers = self.bearers.tunnels.bearers(path, teid.0);
-        let of_bearer = bearers.first().and_then(|id| self.bearers.tunnel(*id, &self.trials, teid));
-        let of_user = match of_bearer {
-            Some(_) => None,
-            None => self.users.with_tunnel(&self.trials, ends, teid.0),
-        };
-        let end = of_bearer.or(of_user.as_ref().map(|(_, end)| *end));
+        let users = self.subscribers.of_tunnel(&self.trials, (path, ends), teid);
+        let Some(TunnelUsers { bearers, user: of_user, end }) = users else { return false };
         let now = self.clock.now();
-        if !end.is_some_and(is_ours) || !self.gtpu_peers.may_act(now) {
+        if !is_ours(end) || !self.gtpu_peers.may_act(now) {
             return false;
         }
         let action = match self.blueprint.gtpu.error_indication {
@@ -99,7 +94,7 @@ impl Agent {
         };
         let (teid, peer) = (teid.0, ends.1);
         for id in bearers {
-            if action.is_some() && self.bearers.action(id) == action {
+            if action.is_some() && self.subscribers.bearers.action(id) == action {
                 continue;
             }
             if action.is_some() {
@@ -112,7 +107,7 @@ impl Agent {
             let (bearer, user) = (Some(id), None);
             self.listeners.tell(&Event::ErrorIndication { bearer, user, teid, peer, time: now });
         }
-        if let Some((found, _)) = of_user
+        if let Some(found) = of_user
             && action.is_none_or(|action| self.stop(&found, action))
         {
             let (bearer, user) = (None, Some(found.user));
@@ -144,29 +139,13 @@ impl Agent {
         }
     }
 
-    /// The paths that bearers of the configuration and of commands are on, and how
-    /// many are on each.
-    pub(crate) fn paths_in_use(&self) -> HashMap<Ends, u32> {
-        let mut count = HashMap::new();
-        let of_users = self.users.paths(&self.trials);
-        for ends in of_users.chain(self.bearers.paths(&self.trials)) {
-            *count.entry(ends).or_default() += 1;
-        }
-        count
-    }
-
     /// Notes the tunnels of all bearers after a change of the configuration;
-    /// `before` is what [`Agent::paths_in_use`] was before.
+    /// `before` is what [`Subscribers::paths_in_use`] was before.
+    ///
+    /// [`Subscribers::paths_in_use`]: crate::bearer::Subscribers::paths_in_use
     pub(crate) fn note_tunnels(&mut self, before: HashMap<Ends, u32>) {
-        let now = self.clock.now();
-        let paths = &mut self.gtpu_peers.paths;
-        for ends in self.users.paths(&self.trials) {
-            paths.enter(ends, now);
-        }
-        self.bearers.note_tunnels(&self.trials, paths, now);
-        for (ends, count) in before {
-            paths.leave(ends, count);
-        }
+        let (paths, now) = (&mut self.gtpu_peers.paths, self.clock.now());
+        self.subscribers.note_tunnels(&self.trials, paths, before, now);
     }
 
     /// Asks the peers whose turn it is.

@@ -102,7 +102,7 @@ impl Host for Agent {
     }
 
     fn configured_member(&self, plan: &str, nth: u32) -> Option<Member> {
-        self.users.member_of(plan, nth)
+        self.subscribers.users.member_of(plan, nth)
     }
 
     fn member_of(&self, plan: &str, nth: u32) -> Option<Member> {
@@ -110,16 +110,14 @@ impl Host for Agent {
     }
 
     fn hold_dynamic_user(&mut self, user: User, like: &str, number: u32) -> Result<u32, NoRoom> {
-        let Agent { bearers, users, workers, .. } = self;
-        let (slot, changes) = bearers.hold_dynamic_user(users, user, (like, number))?;
-        workers.change_users(workers.owner(slot), changes);
+        let (slot, changes) = self.subscribers.hold_dynamic_user(user, like, number)?;
+        self.workers.change_users(self.workers.owner(slot), changes);
         Ok(slot)
     }
 
     fn release_dynamic_user(&mut self, user: User) {
-        let Agent { bearers, users, workers, .. } = self;
-        if let Some((slot, changes)) = bearers.release_dynamic_user(users, user) {
-            workers.change_users(workers.owner(slot), changes);
+        if let Some((slot, changes)) = self.subscribers.release_dynamic_user(user) {
+            self.workers.change_users(self.workers.owner(slot), changes);
         }
     }
 

@@ -91,12 +91,17 @@ impl Agent {
     ) -> Result<Vec<Box<dyn Instance>>, Refused> {
         let plan = &new.functions[function];
         let instance = |worker| {
-            plan::instance(plan, new, worker, self.room.contexts(), self.workers.shift()).map_err(
-                |error| {
-                    let function = plan.name.clone();
-                    crate::error::BuildError::Function { function, error }.into()
-                },
+            plan::instance(
+                plan,
+                new,
+                worker,
+                self.subscribers.room.contexts(),
+                self.workers.shift(),
             )
+            .map_err(|error| {
+                let function = plan.name.clone();
+                crate::error::BuildError::Function { function, error }.into()
+            })
         };
         (0..self.workers.count()).map(instance).collect()
     }
@@ -104,7 +109,7 @@ impl Agent {
     /// Slots of all contexts that a worker has of a function with that scope.
     fn slots_of(&self, worker: usize, scope: Scope) -> Vec<u32> {
         let slot = |shift: SlotShift| move |index: u32| shift.slot(worker, index as usize);
-        self.users.indexes(worker, scope).map(slot(self.workers.shift())).collect()
+        self.subscribers.users.indexes(worker, scope).map(slot(self.workers.shift())).collect()
     }
 
     /// Goes on with a function that moves; whether there was anything to do.

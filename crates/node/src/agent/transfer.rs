@@ -72,7 +72,8 @@ impl Agent {
 
     /// Asks the worker of a user for its belongings.
     pub(crate) fn begin_export(&mut self, asked: Asked, member: Member, without: Option<u16>) {
-        let (worker, slots) = (self.users.worker_of(member.slots[0]), member.slots.clone());
+        let (worker, slots) =
+            (self.subscribers.users.worker_of(member.slots[0]), member.slots.clone());
         let given = self.given_for(&member);
         let ticket = self.migration.transfers.note(asked, member);
         self.migration.transfers.given.insert(ticket, given);
@@ -108,7 +109,7 @@ impl Agent {
             self.commit(staged);
         }
         if let Some(record) = intake.record {
-            self.bearers.note_class(&member, record.class);
+            self.subscribers.bearers.note_class(&member, record.class);
         }
         self.take_in_by_steps(asked, member, intake, without);
         Ok(())
@@ -140,7 +141,7 @@ impl Agent {
         let Intake { stay, settings, .. } = &mut intake;
         settings.retain(|one| !stay.contains(&one.function));
         intake.contexts.clear();
-        let worker = self.users.worker_of(member.slots[0]);
+        let worker = self.subscribers.users.worker_of(member.slots[0]);
         intake.ticket = self.migration.transfers.note(asked, member);
         self.workers[worker].send(Command::TakeIn(Box::new(intake)));
         Ok(())
@@ -148,7 +149,7 @@ impl Agent {
 
     /// Gives a user fresh contexts.
     pub(crate) fn begin_fresh(&mut self, asked: Asked, member: Member, without: Option<u16>) {
-        let worker = self.users.worker_of(member.slots[0]);
+        let worker = self.subscribers.users.worker_of(member.slots[0]);
         let mut intake = self.fresh(&member, without);
         intake.ticket = self.migration.transfers.note(asked, member);
         self.workers[worker].send(Command::TakeIn(Box::new(intake)));

@@ -6,11 +6,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use weft_dataplane::offload::REMOTE_QUEUES;
-use weft_dataplane::offload::stage::{Map, StageQueue, connect};
+use weft_dataplane::offload::stage::{Map, StageQueue};
 use weft_dataplane::worker::Idle;
 use weft_dpdk::{Eal, Pool};
 use weft_rules::Program;
 
+use super::thread_carrier::connect;
 use super::{FunctionThread, ThreadWorker};
 
 /// Longest sleep of a stage that no function is at.

@@ -8,10 +8,12 @@ use weft_compose::Positions;
 use weft_dataplane::classify::facts::PacketFacts;
 use weft_dataplane::counters::{Cycles, Stopwatch};
 use weft_dataplane::offload::note_drop;
-use weft_dataplane::offload::stage::{DeployedFunction, Map, Order, Parcel, Reply, StageEnd};
+use weft_dataplane::offload::stage::{DeployedFunction, Map, Order, Parcel, Reply};
 use weft_dataplane::offload::states::{LOOP_VISITS, StateGroups, add_pending};
 use weft_function::{Emission, Metadata, Scope, TagSlot, What};
 use weft_rules::{Next, Target, To};
+
+use super::thread_carrier::ThreadEnd;
 
 /// Parcels and orders of one worker that are handled before another's turn comes.
 const TURN: usize = 16;
@@ -62,8 +64,8 @@ pub struct ThreadWorker {
 
 impl ThreadWorker {
     /// At the other end of a worker's queue.
-    pub fn new(end: StageEnd) -> ThreadWorker {
-        let StageEnd { parcels, answers, orders, back } = end;
+    pub fn new(end: ThreadEnd) -> ThreadWorker {
+        let ThreadEnd { parcels, answers, orders, back } = end;
         ThreadWorker {
             parcels,
             answers,

@@ -83,12 +83,12 @@ fn what_was_away_is_lost_with_the_function_and_what_was_held_is_not() {
 fn a_window_is_never_overrun_and_promises_are_kept_free() {
     let mut rig = Rig::new("window", Policy::Drop);
     let window = rig.end.remote_queue.credit();
-    rig.end.remote_queue.reserve_credit();
+    rig.end.remote_queue.credits.reserve();
     assert_eq!(rig.end.remote_queue.credit(), window - 1);
-    rig.end.remote_queue.release_credit();
-    rig.end.remote_queue.admit(10);
+    rig.end.remote_queue.credits.release();
+    rig.end.remote_queue.credits.admit(10);
     assert_eq!(rig.end.remote_queue.credit(), window - 10);
-    rig.end.remote_queue.begin();
+    rig.end.remote_queue.credits.begin();
     for user in 0..window as u32 {
         rig.send(&[user]);
     }

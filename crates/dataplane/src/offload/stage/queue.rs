@@ -1,61 +1,15 @@
 //! A worker's end of what lies between it and a stage.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::Sender;
 
-use rtrb::{Consumer, Producer};
-use weft_compose::Settings;
-use weft_dpdk::Packet;
+use weft_dpdk::{Packet, Pool};
 
-use super::{DeployedFunction, Map, Order, Parcel, Reply};
-use crate::offload::{ContextOrders, ResumePoint, WINDOW};
+use super::{DeployedFunction, Map, Parcel, ParcelCarrier, Reply};
+use crate::offload::{Credits, ResumePoint, WINDOW};
 
-/// Sends orders, and knows the number of the last.
-#[derive(Clone)]
-pub(crate) struct Orders {
-    to: Sender<(u32, Order)>,
-    last: Arc<AtomicU32>,
-}
-
-impl std::fmt::Debug for Orders {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Orders").field("last", &self.last).finish_non_exhaustive()
-    }
-}
-
-impl Orders {
-    pub(crate) fn new(to: Sender<(u32, Order)>, last: Arc<AtomicU32>) -> Orders {
-        Orders { to, last }
-    }
-
-    pub(crate) fn send(&self, order: Order) {
-        let number = self.last.load(Ordering::Relaxed).wrapping_add(1);
-        self.last.store(number, Ordering::Relaxed);
-        // The stage lives as long as the node.
-        let _ = self.to.send((number, order));
-    }
-}
-
-/// Changes of the contexts of one function that a stage runs, as orders to the stage.
-#[derive(Debug)]
-pub(crate) struct FunctionOrders {
-    /// Number of the function.
-    pub(crate) function: u16,
-    /// The way to the stage.
-    pub(crate) orders: Orders,
-}
-
-impl ContextOrders for FunctionOrders {
-    fn configure(&self, slot: u32, settings: &Settings, nth: u32) {
-        let (function, settings) = (self.function, settings.clone());
-        self.orders.send(Order::Configure { function, slot, settings, nth });
-    }
-
-    fn release(&self, slot: u32) {
-        self.orders.send(Order::Release { function: self.function, slot });
-    }
-}
+/// Parcels of a queue: each that is away has a packet or a timer at least; one is filled
+/// meanwhile, and one is an answer.
+const PARCELS: usize = WINDOW + 2;
 
 /// Where the instances of a worker's functions are that stages run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,19 +25,16 @@ pub enum Deployment {
     Recalled,
 }
 
-/// A worker's way to one stage.
+/// A worker's queue to one stage.
 pub struct StageQueue {
-    parcels: Producer<Box<Parcel>>,
-    answers: Producer<Box<Parcel>>,
-    replies: Consumer<Reply>,
-    pub(crate) orders: Orders,
+    pub(crate) carrier: Box<dyn ParcelCarrier>,
     free: Vec<Box<Parcel>>,
     /// What goes there of the burst at hand.
     open: Option<Box<Parcel>>,
     /// Packets that are there.
     away: usize,
-    reserved: usize,
-    admitted: usize,
+    /// Who may send packets there.
+    pub credits: Credits,
     /// Whether the stage waits for the answer to what is unpacked.
     pub(crate) is_asked: bool,
     /// Which states lead where, for the stage.
@@ -93,25 +44,14 @@ pub struct StageQueue {
 }
 
 impl StageQueue {
-    pub(crate) fn new(
-        (parcels, answers, replies): (
-            Producer<Box<Parcel>>,
-            Producer<Box<Parcel>>,
-            Consumer<Reply>,
-        ),
-        orders: Orders,
-        free: Vec<Box<Parcel>>,
-    ) -> StageQueue {
+    /// A queue without packets. Packets that functions emit there come from `pool`.
+    pub fn new(carrier: Box<dyn ParcelCarrier>, pool: &Pool) -> StageQueue {
         StageQueue {
-            parcels,
-            answers,
-            replies,
-            orders,
-            free,
+            carrier,
+            free: (0..PARCELS).map(|_| Box::new(Parcel::new(pool))).collect(),
             open: None,
             away: 0,
-            reserved: 0,
-            admitted: 0,
+            credits: Credits::default(),
             is_asked: false,
             map: None,
             has_functions: false,
@@ -129,34 +69,10 @@ impl StageQueue {
         self.away
     }
 
-    /// A burst begins: nothing of it was let in yet.
-    #[inline]
-    pub fn begin(&mut self) {
-        self.admitted = 0;
-    }
-
     /// Packets that may still be let in at the entry of a chain that leads here.
     #[inline]
     pub fn credit(&self) -> usize {
-        (WINDOW - self.away).saturating_sub(self.reserved + self.admitted)
-    }
-
-    /// Lets packets in.
-    #[inline]
-    pub fn admit(&mut self, count: usize) {
-        self.admitted += count;
-    }
-
-    /// A packet that is elsewhere may come here.
-    #[inline]
-    pub fn reserve_credit(&mut self) {
-        self.reserved += 1;
-    }
-
-    /// It came, or it will not.
-    #[inline]
-    pub fn release_credit(&mut self) {
-        self.reserved = self.reserved.saturating_sub(1);
+        self.credits.of(WINDOW - self.away)
     }
 
     /// Takes a packet away, with the burst. False, and it is dropped, when there is no
@@ -208,11 +124,9 @@ impl StageQueue {
             return;
         }
         let Some(mut parcel) = self.open.take() else { return };
-        parcel.order = self.orders.last.load(Ordering::Relaxed);
-        if let Err(rtrb::PushError::Full(parcel)) = self.parcels.push(parcel) {
-            // There are no more parcels than the ring has room.
-            self.open = Some(parcel);
-        }
+        parcel.order = self.carrier.last_order();
+        // What finds no room, which is there for all parcels, goes with the next burst.
+        self.open = self.carrier.send(parcel).err();
     }
 
     /// Answers the stage that asked: with what goes on there.
@@ -221,15 +135,15 @@ impl StageQueue {
         self.is_asked = false;
         let parcel = self.open.take().or_else(|| self.free.pop());
         // A stage that waits has no other answer, and there is a parcel for it.
-        let sent = parcel.map(|parcel| self.answers.push(parcel));
-        debug_assert!(matches!(sent, Some(Ok(()))));
+        let sent = parcel.map(|parcel| self.carrier.answer(parcel));
+        debug_assert_eq!(sent, Some(true));
     }
 
     /// What has come back; instances go to `recalled`.
     #[inline]
     pub(crate) fn collect(&mut self, recalled: &mut Vec<DeployedFunction>) -> Option<Box<Parcel>> {
         loop {
-            match self.replies.pop().ok()? {
+            match self.carrier.receive()? {
                 Reply::Parcel(parcel) => return Some(parcel),
                 Reply::Recalled(mut functions) => {
                     self.has_functions = false;

@@ -7,7 +7,7 @@ use weft_dataplane::offload::Policy;
 use weft_offload::process::{ResourceLimits, Restart};
 
 use crate::blueprint::{Composition, ProcessPlan, VfPlan};
-use crate::check::within;
+use crate::check::ranges::Ranges;
 use crate::locate::Source;
 use crate::yaml::{
     self, OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy,
@@ -38,11 +38,12 @@ pub(super) fn plan(
     }
     let default = ProcessFile::default();
     let file = function.process.as_ref().unwrap_or(&default);
-    within(source, &format!("{path}.hold"), file.hold.into(), 1, 1 << 16);
-    within(source, &format!("{path}.heartbeat"), file.heartbeat.into(), 1, 60_000);
-    within(source, &format!("{path}.checkpoint"), file.checkpoint.into(), 0, 3_600_000);
+    let ranges = Ranges::of::<ProcessFile>();
+    ranges.check(source, &path, "hold", file.hold.into());
+    ranges.check(source, &path, "heartbeat", file.heartbeat.into());
+    ranges.check(source, &path, "checkpoint", file.checkpoint.into());
     if let Some(user) = file.user {
-        within(source, &format!("{path}.user"), user.into(), 1, u64::from(u32::MAX) - 1);
+        ranges.check(source, &path, "user", user.into());
     }
     if file.tags == TagsBy::None && file.start == StartedBy::Node {
         let mistake =
@@ -81,8 +82,9 @@ pub(super) fn plan(
 fn restart(file: &ProcessFile, path: &str, source: &mut Source<'_>) -> Restart {
     let path = format!("{path}.restart");
     let RestartFile { first, longest } = file.restart;
-    within(source, &format!("{path}.first"), first.into(), 1, 3_600_000);
-    within(source, &format!("{path}.longest"), longest.into(), 1, 3_600_000);
+    let ranges = Ranges::of::<RestartFile>();
+    ranges.check(source, &path, "first", first.into());
+    ranges.check(source, &path, "longest", longest.into());
     if first > longest {
         let message = format!("{first} ms are more than the longest pause, {longest} ms");
         source.wrong(&format!("{path}.first"), message);
@@ -98,13 +100,10 @@ fn restart(file: &ProcessFile, path: &str, source: &mut Source<'_>) -> Restart {
 fn limits(file: &ProcessFile, path: &str, source: &mut Source<'_>) -> ResourceLimits {
     let path = format!("{path}.limits");
     let ProcessLimitsFile { megabytes, cpu, tasks } = file.limits;
-    for (key, number, least, most) in [
-        ("megabytes", megabytes, 16, 1 << 20),
-        ("cpu", cpu, 1, 10_000),
-        ("tasks", tasks, 4, 65_536),
-    ] {
+    let ranges = Ranges::of::<ProcessLimitsFile>();
+    for (key, number) in [("megabytes", megabytes), ("cpu", cpu), ("tasks", tasks)] {
         if let Some(number) = number {
-            within(source, &format!("{path}.{key}"), number.into(), least, most);
+            ranges.check(source, &path, key, number.into());
         }
     }
     let limits = ResourceLimits { megabytes, cpu_percent: cpu, tasks };

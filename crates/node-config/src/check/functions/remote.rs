@@ -8,9 +8,10 @@ use weft_offload::vf::fabric;
 
 use super::Functions;
 use crate::blueprint::{Composition, PortPlan, RemotePlan};
-use crate::check::{paths, within};
+use crate::check::paths;
+use crate::check::ranges::Ranges;
 use crate::locate::Source;
-use crate::yaml::{self, OnFailure};
+use crate::yaml::{self, OnFailure, RemoteFile};
 
 /// Where a function is that is at another node. One that is written for a function at hand is
 /// where it may go while the node runs.
@@ -40,13 +41,18 @@ pub(super) fn plan(
         (_, None) => return None,
     };
     let downlink = file.downlink_path.unwrap_or(file.path);
-    within(source, &format!("{at}.path"), file.path.into(), 0, (1 << 24) - 1);
-    within(source, &format!("{at}.downlinkPath"), downlink.into(), 0, (1 << 24) - 1);
-    within(source, &format!("{at}.index"), file.index.into(), 1, 255);
-    within(source, &format!("{at}.metadata"), file.metadata.into(), 1, 2);
-    within(source, &format!("{at}.hold"), file.hold.into(), 1, 1 << 16);
-    within(source, &format!("{at}.timeout"), file.timeout.into(), 1, 60_000);
-    within(source, &format!("{at}.probe"), file.probe.into(), 1, 60_000);
+    let ranges = Ranges::of::<RemoteFile>();
+    for (key, value) in [
+        ("path", file.path),
+        ("downlinkPath", downlink),
+        ("index", file.index.into()),
+        ("metadata", file.metadata.into()),
+        ("hold", file.hold),
+        ("timeout", file.timeout),
+        ("probe", file.probe),
+    ] {
+        ranges.check(source, &at, key, value.into());
+    }
     let back = file.return_index.unwrap_or(file.index.saturating_sub(1));
     if back >= file.index {
         let message = format!("{back} is not below the index {}", file.index);

@@ -3,7 +3,8 @@
 use weft_dataplane::offload::REMOTE_QUEUES;
 
 use crate::blueprint::{Composition, StagePlan};
-use crate::check::{frame, names, within};
+use crate::check::names;
+use crate::check::ranges::Ranges;
 use crate::locate::Source;
 use crate::values::Entries;
 use crate::yaml::{self, ThreadFile, ThreadOf};
@@ -38,7 +39,7 @@ pub(super) fn plan(
     let default = ThreadFile::default();
     let file = function.thread.as_ref().and_then(ThreadOf::file).unwrap_or(&default);
     if let Some(core) = file.core {
-        within(source, &format!("{path}.core"), core.into(), 0, u64::from(frame::CORES - 1));
+        Ranges::of::<ThreadFile>().check(source, &path, "core", core.into());
     }
     if let Some(stage) = &file.stage {
         names::written(stage, &format!("{path}.stage"), source);

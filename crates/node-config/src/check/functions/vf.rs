@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use crate::blueprint::{Composition, PortPlan, VfPlan};
 use crate::check::nics::{self, Nics};
-use crate::check::within;
+use crate::check::ranges::Ranges;
 use crate::locate::Source;
 use crate::values::Mac;
-use crate::yaml;
+use crate::yaml::{self, VfFile};
 
 /// Ports that lead to a switch, so that a set of them is one number.
 const PORTS: usize = 64;
-/// Packets of each of its queues, for all of which a process has buffers.
-const DESCRIPTORS: u64 = 1024;
 
 /// How a function is reached that has virtual functions of its own.
 pub(super) fn plan(
@@ -39,8 +37,9 @@ pub(super) fn plan(
         }
         (_, None) => return None,
     };
-    within(source, &format!("{at}.descriptors"), file.descriptors.into(), 32, DESCRIPTORS);
-    within(source, &format!("{at}.timeout"), file.timeout.into(), 1, 60_000);
+    let ranges = Ranges::of::<VfFile>();
+    ranges.check(source, &at, "descriptors", file.descriptors.into());
+    ranges.check(source, &at, "timeout", file.timeout.into());
     let (own, mut named) = (file.mac.map(|Mac(mac)| mac), None);
     for (key, device) in [("device", Some(&file.device)), ("transmit", file.transmit.as_ref())] {
         let Some(device) = device else { continue };

@@ -47,7 +47,7 @@ impl Agent {
     /// Asks for the contexts that the worker did not have.
     pub(super) fn fetch(&mut self, asked: Asked, member: Member, extract: Extract) {
         let (ticket, mut waiting) = (extract.ticket, 0);
-        let worker = self.users.worker_of(member.slots[0]) as u16;
+        let worker = self.subscribers.users.worker_of(member.slots[0]) as u16;
         for (function, count) in &extract.away {
             let name = &extract.functions[usize::from(*function)].0;
             let slots = extract.slots.iter().take(usize::from(*count)).copied().collect();
@@ -72,7 +72,7 @@ impl Agent {
         mut intake: Intake,
         without: Option<u16>,
     ) {
-        let worker = self.users.worker_of(member.slots[0]);
+        let worker = self.subscribers.users.worker_of(member.slots[0]);
         let functions = isolated(&self.blueprint);
         let first = split(&mut intake, &functions, self.blueprint.functions.len());
         let command = match first {
@@ -97,7 +97,7 @@ impl Agent {
         let Some(mut import) = self.migration.inquiries.imports.remove(&ticket) else {
             return false;
         };
-        let worker = self.users.worker_of(import.member.slots[0]) as u16;
+        let worker = self.subscribers.users.worker_of(import.member.slots[0]) as u16;
         let mut functions: Vec<u16> = intake.contexts.iter().map(|one| one.0).collect();
         functions.dedup();
         for function in functions {
@@ -191,7 +191,7 @@ impl Agent {
         let Import { asked, member, without, mut rest, refusal, .. } = import;
         match refusal {
             None => {
-                let worker = self.users.worker_of(member.slots[0]);
+                let worker = self.subscribers.users.worker_of(member.slots[0]);
                 rest.ticket = self.migration.transfers.note(asked, member);
                 self.workers[worker].send(Command::TakeIn(rest));
             }

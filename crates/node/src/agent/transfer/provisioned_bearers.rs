@@ -12,7 +12,7 @@ impl Agent {
     /// What commands have added for a user: its default bearer first.
     pub(super) fn given_for(&self, member: &Member) -> Vec<ProvisionedBearer> {
         let ids = member.default.iter().chain(&member.added);
-        let written = ids.filter_map(|id| self.bearers.write(*id, &self.blueprint));
+        let written = ids.filter_map(|id| self.subscribers.bearers.write(*id, &self.blueprint));
         written.map(|(bearer, nth)| ProvisionedBearer { bearer, nth }).collect()
     }
 
@@ -25,7 +25,7 @@ impl Agent {
     ) -> Result<Option<Staged>, TransferError> {
         let user = || format!("{}-{}", form.plan, form.nth);
         let here = self.members().nth_of(&form.plan, form.nth);
-        let is_configured = self.users.member_of(&form.plan, form.nth).is_some();
+        let is_configured = self.subscribers.users.member_of(&form.plan, form.nth).is_some();
         if is_configured && form.default_bearer().is_some() {
             return Err(TransferError::Configured(user()));
         }
