@@ -2,19 +2,18 @@
 //! heard of.
 
 mod carrier;
-#[path = "../common/mod.rs"]
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use carrier::{FarSide, Loopback};
-use common::{PLACE, eal};
 use weft_dataplane::offload::{
     Back, NextHops, Options, Policy, Refusal, RemoteQueue, ResumePoint, Shared, WINDOW,
 };
 use weft_dpdk::Pool;
 use weft_function::{Metadata, PacketMetadata};
+
+use self::carrier::{FarSide, Loopback};
+use crate::common::{PLACE, eal};
 
 struct Scene {
     queue: RemoteQueue,
