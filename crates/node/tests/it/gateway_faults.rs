@@ -300,7 +300,7 @@ fn fault_21_an_echo_flood_without_an_agent() {
         while rig.node.workers()[0].poll() {}
         assert_eq!(rig.receive(1).len(), 1);
     }
-    assert!(rig.drops("echo_request_rate") > 0);
+    assert!(rig.drops("local_source_rate") > 0);
     rig.settle();
     let answered = rig.receive(0).len() as u64;
     let counts = rig.node.agent().snapshot();
