@@ -48,9 +48,13 @@ unit:
 	@scripts/prepare test
 	$(CARGO) test --workspace --locked --no-fail-fast --config "$(BOUNDED)"
 
-end-to-end: build
+# The program is the one that the unit tests have built: with debug assertions and checks of
+# overflow.
+TESTED := $(or $(CARGO_TARGET_DIR),target)/debug/weft
+end-to-end:
 	@scripts/prepare test
-	WEFT=$(WEFT) tests/run
+	$(CARGO) test --workspace --locked --no-run
+	WEFT=$(TESTED) tests/run
 
 EMULATED := $(or $(CARGO_TARGET_DIR),target)/emulated
 test-sriov: build

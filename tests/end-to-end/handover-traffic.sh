@@ -54,6 +54,29 @@ nothing_is_malformed() {
     ../lib/tshark-clean.sh "$work/ran.pcap"
 }
 
+# Everyone gets a new certificate, connections begin anew, and users go on moving.
+new_certificates_are_used() {
+    local recorder name wrong=0
+    record sa oam "$work/oam.pcap"
+    recorder=$started
+    new_certificates || wrong=1
+    for name in site gateway station-a station-b; do
+        wait_until 60 grep -q 'certificates were read again' "$work/$name.log" ||
+            { echo "$name: $(tail -3 "$work/$name.log")" && wrong=1; }
+    done
+    they_move_with_their_traffic || wrong=1
+    stop_recording "$recorder"
+    return "$wrong"
+}
+
+no_message_can_be_read() {
+    local enciphered
+    enciphered=$(tshark -n -r "$work/oam.pcap" -d tcp.port==9471,tls -d tcp.port==9473,tls \
+        -Y 'tls.app_data' 2>/dev/null | wc -l)
+    [ "$enciphered" -gt 10 ] || { echo "$enciphered records of TLS"; return 1; }
+    ! grep -qaE 'WEFT|nodes-know-this-token' "$work/oam.pcap"
+}
+
 delays_are_measured() {
     ../lib/handover_delay.py "$work/weft/site.controller" "$(ns srv)" "$(ns ue)" "${RATE:-10000}" "$DELAYS" \
         >"$work/delays" 2>&1
@@ -70,4 +93,6 @@ if [ -n "${DELAYS:-}" ]; then
 fi
 check "users move to and fro, and each packet arrives once and in order" they_move_with_their_traffic
 check "nothing on the link of the tunnels is malformed" nothing_is_malformed
+check "new certificates are used while users move" new_certificates_are_used
+check "no message between nodes can be read" no_message_can_be_read
 close_report

@@ -68,6 +68,8 @@ write_files() {
     local times="  releaseTimeout: ${2:-60000}" gates="timeout: ${1:-60000}"
     printf 'nodes-know-this-token' >"$work/node-token"
     printf 'clients-know-this-token' >"$work/api-token"
+    "$WEFT" ctl certificates init --folder "$work/certificates" >/dev/null || return 1
+    new_certificates || return 1
     sed -e 's/^listen: .*/listen: 192.0.2.1:9471/' -e 's/:9472/:0/' -e "s/count: 10000/count: $users/" \
         -e 's/127.0.0.1:9473/192.0.2.2:9473/' -e 's/127.0.0.1:9474/192.0.2.3:9473/' \
         -e 's/127.0.0.1:9475/192.0.2.4:9473/' ../../examples/controller.yaml >"$work/site.yaml"
@@ -77,6 +79,22 @@ write_files() {
     sed -e 's/station-a/station-b/' -e 's/^  node: 2/  node: 3/' \
         -e 's/{node: 3, address: 10.1.0.2}/{node: 2, address: 10.1.0.1}/' -e 's/10.1.0.1\/24/10.1.0.2\/24/' \
         -e 's/^  address: 10.1.0.1/  address: 10.1.0.2/' "$work/station-a.yaml" >"$work/station-b.yaml"
+    printf 'tls: {%s}\n' "$(enciphered site)" >>"$work/site.yaml"
+    local name
+    for name in gateway station-a station-b; do
+        sed -i "s|^  role: .*|&\n  tls: {$(enciphered "$name"), controller: site}|" "$work/$name.yaml"
+    done
+}
+
+# new_certificates: one for each process, in the place of those until now.
+new_certificates() {
+    "$WEFT" ctl certificates issue --folder "$work/certificates" site gateway station-a station-b >/dev/null
+}
+
+# enciphered NAME: its certificate and the authority, as its configuration has them.
+enciphered() {
+    local folder=certificates
+    printf 'certificate: %s/%s.pem, key: %s/%s-key.pem, authority: %s/authority.pem' "$folder" "$1" "$folder" "$1" "$folder"
 }
 
 # write_commands: for each process a file that starts it, for `sh`.

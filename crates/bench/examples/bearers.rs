@@ -104,7 +104,7 @@ fn signalling(eal: &'static Eal) -> Result<()> {
     let node = build(eal, 1_000, "decapsulate", "table", 500_000)?;
     let pool = Pool::new(eal, "far", 16_383)?;
     let mut far = Far::open(eal, &pool)?;
-    let running = node.start(eal);
+    let running = node.start(eal)?;
     let handle = running.handle();
     let seconds = 5;
     let commander = std::thread::spawn(move || command(&handle, seconds));

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tracing::Level;
+use weft_dpdk::watchdog;
 
 /// Starts logging at the level that `WEFT_LOG` names, or else at `usual`.
 pub fn start(usual: Level) {
@@ -29,7 +30,9 @@ static PANICS: Mutex<(Option<Instant>, u64)> = Mutex::new((None, 0));
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let Ok(mut panics) = PANICS.lock() else { return };
     let (last, unlogged) = &mut *panics;
-    if last.is_some_and(|last| last.elapsed() < PANICS_APART) {
+    // One that no function is the cause of ends its thread, and is logged in any case.
+    let function = watchdog::running();
+    if function.is_some() && last.is_some_and(|last| last.elapsed() < PANICS_APART) {
         *unlogged += 1;
         return;
     }
@@ -38,6 +41,6 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let message = message.unwrap_or("without a message").replace('\n', " ");
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    tracing::error!(place, unlogged = *unlogged, "panic: {message}");
+    tracing::error!(place, function, unlogged = *unlogged, "panic: {message}");
     (*last, *unlogged) = (Some(Instant::now()), 0);
 }

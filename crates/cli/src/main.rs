@@ -12,6 +12,7 @@ mod environment;
 mod failure;
 mod log;
 mod node_file;
+mod notify;
 mod number;
 mod output;
 mod signals;

@@ -9,6 +9,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrayvec::ArrayVec;
+use weft_dpdk::watchdog::{self, FunctionName};
 use weft_dpdk::{Batch, Packet, Pool};
 use weft_function::lower::{Builder, Lower, Program};
 use weft_function::{
@@ -17,7 +18,9 @@ use weft_function::{
 };
 use zerocopy::IntoBytes;
 
-use crate::instance::{Burst, Instance, KEEP_REFUSED, Kind, Outcome, PANIC, Settings, UNDECLARED};
+use crate::instance::{
+    Burst, Instance, KEEP_REFUSED, Kind, Outcome, PANIC, PANICKED, Settings, UNDECLARED,
+};
 use crate::positions::Positions;
 use crate::slab::{Slab, SlotShift};
 
@@ -44,6 +47,8 @@ pub(crate) struct Called<F: UserPlaneFunction> {
     contexts: Slab<F::Context>,
     scope: Scope,
     kind: &'static Kind,
+    /// Under what name the watchdog knows it.
+    name: FunctionName,
     lowering: Option<Lowering<F>>,
 }
 
@@ -56,7 +61,13 @@ impl<F: UserPlaneFunction> Called<F> {
         lowering: Option<Lowering<F>>,
     ) -> Called<F> {
         let scope = function.scope();
-        Called { function, contexts: Slab::new(setup.contexts, shift), scope, kind, lowering }
+        let name = match setup.trial {
+            // It never meets a packet, and there may be any number of such names.
+            true => FunctionName::UNNAMED,
+            false => FunctionName::of(setup.instance),
+        };
+        let contexts = Slab::new(setup.contexts, shift);
+        Called { function, contexts, scope, kind, name, lowering }
     }
 
     fn slot(&self, metadata: &PacketMetadata) -> u32 {
@@ -82,17 +93,35 @@ impl<F: UserPlaneFunction> Called<F> {
         }
     }
 
-    /// Shows the function the packets, stage by stage; what it notes of them.
+    /// Shows the function the packets, stage by stage; what it notes of them, and those that
+    /// are left. The others it panicked over.
     #[inline(always)]
-    fn look_ahead(&self, packets: &Batch, selected: Positions) -> Notes {
-        let mut notes = [0; Batch::CAPACITY];
+    fn look_ahead(
+        &mut self,
+        packets: &Batch,
+        selected: Positions,
+        outcome: &mut Outcome,
+    ) -> (Notes, Positions) {
+        let (mut notes, mut left) = ([0; Batch::CAPACITY], selected);
         for stage in 0..F::STAGES {
-            for position in selected {
-                let note = &mut notes[position];
-                *note = self.function.look_ahead(stage, &packets[position], *note);
+            let (mut remaining, mut at) = (left, 0);
+            loop {
+                let run = AssertUnwindSafe(|| {
+                    for position in remaining {
+                        at = position;
+                        let note = &mut notes[position];
+                        *note = self.function.look_ahead(stage, &packets[position], *note);
+                    }
+                });
+                if catch_unwind(run).is_ok() {
+                    break;
+                }
+                remaining = remaining.behind(at);
+                left.remove(at);
+                self.panicked(at, packets, outcome);
             }
         }
-        notes
+        (notes, left)
     }
 
     /// Handles the packets at `selected`.
@@ -184,17 +213,20 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
     }
 
     fn visit(&mut self, burst: &mut Burst, selected: Positions, outcome: &mut Outcome) {
+        watchdog::enter(self.name);
         if F::PREFETCHES && self.is_large() {
-            self.prefetch_records(&burst.packets, selected);
+            let run = AssertUnwindSafe(|| self.prefetch_records(&burst.packets, selected));
+            // Only speed depends on it: what is left is not asked for.
+            drop(catch_unwind(run));
         }
         let noted;
-        let notes = if F::STAGES > 0 {
-            noted = self.look_ahead(&burst.packets, selected);
-            &noted
+        let (notes, mut remaining) = if F::STAGES > 0 {
+            let left;
+            (noted, left) = self.look_ahead(&burst.packets, selected, outcome);
+            (&noted, left)
         } else {
-            &NOTHING_NOTED
+            (&NOTHING_NOTED, selected)
         };
-        let mut remaining = selected;
         let Outcome { dropped, reasons, kept, emissions, refused, resets } = outcome;
         let mut emit = Emit::new(burst.now, &burst.pool, emissions);
         let mut verdicts = Verdicts { dropped, reasons, kept };
@@ -215,13 +247,14 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             self.reset(slot, resets);
         }
         *refused += emit.refused();
+        watchdog::leave();
     }
 
     fn timer(&mut self, slot: u32, now: u64, pool: &Pool, outcome: &mut Outcome) {
         let mut emit = Emit::new(now, pool, &mut outcome.emissions);
         let Some(context) = self.contexts.get_mut(slot) else { return };
-        let run = AssertUnwindSafe(|| self.function.timer(context, &mut emit));
-        let panicked = catch_unwind(run).is_err();
+        let run = || self.function.timer(context, &mut emit);
+        let panicked = guarded(self.name, run).is_none();
         outcome.refused += emit.refused();
         if panicked {
             self.reset(slot, &mut outcome.resets);
@@ -230,7 +263,10 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
 
     fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {
         match settings.typed.downcast_ref::<F::Settings>() {
-            Some(settings) => self.function.check(settings, count),
+            Some(settings) => {
+                let checked = guarded(self.name, || self.function.check(settings, count));
+                checked.unwrap_or_else(|| Err(ConfigError::at("", PANICKED)))
+            }
             None => Err(ConfigError::at("", format!("settings that are not for {}", F::NAME))),
         }
     }
@@ -239,13 +275,17 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         if let Some(context) = self.contexts.get_mut(slot)
             && let Some(settings) = settings.typed.downcast_ref::<F::Settings>()
         {
-            self.function.configure(context, settings, nth);
+            let run = || self.function.configure(context, settings, nth);
+            if guarded(self.name, run).is_none() {
+                self.abandon(slot);
+            }
         }
     }
 
     fn tunnels(&self, settings: &Settings, nth: u32) -> TunnelEnds {
         let settings = settings.typed.downcast_ref::<F::Settings>();
-        settings.map(|settings| self.function.tunnels(settings, nth)).unwrap_or_default()
+        let tunnels = |settings| guarded(self.name, || self.function.tunnels(settings, nth));
+        settings.and_then(tunnels).unwrap_or_default()
     }
 
     fn end_tunnels(
@@ -260,7 +300,7 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         let Some(context) = self.contexts.get_mut(slot) else { return };
         let mut emit = Emit::new(0, pool, &mut outcome.emissions);
         let run = || self.function.end_tunnels(context, settings, nth, like, &mut emit);
-        let panicked = catch_unwind(AssertUnwindSafe(run)).is_err();
+        let panicked = guarded(self.name, run).is_none();
         outcome.refused += emit.refused();
         if panicked {
             self.reset(slot, &mut outcome.resets);
@@ -270,30 +310,37 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
     fn release(&mut self, slot: u32) {
         if let Some(context) = self.contexts.get_mut(slot) {
             let context = std::mem::take(context);
-            let run = AssertUnwindSafe(|| self.function.release(context));
             // A context that cannot be given back is forgotten all the same.
-            drop(catch_unwind(run));
+            guarded(self.name, || self.function.release(context));
         }
     }
 
     fn export(&self, slot: u32, now: u64, out: &mut Vec<u8>) {
         if let Some(context) = self.contexts.get(slot) {
+            let before = out.len();
             out.extend_from_slice(&F::CONTEXT_VERSION.to_le_bytes());
             out.extend_from_slice(&now.to_le_bytes());
-            self.function.export(context, out);
+            if guarded(self.name, || self.function.export(context, out)).is_none() {
+                // Half a context is none.
+                out.truncate(before);
+            }
         }
     }
 
     fn import(&mut self, slot: u32, now: u64, bytes: &[u8]) -> Result<(), ContextError> {
         let (version, bytes) = bytes.split_first_chunk().ok_or(ContextError::Damaged)?;
         let (then, bytes) = bytes.split_first_chunk().ok_or(ContextError::Damaged)?;
-        let mut context = self.function.import(u16::from_le_bytes(*version), bytes)?;
-        self.function.rebase(&mut context, u64::from_le_bytes(*then), now);
+        let read = || {
+            let mut context = self.function.import(u16::from_le_bytes(*version), bytes)?;
+            self.function.rebase(&mut context, u64::from_le_bytes(*then), now);
+            Ok(context)
+        };
+        let context = guarded(self.name, read).unwrap_or(Err(ContextError::Panicked))?;
         let previous = match self.contexts.get_mut(slot) {
             Some(place) => std::mem::replace(place, context),
             None => context,
         };
-        self.function.release(previous);
+        guarded(self.name, || self.function.release(previous));
         Ok(())
     }
 
@@ -304,16 +351,19 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
             return false;
         }
         std::mem::swap(&mut self.contexts, &mut previous.contexts);
-        self.function.adopt(&mut previous.function);
+        // The contexts are taken over all the same.
+        guarded(self.name, || self.function.adopt(&mut previous.function));
         true
     }
 
     fn show(&self, slot: u32) -> Vec<(&'static str, u64)> {
-        self.contexts.get(slot).map(|context| self.function.show(context)).unwrap_or_default()
+        let show = |context| guarded(self.name, || self.function.show(context));
+        self.contexts.get(slot).and_then(show).unwrap_or_default()
     }
 
     fn lower(&self) -> Option<Program> {
-        self.lowering.as_ref().and_then(|lowering| (lowering.program)(&self.function))
+        let lowering = self.lowering.as_ref()?;
+        guarded(self.name, || (lowering.program)(&self.function)).flatten()
     }
 
     #[inline]
@@ -330,17 +380,39 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
 }
 
 impl<F: UserPlaneFunction> Called<F> {
-    /// Replaces a context that a panic may have left half changed. It is not
-    /// given to `release`, which would have to trust it, but to `abandon`.
+    /// The function panicked over the packet at `position`.
     #[cold]
-    fn reset(&mut self, slot: u32, outcome: &mut ArrayVec<u32, { Batch::CAPACITY }>) {
-        if let Some(context) = self.contexts.get_mut(slot) {
-            let context = std::mem::take(context);
-            let run = AssertUnwindSafe(|| self.function.abandon(context));
-            // What cannot be given back stays lost.
-            drop(catch_unwind(run));
+    fn panicked(&mut self, position: usize, packets: &Batch, outcome: &mut Outcome) {
+        let Outcome { dropped, reasons, kept, resets, .. } = outcome;
+        Verdicts { dropped, reasons, kept }.drop(position, self.kind, PANIC);
+        self.reset(self.slot(packets[position].metadata()), resets);
+    }
+
+    /// Replaces a context that a panic may have left half changed.
+    #[cold]
+    fn reset(&mut self, slot: u32, resets: &mut ArrayVec<u32, { Batch::CAPACITY }>) {
+        if self.abandon(slot) {
             // No more positions than this can panic in one burst.
-            let _ = outcome.try_push(slot);
+            let _ = resets.try_push(slot);
         }
     }
+
+    /// Leaves a fresh context at `slot`. The one until now is not given to `release`, which
+    /// would have to trust it, but to `abandon`. False when the slot has none.
+    #[cold]
+    fn abandon(&mut self, slot: u32) -> bool {
+        let Some(context) = self.contexts.get_mut(slot) else { return false };
+        let context = std::mem::take(context);
+        // What cannot be given back stays lost.
+        drop(catch_unwind(AssertUnwindSafe(|| self.function.abandon(context))));
+        true
+    }
+}
+
+/// Runs code of a function under the watchdog's eye; none when it panicked.
+fn guarded<R>(name: FunctionName, run: impl FnOnce() -> R) -> Option<R> {
+    watchdog::enter(name);
+    let result = catch_unwind(AssertUnwindSafe(run)).ok();
+    watchdog::leave();
+    result
 }

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -28,6 +29,9 @@ pub const KEEP_REFUSED: Reason =
 /// declare.
 pub const UNDECLARED: Reason =
     Reason::new("reason_undeclared", "the function gave a reason that it does not declare");
+
+/// What is wrong with configuration or settings that a function panicked over.
+pub(crate) const PANICKED: &str = "the function panicked over this";
 
 /// Reasons of the loop around a function, which any function may meet.
 pub const REASONS: [Reason; 3] = [PANIC, KEEP_REFUSED, UNDECLARED];
@@ -264,6 +268,7 @@ impl Kind {
         setup: &Setup<'_>,
         shift: SlotShift,
     ) -> Result<Box<dyn Instance>, ConfigError> {
-        (self.make)(config, setup, shift)
+        let make = AssertUnwindSafe(|| (self.make)(config, setup, shift));
+        catch_unwind(make).unwrap_or_else(|_| Err(ConfigError::at("", PANICKED)))
     }
 }

@@ -7,7 +7,8 @@
 //! DPDK device string, whose queues are handed out as [`RxQueue`] and
 //! [`TxQueue`]. Beside them stand the [`Ring`], which hands packets or commands
 //! from one thread to another, and the [`Table`], which finds many keys at once;
-//! [`crypto`] encrypts and decrypts by a cryptographic device.
+//! [`crypto`] encrypts and decrypts by a cryptographic device, and the
+//! [`watchdog`] looks after the threads that all this happens in.
 //!
 //! Nothing else in Weft sees a DPDK pointer, and apart from the bindings this
 //! is the only crate on the way of a packet that contains `unsafe`.
@@ -36,6 +37,7 @@ mod ring;
 mod room;
 mod table;
 pub mod tsc;
+pub mod watchdog;
 
 pub use buffer::{Batch, METADATA_BYTES, Packet, Pool, layout};
 pub use eal::{Eal, EalOptions, Memory, Registration, pin_to_core};

@@ -28,4 +28,7 @@ pub enum ContextError {
     /// The bytes are too short, too long, or hold values that cannot be.
     #[error("the exported context is damaged")]
     Damaged,
+    /// The function panicked as it read the bytes.
+    #[error("the function panicked over the exported context")]
+    Panicked,
 }

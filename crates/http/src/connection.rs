@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -44,7 +43,7 @@ pub async fn serve_local(listener: UnixListener, app: Router) {
         let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
         let app = app.clone();
         let connection = |place| serve(stream, app, place, Afterwards::Idle);
-        admit(&places, None, connection).await;
+        places.admit(None, connection).await;
     }
 }
 
@@ -65,25 +64,8 @@ pub async fn serve_remote(
             // A connection that takes longer ends without an answer.
             let _ = tokio::time::timeout(longest, greet(stream, identity, app, place)).await;
         };
-        admit(&places, Some(from.ip()), connection).await;
+        places.admit(Some(from.ip()), connection).await;
     }
-}
-
-/// Serves a connection in a task of its own as soon as it has a place.
-async fn admit<F: Future<Output = ()> + Send + 'static>(
-    places: &Arc<Places>,
-    source: Option<IpAddr>,
-    connection: impl FnOnce(Arc<Place>) -> F,
-) {
-    let Ok(place) = places.take(source).await else {
-        tracing::debug!(?source, "too many connections from there");
-        return;
-    };
-    let number = place.number();
-    let task = tokio::spawn(connection(Arc::new(place)));
-    places.served_by(number, task.abort_handle());
-    // What the client has sent is read before the next connection may take the place.
-    tokio::task::yield_now().await;
 }
 
 async fn greet(stream: TcpStream, identity: Option<Identity>, app: Router, place: Arc<Place>) {

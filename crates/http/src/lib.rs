@@ -10,7 +10,7 @@ pub mod extract;
 pub mod metrics;
 pub mod openapi;
 pub mod pieces;
-mod places;
+pub mod places;
 pub mod post;
 pub mod problem;
 pub mod socket;

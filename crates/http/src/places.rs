@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 
 /// How many connections a server has places for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// In all.
     pub all: usize,
     /// From one source: an IPv4 address, or an IPv6 network of 64 bits.
@@ -24,7 +24,7 @@ pub(crate) struct Limits {
 
 /// The places of a server.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     limits: Limits,
     table: Mutex<Table>,
     freed: Notify,
@@ -53,24 +53,43 @@ enum State {
 
 /// There are too many busy connections from one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooMany;
+struct TooMany;
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     number: u64,
     places: Arc<Places>,
 }
 
 impl Places {
+    /// As many as `limits` say.
     pub fn new(limits: Limits) -> Arc<Places> {
         let (table, freed) = (Mutex::default(), Notify::new());
         Arc::new(Places { limits, table, freed })
     }
 
+    /// Serves a connection from `source` (none for a local one) in a task of its own as soon
+    /// as it has a place. A source that has too many gets none.
+    pub async fn admit<F: Future<Output = ()> + Send + 'static>(
+        self: &Arc<Self>,
+        source: Option<IpAddr>,
+        connection: impl FnOnce(Arc<Place>) -> F,
+    ) {
+        let Ok(place) = self.take(source).await else {
+            tracing::debug!(?source, "too many connections from there");
+            return;
+        };
+        let number = place.number();
+        let task = tokio::spawn(connection(Arc::new(place)));
+        self.served_by(number, task.abort_handle());
+        // What the client has sent is read before the next connection may take the place.
+        tokio::task::yield_now().await;
+    }
+
     /// Takes a place for a connection from `source`; none for a local one. Waits while all
     /// places have busy connections.
-    pub async fn take(self: &Arc<Self>, source: Option<IpAddr>) -> Result<Place, TooMany> {
+    async fn take(self: &Arc<Self>, source: Option<IpAddr>) -> Result<Place, TooMany> {
         let source = source.map(network);
         loop {
             // Registered before the table is read: a place freed in between is not missed.
@@ -83,7 +102,7 @@ impl Places {
     }
 
     /// Names the task that serves a connection, and that ends when it gives up its place.
-    pub fn served_by(&self, number: u64, task: AbortHandle) {
+    fn served_by(&self, number: u64, task: AbortHandle) {
         if let Some(held) = self.table().held.get_mut(&number) {
             held.task = Some(task);
         }
@@ -126,7 +145,7 @@ impl Table {
 
 impl Place {
     /// The number of the connection.
-    pub fn number(&self) -> u64 {
+    fn number(&self) -> u64 {
         self.number
     }
 

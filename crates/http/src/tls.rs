@@ -1,4 +1,9 @@
-//! TLS (RFC 8446, RFC 5246), for who serves over TCP and for who asks there.
+//! TLS (RFC 8446, RFC 5246), for who serves over TCP and for who asks there, and
+//! [mutual](Mutual) among those of one authority. Certificates are read again when their
+//! files change.
+
+mod mutual;
+mod renewed;
 
 use std::fmt;
 use std::io;
@@ -12,6 +17,9 @@ use tokio_rustls::rustls::pki_types::{
 };
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+pub use self::mutual::{CertificateFiles, Mutual, SecureStream, Shown};
+use self::renewed::Renewed;
 
 /// Why a certificate or a key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +39,7 @@ impl TlsError {
 
 /// What a server shows.
 #[derive(Clone)]
-pub struct Identity(TlsAcceptor);
+pub struct Identity(Arc<Renewed<TlsAcceptor>>);
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,19 +54,16 @@ impl Identity {
     /// # Errors
     /// [`TlsError`].
     pub fn load(certificate: &Path, key: &Path) -> Result<Identity, TlsError> {
-        let chain = certificates(certificate)?;
-        let private = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| TlsError::of(key, said(&error, "no private key in PEM is in it")))?;
-        let configuration = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(chain, private)
-            .map_err(|error| match error {
-                rustls::Error::InconsistentKeys(_) => {
-                    TlsError::of(key, format!("is not the key of {}", certificate.display()))
-                }
-                other => TlsError::of(certificate, other),
-            })?;
-        Ok(Identity(Arc::new(configuration).into()))
+        let files = [certificate, key].map(Path::to_owned);
+        let [certificate, key] = files.clone();
+        let read = move || {
+            let (chain, private) = pair(&certificate, &key)?;
+            let builder = ServerConfig::builder().with_no_client_auth();
+            let configuration = builder.with_single_cert(chain, private);
+            let configuration = configuration.map_err(unfit(&certificate, &key))?;
+            Ok(TlsAcceptor::from(Arc::new(configuration)))
+        };
+        Ok(Identity(Arc::new(Renewed::read(files.to_vec(), read)?)))
     }
 
     /// Greets a client.
@@ -68,7 +73,7 @@ impl Identity {
         if first[0].is_ascii_alphabetic() {
             return Ok(Greeted::Plain(stream));
         }
-        Ok(Greeted::Secure(self.0.accept(stream).await?.into()))
+        Ok(Greeted::Secure(self.0.current().accept(stream).await?.into()))
     }
 }
 
@@ -96,11 +101,7 @@ impl Trust {
     /// # Errors
     /// [`TlsError`].
     pub fn load(file: &Path) -> Result<Trust, TlsError> {
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(file)? {
-            roots.add(certificate).map_err(|error| TlsError::of(file, error))?;
-        }
-        let builder = ClientConfig::builder().with_root_certificates(roots);
+        let builder = ClientConfig::builder().with_root_certificates(roots(file)?);
         Ok(Trust(Arc::new(builder.with_no_client_auth())))
     }
 
@@ -127,6 +128,35 @@ impl Trust {
 
 fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
+}
+
+/// A certificate with those between it and its authority, and its key.
+fn pair(
+    certificate: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let chain = certificates(certificate)?;
+    let private = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| TlsError::of(key, said(&error, "no private key in PEM is in it")))?;
+    Ok((chain, private))
+}
+
+/// What is wrong when certificate and key are not taken.
+fn unfit<'a>(certificate: &'a Path, key: &'a Path) -> impl Fn(rustls::Error) -> TlsError + 'a {
+    move |error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            TlsError::of(key, format!("is not the key of {}", certificate.display()))
+        }
+        other => TlsError::of(certificate, other),
+    }
+}
+
+fn roots(file: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| TlsError::of(file, error))?;
+    }
+    Ok(roots)
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

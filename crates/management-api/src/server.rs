@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use weft_compose::Kind;
 use weft_http::connection;
 use weft_http::socket::{Claim, Refused};
@@ -141,6 +142,11 @@ impl Serving {
         self.claim.path()
     }
 
+    /// The thread that serves, if it has ended by itself.
+    pub fn dead(&self) -> Option<&'static str> {
+        self.thread.is_finished().then_some("control")
+    }
+
     /// Ends all connections and gives the socket back.
     pub fn stop(self) {
         // The thread may have ended by itself.
@@ -159,18 +165,23 @@ fn serve(
     let started = runtime.block_on(async {
         local.set_nonblocking(true)?;
         let local = tokio::net::UnixListener::from_std(local)?;
-        tokio::spawn(connection::serve_local(local, api));
+        let mut serving = JoinSet::new();
+        serving.spawn(connection::serve_local(local, api));
         if let Some(metrics) = metrics {
             metrics.set_nonblocking(true)?;
             let metrics = tokio::net::TcpListener::from_std(metrics)?;
-            tokio::spawn(connection::serve_remote(
+            serving.spawn(connection::serve_remote(
                 metrics,
                 None,
                 routes::metrics_only(state),
                 REMOTE,
             ));
         }
-        let _ = stopped.await;
+        // A task that serves ends by a panic only, and the thread with it.
+        tokio::select! {
+            _ = stopped => {}
+            _ = serving.join_next() => {}
+        }
         io::Result::Ok(())
     });
     if let Err(error) = started {

@@ -18,7 +18,7 @@ use weft_rules::{Known, RuleSet};
 use weft_vf::{Nic, Switch};
 
 pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
-pub use self::handover::{HandoverPlan, MovingUsers};
+pub use self::handover::{HandoverPlan, HandoverSecurity, MovingUsers};
 pub use self::ports::PortPlan;
 pub use self::users::{BearerPlan, GroupPlan, UserPlan};
 use super::mistake::Mistakes;
@@ -30,6 +30,8 @@ pub struct Blueprint {
     pub name: String,
     /// Threads that carry packets.
     pub workers: Workers,
+    /// Longest time in one round of a thread that functions run on; none for any.
+    pub watchdog: Option<Duration>,
     /// Room for packets.
     pub memory: Memory,
     /// How a packet finds its next hop.

@@ -19,7 +19,7 @@ use weft_dpdk::PortOptions;
 use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndication, Polling};
 use super::values::{Entries, Ip, Mac, Subnet};
 
-pub use handover::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
+pub use handover::{GatesFile, HandoverFile, HandoverTls, RadioFile, Role, WhenFull};
 pub use local::{LocalFile, RateFile};
 pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
@@ -49,6 +49,9 @@ pub struct NodeFile {
     /// The threads that carry packets.
     #[serde(default)]
     pub workers: WorkersFile,
+    /// When a function that does not return ends the node.
+    #[serde(default)]
+    pub watchdog: WatchdogFile,
     /// Memory for packets.
     #[serde(default)]
     pub memory: MemoryFile,
@@ -141,6 +144,24 @@ pub struct WorkersFile {
 impl Default for WorkersFile {
     fn default() -> Self {
         WorkersFile { count: 1, cores: None, polling: Polling::default(), max_sleep: 100 }
+    }
+}
+
+/// When a function that does not return ends the node.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(rename = "Watchdog")]
+pub struct WatchdogFile {
+    /// Longest time that a worker or a stage may spend in one round, in milliseconds:
+    /// beyond it the node names the function and ends. Time without a processor does not
+    /// count. 0 allows any time.
+    #[schemars(range(min = 0, max = 600_000))]
+    pub limit: u32,
+}
+
+impl Default for WatchdogFile {
+    fn default() -> Self {
+        WatchdogFile { limit: 5000 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A node as a library object: built, then started or driven step by step.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use weft_dataplane::worker::Idle;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
+use weft_dpdk::watchdog::{self, Watch};
 use weft_node_config::Blueprint;
 
 use crate::agent::show::Snapshot;
@@ -123,8 +125,12 @@ impl Node {
         self.handle.clone()
     }
 
-    /// Starts workers and agent in threads of their own.
-    pub fn start(self, eal: &'static Eal) -> Running {
+    /// Starts workers and agent in threads of their own, which the
+    /// [watchdog](weft_dpdk::watchdog) knows.
+    ///
+    /// # Errors
+    /// When the machine has no thread for one of them.
+    pub fn start(self, eal: &'static Eal) -> io::Result<Running> {
         let stop = Arc::new(AtomicBool::new(false));
         let plan = self.agent.blueprint().workers.clone();
         let mut agent = self.agent;
@@ -137,19 +143,17 @@ impl Node {
                 let core = plan.cores.as_ref().and_then(|cores| cores.get(number).copied());
                 let pause = plan.pause();
                 let stop = stop.clone();
-                thread::Builder::new()
-                    .name(format!("worker-{number}"))
-                    .spawn(move || run_worker(eal, worker, core, pause, &stop))
+                thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+                    let run = || run_worker(eal, worker, core, pause, &stop);
+                    watchdog::watched(Watch::Rounds, run)
+                })
             })
-            .collect::<Result<Vec<_>, _>>();
-        let workers = workers.unwrap_or_else(|error| {
-            tracing::error!(%error, "no thread for a worker");
-            Vec::new()
-        });
+            .collect::<Result<Vec<_>, _>>()?;
         let agent_stop = Arc::new(AtomicBool::new(false));
         let told = agent_stop.clone();
-        let agent = thread::spawn(move || run_agent(eal, agent, &told));
-        Running { stop, agent_stop, workers, agent, handle: self.handle }
+        let run = move || watchdog::watched(Watch::Life, || run_agent(eal, agent, &told));
+        let agent = thread::Builder::new().name("agent".to_owned()).spawn(run)?;
+        Ok(Running { stop, agent_stop, workers, agent, handle: self.handle })
     }
 
     /// Stops: what is in flight leaves. Returns what was counted.
@@ -213,6 +217,7 @@ fn run_worker(
     }
     let mut idle = Idle::new(pause);
     while !stop.load(Ordering::Acquire) {
+        watchdog::begin_round();
         match worker.poll() {
             true => idle.reset(),
             false => idle.wait(),

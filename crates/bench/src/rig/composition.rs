@@ -137,7 +137,7 @@ impl Setup {
                 "rules": rules + "from fabric -> drop\n",
             }),
         )?;
-        Ok(node.start(rig.eal))
+        Ok(node.start(rig.eal)?)
     }
 }
 

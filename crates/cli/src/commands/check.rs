@@ -126,7 +126,8 @@ fn read(path: &Path, name: &str) -> Result<(Found, Mistakes), Mistakes> {
     let source = Source::read(&text);
     if source.is_ok_and(|source| source.root.text("kind") == Some("Controller")) {
         let configuration = Configuration::read(&text, name)?;
-        return Ok((Found::controller(&configuration), Mistakes::default()));
+        let found = Found::controller(&configuration);
+        return Ok((found, configuration.warnings));
     }
     let blueprint = config::read(&text, name, KINDS)?;
     let paths = weft_node::paths(&blueprint);

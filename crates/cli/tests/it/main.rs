@@ -12,3 +12,4 @@ mod run;
 mod show;
 mod usage;
 mod watch;
+mod watched;

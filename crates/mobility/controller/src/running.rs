@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
+use weft_http::tls::{Mutual, TlsError};
 use weft_mobility_protocol::NodeId;
-use weft_mobility_transport::{Options, Place, Token, TokenError, Transport, TransportError};
+use weft_mobility_transport::{
+    Options, Place, Security, Token, TokenError, Transport, TransportError,
+};
 
 use crate::api::{Listening, ServeError, Serving};
 use crate::config::Configuration;
@@ -20,6 +23,9 @@ pub enum StartError {
     /// A token cannot be had.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The records cannot be had.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -55,6 +61,7 @@ impl Controller {
         ended: impl FnOnce(JournalError) + Send + 'static,
     ) -> Result<Controller, StartError> {
         let token = Token::load(&configuration.token_file)?;
+        let security = security(&configuration)?;
         let listening = Listening::claim(&configuration, socket)?;
         let (journal, mut recovered) = Journal::open(&configuration.records)?;
         if recovered.cut_off > 0 {
@@ -63,8 +70,9 @@ impl Controller {
         }
         let (handle, received) = inputs();
         let deliver = handle.clone();
-        let transport =
-            Transport::start(options(&configuration, token), move |event| deliver.deliver(event))?;
+        let transport = Transport::start(options(&configuration, token, security), move |event| {
+            deliver.deliver(event)
+        })?;
         let configuration = Arc::new(configuration);
         let engine = {
             let (configuration, sender) = (configuration.clone(), transport.sender());
@@ -82,6 +90,13 @@ impl Controller {
         };
         let serving = listening.serve(handle.clone(), configuration)?;
         Ok(Controller { handle, engine, transport, serving })
+    }
+
+    /// The thread of it that has ended by itself, if one has.
+    pub fn dead(&self) -> Option<&'static str> {
+        let engine = self.engine.is_finished().then_some("controller");
+        let handover = || self.transport.is_finished().then_some("handover");
+        engine.or_else(handover).or_else(|| self.serving.dead())
     }
 
     /// Where nodes connect.
@@ -113,7 +128,14 @@ impl Controller {
     }
 }
 
-fn options(configuration: &Configuration, token: Token) -> Options {
+fn security(configuration: &Configuration) -> Result<Option<Security>, TlsError> {
+    let name = &configuration.name;
+    let load = |files| Mutual::load(name, files);
+    let mutual = configuration.tls.as_ref().map(load).transpose()?;
+    Ok(mutual.map(|mutual| Security { mutual, controller: name.clone() }))
+}
+
+fn options(configuration: &Configuration, token: Token, security: Option<Security>) -> Options {
     let place = |node: &crate::config::Node| Place {
         node: node.number,
         name: node.name.clone(),
@@ -127,5 +149,6 @@ fn options(configuration: &Configuration, token: Token) -> Options {
         controller: None,
         places: configuration.nodes.iter().map(place).collect(),
         timing: configuration.timing,
+        security,
     }
 }

@@ -58,6 +58,9 @@ pub enum Refusal {
     /// Another node was meant.
     #[error("another node was meant")]
     Elsewhere,
+    /// The certificate is not of the name.
+    #[error("the certificate is of another name")]
+    Name,
 }
 
 /// What can be wrong with a greeting.
@@ -66,6 +69,9 @@ pub enum HelloError {
     /// It does not begin as one.
     #[error("it does not begin with a greeting")]
     Magic,
+    /// It is of TLS.
+    #[error("TLS is spoken there, and not here: give `tls` at both ends")]
+    Secure,
     /// A version that is not understood.
     #[error("the greeting is of version {0}, and only version 1 is understood")]
     Version(u8),
@@ -74,8 +80,11 @@ pub enum HelloError {
     Value,
 }
 
-const CODES: [Refusal; 4] =
-    [Refusal::Version, Refusal::Token, Refusal::Unknown, Refusal::Elsewhere];
+const CODES: [Refusal; 5] =
+    [Refusal::Version, Refusal::Token, Refusal::Unknown, Refusal::Elsewhere, Refusal::Name];
+
+/// How records of TLS begin: an alert, a handshake (RFC 8446 section 5.1).
+const SECURE: [[u8; 2]; 2] = [[21, 3], [22, 3]];
 
 impl Hello {
     /// The octets; token and name are cut to 255 each.
@@ -193,6 +202,7 @@ fn check(head: &[u8]) -> Result<(), HelloError> {
             VERSION => Ok(()),
             other => Err(HelloError::Version(other)),
         },
+        [first, second, ..] if SECURE.contains(&[*first, *second]) => Err(HelloError::Secure),
         _ => Err(HelloError::Magic),
     }
 }
@@ -266,5 +276,6 @@ mod tests {
         octets[4] = 2;
         assert_eq!(parse_answer(octets.first_chunk().unwrap()), Err(HelloError::Version(2)));
         assert_eq!(parse_answer(b"GET / HT"), Err(HelloError::Magic));
+        assert_eq!(parse_answer(&[21, 3, 3, 0, 2, 2, 70, 0]), Err(HelloError::Secure));
     }
 }

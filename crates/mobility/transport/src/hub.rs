@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use weft_mobility_protocol::{Envelope, NodeId};
 
+use crate::channel::Channel;
 use crate::options::{Options, Place};
 
 /// What the transport tells.
@@ -74,6 +74,10 @@ pub(crate) struct Hub {
     waiting: AtomicUsize,
     runtime: Handle,
     attend: Attend,
+    /// The task of a peer has panicked.
+    pub broken: Notify,
+    /// There are new certificates: connections are made anew.
+    pub renewed: Notify,
 }
 
 /// A new peer, with the ends of its channels that its task reads.
@@ -82,7 +86,7 @@ pub(crate) struct NewPeer {
     pub node: NodeId,
     pub peer: Arc<Peer>,
     pub messages: mpsc::Receiver<Vec<u8>>,
-    pub streams: mpsc::Receiver<TcpStream>,
+    pub streams: mpsc::Receiver<Channel>,
 }
 
 /// Starts the task of a peer.
@@ -95,9 +99,9 @@ pub(crate) struct Peer {
     /// Octets of those.
     waiting: AtomicUsize,
     /// Connections that the peer has made.
-    pub streams: mpsc::Sender<TcpStream>,
-    /// Where the peer can be dialled.
-    address: Mutex<Option<String>>,
+    pub streams: mpsc::Sender<Channel>,
+    /// Where the peer can be dialled, and its name, as the controller tells.
+    place: Mutex<Option<Place>>,
     pub connected: AtomicBool,
     /// When something was last heard of it, in milliseconds since 1970 (UTC).
     pub heard: AtomicU64,
@@ -110,8 +114,8 @@ impl Peer {
         self.heard.store(now.as_millis() as u64, Ordering::Relaxed);
     }
 
-    pub fn address(&self) -> Option<String> {
-        locked(&self.address).clone()
+    pub fn place(&self) -> Option<Place> {
+        locked(&self.place).clone()
     }
 }
 
@@ -124,7 +128,18 @@ impl Hub {
     pub fn new(options: Options, deliver: Deliver, runtime: Handle, attend: Attend) -> Arc<Hub> {
         let (counters, peers) = (Counters::default(), Mutex::default());
         let waiting = AtomicUsize::new(0);
-        Arc::new(Hub { options, counters, deliver, peers, waiting, runtime, attend })
+        let (broken, renewed) = (Notify::new(), Notify::new());
+        Arc::new(Hub {
+            options,
+            counters,
+            deliver,
+            peers,
+            waiting,
+            runtime,
+            attend,
+            broken,
+            renewed,
+        })
     }
 
     pub fn tell(&self, event: Event) {
@@ -153,7 +168,7 @@ impl Hub {
             outbox,
             waiting: AtomicUsize::new(0),
             streams: dialled,
-            address: Mutex::default(),
+            place: Mutex::default(),
             connected: AtomicBool::new(false),
             heard: AtomicU64::new(0),
         });
@@ -168,15 +183,18 @@ impl Hub {
         for place in places {
             let stranger = ![self.options.node, NodeId::CONTROLLER].contains(&place.node);
             if let Some(peer) = self.peer(place.node).filter(|_| stranger) {
-                *locked(&peer.address) = Some(place.address);
+                *locked(&peer.place) = Some(place);
             }
         }
     }
 
     /// The controller, which is dialled at once and always.
     pub fn attend(self: &Arc<Hub>, address: String) {
+        let security = self.options.security.as_ref();
+        // Without certificates the name is not asked for.
+        let name = security.map_or(String::new(), |security| security.controller.clone());
         if let Some(peer) = self.peer(NodeId::CONTROLLER) {
-            *locked(&peer.address) = Some(address);
+            *locked(&peer.place) = Some(Place { node: NodeId::CONTROLLER, name, address });
         }
     }
 
@@ -187,7 +205,7 @@ impl Hub {
         let Some(peer) = self.known(envelope.to) else {
             return count(&self.counters.unconnected);
         };
-        if !peer.connected.load(Ordering::Relaxed) && peer.address().is_none() {
+        if !peer.connected.load(Ordering::Relaxed) && peer.place().is_none() {
             return count(&self.counters.unconnected);
         }
         let mut octets = Vec::new();
@@ -258,6 +276,7 @@ mod tests {
             controller: None,
             places: Vec::new(),
             timing: Timing { queue_octets: ROOM, ..Timing::default() },
+            security: None,
         };
         let hub = Hub::new(options, Box::new(|_| true), runtime.handle().clone(), attend);
         let place = |node| Place {

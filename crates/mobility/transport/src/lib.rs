@@ -11,12 +11,16 @@
 //! Messages are never changed, and may be lost: when a connection breaks, or a
 //! queue is full, which is counted. The protocol repeats them. Whatever does not
 //! read as a message, or speaks for another node, ends the connection with one
-//! line in the log. Nothing is enciphered: the network between nodes and
-//! controller has to be trusted, or a tunnel.
+//! line in the log.
+//!
+//! With [`Security`], connections are enciphered (TLS 1.3), both ends show a certificate of
+//! one authority, and the name in a greeting has to be one of its certificate. Without it
+//! who knows the token speaks for any node, and the network has to be trusted.
 
 #![forbid(unsafe_code)]
 
 mod accept;
+mod channel;
 mod dial;
 pub mod hello;
 mod hub;
@@ -29,7 +33,7 @@ mod token;
 mod transport;
 
 pub use hub::{Event, Statistics};
-pub use options::{Options, Place, Timing};
+pub use options::{Options, Place, Security, Timing};
 pub use settings::TransportSettings;
 pub use token::{Token, TokenError};
 pub use transport::{Sender, Transport, TransportError};

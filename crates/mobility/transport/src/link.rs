@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 use weft_mobility_protocol::{Envelope, NodeId, ParseError};
 
+use crate::channel::Channel;
 use crate::hub::{Event, Hub, Peer, count};
 use crate::stream::Ended;
 
@@ -20,7 +20,12 @@ const BATCH: usize = 64;
 const ALIVE: u8 = 0;
 
 /// Reads messages of `node` until the connection ends.
-pub(crate) async fn read(hub: &Hub, node: NodeId, peer: &Peer, mut stream: OwnedReadHalf) -> Ended {
+pub(crate) async fn read(
+    hub: &Hub,
+    node: NodeId,
+    peer: &Peer,
+    mut stream: ReadHalf<Channel>,
+) -> Ended {
     let mut buffer = Vec::new();
     loop {
         buffer.reserve(CHUNK);
@@ -66,7 +71,7 @@ pub(crate) async fn write(
     peer: &Peer,
     first: Option<Vec<u8>>,
     messages: &mut Receiver<Vec<u8>>,
-    mut stream: OwnedWriteHalf,
+    mut stream: WriteHalf<Channel>,
 ) -> Ended {
     let timing = &hub.options.timing;
     let mut batch: Vec<_> = first.into_iter().collect();
@@ -94,12 +99,13 @@ pub(crate) fn take(hub: &Hub, peer: &Peer, messages: &[Vec<u8>]) {
 }
 
 async fn write_all(
-    stream: &mut OwnedWriteHalf,
+    stream: &mut WriteHalf<Channel>,
     octets: &[u8],
     patience: Duration,
 ) -> Result<(), Ended> {
     for chunk in octets.chunks(CHUNK) {
         timeout(patience, stream.write_all(chunk)).await.map_err(|_| Ended::Unread)??;
     }
+    timeout(patience, stream.flush()).await.map_err(|_| Ended::Unread)??;
     Ok(())
 }

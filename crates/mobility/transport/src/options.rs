@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use weft_http::tls::Mutual;
 use weft_mobility_protocol::NodeId;
 
 use crate::token::Token;
@@ -36,6 +37,17 @@ pub struct Options {
     pub places: Vec<Place>,
     /// Times and bounds.
     pub timing: Timing,
+    /// How connections are enciphered; none when they are not.
+    pub security: Option<Security>,
+}
+
+/// How connections are enciphered.
+#[derive(Clone, Debug)]
+pub struct Security {
+    /// The own certificate, and the authority of all.
+    pub mutual: Mutual,
+    /// By what name the controller's certificate is; a controller's own.
+    pub controller: String,
 }
 
 /// Times and bounds of connections.

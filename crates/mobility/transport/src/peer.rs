@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::Instant;
 use weft_mobility_protocol::NodeId;
 
+use crate::channel::Channel;
 use crate::dial::dial;
 use crate::hub::{Event, Hub, NewPeer, Peer, count};
 use crate::link;
@@ -23,7 +23,13 @@ use crate::stream::Ended;
 
 /// Starts the task that sees to a peer for as long as the transport lives.
 pub(crate) fn attend(runtime: &Handle, new: NewPeer) {
-    runtime.spawn(serve(new));
+    let hub = new.hub.clone();
+    let serving = runtime.spawn(serve(new));
+    runtime.spawn(async move {
+        if serving.await.is_err_and(|error| error.is_panic()) {
+            hub.broken.notify_one();
+        }
+    });
 }
 
 async fn serve(NewPeer { hub, node, peer, messages, streams }: NewPeer) {
@@ -57,7 +63,7 @@ struct Attendance {
     peer: Arc<Peer>,
     messages: Receiver<Vec<u8>>,
     /// Connections that the peer has made.
-    streams: Receiver<TcpStream>,
+    streams: Receiver<Channel>,
     /// Messages go this way.
     speaks: bool,
     /// Was taken from the messages, and waits for a connection.
@@ -77,7 +83,7 @@ impl Attendance {
     }
 
     /// Waits for a connection, or makes one; `None` when the transport has ended.
-    async fn connection(&mut self) -> Option<TcpStream> {
+    async fn connection(&mut self) -> Option<Channel> {
         loop {
             if std::mem::take(&mut self.brief)
                 && let Some(stream) = self.rest().await
@@ -95,14 +101,14 @@ impl Attendance {
                     }
                 }
             }
-            let Some(address) = self.peer.address() else {
+            let Some(place) = self.peer.place() else {
                 // It was connected a moment ago; what is said now is said again.
                 self.first = None;
                 continue;
             };
-            match dial(&self.hub, self.node, &address).await {
+            match dial(&self.hub, &place).await {
                 Ok(stream) => return Some(stream),
-                Err(ended) => self.complain(&address, &ended),
+                Err(ended) => self.complain(&place.address, &ended),
             }
             self.brief = true;
         }
@@ -118,7 +124,7 @@ impl Attendance {
     }
 
     /// Pauses, longer each time, unless the peer dials us.
-    async fn rest(&mut self) -> Option<TcpStream> {
+    async fn rest(&mut self) -> Option<Channel> {
         let pause = self.pause;
         self.pause = (pause * 2).min(self.hub.options.timing.pause_most);
         tokio::select! {
@@ -128,7 +134,7 @@ impl Attendance {
     }
 
     /// Uses a connection, and those that come in its place, until there is none.
-    async fn attend(&mut self, stream: TcpStream) {
+    async fn attend(&mut self, stream: Channel) {
         let since = Instant::now();
         self.complaint.clear();
         self.note(true);
@@ -138,7 +144,7 @@ impl Attendance {
         }
         self.note(false);
         let timing = &self.hub.options.timing;
-        self.brief = self.peer.address().is_some() && since.elapsed() < timing.pause_most;
+        self.brief = self.peer.place().is_some() && since.elapsed() < timing.pause_most;
         if !self.brief {
             self.pause = timing.pause;
         }
@@ -153,16 +159,16 @@ impl Attendance {
     }
 
     /// Uses a connection until it ends, or there is a newer one.
-    async fn converse(&mut self, stream: TcpStream) -> Option<TcpStream> {
-        // Small messages go at once, where the system can do that.
-        let _ = stream.set_nodelay(true);
-        let from = stream.peer_addr().map_or(String::new(), |address| address.to_string());
-        let (reader, writer) = stream.into_split();
+    async fn converse(&mut self, stream: Channel) -> Option<Channel> {
+        stream.send_at_once();
+        let from = stream.peer().map_or(String::new(), |address| address.to_string());
+        let (reader, writer) = tokio::io::split(stream);
         let first = self.first.take();
         let ended = tokio::select! {
             ended = link::read(&self.hub, self.node, &self.peer, reader) => ended,
             ended = link::write(&self.hub, &self.peer, first, &mut self.messages, writer) => ended,
             newer = self.streams.recv() => return newer,
+            () = self.hub.renewed.notified() => Ended::Renewed,
         };
         let node = self.node.0;
         if ended.is_violation() {

@@ -3,9 +3,9 @@
 use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use weft_mobility_protocol::{NodeId, ParseError};
 
+use crate::channel::Channel;
 use crate::hello::{self, ANSWER_HEAD, HEAD, Hello, HelloError, PLACE_HEAD, Refusal};
 use crate::options::Place;
 
@@ -15,7 +15,7 @@ pub(crate) enum Ended {
     #[error("it was closed")]
     Closed,
     #[error("{0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     #[error("{0}")]
     Greeting(#[from] HelloError),
     #[error("{0}")]
@@ -32,6 +32,22 @@ pub(crate) enum Ended {
     Unread,
     #[error("the greeting took too long")]
     Late,
+    #[error("TLS: {0}")]
+    Tls(io::Error),
+    #[error("there are new certificates, and it begins anew")]
+    Renewed,
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Ended {
+        match error.kind() {
+            // TLS says so of an end without a word.
+            io::ErrorKind::UnexpectedEof => Ended::Closed,
+            // What TLS has against the other end, or the other end against us.
+            io::ErrorKind::InvalidData => Ended::Tls(error),
+            _ => Ended::Io(error),
+        }
+    }
 }
 
 impl Ended {
@@ -39,14 +55,19 @@ impl Ended {
     pub fn is_violation(&self) -> bool {
         matches!(
             self,
-            Ended::Greeting(_) | Ended::Unwelcome(_) | Ended::Message(_) | Ended::Foreign { .. }
+            Ended::Greeting(_)
+                | Ended::Unwelcome(_)
+                | Ended::Message(_)
+                | Ended::Foreign { .. }
+                | Ended::Tls(_)
         )
     }
 }
 
 /// Greets whom we have dialled; returns where others are.
-pub(crate) async fn greet(stream: &mut TcpStream, hello: &Hello) -> Result<Vec<Place>, Ended> {
+pub(crate) async fn greet(stream: &mut Channel, hello: &Hello) -> Result<Vec<Place>, Ended> {
     stream.write_all(&hello.emit()).await?;
+    stream.flush().await?;
     let mut head = [0; ANSWER_HEAD];
     read(stream, &mut head).await?;
     let count = hello::parse_answer(&head)?.map_err(Ended::Refused)?;
@@ -62,13 +83,13 @@ pub(crate) async fn greet(stream: &mut TcpStream, hello: &Hello) -> Result<Vec<P
 }
 
 /// Hears the greeting of who has dialled us.
-pub(crate) async fn hear(stream: &mut TcpStream) -> Result<Hello, Ended> {
+pub(crate) async fn hear(stream: &mut Channel) -> Result<Hello, Ended> {
     let mut head = [0; HEAD];
     read(stream, &mut head).await?;
     let rest = match Hello::rest(&head) {
         Err(HelloError::Version(version)) => {
             // Who speaks it may understand as much as that.
-            let _ = stream.write_all(&hello::refuse(Refusal::Version)).await;
+            let _ = answer(stream, &hello::refuse(Refusal::Version)).await;
             return Err(HelloError::Version(version).into());
         }
         rest => rest?,
@@ -78,10 +99,13 @@ pub(crate) async fn hear(stream: &mut TcpStream) -> Result<Hello, Ended> {
     Ok(Hello::parse(&head, &said)?)
 }
 
-async fn read(stream: &mut TcpStream, octets: &mut [u8]) -> Result<(), Ended> {
-    match stream.read_exact(octets).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Ended::Closed),
-        Err(error) => Err(error.into()),
-    }
+/// Answers who has dialled us.
+pub(crate) async fn answer(stream: &mut Channel, octets: &[u8]) -> Result<(), Ended> {
+    stream.write_all(octets).await?;
+    Ok(stream.flush().await?)
+}
+
+async fn read(stream: &mut Channel, octets: &mut [u8]) -> Result<(), Ended> {
+    stream.read_exact(octets).await?;
+    Ok(())
 }

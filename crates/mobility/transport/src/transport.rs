@@ -9,12 +9,16 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use weft_http::tls::Mutual;
 use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::accept::accept;
 use crate::hub::{Event, Hub, Statistics};
-use crate::options::Options;
+use crate::options::{Options, Security};
 use crate::peer::attend;
+
+/// How often the files of certificates are looked at.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Why there is no transport.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +87,11 @@ impl Transport {
         self.sender.clone()
     }
 
+    /// Whether its thread has ended by itself, which only a panic makes it do.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Where it listens, with the port that the system chose where 0 was asked
     /// for.
     pub fn address(&self) -> SocketAddr {
@@ -122,10 +131,26 @@ impl Sender {
     }
 }
 
+/// Begins all connections anew when there are new certificates.
+async fn renew(hub: Arc<Hub>, mutual: Mutual) {
+    let mut last = mutual.renewals();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let renewals = mutual.renewals();
+        if renewals != last {
+            last = renewals;
+            hub.renewed.notify_waiters();
+        }
+    }
+}
+
 fn run(runtime: Runtime, hub: &Arc<Hub>, listener: TcpListener, stopped: oneshot::Receiver<()>) {
     let started = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::spawn(accept(hub.clone(), listener));
+        let accepting = tokio::spawn(accept(hub.clone(), listener));
+        if let Some(Security { mutual, .. }) = hub.options.security.clone() {
+            tokio::spawn(renew(hub.clone(), mutual));
+        }
         match hub.options.controller.clone() {
             Some(address) => hub.attend(address),
             None => {
@@ -134,7 +159,12 @@ fn run(runtime: Runtime, hub: &Arc<Hub>, listener: TcpListener, stopped: oneshot
                 }
             }
         }
-        let _ = stopped.await;
+        tokio::select! {
+            _ = stopped => {}
+            // A task ends by a panic only, and the thread with it.
+            _ = accepting => {}
+            () = hub.broken.notified() => {}
+        }
         io::Result::Ok(())
     });
     if let Err(error) = started {

@@ -75,6 +75,7 @@ fn options(node: NodeId, name: &str) -> Options {
         controller: None,
         places: Vec::new(),
         timing: timing(),
+        security: None,
     }
 }
 

@@ -31,6 +31,20 @@ pub struct HandoverPlan {
     pub settings: weft_mobility_protocol::Settings,
     /// Times and bounds of connections with the controller and with other nodes.
     pub timing: weft_mobility_transport::Timing,
+    /// How connections are enciphered.
+    pub security: Option<HandoverSecurity>,
+    /// Whether connections beyond this machine may do without.
+    pub plaintext: bool,
+}
+
+/// How connections with the controller and with other nodes are enciphered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandoverSecurity {
+    /// The node's certificate and key, and the authority; the folder of the configuration is
+    /// where paths begin.
+    pub files: weft_http::tls::CertificateFiles,
+    /// Name of the controller.
+    pub controller: String,
 }
 
 impl HandoverPlan {

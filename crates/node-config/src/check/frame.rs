@@ -1,5 +1,7 @@
 //! Workers, memory and limits.
 
+use std::time::Duration;
+
 use weft_dataplane::clock::rate_limit::Rate;
 use weft_dataplane::transmit::to_agent::LocalLimits;
 
@@ -7,7 +9,9 @@ use super::nics::Nics;
 use super::within;
 use crate::blueprint::{Echo, Gtpu, Limits, Memory, PortPlan, Workers};
 use crate::locate::Source;
-use crate::yaml::{GtpuFile, LimitsFile, LocalFile, MemoryFile, NodeFile, RateFile, WorkersFile};
+use crate::yaml::{
+    GtpuFile, LimitsFile, LocalFile, MemoryFile, NodeFile, RateFile, WatchdogFile, WorkersFile,
+};
 
 /// Most workers of a node.
 pub(super) const WORKERS: u32 = 64;
@@ -42,6 +46,17 @@ pub(super) fn workers(file: &WorkersFile, source: &mut Source<'_>) -> Workers {
         polling: file.polling,
         max_sleep_us: file.max_sleep,
     }
+}
+
+/// Least limit of the watchdog, in milliseconds: a few looks.
+const LEAST_LIMIT: u64 = 500;
+
+pub(super) fn watchdog(file: &WatchdogFile, source: &mut Source<'_>) -> Option<Duration> {
+    let limit = u64::from(file.limit);
+    if limit > 0 {
+        within(source, "watchdog.limit", limit, LEAST_LIMIT, 600_000);
+    }
+    (limit > 0).then(|| Duration::from_millis(limit))
 }
 
 pub(super) fn memory(

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use weft_dataplane::gates::tunnel::{FIRST_TEID, USERS};
+use weft_http::tls::{CertificateFiles, Mutual};
 use weft_mobility_protocol::gate::{Bounds, Policy};
 use weft_mobility_protocol::plane::Limits;
 use weft_mobility_protocol::{Arrival, NodeId, Settings};
@@ -14,11 +15,12 @@ use weft_rules::{Program, StateId, To};
 use super::functions::Functions;
 use super::within;
 use crate::blueprint::{
-    Blueprint, Composition, FunctionPlan, HandoverPlan, HandoverRole, Memory, MovingUsers,
-    PortPlan, UserKey, UserPlan,
+    Blueprint, Composition, FunctionPlan, HandoverPlan, HandoverRole, HandoverSecurity, Memory,
+    MovingUsers, PortPlan, UserKey, UserPlan,
 };
 use crate::locate::Source;
-use crate::yaml::{GatesFile, HandoverFile, RadioFile, Role, WhenFull};
+use crate::mistake::Mistake;
+use crate::yaml::{GatesFile, HandoverFile, HandoverTls, RadioFile, Role, WhenFull};
 
 /// The longest time that can be written, in milliseconds.
 const LONGEST: u64 = 600_000;
@@ -33,7 +35,7 @@ pub(super) struct Scene<'a> {
 
 /// The plan, if everything it needs is there.
 pub(super) fn plan(
-    file: &HandoverFile,
+    (name, file): (&str, &HandoverFile),
     scene: &Scene<'_>,
     source: &mut Source<'_>,
 ) -> Option<HandoverPlan> {
@@ -58,6 +60,10 @@ pub(super) fn plan(
     within(source, "handover.releaseTimeout", file.release_timeout, 1, LONGEST);
     for (key, why) in file.transport.mistakes() {
         source.wrong(&format!("handover.transport.{key}"), why);
+    }
+    let security = file.tls.as_ref().map(|tls| security(name, tls, source));
+    if file.tls.is_some() && file.plaintext {
+        source.wrong("handover.plaintext", "connections have `tls`, so none is in plain text");
     }
     if source.mistakes.len() > before {
         return None;
@@ -85,7 +91,45 @@ pub(super) fn plan(
             ..Settings::default()
         },
         timing: file.transport.timing(),
+        security,
+        plaintext: file.plaintext,
     })
+}
+
+fn security(name: &str, tls: &HandoverTls, source: &mut Source<'_>) -> HandoverSecurity {
+    let HandoverTls { certificate, key, authority, controller } = tls;
+    for (at, text) in [("certificate", certificate), ("key", key), ("authority", authority)] {
+        if text.is_empty() {
+            source.wrong(&format!("handover.tls.{at}"), "a path is not empty");
+        }
+    }
+    if !Mutual::can_name(controller) {
+        let message = format!("`{controller}` cannot be the name of a certificate");
+        source.wrong("handover.tls.controller", message);
+    }
+    if controller.eq_ignore_ascii_case(name) {
+        let message = "the node of that name could speak for the controller";
+        source.wrong("handover.tls.controller", message).hint("give them different names");
+    }
+    HandoverSecurity {
+        files: CertificateFiles {
+            certificate: certificate.into(),
+            key: key.into(),
+            authority: authority.into(),
+        },
+        controller: controller.clone(),
+    }
+}
+
+/// What is probably not meant.
+pub(super) fn warning(file: &HandoverFile, source: &mut Source<'_>) -> Option<Mistake> {
+    let message = "contexts, with the keys of users in them, travel unenciphered, and who knows \
+                   the token speaks for any node";
+    file.plaintext.then(|| {
+        source.wrong("handover.plaintext", message).hint("give `tls` instead");
+        // It is none that keeps the node from starting.
+        source.mistakes.pop()
+    })?
 }
 
 fn peers(file: &HandoverFile, source: &mut Source<'_>) -> Vec<(NodeId, IpAddr)> {

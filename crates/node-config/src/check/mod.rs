@@ -34,6 +34,7 @@ pub(super) fn blueprint(
 ) -> Option<Blueprint> {
     names::of_file(file, source);
     let workers = frame::workers(&file.workers, source);
+    let watchdog = frame::watchdog(&file.watchdog, source);
     let nics = nics::nics(file, source);
     let (mut ports, mut networks) = ports::ports(file, source);
     paths::paths(file, &mut ports, &mut networks, source);
@@ -51,9 +52,11 @@ pub(super) fn blueprint(
         users: &users.users,
         memory: &memory,
     };
-    let handover = file.handover.as_ref().and_then(|file| handover::plan(file, &moving, source));
+    let named = file.handover.as_ref().map(|handover| (file.metadata.name.as_str(), handover));
+    let handover = named.and_then(|named| handover::plan(named, &moving, source));
     functions::remote::once(&functions, &ports, source);
-    let warnings = rules.check(source);
+    let mut warnings = rules.check(source);
+    warnings.extend(named.and_then(|(_, handover)| handover::warning(handover, source)));
     if !source.mistakes.is_empty() {
         return None;
     }
@@ -63,6 +66,7 @@ pub(super) fn blueprint(
     let blueprint = Blueprint {
         name: file.metadata.name.clone(),
         workers,
+        watchdog,
         memory,
         forwarding: file.forwarding,
         classification: file.classification,

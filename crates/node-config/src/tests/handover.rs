@@ -45,6 +45,36 @@ fn the_example_says_what_it_means() {
 }
 
 #[test]
+fn certificates_have_names_that_tell_node_and_controller_apart() {
+    let files = "certificate: c.pem, key: k.pem, authority: a.pem";
+    let role = "role: station";
+    let with = |tls: &str| format!("{role}\n  tls: {{{tls}}}");
+    let right = example().replace(role, &with(&format!("{files}, controller: site")));
+    let plan = read(&right, "", KINDS).unwrap().handover.unwrap();
+    let security = plan.security.expect("it has certificates");
+    assert_eq!(security.files.authority.to_str(), Some("a.pem"));
+    assert_eq!((security.controller.as_str(), plan.plaintext), ("site", false));
+    let own = format!("{files}, controller: Station-2");
+    assert_eq!(
+        said(role, &with(&own)),
+        ["the node of that name could speak for the controller (give them different names)"]
+    );
+    let number = format!("{files}, controller: 10.0.0.1");
+    assert_eq!(said(role, &with(&number)), ["`10.0.0.1` cannot be the name of a certificate"]);
+    let both = format!("{}\n  plaintext: true", with(&format!("{files}, controller: site")));
+    assert_eq!(said(role, &both), ["connections have `tls`, so none is in plain text"]);
+}
+
+#[test]
+fn plain_text_is_warned_of() {
+    let plain = example().replace("role: station", "role: station\n  plaintext: true");
+    let blueprint = read(&plain, "n.yaml", KINDS).unwrap();
+    assert!(blueprint.handover.unwrap().plaintext);
+    let warnings = blueprint.warnings.to_string();
+    assert!(warnings.contains("travel unenciphered") && warnings.contains("n.yaml:"), "{warnings}");
+}
+
+#[test]
 fn an_anchor_sees_no_radio() {
     let anchor = example().replace("role: station", "role: anchor\n  radio: uplink");
     let Err(mistakes) = read(&anchor, "", KINDS) else { panic!("nothing is wrong") };

@@ -59,6 +59,11 @@ fn of_the_shape_of_values() {
                 "4:58: a whole number from 0 to 4294967295 is expected, not -1",
             ],
         ),
+        (
+            "{count: 2, cores: [1, 2]}",
+            "{count: 2}\nwatchdog: {limit: 100}",
+            &["5:19: 100 is not within 500..600000"],
+        ),
         ("{count: 2, cores: [1, 2]}", "[2]", &["4:1: a mapping is expected, not a list"]),
         ("device: ring:access", "device:", &["7:5: text is expected, not nothing"]),
         ("    device: ring:access\n", "", &["6:3: the key `device` is missing"]),

@@ -43,6 +43,29 @@ pub struct HandoverFile {
     /// Connections with the controller and with other nodes.
     #[serde(default)]
     pub transport: TransportSettings,
+    /// Certificates, by which these connections are enciphered. Paths begin at the folder of
+    /// this file.
+    pub tls: Option<HandoverTls>,
+    /// Whether connections beyond this machine may do without `tls`: who reads them has
+    /// the keys of users, and who knows the token speaks for any node.
+    #[serde(default)]
+    pub plaintext: bool,
+}
+
+/// The certificate of this node, and who signs those of others.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "HandoverTls")]
+pub struct HandoverTls {
+    /// File of the certificate in PEM, with those between it and the authority behind it.
+    /// Its name (DNS, in subjectAltName) is that of the node.
+    pub certificate: String,
+    /// File of its private key in PEM.
+    pub key: String,
+    /// File of the authority's certificates in PEM.
+    pub authority: String,
+    /// Name of the controller, which that of its certificate has to be.
+    pub controller: String,
 }
 
 fn release_timeout() -> u64 {

@@ -1,8 +1,8 @@
 //! The integration tests of this crate, as one program: one to link, not one for each file.
 //!
 //! Beside it are those that need a process of their own: `allocation` counts what the
-//! allocator gives, `million` measures the memory of the process, and `fused` counts its
-//! mappings of machine code.
+//! allocator gives, `million` measures the memory of the process, `fused` counts its mappings
+//! of machine code, and `watchdog` starts nodes that end.
 
 mod bearers;
 mod carried;

@@ -158,7 +158,7 @@ impl Traffic {
         let Rig { node, far, pool, time, .. } = Rig::new(&text);
         let start = |(kind, name)| Hosted::start(kind, folder.path().join(name), Vec::new());
         let processes = [("counter", "count"), ("tally", "again")].map(start).into();
-        let running = node.start(crate::common::eal());
+        let running = node.start(crate::common::eal()).unwrap();
         let handle = running.handle();
         let out = [Vec::new(), Vec::new()];
         Traffic { far, pool, handle, time, running, sent: 0, out, processes, _folder: folder }

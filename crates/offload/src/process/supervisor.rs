@@ -24,6 +24,7 @@ use watch::Watch;
 use weft_compose::SlotShift;
 use weft_dataplane::offload::{Carrier, Options, Placeholder, RemoteQueue, Shared, WINDOW};
 use weft_dataplane::service_path::VfPath;
+use weft_dpdk::watchdog::{self, Watch as Watched};
 use weft_dpdk::{Batch, Eal, Pool, Port, PortOptions};
 use weft_function::{Setup, TagTable, TagValues, tags_written};
 
@@ -218,7 +219,7 @@ impl Supervisor {
         let told = stop.clone();
         let thread = thread::Builder::new()
             .name(format!("function-{}", plan.number))
-            .spawn(move || watch.run(&told))
+            .spawn(move || watchdog::watched(Watched::Life, || watch.run(&told)))
             .map_err(|error| at(&plan.ring, error))?;
         let instance = plan.instance.to_owned();
         let requests = orders;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use weft_dataplane::offload::REMOTE_QUEUES;
 use weft_dataplane::offload::stage::{Map, StageQueue};
 use weft_dataplane::worker::Idle;
+use weft_dpdk::watchdog::{self, Watch};
 use weft_dpdk::{Eal, Pool};
 use weft_rules::Program;
 
@@ -120,9 +121,10 @@ impl ThreadPool {
             let (name, core) = &self.names[first + number];
             let (core, stop) = (*core, self.stop.clone());
             let pause = self.pause;
-            let spawned = thread::Builder::new()
-                .name(format!("stage-{name}"))
-                .spawn(move || run(eal, stage, core, pause, &stop));
+            let spawned = thread::Builder::new().name(format!("stage-{name}")).spawn(move || {
+                let run = || run(eal, stage, core, pause, &stop);
+                watchdog::watched(Watch::Rounds, run);
+            });
             match spawned {
                 Ok(thread) => self.threads.push(thread),
                 Err(error) => tracing::error!(%error, "no thread for a stage"),
@@ -162,6 +164,7 @@ fn run(
     }
     let (mut idle, mut unused) = (Idle::new(pause), Idle::new(Some(UNUSED)));
     while !stop.load(Ordering::Acquire) {
+        watchdog::begin_round();
         if stage.poll() {
             idle.reset();
             unused.reset();

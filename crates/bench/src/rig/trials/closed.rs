@@ -150,7 +150,7 @@ impl Rig {
     /// As [`Rig::cost`].
     pub fn rate(&self, captures: &[PathBuf], length: Duration) -> Result<f64, Failure> {
         let setup = Setup::forwarding(crate::rig::USERS);
-        let running = setup.build(self, &self.endless(captures))?.start(self.eal);
+        let running = setup.build(self, &self.endless(captures))?.start(self.eal)?;
         let handle = running.handle();
         thread::sleep(length.mul_f64(WARM_UP));
         let sent = || handle.ask(|agent| (agent.snapshot().sent(), Instant::now()));

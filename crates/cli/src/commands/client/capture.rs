@@ -58,7 +58,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 /// Ends the program at a signal, after the blocks that are being written. A
 /// second signal ends it at once: the reader of a pipe may have stopped.
 fn end_between_blocks(output: &Arc<Mutex<Output>>) -> Result<(), Failure> {
-    let mut termination = Termination::catch()?;
+    let termination = Termination::catch()?;
     let output = output.clone();
     thread::spawn(move || {
         termination.wait();

@@ -1,6 +1,7 @@
 //! `weft ctl`: changes a running node, or lets a controller hand users over.
 
 mod bearer;
+mod certificates;
 mod controller;
 mod function;
 mod function_move;
@@ -51,6 +52,9 @@ enum What {
     /// Add and remove users that move
     #[command(subcommand)]
     User(user::What),
+    /// Make an authority, and certificates for a controller and its nodes
+    #[command(subcommand)]
+    Certificates(certificates::What),
     /// Follow what happens at a controller
     Events(site::Events),
     /// Say that a node does not come back, and who takes its users
@@ -72,6 +76,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         What::Nodes(arguments) => return site::nodes(&arguments),
         What::Users(arguments) => return site::users(&arguments),
         What::User(what) => return user::run(what),
+        What::Certificates(what) => return certificates::run(what),
         What::Events(arguments) => return site::events(&arguments),
         What::Gone(arguments) => return site::gone(&arguments),
     };

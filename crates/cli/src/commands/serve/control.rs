@@ -1,17 +1,19 @@
 //! `weft control`: a controller, until it is told to stop.
 
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
 use weft_http::socket::controller_path;
 use weft_mobility_controller::Controller;
 use weft_mobility_controller::config::Configuration;
 
 use crate::failure::Failure;
+use crate::notify::ServiceManager;
 use crate::number::counted;
-use crate::output;
 use crate::signals::Termination;
+use crate::{node_file, output};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -22,6 +24,9 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH", env = "WEFT_CONTROLLER_SOCKET")]
     socket: Option<PathBuf>,
 }
+
+/// How often its threads are looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Why it comes to its end.
 enum End {
@@ -35,7 +40,8 @@ enum End {
 /// Whatever keeps it from starting, and records that cannot be written.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let configuration = Configuration::load(&arguments.file)?;
-    let mut termination = Termination::catch()?;
+    node_file::warn(&configuration.warnings);
+    let termination = Termination::catch()?;
     let socket = arguments.socket.unwrap_or_else(|| controller_path(&configuration.name));
     let what = summary(&configuration);
     let (tell, end) = mpsc::channel();
@@ -49,7 +55,21 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     // The controller runs on when its output is closed.
     let _ = output::line(&format!("{what}; nodes {nodes}, socket {socket}{api}"));
     thread::spawn(move || tell.send(End::Signal(termination.wait())));
-    let end = end.recv();
+    let mut manager = ServiceManager::of_environment();
+    manager.ready();
+    let end = loop {
+        match end.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => {}
+            end => break end,
+        }
+        if let Some(thread) = controller.dead() {
+            // Why it did may still be on its way.
+            let reason = format!("the thread {thread} has ended by a panic");
+            break end.try_recv().or(Ok(End::Failed(reason)));
+        }
+        manager.alive();
+    };
+    manager.stopping();
     controller.stop();
     match end {
         Ok(End::Failed(reason)) => Err(Failure::broken(reason)),

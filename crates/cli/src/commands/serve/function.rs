@@ -52,7 +52,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         end_with_parent()?;
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let mut termination = Termination::catch()?;
+    let termination = Termination::catch()?;
     let told = stop.clone();
     std::thread::spawn(move || {
         termination.wait();

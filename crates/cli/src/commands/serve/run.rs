@@ -2,20 +2,24 @@
 
 mod handover;
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use weft_dpdk::Eal;
+use weft_dpdk::watchdog::{self, Trouble, Watchdog};
 use weft_functions::KINDS;
 use weft_management_api::{Listening, Options, Serving, socket_path};
 use weft_node::{Node, Running};
 use weft_node_config::{Blueprint, Polling};
 
+use self::handover::Joined;
 use super::vf;
 use crate::commands::client::show;
 use crate::failure::Failure;
+use crate::notify::ServiceManager;
 use crate::number::counted;
 use crate::signals::Termination;
 use crate::{environment, node_file, output};
@@ -52,6 +56,9 @@ enum HowToPoll {
 #[derive(Clone)]
 struct Cores(Vec<usize>);
 
+/// How often the threads of API and handovers are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// How long function processes may take to come before traffic is taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -62,9 +69,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut blueprint = node_file::load(&arguments.file)?;
     arguments.overrule(&mut blueprint)?;
-    let part = arguments.handover.part(&blueprint)?;
+    let part = arguments.handover.part(&blueprint, &arguments.file)?;
     node_file::warn(&blueprint.warnings);
-    let mut termination = Termination::catch()?;
+    let termination = Termination::catch()?;
     // Before ports are opened: a second node of this name must not touch them.
     let listening = Listening::claim(&Options {
         node: blueprint.name.clone(),
@@ -77,6 +84,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     // They go behind the node, whose ports are at them.
     let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
     let eal = environment::start(&blueprint, 0)?;
+    watchdog::catch_faults().map_err(|error| Failure::broken(format!("signals: {error}")))?;
+    let manager = ServiceManager::of_environment();
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
     let node = Node::build(eal, blueprint)?;
@@ -85,10 +94,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let handle = node.handle();
     let serving = listening.serve(handle.clone())?;
-    let running = node.start(eal);
+    let running = node.start(eal).map_err(no_thread)?;
     let joined = part.map(|part| part.take(&described, serving.socket(), &handle));
-    let transport = match joined.transpose() {
-        Ok(transport) => transport,
+    let joined = match joined.transpose() {
+        Ok(joined) => joined,
         Err(failure) => {
             stop(serving, running)?;
             return Err(failure);
@@ -98,10 +107,37 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let ready = format!("{ready}; socket {}{metrics}", serving.socket().display());
     // The node runs on when its output is closed.
     let _ = output::line(&ready);
-    let signal = termination.wait();
+    manager.ready();
+    let _watchdog = watch(described.watchdog, manager.clone())?;
+    let signal = loop {
+        if let Some(signal) = termination.wait_for(LOOK) {
+            break signal;
+        }
+        let joined = joined.as_ref();
+        if let Some(thread) = serving.dead().or_else(|| joined.and_then(Joined::dead)) {
+            end_at_once(Trouble::Ended { thread: thread.to_owned() });
+        }
+    };
     tracing::info!("stopping after {signal}");
-    drop(transport);
+    manager.stopping();
+    drop(joined);
     stop(serving, running)
+}
+
+/// Ends the node when one of its threads ends, or does not come back from a function. Tells
+/// the service manager that neither is so.
+fn watch(limit: Option<Duration>, mut manager: ServiceManager) -> Result<Watchdog, Failure> {
+    Watchdog::start(limit, end_at_once, move || manager.alive()).map_err(no_thread)
+}
+
+/// Ends the process, whatever its threads do: who started it starts it again.
+fn end_at_once(trouble: Trouble) {
+    let _ = Failure::broken(format!("{trouble}: the node ends")).report();
+    watchdog::end_process();
+}
+
+fn no_thread(error: io::Error) -> Failure {
+    Failure::broken(format!("no thread for the node: {error}"))
 }
 
 /// Stops the node and prints what was counted.

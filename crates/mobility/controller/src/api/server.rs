@@ -15,6 +15,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
 use weft_http::connection::{serve_local, serve_remote};
 use weft_http::problem::Failure;
 use weft_http::socket::{Claim, Refused};
@@ -155,6 +156,11 @@ impl Serving {
         self.address
     }
 
+    /// The thread that serves, if it has ended by itself.
+    pub fn dead(&self) -> Option<&'static str> {
+        self.thread.is_finished().then_some("control")
+    }
+
     /// Ends all connections and gives the socket back.
     pub fn stop(self) {
         // The thread may have ended by itself.
@@ -173,16 +179,21 @@ fn run(
     let started = runtime.block_on(async {
         local.set_nonblocking(true)?;
         let local = tokio::net::UnixListener::from_std(local)?;
-        tokio::spawn(serve_local(local, routes::all().with_state(shared.clone())));
+        let mut serving = JoinSet::new();
+        serving.spawn(serve_local(local, routes::all().with_state(shared.clone())));
         if let Some(Remote { listener, token, identity }) = remote {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let token = Arc::new(token);
             let known = routes::all().layer(from_fn_with_state(token, authorised));
             let known = known.with_state(shared.clone());
-            tokio::spawn(serve_remote(listener, identity, known, REMOTE));
+            serving.spawn(serve_remote(listener, identity, known, REMOTE));
         }
-        let _ = stopped.await;
+        // A task that serves ends by a panic only, and the thread with it.
+        tokio::select! {
+            _ = stopped => {}
+            _ = serving.join_next() => {}
+        }
         io::Result::Ok(())
     });
     if let Err(error) = started {

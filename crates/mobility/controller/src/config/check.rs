@@ -1,12 +1,15 @@
 //! Checks what a file says.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
+use weft_http::tls::{CertificateFiles, Mutual};
 use weft_mobility_protocol::{NodeId, User};
 use weft_yaml::locate::Source;
+use weft_yaml::mistake::{Mistake, Mistakes};
 
-use super::yaml::{ControllerFile, NodeFile, UsersFile};
+use super::yaml::{ControllerFile, MutualFile, NodeFile, UsersFile};
 use super::{Api, Configuration, Node, Tls, Users};
 
 /// Users that a controller may have: each takes some hundred bytes of memory.
@@ -22,6 +25,7 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
     let listen = socket(&file.listen, "listen", source);
     path(&file.token_file, "tokenFile", source);
     path(&file.records, "records", source);
+    let (tls, warning) = security(file, listen, source);
     let api = file.api.as_ref().map(|api| {
         path(&api.token_file, "api.tokenFile", source);
         let tls = api.tls.as_ref().map(|tls| {
@@ -47,6 +51,8 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         name: file.metadata.name.clone(),
         listen: listen?,
         token_file: file.token_file.clone().into(),
+        tls,
+        warnings: Mistakes(warning.into_iter().collect()),
         api: match api {
             Some(api) => Some(api?),
             None => None,
@@ -58,6 +64,56 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         nodes,
         users,
     })
+}
+
+/// The certificates, and what is probably not meant.
+fn security(
+    file: &ControllerFile,
+    listen: Option<SocketAddr>,
+    source: &mut Source<'_>,
+) -> (Option<CertificateFiles>, Option<Mistake>) {
+    let is_far = listen.is_some_and(|listen| !listen.ip().is_loopback());
+    let Some(MutualFile { certificate, key, authority }) = &file.tls else {
+        if is_far && !file.plaintext {
+            let message = "nodes would connect without encryption, and contexts have keys in them";
+            let hint = "give `tls`; `plaintext: true` is for a network that is trusted";
+            source.wrong("listen", message).hint(hint);
+        } else if is_far {
+            let message = "connections with nodes are not enciphered, and who knows the token \
+                           speaks for any node";
+            source.wrong("plaintext", message).hint("give `tls` instead");
+            // It is none that keeps the controller from starting.
+            return (None, source.mistakes.pop());
+        }
+        return (None, None);
+    };
+    for (at, text) in [("certificate", certificate), ("key", key), ("authority", authority)] {
+        path(text, &format!("tls.{at}"), source);
+    }
+    if file.plaintext {
+        source.wrong("plaintext", "connections have `tls`, so none is in plain text");
+    }
+    names(file, source);
+    let [certificate, key, authority] = [certificate, key, authority].map(PathBuf::from);
+    (Some(CertificateFiles { certificate, key, authority }), None)
+}
+
+/// By these names certificates tell controller and nodes apart: as DNS compares them.
+fn names(file: &ControllerFile, source: &mut Source<'_>) {
+    let mut known = HashSet::from([file.metadata.name.to_ascii_lowercase()]);
+    if !Mutual::can_name(&file.metadata.name) {
+        let message = format!("`{}` cannot be the name of a certificate", file.metadata.name);
+        source.wrong("metadata.name", message);
+    }
+    for (name, _) in &file.nodes.0 {
+        let at = format!("nodes.{name}");
+        if !Mutual::can_name(name) {
+            source.wrong_key(&at, format!("`{name}` cannot be the name of a certificate"));
+        } else if !known.insert(name.to_ascii_lowercase()) {
+            let message = "a certificate of this name would speak for another as well";
+            source.wrong_key(&at, message).hint("certificates do not tell `A` from `a`");
+        }
+    }
 }
 
 fn name(text: &str, at: &str, source: &mut Source<'_>) {

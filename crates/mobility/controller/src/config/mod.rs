@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::schema_for;
 use serde_json::Value;
+use weft_http::tls::CertificateFiles;
 use weft_mobility_protocol::{NodeId, User};
 use weft_mobility_transport::Timing;
 use weft_yaml::mistake::Mistakes;
@@ -22,6 +23,8 @@ pub struct Configuration {
     pub listen: SocketAddr,
     /// File of the token that nodes show.
     pub token_file: PathBuf,
+    /// Certificates, by which connections with nodes are enciphered.
+    pub tls: Option<CertificateFiles>,
     /// The API over TCP.
     pub api: Option<Api>,
     /// Folder of the records.
@@ -36,6 +39,8 @@ pub struct Configuration {
     pub nodes: Vec<Node>,
     /// Users that there are at first.
     pub users: Vec<Users>,
+    /// What is probably not meant.
+    pub warnings: Mistakes,
 }
 
 /// The API over TCP.
@@ -105,6 +110,9 @@ impl Configuration {
         let folder = path.parent().unwrap_or(Path::new(""));
         configuration.records = folder.join(&configuration.records);
         configuration.token_file = folder.join(&configuration.token_file);
+        if let Some(files) = &mut configuration.tls {
+            *files = files.within(folder);
+        }
         if let Some(api) = &mut configuration.api {
             let tls = api.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
             for path in tls.chain([&mut api.token_file]) {
@@ -122,6 +130,7 @@ impl Configuration {
         let mut source = weft_yaml::parse(text, file, "Controller")?;
         shape::read(&mut source)
             .and_then(|written| check::configuration(&written, &mut source))
+            .map(|read| Configuration { warnings: Mistakes::of(file, read.warnings.0), ..read })
             .ok_or_else(|| Mistakes::of(file, std::mem::take(&mut source.mistakes)))
     }
 

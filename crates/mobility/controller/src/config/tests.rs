@@ -48,6 +48,25 @@ fn paths_begin_at_the_folder_of_the_file() {
 }
 
 #[test]
+fn plain_text_leaves_the_machine_only_where_that_is_said() {
+    let far = FILE.replace("listen: 127.0.0.1:9471", "listen: '[2001:db8::1]:9471'");
+    let said = Configuration::read(&far, "c.yaml").unwrap_err().to_string();
+    assert!(said.contains("c.yaml:4:9: nodes would connect without encryption"), "{said}");
+    let allowed = far.replace("records: records", "records: records\nplaintext: true");
+    let warnings = Configuration::read(&allowed, "c.yaml").unwrap().warnings.to_string();
+    assert!(warnings.contains("c.yaml:7:12: connections with nodes are not"), "{warnings}");
+    let tls = "records: records\ntls: {certificate: c.pem, key: k.pem, authority: a.pem}";
+    let secure = far.replace("records: records", tls);
+    let read = Configuration::read(&secure, "c.yaml").unwrap();
+    assert_eq!((read.tls.unwrap().key.to_str(), read.warnings.0.len()), (Some("k.pem"), 0));
+    for (name, wrong) in [("  a: {number: 2", "  Gateway: {number: 2"), ("name: site", "name: a")] {
+        let text = secure.replace(name, wrong);
+        let said = Configuration::read(&text, "c.yaml").unwrap_err().to_string();
+        assert!(said.contains("would speak for another as well"), "{said}");
+    }
+}
+
+#[test]
 fn mistakes_are_told_where_they_stand() {
     for (right, wrong, said) in [
         (

@@ -24,6 +24,12 @@ pub struct ControllerFile {
     /// File that holds the token which nodes show, of 16 to 255 visible
     /// characters; the path begins at the folder of this file.
     pub token_file: String,
+    /// Certificates, by which connections with nodes are enciphered.
+    pub tls: Option<MutualFile>,
+    /// Whether nodes of other machines may connect without `tls`: who reads that has the
+    /// keys of users, and who knows the token speaks for any node.
+    #[serde(default)]
+    pub plaintext: bool,
     /// Folder where records are kept: which node owns a user, and the epoch of
     /// that. The path begins at the folder of this file.
     pub records: String,
@@ -96,6 +102,22 @@ pub struct TlsFile {
     pub certificate: String,
     /// File of its private key in PEM; the path begins at the folder of this file.
     pub key: String,
+}
+
+/// The certificate of this controller, and who signs those of nodes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "MutualTls")]
+pub struct MutualFile {
+    /// File of the certificate in PEM, with those between it and the authority behind it.
+    /// Its name (DNS, in subjectAltName) is that of the controller. The path begins at the
+    /// folder of this file.
+    pub certificate: String,
+    /// File of its private key in PEM; the path begins at the folder of this file.
+    pub key: String,
+    /// File of the authority's certificates in PEM; the path begins at the folder of this
+    /// file.
+    pub authority: String,
 }
 
 /// A node.

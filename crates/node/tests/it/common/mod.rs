@@ -185,6 +185,13 @@ impl UserPlaneFunction for Mischief {
             }
             b't' => drop(emit.wake_at(emit.now() + 1000)),
             b'p' => panic!("as the packet said"),
+            b'l' => loop {
+                std::hint::spin_loop();
+            },
+            b'z' => loop {
+                std::thread::park();
+            },
+            b'm' => fault(),
             _ => {}
         }
         Verdict::Forward
@@ -199,6 +206,13 @@ impl UserPlaneFunction for Mischief {
     fn import(&mut self, _: u16, _: &[u8]) -> Result<u32, ContextError> {
         Ok(0)
     }
+}
+
+/// Reads memory that is not there.
+fn fault() {
+    let nowhere = std::hint::black_box(16) as *const u64;
+    // SAFETY: not at all. The process ends, which a test waits for.
+    let _ = std::hint::black_box(unsafe { nowhere.read_volatile() });
 }
 
 /// The functions of this file, and all of the registry.

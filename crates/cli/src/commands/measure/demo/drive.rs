@@ -1,5 +1,7 @@
 //! A node that moves: in threads of its own, or in this one.
 
+use std::io;
+
 use weft_dpdk::Eal;
 use weft_node::show::Snapshot;
 use weft_node::{Agent, Node, Running, Stopped};
@@ -16,11 +18,14 @@ pub enum Drive {
 
 impl Drive {
     /// Starts `node`, in threads of its own or not.
-    pub fn start(eal: &'static Eal, node: Node, threads: bool) -> Drive {
-        match threads {
-            true => Drive::Threads(node.start(eal)),
+    ///
+    /// # Errors
+    /// When the machine has no thread for it.
+    pub fn start(eal: &'static Eal, node: Node, threads: bool) -> io::Result<Drive> {
+        Ok(match threads {
+            true => Drive::Threads(node.start(eal)?),
             false => Drive::Here(Box::new(node)),
-        }
+        })
     }
 
     /// Moves a node on that does not run by itself.

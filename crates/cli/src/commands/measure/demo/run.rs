@@ -125,7 +125,7 @@ impl<'a> Rig<'a> {
             End::open(eal, device, &pool, &scene.plans, direction, sources)
         };
         let ends = [end(0, Direction::Uplink)?, end(1, Direction::Downlink)?];
-        let drive = Drive::start(eal, node, course.threads);
+        let drive = Drive::start(eal, node, course.threads).map_err(Failure::broken)?;
         Ok(Rig { scene, drive, pool, ends })
     }
 

@@ -116,7 +116,7 @@ fn start(profile: &Profile) -> Result<&'static Eal, Failure> {
 
 /// A flag that is set by SIGINT or SIGTERM.
 fn stop_at_signal() -> Result<Arc<AtomicBool>, Failure> {
-    let mut signals = Termination::catch()?;
+    let signals = Termination::catch()?;
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     thread::spawn(move || {

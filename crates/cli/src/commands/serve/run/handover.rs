@@ -1,13 +1,14 @@
 //! A node's part in handovers: its agent's messages on a transport.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use weft_http::tls::Mutual;
 use weft_mobility_protocol::Incarnation;
-use weft_mobility_transport::{Event, Options, Token, Transport};
+use weft_mobility_transport::{Event, Options, Security, Token, Transport};
 use weft_node::Handle;
 use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
@@ -32,20 +33,35 @@ pub struct HandoverArguments {
     handover_token_file: Option<PathBuf>,
 }
 
+/// Takes part until it is dropped.
+pub struct Joined {
+    transport: Transport,
+    post: JoinHandle<()>,
+}
+
+impl Joined {
+    /// The thread of it that has ended, if one has.
+    pub fn dead(&self) -> Option<&'static str> {
+        let post = self.post.is_finished().then_some("post");
+        post.or_else(|| self.transport.is_finished().then_some("handover"))
+    }
+}
+
 /// What is needed to take part.
 pub struct Part {
     controller: String,
     listen: SocketAddr,
     token: Token,
+    security: Option<Security>,
 }
 
 impl HandoverArguments {
-    /// What is needed to take part, if the node is to.
+    /// What is needed to take part, if the node of the configuration in `path` is to.
     ///
     /// # Errors
-    /// When the token cannot be had, or the configuration says nothing of
-    /// handovers.
-    pub fn part(self, blueprint: &Blueprint) -> Result<Option<Part>, Failure> {
+    /// When token or certificates cannot be had, the configuration says nothing of handovers,
+    /// or connections would be in plain text that it does not allow.
+    pub fn part(self, blueprint: &Blueprint, path: &Path) -> Result<Option<Part>, Failure> {
         let (Some(controller), Some(listen), Some(file)) =
             (self.handover_controller, self.handover_listen, self.handover_token_file)
         else {
@@ -54,17 +70,38 @@ impl HandoverArguments {
             }
             return Ok(None);
         };
-        if blueprint.handover.is_none() {
+        let Some(plan) = &blueprint.handover else {
             let reason = "a controller is given, and the configuration has no `handover`";
+            return Err(Failure::input(reason));
+        };
+        let is_near = listen.ip().is_loopback() && is_loopback(&controller);
+        if plan.security.is_none() && !plan.plaintext && !is_near {
+            let reason = "handovers would go without encryption, and contexts have keys in them: \
+                          give `handover.tls`; `handover.plaintext: true` is for a network that \
+                          is trusted";
             return Err(Failure::input(reason));
         }
         let token = Token::load(&file).map_err(Failure::input)?;
-        Ok(Some(Part { controller, listen, token }))
+        let security = plan.security.as_ref().map(|security| {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            let mutual = Mutual::load(&blueprint.name, &security.files.within(folder));
+            let controller = security.controller.clone();
+            mutual.map(|mutual| Security { mutual, controller })
+        });
+        let security = security.transpose().map_err(Failure::input)?;
+        Ok(Some(Part { controller, listen, token, security }))
     }
 }
 
+/// Whether `HOST:PORT` is of this machine.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    ip.map_or(host == "localhost", |ip| ip.is_loopback())
+}
+
 impl Part {
-    /// Takes part until the transport is dropped.
+    /// Takes part until what it returns is dropped.
     ///
     /// # Errors
     /// When the address is taken, or the node has stopped.
@@ -73,7 +110,7 @@ impl Part {
         blueprint: &Blueprint,
         socket: &Path,
         handle: &Handle,
-    ) -> Result<Transport, Failure> {
+    ) -> Result<Joined, Failure> {
         let life = incarnation(&socket.with_extension("incarnation"))?;
         let joined = handle.ask(move |agent| agent.join_handover(life));
         let Mail { to_node, from_node, waker } =
@@ -87,6 +124,7 @@ impl Part {
             controller: Some(self.controller),
             places: Vec::new(),
             timing: plan.map(|plan| plan.timing).unwrap_or_default(),
+            security: self.security,
         };
         let deliver = move |event| match event {
             Event::Message(envelope) => {
@@ -101,8 +139,8 @@ impl Part {
         let post = thread::Builder::new().name("post".to_owned());
         // Ends with the node.
         let pass = move || from_node.iter().for_each(|envelope| sender.send(envelope));
-        post.spawn(pass).map_err(Failure::broken)?;
-        Ok(transport)
+        let post = post.spawn(pass).map_err(Failure::broken)?;
+        Ok(Joined { transport, post })
     }
 }
 
@@ -122,6 +160,16 @@ fn incarnation(file: &Path) -> Result<Incarnation, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_text_stays_on_this_machine() {
+        for near in ["127.0.0.1:9471", "[::1]:9471", "localhost:9471", "127.9.9.9:1"] {
+            assert!(is_loopback(near), "{near}");
+        }
+        for far in ["192.0.2.1:9471", "[2001:db8::1]:9471", "site.example:9471", "[::]:1"] {
+            assert!(!is_loopback(far), "{far}");
+        }
+    }
 
     #[test]
     fn every_life_has_a_higher_number() {

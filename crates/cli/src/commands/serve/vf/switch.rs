@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         function::end_with_parent()?;
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let mut termination = Termination::catch()?;
+    let termination = Termination::catch()?;
     let told = stop.clone();
     std::thread::spawn(move || {
         termination.wait();

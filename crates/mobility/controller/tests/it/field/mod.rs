@@ -129,6 +129,7 @@ impl Field {
             token: Token::new(TOKEN).unwrap(),
             controller: Some(self.listen.to_string()),
             places: Vec::new(),
+            security: None,
             timing: Timing {
                 pause: Duration::from_millis(2),
                 pause_most: Duration::from_millis(50),
