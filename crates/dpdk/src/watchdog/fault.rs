@@ -81,7 +81,9 @@ extern "C" fn name(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_vo
     line.add(": the process ends\n");
     // SAFETY: the octets are initialised, and write(2) may fail.
     unsafe { libc::write(libc::STDERR_FILENO, line.octets.as_ptr().cast(), line.length) };
-    let before = at.and_then(|at| BEFORE[at].get());
+    // A signal that was sent does not come again by itself, so a handler that waits for it to
+    // come again would let the process go on.
+    let before = at.and_then(|at| BEFORE[at].get()).filter(|_| !is_sent);
     // SAFETY: what was the handler before is a valid one; the default is.
     unsafe {
         match before {
@@ -92,7 +94,6 @@ extern "C" fn name(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_vo
             }
         };
         if is_sent {
-            // It does not come again by itself.
             libc::raise(signal);
         }
         *libc::__errno_location() = saved;

@@ -149,12 +149,12 @@ fn of_workers_memory_and_limits() {
         (
             "limits: {users: 2000}",
             "limits: {users: 2000, local: {answers: 3, sources: 0,\n\
-             pings: {rate: 2000000, burst: 0}}}",
+             \x20 pings: {rate: 2000000, burst: 0}}}",
             &[
                 "47:40: 3 is not within 64..65536",
                 "47:52: 0 is not within 1..1048576",
-                "48:15: 2000000 is not within 0..1000000",
-                "48:31: 0 is not within 1..1000000",
+                "48:17: 2000000 is not within 0..1000000",
+                "48:33: 0 is not within 1..1000000",
             ],
         ),
         (

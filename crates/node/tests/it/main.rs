@@ -11,7 +11,6 @@ mod classification;
 mod common;
 mod floods;
 mod forwarding;
-mod fuzzed;
 mod gateway_faults;
 mod gtpu;
 mod handover;

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod apart;
-pub mod fuzzed;
 pub mod gtpu;
 pub mod scenario;
 

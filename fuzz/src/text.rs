@@ -1,0 +1,6 @@
+//! Files.
+
+pub mod capture;
+pub mod configuration;
+pub mod rules;
+pub mod yaml;
