@@ -201,6 +201,7 @@ mod tests {
         assert_eq!(Stat::parse(STAT), Some(stat(false, 1750)));
         assert_eq!(Stat::parse(&STAT.replace(" R ", " S ")), Some(stat(true, 1750)));
         assert_eq!(Stat::parse("7 (a) R 1"), None);
+        // SAFETY: it takes nothing and always succeeds.
         let own = Stat::of(unsafe { libc::gettid() }).unwrap();
         assert!(!own.is_asleep);
     }

@@ -108,7 +108,7 @@ impl Locals {
         let teid = Teid(tunnel.teid);
         if tunnel.local_ipv4 != 0 {
             let [local, peer] = [tunnel.local_ipv4, tunnel.peer_last].map(Ipv4Addr::from_bits);
-            return self.from_port(TunnelEnd::new(teid, local.into(), peer.into()));
+            return self.with_port(TunnelEnd::new(teid, local.into(), peer.into()));
         }
         let place = usize::from(tunnel.local).checked_sub(1);
         let local = place.and_then(|place| self.addresses.get(place).copied());
@@ -116,17 +116,17 @@ impl Locals {
         let bits = first << 96 | second << 64 | third << 32 | u128::from(tunnel.peer_last);
         let peer = Ipv6Addr::from_bits(bits).to_canonical();
         let local = local.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        self.from_port(TunnelEnd::new(teid, local, peer))
+        self.with_port(TunnelEnd::new(teid, local, peer))
     }
 
     /// The far end of the tunnel that `settings` give the `nth` user.
     pub fn nth(&self, settings: &TunnelSettings, nth: u32) -> TunnelEnd {
         let TunnelSettings { teid, peer, local } = *settings;
-        self.from_port(TunnelEnd::new(Teid(teid.wrapping_add(nth)), local, peer))
+        self.with_port(TunnelEnd::new(Teid(teid.wrapping_add(nth)), local, peer))
     }
 
     #[inline]
-    fn from_port(&self, end: TunnelEnd) -> TunnelEnd {
+    fn with_port(&self, end: TunnelEnd) -> TunnelEnd {
         TunnelEnd { source_port: self.source_port.unwrap_or(end.source_port), ..end }
     }
 
