@@ -74,7 +74,7 @@ example_is_right() {
 mistakes_have_places() {
     sed 's/number: 2/number: 1/' "$work/site.yaml" >"$work/wrong.yaml"
     refused 2 "wrong.yaml:18:23: 1 is the number of gateway already" "$WEFT" check "$work/wrong.yaml" &&
-        refused 2 "wrong.yaml:16:23: " "$WEFT" control "$work/wrong.yaml"
+        refused 2 "wrong.yaml:18:23: " "$WEFT" control "$work/wrong.yaml"
 }
 
 starts_and_stops() {

@@ -209,7 +209,7 @@ YAML
     before=$(checksum_errors)
     peer a "$ADDRESS_A6" "$GATEWAY_A6" "$UE" "$ADDRESS_B4" 0x1000 0x6000
     local station=$started
-    in_ns a ip address add "$UE6/128" dev gtp0
+    in_ns a ip address add "$UE6/128" dev gtp0 nodad
     in_ns a ip -6 route add "$ADDRESS_B6" dev gtp0 src "$UE6"
     check "UPF over IPv6: Echo at the base station" told a 'echo response 7'
     check "UPF over IPv6: pings to the user's IPv4" lossless b "$UE"
