@@ -96,6 +96,7 @@ pub enum DropReason {
     VxlanMalformed,
     NshPayloadUnknown,
     NshPathUnknown,
+    NshWrongPeer,
     NshTtlExceeded,
     Stopped,
 }
@@ -268,6 +269,13 @@ impl DropReason {
             (
                 NshPathUnknown,
                 Reason::new("nsh_path_unknown", "no path has this service path and index"),
+            ),
+            (
+                NshWrongPeer,
+                Reason::new(
+                    "nsh_wrong_peer",
+                    "a service header at another port or from another sender than its path's",
+                ),
             ),
             (NshTtlExceeded, Reason::new("nsh_ttl_exceeded", "TTL of the service header used up")),
             (Stopped, Reason::new("stopped", "still waiting for something as the node stopped")),
