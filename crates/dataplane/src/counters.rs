@@ -90,6 +90,7 @@ pub enum DropReason {
     FunctionMalformed,
     FunctionTooLong,
     NoOwner,
+    TunnelWrongPeer,
     StaleEpoch,
     GateFull,
     NshMalformed,
@@ -249,6 +250,13 @@ impl DropReason {
                 Reason::new("function_too_long", "too long for the ring of a function"),
             ),
             (NoOwner, Reason::new("no_owner", "the user moves, and is not here")),
+            (
+                TunnelWrongPeer,
+                Reason::new(
+                    "tunnel_wrong_peer",
+                    "in a tunnel of a user that moves, from an address that no peer has",
+                ),
+            ),
             (
                 StaleEpoch,
                 Reason::new("stale_epoch", "in a tunnel that a move of the user has ended"),

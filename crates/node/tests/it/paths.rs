@@ -98,7 +98,7 @@ fn over_udp6_from(node: u8, service: &[u8]) -> Vec<u8> {
         source: source.into(),
         destination: destination.into(),
         next_header: Protocol::UDP,
-        payload_length: datagram.len(),
+        payload_length: datagram.len() as u16,
         ..ipv6::Repr::default()
     };
     let mut header = [0; ipv6::HEADER_LENGTH];

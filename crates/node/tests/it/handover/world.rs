@@ -14,6 +14,8 @@ use weft_node::mobility::Mail;
 
 use crate::common::{Rig, udp};
 
+/// What the nodes share.
+pub const SECRET: &[u8] = b"a secret of nodes";
 pub const ANCHOR: NodeId = NodeId(1);
 pub const SOURCE: NodeId = NodeId(2);
 pub const TARGET: NodeId = NodeId(3);
@@ -96,7 +98,7 @@ impl World {
             nodes.into_iter().map(|(node, yaml)| (node, Rig::new(yaml))).collect();
         let join = |(node, rig): (&NodeId, &mut Rig)| {
             let agent = rig.node.agent();
-            (*node, agent.join_handover(Incarnation(7)).unwrap())
+            (*node, agent.join_handover(Incarnation(7), SECRET).unwrap())
         };
         let mails = rigs.iter_mut().map(join).collect();
         let mut out = Vec::new();
