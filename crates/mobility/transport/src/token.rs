@@ -45,11 +45,6 @@ impl Token {
         (fits && visible).then(|| Token(text.as_bytes().to_vec()))
     }
 
-    /// Its octets, for a key that nodes derive from it.
-    pub fn octets(&self) -> &[u8] {
-        &self.0
-    }
-
     /// Reads a token from a file that holds nothing else.
     ///
     /// # Errors
