@@ -90,12 +90,14 @@ pub enum DropReason {
     FunctionMalformed,
     FunctionTooLong,
     NoOwner,
+    TunnelWrongPeer,
     StaleEpoch,
     GateFull,
     NshMalformed,
     VxlanMalformed,
     NshPayloadUnknown,
     NshPathUnknown,
+    NshWrongPeer,
     NshTtlExceeded,
     Stopped,
 }
@@ -249,6 +251,13 @@ impl DropReason {
             ),
             (NoOwner, Reason::new("no_owner", "the user moves, and is not here")),
             (
+                TunnelWrongPeer,
+                Reason::new(
+                    "tunnel_wrong_peer",
+                    "in a tunnel of a user that moves, from an address that no peer has",
+                ),
+            ),
+            (
                 StaleEpoch,
                 Reason::new("stale_epoch", "in a tunnel that a move of the user has ended"),
             ),
@@ -268,6 +277,13 @@ impl DropReason {
             (
                 NshPathUnknown,
                 Reason::new("nsh_path_unknown", "no path has this service path and index"),
+            ),
+            (
+                NshWrongPeer,
+                Reason::new(
+                    "nsh_wrong_peer",
+                    "a service header at another port or from another sender than its path's",
+                ),
             ),
             (NshTtlExceeded, Reason::new("nsh_ttl_exceeded", "TTL of the service header used up")),
             (Stopped, Reason::new("stopped", "still waiting for something as the node stopped")),

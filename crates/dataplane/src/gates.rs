@@ -7,14 +7,15 @@ pub mod tunnel;
 
 use std::net::IpAddr;
 
+use weft_compose::{Burst, Positions};
 use weft_dpdk::Packet;
-use weft_function::Metadata;
+use weft_function::{Metadata, Tunnel};
 use weft_mobility_protocol::plane::{
     Action, AnchorPlane, DropReason as Reason, Limits, Origin, StationPlane,
 };
 use weft_mobility_protocol::{AnchorPosture, Direction, Epoch, NodeId, Posture, User};
 
-use self::tunnel::Purpose;
+use self::tunnel::{MovingTunnel, Purpose, Tunnels};
 use crate::classify::UserKey;
 use crate::counters::DropReason;
 use crate::forward::Configure;
@@ -30,6 +31,8 @@ pub struct Order {
     pub gone: Vec<UserKey>,
     /// Tunnels that packets may come in.
     pub keys: Vec<UserKey>,
+    /// All of the user's tunnels; for its own worker.
+    pub tunnels: Tunnels,
     /// Settings of the function that puts packets into the tunnel.
     pub settings: Vec<Configure>,
     /// What its own worker does.
@@ -62,10 +65,12 @@ pub struct Gates {
     pub(crate) plane: Plane,
     pub(crate) local: IpAddr,
     peers: Box<[(NodeId, IpAddr)]>,
+    /// The addresses of the peers, in order.
+    addresses: Box<[IpAddr]>,
     /// The port that tunnels leave by.
     pub(crate) port: u16,
-    /// The users' slots and numbers, in the order of the slots.
-    numbers: Vec<(u32, u32)>,
+    /// The users' slots and tunnels, in the order of the slots.
+    tunnels: Vec<(u32, Tunnels)>,
     /// Numbers the tunnels' packets.
     pub(crate) sent: u16,
 }
@@ -105,8 +110,8 @@ pub struct GatesPlan {
 }
 
 impl Gates {
-    /// Gates for users of these slots and numbers, as one of so many workers.
-    pub fn new(plan: &GatesPlan, mut numbers: Vec<(u32, u32)>, workers: usize) -> Gates {
+    /// Gates for users of these slots, as one of so many workers.
+    pub fn new(plan: &GatesPlan, mut slots: Vec<u32>, workers: usize) -> Gates {
         let mut limits = plan.limits;
         limits.node.packets /= workers;
         limits.node.bytes /= workers;
@@ -114,13 +119,16 @@ impl Gates {
             HandoverRole::Station => Plane::Station(StationPlane::new(limits)),
             HandoverRole::Anchor => Plane::Anchor(AnchorPlane::new(limits)),
         };
-        numbers.sort_unstable();
+        slots.sort_unstable();
+        let mut addresses: Vec<_> = plan.peers.iter().map(|(_, address)| *address).collect();
+        addresses.sort_unstable();
         Gates {
             plane,
             local: plan.local,
             peers: plan.peers.clone().into(),
+            addresses: addresses.into(),
             port: plan.port,
-            numbers,
+            tunnels: slots.into_iter().map(|slot| (slot, Tunnels::new())).collect(),
             sent: 0,
         }
     }
@@ -129,40 +137,67 @@ impl Gates {
         self.peers.iter().find(|(known, _)| *known == node).map(|(_, address)| *address)
     }
 
-    /// The user at this slot has this number.
-    pub(crate) fn learn(&mut self, slot: u32, user: User) {
-        let number = user.0 as u32;
-        match self.numbers.binary_search_by_key(&slot, |(slot, _)| *slot) {
-            Ok(at) => self.numbers[at].1 = number,
-            Err(at) => self.numbers.insert(at, (slot, number)),
+    /// Of packets in tunnels, those in a tunnel of a user that moves that none of the peers
+    /// has sent.
+    pub(crate) fn strangers(&self, burst: &Burst, tunnelled: Positions) -> Positions {
+        let mut strangers = Positions::NONE;
+        for position in tunnelled {
+            let packet = &burst.packets[position];
+            if tunnel::is_moving_tunnel(packet) && !self.has_peer(packet) {
+                strangers.insert(position);
+            }
+        }
+        strangers
+    }
+
+    fn has_peer(&self, packet: &Packet) -> bool {
+        let from = packet.outer_addresses().map(|(from, _)| from);
+        from.is_some_and(|from| self.addresses.binary_search(&from).is_ok())
+    }
+
+    /// The user at this slot has these tunnels.
+    pub(crate) fn learn(&mut self, slot: u32, tunnels: Tunnels) {
+        match self.tunnels.binary_search_by_key(&slot, |(slot, _)| *slot) {
+            Ok(at) => self.tunnels[at].1 = tunnels,
+            Err(at) => self.tunnels.insert(at, (slot, tunnels)),
         }
     }
 
-    pub(crate) fn number(&self, slot: u32) -> u32 {
-        let at = self.numbers.binary_search_by_key(&slot, |(slot, _)| *slot);
-        at.map_or(0, |at| self.numbers[at].1)
+    fn tunnels(&self, slot: u32) -> &[MovingTunnel] {
+        let at = self.tunnels.binary_search_by_key(&slot, |(slot, _)| *slot);
+        at.map_or(&[], |at| &self.tunnels[at].1)
+    }
+
+    /// The TEID under which packets of a user go to another station in a move.
+    pub(crate) fn forwarding(&self, slot: u32, direction: Direction, move_: Epoch) -> Option<u32> {
+        let wanted = (Purpose::Forwarded(direction), move_);
+        let mut tunnels = self.tunnels(slot).iter();
+        tunnels.find(|one| (one.purpose, one.epoch) == wanted).map(|one| one.teid)
     }
 
     /// What is to be done with a packet of this direction.
     pub(crate) fn arrive(&mut self, packet: Packet, direction: Direction) -> Action<Packet> {
         let user = User(packet.metadata().user.into());
-        let teid = tunnel::teid_of(&packet).filter(|teid| tunnel::purpose(*teid).is_some());
+        let teid = tunnel::teid_of(&packet);
+        let came = teid.and_then(|teid| Some((tunnel::purpose(teid)?, teid)));
+        // None is of the epoch 0: a tunnel that is over.
+        let epoch_of = |teid: u32| {
+            let mut tunnels = self.tunnels(packet.metadata().user).iter();
+            tunnels.find(|one| one.teid == teid).map_or(Epoch(0), |one| one.epoch)
+        };
+        let came = came.map(|(purpose, teid)| (purpose, epoch_of(teid)));
         let bytes = packet.len();
         match &mut self.plane {
             Plane::Station(plane) => {
-                let Some(Posture { epoch, link, .. }) = plane.posture(user).copied() else {
+                let Some(Posture { epoch, .. }) = plane.posture(user).copied() else {
                     return Action::Drop(packet, Reason::NoOwner);
                 };
-                let of = |teid: u32, epoch: Epoch| match tunnel::is_of(teid, epoch) {
-                    true => epoch,
-                    false => Epoch(0),
-                };
-                let origin = match (teid, teid.and_then(tunnel::purpose)) {
-                    (Some(teid), Some(Purpose::Fresh)) => Origin::Anchor(of(teid, epoch)),
-                    (Some(teid), Some(Purpose::Forwarded(_))) => Origin::Station(of(teid, link)),
-                    _ if direction == Direction::Uplink => Origin::Radio,
+                let origin = match came {
+                    Some((Purpose::Fresh, epoch)) => Origin::Anchor(epoch),
+                    Some((Purpose::Forwarded(_), epoch)) => Origin::Station(epoch),
+                    None if direction == Direction::Uplink => Origin::Radio,
                     // What the node itself has for the user.
-                    _ => Origin::Anchor(epoch),
+                    None => Origin::Anchor(epoch),
                 };
                 plane.arrive((user, direction), origin, packet, bytes)
             }
@@ -171,10 +206,8 @@ impl Gates {
                 let Some(AnchorPosture { accept, next, .. }) = posture else {
                     return Action::Drop(packet, Reason::NoOwner);
                 };
-                let known = accept.into_iter().chain(next.map(|(epoch, _)| epoch));
-                let mut known =
-                    known.filter(|epoch| teid.is_none_or(|teid| tunnel::is_of(teid, *epoch)));
-                let epoch = known.next().unwrap_or_default();
+                let known = accept.or(next.map(|(epoch, _)| epoch)).unwrap_or_default();
+                let epoch = came.map_or(known, |(_, epoch)| epoch);
                 plane.uplink(user, epoch, packet, bytes)
             }
             Plane::Anchor(plane) => match plane.downlink(user) {
@@ -208,7 +241,7 @@ impl Gates {
 
     /// Drops all that waits, as the node stops; how many packets.
     pub fn clear(&mut self) -> usize {
-        let slots: Vec<_> = self.numbers.iter().map(|(slot, _)| *slot).collect();
+        let slots: Vec<_> = self.tunnels.iter().map(|(slot, _)| *slot).collect();
         slots.into_iter().map(|slot| self.forget(slot)).sum()
     }
 }

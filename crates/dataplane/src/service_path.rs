@@ -22,7 +22,7 @@ use self::encapsulate::{Encapsulation, prepend};
 pub use self::endpoint::{RemotePath, ServicePathEndpoint, VfEndpoint, VfPath};
 use self::header_cache::{EMITTED, NshHeaderCache, number_of};
 pub use self::leave::{address, note_none};
-pub use self::plan::{Hop, HopTo, PathPlan, RemotePlan};
+pub use self::plan::{Hop, HopTo, PathPlan, Peer, PeerAddress, RemotePlan};
 use self::record::Record;
 use crate::counters::DropReason;
 use crate::offload::HOPS;
@@ -43,6 +43,7 @@ struct Path {
     /// Where its packets go on from here.
     next: u8,
     id: u32,
+    peer: Peer,
     way: Encapsulation,
 }
 
@@ -131,6 +132,7 @@ impl Service {
         let path = |(_, plan): &(u16, &PathPlan)| Path {
             next: plan.next,
             id: plan.id,
+            peer: plan.peer.clone(),
             way: Encapsulation::new(&plan.hop, macs[usize::from(plan.hop.port)], plan.id),
         };
         Service {
@@ -218,25 +220,58 @@ impl Service {
         &self.paths[usize::from(port - self.first)]
     }
 
+    /// Whether a frame for this target has come from its peer. What another worker has put
+    /// back into its header was looked at as it came: it has the number of its path.
+    #[inline]
+    fn is_from_peer(&self, target: PathTarget, packet: &Packet) -> bool {
+        match target {
+            PathTarget::Port(port) => {
+                packet.metadata().port == port || self.path(port).peer.has_sent(packet)
+            }
+            PathTarget::Remote(remote) => self.remote_paths[remote].peer.has_sent(packet),
+            // Its carriage looks at the addresses, which depend on the way of the packet.
+            PathTarget::Vf(vf) => packet.metadata().port == self.vf_paths[vf].port,
+        }
+    }
+
     /// What becomes of a frame whose service header begins at
     /// `network_offset`. What goes inside has lost all in front of it.
     #[inline]
     pub fn open(&mut self, packet: &mut Packet) -> Opened {
+        let opened = self.target_of(packet);
+        match opened {
+            Err(reason) => Opened::Refused(reason),
+            Ok(target) if !self.is_from_peer(target, packet) => {
+                Opened::Refused(DropReason::NshWrongPeer)
+            }
+            Ok(PathTarget::Port(port)) => self.open_for(port, packet),
+            Ok(PathTarget::Remote(remote)) => Opened::Back(remote),
+            Ok(PathTarget::Vf(vf)) => Opened::FromVf(vf),
+        }
+    }
+
+    /// What the service header of a frame leads to.
+    #[inline]
+    fn target_of(&self, packet: &Packet) -> Result<PathTarget, DropReason> {
+        let at = usize::from(packet.metadata().network_offset);
+        let octets = packet.data().get(at..).unwrap_or_default();
+        let header = nsh::Packet::new_checked(octets).map_err(|_| DropReason::NshMalformed)?;
+        // RFC 8300 §2.2: before the lookup. That of what goes inside counts when its
+        // header is written again.
+        if header.time_to_live() == 1 {
+            return Err(DropReason::NshTtlExceeded);
+        }
+        let target = self.target(header.path().value(), header.index());
+        target.ok_or(DropReason::NshPathUnknown)
+    }
+
+    /// Opens a frame of the path of this port.
+    #[inline]
+    fn open_for(&mut self, port: u16, packet: &mut Packet) -> Opened {
         let at = usize::from(packet.metadata().network_offset);
         let octets = packet.data_mut().get_mut(at..).unwrap_or_default();
         let Ok(mut header) = nsh::Packet::new_checked(octets) else {
             return Opened::Refused(DropReason::NshMalformed);
-        };
-        // RFC 8300 §2.2: before the lookup. That of what goes inside counts when its
-        // header is written again.
-        if header.time_to_live() == 1 {
-            return Opened::Refused(DropReason::NshTtlExceeded);
-        }
-        let port = match self.target(header.path().value(), header.index()) {
-            Some(PathTarget::Port(port)) => port,
-            Some(PathTarget::Remote(remote)) => return Opened::Back(remote),
-            Some(PathTarget::Vf(vf)) => return Opened::FromVf(vf),
-            None => return Opened::Refused(DropReason::NshPathUnknown),
         };
         if header.is_oam() {
             header.decrement_time_to_live();

@@ -203,7 +203,12 @@ impl Worker {
         if !divided.ending().is_empty() {
             self.not_for_users(&divided);
         }
-        (divided.transit.or(usual), divided.tunnelled.or(usual))
+        let (transit, tunnelled) = (divided.transit.or(usual), divided.tunnelled.or(usual));
+        if self.gates.is_some() && !tunnelled.is_empty() {
+            let strangers = self.refuse_strangers(tunnelled);
+            return (transit.without(strangers), tunnelled.without(strangers));
+        }
+        (transit, tunnelled)
     }
 
     #[inline]

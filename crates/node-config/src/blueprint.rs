@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub use weft_dataplane::classify::UserKey;
 pub use weft_dataplane::gates::HandoverRole;
-pub use weft_dataplane::service_path::{Hop, HopTo, PathPlan, RemotePlan};
+pub use weft_dataplane::service_path::{Hop, HopTo, PathPlan, Peer, PeerAddress, RemotePlan};
 pub use weft_dataplane::transmit::to_agent::LocalLimits;
 use weft_function::{TAG_SLOTS, TagTable};
 pub use weft_offload::thread::StagePlan;

@@ -227,14 +227,10 @@ impl Steering {
 }
 
 /// Slots and numbers of the users of a worker that move.
-fn moving(plan: &HandoverPlan, users: &Users, worker: usize) -> Vec<(u32, u32)> {
-    let number = |(user, nth, slot): (&UserPlan, u32, u32)| {
-        let range = plan.users.iter().find(|range| range.plan == user.name)?;
-        // Numbers were compared with their bound.
-        Some((slot, range.first as u32 + nth))
-    };
+fn moving(plan: &HandoverPlan, users: &Users, worker: usize) -> Vec<u32> {
+    let moves = |user: &UserPlan| plan.users.iter().any(|range| range.plan == user.name);
     let own = users.iter().filter(|(_, _, slot)| users.worker_of(*slot) == worker);
-    own.filter_map(number).collect()
+    own.filter(|(user, ..)| moves(user)).map(|(_, _, slot)| slot).collect()
 }
 
 /// The node's own part at each port.

@@ -12,6 +12,7 @@ mod host;
 mod machine;
 mod radio;
 mod settling;
+mod teids;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -23,7 +24,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use weft_dataplane::command::Waker;
 use weft_dataplane::command::{Command, Configure};
-use weft_dataplane::gates::tunnel::{self, Purpose, purpose};
+use weft_dataplane::gates::tunnel::{self, MovingTunnel, Purpose, Tunnels};
 use weft_dataplane::gates::{Act, Order};
 use weft_dpdk::Packet;
 use weft_function::{PacketMetadata, Scope};
@@ -41,6 +42,7 @@ pub(crate) use self::host::Host;
 pub(crate) use self::machine::Told;
 use self::machine::{Machine, Outputs};
 use self::radio::Drains;
+use self::teids::Teids;
 pub use self::radio::{Radio, RadioError};
 use crate::bearer::Steered;
 use crate::migration::transfer::{Asked, TransferError};
@@ -99,8 +101,8 @@ struct Mobile {
     /// Answers that are due before the next is done.
     pending: usize,
     anchor: Option<NodeId>,
-    /// TEIDs that workers know the user by.
-    teids: Vec<u32>,
+    /// Tunnels that workers know the user by.
+    tunnels: Tunnels,
     /// How a station treats it.
     posture: Option<Posture>,
     /// An anchor's ways to it: the one in use, and the one before.
@@ -137,6 +139,7 @@ pub(crate) enum Done {
 /// The node's part in moving users.
 pub(crate) struct Mobility {
     plan: HandoverPlan,
+    teids: Teids,
     incarnation: Incarnation,
     machine: Machine,
     mail: Receiver<Envelope>,
@@ -155,7 +158,7 @@ impl Mobility {
     /// what the machine asks for first, and the far ends of the channels.
     pub fn new(
         plan: HandoverPlan,
-        incarnation: Incarnation,
+        (incarnation, secret): (Incarnation, &[u8]),
         waker: Waker,
     ) -> (Mobility, Outputs, Mail) {
         let settings = plan.settings;
@@ -171,6 +174,7 @@ impl Mobility {
         };
         let mobility = Mobility {
             plan,
+            teids: Teids::new(secret),
             incarnation,
             machine,
             mail,
@@ -276,7 +280,7 @@ impl Mobility {
                 outputs: VecDeque::new(),
                 pending: 0,
                 anchor: None,
-                teids: Vec::new(),
+                tunnels: Tunnels::new(),
                 posture: None,
                 legs: [None; 2],
                 had: false,

@@ -295,7 +295,7 @@ fn gates_allocate_nothing_for_a_packet() {
 
     let mut rig = Rig::new(STATION);
     let life = Incarnation(9);
-    let mail = rig.node.agent().join_handover(life).unwrap();
+    let mail = rig.node.agent().join_handover(life, b"a secret of nodes").unwrap();
     let tell = |rig: &mut Rig, epoch, step| {
         let (from, from_incarnation) = (NodeId::CONTROLLER, Incarnation(0));
         let (to, to_incarnation) = (NodeId(2), life);

@@ -6,7 +6,9 @@
 //! path is tried at an interval with a packet for maintenance (O bit), which nodes on
 //! the path let pass functions by: if it comes back, all of them are there.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -41,7 +43,7 @@ struct Form {
     fixed: bool,
     names: u32,
     tags: usize,
-    worker: u16,
+    worker: u8,
 }
 
 impl Form {
@@ -85,7 +87,7 @@ pub struct Carriage {
     function: u8,
     leaving: SendQueue,
     back: Consumer<(Packet, Record)>,
-    session: u16,
+    session: u64,
     clock: Clock,
     pool: Pool,
 }
@@ -97,7 +99,7 @@ struct Endpoint {
     out: Consumer<Packet>,
     back: Producer<(Packet, Record)>,
     shared: Arc<Shared>,
-    session: u16,
+    session: u64,
     interval: u64,
     /// When the next probes leave.
     due: u64,
@@ -121,7 +123,7 @@ pub struct Parts<'a> {
     /// What says which tags the node has, and how many.
     pub names: (u32, usize),
     /// Number of the worker.
-    pub worker: u16,
+    pub worker: u8,
     /// The time.
     pub clock: Clock,
     /// Shared with the queue.
@@ -144,14 +146,13 @@ pub fn new(parts: Parts<'_>) -> (Carriage, RemotePath) {
     };
     let (sent, out) = RingBuffer::new(RING);
     let (arriving, back) = RingBuffer::new(RING);
-    let session = session();
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
     let endpoint = Endpoint {
         form: form.clone(),
         out,
         back: arriving,
         shared,
-        session,
+        session: session(),
         interval: nanoseconds(plan.probe),
         due: 0,
         missing: [LOST; 2],
@@ -163,7 +164,7 @@ pub fn new(parts: Parts<'_>) -> (Carriage, RemotePath) {
         function: sum_of(function),
         leaving: SendQueue::new(sent, nanoseconds(plan.timeout)),
         back,
-        session,
+        session: session(),
         clock,
         pool,
     };
@@ -171,17 +172,18 @@ pub fn new(parts: Parts<'_>) -> (Carriage, RemotePath) {
         function: instance.to_owned(),
         remote_queue: 0,
         ways: plan.paths.map(|path| Encapsulation::new(&plan.hop, mac, path)),
+        peer: plan.peer.clone(),
         endpoint: Box::new(endpoint),
     };
     (carriage, path)
 }
 
-/// A number that another life of the node hardly has.
-fn session() -> u16 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.map_or(0, |since| since.as_nanos() as u64);
-    let mixed = (now ^ u64::from(std::process::id()) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 48) as u16
+/// A number that no other session has, and that only those know who see packets of it: a
+/// keyed hash, under a key that the operating system has drawn.
+fn session() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    RandomState::new().hash_one(number) >> (u64::BITS - record::SESSION_BITS)
 }
 
 impl Carriage {
@@ -293,7 +295,7 @@ impl Carrier for Carriage {
         self.leaving.clear();
         while self.back.pop().is_ok() {}
         // What is still on its way is of a session that is over.
-        self.session = self.session.wrapping_add(1);
+        self.session = session();
     }
 
     fn receive(&mut self, sort: &mut dyn FnMut(Coming)) -> usize {

@@ -1,14 +1,11 @@
 //! The tunnels between anchor and stations, and from a source to its target
 //! (TS 29.281).
 //!
-//! Both ends of a tunnel know its TEID without asking: it says what the tunnel is for,
-//! whose packets it carries, and of which epoch.
+//! Both ends of a tunnel know its TEID without asking: bits 31 and 30 say what the tunnel is
+//! for (1 anchor and station, 2 uplink and 3 downlink from station to station). The others
+//! are the user's number and the epoch's tag, enciphered under what only the nodes know, so
+//! that others cannot guess them. Workers are told the TEIDs, and know no key.
 //!
-//! ```text
-//! bits 31..30   1 anchor and station, 2 uplink and 3 downlink from station to station
-//!      29..10   number of the user
-//!       9..0    the epoch's tag
-//! ```
 //! A user's tags follow each other, so a TEID is its own for 1,024 moves of that user. The
 //! path of a move is empty before the move is over, unless a node dies; packets of one
 //! that died are gone long before a user has moved so often. An End Marker carries the
@@ -21,6 +18,7 @@
 
 use std::net::IpAddr;
 
+use arrayvec::ArrayVec;
 use weft_dpdk::Packet;
 use weft_function::{Headers, Metadata, Tunnel, TunnelEnd};
 use weft_mobility_protocol::{Direction, EndMarker, Epoch};
@@ -35,7 +33,8 @@ pub const USERS: u64 = 1 << USER_BITS;
 pub const FIRST_TEID: u32 = 1 << 30;
 
 const USER_BITS: u32 = 20;
-const EPOCH_BITS: u32 = Epoch::TAG_BITS;
+/// Bits below the purpose: a user's number, and the tag of an epoch.
+pub const SECRET_BITS: u32 = USER_BITS + Epoch::TAG_BITS;
 
 /// What a tunnel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,30 +45,43 @@ pub enum Purpose {
     Forwarded(Direction),
 }
 
-/// The TEID of a tunnel.
-pub fn teid(purpose: Purpose, user: u32, epoch: Epoch) -> u32 {
+/// A tunnel of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MovingTunnel {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The move that it is of.
+    pub epoch: Epoch,
+    /// Its TEID.
+    pub teid: u32,
+}
+
+/// The tunnels that packets of a user may come in or go to.
+pub type Tunnels = ArrayVec<MovingTunnel, 3>;
+
+/// What stands in the lower [`SECRET_BITS`] of a TEID, before it is enciphered.
+pub fn secret(user: u32, epoch: Epoch) -> u32 {
+    (user & (USERS as u32 - 1)) << Epoch::TAG_BITS | epoch.tag()
+}
+
+/// The TEID of a tunnel with these lower bits.
+pub fn teid(purpose: Purpose, secret: u32) -> u32 {
     let purpose = match purpose {
         Purpose::Fresh => 1,
         Purpose::Forwarded(Direction::Uplink) => 2,
         Purpose::Forwarded(Direction::Downlink) => 3,
     };
-    let user = user & (USERS as u32 - 1);
-    purpose << 30 | user << EPOCH_BITS | epoch.tag()
+    purpose << SECRET_BITS | secret & ((1 << SECRET_BITS) - 1)
 }
 
 /// What a TEID is of, if it is of such a tunnel.
 pub fn purpose(teid: u32) -> Option<Purpose> {
-    match teid >> 30 {
+    match teid >> SECRET_BITS {
         0 => None,
         1 => Some(Purpose::Fresh),
         2 => Some(Purpose::Forwarded(Direction::Uplink)),
         _ => Some(Purpose::Forwarded(Direction::Downlink)),
     }
-}
-
-/// Whether a TEID is of this epoch, as far as it says.
-pub fn is_of(teid: u32, epoch: Epoch) -> bool {
-    teid & ((1 << EPOCH_BITS) - 1) == epoch.tag()
 }
 
 /// The TEID of the tunnel around a packet.
@@ -176,9 +188,8 @@ mod tests {
         for purpose in purposes {
             for user in [1, 2, USERS as u32 - 1] {
                 for epoch in [1, 1023, 1024, 70_000] {
-                    let teid = teid(purpose, user, Epoch(epoch));
+                    let teid = teid(purpose, secret(user, Epoch(epoch)));
                     assert_eq!(super::purpose(teid), Some(purpose));
-                    assert!(is_of(teid, Epoch(epoch)) && !is_of(teid, Epoch(epoch + 1)));
                     assert!(teid >= FIRST_TEID);
                     all.push(teid);
                 }

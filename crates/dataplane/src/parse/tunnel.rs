@@ -142,6 +142,8 @@ fn open_service(packet: &mut Packet, start: usize, end: usize) -> Opened {
     }
     packet.truncate(end);
     let metadata = packet.metadata_mut();
+    // Says who has sent the header.
+    metadata.outer_offset = metadata.network_offset;
     metadata.network_offset = (offset + vxlan_gpe::HEADER_LENGTH) as u16;
     metadata.ether_type = EtherType::NSH.0;
     Opened::Service

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weft_dpdk::{Packet, Pool};
 
 use super::encapsulate::Encapsulation;
+use super::plan::Peer;
 use super::record::Record;
 use crate::offload::Shared;
 
@@ -40,6 +41,8 @@ pub struct RemotePath {
     pub remote_queue: u16,
     /// What stands in front of packets, uplink and downlink.
     pub ways: [Encapsulation; 2],
+    /// Who packets come back from.
+    pub peer: Peer,
     /// Its end.
     pub endpoint: Box<dyn ServicePathEndpoint>,
 }
@@ -63,7 +66,7 @@ pub struct VfPath {
     pub function: String,
     /// Number of the queue.
     pub remote_queue: u16,
-    /// Number of the port.
+    /// Number of the port at which they come back, too.
     pub port: u16,
     /// Service path identifier of its frames.
     pub path: u32,

@@ -8,16 +8,13 @@
 //!
 //! | octets | |
 //! |---|---|
-//! | 0–1 | 0x5766, so that other metadata of the same length is not taken for it |
-//! | 2–3 | session: which life of the node the ticket is of |
-//! | 4–7 | ticket |
-//! | 8–9 | worker that has it |
-//! | 10 | what the packet is, see [`RecordKind`] |
-//! | 11 | number of the reason of a drop |
-//! | 12 | offset of the IP header in the frame |
-//! | 13 | offset of the IP header of the tunnel around it; 0 outside tunnels |
-//! | 14 | flags of the node's metadata |
-//! | 15 | for a drop: a sum over the name of the function |
+//! | 0–1 | 0x5767, so that other metadata of the same length is not taken for it |
+//! | 2–7 | session: a random number, which tells who sees no packet of the path nothing |
+//! | 8–11 | ticket |
+//! | 12 | worker that has it |
+//! | 13 | bits 0 and 1: what the packet is, see [`RecordKind`]; the others: flags of the node's metadata |
+//! | 14 | offset of the IP header in the frame; of a drop the number of its reason |
+//! | 15 | offset of the IP header of the tunnel around it, 0 outside tunnels; of a drop a sum over the name of the function |
 
 use weft_function::{PacketMetadata, TAG_SLOTS, TagTable};
 use weft_wire::nsh::{self, Context, FIXED_CONTEXT_LENGTH};
@@ -31,7 +28,9 @@ pub const RECORD: u8 = 2;
 /// Type of the tags: four octets that say which they are, four for each value.
 pub const TAGS: u8 = 3;
 
-const MAGIC: [u8; 2] = [0x57, 0x66];
+const MAGIC: [u8; 2] = [0x57, 0x67];
+/// Bits of a session.
+pub const SESSION_BITS: u32 = 48;
 /// Octets of a record.
 pub const LENGTH: usize = FIXED_CONTEXT_LENGTH;
 
@@ -52,12 +51,12 @@ pub enum RecordKind {
 /// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which life of the node the ticket is of.
-    pub session: u16,
+    /// Which session of the node the ticket is of, in [`SESSION_BITS`] bits.
+    pub session: u64,
     /// Which packet it is.
     pub ticket: u32,
     /// The worker that has the ticket.
-    pub worker: u16,
+    pub worker: u8,
     /// What the frame is.
     pub what: RecordKind,
     /// Number of the reason of a drop.
@@ -84,24 +83,32 @@ impl Record {
     #[inline]
     pub fn read(octets: &[u8]) -> Option<Record> {
         let octets: &[u8; LENGTH] = octets.try_into().ok()?;
-        let what = match octets[10] {
+        let &[a, b, ref middle @ .., worker, what, first, second] = octets;
+        let (session, ticket) = middle.split_first_chunk::<6>()?;
+        let session = session.iter().fold(0, |number, octet| number << 8 | u64::from(*octet));
+        let ticket = u32::from_be_bytes(ticket.try_into().ok()?);
+        let flags = what & SHARED_FLAGS;
+        let what = match what & !SHARED_FLAGS {
             0 => RecordKind::Packet,
             1 => RecordKind::Dropped,
             2 => RecordKind::Emitted,
             3 => RecordKind::Probe,
             _ => return None,
         };
-        let u16_at = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
-        (octets[..2] == MAGIC).then(|| Record {
-            session: u16_at(2),
-            ticket: u32::from(u16_at(4)) << 16 | u32::from(u16_at(6)),
-            worker: u16_at(8),
+        let ((reason, function), (network_offset, outer_offset)) = match what {
+            RecordKind::Dropped => ((first, second), (0, 0)),
+            _ => ((0, 0), (first, second)),
+        };
+        ([a, b] == MAGIC).then_some(Record {
+            session,
+            ticket,
+            worker,
             what,
-            reason: octets[11],
-            network_offset: octets[12],
-            outer_offset: octets[13],
-            flags: octets[14] & SHARED_FLAGS,
-            function: octets[15],
+            reason,
+            network_offset,
+            outer_offset,
+            flags,
+            function,
         })
     }
 
@@ -110,17 +117,14 @@ impl Record {
     pub fn octets(&self) -> [u8; LENGTH] {
         let mut octets = [0; LENGTH];
         octets[..2].copy_from_slice(&MAGIC);
-        octets[2..4].copy_from_slice(&self.session.to_be_bytes());
-        octets[4..8].copy_from_slice(&self.ticket.to_be_bytes());
-        octets[8..10].copy_from_slice(&self.worker.to_be_bytes());
-        octets[10..].copy_from_slice(&[
-            self.what as u8,
-            self.reason,
-            self.network_offset,
-            self.outer_offset,
-            self.flags & SHARED_FLAGS,
-            self.function,
-        ]);
+        octets[2..8].copy_from_slice(&self.session.to_be_bytes()[2..]);
+        octets[8..12].copy_from_slice(&self.ticket.to_be_bytes());
+        let (first, second) = match self.what {
+            RecordKind::Dropped => (self.reason, self.function),
+            _ => (self.network_offset, self.outer_offset),
+        };
+        let what = self.what as u8 | self.flags & SHARED_FLAGS;
+        octets[12..].copy_from_slice(&[self.worker, what, first, second]);
         octets
     }
 
@@ -213,11 +217,15 @@ mod tests {
     proptest! {
         #[test]
         fn read_of_octets(
-            session: u16, ticket: u32, worker: u16, what in 0..4_u8, reason: u8,
-            network_offset: u8, outer_offset: u8, flags: u8, function: u8,
+            session in 0..1_u64 << SESSION_BITS, ticket: u32, worker: u8, what in 0..4_u8,
+            first: u8, second: u8, flags: u8,
         ) {
             let what = [RecordKind::Packet, RecordKind::Dropped, RecordKind::Emitted, RecordKind::Probe][usize::from(what)];
             let flags = flags & SHARED_FLAGS;
+            let ((reason, function), (network_offset, outer_offset)) = match what {
+                RecordKind::Dropped => ((first, second), (0, 0)),
+                _ => ((0, 0), (first, second)),
+            };
             let record = Record {
                 session, ticket, worker, what, reason, network_offset, outer_offset, flags, function,
             };

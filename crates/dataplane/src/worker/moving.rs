@@ -1,27 +1,46 @@
 //! What a worker does for users that move: it shows their packets to the gates, and carries
 //! out what the agent orders.
 
+use weft_compose::Positions;
 use weft_dpdk::{Batch, Packet};
 use weft_function::{Metadata, PacketMetadata, TagSlot, Tunnel};
 use weft_mobility_protocol::plane::Action;
 use weft_mobility_protocol::{Direction, Epoch, NodeId, User};
 
-use super::{BURST, Worker};
+use super::{BURST, BurstState, Worker};
 use crate::command::Report;
 use crate::counters::DropReason;
 use crate::gates::tunnel::{self, Purpose};
 use crate::gates::{Act, Gates, GatesPlan, Order, Plane};
 use crate::parse::tunnel::refuses_to_leave;
+use crate::trace::Point;
 
 /// Bursts that a full receive queue can hold: more is not waited for.
 const FULL_QUEUE: usize = 32_768 / BURST;
 
 impl Worker {
-    /// Makes gates for users of these slots and numbers, before any packet comes.
-    /// No user is here yet.
-    pub fn start_gates(&mut self, plan: &GatesPlan, numbers: Vec<(u32, u32)>, workers: usize) {
-        numbers.iter().for_each(|(slot, _)| self.classifier.set_gated(*slot, true));
-        self.gates = Some(Box::new(Gates::new(plan, numbers, workers)));
+    /// Makes gates for users of these slots, before any packet comes. No user is here
+    /// yet.
+    pub fn start_gates(&mut self, plan: &GatesPlan, slots: Vec<u32>, workers: usize) {
+        slots.iter().for_each(|slot| self.classifier.set_gated(*slot, true));
+        self.gates = Some(Box::new(Gates::new(plan, slots, workers)));
+    }
+
+    /// Drops packets in tunnels of users that move that no peer has sent.
+    #[cold]
+    pub(super) fn refuse_strangers(&mut self, tunnelled: Positions) -> Positions {
+        let BurstState { burst, taps, .. } = &mut self.state;
+        let Some(gates) = &self.gates else { return Positions::NONE };
+        let strangers = gates.strangers(burst, tunnelled);
+        if !strangers.is_empty() {
+            let reason = DropReason::TunnelWrongPeer;
+            self.counters.dropped(reason, strangers.len());
+            if let Some(taps) = taps {
+                taps.admit(strangers, burst);
+                taps.at(Point::Dropped(reason), strangers, burst);
+            }
+        }
+        strangers
     }
 
     /// Shows the gates what the burst had for users that move, in the order in which
@@ -115,8 +134,9 @@ impl Worker {
         let Some(peer) = gates.peer(to) else {
             return self.counters.dropped(DropReason::NoOwner, 1);
         };
-        let number = gates.number(packet.metadata().user);
-        let teid = tunnel::teid(Purpose::Forwarded(direction), number, link);
+        let Some(teid) = gates.forwarding(packet.metadata().user, direction, link) else {
+            return self.counters.dropped(DropReason::NoOwner, 1);
+        };
         gates.sent = gates.sent.wrapping_add(1);
         let (ends, sent, port) = ((gates.local, peer), gates.sent, gates.port);
         match tunnel::wrap(&mut packet, ends, teid, sent) {
@@ -145,7 +165,7 @@ impl Worker {
         if let Some(gates) = &mut self.gates {
             let user = User(slot.into());
             if !matches!(order.act, Act::None) {
-                gates.learn(slot, order.user);
+                gates.learn(slot, order.tunnels.clone());
             }
             match (order.act, &mut gates.plane) {
                 (Act::Station(posture), Plane::Station(plane)) => plane.steer(user, posture),

@@ -2,6 +2,7 @@
 //! (RFC 4106), once each and only if they are the peer's.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,9 +19,10 @@ use crate::common::export::{read_address, read_option, write_address, write_opti
 use crate::ipsec::esp::inner::Inner;
 use crate::ipsec::esp::key::Key;
 use crate::ipsec::esp::keys::Checked;
+use crate::ipsec::esp::recorded::{Recorded, Recorder};
 use crate::ipsec::esp::window::{Refusal, SIZES, Window};
 use crate::ipsec::esp::{
-    ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
+    ALIGNMENT, FRONT, ICV, KEY_NOT_WRITTEN, KEY_USED, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
     check_alone, check_spi, default_associations, default_device, nonce, session, sessions, yes,
 };
 
@@ -51,6 +53,10 @@ pub struct Config {
     #[serde(default = "default_associations")]
     #[schemars(range(min = 1))]
     pub associations: u32,
+    /// File in which the node remembers which keys it has used, so that it refuses them after
+    /// a restart. Without it, that of `weft run`.
+    #[serde(default)]
+    pub used_keys: Option<PathBuf>,
 }
 
 /// The security association of a bearer.
@@ -96,6 +102,7 @@ struct Association {
     window: Window,
     usage: Usage,
     key: Key,
+    recorded: Recorded,
 }
 
 /// Takes packets out of ESP.
@@ -104,6 +111,7 @@ pub struct EspDecrypt {
     sessions: Option<Sessions>,
     /// Where settings are checked, before they come to an instance that runs.
     checked: Option<Checked>,
+    recorder: Recorder,
     /// The log has said that associations with keys from a file begin anew.
     is_told: bool,
 }
@@ -114,6 +122,8 @@ impl UserPlaneFunction for EspDecrypt {
     const DROPS: &'static [Reason] = &[
         NOT_PROTECTED,
         NO_ASSOCIATION,
+        KEY_USED,
+        KEY_NOT_WRITTEN,
         UNKNOWN_SPI,
         WRONG_PEER,
         FRAGMENT,
@@ -140,6 +150,7 @@ impl UserPlaneFunction for EspDecrypt {
         Ok(EspDecrypt {
             sessions: sessions(&config.device, config.associations, setup)?,
             checked: setup.trial.then(Checked::default),
+            recorder: Recorder::new(Self::NAME, config.used_keys.as_deref(), setup.trial)?,
             is_told: setup.trial,
         })
     }
@@ -165,7 +176,7 @@ impl UserPlaneFunction for EspDecrypt {
             return Verdict::Drop(FRAGMENT);
         }
         let done = match &mut context.0 {
-            Some(association) => association.take(packet),
+            Some(association) => self.open(association, packet),
             None => Err(NO_ASSOCIATION),
         };
         done.map_or_else(Verdict::Drop, |()| Verdict::Forward)
@@ -186,10 +197,17 @@ impl UserPlaneFunction for EspDecrypt {
     fn configure(&mut self, context: &mut Context, settings: &Settings, _: u32) {
         let Settings { spi, ref key, extended_sequence_numbers: extended, .. } = *settings;
         // Other settings of the same association: what was received stays received.
-        let same = context.0.take().filter(|old| {
+        let is_same = |old: &Association| {
             old.spi == spi && old.key == *key && old.window.is_extended() == extended
-        });
-        if same.is_none() && !self.is_told {
+        };
+        let same = match context.0.take() {
+            Some(old) if is_same(&old) => Some(old),
+            before => {
+                self.release(Context(before));
+                None
+            }
+        };
+        if same.is_none() && !self.is_told && !self.recorder.knows() {
             self.is_told = true;
             tracing::warn!(
                 "security associations begin with an empty replay window: what was recorded \
@@ -205,6 +223,7 @@ impl UserPlaneFunction for EspDecrypt {
                 window: Window::new(settings.window, extended),
                 usage: Usage::new(None),
                 key: key.clone(),
+                recorded: self.recorder.claim(key, spi),
             })
         });
         if association.window.size() != settings.window {
@@ -219,7 +238,10 @@ impl UserPlaneFunction for EspDecrypt {
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
-        write_option(context.0.as_deref(), out, |association, out| association.export(out));
+        let association = context.0.as_deref();
+        // One that was refused has no counters to move.
+        let association = association.filter(|one| one.recorded != Recorded::Refused);
+        write_option(association, out, |association, out| association.export(out));
     }
 
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
@@ -231,12 +253,19 @@ impl UserPlaneFunction for EspDecrypt {
         fields.end()?;
         Ok(Context(association.map(|mut association| {
             association.session = self.session(&association);
+            association.recorded = self.recorder.note(&association.key);
             Box::new(association)
         })))
     }
 
     fn adopt(&mut self, previous: &mut EspDecrypt) {
         self.is_told = previous.is_told;
+    }
+
+    fn release(&mut self, context: Context) {
+        if let Some(Association { key, recorded, window, .. }) = context.0.as_deref() {
+            self.recorder.leave(key, *recorded, window.top() > 0);
+        }
     }
 
     fn show(&self, context: &Context) -> Vec<(&'static str, u64)> {
@@ -251,6 +280,14 @@ impl UserPlaneFunction for EspDecrypt {
 }
 
 impl EspDecrypt {
+    #[inline]
+    fn open(&self, association: &mut Association, packet: &mut Packet) -> Result<(), Reason> {
+        if association.recorded != Recorded::Yes {
+            self.recorder.ask(&mut association.recorded)?;
+        }
+        association.take(packet)
+    }
+
     fn session(&self, association: &Association) -> Option<Session> {
         let extended = association.window.is_extended();
         session(self.sessions.as_ref(), &association.key, extended, Direction::Open)
@@ -327,7 +364,8 @@ impl Association {
         let peer = read_option(fields, read_address)?;
         let window = Window::import(fields)?;
         let usage = Usage::import(fields)?;
-        Ok(Association { spi, salt: key.salt(), session: None, peer, window, usage, key })
+        let (salt, session, recorded) = (key.salt(), None, Recorded::Yes);
+        Ok(Association { spi, salt, session, peer, window, usage, key, recorded })
     }
 }
 

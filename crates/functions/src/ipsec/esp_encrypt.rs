@@ -13,6 +13,7 @@
 mod association;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use schemars::JsonSchema;
@@ -32,8 +33,9 @@ use crate::common::text;
 use crate::ipsec::esp::key::Key;
 use crate::ipsec::esp::keys::{Checked, InUse};
 use crate::ipsec::esp::outer::{Ends, Outside};
+use crate::ipsec::esp::recorded::{Recorded, Recorder};
 use crate::ipsec::esp::{
-    ALIGNMENT, FRONT, ICV, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, check_alone,
+    ALIGNMENT, FRONT, ICV, KEY_NOT_WRITTEN, KEY_USED, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, check_alone,
     check_spi, default_associations, default_device, session, sessions, yes,
 };
 
@@ -79,6 +81,10 @@ pub struct Config {
     /// IPv6 address that ICMPv6 errors come from. None are sent without it.
     #[serde(default)]
     pub ipv6_address: Option<Ipv6Addr>,
+    /// File in which the node remembers which keys it has used, so that it refuses them after
+    /// a restart. Without it, that of `weft run`.
+    #[serde(default)]
+    pub used_keys: Option<PathBuf>,
 }
 
 fn mtu() -> u16 {
@@ -145,6 +151,7 @@ pub struct EspEncrypt {
     /// Where settings are checked, before they come to an instance that runs.
     checked: Option<Checked>,
     in_use: InUse,
+    recorder: Recorder,
 }
 
 impl UserPlaneFunction for EspEncrypt {
@@ -152,6 +159,8 @@ impl UserPlaneFunction for EspEncrypt {
     const SUMMARY: &'static str = "Protects packets by IPsec ESP in tunnel mode, with AES-GCM.";
     const DROPS: &'static [Reason] = &[
         NO_ASSOCIATION,
+        KEY_USED,
+        KEY_NOT_WRITTEN,
         TUNNELLED,
         NOT_IP,
         HOPS_USED_UP,
@@ -182,6 +191,7 @@ impl UserPlaneFunction for EspEncrypt {
             floor: 0,
             checked: setup.trial.then(Checked::default),
             in_use: InUse::default(),
+            recorder: Recorder::new(Self::NAME, config.used_keys.as_deref(), setup.trial)?,
         })
     }
 
@@ -232,9 +242,7 @@ impl UserPlaneFunction for EspEncrypt {
         let same = match before {
             Some(old) if is_same(&old) => Some(old),
             before => {
-                if let Some(old) = before {
-                    self.in_use.leave(&old.key);
-                }
+                self.release(Context(before));
                 if !self.in_use.claim(key, spi) {
                     return;
                 }
@@ -253,6 +261,7 @@ impl UserPlaneFunction for EspEncrypt {
                 iv: settings.first_iv.unwrap_or_else(nanoseconds).max(self.floor),
                 usage: Usage::new(None),
                 key: key.clone(),
+                recorded: self.recorder.claim(key, spi),
             })
         });
         association.ends = ends;
@@ -265,7 +274,10 @@ impl UserPlaneFunction for EspEncrypt {
     }
 
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
-        write_option(context.0.as_deref(), out, |association, out| association.export(out));
+        let association = context.0.as_deref();
+        // One that was refused has no counters to move.
+        let association = association.filter(|one| one.recorded != Recorded::Refused);
+        write_option(association, out, |association, out| association.export(out));
     }
 
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
@@ -278,6 +290,7 @@ impl UserPlaneFunction for EspEncrypt {
         Ok(Context(association.map(|mut association| {
             association.session = self.session(&association.key, association.extended);
             self.in_use.join(&association.key, association.spi);
+            association.recorded = self.recorder.note(&association.key);
             Box::new(association)
         })))
     }
@@ -288,6 +301,9 @@ impl UserPlaneFunction for EspEncrypt {
     }
 
     fn release(&mut self, context: Context) {
+        if let Some(Association { key, recorded, sequence, .. }) = context.0.as_deref() {
+            self.recorder.leave(key, *recorded, *sequence > 0);
+        }
         self.abandon(context);
     }
 
@@ -341,6 +357,9 @@ impl EspEncrypt {
         }
         if association.session.is_none() {
             return Err(NO_ASSOCIATION);
+        }
+        if association.recorded != Recorded::Yes {
+            self.recorder.ask(&mut association.recorded)?;
         }
         let inside = self.enter(packet, emit)?;
         let header = association.ends.header_length();

@@ -7,7 +7,7 @@ use weft_function::{Direction, TagTable};
 use weft_wire::MacAddress;
 
 use super::within;
-use crate::blueprint::{Hop, HopTo, PathPlan, PortPlan};
+use crate::blueprint::{Hop, HopTo, PathPlan, Peer, PeerAddress, PortPlan};
 use crate::locate::Source;
 use crate::yaml::{self, NodeFile};
 
@@ -32,7 +32,10 @@ pub(super) fn paths(
             source.wrong(&format!("{at}.nextIndex"), message).hint("functions count down");
         }
         super::names::written(&path.network, &format!("{at}.network"), source);
-        let Some(hop) = hop(&path.port, &path.to, &at, &ports[..devices], source) else { continue };
+        let devices = &ports[..devices];
+        let Some(hop) = hop(&path.port, &path.to, &at, devices, source) else { continue };
+        let from = (path.from.as_deref(), path.from_port.as_deref());
+        let Some(peer) = peer(from, &hop, &at, devices, source) else { continue };
         let network = networks.iter().position(|known| *known == path.network);
         let network = network.unwrap_or_else(|| {
             networks.push(path.network.clone());
@@ -54,7 +57,7 @@ pub(super) fn paths(
             yaml::Direction::Downlink => Direction::Downlink,
         };
         let mtu = ports[usize::from(hop.port)].mtu;
-        let plan = PathPlan { id: path.path, index: path.index, next, hop };
+        let plan = PathPlan { id: path.path, index: path.index, next, peer, hop };
         ports.push(PortPlan::of_path(name, direction, network as u32, mtu, plan));
     }
 }
@@ -102,6 +105,49 @@ pub(super) fn hop(
         }
     };
     Some(Hop { port: port as u16, to })
+}
+
+/// Who packets come from: by default where they go.
+pub(super) fn peer(
+    (from, port): (Option<&str>, Option<&str>),
+    hop: &Hop,
+    at: &str,
+    ports: &[PortPlan],
+    source: &mut Source<'_>,
+) -> Option<Peer> {
+    let port = match port {
+        None => hop.port,
+        Some(name) => {
+            let Some(port) = ports.iter().position(|port| port.name == name) else {
+                let path = format!("{at}.fromPort");
+                let mistake = source.wrong(&path, format!("there is no port `{name}`"));
+                mistake.suggest(name, ports.iter().map(|port| port.name.as_str()));
+                return None;
+            };
+            port as u16
+        }
+    };
+    let Some(text) = from else {
+        let from = match hop.to {
+            HopTo::Station(mac) => PeerAddress::Station(mac),
+            HopTo::Address { to, .. } => PeerAddress::Address(to),
+        };
+        return Some(Peer { port, from });
+    };
+    match (text.parse::<MacAddress>(), text.parse::<IpAddr>()) {
+        (Ok(mac), _) if mac.0[0] & 1 == 0 && mac != MacAddress::default() => {
+            Some(Peer { port, from: PeerAddress::Station(mac.0) })
+        }
+        (_, Ok(from)) if !from.is_multicast() && !from.is_unspecified() => {
+            Some(Peer { port, from: PeerAddress::Address(from) })
+        }
+        _ => {
+            let path = format!("{at}.from");
+            let mistake = source.wrong(&path, format!("{text:?} is no address of one station"));
+            mistake.hint("a MAC address for NSH over Ethernet, an IP address for VXLAN-GPE");
+            None
+        }
+    }
 }
 
 /// One slot of the tags belongs to the header that a packet came in.

@@ -32,4 +32,8 @@ pub struct PathFile {
     /// The next hop: a MAC address for NSH in Ethernet frames, an IP address for
     /// VXLAN-GPE.
     pub to: String,
+    /// Source address of frames on the path, MAC or IP; by default `to`. Others are dropped.
+    pub from: Option<String>,
+    /// The port at which they come in; by default `port`.
+    pub from_port: Option<String>,
 }

@@ -29,6 +29,11 @@ pub struct RemoteFile {
     pub port: String,
     /// That node: a MAC address for NSH in Ethernet frames, an IP address for VXLAN-GPE.
     pub to: String,
+    /// Source address of frames that come back, MAC or IP: that of the last node of the path;
+    /// by default `to`. Others are dropped.
+    pub from: Option<String>,
+    /// The port at which they come back; by default `port`.
+    pub from_port: Option<String>,
     /// MD type: with 2, tags travel with the packets; 1 is for those who know nothing
     /// else.
     #[serde(default = "variable")]

@@ -14,14 +14,19 @@ use crate::workers::Workers;
 
 impl Agent {
     /// Begins to take part in handovers, in an incarnation that the node has never had
-    /// before, and says hello. Messages come and go by the channels that are returned.
+    /// before, and says hello. Messages come and go by the channels that are returned. From
+    /// `secret`, which only the nodes have, they all derive the TEIDs of users that move.
     ///
     /// # Errors
     /// [`NoHandover`].
-    pub fn join_handover(&mut self, incarnation: Incarnation) -> Result<Mail, NoHandover> {
+    pub fn join_handover(
+        &mut self,
+        incarnation: Incarnation,
+        secret: &[u8],
+    ) -> Result<Mail, NoHandover> {
         let plan = self.blueprint.handover.clone().filter(|_| self.mobility.is_none());
         let plan = plan.ok_or(NoHandover)?;
-        let (mut mobility, out, mail) = Mobility::new(plan, incarnation, self.waker.clone());
+        let (mut mobility, out, mail) = Mobility::new(plan, (incarnation, secret), self.waker.clone());
         mobility.take(self, out);
         self.mobility = Some(Box::new(mobility));
         Ok(mail)

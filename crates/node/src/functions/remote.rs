@@ -31,7 +31,7 @@ pub fn remote(
             function: function.kind.name,
             mac: service.mac(plan.hop.port),
             names: service.names(),
-            worker: service.worker as u16,
+            worker: service.worker as u8,
             clock: clock.clone(),
             shared: shared.clone(),
             pool: pool.clone(),

@@ -58,6 +58,7 @@ impl Mobility {
                 slot: mobile.slot,
                 gone: Vec::new(),
                 keys: Vec::new(),
+                tunnels: Tunnels::new(),
                 settings: Vec::new(),
                 act: Act::None,
             })));
@@ -109,7 +110,7 @@ impl Mobility {
             Machine::Station(_) => (mobile.anchor?, mobile.posture?.epoch),
             Machine::Anchor(_) => mobile.legs[0].map(|leg| (leg.node, leg.epoch))?,
         };
-        let settings = self.tunnel_to(host, node, tunnel::teid(Purpose::Fresh, number, epoch))?;
+        let settings = self.tunnel_to(host, node, self.teids.of(Purpose::Fresh, number, epoch))?;
         Some(Steered { user: mobile.slot, function: self.plan.tunnel, settings })
     }
 }

@@ -9,36 +9,37 @@ impl Mobility {
     /// A station treats a user so.
     pub(super) fn steer(&mut self, host: &mut dyn Host, user: User, posture: Posture) {
         let number = user.0 as u32;
-        let teids = vec![
-            tunnel::teid(Purpose::Fresh, number, posture.epoch),
-            tunnel::teid(Purpose::Forwarded(Direction::Uplink), number, posture.link),
-            tunnel::teid(Purpose::Forwarded(Direction::Downlink), number, posture.link),
-        ];
+        let fresh = self.teids.tunnel(Purpose::Fresh, number, posture.epoch);
+        let [up, down] = [Direction::Uplink, Direction::Downlink].map(|direction| {
+            self.teids.tunnel(Purpose::Forwarded(direction), number, posture.link)
+        });
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         let known = mobile.posture.replace(posture).map(|before| before.epoch);
         let end = mobile.anchor.filter(|_| known != Some(posture.epoch));
         let settings =
-            end.map_or(Vec::new(), |anchor| self.settings(host, user, (anchor, teids[0])));
+            end.map_or(Vec::new(), |anchor| self.settings(host, user, (anchor, fresh.teid)));
         self.settle(host, user, is_plain(&posture));
-        self.order(host, user, teids, settings, Act::Station(posture));
+        self.order(host, user, Tunnels::from([fresh, up, down]), settings, Act::Station(posture));
     }
 
     /// An anchor treats a user so.
     pub(super) fn steer_anchor(&mut self, host: &mut dyn Host, user: User, posture: AnchorPosture) {
         let number = user.0 as u32;
-        let fresh = |epoch| tunnel::teid(Purpose::Fresh, number, epoch);
-        let mut teids: Vec<_> = posture.accept.into_iter().map(fresh).collect();
-        teids.extend(posture.next.map(|(epoch, _)| fresh(epoch)));
+        let next = posture.next.map(|(epoch, _)| epoch).filter(|next| posture.accept != Some(*next));
+        let tunnels = posture.accept.into_iter().chain(next);
+        let tunnels = tunnels.map(|epoch| self.teids.tunnel(Purpose::Fresh, number, epoch)).collect();
+        let leg = posture.downlink;
+        let leg = leg.map(|leg| (leg, self.teids.of(Purpose::Fresh, number, leg.epoch)));
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         let mut settings = Vec::new();
-        if let Some(leg) = posture.downlink.filter(|leg| mobile.legs[0] != Some(*leg)) {
+        if let Some((leg, teid)) = leg.filter(|(leg, _)| mobile.legs[0] != Some(*leg)) {
             mobile.legs = [Some(leg), mobile.legs[0]];
-            settings = self.settings(host, user, (leg.node, fresh(leg.epoch)));
+            settings = self.settings(host, user, (leg.node, teid));
         }
         let served = posture.downlink.map(|leg| leg.epoch);
         let plain = served.is_some() && posture.accept == served && posture.next.is_none();
         self.settle(host, user, plain);
-        self.order(host, user, teids, settings, Act::Anchor(posture));
+        self.order(host, user, tunnels, settings, Act::Anchor(posture));
     }
 
     /// A user that is settled keeps its gate for a while; one that moves keeps it.
@@ -65,9 +66,9 @@ impl Mobility {
             let Some(mobile) = self.mobiles.get_mut(&user) else { continue };
             mobile.settled = None;
             // Forwarded packets would not be known from fresh ones without the gate.
-            let mut teids = mobile.teids.clone();
-            teids.retain(|teid| purpose(*teid) == Some(Purpose::Fresh));
-            self.order(host, user, teids, Vec::new(), Act::Open);
+            let mut tunnels = mobile.tunnels.clone();
+            tunnels.retain(|one| one.purpose == Purpose::Fresh);
+            self.order(host, user, tunnels, Vec::new(), Act::Open);
         }
         busy
     }
@@ -75,7 +76,7 @@ impl Mobility {
     /// The user is forgotten.
     pub(super) fn discard(&mut self, host: &mut dyn Host, user: User) {
         self.settle(host, user, false);
-        self.order(host, user, Vec::new(), Vec::new(), Act::Forget);
+        self.order(host, user, Tunnels::new(), Vec::new(), Act::Forget);
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         mobile.exported = None;
         mobile.posture = None;
@@ -98,18 +99,19 @@ impl Mobility {
         &mut self,
         host: &mut dyn Host,
         user: User,
-        teids: Vec<u32>,
+        tunnels: Tunnels,
         mut settings: Vec<Configure>,
         act: Act,
     ) {
         let network = self.plan.network;
-        let key = |teid: &u32| UserKey::Teid { network, first: *teid };
+        let key = |one: &MovingTunnel| UserKey::Teid { network, first: one.teid };
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
-        let before = std::mem::replace(&mut mobile.teids, teids);
-        let gone = before.iter().filter(|teid| !mobile.teids.contains(teid)).map(key);
-        let come = mobile.teids.iter().filter(|teid| !before.contains(teid)).map(key);
+        let before = std::mem::replace(&mut mobile.tunnels, tunnels);
+        let has = |tunnels: &Tunnels, teid| tunnels.iter().any(|one| one.teid == teid);
+        let gone = before.iter().filter(|one| !has(&mobile.tunnels, one.teid)).map(key);
+        let come = mobile.tunnels.iter().filter(|one| !has(&before, one.teid)).map(key);
         let (gone, keys): (Vec<_>, Vec<_>) = (gone.collect(), come.collect());
-        let slot = mobile.slot;
+        let (slot, tunnels) = (mobile.slot, mobile.tunnels.clone());
         let own = host.workers().owner(slot);
         mobile.pending += host.workers().count();
         mobile.gated = matches!(act, Act::Station(_) | Act::Anchor(_));
@@ -120,6 +122,7 @@ impl Mobility {
                 slot,
                 gone: gone.clone(),
                 keys: keys.clone(),
+                tunnels: tunnels.clone(),
                 settings: if is_own { std::mem::take(&mut settings) } else { Vec::new() },
                 act: if is_own { act } else { Act::None },
             })));
@@ -179,7 +182,7 @@ impl Mobility {
             Some(epoch) => (Purpose::Fresh, epoch),
             None => (Purpose::Forwarded(marker.direction), marker.epoch),
         };
-        let teid = tunnel::teid(purpose, user.0 as u32, epoch);
+        let teid = self.teids.of(purpose, user.0 as u32, epoch);
         let octets = tunnel::end_marker((self.plan.local, peer), teid, marker);
         let port = self.plan.port;
         let packet = octets.and_then(|octets| packet(host, port, &octets));

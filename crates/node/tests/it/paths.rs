@@ -3,7 +3,7 @@
 
 use crate::common::{Rig, udp};
 use weft_wire::nsh::{self, Context, Metadata, NextProtocol, Repr, ServicePathId};
-use weft_wire::{EtherType, MacAddress, ethernet, ipv4, udp as datagram, vxlan_gpe};
+use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, ipv6, udp as datagram, vxlan_gpe};
 
 const NODE: &str = r#"
 apiVersion: weft/v1
@@ -11,13 +11,16 @@ kind: Node
 metadata: {name: paths}
 ports:
   fabric: {device: "ring:fabric", direction: uplink, mac: "02:00:00:00:00:10", mtu: 1700}
-  routed: {device: "ring:routed", direction: uplink, mac: "02:00:00:00:00:11", addresses: [10.9.0.2/24],
-           neighbours: {10.9.0.3: "02:00:00:00:00:33"}}
+  routed: {device: "ring:routed", direction: uplink, mac: "02:00:00:00:00:11", addresses: [10.9.0.2/24, "2001:db8:9::2/64"],
+           neighbours: {10.9.0.3: "02:00:00:00:00:33", "2001:db8:9::3": "02:00:00:00:00:33"}}
   core: {device: "ring:core", direction: downlink}
 paths:
   up: {path: 10, index: 255, direction: uplink, port: fabric, to: "02:00:00:00:00:20"}
   down: {path: 11, index: 9, nextIndex: 7, direction: downlink, port: routed, to: 10.9.0.3}
   ends: {path: 12, index: 3, direction: uplink, port: fabric, to: "02:00:00:00:00:20"}
+  six: {path: 13, index: 9, direction: downlink, port: routed, to: "2001:db8:9::3"}
+  turns: {path: 14, index: 9, direction: uplink, port: fabric, to: "02:00:00:00:00:20",
+          from: 10.9.0.4, fromPort: routed}
 functions:
   count: {function: tally}
   mischief: {function: mischief}
@@ -30,6 +33,8 @@ rules: |
   from mischief -> down
   from down -> count
   from ends -> core
+  from six -> count
+  from turns -> up
   from core -> up
   from fabric -> drop
   from routed -> drop
@@ -37,6 +42,8 @@ rules: |
 
 const FABRIC: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x10]);
 const ROUTED: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x11]);
+/// Who packets of the paths at `fabric` come from.
+const PEER: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x20]);
 const OTHER: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x99]);
 
 fn repr(path: u32, index: u8, length: usize) -> Repr {
@@ -60,20 +67,46 @@ fn header(repr: &Repr, contexts: &[u8], payload: &[u8]) -> Vec<u8> {
 
 fn over_ethernet(to: MacAddress, service: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14];
-    let link = ethernet::Repr { destination: to, source: OTHER, ether_type: EtherType::NSH };
+    let link = ethernet::Repr { destination: to, source: PEER, ether_type: EtherType::NSH };
     link.emit(&mut frame).unwrap();
     frame.extend_from_slice(service);
     frame
 }
 
 fn over_udp(service: &[u8]) -> Vec<u8> {
+    over_udp_from(3, service)
+}
+
+/// From 10.9.0.NODE.
+fn over_udp_from(node: u8, service: &[u8]) -> Vec<u8> {
     let mut payload = vec![0; 8];
     let gpe = vxlan_gpe::Repr { oam: false, network: None, next_protocol: NextProtocol::NSH };
     gpe.emit(&mut payload).unwrap();
     payload.extend_from_slice(service);
-    let mut frame = crate::common::udp_to(ROUTED, [10, 9, 0, 3], [10, 9, 0, 2], 64, &payload);
+    let mut frame = crate::common::udp_to(ROUTED, [10, 9, 0, node], [10, 9, 0, 2], 64, &payload);
     frame[36..38].copy_from_slice(&vxlan_gpe::PORT.to_be_bytes());
     frame[40..42].fill(0);
+    frame
+}
+
+/// From 2001:db8:9::NODE.
+fn over_udp6_from(node: u8, service: &[u8]) -> Vec<u8> {
+    let mut frame = over_udp(service);
+    let datagram = frame.split_off(34);
+    let (source, destination) = ([0x2001, 0xdb8, 9, 0, 0, 0, 0, node.into()], [0x2001, 0xdb8, 9, 0, 0, 0, 0, 2]);
+    let repr = ipv6::Repr {
+        source: source.into(),
+        destination: destination.into(),
+        next_header: Protocol::UDP,
+        payload_length: datagram.len() as u16,
+        ..ipv6::Repr::default()
+    };
+    let mut header = [0; ipv6::HEADER_LENGTH];
+    repr.emit(&mut header).unwrap();
+    frame.truncate(12);
+    frame.extend([0x86, 0xdd]);
+    frame.extend(header);
+    frame.extend(datagram);
     frame
 }
 
@@ -193,6 +226,62 @@ fn what_must_not_go_on_is_dropped_for_a_named_reason() {
     rig.send(0, &[ethernet(&Repr { time_to_live: 0, ..good })]);
     let out = rig.receive(0);
     assert_eq!(nsh::Packet::new_checked(&out[0][14..]).unwrap().time_to_live(), 63);
+}
+
+/// Fault 51, as a stranger sends it: the header is right, and who sends it is not.
+#[test]
+fn fault_51_headers_of_strangers_are_dropped() {
+    let mut rig = Rig::new(NODE);
+    let (up, down) = (inner(1, b"x"), udp([198, 51, 100, 1], [10, 1, 0, 2], b"x"));
+    let on = |path: u32, index: u8| header(&repr(path, index, 0), &[], if path == 10 { &up } else { &down });
+    let from = |mac: MacAddress, mut frame: Vec<u8>| {
+        frame[6..12].copy_from_slice(&mac.0);
+        frame
+    };
+    let tagged = |mut frame: Vec<u8>| {
+        frame.splice(12..12, [0x81, 0, 0, 5]);
+        frame
+    };
+    let probe = header(&Repr { oam: true, ..repr(10, 255, 0) }, &[], &up);
+    let strange = [
+        // From another station, at another port, in another VLAN, in another encapsulation.
+        (0, from(OTHER, over_ethernet(FABRIC, &on(10, 255)))),
+        (0, from(OTHER, over_ethernet(MacAddress::BROADCAST, &on(10, 255)))),
+        (0, from(OTHER, over_ethernet(FABRIC, &probe))),
+        (0, tagged(over_ethernet(FABRIC, &on(10, 255)))),
+        (1, over_ethernet(ROUTED, &on(10, 255))),
+        (1, over_udp(&on(10, 255))),
+        (1, over_udp6_from(3, &on(10, 255))),
+        // From another address, of either version, and without one.
+        (1, over_udp_from(7, &on(11, 9))),
+        (1, over_udp6_from(3, &on(11, 9))),
+        (1, over_udp6_from(7, &on(13, 9))),
+        (1, over_udp(&on(13, 9))),
+        (1, over_ethernet(ROUTED, &on(11, 9))),
+        (0, over_ethernet(FABRIC, &on(11, 9))),
+        // The next hop is not who sends.
+        (0, over_ethernet(FABRIC, &on(14, 9))),
+        (1, over_udp_from(3, &on(14, 9))),
+    ];
+    for (number, (port, frame)) in strange.into_iter().enumerate() {
+        rig.send(port, &[frame]);
+        assert_eq!(rig.drops("nsh_wrong_peer"), number as u64 + 1, "case {number}");
+    }
+    assert_eq!([0, 1, 2].map(|port| rig.receive(port).len()), [0; 3]);
+    assert_eq!((rig.tally("ue-0"), rig.tally("ue-1")), (0, 0));
+    // The peers themselves.
+    let right = [
+        (0, over_ethernet(FABRIC, &on(10, 255))),
+        (1, over_udp(&on(11, 9))),
+        (1, over_udp6_from(3, &on(13, 9))),
+    ];
+    for (port, frame) in right {
+        rig.send(port, &[frame]);
+    }
+    let packet = header(&repr(14, 9, 0), &[], &inner(1, b"turns"));
+    rig.send(1, &[over_udp_from(4, &packet)]);
+    assert_eq!((rig.receive(0).len(), rig.receive(1).len()), (2, 2));
+    assert_eq!((rig.drops("nsh_wrong_peer"), rig.tally("ue-1")), (15, 2));
 }
 
 #[test]

@@ -75,6 +75,13 @@ fn serves(node: u8, index: u8, to: &str, function: &str) -> String {
         .replace("{workers}", "")
 }
 
+/// A node on a path of several, with packets from another one than it sends them to.
+fn serves_between(node: u8, index: u8, ends: [u8; 2], function: &str) -> String {
+    let [from, to] = ends.map(|node| format!("02:00:00:00:00:{node:02x}"));
+    let to_peer = format!("to: \"{to}\"");
+    serves(node, index, &to, function).replace(&to_peer, &format!("{to_peer}, from: \"{from}\""))
+}
+
 fn up(user: u8, text: &[u8]) -> Vec<u8> {
     udp([10, 1, 0, user], [198, 51, 100, 1], text)
 }
@@ -88,9 +95,9 @@ const REMOTE: &str = "composition: remote, remote: {path: 10, downlinkPath: 11, 
 
 #[test]
 fn a_path_over_three_nodes_returns_to_the_first() {
-    let mut asks = Rig::new(&asks(&format!("{REMOTE}, returnIndex: 253}}"), ""));
-    let mut second = Rig::new(&serves(2, 255, "02:00:00:00:00:03", MISCHIEF));
-    let mut third = Rig::new(&serves(3, 254, "02:00:00:00:00:01", TALLY));
+    let mut asks = Rig::new(&asks(&format!("{REMOTE}, from: \"02:00:00:00:00:03\", returnIndex: 253}}"), ""));
+    let mut second = Rig::new(&serves_between(2, 255, [1, 3], MISCHIEF));
+    let mut third = Rig::new(&serves_between(3, 254, [2, 1], TALLY));
     let mut link = Link::new(&[(station(1), (0, 2)), (station(2), (1, 0)), (station(3), (2, 0))]);
     let mut rigs = [&mut asks, &mut second, &mut third];
     link.settle(&mut rigs);
@@ -174,6 +181,26 @@ fn what_is_away_is_bounded_and_the_entry_drops_the_rest() {
     assert_eq!(rigs[0].receive(1).len(), 1);
 }
 
+/// Sessions of one node, of one after the other, and after a failure: nothing of one tells
+/// of another.
+#[test]
+fn sessions_cannot_be_guessed() {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut ones = [0; 48];
+    const NODES: usize = 40;
+    for _ in 0..NODES {
+        let mut asks = Rig::new(&asks(&format!("{REMOTE}}}"), ""));
+        asks.settle();
+        let probe = asks.receive(2).into_iter().next().expect("a probe");
+        let session = probe[14 + 12 + 2..][..6].iter().fold(0, |all, octet| all << 8 | u64::from(*octet));
+        ones.iter_mut().enumerate().for_each(|(bit, count)| *count += session >> bit & 1);
+        seen.insert(session);
+    }
+    assert_eq!(seen.len(), NODES);
+    // Each bit is now this, now that: one that never changes comes once in 2³⁹.
+    assert!(ones.iter().all(|count| (1..NODES as u64).contains(count)), "{ones:?}");
+}
+
 #[test]
 fn frames_that_nobody_asked_for_are_strays() {
     let mut asks = Rig::new(&asks(&format!("{REMOTE}}}"), ""));
@@ -190,6 +217,12 @@ fn frames_that_nobody_asked_for_are_strays() {
     let mut other = back.clone();
     other[14 + 12 + 3] ^= 1;
     rigs[0].offer(2, &[back.clone(), other]);
+    // What is right in each octet, from another station.
+    let mut stranger = back.clone();
+    stranger[11] = 9;
+    rigs[0].offer(2, &[stranger.clone(), stranger]);
+    link.settle(&mut rigs);
+    assert_eq!(rigs[0].drops("nsh_wrong_peer"), 2);
     for length in 0..back.len() {
         rigs[0].offer(2, &[back[..length].to_vec()]);
         rigs[0].settle();

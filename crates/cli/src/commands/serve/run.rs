@@ -4,7 +4,7 @@ mod handover;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -41,6 +41,11 @@ pub struct Arguments {
     /// What workers do while there is nothing to do
     #[arg(long, value_name = "HOW", env = "WEFT_POLLING")]
     polling: Option<HowToPoll>,
+    /// Where IPsec keys are remembered that were used, so that they are refused after a
+    /// restart; `none` remembers nothing. Without it NODE.used-keys in $STATE_DIRECTORY, or
+    /// beside the socket
+    #[arg(long, value_name = "FILE", env = "WEFT_USED_KEYS")]
+    used_keys: Option<PathBuf>,
     #[command(flatten)]
     handover: handover::HandoverArguments,
 }
@@ -73,13 +78,17 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     node_file::warn(&blueprint.warnings);
     let termination = Termination::catch()?;
     // Before ports are opened: a second node of this name must not touch them.
+    let socket = arguments.socket.unwrap_or_else(|| socket_path(&blueprint.name));
     let listening = Listening::claim(&Options {
         node: blueprint.name.clone(),
-        socket: arguments.socket.unwrap_or_else(|| socket_path(&blueprint.name)),
+        socket: socket.clone(),
         metrics: arguments.metrics,
         kinds: KINDS,
     })?;
     let metrics = listening.metrics();
+    if let Some(file) = used_keys(arguments.used_keys, &blueprint.name, &socket) {
+        weft_functions::ipsec::remember_keys_in(file);
+    }
     vf::resolve(&mut blueprint)?;
     // They go behind the node, whose ports are at them.
     let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
@@ -122,6 +131,21 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     manager.stopping();
     drop(joined);
     stop(serving, running)
+}
+
+/// Where used keys are remembered, if at all: where systemd has made a folder for what
+/// lasts, it outlives the machine.
+fn used_keys(wanted: Option<PathBuf>, node: &str, socket: &Path) -> Option<PathBuf> {
+    match wanted {
+        Some(file) if file.as_os_str() == "none" => None,
+        Some(file) => Some(file),
+        None => {
+            let folders = std::env::var_os("STATE_DIRECTORY");
+            let folder = folders.and_then(|all| std::env::split_paths(&all).next());
+            let lasts = folder.map(|folder| folder.join(format!("{node}.used-keys")));
+            Some(lasts.unwrap_or_else(|| socket.with_extension("used-keys")))
+        }
+    }
 }
 
 /// Ends the node when one of its threads ends, or does not come back from a function. Tells

@@ -5,8 +5,10 @@ pub(crate) mod inner;
 pub(crate) mod key;
 pub(crate) mod keys;
 pub(crate) mod outer;
+pub(crate) mod recorded;
 #[cfg(test)]
 mod tests;
+pub(crate) mod used_keys;
 pub(crate) mod window;
 
 use schemars::JsonSchema;
@@ -31,6 +33,10 @@ pub const ALIGNMENT: usize = 4;
 
 pub const NO_ASSOCIATION: Reason =
     Reason::new("esp_no_association", "the bearer has no security association");
+pub const KEY_USED: Reason =
+    Reason::new("esp_key_used", "the key was used before, by an association that has gone");
+pub const KEY_NOT_WRITTEN: Reason =
+    Reason::new("esp_key_not_written", "that the key is used is not on the disk yet");
 pub const USED_UP: Reason =
     Reason::new("esp_lifetime", "the lifetime of the security association is over");
 

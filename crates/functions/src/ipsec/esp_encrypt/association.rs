@@ -7,6 +7,7 @@ use weft_wire::esp::{Repr, Spi};
 use super::{DEVICE, Inside, NO_ROOM};
 use crate::ipsec::esp::key::Key;
 use crate::ipsec::esp::outer::{Ends, Outside};
+use crate::ipsec::esp::recorded::Recorded;
 use crate::ipsec::esp::{
     ALIGNMENT, FRONT, ICV, NO_ASSOCIATION, TRAILER, Usage, associated, check_spi, nonce,
 };
@@ -26,6 +27,7 @@ pub(super) struct Association {
     pub(super) iv: u64,
     pub(super) usage: Usage,
     pub(super) key: Key,
+    pub(super) recorded: Recorded,
 }
 
 impl Association {
@@ -113,7 +115,18 @@ impl Association {
             return Err(ContextError::Damaged);
         }
         let usage = Usage::import(fields)?;
-        let (salt, session) = (key.salt(), None);
-        Ok(Association { spi, ends, extended, pad_to, salt, session, sequence, iv, usage, key })
+        Ok(Association {
+            spi,
+            ends,
+            extended,
+            pad_to,
+            salt: key.salt(),
+            session: None,
+            sequence,
+            iv,
+            usage,
+            key,
+            recorded: Recorded::Yes,
+        })
     }
 }

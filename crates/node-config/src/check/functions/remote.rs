@@ -60,12 +60,15 @@ pub(super) fn plan(
     }
     let devices = ports.iter().take_while(|port| port.path.is_none()).count();
     let hop = paths::hop(&file.port, &file.to, &at, &ports[..devices], source)?;
+    let from = (file.from.as_deref(), file.from_port.as_deref());
+    let peer = paths::peer(from, &hop, &at, &ports[..devices], source)?;
     let milliseconds = |number: u32| Duration::from_millis(number.into());
     Some(RemotePlan {
         paths: [file.path, downlink],
         index: file.index,
         back,
         hop,
+        peer,
         fixed: file.metadata == 1,
         policy: match file.on_failure {
             OnFailure::Drop => Policy::Drop,

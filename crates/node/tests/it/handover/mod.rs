@@ -4,6 +4,7 @@
 mod added;
 mod isolated;
 mod nodes;
+mod strangers;
 mod world;
 
 use std::collections::BTreeMap;

@@ -138,6 +138,14 @@ pub fn isolated_gateway(ring: &Path) -> String {
         .replace("from from-station -> core", "from from-station -> count")
 }
 
+/// The node with tunnels over IPv6.
+pub fn over_ipv6(yaml: &str) -> String {
+    [(254, "fe"), (1, "1"), (2, "2")].iter().fold(yaml.to_owned(), |text, (node, six)| {
+        text.replace(&format!("10.1.0.{node}/24"), &format!("'2001:db8::{six}/64'"))
+            .replace(&format!("10.1.0.{node}"), &format!("'2001:db8::{six}'"))
+    })
+}
+
 /// The node with gates that hold all that comes while messages are lost.
 pub fn wide(yaml: &str) -> String {
     format!("{yaml}  gates: {{packets: 4000, allPackets: 4000}}\n")

@@ -14,6 +14,8 @@ use weft_node::mobility::Mail;
 
 use crate::common::{Rig, udp};
 
+/// What the nodes share.
+pub const SECRET: &[u8] = b"a secret of nodes";
 pub const ANCHOR: NodeId = NodeId(1);
 pub const SOURCE: NodeId = NodeId(2);
 pub const TARGET: NodeId = NodeId(3);
@@ -70,6 +72,10 @@ pub struct World {
     pub moved: u64,
     /// The order that packets to users carry for `mischief`.
     pub keeps: bool,
+    /// Frames between nodes, by their receivers, while a test wants to see them.
+    pub seen: Option<Vec<(NodeId, Vec<u8>)>>,
+    /// End Markers, which stay on their way as long as a test wants it.
+    pub withheld: Option<Vec<(NodeId, Vec<u8>)>>,
 }
 
 /// How many moves a test makes: as many as `MOVES` says, or else this.
@@ -96,7 +102,7 @@ impl World {
             nodes.into_iter().map(|(node, yaml)| (node, Rig::new(yaml))).collect();
         let join = |(node, rig): (&NodeId, &mut Rig)| {
             let agent = rig.node.agent();
-            (*node, agent.join_handover(Incarnation(7)).unwrap())
+            (*node, agent.join_handover(Incarnation(7), SECRET).unwrap())
         };
         let mails = rigs.iter_mut().map(join).collect();
         let mut out = Vec::new();
@@ -115,6 +121,8 @@ impl World {
             told: true,
             moved: 0,
             keeps: false,
+            seen: None,
+            withheld: None,
         };
         world.carry_out(out);
         for _ in 0..20 {
@@ -254,18 +262,24 @@ impl World {
         for (node, rig) in &mut self.rigs {
             let port = if *node == ANCHOR { 0 } else { 1 };
             for frame in rig.receive(port) {
-                let to = match frame[33] {
+                let last = if is_ipv6(&frame) { frame[53] } else { frame[33] };
+                let to = match last {
                     254 => ANCHOR,
                     1 => SOURCE,
                     2 => TARGET,
-                    other => panic!("no user has 10.1.0.{other}"),
+                    other => panic!("no node has the address .{other}"),
                 };
                 network.push((to, frame));
             }
         }
+        if let Some(seen) = &mut self.seen {
+            seen.extend(network.iter().cloned());
+        }
         for (to, frame) in network {
-            let port = if to == ANCHOR { 0 } else { 1 };
-            self.rigs.get_mut(&to).unwrap().offer(port, &[frame]);
+            match &mut self.withheld {
+                Some(withheld) if frame[message_at(&frame) + 1] == 254 => withheld.push((to, frame)),
+                _ => self.deliver(to, frame),
+            }
         }
         for node in [SOURCE, TARGET] {
             let rig = self.rigs.get_mut(&node).unwrap();
@@ -283,6 +297,12 @@ impl World {
             let (user, sequence) = read(&frame);
             self.users.get_mut(&user).unwrap().up.arrive(&format!("{user}, uplink"), sequence);
         }
+    }
+
+    /// A frame comes to a node at its port to the others.
+    pub fn deliver(&mut self, to: NodeId, frame: Vec<u8>) {
+        let port = if to == ANCHOR { 0 } else { 1 };
+        self.rigs.get_mut(&to).unwrap().offer(port, &[frame]);
     }
 
     /// The host sends a packet to each user.
@@ -428,6 +448,31 @@ impl World {
     pub fn tally(&mut self, node: NodeId, user: User) -> u64 {
         self.rigs.get_mut(&node).unwrap().tally(&format!("ue-{}", user.0 - FIRST))
     }
+}
+
+fn is_ipv6(frame: &[u8]) -> bool {
+    frame[12..14] == [0x86, 0xdd]
+}
+
+/// Where the GTP-U message of a frame begins.
+pub fn message_at(frame: &[u8]) -> usize {
+    if is_ipv6(frame) { 14 + 40 + 8 } else { 14 + 20 + 8 }
+}
+
+/// The frame, as a host sends it that is none of the nodes.
+pub fn from_stranger(frame: &[u8]) -> Vec<u8> {
+    let mut forged = frame.to_vec();
+    if is_ipv6(frame) {
+        forged[14 + 23] = 77;
+        // None, which a receiver may take (RFC 6936).
+        forged[14 + 40 + 6..][..2].fill(0);
+        return forged;
+    }
+    forged[14 + 15] = 77;
+    forged[14 + 10..][..2].fill(0);
+    let sum = weft_wire::checksum::of(&forged[14..34]);
+    forged[14 + 10..][..2].copy_from_slice(&sum.to_be_bytes());
+    forged
 }
 
 pub fn payload(order: u8, user: User, sequence: u32) -> Vec<u8> {

@@ -112,7 +112,8 @@ impl Part {
         handle: &Handle,
     ) -> Result<Joined, Failure> {
         let life = incarnation(&socket.with_extension("incarnation"))?;
-        let joined = handle.ask(move |agent| agent.join_handover(life));
+        let secret = self.token.clone();
+        let joined = handle.ask(move |agent| agent.join_handover(life, secret.octets()));
         let Mail { to_node, from_node, waker } =
             joined.map_err(Failure::broken)?.map_err(Failure::input)?;
         let plan = blueprint.handover.as_ref();
