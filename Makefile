@@ -6,11 +6,15 @@ WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
 BOUNDED := target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']
 
-.PHONY: help demo build test fmt lint unit end-to-end book test-sriov test-vm bench-quick instructions fuzz soak clean
+.PHONY: help demo build test fmt lint unit end-to-end book deb image test-packages test-sriov test-vm \
+	bench-quick instructions fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
 	@echo "make test         every check: format, lint, unit, property, golden, end-to-end"
+	@echo "make deb          Debian packages, in target/packages"
+	@echo "make image        an OCI image of the package, in target/packages"
+	@echo "make test-packages  install the package in a fresh Debian system, run the image; soak has it, too"
 	@echo "make test-sriov   chains over virtual functions of an emulated NIC; soak has it, too"
 	@echo "make test-vm      a function in a virtual machine that is emulated; soak has it, too"
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
@@ -56,6 +60,18 @@ end-to-end:
 	$(CARGO) test --workspace --locked --no-run
 	WEFT=$(TESTED) tests/run
 
+PACKAGES := $(or $(CARGO_TARGET_DIR),target)/packages
+deb: build
+	@scripts/prepare packages
+	deploy/deb/build $(WEFT) $(PACKAGES)
+
+image: deb
+	deploy/image/build $$(ls -t $(PACKAGES)/weft_*.deb | head -n 1) $(PACKAGES)
+
+test-packages: image
+	@scripts/prepare test
+	PACKAGES=$(PACKAGES) tests/packages/install.sh
+
 EMULATED := $(or $(CARGO_TARGET_DIR),target)/emulated
 test-sriov: build
 	@scripts/prepare emulated
@@ -91,6 +107,7 @@ soak: build
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test it handover::random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
+	$(MAKE) test-packages
 	$(MAKE) test-sriov
 	$(MAKE) test-vm
 

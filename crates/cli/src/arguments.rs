@@ -3,26 +3,41 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing::Level;
 
 use crate::commands::client::{capture, ctl, show, trace};
 use crate::commands::measure::{bench, compare, demo, generate, model, replay, simulate};
 use crate::commands::serve::{control, function, run, vf};
-use crate::commands::{check, schema};
+use crate::commands::{check, document, schema};
+use crate::log;
 
 /// An execution environment for the mobile user plane: ports, small functions,
 /// and the chains that each user's packets take.
 #[derive(Parser)]
 #[command(name = "weft", version, after_help = AFTER)]
-struct Arguments {
+pub struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    pub command: Command,
+    /// How what is logged is written to standard error
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        env = "WEFT_LOG_FORMAT",
+        default_value = "text"
+    )]
+    pub log_format: log::Format,
 }
 
 const AFTER: &str = "Exit codes: 0, success; 1, something failed on the way; \
 2, what was asked for cannot be done.\n\
 WEFT_LOG=error|warn|info|debug|trace chooses what is logged to standard error.";
+
+/// The command line as a whole, for what is written about it.
+pub fn command_line() -> clap::Command {
+    Arguments::command()
+}
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -60,6 +75,10 @@ pub enum Command {
     Vf(vf::Arguments),
     /// Print JSON schemas of configurations
     Schema(schema::Arguments),
+    /// Print what a shell needs to complete commands
+    Completions(document::Completions),
+    /// Write the manual pages
+    Manual(document::Manual),
     /// Print the version of this program
     Version,
 }
@@ -79,8 +98,8 @@ impl Command {
 
 /// Reads the command line. What cannot be read, or is only a question for
 /// help, is answered here.
-pub fn parse() -> Result<Command, ExitCode> {
-    Arguments::try_parse().map(|arguments| arguments.command).map_err(|error| {
+pub fn parse() -> Result<Arguments, ExitCode> {
+    Arguments::try_parse().map_err(|error| {
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 // A closed standard output is no failure.

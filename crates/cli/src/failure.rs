@@ -10,6 +10,8 @@ use weft_mobility_controller::StartError;
 use weft_node::BuildError;
 use weft_node_config::Mistakes;
 
+use crate::log;
+
 /// Why a command does not succeed.
 #[derive(Debug)]
 pub enum Failure {
@@ -38,15 +40,15 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Input(reason) => {
-                eprintln!("weft: {}", joined(&reason));
+                log::failure(&format!("weft: {}", joined(&reason)));
                 ExitCode::from(2)
             }
             Failure::Mistakes(lines) => {
-                eprintln!("{}", lines.trim_end());
+                log::failure(lines.trim_end());
                 ExitCode::from(2)
             }
             Failure::Broken(reason) => {
-                eprintln!("weft: {}", joined(&reason));
+                log::failure(&format!("weft: {}", joined(&reason)));
                 ExitCode::FAILURE
             }
             Failure::Unread => ExitCode::SUCCESS,

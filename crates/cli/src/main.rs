@@ -21,19 +21,19 @@ mod table;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use arguments::Command;
+use arguments::{Arguments, Command};
 use commands::client::{capture, ctl, show, trace};
 use commands::measure::{bench, compare, demo, generate, model, replay, simulate};
 use commands::serve::{control, function, run, vf};
-use commands::{check, schema, version};
+use commands::{check, document, schema, version};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let command = match arguments::parse() {
-        Ok(command) => command,
+    let Arguments { command, log_format } = match arguments::parse() {
+        Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    log::start(command.log_level());
+    log::start(command.log_level(), log_format);
     // A panic was logged in one line already, by the hook of the log.
     match panic::catch_unwind(AssertUnwindSafe(|| dispatch(command))) {
         Ok(Ok(())) => ExitCode::SUCCESS,
@@ -61,6 +61,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Ctl(arguments) => ctl::run(arguments),
         Command::Vf(arguments) => vf::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
+        Command::Completions(arguments) => document::completions(&arguments),
+        Command::Manual(arguments) => document::manual(&arguments),
         Command::Version => version::run(),
     }
 }

@@ -1,12 +1,14 @@
 //! What a worker counts. One thread writes, any may read: a counter is a plain
 //! load and store for the worker, and readers add the workers up.
 
+mod histogram;
 mod stopwatch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weft_function::{Reason, StepData};
 
+pub use self::histogram::{BurstSizes, BurstTimes};
 pub use self::stopwatch::{Cycles, Stopwatch};
 
 /// A number that only one thread changes.
@@ -403,7 +405,9 @@ pub struct WorkerCounters {
     /// By [`Stage`], sampled.
     pub stages: [Cycles; Stage::ALL.len()],
     /// Bursts that held a packet.
-    pub bursts: Counter,
+    pub bursts: BurstSizes,
+    /// The time that timed bursts spend in the node.
+    pub times: BurstTimes,
     /// Polls that found nothing.
     pub empty_polls: Counter,
     /// Packets handed to another worker.
@@ -439,7 +443,8 @@ impl WorkerCounters {
             ports: (0..ports).map(|_| PortCounters::default()).collect(),
             drops: DropReason::ALL.iter().map(|_| Counter::default()).collect(),
             stages: Default::default(),
-            bursts: Counter::default(),
+            bursts: BurstSizes::default(),
+            times: BurstTimes::default(),
             empty_polls: Counter::default(),
             handed_over: Counter::default(),
             emitted: Counter::default(),

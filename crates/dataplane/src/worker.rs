@@ -161,7 +161,7 @@ impl Worker {
             packet.prefetch();
             bytes += packet.len() as u64;
         }
-        self.counters.bursts.add(1);
+        self.counters.bursts.note(count);
         self.counters.ports[usize::from(*port)].received.add(count, bytes);
         if let Some(taps) = taps {
             taps.begin();
@@ -312,6 +312,7 @@ impl Worker {
                     && self.departure.send_whole(port, &mut burst.packets)
                 {
                     watch.lap(&self.counters.stages[Stage::Transmit as usize], count);
+                    watch.note_burst(&self.counters.times, burst.now, &self.clock);
                     return;
                 }
                 for (position, packet) in burst.packets.drain().enumerate() {
@@ -361,6 +362,7 @@ impl Worker {
         }
         self.departure.flush_touched();
         watch.lap(&self.counters.stages[Stage::Transmit as usize], count);
+        watch.note_burst(&self.counters.times, burst.now, &self.clock);
     }
 
     /// Takes packets of this worker's users from the other workers.

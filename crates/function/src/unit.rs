@@ -30,18 +30,41 @@ const SIZES: &[(&str, u64)] = &[
 
 /// Text that is no quantity of the kind that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{text}\" is not a {what}; write a number with one of the units {units}")]
-pub struct UnitError {
-    text: String,
-    what: &'static str,
-    units: String,
+pub enum UnitError {
+    /// It is none at all.
+    #[error("\"{text}\" is not a {what}; write a number with one of the units {units}")]
+    Other {
+        /// The text.
+        text: String,
+        /// What is wanted.
+        what: &'static str,
+        /// The units there are.
+        units: String,
+    },
+    /// It does not fit into 64 bits.
+    #[error("\"{text}\" is too large; the largest {what} is {most}")]
+    TooLarge {
+        /// The text.
+        text: String,
+        /// What is wanted.
+        what: &'static str,
+        /// The largest of it.
+        most: String,
+    },
 }
 
 fn parse(text: &str, what: &'static str, units: &[(&str, u64)]) -> Result<u64, UnitError> {
-    let error = || UnitError {
+    let error = || UnitError::Other {
         text: text.to_owned(),
         what,
         units: units.iter().rev().map(|(unit, _)| *unit).collect::<Vec<_>>().join(", "),
+    };
+    let too_large = || UnitError::TooLarge {
+        text: text.to_owned(),
+        what,
+        most: units
+            .first()
+            .map_or_else(String::new, |(unit, factor)| format!("{} {unit}", u64::MAX / factor)),
     };
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -51,13 +74,12 @@ fn parse(text: &str, what: &'static str, units: &[(&str, u64)]) -> Result<u64, U
         unit => units.iter().find(|(known, _)| *known == unit).ok_or_else(error)?.1,
     };
     if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor).ok_or_else(error);
+        return whole.checked_mul(factor).ok_or_else(too_large);
     }
     let value = number.parse::<f64>().map_err(|_| error())? * factor as f64;
-    if value.is_finite() && value < u64::MAX as f64 {
-        Ok(value.round() as u64)
-    } else {
-        Err(error())
+    match value < u64::MAX as f64 {
+        true => Ok(value.round() as u64),
+        false => Err(too_large()),
     }
 }
 
@@ -144,6 +166,14 @@ where
         u64::try_from(value).map(T::from).map_err(|_| E::custom("must not be negative"))
     }
 
+    /// YAML reads whole numbers beyond 64 bits as this.
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<T, E> {
+        match value.fract() == 0.0 {
+            true => value.to_string().parse().map_err(E::custom),
+            false => Err(E::invalid_type(serde::de::Unexpected::Float(value), &self)),
+        }
+    }
+
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
         text.parse().map_err(E::custom)
     }
@@ -167,11 +197,25 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused_with_the_units() {
-        for text in ["", "fast", "3 parsecs", "-1 B", "1..2 B", "99999999999999999999 GB", "nan B"]
-        {
+        for text in ["", "fast", "3 parsecs", "-1 B", "1..2 B", "nan B"] {
             let error = text.parse::<ByteSize>().unwrap_err().to_string();
             assert!(error.contains("number of bytes") && error.contains("KiB"), "{error}");
         }
         assert!(serde_json::from_str::<Rate>("-3").is_err());
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_told_apart_from_what_is_none() {
+        let most = "too large; the largest bit rate is 18446744073 Gbit/s";
+        for text in
+            ["99999999999 Gbit/s", "99999999999999999999 bit/s", "1.5e0", "99999999999.5 Gbit/s"]
+        {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert_eq!(error.contains(most), text != "1.5e0", "{error}");
+        }
+        let error = serde_json::from_str::<Rate>("99999999999999999999").unwrap_err().to_string();
+        assert!(error.contains(most), "{error}");
+        assert_eq!("18446744073 Gbit/s".parse(), Ok(Rate(18_446_744_073_000_000_000)));
+        assert_eq!(serde_json::from_str::<Rate>("1e6").unwrap(), Rate(1_000_000));
     }
 }

@@ -9,7 +9,10 @@ use std::fmt;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::response::{IntoResponse, Response};
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet, text,
+};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
@@ -61,6 +64,25 @@ impl<'e> Families<'e> {
         self.family(name, help, samples, ConstGauge::new(0_u64), ConstGauge::new)
     }
 
+    /// Writes a histogram: each sample has labels and a [`Distribution`].
+    ///
+    /// # Errors
+    /// Those of the encoder.
+    pub fn histogram<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, Distribution)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, Distribution { sum, buckets }) in samples {
+            let count = buckets.iter().map(|(_, count)| count).sum();
+            let mut sample = family.encode_family(&labels)?;
+            sample.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
     fn family<L: EncodeLabelSet, M: EncodeMetric>(
         &mut self,
         name: &str,
@@ -78,6 +100,24 @@ impl<'e> Families<'e> {
             metric(value).encode(family.encode_family(&labels)?)?;
         }
         Ok(())
+    }
+}
+
+/// What a histogram shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distribution {
+    /// The sum of all values.
+    pub sum: f64,
+    /// Upper bounds, the last one infinite, and the number of values up to each and above
+    /// the one before.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+impl Distribution {
+    /// Of counts between bounds; the last count is of values above all bounds.
+    pub fn new(sum: f64, bounds: impl IntoIterator<Item = f64>, counts: &[u64]) -> Distribution {
+        let bounds = bounds.into_iter().chain([f64::INFINITY]);
+        Distribution { sum, buckets: bounds.zip(counts.iter().copied()).collect() }
     }
 }
 
@@ -163,6 +203,8 @@ mod tests {
             let mut families = Families::new(encoder);
             families.counter("drops", "Drops.", [([("port", self.0)], 7), ([("port", "b")], 8)])?;
             families.gauge("users", "Users.", [(NO_LABELS, 3)])?;
+            let delays = Distribution::new(0.5, [0.1, 1.0], &[2, 1, 0]);
+            families.histogram("delay_seconds", "Delays.", [([("port", self.0)], delays)])?;
             families.counter::<[Label<'_>; 1]>("none", "Nothing yet.", [])
         }
     }
@@ -193,6 +235,13 @@ mod tests {
              # HELP users Users.\n\
              # TYPE users gauge\n\
              users{node=\"n\"} 3\n\
+             # HELP delay_seconds Delays.\n\
+             # TYPE delay_seconds histogram\n\
+             delay_seconds_sum{node=\"n\",port=\"a\"} 0.5\n\
+             delay_seconds_count{node=\"n\",port=\"a\"} 3\n\
+             delay_seconds_bucket{le=\"0.1\",node=\"n\",port=\"a\"} 2\n\
+             delay_seconds_bucket{le=\"1.0\",node=\"n\",port=\"a\"} 3\n\
+             delay_seconds_bucket{le=\"+Inf\",node=\"n\",port=\"a\"} 3\n\
              # HELP none_total Nothing yet.\n\
              # TYPE none_total counter\n"
         );

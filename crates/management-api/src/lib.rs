@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod json_lines;
 pub mod pcapng;
 mod question;
 mod requests;

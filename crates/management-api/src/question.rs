@@ -19,7 +19,7 @@ pub(crate) fn watch(question: &Question, agent: &Agent) -> Result<Watch, String>
     let user = question
         .user
         .as_deref()
-        .map(|name| agent.user_slot(name).ok_or_else(|| format!("no user {name}")));
+        .map(|name| agent.user_slot(name).ok_or_else(|| agent.no_user(name)));
     let port = question.port.as_deref().map(|name| port(vocabulary, name));
     let condition = question.when.as_deref().map(|text| {
         Condition::parse(text, vocabulary).map_err(|mistakes| {

@@ -68,6 +68,8 @@ pub struct Agent {
     /// Where packets of the node's own come from.
     pub(crate) answers: Pool,
     pub(crate) clock: Clock,
+    /// When the node started, in seconds since 1970.
+    pub(crate) started: u64,
     pub(crate) requests: Receiver<Request>,
     /// Ends its pause.
     pub(crate) waker: Waker,

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_compose::SlotShift;
 use weft_dataplane::classify::Tables;
@@ -150,6 +151,7 @@ pub fn assemble(
         pool,
         answers,
         clock,
+        started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
         requests,
         waker: waker.clone(),
         next_tap: 0,

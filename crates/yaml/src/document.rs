@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use crate::mistake::{Mistake, Position};
+use crate::syntax::{position, unreadable};
 
 /// Lists and mappings may be nested so deep, by way of aliases too.
 pub(crate) const NESTING: usize = 64;
@@ -78,6 +79,7 @@ impl Node {
     pub fn parse(text: &str, mistakes: &mut Vec<Mistake>) -> Result<Node, Mistake> {
         let parser = Parser::new_from_str(text);
         let mut builder = Builder {
+            text,
             parser,
             anchors: HashMap::new(),
             nodes: 0,
@@ -107,6 +109,7 @@ impl Node {
 }
 
 struct Builder<'t, 'm> {
+    text: &'t str,
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
     anchors: HashMap<usize, (Node, Size)>,
     nodes: usize,
@@ -138,19 +141,11 @@ impl Size {
     }
 }
 
-pub(crate) fn position(marker: &Marker) -> Position {
-    Position { line: marker.line().max(1), column: marker.col() + 1 }
-}
-
-pub(crate) fn unreadable(error: &ScanError) -> Mistake {
-    Mistake::at(position(error.marker()), format!("this is not YAML: {}", error.info()))
-}
-
 impl<'t> Builder<'t, '_> {
     fn event(&mut self) -> Result<(Event<'t>, Position), Mistake> {
         match self.parser.next_event() {
             Some(Ok((event, Span { start, .. }))) => Ok((event, position(&start))),
-            Some(Err(error)) => Err(unreadable(&error)),
+            Some(Err(error)) => Err(unreadable(&error, self.text)),
             None => Ok((Event::StreamEnd, Position::START)),
         }
     }

@@ -18,6 +18,7 @@ pub mod locate;
 pub mod mistake;
 pub mod shape;
 pub mod stream;
+mod syntax;
 pub mod values;
 pub mod wording;
 
@@ -76,9 +77,22 @@ fn foreign(source: &mut Source<'_>, kind: &str) -> Option<Mistake> {
     for (key, ours) in [("apiVersion", VERSION), ("kind", kind)] {
         if let Some(other) = source.root.text(key).filter(|text| *text != ours) {
             let message = format!("the {key} of {article} {name} is `{ours}`, not `{other}`");
-            source.wrong(key, message);
+            let other = READERS.iter().find(|(kind, _)| key == "kind" && *kind == other);
+            let hint = other.map(|(_, command)| format!("`{command}` reads this file"));
+            let mistake = source.wrong(key, message);
+            mistake.hint = hint;
             return source.mistakes.pop();
         }
     }
     None
 }
+
+/// Which command reads a file of each kind.
+const READERS: [(&str, &str); 6] = [
+    ("Node", "weft run"),
+    ("Controller", "weft control"),
+    ("Model", "weft model"),
+    ("Profile", "weft generate"),
+    ("Experiment", "weft bench"),
+    ("Bearers", "weft ctl bearer add --file"),
+];

@@ -76,6 +76,21 @@ impl<'t> Source<'t> {
         }
     }
 
+    /// Whether the text at `path` is written in several lines that YAML joins to one, as it does
+    /// where no `|` stands before them.
+    pub fn joins_lines(&self, path: &str) -> bool {
+        let node = self.find(path).node;
+        match &node.content {
+            Content::Text(_, Style::Folded) => true,
+            Content::Text(text, Style::Flow) => {
+                let line = self.lines.get(node.at.line - 1);
+                let first = line.and_then(|line| line.chars().nth(node.at.column - 1));
+                first != Some('"') && self.flow_in_place(text, node.at).is_none()
+            }
+            _ => false,
+        }
+    }
+
     /// The lines of a literal block are lines of the file, indented. Its node
     /// begins at its first line that is not empty, or at its anchor before.
     fn literal_in_place(&self, text: &str, at: Position) -> Option<String> {

@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, where, and what may have been meant.
 
+use std::collections::HashSet;
 use std::fmt;
 
 /// A place in a file: line and column count characters from 1.
@@ -37,6 +38,8 @@ pub const MISTAKES: usize = 100;
 const LINE: usize = 400;
 /// Hints list at most so many names.
 const LISTED_NAMES: usize = 12;
+/// How a hint begins that lists names.
+const KNOWN: &str = "known here: ";
 
 impl Mistake {
     /// A mistake at a place of a file that is named later, by [`Mistakes::of`].
@@ -53,15 +56,21 @@ impl Mistake {
     /// Hints at the one of the `known` names that is nearest to `wrong`; if none
     /// is near, lists them, unless they are many.
     pub fn suggest<'n>(&mut self, wrong: &str, known: impl IntoIterator<Item = &'n str>) {
-        let known: Vec<&str> = known.into_iter().collect();
+        let known = distinct(known);
         match nearest(wrong, known.iter().copied()) {
             Some(name) => self.hint(format!("did you mean `{name}`?")),
             None if (1..=LISTED_NAMES).contains(&known.len()) => {
-                self.hint(format!("known here: {}", known.join(", ")));
+                self.hint(format!("{KNOWN}{}", known.join(", ")));
             }
             None => {}
         }
     }
+}
+
+/// The names, each once, in their order.
+fn distinct<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut seen = HashSet::new();
+    names.into_iter().filter(|name| seen.insert(*name)).collect()
 }
 
 /// The one of the `known` names that is a slip of the keyboard away from `wrong`.
@@ -115,6 +124,14 @@ impl Mistakes {
         mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
         mistakes.dedup();
         mistakes.truncate(MISTAKES);
+        // A list of names is told once.
+        let mut listed = HashSet::new();
+        for mistake in &mut mistakes {
+            let list = mistake.hint.as_ref().filter(|hint| hint.starts_with(KNOWN));
+            if list.is_some_and(|list| !listed.insert(list.clone())) {
+                mistake.hint = None;
+            }
+        }
         Mistakes(mistakes)
     }
 }
@@ -130,3 +147,23 @@ impl fmt::Display for Mistakes {
 }
 
 impl std::error::Error for Mistakes {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_names_are_listed_once() {
+        let mistake = |line| {
+            let mut mistake = Mistake::at(Position { line, column: 1 }, "there is no place `xyz`");
+            mistake.suggest("xyz", ["access", "count", "count", "drop"]);
+            mistake
+        };
+        let mistakes = Mistakes::of("f", vec![mistake(2), mistake(1)]);
+        assert_eq!(
+            mistakes.to_string(),
+            "f:1:1: there is no place `xyz` (known here: access, count, drop)\n\
+             f:2:1: there is no place `xyz`"
+        );
+    }
+}

@@ -9,8 +9,9 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use crate::document::{Content, NESTING, Node, position, scalar, unreadable};
+use crate::document::{Content, NESTING, Node, scalar};
 use crate::mistake::{Mistake, Position};
+use crate::syntax::{position, unreadable};
 use crate::wording::Complaint;
 
 /// The document of `text`. One with aliases is read by way of the tree, and is as large
@@ -55,6 +56,7 @@ fn reworded(at: Position, error: &Error) -> Mistake {
 
 /// Reads one event after the other.
 struct Reader<'t> {
+    text: &'t str,
     parser: Parser<'t, StrInput<'t>>,
     /// Where the value that was read last begins.
     at: Position,
@@ -67,7 +69,7 @@ struct Reader<'t> {
 impl<'t> Reader<'t> {
     fn new(text: &'t str) -> Reader<'t> {
         let parser = Parser::new_from_str(text);
-        Reader { parser, at: Position::START, depth: 0, has_alias: false, mistake: None }
+        Reader { text, parser, at: Position::START, depth: 0, has_alias: false, mistake: None }
     }
 
     /// Reads the one document there is.
@@ -156,7 +158,7 @@ impl<'t> Reader<'t> {
 
     #[cold]
     fn unreadable(&mut self, error: &ScanError) -> Error {
-        self.wrong(unreadable(error))
+        self.wrong(unreadable(error, self.text))
     }
 
     fn skip_event(&mut self) -> Result<(), Error> {

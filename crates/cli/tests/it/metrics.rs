@@ -43,12 +43,16 @@ fn samples(answer: &str) -> BTreeMap<String, f64> {
     for line in body.lines() {
         if let Some(kind) = line.strip_prefix("# TYPE ") {
             let (name, kind) = kind.split_once(' ').expect("name and kind");
-            assert!(matches!(kind, "counter" | "gauge"), "{line}");
+            assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{line}");
             assert!(kinds.insert(name, kind).is_none(), "{name} is described twice");
         } else if !line.starts_with("# HELP ") {
             let (series, value) = line.rsplit_once(' ').expect("series and value");
             let name = series.split_once('{').expect("labels").0;
-            let kind = kinds.get(name).unwrap_or_else(|| panic!("{name} is not described"));
+            let endings = ["_sum", "_count", "_bucket"].iter();
+            let family = endings.filter_map(|ending| name.strip_suffix(ending));
+            let family = family.filter(|name| kinds.get(name) == Some(&"histogram"));
+            let family = family.last().unwrap_or(name);
+            let kind = kinds.get(family).unwrap_or_else(|| panic!("{name} is not described"));
             assert_eq!(name.ends_with("_total"), *kind == "counter", "{line}");
             assert!(series.ends_with("\"}"), "{line}");
             let value = value.parse().expect("a number");
@@ -76,6 +80,12 @@ fn packets_bytes_and_drops_are_told_by_port_function_and_reason() {
             })
     });
     assert_eq!(seen["weft_port_up{node=\"busy\",port=\"core\"}"], 1.0);
+    let of_worker = |name: &str| seen[&format!("{name}{{node=\"busy\",worker=\"0\"}}")];
+    assert_eq!(of_worker("weft_burst_packets_count"), of_worker("weft_bursts_total"));
+    assert!(of_worker("weft_burst_packets_sum") >= of_worker("weft_burst_packets_count"));
+    let timed = of_worker("weft_burst_duration_seconds_count");
+    assert!(timed > 0.0 && timed <= of_worker("weft_bursts_total"), "{timed}");
+    assert!(of_worker("weft_burst_duration_seconds_sum") > 0.0);
     assert_eq!(seen["weft_users{node=\"busy\"}"], 4.0);
     assert_eq!(seen["weft_buffers{node=\"busy\"}"], 4095.0);
     assert!(seen.contains_key("weft_buffers_available{node=\"busy\"}"));

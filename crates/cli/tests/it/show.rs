@@ -43,7 +43,12 @@ fn a_running_node_shows_everything_it_counts() {
     let ports = place.run(&["show", "ports"]).succeeded();
     assert!(ports.contains("net_pcap0") && ports.contains("up"), "{ports}");
     place.run(&["show", "drops"]).succeeded();
-    place.run(&["show", "users", "ue-9"]).refused(&["weft: no user ue-9"]);
+    for name in ["ue", "ue-9"] {
+        let said = format!("weft: no user {name} (users are `ue-0` to `ue-3`)");
+        place.run(&["show", "users", name]).refused(&[&said]);
+        place.run(&["trace", "--user", name]).refused(&[&said]);
+    }
+    place.run(&["show", "users", "eu"]).refused(&["weft: no user eu\n"]);
     running.stop().succeeded();
 }
 

@@ -128,6 +128,19 @@ fn check_tells_programs_as_json() {
 }
 
 #[test]
+fn a_file_of_another_kind_is_told_with_the_command_that_reads_it() {
+    let place = Place::new();
+    for (file, command) in [
+        ("model-gateway.yaml", "weft model"),
+        ("profile.yaml", "weft generate"),
+        ("controller.yaml", "weft control"),
+    ] {
+        let path = format!("{}/../../examples/{file}", env!("CARGO_MANIFEST_DIR"));
+        place.run(&["run", &path]).refused(&[&format!("`{command}` reads this file")]);
+    }
+}
+
+#[test]
 fn a_configuration_that_is_not_there_is_a_mistake_of_the_file() {
     TestFolder::new().run(&["check", "no.yaml"]).refused(&["no.yaml:1:1: "]);
     TestFolder::new().run(&["run", "no.yaml"]).refused(&["no.yaml:1:1: "]);
@@ -149,6 +162,57 @@ fn schemas_are_json_and_name_the_functions() {
         assert!(schema["config"]["$schema"].is_string(), "{schema}");
     }
     place.run(&["schema", "function", "nothing"]).refused(&["nothing", "counter"]);
+}
+
+#[test]
+fn there_is_a_manual_page_for_each_command() {
+    let place = Place::new();
+    place.run(&["manual", "man"]).succeeded();
+    let page = |name: &str| place.read(&format!("man/{name}.1"));
+    for name in ["weft", "weft-run", "weft-ctl", "weft-ctl-bearer-add", "weft-show-users"] {
+        assert!(page(name).contains(&format!(".TH {name} 1")), "{}", page(name));
+    }
+    let run = page("weft-run");
+    assert!(run.contains("WEFT_METRICS") && run.contains("Processor core of each worker"), "{run}");
+    let unwritable = place.write("file", "");
+    let path = unwritable.to_str().expect("UTF-8");
+    place.run(&["manual", path]).refused(&["weft: ", path]);
+}
+
+#[test]
+fn shells_can_complete_commands() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = place.run(&["completions", shell]).succeeded();
+        assert!(script.contains("handover") && script.contains("log-format"), "{script}");
+        place.write("weft.completion", script);
+        // Whether the shell can read it, where there is that shell.
+        let mut reader = std::process::Command::new(shell);
+        reader.args(["-n", "weft.completion"]).current_dir(place.path("."));
+        if let Ok(read) = reader.output() {
+            assert!(read.status.success(), "{read:?}");
+        }
+    }
+    place.run(&["completions", "cmd"]).refused(&["weft: ", "cmd", "bash"]);
+}
+
+#[test]
+fn the_log_is_json_where_that_is_asked_for() {
+    let place = Place::new();
+    place.write("node.yaml", node("a", "net_null0", "net_null1").replace("counter", "conter"));
+    for arguments in
+        [["--log-format=json", "run", "node.yaml"], ["run", "--log-format=json", "no.yaml"]]
+    {
+        let ended = place.run(&arguments);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        for line in ended.err.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(line["level"], "ERROR");
+            assert!(line["message"].as_str().is_some_and(|text| text.contains(".yaml:")), "{line}");
+        }
+        assert!(!ended.err.is_empty());
+    }
+    place.run(&["--log-format", "xml", "version"]).refused(&["weft: ", "xml", "journald"]);
 }
 
 #[test]

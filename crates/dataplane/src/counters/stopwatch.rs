@@ -2,6 +2,8 @@
 
 use weft_dpdk::tsc;
 
+use super::histogram::BurstTimes;
+use crate::clock::Clock;
 use crate::counters::Counter;
 
 /// How much longer than a typical lap a lap can be by itself: one that handles
@@ -87,6 +89,15 @@ impl Stopwatch {
             let now = tsc::now();
             cycles.note(now.wrapping_sub(self.last), packets);
             self.last = now;
+        }
+    }
+
+    /// Notes how long the burst that was received at `received` has been in the node, if it
+    /// is timed.
+    #[inline]
+    pub fn note_burst(&self, times: &BurstTimes, received: u64, clock: &Clock) {
+        if self.is_running() {
+            times.note(clock.now().saturating_sub(received));
         }
     }
 }

@@ -75,7 +75,7 @@ impl Worker {
         *doubtful = Positions::NONE;
         let count = burst.packets.len();
         let bytes = burst.packets.iter().map(|packet| packet.len() as u64).sum();
-        self.counters.bursts.add(1);
+        self.counters.bursts.note(count);
         self.counters.ports[usize::from(port)].received.add(count, bytes);
         if let Some(taps) = taps {
             taps.begin();

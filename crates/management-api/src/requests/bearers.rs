@@ -18,6 +18,7 @@ use weft_node::show::BearerView;
 
 use super::views::{CONTEXTS, contexts};
 use crate::api::Page;
+use crate::json_lines;
 use crate::state::{State, stopped};
 use crate::watch::{Out, Over, PIECES, QUIET};
 
@@ -71,20 +72,11 @@ pub(crate) async fn change(
     Shared(state): Shared<State>,
     Text(text): Text,
 ) -> Result<Json<BearersChanged>, Failure> {
-    let commands = tokio::task::spawn_blocking(move || read(&text));
+    let commands = tokio::task::spawn_blocking(move || json_lines::read(&text));
     let commands = commands.await.map_err(|_| stopped())?.map_err(Failure::bad)?;
     let changed = state.ask(move |agent| agent.change_written(&commands)).await?;
     let changed = changed.map_err(Failure::conflict)?;
     Ok(Json(changed))
-}
-
-/// Reads commands; what is wrong with the first that cannot be read.
-fn read(text: &str) -> Result<Vec<WrittenCommand>, String> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let read = |(at, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))
-    };
-    lines.map(read).collect()
 }
 
 /// Lists bearers that commands have added, in the order of their numbers.

@@ -11,7 +11,8 @@ use axum::response::Response;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
-use weft_http::metrics::{Families, Label, NO_LABELS, answer};
+use weft_dataplane::counters::{BurstSizes, BurstTimes};
+use weft_http::metrics::{Distribution, Families, Label, NO_LABELS, answer};
 use weft_http::problem::Failure;
 use weft_node::show::{
     DeviceView, FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView,
@@ -172,10 +173,31 @@ fn workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     };
     let help = "Bursts that held a packet.";
     families.counter("weft_bursts", help, samples(|worker| worker.bursts))?;
+    distributions(families, snapshot)?;
     let help = "Polls that found nothing.";
     families.counter("weft_empty_polls", help, samples(|worker| worker.empty_polls))?;
     let help = "Packets handed to another worker.";
     families.counter("weft_handed_over", help, samples(|worker| worker.handed_over))
+}
+
+/// How bursts are distributed. Of those that the stages time, the time as well.
+fn distributions(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let samples = |value: fn(&WorkerView) -> Distribution| {
+        let workers = snapshot.workers.iter().enumerate();
+        workers.map(move |(number, worker)| ([("worker", number)], value(worker)))
+    };
+    let sizes = |worker: &WorkerView| {
+        let bounds = BurstSizes::BOUNDS.map(|bound| bound as f64);
+        Distribution::new(worker.packets as f64, bounds, &worker.burst_sizes)
+    };
+    families.histogram("weft_burst_packets", "Packets of a burst.", samples(sizes))?;
+    let times = |worker: &WorkerView| {
+        let bounds = BurstTimes::BOUNDS.map(|bound| bound as f64 / 1e9);
+        Distribution::new(worker.burst_time as f64 / 1e9, bounds, &worker.burst_times)
+    };
+    let help = "Time from the reception of a burst until its last packet was given to a device; \
+                of one burst in 16.";
+    families.histogram("weft_burst_duration_seconds", help, samples(times))
 }
 
 fn withheld(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
@@ -218,6 +240,7 @@ fn node(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             "Packet buffers that hold no packet.",
             snapshot.buffers.available.into(),
         ),
+        ("weft_start_time_seconds", "When the node started, since 1970.", snapshot.started),
         ("weft_uptime_seconds", "Time since the node started.", snapshot.uptime / 1_000_000_000),
         ("weft_tsc_hertz", "Cycles per second.", snapshot.tsc_hz),
     ] {
@@ -314,7 +337,9 @@ mod tests {
                 ["#", "EOF"] => {}
                 _ => {
                     let name = line.split('{').next().unwrap();
-                    let family = name.strip_suffix("_total").unwrap_or(name);
+                    let endings = ["_total", "_sum", "_count", "_bucket"];
+                    let family = endings.iter().find_map(|ending| name.strip_suffix(ending));
+                    let family = family.filter(|family| described.contains(family)).unwrap_or(name);
                     assert!(described.contains(family), "{line}");
                 }
             }

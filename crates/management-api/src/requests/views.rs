@@ -85,12 +85,12 @@ pub(crate) async fn user(
     Shared(state): Shared<State>,
     Path(name): Path<String>,
 ) -> Result<Json<UserView>, Failure> {
-    let unknown = Failure::unknown(format!("no user {name}"));
     let asked = state.ask(move |agent| {
-        let (at, contexts) = agent.contexts_of(&name)?;
-        Some((agent.users(at, 1).pop()?, contexts))
+        let found = agent.contexts_of(&name);
+        let found = found.and_then(|(at, contexts)| Some((agent.users(at, 1).pop()?, contexts)));
+        found.ok_or_else(|| agent.no_user(&name))
     });
-    let (mut view, waiting) = asked.await?.ok_or(unknown)?;
+    let (mut view, waiting) = asked.await?.map_err(Failure::unknown)?;
     let shown = tokio::task::spawn_blocking(move || waiting.recv_timeout(CONTEXTS));
     let shown = shown.await.ok().and_then(Result::ok).ok_or(stopped())?;
     view.contexts = contexts(shown);

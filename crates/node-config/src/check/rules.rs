@@ -42,7 +42,12 @@ impl Rules {
             let placed = source.in_place(RULES);
             match RuleSet::parse(placed.as_ref().unwrap_or(&file.rules), vocabulary) {
                 Ok(set) => rules.set = Some(set),
-                Err(diagnostics) => report(&diagnostics, RULES, source),
+                Err(diagnostics) => {
+                    report(&diagnostics, RULES, source);
+                    if source.joins_lines(RULES) {
+                        tell_of_joined_lines(source);
+                    }
+                }
             }
         }
         rules
@@ -71,6 +76,14 @@ impl Rules {
         report(&errors, RULES, source);
         mistakes(&warnings, RULES, source)
     }
+}
+
+/// Of rules whose lines YAML has joined, the joining is the mistake, whatever else is said.
+fn tell_of_joined_lines(source: &mut Source<'_>) {
+    let at = source.value_at(RULES);
+    source.mistakes.retain(|mistake| (mistake.line, mistake.column) != (at.line, at.column));
+    let message = "YAML joins the lines of these rules to one, and each rule needs its own";
+    source.wrong_key(RULES, message).hint("write `rules: |`");
 }
 
 fn vocabulary(

@@ -16,7 +16,17 @@ fn check(cases: &[(&str, &str, &[&str])]) {
 fn of_the_file_as_a_whole() {
     check(&[
         ("weft/v1", "weft/v2", &["1:13: the apiVersion of a node is `weft/v1`, not `weft/v2`"]),
-        ("kind: Node", "kind: Profile", &["2:7: the kind of a node is `Node`, not `Profile`"]),
+        (
+            "kind: Node",
+            "kind: Profile",
+            &["2:7: the kind of a node is `Node`, not `Profile` (`weft generate` reads this file)"],
+        ),
+        (
+            "kind: Node",
+            "kind: Model",
+            &["2:7: the kind of a node is `Node`, not `Model` (`weft model` reads this file)"],
+        ),
+        ("kind: Node", "kind: Nod", &["2:7: the kind of a node is `Node`, not `Nod`"]),
         ("kind: Node\n", "", &["1:1: the key `kind` is missing"]),
         (
             "limits: {users: 2000}",
@@ -42,6 +52,25 @@ fn of_the_file_as_a_whole() {
             "{name: gateway}",
             "{nam: gateway}",
             &["3:12: the key `nam` is not known here (did you mean `name`?)"],
+        ),
+    ]);
+}
+
+#[test]
+fn of_what_is_not_written_as_yaml_wants_it() {
+    check(&[
+        ("  access:\n", "  access\n", &["6:3: a `:` is missing behind `access` (write `access:`)"]),
+        (
+            "rules: |\n",
+            "rules:\n",
+            &["37:1: YAML joins the lines of these rules to one, and each rule needs its own \
+               (write `rules: |`)"],
+        ),
+        (
+            "rules: |\n",
+            "rules: >\n",
+            &["37:1: YAML joins the lines of these rules to one, and each rule needs its own \
+               (write `rules: |`)"],
         ),
     ]);
 }
@@ -291,6 +320,12 @@ fn of_tags_and_functions() {
                 "24:34: a list is expected, not a mapping",
             ],
         ),
+        (
+            "{rate: 20 Mbit/s}",
+            "{rate: 99999999999 Gbit/s}",
+            &["33:32: \"99999999999 Gbit/s\" is too large; the largest bit rate is 18446744073 \
+               Gbit/s"],
+        ),
     ]);
 }
 
@@ -346,7 +381,6 @@ fn of_rules() {
             "= count -> police\n  chain full = count",
             &["39:9: the chain `full` is declared twice (first in line 38)"],
         ),
-        ("rules: |", "rules: >", &["38:3: expected the end of the rule, found `from`"]),
         ("rules: |\n  chain", "rules: &anchored |2-\n    chain", &[]),
     ]);
 }

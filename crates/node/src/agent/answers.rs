@@ -65,6 +65,7 @@ impl Agent {
         Snapshot {
             node: self.blueprint.name.clone(),
             uptime: self.clock.now(),
+            started: self.started,
             tsc_hz: tsc::hz(),
             users: self.subscribers.users.count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
@@ -344,6 +345,12 @@ impl Agent {
         self.subscribers.users.slot(name)
     }
 
+    /// What to say of a name that is no user's.
+    pub fn no_user(&self, name: &str) -> String {
+        let meant = self.subscribers.users.meant_by(name);
+        format!("no user {name}{}", meant.map_or(String::new(), |meant| format!(" ({meant})")))
+    }
+
     /// Name of the user at a slot; the slot's number where there is none.
     pub fn user_name(&self, slot: u32) -> String {
         self.subscribers.user_name(slot)
@@ -390,8 +397,12 @@ fn worker_view(counters: &weft_dataplane::counters::WorkerCounters) -> WorkerVie
         let disturbed = sample.disturbed();
         StageView { name: stage.name().to_owned(), packets, cycles, disturbed }
     };
+    let (burst_times, burst_time) = counters.times.get();
     WorkerView {
-        bursts: counters.bursts.get(),
+        bursts: counters.bursts.total(),
+        burst_sizes: counters.bursts.get(),
+        burst_times,
+        burst_time,
         packets: counters.ports.iter().map(|port| port.received.packets.get()).sum(),
         empty_polls: counters.empty_polls.get(),
         handed_over: counters.handed_over.get(),

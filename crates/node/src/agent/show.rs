@@ -19,6 +19,9 @@ pub struct Snapshot {
     pub node: String,
     /// Nanoseconds since the start, on the node's clock.
     pub uptime: u64,
+    /// When it started, in seconds since 1970.
+    #[serde(default)]
+    pub started: u64,
     /// Cycles per second of the time-stamp counter.
     pub tsc_hz: u64,
     /// Users there are.
@@ -75,6 +78,16 @@ pub struct Buffers {
 pub struct WorkerView {
     /// Bursts that held a packet.
     pub bursts: u64,
+    /// The same by their packets: up to 1, 2, 4, 8, 16, 32, and more.
+    #[serde(default)]
+    pub burst_sizes: Vec<u64>,
+    /// Timed bursts by the time from their reception until they had left: up to 1, 2.5, 5, 10
+    /// µs and so on to 25 and 100 ms, and more.
+    #[serde(default)]
+    pub burst_times: Vec<u64>,
+    /// The sum of these times, in nanoseconds.
+    #[serde(default)]
+    pub burst_time: u64,
     /// Packets in them.
     pub packets: u64,
     /// Polls that found nothing.

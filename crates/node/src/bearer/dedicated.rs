@@ -52,7 +52,10 @@ impl Work<'_> {
             },
             DefaultBearer::Configured(name) => {
                 let found = self.users.record_of(name);
-                found.ok_or_else(|| Wrong::NoConfigured(name.clone()))
+                found.ok_or_else(|| Wrong::NoConfigured {
+                    name: name.clone(),
+                    meant: self.users.meant_by(name),
+                })
             }
         }
     }

@@ -52,8 +52,13 @@ pub enum Wrong {
     #[error("bearer {0} is not the default bearer of a user")]
     NoUser(BearerId),
     /// The configuration does not have the user.
-    #[error("no user of the configuration is called `{0}`")]
-    NoConfigured(Box<str>),
+    #[error("no user of the configuration is called `{name}`{}", in_brackets(meant))]
+    NoConfigured {
+        /// What the command calls it.
+        name: Box<str>,
+        /// Who may be meant.
+        meant: Option<String>,
+    },
     /// The user moves just now.
     #[error("{0} is on the move; try again when it has arrived, at the node where it is")]
     Moving(User),
@@ -122,4 +127,8 @@ pub enum Wrong {
     /// The command as it was written means nothing.
     #[error("{0}")]
     Written(String),
+}
+
+fn in_brackets(text: &Option<String>) -> String {
+    text.as_ref().map_or_else(String::new, |text| format!(" ({text})"))
 }

@@ -18,6 +18,20 @@ impl Users {
         })
     }
 
+    /// The names of the users that someone may mean who calls them `name`, which is no
+    /// user's: that of a plan of several users, with or without a number.
+    pub fn meant_by(&self, name: &str) -> Option<String> {
+        let plan = |name: &str| self.ranges.iter().find(|range| range.plan.name == name);
+        let number = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+        let without = name.rsplit_once('-').filter(|(_, rest)| number(rest));
+        let range = plan(name).or_else(|| plan(without?.0))?;
+        let last = range.slots.len().checked_sub(1)? as u32;
+        Some(match range.plan.count {
+            1 => format!("the one user is `{}`", range.plan.name),
+            _ => format!("users are `{}` to `{}`", range.plan.name_of(0), range.plan.name_of(last)),
+        })
+    }
+
     /// Whose contexts functions with that scope have, but for bearers of commands.
     pub fn named(&self, scope: Scope) -> Vec<Whose> {
         if scope == Scope::Group {

@@ -57,7 +57,13 @@ impl Diagnostic {
 
     /// Hints at the nearest of `known` names, or else lists them if they are few.
     pub(crate) fn suggest<'n>(self, wrong: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
+        let mut names: Vec<&str> = Vec::new();
+        for name in known {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let known = names;
         let diagnostic = self.nearest(wrong, &known);
         if diagnostic.hint.is_none() && (1..=LISTED_NAMES).contains(&known.len()) {
             return diagnostic.hint(format!("known here: {}", known.join(", ")));
@@ -134,6 +140,13 @@ mod tests {
     fn only_near_names_are_suggested() {
         assert_eq!(closest("rde", &["green", "yellow", "red"]), Some("red"));
         assert_eq!(closest("blue", &["green", "yellow", "red"]), None);
+    }
+
+    #[test]
+    fn a_name_is_listed_once() {
+        let diagnostic = Diagnostic::error(Position { line: 1, column: 1 }, "no");
+        let listed = diagnostic.suggest("blue", ["access", "count", "access"]);
+        assert_eq!(listed.hint.as_deref(), Some("known here: access, count"));
     }
 
     #[test]

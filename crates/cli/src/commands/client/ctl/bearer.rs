@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use weft_management_api::client::Client;
+use weft_management_api::json_lines::{self, Mistake};
 use weft_node::bearer::{
     Action, BearerId, BearersChanged, DefaultBearer, Filter, WrittenBearer, WrittenChange,
     WrittenCommand, WrittenMatch,
@@ -295,15 +296,9 @@ fn lines<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, Failure> {
         false => std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text)),
     };
     read.map_err(|error| Failure::Mistakes(format!("{name}:1:1: cannot read the file: {error}")))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let read = |(at, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| {
-            let message = error.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default();
-            Failure::Mistakes(format!("{name}:{}:{}: {message}", at + 1, error.column()))
-        })
-    };
-    lines.map(read).collect()
+    json_lines::read(&text).map_err(|Mistake { line, column, message }| {
+        Failure::Mistakes(format!("{name}:{line}:{column}: {message}"))
+    })
 }
 
 fn shown(show: &Show) -> Result<(), Failure> {

@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# Metrics, alerts and dashboards against the programs that read them: promtool checks the
+# rules and what a node serves, and a real Prometheus scrapes a node, evaluates the rules and
+# answers every question of the dashboards.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
+. ../lib/netns.sh
+
+gain_privileges "$@"
+command -v promtool >/dev/null || skip_script "there is no promtool"
+start_namespaces
+root=$(cd ../.. && pwd)
+deploy=$root/deploy
+work=$netns_work
+
+readonly METRICS=127.0.0.1:9470 PROMETHEUS=127.0.0.1:9090
+
+as_built() {
+    mkdir -p "$work/dashboards"
+    "$deploy/grafana/build.py" "$work/dashboards" && diff -r -x build.py "$work/dashboards" "$deploy/grafana"
+}
+
+# A node whose port repeats a capture, as docs/command-line.md has it.
+write_node() {
+    cat >"$work/node.yaml" <<NODE
+apiVersion: weft/v1
+kind: Node
+metadata: {name: gateway}
+workers: {polling: adaptive}
+ports:
+  access:
+    device: "net_pcap0,rx_pcap=$root/tests/golden/captures/ipv4-mix.pcap,infinite_rx=1"
+    direction: uplink
+    mac: 02:00:00:00:00:01
+    addresses: [10.0.0.254/24]
+    nextHopMac: 02:00:00:00:01:01
+  core:
+    device: "net_null0,no-rx=1"
+    direction: downlink
+    mac: 02:00:00:00:00:02
+    addresses: [198.51.100.254/24]
+    nextHopMac: 02:00:00:00:02:01
+functions:
+  count: {function: counter}
+  police: {function: marker, config: {meter: {singleRate: {committedRate: 20 Mbit/s, committedBurst: 64 KiB}}}}
+users:
+  - {name: ue, count: 20, match: {ipv4: 10.0.0.1}, chain: full}
+rules: |
+  chain full = count -> police
+  from access -> full
+  from core -> full
+  from full when colour == red -> drop
+  from full when direction == uplink -> core
+  from full -> access
+NODE
+}
+
+start_prometheus() {
+    cat >"$work/prometheus.yml" <<CONFIG
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: ["$deploy/prometheus/rules.yaml"]
+scrape_configs:
+  - job_name: weft-nodes
+    static_configs: [{targets: ["$METRICS"]}]
+CONFIG
+    promtool check config "$work/prometheus.yml" || return 1
+    start_in n "$work/prometheus.log" prometheus --config.file="$work/prometheus.yml" \
+        --storage.tsdb.path="$work/tsdb" --web.listen-address="$PROMETHEUS" --log.level=warn
+}
+
+ask() {
+    in_ns n curl -sf --max-time 30 "http://$PROMETHEUS/api/v1/$1" "${@:2}"
+}
+
+# value QUESTION: of the one series it has, or of all of them one a line.
+value() {
+    ask query --data-urlencode "query=$1" | jq -r '.data.result[].value[1]'
+}
+
+is_up() {
+    [ "$(value 'up{job="weft-nodes"}')" = 1 ]
+}
+
+# What Prometheus has stored is what the node counts: between two looks at the node.
+counts_agree() {
+    local before after stored
+    before=$(shown) && sleep 3
+    stored=$(value 'weft_packets_total{port="access",direction="rx"}')
+    after=$(shown)
+    echo "$before <= $stored <= $after"
+    [ "$before" -le "$stored" ] && [ "$stored" -le "$after" ]
+}
+
+shown() {
+    in_ns n "$WEFT" show ports --json --socket "$work/node.sock" |
+        jq '.ports[] | select(.name == "access") | .rx_packets'
+}
+
+# Every rule is evaluated without an error, and no alert fires for a node that is well.
+rules_hold() {
+    local wrong
+    wrong=$(ask rules | jq -r '.data.groups[].rules[] | select(.health != "ok") | .name + ": " + .health + " " + (.lastError // "")')
+    [ -z "$wrong" ] || { echo "$wrong"; return 1; }
+    wrong=$(ask alerts | jq -r '.data.alerts[] | select(.state == "firing") | .labels.alertname')
+    [ -z "$wrong" ] || { echo "fires: $wrong"; return 1; }
+}
+
+rules_are_evaluated() {
+    [ "$(ask rules | jq -r '[.data.groups[].rules[] | select(.health == "unknown")] | length')" = 0 ]
+}
+
+# Questions of a dashboard, as Grafana asks them.
+questions() {
+    jq -r '.panels[].targets[].expr' "$deploy/grafana/$1.json" |
+        sed 's/\$node/.*/g; s/\$__rate_interval/5s/g'
+}
+
+# questions_answered DASHBOARD LEAST: none is refused, and so many have an answer.
+questions_answered() {
+    local question answer all=0 answered=0
+    while read -r question; do
+        all=$((all + 1))
+        answer=$(ask query --data-urlencode "query=$question") || { echo "refused: $question"; return 1; }
+        [ "$(jq '.data.result | length' <<<"$answer")" = 0 ] || answered=$((answered + 1))
+    done < <(questions "$1")
+    note "dashboard $1: $answered of $all questions have an answer at this node"
+    echo "$answered of $all"
+    [ "$answered" -ge "$2" ]
+}
+
+# Every metric that rules and dashboards speak of is one that a node or controller serves.
+metrics_exist() {
+    local name wrong=0 served
+    served=$(in_ns n curl -sf "http://$METRICS/metrics" | sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p')
+    # What this node has no part in.
+    served+=$'\n'$(grep -oE '`weft_(controller|handover)_[a-z_]*`' "$root/docs/metrics.md" | tr -d '`')
+    while read -r name; do
+        grep -qxE "$name|${name%_bucket}|${name%_count}" <<<"$served" || { echo "no node serves $name"; wrong=1; }
+    done < <(grep -ohP '(?<![:a-z_])weft_[a-z_]+(?![:a-z_])' "$deploy"/prometheus/rules.yaml "$deploy"/grafana/*.json | sort -u)
+    return $wrong
+}
+
+page_is_right() {
+    in_ns n curl -sf "http://$METRICS/metrics" >"$work/metrics" && promtool check metrics <"$work/metrics"
+}
+
+check "alerts: promtool accepts the rules" promtool check rules "$deploy/prometheus/rules.yaml"
+check "alerts: each fires when it should, and not otherwise" \
+    promtool test rules "$deploy/prometheus/rules-test.yaml"
+check "dashboards: they are what build.py writes" as_built
+
+make_namespace n
+write_node
+start_in n "$work/node.log" "$WEFT" run "$work/node.yaml" --socket "$work/node.sock" --metrics "$METRICS"
+if ! wait_until 60 grep -q 'is ready' "$work/node.log"; then
+    fail "a node with metrics" "$(tail -n 5 "$work/node.log")"
+    close_report
+    exit
+fi
+check "metrics: promtool accepts what a node serves" page_is_right
+check "metrics: rules and dashboards ask for nothing else" metrics_exist
+if start_prometheus >"$work/config.log" 2>&1 && wait_until 60 is_up; then
+    check "Prometheus has what the node counts" counts_agree
+    wait_until 60 rules_are_evaluated
+    check "Prometheus evaluates the rules, and no alert fires" rules_hold
+    check "Prometheus answers the dashboard of nodes" questions_answered node 15
+    check "Prometheus answers the dashboard of handovers" questions_answered handover 1
+    check "Prometheus answers the dashboard of a site" questions_answered site 2
+else
+    fail "Prometheus scrapes a node" "$(tail -n 5 "$work/config.log" "$work/prometheus.log")"
+fi
+close_report
