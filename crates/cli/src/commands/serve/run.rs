@@ -3,7 +3,7 @@
 mod handover;
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use weft_node::{Node, Running};
 use weft_node_config::{Blueprint, Polling};
 
 use self::handover::Joined;
+use super::page::{PageArguments, address};
 use super::vf;
 use crate::commands::client::show;
 use crate::failure::Failure;
@@ -41,6 +42,8 @@ pub struct Arguments {
     /// What workers do while there is nothing to do
     #[arg(long, value_name = "HOW", env = "WEFT_POLLING")]
     polling: Option<HowToPoll>,
+    #[command(flatten)]
+    page: PageArguments,
     #[command(flatten)]
     handover: handover::HandoverArguments,
 }
@@ -77,9 +80,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         node: blueprint.name.clone(),
         socket: arguments.socket.unwrap_or_else(|| socket_path(&blueprint.name)),
         metrics: arguments.metrics,
+        page: arguments.page.options()?,
         kinds: KINDS,
     })?;
     let metrics = listening.metrics();
+    let page = listening.page().map_or(String::new(), |url| format!(", page {url}"));
     vf::resolve(&mut blueprint)?;
     // They go behind the node, whose ports are at them.
     let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
@@ -104,7 +109,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         }
     };
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
-    let ready = format!("{ready}; socket {}{metrics}", serving.socket().display());
+    let ready = format!("{ready}; socket {}{metrics}{page}", serving.socket().display());
     // The node runs on when its output is closed.
     let _ = output::line(&ready);
     manager.ready();
@@ -176,11 +181,6 @@ impl Arguments {
         blueprint.workers.cores = Some(cores.clone());
         Ok(())
     }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
-    found.next().ok_or_else(|| "no such host".to_owned())
 }
 
 /// `2,4-6` is 2, 4, 5 and 6.

@@ -44,7 +44,7 @@ impl Place {
     pub fn weft(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
         command.args(arguments).current_dir(self.folder.path());
-        for name in ["METRICS", "SOCKET", "CORES", "POLLING", "NODE", "LOG"] {
+        for name in ["METRICS", "HTTP", "SOCKET", "CORES", "POLLING", "NODE", "LOG"] {
             command.env_remove(format!("WEFT_{name}"));
         }
         command.env("XDG_RUNTIME_DIR", self.folder.path());
