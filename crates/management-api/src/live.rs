@@ -25,8 +25,8 @@ use weft_node::bearer::Event;
 use weft_node::show::Snapshot;
 use weft_node::{Handle, Stopped};
 
-pub use self::flows::{Flow, Flows, UserRate};
 use self::flows::Sample;
+pub use self::flows::{Flow, Flows, UserRate};
 use self::history::History;
 pub use self::history::Past;
 use crate::api::FunctionMoveView;

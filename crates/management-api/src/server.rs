@@ -27,7 +27,7 @@ use crate::state::State;
 /// How long a connection over TCP may last.
 const REMOTE: Duration = Duration::from_secs(10);
 
-/// Paths that cost the agent nothing, whoever asks and how often.
+/// Paths that cost the agent nothing, however often they are asked for.
 const READY: [&str; 6] = [
     "/v1/live",
     "/v1/snapshot",

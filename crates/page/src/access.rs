@@ -83,10 +83,8 @@ impl Access {
             // It goes on when the client has gone.
             None => match self.runtime.spawn(next.run(request)).await {
                 Ok(response) => response,
-                Err(_) => {
-                    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping")
-                        .into_response()
-                }
+                Err(_) => Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping")
+                    .into_response(),
             },
         };
         let headers = response.headers_mut();
@@ -185,10 +183,10 @@ fn without_port(host: &str) -> &str {
 mod tests {
     use std::sync::Arc;
 
+    use axum::Router;
     use axum::body::Body;
     use axum::middleware::from_fn;
     use axum::routing::{get, post};
-    use axum::Router;
     use tokio::runtime::Builder;
     use tower_service::Service;
 
@@ -202,7 +200,8 @@ mod tests {
         runtime.block_on(async {
             let token = token.then(|| Token::new(SECRET).unwrap());
             let names = vec!["edge.example".to_owned()];
-            let access = Arc::new(Access::new(token, names, (&["/v1/ready"], 50.0), Handle::current()));
+            let access =
+                Arc::new(Access::new(token, names, (&["/v1/ready"], 50.0), Handle::current()));
             let mut app: Router = Router::new()
                 .route("/v1/asked", get(async || "asked"))
                 .route("/v1/ready", get(async || "ready"))
@@ -242,10 +241,18 @@ mod tests {
             "Edge.example:8080",
         ];
         for host in known {
-            assert_eq!(status(false, request("GET", "/v1/ready", &[("host", host)])), 200, "{host}");
+            assert_eq!(
+                status(false, request("GET", "/v1/ready", &[("host", host)])),
+                200,
+                "{host}"
+            );
         }
         for host in ["evil.example", "127.0.0.1.evil.example:80", "", "[::1].x:1", "a:b:c"] {
-            assert_eq!(status(false, request("GET", "/v1/ready", &[("host", host)])), 421, "{host}");
+            assert_eq!(
+                status(false, request("GET", "/v1/ready", &[("host", host)])),
+                421,
+                "{host}"
+            );
         }
         assert_eq!(status(false, request("GET", "/v1/ready", &[])), 421);
         let two = [("host", "localhost"), ("host", "evil.example")];
@@ -275,8 +282,10 @@ mod tests {
         let here = [("host", "127.0.0.1")];
         let asked = (0..200).map(|_| request("GET", "/v1/asked", &here)).collect();
         let asked = answers(false, asked);
-        let refused: Vec<_> =
-            asked.iter().filter(|answer| answer.status() == StatusCode::TOO_MANY_REQUESTS).collect();
+        let refused: Vec<_> = asked
+            .iter()
+            .filter(|answer| answer.status() == StatusCode::TOO_MANY_REQUESTS)
+            .collect();
         assert!((20..=100).contains(&refused.len()), "{}", refused.len());
         assert!(refused.iter().all(|answer| answer.headers().contains_key(RETRY_AFTER)));
         let ready = (0..200).map(|_| request("GET", "/v1/ready", &here)).collect();

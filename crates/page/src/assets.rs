@@ -148,9 +148,8 @@ mod tests {
 
     /// What a file names: imports of modules, and links of pages.
     fn named(text: &str) -> Vec<&str> {
-        let quoted = |mark: &'static str| {
-            text.split(mark).skip(1).filter_map(|rest| rest.split('"').next())
-        };
+        let quoted =
+            |mark: &'static str| text.split(mark).skip(1).filter_map(|rest| rest.split('"').next());
         quoted("from \"").chain(quoted("href=\"")).chain(quoted("src=\"")).collect()
     }
 

@@ -97,9 +97,8 @@ impl Listening {
     pub fn claim(options: &Options) -> Result<Listening, PageError> {
         let address = options.listen;
         let token = options.token.clone();
-        let identity = options.tls.as_ref().map(|(certificate, key)| {
-            Identity::load(certificate, key)
-        });
+        let identity =
+            options.tls.as_ref().map(|(certificate, key)| Identity::load(certificate, key));
         let identity = identity.transpose()?;
         if token.is_some() && identity.is_none() && !address.ip().is_loopback() {
             return Err(PageError::Plain(address));

@@ -61,9 +61,8 @@ fn the_page_and_its_api_are_served() {
 
     let topology = get(&address, "/v1/topology");
     let rules = topology["rules"].as_array().expect("rules");
-    let hop = |from: &str, to: &str| {
-        rules.iter().any(|rule| rule["from"] == from && rule["to"] == to)
-    };
+    let hop =
+        |from: &str, to: &str| rules.iter().any(|rule| rule["from"] == from && rule["to"] == to);
     assert!(hop("access", "count") && hop("count", "guard") && hop("guard", "core"), "{topology}");
     let found = get(&address, "/v1/users?search=10.0.0.3");
     assert_eq!(found[0]["name"], "ue-2");
@@ -71,7 +70,7 @@ fn the_page_and_its_api_are_served() {
     assert_eq!(get(&address, "/v1/users/ue-1/bearers"), Value::Array(Vec::new()));
     let (_, _, ways) = ask(&address, "GET", "/v1/users/ue-1/ways", "", "");
     assert!(ways.contains("-> count -> guard"), "{ways}");
-    assert_eq!(ask(&address, "GET", "/v1/users/nobody/ways", "", "").0, 404);
+    assert_eq!(ask(&address, "GET", "/v1/users/unknown/ways", "", "").0, 404);
     wait_until("it has a past", || {
         let past = get(&address, "/v1/history?of=guard");
         past["times"].as_array().is_some_and(|times| !times.is_empty())
@@ -86,9 +85,10 @@ fn looks_have_the_counters_and_shares_of_a_sample() {
     let request = format!("GET /v1/live HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut lines = BufReader::new(open(&address, &request)).lines();
     let mut look = || -> Value {
-        let data = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            line.strip_prefix("data: ").map(str::to_owned)
-        });
+        let data = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("data: ").map(str::to_owned));
         serde_json::from_str(&data.expect("it tells on")).expect("JSON")
     };
     let mut before = look();
@@ -151,7 +151,9 @@ fn top_prints_one_look_for_scripts() {
     let (running, _) = busy(&place);
     let text = place.run(&["top", "--once"]).succeeded();
     assert!(text.starts_with("node busy: up "), "{text}");
-    for words in ["cycles/packet: receive ", "\nguard ", "\naccess ", "filter_denied", "\nno moves\n"] {
+    for words in
+        ["cycles/packet: receive ", "\nguard ", "\naccess ", "filter_denied", "\nno moves\n"]
+    {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
     place.run(&["top"]).refused(&["needs a terminal", "--once"]);

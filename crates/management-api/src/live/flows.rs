@@ -69,6 +69,9 @@ pub struct UserRate {
 enum Place {
     Port(u16),
     Function(u16),
+    /// Dropped by the function before: that is counted.
+    Dropped,
+    /// Dropped by a rule or the node.
     Drop,
 }
 
@@ -134,7 +137,7 @@ impl Sample {
                 Point::Dropped(_) => Place::Drop,
                 Point::DroppedBy(function) => {
                     last.insert(packet, Place::Function(function));
-                    Place::Drop
+                    Place::Dropped
                 }
             };
             if let Some(from) = last.get(&packet) {
@@ -175,7 +178,8 @@ impl Sample {
             let sum = sums.entry(*slot).or_default();
             *sum = (sum.0 + packets, sum.1 + bytes);
         }
-        let mut users: Vec<_> = sums.into_iter().map(|(slot, (n, bytes))| (slot, n, bytes)).collect();
+        let mut users: Vec<_> =
+            sums.into_iter().map(|(slot, (n, bytes))| (slot, n, bytes)).collect();
         users.sort_unstable_by_key(|(slot, packets, _)| (u64::MAX - packets, *slot));
         users.truncate(USERS);
         users
@@ -189,15 +193,20 @@ impl Sample {
         for (hop, count) in self.seconds().flat_map(|second| &second.hops) {
             *sums.entry(*hop).or_default() += count;
         }
-        let mut left: HashMap<Place, u64> = HashMap::new();
-        for ((from, _), count) in &sums {
-            *left.entry(*from).or_default() += count;
+        let (mut left, mut sources) = (HashMap::new(), HashMap::new());
+        for ((from, to), count) in sums.iter().filter(|((_, to), _)| *to != Place::Dropped) {
+            *left.entry(*from).or_insert(0) += count;
+            *sources.entry(*to).or_insert(0) += 1;
         }
         let mut hops: Vec<_> = sums.into_iter().collect();
         hops.sort_unstable();
         let flow = |((from, to), sample): ((Place, Place), u64)| {
-            let share = sample as f64 / left[&from] as f64;
-            let rate = share * rates.of(from);
+            let rate = match to {
+                Place::Dropped => rates.dropped(from),
+                // What has one source is counted, and not estimated.
+                Place::Function(_) if sources[&to] == 1 => rates.of(to),
+                _ => sample as f64 / left[&from] as f64 * (rates.of(from) - rates.dropped(from)),
+            };
             Some(Flow { from: name(from, now)?, to: name(to, now)?, sample, rate })
         };
         let rules = hops.into_iter().filter_map(flow).collect();
@@ -224,6 +233,8 @@ impl Sample {
 struct Rates {
     ports: Vec<f64>,
     functions: Vec<f64>,
+    /// Packets per second that functions drop.
+    dropped: Vec<f64>,
     received: f64,
 }
 
@@ -239,19 +250,28 @@ impl Rates {
         });
         let functions = now.functions.iter().map(|function| {
             let mut known = before.functions.iter();
-            rate(function.packets, known.find(|one| one.name == function.name).map(|f| f.packets))
+            let known = known.find(|one| one.name == function.name);
+            let handled = rate(function.packets, known.map(|one| one.packets));
+            (handled, rate(function.drops, known.map(|one| one.drops)))
         });
+        let (functions, dropped) = functions.unzip();
         let ports: Vec<_> = ports.collect();
-        Rates { received: ports.iter().sum(), ports, functions: functions.collect() }
+        Rates { received: ports.iter().sum(), ports, functions, dropped }
     }
 
     fn of(&self, place: Place) -> f64 {
         let known = match place {
             Place::Port(number) => self.ports.get(usize::from(number)),
             Place::Function(number) => self.functions.get(usize::from(number)),
-            Place::Drop => None,
+            Place::Dropped | Place::Drop => None,
         };
         known.copied().unwrap_or(0.0)
+    }
+
+    /// What a function drops of it.
+    fn dropped(&self, place: Place) -> f64 {
+        let Place::Function(number) = place else { return 0.0 };
+        self.dropped.get(usize::from(number)).copied().unwrap_or(0.0)
     }
 }
 
@@ -262,7 +282,7 @@ fn name(place: Place, now: &Snapshot) -> Option<String> {
         Place::Function(number) => {
             now.functions.get(usize::from(number)).map(|function| function.name.clone())
         }
-        Place::Drop => Some("drop".to_owned()),
+        Place::Dropped | Place::Drop => Some("drop".to_owned()),
     }
 }
 
@@ -278,7 +298,7 @@ mod tests {
         Sighting { packet, point, time: 0, metadata, length: 100, bytes: Vec::new() }
     }
 
-    fn snapshot(uptime: u64, received: u64, handled: u64) -> Snapshot {
+    fn snapshot(uptime: u64, received: u64, handled: u64, drops: u64) -> Snapshot {
         let port = |name: &str, rx_packets| PortView {
             name: name.to_owned(),
             rx_packets,
@@ -287,6 +307,7 @@ mod tests {
         let function = FunctionView {
             name: "police".to_owned(),
             packets: handled,
+            drops,
             ..FunctionView::default()
         };
         Snapshot {
@@ -320,11 +341,13 @@ mod tests {
         // A packet that ends before a user is found.
         let stray = PacketMetadata::NONE;
         let malformed = Point::Dropped(DropReason::Segmented);
-        sample.enter([sighting(9, Point::Received(0), stray), sighting(9, malformed, stray)].into_iter());
+        sample.enter(
+            [sighting(9, Point::Received(0), stray), sighting(9, malformed, stray)].into_iter(),
+        );
         assert_eq!(sample.unknown_users(), [0, 1]);
         sample.name_users(&[0, 1], HashMap::from([(0, "ue".to_owned())]));
         let second = 1_000_000_000;
-        let flows = sample.flows(Some(&snapshot(0, 0, 0)), &snapshot(second, 5000, 3000));
+        let flows = sample.flows(Some(&snapshot(0, 0, 0, 0)), &snapshot(second, 5000, 3100, 900));
         assert_eq!(flows.sample, 5);
         let rates: Vec<_> =
             flows.rules.iter().map(|flow| (&*flow.from, &*flow.to, flow.rate.round())).collect();
@@ -332,14 +355,17 @@ mod tests {
             rates,
             [
                 ("access", "core", 1000.0),
-                ("access", "police", 3000.0),
+                ("access", "police", 3100.0),
                 ("access", "drop", 1000.0),
-                ("police", "core", 2000.0),
-                ("police", "drop", 1000.0),
+                ("police", "core", 2200.0),
+                ("police", "drop", 900.0),
             ]
         );
-        let users: Vec<_> =
-            flows.users.iter().map(|one| (&*one.user, one.rate.round(), one.bits.round())).collect();
+        let users: Vec<_> = flows
+            .users
+            .iter()
+            .map(|one| (&*one.user, one.rate.round(), one.bits.round()))
+            .collect();
         assert_eq!(users, [("ue", 2000.0, 1_600_000.0), ("#1", 2000.0, 1_600_000.0)]);
     }
 
@@ -349,10 +375,10 @@ mod tests {
         for second in 0..30 {
             let way = [sighting(0, Point::Received(0), 7), sighting(0, Point::Leaving(1), 7)];
             sample.enter(way.into_iter());
-            let flows = sample.flows(Some(&snapshot(0, 0, 0)), &snapshot(1, 1, 0));
+            let flows = sample.flows(Some(&snapshot(0, 0, 0, 0)), &snapshot(1, 1, 0, 0));
             assert_eq!(flows.sample, (second + 1).min(WINDOW as u64));
         }
         sample.clear();
-        assert_eq!(sample.flows(Some(&snapshot(0, 0, 0)), &snapshot(1, 1, 0)).sample, 0);
+        assert_eq!(sample.flows(Some(&snapshot(0, 0, 0, 0)), &snapshot(1, 1, 0, 0)).sample, 0);
     }
 }

@@ -204,7 +204,10 @@ mod tests {
             history.enter(at as u64, Some(&pair[0]), &pair[1]);
         }
         assert_eq!(values(&history.of(None).unwrap(), "received"), [Some(500.0), Some(0.0)]);
-        assert_eq!(values(&history.of(Some("access")).unwrap(), "received"), [Some(500.0), Some(0.0)]);
+        assert_eq!(
+            values(&history.of(Some("access")).unwrap(), "received"),
+            [Some(500.0), Some(0.0)]
+        );
         let function = history.of(Some("count")).unwrap();
         assert_eq!(values(&function, "packets"), [Some(250.0), None]);
         assert_eq!(values(&function, "cycles"), [Some(30.0), None]);

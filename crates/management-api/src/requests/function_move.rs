@@ -73,7 +73,8 @@ impl Moves {
     /// The last move of each function, in order of their names.
     pub fn views(&self) -> Vec<FunctionMoveView> {
         let own = self.coordinating();
-        let mut views: Vec<_> = own.records.iter().map(|(name, record)| own.view(name, record)).collect();
+        let mut views: Vec<_> =
+            own.records.iter().map(|(name, record)| own.view(name, record)).collect();
         views.sort_by(|one, other| one.function.cmp(&other.function));
         views
     }

@@ -8,7 +8,8 @@ use utoipa::IntoParams;
 use weft_http::extract::{Json, Path, Query};
 use weft_http::problem::Failure;
 use weft_node::show::{
-    BearerView, ContextView, DedicatedView, NeighbourView, PeerView, Snapshot, TopologyView, UserView,
+    BearerView, ContextView, DedicatedView, NeighbourView, PeerView, Snapshot, TopologyView,
+    UserView,
 };
 
 use crate::api::Page;
@@ -212,14 +213,13 @@ mod tests {
     fn the_page_has_advice_for_every_reason() {
         let own = DropReason::ALL.iter().map(|(_, reason)| reason.name);
         for name in own.chain(["rx_missed", "rx_errors"]) {
-            let has = [format!(" {name}: "), format!("\n  {name}: ")].iter().any(|key| ADVICE.contains(key));
+            let has = [format!(" {name}: "), format!("\n  {name}: ")]
+                .iter()
+                .any(|key| ADVICE.contains(key));
             assert!(has, "`{name}` is no key of ADVICE in advice.js");
         }
-        let families: Vec<_> = ADVICE
-            .split("  [\"")
-            .skip(1)
-            .filter_map(|rest| rest.split('"').next())
-            .collect();
+        let families: Vec<_> =
+            ADVICE.split("  [\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
         assert!(families.len() > 10);
         for reason in KINDS.iter().flat_map(|kind| kind.reasons()) {
             let name = reason.name;

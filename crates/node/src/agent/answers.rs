@@ -14,8 +14,8 @@ use weft_node_config::{UserKey, UserPlan};
 
 use super::Agent;
 use super::show::{
-    BearerView, Buffers, DedicatedView, DropView, FunctionView, NeighbourView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
-    UserView, WithheldView, WorkerView,
+    BearerView, Buffers, DedicatedView, DropView, FunctionView, NeighbourView, PortView,
+    ProcessView, SignalCounts, Snapshot, StageView, UserView, WithheldView, WorkerView,
 };
 use crate::bearer::BearerId;
 use crate::plan;

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 use weft_node_config::Composition;
 use weft_offload::process::protocol::PortCounters;
 
-use crate::bearer::{Action, BearerId, DefaultBearer};
 pub use super::topology::{FunctionPlace, PortPlace, RuleView, TopologyView};
+use crate::bearer::{Action, BearerId, DefaultBearer};
 pub use crate::gtpu_peers::{PeerView, SignalCounts};
 pub use crate::mobility::HandoverView;
 pub use crate::ports::NeighbourView;

@@ -135,7 +135,11 @@ fn port(plan: &PortPlan) -> PortPlace {
         name: plan.name.clone(),
         device: plan.device.clone(),
         direction: format!("{:?}", plan.direction).to_lowercase(),
-        addresses: plan.addresses.iter().map(|(address, length)| format!("{address}/{length}")).collect(),
+        addresses: plan
+            .addresses
+            .iter()
+            .map(|(address, length)| format!("{address}/{length}"))
+            .collect(),
         mtu: plan.mtu,
     }
 }

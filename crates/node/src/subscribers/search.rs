@@ -102,7 +102,10 @@ fn with_digits(digits: &str, count: u32, most: usize) -> impl Iterator<Item = u3
     });
     let below = decades.take_while(move |(first, _)| *first < u64::from(count));
     let numbers = below.flat_map(|(first, wide)| first..first + wide);
-    numbers.filter_map(|number| u32::try_from(number).ok()).filter(move |nth| *nth < count).take(most)
+    numbers
+        .filter_map(|number| u32::try_from(number).ok())
+        .filter(move |nth| *nth < count)
+        .take(most)
 }
 
 impl Users {
@@ -192,7 +195,7 @@ users:
         assert_eq!(found(&users, "0x1004", 0, 9), ["meter-4"]);
         assert_eq!(found(&users, "teid 4100", 0, 9), ["meter-4"]);
         let nothing: [&str; 0] = [];
-        for text in ["10.0.8.1", "2001:db8:2::1", "0x100a", "nobody", "phone-x", "9.255.255.255"] {
+        for text in ["10.0.8.1", "2001:db8:2::1", "0x100a", "unknown", "phone-x", "9.255.255.255"] {
             assert_eq!(found(&users, text, 0, 9), nothing, "{text}");
         }
     }
@@ -203,9 +206,22 @@ users:
         let phones = ["phone-11", "phone-110", "phone-111", "phone-112"];
         assert_eq!(found(&users, "phone-11", 0, 4), phones);
         assert_eq!(found(&users, "phone-11", 2, 2), phones[2..]);
-        assert_eq!(found(&users, "phone-119", 0, 99), ["phone-119", "phone-1190", "phone-1191",
-            "phone-1192", "phone-1193", "phone-1194", "phone-1195", "phone-1196", "phone-1197",
-            "phone-1198", "phone-1199"]);
+        assert_eq!(
+            found(&users, "phone-119", 0, 99),
+            [
+                "phone-119",
+                "phone-1190",
+                "phone-1191",
+                "phone-1192",
+                "phone-1193",
+                "phone-1194",
+                "phone-1195",
+                "phone-1196",
+                "phone-1197",
+                "phone-1198",
+                "phone-1199"
+            ]
+        );
         assert_eq!(found(&users, "phone-0", 0, 99), ["phone-0"]);
         assert_eq!(found(&users, "phone-01", 0, 99), Vec::<String>::new());
         assert_eq!(found(&users, "", 1199, 3), ["phone-1199", "home", "meter-0"]);

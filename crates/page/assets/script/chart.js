@@ -36,7 +36,7 @@ export function chart(element, label, lines) {
       legend: { live: true },
       scales: { y: { range: fromZero }, ...(second ? { [second]: { range: fromZero } } : {}) },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })) },
+        { ...axis, space: 76, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString("en-GB").slice(0, ticks.at(-1) - ticks[0] < 240 ? 8 : 5)) },
         { ...axis, size: 56, values: (_, ticks) => ticks.map(short) },
         ...(second ? [{ ...axis, scale: second, side: 1, size: 44, grid: { show: false }, values: (_, ticks) => ticks.map(short) }] : []),
       ],

@@ -32,15 +32,15 @@ export function say(element, text) {
 
 /**
  * A table whose cells are changed in place: `head` has titles, `render(rows)` takes
- * `{key, cells, onclick, label, figures}`. Numbers stand to the right from `numbersFrom` on.
+ * `{key, cells, onclick, label, figures}`. Numbers stand to the right from `numbersFrom` on. Rows that `stack` become cards on a phone.
  */
-export function table(caption, head, numbersFrom = head.length) {
+export function table(caption, head, numbersFrom = head.length, stack = head.length > 4) {
   const body = h("tbody");
   const empty = h("p", { class: "note", hidden: true });
   const number = (at) => (at >= numbersFrom ? "number" : null);
   const element = h(
     "div",
-    { class: head.length > 4 ? "scroll stack" : "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    { class: stack ? "scroll stack" : "scroll", tabindex: 0, role: "region", "aria-label": caption },
     h("table", {}, h("caption", { class: "hidden" }, caption),
       h("thead", {}, h("tr", {}, head.map((title, at) => h("th", { scope: "col", class: number(at) }, title)))),
       body),

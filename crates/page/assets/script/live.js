@@ -6,9 +6,11 @@ const PATIENCE = 4000;
 /** Calls `seen(look)` for each look, and `lost(since)` while there is none. */
 export function listen(seen, lost) {
   let last = Date.now();
+  let opened;
   let source;
   const open = () => {
     source?.close();
+    opened = Date.now();
     source = new EventSource("/v1/live");
     source.addEventListener("look", (event) => {
       last = Date.now();
@@ -19,7 +21,8 @@ export function listen(seen, lost) {
   setInterval(() => {
     if (Date.now() - last <= PATIENCE) return;
     lost(last);
-    // After an answer that is no stream the browser gives up.
-    if (source.readyState === EventSource.CLOSED) open();
+    // The browser gives up after an answer that is no stream, and waits for ever on a
+    // connection whose other end has gone without a word.
+    if (Date.now() - opened > PATIENCE) open();
   }, 1000);
 }

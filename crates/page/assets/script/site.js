@@ -79,7 +79,7 @@ async function page(from) {
     say(where, "");
     users.render(shown.map((user) => ({
       key: user.user, cells: [user.user, user.owner ?? "none", user.anchor, user.state, user.target ?? ""], mark: user.state !== "Settled",
-    })), "There is no such user.");
+    })), "There is no such user, or its nodes have not connected yet.");
   } catch (error) {
     say(where, error.message);
   }
@@ -139,7 +139,9 @@ function show(list, handovers) {
   })), "No user was handed over since the controller started.");
   const names = list.map((node) => node.name);
   offer(from, names);
+  const fresh = to.options.length === 0;
   offer(to, names);
+  if (fresh && names.length > 1) to.selectedIndex = 1;
   offer(owner, names, "all nodes");
 }
 

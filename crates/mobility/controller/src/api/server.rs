@@ -30,7 +30,7 @@ use crate::engine::Handle;
 
 /// How long a connection over TCP may last: those who listen to events come again.
 const REMOTE: Duration = Duration::from_secs(3600);
-/// Paths that cost the controller nothing, whoever asks and how often.
+/// Paths that cost the controller nothing, however often they are asked for.
 const READY: [&str; 2] = ["/v1/controller", "/v1/openapi.json"];
 /// Other requests a second of the page, of all clients together: some count all users.
 const RATE: f64 = 20.0;

@@ -54,7 +54,7 @@ const ADVICE = {
 const FAMILIES = [
   ["marker_", "The user sends above its rate, as configured. Raise the rate or leave it."],
   ["filter_", "As the filter is configured."],
-  ["nat_no_mapping", "Nobody inside has asked for it: usually scans from outside."],
+  ["nat_no_mapping", "No user inside has asked for it: usually scans from outside."],
   ["nat_", "See the pool and limits of nat: docs/functions/nat.md names each reason."],
   ["lwaftr_", "See the softwire of this address: docs/functions/lwaftr.md names each reason."],
   ["route_", "As the route table says: docs/functions/route.md."],

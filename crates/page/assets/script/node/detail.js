@@ -154,12 +154,13 @@ export function detail(element, { topology, steps, changed }) {
       past(name, "function"));
   }
 
+  // The node reads its clock once a burst: steps within one have the same time.
   function showStep(packet) {
     steps(packet.steps);
     const begin = packet.list[0].time;
-    trace.list.replaceChildren(...packet.list.map((step, at) => h("li", { class: step.last && step.place.startsWith("dropped") ? "ends" : null },
+    trace.list.replaceChildren(...packet.list.map((step) => h("li", { class: step.last && step.place.startsWith("dropped") ? "ends" : null },
       h("b", {}, step.place),
-      h("span", { class: "note" }, at === 0 ? ` ${step.length} bytes` : ` + ${duration(step.time - begin)}, ${step.length} bytes`),
+      h("span", { class: "note" }, ` ${step.time > begin ? `+ ${duration(step.time - begin)}, ` : ""}${step.length} bytes`),
       Object.keys(step.tags).length > 0 && h("span", { class: "tags" }, Object.entries(step.tags).map(([name, value]) => `${name}=${value}`).join(" ")))));
     for (const [button, known] of trace.buttons) button.setAttribute("aria-pressed", String(known === packet));
   }

@@ -20,7 +20,7 @@ export function users(element, choose) {
   const where = h("p", { class: "note", role: "status" });
   const turn = (title, by) => h("button", { type: "button", class: "quiet", onclick: () => load(Math.max(0, first + by * PAGE)) }, title);
   const [back, on] = [turn("Previous", -1), turn("Next", 1)];
-  const list = table("Users", ["user", "found by", "tags", "worker"], 3);
+  const list = table("Users", ["user", "found by", "tags", "worker"], 3, true);
   const top = table("Users with the most traffic", ["user", "packets", "bits", "of sample"], 1);
   const bearers = table("Bearers that commands have added", ["bearer", "found by", "action", "worker"], 3);
   const second = h("div", { hidden: true }, h("h3", {}, "Bearers that commands have added"), bearers.element);

@@ -31,7 +31,7 @@ export function picture(element, chosen) {
   });
 
   function boxOf(box) {
-    const name = s("text", { class: "name", x: 12, y: 22 }, shortened(box.name, 19));
+    const name = s("text", { class: "name", x: 12, y: 22 }, `${shortened(box.name, 19)} `);
     const what = s("text", { class: "what", x: 12, y: 39 });
     const figure = s("text", { class: "figure", x: 12, y: 56 });
     const right = s("text", { class: "figure right", x: box.width - 12, y: 56 });
@@ -78,10 +78,11 @@ export function picture(element, chosen) {
     show(steps);
   }
 
-  function figures({ what, figure, right, drop, lost, badge, group, box }, words) {
-    say(what, shortened(words.what, 24));
-    say(figure, words.figure);
-    say(right, words.right ?? "");
+  function figures({ what, figure, right, drop, lost, badge, group }, words) {
+    // The texts are the name of the button: blanks stand between them.
+    say(what, `${shortened(words.what, 24)} `);
+    say(figure, `${words.figure} `);
+    say(right, `${words.right ?? ""} `);
     group.classList.toggle("off", Boolean(words.off));
     const dropped = words.dropped > 0;
     drop.setAttribute("visibility", dropped ? "visible" : "hidden");
@@ -91,8 +92,6 @@ export function picture(element, chosen) {
       badge.setAttribute("x", -width);
       badge.setAttribute("width", width);
     }
-    const loss = dropped ? `, ${rate(words.dropped)} dropped` : "";
-    group.setAttribute("aria-label", `${box.kind === "function" ? "function" : `port ${box.kind === "in" ? "receives" : "sends"},`} ${box.name}: ${words.what}, ${words.figure} ${words.right ?? ""}${loss}`);
   }
 
   /** Shows the rates of a look. */

@@ -43,9 +43,16 @@ impl Kind {
     /// Titles of the columns.
     pub fn head(self) -> &'static [&'static str] {
         match self {
-            Kind::Functions => {
-                &["function", "kind", "runs as", "packets", "bits", "cycles", "dropped", "per burst"]
-            }
+            Kind::Functions => &[
+                "function",
+                "kind",
+                "runs as",
+                "packets",
+                "bits",
+                "cycles",
+                "dropped",
+                "per burst",
+            ],
             Kind::Users => &["user", "packets", "bits", "of sample"],
             Kind::Drops => &["reason", "where", "meaning", "now", "packets"],
             Kind::Ports => &["port", "link", "in", "in bits", "out", "out bits", "missed"],
@@ -253,7 +260,8 @@ impl Between<'_> {
             (None, Some(process)) => format!("{} {}", composition(function), process.state),
             (None, None) => composition(function),
         };
-        let (cycles, bursts) = (self.cycles(function), function.bursts.saturating_sub(before.bursts));
+        let (cycles, bursts) =
+            (self.cycles(function), function.bursts.saturating_sub(before.bursts));
         let packets = function.packets.saturating_sub(before.packets);
         let per_burst = if bursts > 0 { packets as f64 / bursts as f64 } else { 0.0 };
         Row::new(
@@ -330,7 +338,8 @@ fn users(look: &Look) -> Vec<Row> {
 fn moves(look: &Look) -> Vec<Row> {
     let functions = look.moves.iter().map(|one| {
         let composition = format!("{:?}", one.composition).to_lowercase();
-        let to = one.peer.as_ref().map_or(composition.clone(), |peer| format!("{composition} {peer}"));
+        let to =
+            one.peer.as_ref().map_or(composition.clone(), |peer| format!("{composition} {peer}"));
         let step = one.step.as_ref().or(one.reason.as_ref()).cloned().unwrap_or_default();
         let numbers = [
             (one.contexts as f64, count(one.contexts)),
@@ -365,7 +374,11 @@ mod tests {
             node: "edge".into(),
             uptime,
             tsc_hz: 1_000_000_000,
-            ports: vec![PortView { name: "access".into(), rx_packets: packets, ..PortView::default() }],
+            ports: vec![PortView {
+                name: "access".into(),
+                rx_packets: packets,
+                ..PortView::default()
+            }],
             functions: vec![FunctionView {
                 name: "count".into(),
                 packets,
@@ -385,7 +398,10 @@ mod tests {
     fn rates_are_what_was_added_in_a_second() {
         let (before, now) = (look(1_000_000_000, 1000), look(3_000_000_000, 5000));
         let figures = Figures::between(Some(&before), &now);
-        assert_eq!(figures.node[1], "in 2 kpps 0 bit/s, out 0 pps 0 bit/s, dropped 200 pps (10.0 %)");
+        assert_eq!(
+            figures.node[1],
+            "in 2 kpps 0 bit/s, out 0 pps 0 bit/s, dropped 200 pps (10.0 %)"
+        );
         let function = &figures.rows(Kind::Functions, None)[0];
         assert_eq!(function.cells[3..6], ["2 kpps", "0 bit/s", "20.0"]);
         assert_eq!(figures.rows(Kind::Users, None)[0].cells, ["ue-1", "500 pps", "4 Mbit/s", "9"]);

@@ -43,7 +43,7 @@ impl Looks {
     }
 
     /// What was heard since it was asked last.
-    pub fn new(&self) -> impl Iterator<Item = Heard> {
+    pub fn news(&self) -> impl Iterator<Item = Heard> {
         self.0.try_iter()
     }
 

@@ -55,7 +55,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         if termination.wait_for(Duration::ZERO).is_some() {
             break Ok(());
         }
-        for heard in looks.new() {
+        for heard in looks.news() {
             state.hear(heard);
         }
         if let Err(error) = terminal.draw(|frame| screen::draw(frame, &mut state)) {
@@ -89,19 +89,16 @@ fn broken(error: io::Error) -> Failure {
 /// Prints what has happened between two looks.
 fn once(client: Client) -> Result<(), Failure> {
     let looks = Looks::of(client)?;
+    // There is no sample before a client listens, and no rate without a look before.
     let mut before = None;
     loop {
         let look = match looks.wait() {
             Heard::Look(look) => look,
             Heard::Gone(reason) => return Err(Failure::broken(reason)),
         };
-        // The first look has no sample yet.
-        match before.replace(look) {
-            Some(before_it) => {
-                let Some(look) = &before else { continue };
-                return output::print(&Figures::between(Some(&before_it), look).text());
-            }
-            None => continue,
+        if let Some(before) = &before {
+            return output::print(&Figures::between(Some(before), &look).text());
         }
+        before = Some(look);
     }
 }

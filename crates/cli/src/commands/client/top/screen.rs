@@ -124,9 +124,10 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &mut State, kind: Kind) 
     };
     let head = heads.iter().enumerate().map(|(at, head)| place(at, head));
     let head = TableRow::new(head).style(Style::default().add_modifier(Modifier::DIM));
-    let body = rows.iter().skip(first).take(visible).map(|row| {
-        TableRow::new(row.cells.iter().enumerate().map(|(at, cell)| place(at, cell)))
-    });
+    let body =
+        rows.iter().skip(first).take(visible).map(|row| {
+            TableRow::new(row.cells.iter().enumerate().map(|(at, cell)| place(at, cell)))
+        });
     let constraints = widths.iter().map(|width| Constraint::Length(*width));
     let table = Table::new(body, constraints).header(head).column_spacing(2).block(block);
     frame.render_widget(table, area);
