@@ -35,8 +35,11 @@ use crate::api::FunctionMoveView;
 const SECOND: Duration = Duration::from_secs(1);
 /// How often in a second packets are watched.
 const SLICES: u32 = 8;
-/// How long each time.
+/// How long each time, at most: a tap ends by itself with its last packet.
 const WATCHED: Duration = Duration::from_millis(10);
+/// Seconds between two times where functions are on threads: while there is a tap they are
+/// back at their workers.
+const WITH_THREADS: u64 = 10;
 /// Events that are remembered.
 const EVENTS: usize = 256;
 
@@ -162,38 +165,54 @@ fn look_on(live: &Weak<Live>, handle: &Handle) -> Result<(), Stopped> {
     let events: Receiver<Event> = handle.ask(|agent| agent.listen())?;
     let mut sample = Sample::default();
     let mut next = Instant::now();
-    loop {
+    for second in 0.. {
         let snapshot = handle.ask(|agent| agent.snapshot())?;
-        let Some(live) = live.upgrade() else { return Ok(()) };
+        let has_threads = snapshot.functions.iter().any(|function| function.stage.is_some());
+        let Some(live) = live.upgrade() else { break };
         live.tell(snapshot, &mut sample, events.try_iter().take(EVENTS).collect());
         let watched = live.told.receiver_count() > 0;
         drop(live);
         next = (next + SECOND).max(Instant::now());
-        if watched {
-            watch_packets(handle, &mut sample, next)?;
-        } else {
-            sample.clear();
+        match (watched, has_threads) {
+            (false, _) => sample.clear(),
+            (true, false) => watch_in_slices(handle, &mut sample, next)?,
+            // As many packets at once as otherwise in a second.
+            (true, true) if second % WITH_THREADS == 1 => {
+                watch_packets(handle, &mut sample, SLICES)?;
+                name_users(handle, &mut sample)?;
+            }
+            (true, true) => {}
         }
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
+    Ok(())
 }
 
 /// Watches a few bursts in each part of the second that ends at `end`.
-fn watch_packets(handle: &Handle, sample: &mut Sample, end: Instant) -> Result<(), Stopped> {
+fn watch_in_slices(handle: &Handle, sample: &mut Sample, end: Instant) -> Result<(), Stopped> {
     let begin = Instant::now();
     let part = end.saturating_duration_since(begin) / SLICES;
     for slice in 0..SLICES {
-        let watching = handle.ask(|agent| agent.watch(&flows::watch()))?;
-        thread::sleep(WATCHED);
-        let number = watching.number;
-        handle.ask(move |agent| agent.unwatch(number))?;
-        sample.enter(watching.sightings.try_iter());
+        watch_packets(handle, sample, 1)?;
         // Ports and users that send in step with the slices would be seen too often or never.
-        let shift = part.mul_f64(0.8 * sample.chance());
-        let until = begin + part * slice + shift + part / 10;
+        let until = begin + part * slice + part.mul_f64(0.1 + 0.8 * sample.chance());
         thread::sleep(until.saturating_duration_since(Instant::now()));
     }
-    // Names are looked for once for many users.
+    name_users(handle, sample)
+}
+
+/// Watches so many bursts at each worker.
+fn watch_packets(handle: &Handle, sample: &mut Sample, bursts: u32) -> Result<(), Stopped> {
+    let watching = handle.ask(move |agent| agent.watch(&flows::watch(bursts)))?;
+    thread::sleep(WATCHED);
+    let number = watching.number;
+    handle.ask(move |agent| agent.unwatch(number))?;
+    sample.enter(watching.sightings.try_iter());
+    Ok(())
+}
+
+/// Asks for the names of the users that were seen most: once for all of them.
+fn name_users(handle: &Handle, sample: &mut Sample) -> Result<(), Stopped> {
     let unknown = sample.unknown_users();
     if !unknown.is_empty() {
         let asked = unknown.clone();

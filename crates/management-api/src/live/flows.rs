@@ -6,7 +6,7 @@
 //! place where they come from, are the rates. With n packets of n in all, a share p is right
 //! within 2·√(p(1-p)/n), in 19 of 20 seconds.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use weft_dataplane::trace::{Point, Sighting, Watch};
 use weft_function::PacketMetadata;
 use weft_node::show::Snapshot;
 
-/// Packets of one look at one worker: about a burst.
-const PACKETS: u64 = 32;
+/// Packets of a full burst.
+const BURST: u64 = 32;
 /// Seconds that shares are of.
 const WINDOW: usize = 10;
 /// Users that are named.
@@ -73,6 +73,8 @@ enum Place {
     Dropped,
     /// Dropped by a rule or the node.
     Drop,
+    /// In a function, or gone.
+    Away,
 }
 
 /// What was seen in one second.
@@ -82,6 +84,18 @@ struct Second {
     hops: HashMap<(Place, Place), u64>,
     /// Packets and bytes by the slot of the user.
     users: HashMap<u32, (u64, u64)>,
+}
+
+impl Second {
+    /// Counts a packet that came in.
+    fn count(&mut self, user: u32, length: usize) {
+        self.packets += 1;
+        if user != PacketMetadata::NONE {
+            let (packets, bytes) = self.users.entry(user).or_default();
+            *packets += 1;
+            *bytes += length as u64;
+        }
+    }
 }
 
 /// The sample.
@@ -95,9 +109,10 @@ pub(super) struct Sample {
     random: RandomState,
 }
 
-/// What is watched, once in a while.
-pub(super) fn watch() -> Watch {
-    Watch { condition: None, user: None, port: None, point: None, bytes: 0, packets: PACKETS }
+/// What is watched, once in a while: as many packets at each worker as bursts may have.
+pub(super) fn watch(bursts: u32) -> Watch {
+    let packets = BURST * u64::from(bursts);
+    Watch { condition: None, user: None, port: None, point: None, bytes: 0, packets }
 }
 
 impl Sample {
@@ -115,34 +130,33 @@ impl Sample {
     /// Adds what one look has seen; of each packet in order.
     pub fn enter(&mut self, sightings: impl Iterator<Item = Sighting>) {
         let mut last: HashMap<u64, Place> = HashMap::new();
+        let mut counted = HashSet::new();
         for Sighting { packet, point, metadata, length, .. } in sightings {
-            let to = match point {
-                Point::Received(port) => {
-                    last.insert(packet, Place::Port(port));
-                    self.now.packets += 1;
-                    if metadata.user != PacketMetadata::NONE {
-                        let (packets, bytes) = self.now.users.entry(metadata.user).or_default();
-                        *packets += 1;
-                        *bytes += length as u64;
-                    }
-                    continue;
-                }
+            let from = last.get(&packet).copied();
+            if let Some(Place::Port(_)) = from
+                && !matches!(point, Point::After(_) | Point::Received(_))
+                && counted.insert(packet)
+            {
+                self.now.count(metadata.user, length);
+            }
+            let (to, place) = match point {
+                Point::Received(port) => (None, Place::Port(port)),
                 Point::Classified => continue,
-                Point::After(function) => {
-                    last.insert(packet, Place::Function(function));
-                    continue;
-                }
-                Point::Before(function) => Place::Function(function),
-                Point::Leaving(port) => Place::Port(port),
-                Point::Dropped(_) => Place::Drop,
+                // What comes back from a function elsewhere is received once more.
+                Point::After(function) => (None, Place::Function(function)),
+                Point::Before(function) => (Some(Place::Function(function)), Place::Away),
+                Point::Leaving(port) => (Some(Place::Port(port)), Place::Away),
+                Point::Dropped(_) => (Some(Place::Drop), Place::Away),
                 Point::DroppedBy(function) => {
-                    last.insert(packet, Place::Function(function));
-                    Place::Dropped
+                    let hop = (Place::Function(function), Place::Dropped);
+                    *self.now.hops.entry(hop).or_default() += 1;
+                    continue;
                 }
             };
-            if let Some(from) = last.get(&packet) {
-                *self.now.hops.entry((*from, to)).or_default() += 1;
+            if let (Some(from), Some(to)) = (from.filter(|from| *from != Place::Away), to) {
+                *self.now.hops.entry((from, to)).or_default() += 1;
             }
+            last.insert(packet, place);
         }
     }
 
@@ -263,7 +277,7 @@ impl Rates {
         let known = match place {
             Place::Port(number) => self.ports.get(usize::from(number)),
             Place::Function(number) => self.functions.get(usize::from(number)),
-            Place::Dropped | Place::Drop => None,
+            Place::Dropped | Place::Drop | Place::Away => None,
         };
         known.copied().unwrap_or(0.0)
     }
@@ -283,6 +297,7 @@ fn name(place: Place, now: &Snapshot) -> Option<String> {
             now.functions.get(usize::from(number)).map(|function| function.name.clone())
         }
         Place::Dropped | Place::Drop => Some("drop".to_owned()),
+        Place::Away => None,
     }
 }
 
