@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use tracing::Level;
 
-use crate::commands::client::{capture, ctl, show, trace};
+use crate::commands::client::{capture, ctl, show, top, trace};
 use crate::commands::measure::{bench, compare, demo, generate, model, replay, simulate};
 use crate::commands::serve::{control, function, run, vf};
 use crate::commands::{check, document, schema};
@@ -65,6 +65,8 @@ pub enum Command {
     Function(function::Arguments),
     /// Show what a running node does
     Show(show::Arguments),
+    /// Watch a running node in the terminal
+    Top(top::Arguments),
     /// Follow packets through a running node, step by step
     Trace(trace::Arguments),
     /// Capture packets at any place of a running node

@@ -22,7 +22,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
-use commands::client::{capture, ctl, show, trace};
+use commands::client::{capture, ctl, show, top, trace};
 use commands::measure::{bench, compare, demo, generate, model, replay, simulate};
 use commands::serve::{control, function, run, vf};
 use commands::{check, document, schema, version};
@@ -56,6 +56,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Generate(arguments) => generate::run(arguments),
         Command::Function(arguments) => function::run(arguments),
         Command::Show(arguments) => show::run(arguments),
+        Command::Top(arguments) => top::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Ctl(arguments) => ctl::run(arguments),

@@ -163,12 +163,20 @@ impl Taps {
         self.taps.is_empty()
     }
 
-    /// A new burst begins.
-    pub fn begin(&mut self) {
+    /// A new burst begins. Returns whether no tap wants any more packets.
+    pub fn begin(&mut self) -> bool {
+        let mut are_spent = true;
         for (_, tap) in &mut self.taps {
             tap.first += weft_dpdk::Batch::CAPACITY as u64;
             tap.watched = Positions::NONE;
+            are_spent &= tap.watch.packets == 0;
         }
+        are_spent
+    }
+
+    /// Takes out all taps.
+    pub fn drain(&mut self) -> impl Iterator<Item = Box<Tap>> + '_ {
+        self.taps.drain(..).map(|(_, tap)| tap)
     }
 
     /// Chooses among packets whose user is known, or that end here without

@@ -24,6 +24,7 @@ use weft_compose::{Burst, Positions};
 use weft_dpdk::{Batch, Consumer, Packet, RxQueue};
 use weft_function::{Direction, Metadata, PacketMetadata, TagSlot};
 
+use self::apply_commands::retire;
 use self::ending::{drop_malformed, refuse_sessions};
 pub use self::idle::Idle;
 pub use self::state::{BurstState, WorkerParts};
@@ -163,8 +164,10 @@ impl Worker {
         }
         self.counters.bursts.note(count);
         self.counters.ports[usize::from(*port)].received.add(count, bytes);
-        if let Some(taps) = taps {
-            taps.begin();
+        if let Some(all) = taps
+            && all.begin()
+        {
+            retire(taps, &mut self.departure);
         }
         watch.lap(&self.counters.stages[Stage::Receive as usize], count);
         count

@@ -11,10 +11,13 @@ pub use weft_node::mobility::Radio;
 pub use weft_node_config::Composition;
 
 /// Which users are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Page {
+    /// Only users that are found by this: a part of their name, an address, TEID, SPI, VLAN
+    /// or session.
+    pub search: Option<String>,
     /// Users to skip, in the order of the configuration.
     #[param(default = 0)]
     pub first: usize,
@@ -30,7 +33,7 @@ impl Page {
 
 impl Default for Page {
     fn default() -> Page {
-        Page { first: 0, count: 100 }
+        Page { search: None, first: 0, count: 100 }
     }
 }
 
@@ -101,6 +104,32 @@ pub enum FunctionMoved {
         /// Whether all workers have taken the change over already.
         settled: bool,
     },
+}
+
+/// The last move of a function between this node and another, as it is listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionMoveView {
+    /// The function.
+    pub function: String,
+    /// How it is to be run: `remote` for the other node.
+    pub composition: Composition,
+    /// The other node's socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// `moving`, `moved` or `refused`.
+    pub state: String,
+    /// While it is moving: its step, as `docs/function-moves.md` names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Contexts that went along.
+    #[serde(default)]
+    pub contexts: u64,
+    /// How long packets waited, in nanoseconds.
+    #[serde(default)]
+    pub waited: u64,
+    /// Why it stays where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// What a change of the configuration came to.

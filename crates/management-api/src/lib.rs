@@ -4,7 +4,7 @@
 //! may open: [`Listening::claim`] takes the socket (and with it the node's name,
 //! so that no second node of that name starts), [`Listening::serve`] answers
 //! there. What monitoring asks for, `/metrics`, is served on a TCP address as
-//! well, where one is given. [`client`] is the other end, for the command line.
+//! well, where one is given; so is a [page](weft_page) with the API that it reads. [`client`] is the other end, for the command line.
 //!
 //! Everything is asked of the node's agent through its
 //! [`Handle`](weft_node::Handle); nothing here is on the way of a packet, and
@@ -16,6 +16,7 @@
 
 pub mod api;
 pub mod json_lines;
+pub mod live;
 pub mod pcapng;
 mod question;
 mod requests;

@@ -14,7 +14,7 @@ use weft_http::openapi::complete;
 
 use crate::requests::function_move::Moves;
 use crate::requests::{
-    bearers, capture, configuration, function_move, metrics, radio, trace, views,
+    bearers, capture, configuration, function_move, live, metrics, radio, trace, views,
 };
 use crate::state::State;
 
@@ -29,15 +29,16 @@ const DESCRIPTION: &str = "/v1/openapi.json";
 #[openapi(info(
     title = "Weft node",
     description = "What a node shows of itself, and how it is changed while it runs. Served on \
-                   the socket of the node; `/metrics` also over TCP, where an address is given.",
+                   the socket of the node; over TCP `/metrics`, where an address is given for \
+                   it, and all of this beside the node's page: there all but GET needs the \
+                   page's token, and `/v1/snapshot` is up to a second old.",
     license(name = "Apache-2.0", identifier = "Apache-2.0"),
 ))]
 struct Description;
 
-/// All that is served on the socket of the node of this name.
-pub(crate) fn all(node: &str, state: State) -> Router {
-    let moves = Extension(Arc::new(Moves::new(node)));
-    BOUNDS.keep(served()).layer(moves).with_state(state)
+/// All that is served on the node's socket, and beside its page.
+pub(crate) fn all(moves: &Arc<Moves>, state: State) -> Router {
+    BOUNDS.keep(served()).layer(Extension(moves.clone())).with_state(state)
 }
 
 /// All that is served over TCP.
@@ -63,16 +64,23 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(views::snapshot))
         .routes(routes!(views::paths))
         .routes(routes!(views::peers))
+        .routes(routes!(views::topology))
+        .routes(routes!(views::neighbours))
         .routes(routes!(views::fused))
         .routes(routes!(views::users))
         .routes(routes!(views::user))
+        .routes(routes!(views::ways))
+        .routes(routes!(views::bearers))
+        .routes(routes!(views::bearer_search))
         .routes(routes!(bearers::list, bearers::change))
         .routes(routes!(bearers::one))
-        .routes(routes!(bearers::events))
+        .routes(routes!(live::events, bearers::events))
+        .routes(routes!(live::live))
+        .routes(routes!(live::history))
         .routes(routes!(configuration::apply))
         .routes(routes!(configuration::compose))
         .routes(routes!(function_move::begin, function_move::outcome))
-        .routes(routes!(function_move::participant::message))
+        .routes(routes!(function_move::list, function_move::participant::message))
         .routes(routes!(radio::note))
         .routes(routes!(trace::trace))
         .routes(routes!(capture::capture))

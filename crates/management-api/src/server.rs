@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,12 +17,28 @@ use weft_compose::Kind;
 use weft_http::connection;
 use weft_http::socket::{Claim, Refused};
 use weft_node::Handle;
+use weft_page::PageError;
 
+use crate::live::Live;
+use crate::requests::function_move::Moves;
 use crate::routes;
 use crate::state::State;
 
 /// How long a connection over TCP may last.
 const REMOTE: Duration = Duration::from_secs(10);
+
+/// Paths that cost the agent nothing, however often they are asked for.
+const READY: [&str; 6] = [
+    "/v1/live",
+    "/v1/snapshot",
+    "/v1/history",
+    "/v1/events",
+    "/v1/function-moves",
+    "/v1/openapi.json",
+];
+
+/// Other requests a second of the page, of all clients together.
+const RATE: f64 = 50.0;
 
 /// Threads that wait for the agent.
 const WAITING_THREADS: usize = 16;
@@ -35,6 +52,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Where metrics are served beside the socket.
     pub metrics: Option<SocketAddr>,
+    /// Where and for whom the page is served.
+    pub page: Option<weft_page::Options>,
     /// Functions that a configuration may use.
     pub kinds: &'static [Kind],
 }
@@ -66,6 +85,9 @@ pub enum ControlError {
         /// What is wrong.
         reason: io::Error,
     },
+    /// The page cannot be served.
+    #[error(transparent)]
+    Page(#[from] PageError),
     /// The machine has no thread for it.
     #[error("no thread to serve in: {0}")]
     Thread(io::Error),
@@ -77,6 +99,7 @@ pub struct Listening {
     claim: Claim,
     local: UnixListener,
     metrics: Option<TcpListener>,
+    page: Option<weft_page::Listening>,
     node: String,
     kinds: &'static [Kind],
 }
@@ -96,8 +119,9 @@ impl Listening {
             TcpListener::bind(address).map_err(|reason| ControlError::Metrics { address, reason })
         };
         let metrics = options.metrics.map(listen).transpose()?;
+        let page = options.page.as_ref().map(weft_page::Listening::claim).transpose()?;
         let (node, kinds) = (options.node.clone(), options.kinds);
-        Ok(Listening { claim, local, metrics, node, kinds })
+        Ok(Listening { claim, local, metrics, page, node, kinds })
     }
 
     /// The address where metrics will be served, with the port that the system
@@ -106,10 +130,15 @@ impl Listening {
         self.metrics.as_ref()?.local_addr().ok()
     }
 
+    /// Where the page will be found.
+    pub fn page(&self) -> Option<String> {
+        self.page.as_ref()?.url()
+    }
+
     /// Serves the node behind `handle` until [`Serving::stop`].
     ///
     /// # Errors
-    /// [`ControlError::Thread`].
+    /// [`ControlError::Thread`], [`ControlError::Page`].
     pub fn serve(self, handle: Handle) -> Result<Serving, ControlError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -117,14 +146,28 @@ impl Listening {
             .build()
             .map_err(ControlError::Thread)?;
         let (stop, stopped) = oneshot::channel();
-        let Listening { claim, local, metrics, node, kinds } = self;
-        let state = State::new(handle, kinds);
-        let api = routes::all(&node, state.clone());
+        let Listening { claim, local, metrics, page, node, kinds } = self;
+        let moves = Arc::new(Moves::new(&node));
+        let listed = moves.clone();
+        let live = Live::new(handle.clone(), Box::new(move || listed.views()));
+        let state = State::new(handle, kinds, live.clone());
+        let api = routes::all(&moves, state.clone());
+        let serve_page = |page: weft_page::Listening| {
+            live.begin();
+            page.serve(weft_page::Api {
+                kind: weft_page::Kind::Node,
+                routes: routes::all(&moves, state.for_many()),
+                ready: &READY,
+                rate: RATE,
+                runtime: runtime.handle().clone(),
+            })
+        };
+        let page = page.map(serve_page).transpose()?;
         let thread = thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || serve(runtime, (local, api), metrics, state, stopped))
             .map_err(ControlError::Thread)?;
-        Ok(Serving { claim, stop, thread })
+        Ok(Serving { claim, page, stop, thread })
     }
 }
 
@@ -132,6 +175,7 @@ impl Listening {
 #[derive(Debug)]
 pub struct Serving {
     claim: Claim,
+    page: Option<weft_page::Serving>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -144,11 +188,15 @@ impl Serving {
 
     /// The thread that serves, if it has ended by itself.
     pub fn dead(&self) -> Option<&'static str> {
-        self.thread.is_finished().then_some("control")
+        let page = self.page.as_ref().and_then(weft_page::Serving::dead);
+        page.or_else(|| self.thread.is_finished().then_some("control"))
     }
 
     /// Ends all connections and gives the socket back.
     pub fn stop(self) {
+        if let Some(page) = self.page {
+            page.stop();
+        }
         // The thread may have ended by itself.
         let _ = self.stop.send(());
         let _ = self.thread.join();

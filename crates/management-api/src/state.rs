@@ -6,10 +6,15 @@ use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weft_compose::Kind;
 use weft_http::problem::Failure;
+use weft_node::show::Snapshot;
 use weft_node::{Agent, Handle};
+
+use crate::live::Live;
 
 /// Traces and captures at once.
 const WATCHERS: usize = 8;
+/// Clients that are told once a second what the node does.
+const LISTENERS: usize = 24;
 
 /// A node as requests see it.
 #[derive(Clone)]
@@ -17,13 +22,35 @@ pub(crate) struct State {
     pub handle: Handle,
     /// Functions that a configuration may use.
     pub kinds: &'static [Kind],
+    /// Looks at the node, once a second.
+    pub live: Arc<Live>,
+    /// Whether the last look will do for a snapshot.
+    from_last_look: bool,
     /// Free places for traces and captures.
     watchers: Arc<Semaphore>,
+    /// Free places for those who listen to looks.
+    listeners: Arc<Semaphore>,
 }
 
 impl State {
-    pub fn new(handle: Handle, kinds: &'static [Kind]) -> State {
-        State { handle, kinds, watchers: Arc::new(Semaphore::new(WATCHERS)) }
+    pub fn new(handle: Handle, kinds: &'static [Kind], live: Arc<Live>) -> State {
+        let [watchers, listeners] =
+            [WATCHERS, LISTENERS].map(|places| Arc::new(Semaphore::new(places)));
+        State { handle, kinds, live, from_last_look: false, watchers, listeners }
+    }
+
+    /// The same for clients that are not trusted: however often they ask for a snapshot, the
+    /// agent is asked once a second.
+    pub fn for_many(&self) -> State {
+        State { from_last_look: true, ..self.clone() }
+    }
+
+    /// Everything that is counted.
+    pub async fn snapshot(&self) -> Result<Snapshot, Failure> {
+        match self.live.snapshot().filter(|_| self.from_last_look) {
+            Some(snapshot) => Ok((*snapshot).clone()),
+            None => self.ask(|agent| agent.snapshot()).await,
+        }
     }
 
     /// Asks the agent, away from the thread that serves.
@@ -34,6 +61,13 @@ impl State {
         let handle = self.handle.clone();
         let answer = tokio::task::spawn_blocking(move || handle.ask(question)).await;
         answer.ok().and_then(Result::ok).ok_or(stopped())
+    }
+
+    /// Takes a place for one who listens to looks.
+    pub fn listener(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        self.listeners.clone().try_acquire_owned().map_err(|_| {
+            Failure::new(StatusCode::TOO_MANY_REQUESTS, "too many clients listen already")
+        })
     }
 
     /// Takes a place for a trace, a capture or a listener.

@@ -14,6 +14,7 @@ mod gtpu_peers;
 mod mobility;
 mod relocate;
 pub mod show;
+mod topology;
 mod transfer;
 
 use std::num::NonZeroU32;

@@ -16,6 +16,7 @@ use weft_function::Metadata;
 
 use self::gtpu::Heard;
 pub(crate) use self::loss::Loss;
+pub use self::port_control::NeighbourView;
 pub(crate) use self::port_control::PortControl;
 use crate::workers::Workers;
 

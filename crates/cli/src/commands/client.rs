@@ -4,5 +4,6 @@ pub mod capture;
 pub mod ctl;
 pub mod show;
 mod target;
+pub mod top;
 pub mod trace;
 mod watch;

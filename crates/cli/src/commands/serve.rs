@@ -3,5 +3,6 @@
 
 pub mod control;
 pub mod function;
+mod page;
 pub mod run;
 pub mod vf;

@@ -7,6 +7,7 @@ mod disappear;
 mod generate;
 mod metrics;
 mod model;
+mod page;
 mod replay;
 mod run;
 mod show;

@@ -10,6 +10,7 @@ use crate::counters::DropReason;
 use crate::forward::Function;
 use crate::offload::Lifted;
 use crate::trace::{Tap, Taps};
+use crate::transmit::Departure;
 
 /// Changes of users that are applied between two bursts. Each costs a few
 /// cache misses, so this many delay a packet by some ten microseconds.
@@ -266,5 +267,14 @@ impl Worker {
                 return self.queues.note_reset(number, slot);
             }
         }
+    }
+}
+
+/// Gives taps that want no more packets back to the agent: a burst costs more with a tap.
+#[cold]
+pub(super) fn retire(taps: &mut Option<Box<Taps>>, departure: &mut Departure) {
+    for tap in taps.take().iter_mut().flat_map(|taps| taps.drain()) {
+        // What finds no room is freed here.
+        drop(departure.report(Report::TapRemoved(tap)));
     }
 }

@@ -20,7 +20,7 @@ use axum::http::request::Parts;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use weft_mobility_protocol::function_move::{
-    Coordinator, Destination, MoveKey, Order, OrderOutcome, Outcome, Participant, Settings,
+    Coordinator, Destination, MoveKey, Order, OrderOutcome, Participant, Settings,
 };
 use weft_mobility_protocol::{Epoch, Incarnation, NodeId};
 use weft_node::Agent;
@@ -29,7 +29,7 @@ use weft_node_config::Composition;
 
 use self::coordinator::{Coordinating, Record};
 use self::participant::Serving;
-use crate::api::{FunctionMove, FunctionMoved};
+use crate::api::{FunctionMove, FunctionMoveView, FunctionMoved};
 use crate::state::{State, stopped};
 use weft_http::extract::{Json, Path};
 use weft_http::problem::Failure;
@@ -66,6 +66,17 @@ impl Moves {
 
     fn serving(&self) -> MutexGuard<'_, Serving> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Moves {
+    /// The last move of each function, in order of their names.
+    pub fn views(&self) -> Vec<FunctionMoveView> {
+        let own = self.coordinating();
+        let mut views: Vec<_> =
+            own.records.iter().map(|(name, record)| own.view(name, record)).collect();
+        views.sort_by(|one, other| one.function.cmp(&other.function));
+        views
     }
 }
 
@@ -202,6 +213,16 @@ fn order_move(
     Ok(())
 }
 
+/// Lists functions that have moved between this node and another: the last move of each.
+#[utoipa::path(
+    get,
+    path = "/v1/function-moves",
+    responses((status = 200, description = "The moves", body = Vec<FunctionMoveView>)),
+)]
+pub(crate) async fn list(state: Context) -> Json<Vec<FunctionMoveView>> {
+    Json(state.moves.views())
+}
+
 /// Waits for the end of the last move of a function.
 #[utoipa::path(
     get,
@@ -231,10 +252,7 @@ async fn wait(state: &Context, function: &str) -> Result<Json<FunctionMoved>, Fa
             match &record.ok_or_else(never)?.result {
                 Some(Ok(moved)) => return Ok(Json(moved.clone())),
                 Some(Err(reason)) => return Err(Failure::conflict(reason)),
-                None => match own.machine.outcome(function) {
-                    Some(Outcome::Moving(state)) => state.name().to_owned(),
-                    _ => "Composing".to_owned(),
-                },
+                None => own.step(function),
             }
         };
         if tokio::time::timeout_at(until, changed.changed()).await.is_err() {

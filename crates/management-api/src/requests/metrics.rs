@@ -34,7 +34,7 @@ pub(crate) async fn metrics(
     Shared(state): Shared<State>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let snapshot = state.ask(|agent| agent.snapshot()).await?;
+    let snapshot = state.snapshot().await?;
     Ok(answer(&registry(snapshot), &headers))
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod bearers;
 pub(crate) mod capture;
 pub(crate) mod configuration;
 pub(crate) mod function_move;
+pub(crate) mod live;
 pub(crate) mod metrics;
 pub(crate) mod radio;
 pub(crate) mod trace;

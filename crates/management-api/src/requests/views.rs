@@ -3,9 +3,14 @@
 use std::time::Duration;
 
 use axum::extract::State as Shared;
+use serde::Deserialize;
+use utoipa::IntoParams;
 use weft_http::extract::{Json, Path, Query};
 use weft_http::problem::Failure;
-use weft_node::show::{ContextView, PeerView, Snapshot, UserView};
+use weft_node::show::{
+    BearerView, ContextView, DedicatedView, NeighbourView, PeerView, Snapshot, TopologyView,
+    UserView,
+};
 
 use crate::api::Page;
 use crate::state::{State, stopped};
@@ -20,7 +25,7 @@ pub(crate) const CONTEXTS: Duration = Duration::from_secs(2);
     responses((status = 200, description = "The counters", body = Snapshot)),
 )]
 pub(crate) async fn snapshot(Shared(state): Shared<State>) -> Result<Json<Snapshot>, Failure> {
-    Ok(Json(state.ask(|agent| agent.snapshot()).await?))
+    Ok(Json(state.snapshot().await?))
 }
 
 /// What is fused: micro-operations and machine code.
@@ -53,6 +58,28 @@ pub(crate) async fn peers(Shared(state): Shared<State>) -> Result<Json<Vec<PeerV
     Ok(Json(state.ask(|agent| agent.peers()).await?))
 }
 
+/// The node as a graph: ports, functions, and the rules between them.
+#[utoipa::path(
+    get,
+    path = "/v1/topology",
+    responses((status = 200, description = "The graph", body = TopologyView)),
+)]
+pub(crate) async fn topology(Shared(state): Shared<State>) -> Result<Json<TopologyView>, Failure> {
+    Ok(Json(state.ask(|agent| agent.topology()).await?))
+}
+
+/// The neighbours on the links of the ports: as far as ARP and neighbour discovery know.
+#[utoipa::path(
+    get,
+    path = "/v1/neighbours",
+    responses((status = 200, description = "At most 10,000 neighbours", body = Vec<NeighbourView>)),
+)]
+pub(crate) async fn neighbours(
+    Shared(state): Shared<State>,
+) -> Result<Json<Vec<NeighbourView>>, Failure> {
+    Ok(Json(state.ask(|agent| agent.neighbours(Page::MOST)).await?))
+}
+
 /// Users, in the order of the configuration.
 #[utoipa::path(
     get,
@@ -68,7 +95,11 @@ pub(crate) async fn users(
     Query(page): Query<Page>,
 ) -> Result<Json<Vec<UserView>>, Failure> {
     let count = page.count.min(Page::MOST);
-    Ok(Json(state.ask(move |agent| agent.users(page.first, count)).await?))
+    let users = state.ask(move |agent| match &page.search {
+        None => agent.users(page.first, count),
+        Some(text) => agent.search_users(text, page.first, count),
+    });
+    Ok(Json(users.await?))
 }
 
 /// One user, with what its contexts hold.
@@ -97,6 +128,70 @@ pub(crate) async fn user(
     Ok(Json(view))
 }
 
+/// The ways of one user's packets through the rules, one for each port.
+#[utoipa::path(
+    get,
+    path = "/v1/users/{name}/ways",
+    params(("name" = String, Path, description = "The name of the user")),
+    responses(
+        (status = 200, description = "The ways, as `weft show paths` prints them", body = String),
+        (status = 404, description = "There is no such user"),
+    ),
+)]
+pub(crate) async fn ways(
+    Shared(state): Shared<State>,
+    Path(name): Path<String>,
+) -> Result<String, Failure> {
+    let unknown = Failure::unknown(format!("no user {name}"));
+    state.ask(move |agent| agent.ways_of_user(&name)).await?.ok_or(unknown)
+}
+
+/// The dedicated bearers of one user.
+#[utoipa::path(
+    get,
+    path = "/v1/users/{name}/bearers",
+    params(("name" = String, Path, description = "The name of the user")),
+    responses(
+        (status = 200, description = "The bearers", body = Vec<DedicatedView>),
+        (status = 404, description = "There is no such user"),
+    ),
+)]
+pub(crate) async fn bearers(
+    Shared(state): Shared<State>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<DedicatedView>>, Failure> {
+    let unknown = Failure::unknown(format!("no user {name}"));
+    let bearers = state.ask(move |agent| agent.bearers_of_user(&name)).await?;
+    Ok(Json(bearers.ok_or(unknown)?))
+}
+
+/// What is searched for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Search {
+    /// An address, TEID, SPI, or the number of a bearer.
+    text: String,
+}
+
+/// Bearers that commands have added: the default bearers that packets with this address, TEID
+/// or SPI belong to, and the bearer of that number.
+#[utoipa::path(
+    get,
+    path = "/v1/bearer-search",
+    params(Search),
+    responses(
+        (status = 200, description = "The bearers", body = Vec<BearerView>),
+        (status = 400, description = "The query cannot be read"),
+    ),
+)]
+pub(crate) async fn bearer_search(
+    Shared(state): Shared<State>,
+    Query(Search { text }): Query<Search>,
+) -> Result<Json<Vec<BearerView>>, Failure> {
+    Ok(Json(state.ask(move |agent| agent.search_bearers(&text)).await?))
+}
+
 /// What contexts hold, as it is sent.
 pub(crate) fn contexts(shown: Vec<(String, Vec<(&'static str, u64)>)>) -> Vec<ContextView> {
     let context = |(function, values): (String, Vec<(&str, u64)>)| {
@@ -104,4 +199,33 @@ pub(crate) fn contexts(shown: Vec<(String, Vec<(&'static str, u64)>)>) -> Vec<Co
         ContextView { function, values }
     };
     shown.into_iter().map(context).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_dataplane::counters::DropReason;
+    use weft_functions::KINDS;
+
+    /// What the page says about drops.
+    const ADVICE: &str = include_str!("../../../page/assets/script/node/advice.js");
+
+    #[test]
+    fn the_page_has_advice_for_every_reason() {
+        let own = DropReason::ALL.iter().map(|(_, reason)| reason.name);
+        for name in own.chain(["rx_missed", "rx_errors"]) {
+            let has = [format!(" {name}: "), format!("\n  {name}: ")]
+                .iter()
+                .any(|key| ADVICE.contains(key));
+            assert!(has, "`{name}` is no key of ADVICE in advice.js");
+        }
+        let families: Vec<_> =
+            ADVICE.split("  [\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(families.len() > 10);
+        for reason in KINDS.iter().flat_map(|kind| kind.reasons()) {
+            let name = reason.name;
+            let has = families.iter().any(|family| name.starts_with(family))
+                || ADVICE.contains(&format!(" {name}: "));
+            assert!(has, "`{name}` belongs to no family of advice.js");
+        }
+    }
 }

@@ -50,7 +50,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts a controller: its API at `socket`, and where the configuration says.
+    /// Starts a controller: its API at `socket`, and where the configuration says; and a page.
     /// `ended` is called when it has to stop by itself, with the reason.
     ///
     /// # Errors
@@ -58,11 +58,12 @@ impl Controller {
     pub fn start(
         configuration: Configuration,
         socket: PathBuf,
+        page: Option<&weft_page::Options>,
         ended: impl FnOnce(JournalError) + Send + 'static,
     ) -> Result<Controller, StartError> {
         let token = Token::load(&configuration.token_file)?;
         let security = security(&configuration)?;
-        let listening = Listening::claim(&configuration, socket)?;
+        let listening = Listening::claim(&configuration, socket, page)?;
         let (journal, mut recovered) = Journal::open(&configuration.records)?;
         if recovered.cut_off > 0 {
             let octets = recovered.cut_off;
@@ -107,6 +108,11 @@ impl Controller {
     /// Where the API is served over TCP.
     pub fn api(&self) -> Option<SocketAddr> {
         self.serving.remote()
+    }
+
+    /// Where the page is found.
+    pub fn page(&self) -> Option<&str> {
+        self.serving.page()
     }
 
     /// Where the API is served.

@@ -1,6 +1,6 @@
 //! What the agent answers: views of the node, and traces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -10,14 +10,16 @@ use weft_dataplane::counters::{Counter, DropReason, Stage};
 use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
 use weft_function::{Reason, TagSlot, TagValues};
-use weft_node_config::UserKey;
+use weft_node_config::{UserKey, UserPlan};
 
 use super::Agent;
 use super::show::{
-    Buffers, DropView, FunctionView, PortView, ProcessView, SignalCounts, Snapshot, StageView,
-    UserView, WithheldView, WorkerView,
+    BearerView, Buffers, DedicatedView, DropView, FunctionView, NeighbourView, PortView,
+    ProcessView, SignalCounts, Snapshot, StageView, UserView, WithheldView, WorkerView,
 };
+use crate::bearer::BearerId;
 use crate::plan;
+use crate::subscribers::Sought;
 
 /// Sightings that wait for the client that watches.
 const SIGHTINGS: usize = 4096;
@@ -228,25 +230,87 @@ impl Agent {
     /// Up to `count` users from the `first` on, without what their contexts
     /// hold; see [`Agent::contexts_of`].
     pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
-        let users = self.subscribers.users.iter().skip(first).take(count);
-        users
-            .map(|(plan, nth, slot)| UserView {
-                name: plan.name_of(nth),
-                slot,
-                worker: self.subscribers.users.worker_of(slot),
-                keys: plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect(),
-                tags: self.tag_texts(plan),
-                contexts: Vec::new(),
-            })
-            .collect()
+        let users = self.subscribers.users.from(first).take(count);
+        users.map(|user| self.user_view(user)).collect()
+    }
+
+    fn user_view(&self, (plan, nth, slot): (&UserPlan, u32, u32)) -> UserView {
+        UserView {
+            name: plan.name_of(nth),
+            slot,
+            worker: self.subscribers.users.worker_of(slot),
+            keys: plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect(),
+            tags: self.tag_texts(plan),
+            contexts: Vec::new(),
+        }
+    }
+
+    /// Users of the configuration whose name has `text` in it or that are found by it: an
+    /// address, TEID, SPI, VLAN or session. Up to `count` from the `first` on.
+    pub fn search_users(&self, text: &str, first: usize, count: usize) -> Vec<UserView> {
+        let found = self.subscribers.users.search(&Sought::new(text), first, count);
+        found.into_iter().map(|user| self.user_view(user)).collect()
+    }
+
+    /// Default bearers that commands have added and that are found by `text`, and the bearer
+    /// of that number.
+    pub fn search_bearers(&self, text: &str) -> Vec<BearerView> {
+        let sought = Sought::new(text);
+        let bearers = &self.subscribers.bearers;
+        let keys = sought.keys(self.blueprint.networks.len() as u32);
+        let by_key = keys.iter().filter(|key| bearers.taken.get(key).is_some());
+        let mut ids: Vec<_> = by_key.filter_map(|key| bearers.with_key(key)).collect();
+        ids.extend(sought.bearer().map(BearerId));
+        ids.sort_unstable();
+        ids.dedup();
+        ids.into_iter().filter_map(|id| self.bearer_view(id)).collect()
+    }
+
+    /// The ways through the rules of the packets of the user of that name, as text.
+    pub fn ways_of_user(&self, name: &str) -> Option<String> {
+        let (at, _) = self.subscribers.users.position(name)?;
+        let (plan, ..) = self.subscribers.users.from(at).next()?;
+        Some(self.ways_of(plan))
+    }
+
+    /// The dedicated bearers of the user of that name: those of the configuration, then those
+    /// that commands have added.
+    pub fn bearers_of_user(&self, name: &str) -> Option<Vec<DedicatedView>> {
+        let (at, slot) = self.subscribers.users.position(name)?;
+        let (plan, ..) = self.subscribers.users.from(at).next()?;
+        let vocabulary = self.blueprint.rules.vocabulary();
+        let profile = plan.bearers.map_or(&[][..], |at| &self.blueprint.bearer_profiles[at]);
+        let configured = profile.iter().map(|bearer| DedicatedView {
+            name: bearer.name.clone(),
+            when: bearer.when.display(vocabulary).to_string(),
+        });
+        let ids = self.subscribers.bearers.dedicated.get(&slot);
+        let views = ids.into_iter().flatten().filter_map(|id| self.bearer_view(*id));
+        let added = views.map(|view| DedicatedView {
+            name: view.id.to_string(),
+            when: view.found_by.join(", "),
+        });
+        Some(configured.chain(added).collect())
+    }
+
+    /// Names of the users at these slots. One pass over all users: not for each packet.
+    pub fn user_names(&self, slots: &[u32]) -> HashMap<u32, String> {
+        let wanted: HashSet<u32> = slots.iter().copied().collect();
+        let users = self.subscribers.users.iter().filter(|(_, _, slot)| wanted.contains(slot));
+        users.map(|(plan, nth, slot)| (slot, plan.name_of(nth))).take(wanted.len()).collect()
+    }
+
+    /// The neighbours at all ports, up to `count`.
+    pub fn neighbours(&self, count: usize) -> Vec<NeighbourView> {
+        let now = self.clock.now();
+        self.ports.iter().flat_map(|port| port.neighbours(now)).take(count).collect()
     }
 
     /// Asks the user's worker what the contexts of the user hold. The answer
     /// comes once the worker has read the question; the number is the user's
     /// place in [`Agent::users`].
     pub fn contexts_of(&mut self, name: &str) -> Option<(usize, Receiver<Shown>)> {
-        let user = self.subscribers.users.slot(name)?;
-        let at = self.subscribers.users.iter().position(|(_, _, slot)| slot == user)?;
+        let (at, user) = self.subscribers.users.position(name)?;
         let (answer, wait) = channel();
         self.workers.send_to_owner(user, Command::Show { user, answer });
         Some((at, wait))

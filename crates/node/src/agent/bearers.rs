@@ -202,7 +202,7 @@ impl Agent {
         Some((view, wait))
     }
 
-    fn bearer_view(&self, id: BearerId) -> Option<BearerView> {
+    pub(super) fn bearer_view(&self, id: BearerId) -> Option<BearerView> {
         let entry = self.subscribers.bearers.entries.get(&id)?;
         let (of, found_by) = match &entry.place {
             BearerRole::Default { keys, .. } => {

@@ -8,9 +8,11 @@ use utoipa::ToSchema;
 use weft_node_config::Composition;
 use weft_offload::process::protocol::PortCounters;
 
+pub use super::topology::{FunctionPlace, PortPlace, RuleView, TopologyView};
 use crate::bearer::{Action, BearerId, DefaultBearer};
 pub use crate::gtpu_peers::{PeerView, SignalCounts};
 pub use crate::mobility::HandoverView;
+pub use crate::ports::NeighbourView;
 
 /// One look at everything that is counted. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -290,6 +292,15 @@ pub struct BearerView {
     /// Its contexts; only when they are asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contexts: Vec<ContextView>,
+}
+
+/// A dedicated bearer of a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DedicatedView {
+    /// Its name in the configuration, or the number that a command has given it.
+    pub name: String,
+    /// The packets that it carries.
+    pub when: String,
 }
 
 /// What a context of a user holds.

@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use weft_dataplane::command::{Command, Punt, Punted};
 use weft_dpdk::{Packet, Pool, Port, PortStatistics};
 use weft_function::{Headers, Metadata, PacketMetadata};
@@ -14,6 +16,21 @@ use crate::ports::gtpu::{self, Heard};
 use crate::ports::icmp::{Problem, answer_echo, report};
 use crate::ports::loss::Loss;
 use crate::ports::neighbour::{Event, Link, Neighbours, Resolution};
+
+/// A neighbour on the link of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NeighbourView {
+    /// The port.
+    pub port: String,
+    /// The neighbour's IP address.
+    pub address: String,
+    /// Its MAC address, if it is known.
+    pub mac: Option<String>,
+    /// `permanent`, `reachable`, `probing`, `incomplete` or `stale` (RFC 4861 §7.3.2).
+    pub state: String,
+    /// Nanoseconds since its last sign of life.
+    pub quiet: u64,
+}
 
 /// A port, off the way of packets.
 #[derive(Debug)]
@@ -105,6 +122,18 @@ impl PortControl {
     /// Whether its link was up when it was last looked at.
     pub fn is_up(&self) -> bool {
         self.up
+    }
+
+    /// Its neighbours, `now` nanoseconds after the start of the clock.
+    pub fn neighbours(&self, now: u64) -> impl Iterator<Item = NeighbourView> + '_ {
+        let known = self.neighbours.iter().flat_map(Neighbours::iter);
+        known.map(move |(address, state, mac, seen)| NeighbourView {
+            port: self.name.clone(),
+            address: address.to_string(),
+            mac: mac.map(|mac| mac.to_string()),
+            state: state.to_owned(),
+            quiet: now.saturating_sub(seen),
+        })
     }
 
     /// What its device has counted.

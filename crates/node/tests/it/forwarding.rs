@@ -1,5 +1,10 @@
 //! Packets through a whole node, on memory ports.
 
+use std::collections::BTreeSet;
+use std::sync::mpsc::TryRecvError;
+
+use weft_dataplane::trace::Watch;
+
 use crate::common::{Rig, panic_quietly, payloads, udp};
 
 const TWO_CHAINS: &str = "
@@ -204,4 +209,20 @@ rules: |
     question[12..14].copy_from_slice(&ARP);
     rig.send(0, &[question.clone()]);
     assert_eq!(rig.receive(1), [question]);
+}
+
+#[test]
+fn a_tap_ends_with_its_last_packet() {
+    let mut rig = Rig::new(TWO_CHAINS);
+    let watch =
+        Watch { condition: None, user: None, port: None, point: None, bytes: 0, packets: 2 };
+    let watching = rig.node.agent().watch(&watch);
+    rig.send(0, &[up(1, ".0one"), up(2, ".0two"), up(3, ".0three")]);
+    assert_eq!(rig.receive(1).len(), 3);
+    let seen: BTreeSet<_> = watching.sightings.try_iter().map(|one| one.packet).collect();
+    assert_eq!(seen.len(), 2);
+    // The next burst is one without a tap: its worker has given it back.
+    rig.send(0, &[up(1, ".0four")]);
+    assert_eq!(rig.receive(1).len(), 1);
+    assert!(matches!(watching.sightings.try_recv(), Err(TryRecvError::Disconnected)));
 }

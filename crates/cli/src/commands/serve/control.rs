@@ -9,6 +9,7 @@ use weft_http::socket::controller_path;
 use weft_mobility_controller::Controller;
 use weft_mobility_controller::config::Configuration;
 
+use super::page::PageArguments;
 use crate::failure::Failure;
 use crate::notify::ServiceManager;
 use crate::number::counted;
@@ -23,6 +24,8 @@ pub struct Arguments {
     /// The controller's socket, where not at its usual place
     #[arg(long, value_name = "PATH", env = "WEFT_CONTROLLER_SOCKET")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 /// How often its threads are looked at.
@@ -46,14 +49,16 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let what = summary(&configuration);
     let (tell, end) = mpsc::channel();
     let failed = tell.clone();
-    let controller = Controller::start(configuration, socket, move |error| {
+    let page = arguments.page.options()?;
+    let controller = Controller::start(configuration, socket, page.as_ref(), move |error| {
         // The receiver waits below for as long as the controller runs.
         let _ = failed.send(End::Failed(error.to_string()));
     })?;
     let api = controller.api().map_or(String::new(), |address| format!(", API {address}"));
+    let page = controller.page().map_or(String::new(), |url| format!(", page {url}"));
     let (nodes, socket) = (controller.address(), controller.socket().display());
     // The controller runs on when its output is closed.
-    let _ = output::line(&format!("{what}; nodes {nodes}, socket {socket}{api}"));
+    let _ = output::line(&format!("{what}; nodes {nodes}, socket {socket}{api}{page}"));
     thread::spawn(move || tell.send(End::Signal(termination.wait())));
     let mut manager = ServiceManager::of_environment();
     manager.ready();

@@ -16,6 +16,7 @@ use weft_node::{Node, Running};
 use weft_node_config::{Blueprint, Polling};
 
 use self::handover::Joined;
+use super::page::{PageArguments, address};
 use super::vf;
 use crate::commands::client::show;
 use crate::failure::Failure;
@@ -46,6 +47,8 @@ pub struct Arguments {
     /// beside the socket
     #[arg(long, value_name = "FILE", env = "WEFT_USED_KEYS")]
     used_keys: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageArguments,
     #[command(flatten)]
     handover: handover::HandoverArguments,
 }
@@ -83,12 +86,14 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         node: blueprint.name.clone(),
         socket: socket.clone(),
         metrics: arguments.metrics,
+        page: arguments.page.options()?,
         kinds: KINDS,
     })?;
     let metrics = listening.metrics();
     if let Some(file) = used_keys(arguments.used_keys, &blueprint.name, &socket) {
         weft_functions::ipsec::remember_keys_in(file);
     }
+    let page = listening.page().map_or(String::new(), |url| format!(", page {url}"));
     vf::resolve(&mut blueprint)?;
     // They go behind the node, whose ports are at them.
     let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
@@ -113,7 +118,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         }
     };
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
-    let ready = format!("{ready}; socket {}{metrics}", serving.socket().display());
+    let ready = format!("{ready}; socket {}{metrics}{page}", serving.socket().display());
     // The node runs on when its output is closed.
     let _ = output::line(&ready);
     manager.ready();
@@ -200,11 +205,6 @@ impl Arguments {
         blueprint.workers.cores = Some(cores.clone());
         Ok(())
     }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
-    found.next().ok_or_else(|| "no such host".to_owned())
 }
 
 /// `2,4-6` is 2, 4, 5 and 6.

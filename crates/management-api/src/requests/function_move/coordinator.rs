@@ -15,7 +15,7 @@ use weft_node_config::Composition;
 
 use self::task::Task;
 use super::{Context, Timers};
-use crate::api::{FunctionMove, FunctionMoved};
+use crate::api::{FunctionMove, FunctionMoveView, FunctionMoved};
 use crate::requests::configuration::{run_as, settle};
 
 /// How long the other node may take to answer a message.
@@ -50,6 +50,43 @@ impl Coordinating {
     pub fn new(machine: Coordinator) -> Coordinating {
         let (records, workers, timers) = (HashMap::new(), HashMap::new(), Timers::default());
         Coordinating { machine, records, workers, timers }
+    }
+
+    /// The step of a move that is under way.
+    pub fn step(&self, function: &str) -> String {
+        match self.machine.outcome(function) {
+            Some(Outcome::Moving(state)) => state.name().to_owned(),
+            _ => "Composing".to_owned(),
+        }
+    }
+
+    /// A move as it is listed.
+    pub fn view(&self, function: &str, record: &Record) -> FunctionMoveView {
+        let Record { request, waited, result } = record;
+        let view = FunctionMoveView {
+            function: function.to_owned(),
+            composition: request.composition,
+            peer: request.peer.clone(),
+            waited: *waited,
+            ..FunctionMoveView::default()
+        };
+        let state = |state: &str| state.to_owned();
+        match result {
+            None => {
+                let step = Some(self.step(function));
+                FunctionMoveView { state: state("moving"), step, ..view }
+            }
+            Some(Ok(FunctionMoved::Moved { contexts, waited, .. })) => {
+                let (contexts, waited) = (*contexts, *waited);
+                FunctionMoveView { state: state("moved"), contexts, waited, ..view }
+            }
+            Some(Ok(FunctionMoved::Moving { step })) => {
+                FunctionMoveView { state: state("moving"), step: Some(step.clone()), ..view }
+            }
+            Some(Err(reason)) => {
+                FunctionMoveView { state: state("refused"), reason: Some(reason.clone()), ..view }
+            }
+        }
     }
 
     /// Does what the machine asks for, or has it done.

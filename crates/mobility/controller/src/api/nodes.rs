@@ -6,8 +6,19 @@ use weft_http::problem::Failure;
 
 use super::answer::refused;
 use super::state::{Shared, body};
-use super::types::{Gone, Node};
+use super::types::{About, Gone, Node};
 use crate::engine::NodeView;
+
+/// The controller itself.
+#[utoipa::path(
+    get,
+    path = "/v1/controller",
+    responses((status = 200, description = "Its name and version", body = About)),
+)]
+pub async fn controller(State(shared): State<Shared>) -> Json<About> {
+    let name = shared.configuration.name.clone();
+    Json(About { name, version: env!("CARGO_PKG_VERSION").to_owned() })
+}
 
 /// The nodes, in the order of the configuration.
 #[utoipa::path(

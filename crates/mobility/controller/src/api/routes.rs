@@ -73,6 +73,7 @@ fn parts() -> (Router<Shared>, openapi::OpenApi) {
 
 fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(nodes::controller))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::gone))
         .routes(routes!(users::list))

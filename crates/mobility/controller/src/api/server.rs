@@ -21,6 +21,7 @@ use weft_http::problem::Failure;
 use weft_http::socket::{Claim, Refused};
 use weft_http::tls::{Identity, TlsError};
 use weft_mobility_transport::{Token, TokenError};
+use weft_page::PageError;
 
 use super::routes;
 use super::state::Shared;
@@ -29,6 +30,10 @@ use crate::engine::Handle;
 
 /// How long a connection over TCP may last: those who listen to events come again.
 const REMOTE: Duration = Duration::from_secs(3600);
+/// Paths that cost the controller nothing, however often they are asked for.
+const READY: [&str; 2] = ["/v1/controller", "/v1/openapi.json"];
+/// Other requests a second of the page, of all clients together: some count all users.
+const RATE: f64 = 20.0;
 /// Clients that listen to events.
 const WATCHERS: usize = 16;
 
@@ -59,6 +64,9 @@ pub enum ServeError {
         /// What is wrong.
         reason: io::Error,
     },
+    /// The page cannot be served.
+    #[error(transparent)]
+    Page(#[from] PageError),
     /// The token cannot be had.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -76,6 +84,7 @@ pub struct Listening {
     claim: Claim,
     local: UnixListener,
     remote: Option<Remote>,
+    page: Option<weft_page::Listening>,
 }
 
 /// The place over TCP.
@@ -87,11 +96,15 @@ struct Remote {
 }
 
 impl Listening {
-    /// Takes the controller's socket, and the address over TCP.
+    /// Takes the controller's socket, the address over TCP, and that of the page.
     ///
     /// # Errors
     /// [`ServeError`], above all when a controller of that name runs already.
-    pub fn claim(configuration: &Configuration, socket: PathBuf) -> Result<Listening, ServeError> {
+    pub fn claim(
+        configuration: &Configuration,
+        socket: PathBuf,
+        page: Option<&weft_page::Options>,
+    ) -> Result<Listening, ServeError> {
         let (claim, local) = Claim::take(&socket).map_err(|refused| match refused {
             Refused::InUse => ServeError::Running { name: configuration.name.clone(), socket },
             Refused::Io(reason) => ServeError::Socket { socket, reason },
@@ -108,13 +121,14 @@ impl Listening {
                 Some(Remote { listener, token, identity })
             }
         };
-        Ok(Listening { claim, local, remote })
+        let page = page.map(weft_page::Listening::claim).transpose()?;
+        Ok(Listening { claim, local, remote, page })
     }
 
     /// Serves the API until [`Serving::stop`].
     ///
     /// # Errors
-    /// [`ServeError::Thread`].
+    /// [`ServeError::Thread`], [`ServeError::Page`].
     pub fn serve(
         self,
         handle: Handle,
@@ -122,16 +136,27 @@ impl Listening {
     ) -> Result<Serving, ServeError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)?;
-        let Listening { claim, local, remote } = self;
+        let Listening { claim, local, remote, page } = self;
         let address = remote.as_ref().and_then(|remote| remote.listener.local_addr().ok());
         let (stop, stopped) = oneshot::channel();
         let watchers = Arc::new(Semaphore::new(WATCHERS));
         let shared = Shared { handle, watchers, configuration };
+        let url = page.as_ref().and_then(weft_page::Listening::url);
+        let serve_page = |page: weft_page::Listening| {
+            page.serve(weft_page::Api {
+                kind: weft_page::Kind::Controller,
+                routes: routes::all().with_state(shared.clone()),
+                ready: &READY,
+                rate: RATE,
+                runtime: runtime.handle().clone(),
+            })
+        };
+        let page = page.map(serve_page).transpose()?;
         let thread = thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || run(runtime, local, remote, &shared, stopped))
             .map_err(ServeError::Thread)?;
-        Ok(Serving { claim, address, stop, thread })
+        Ok(Serving { claim, address, url, page, stop, thread })
     }
 }
 
@@ -140,6 +165,8 @@ impl Listening {
 pub struct Serving {
     claim: Claim,
     address: Option<SocketAddr>,
+    url: Option<String>,
+    page: Option<weft_page::Serving>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -156,13 +183,22 @@ impl Serving {
         self.address
     }
 
+    /// Where the page is found.
+    pub fn page(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
     /// The thread that serves, if it has ended by itself.
     pub fn dead(&self) -> Option<&'static str> {
-        self.thread.is_finished().then_some("control")
+        let page = self.page.as_ref().and_then(weft_page::Serving::dead);
+        page.or_else(|| self.thread.is_finished().then_some("control"))
     }
 
     /// Ends all connections and gives the socket back.
     pub fn stop(self) {
+        if let Some(page) = self.page {
+            page.stop();
+        }
         // The thread may have ended by itself.
         let _ = self.stop.send(());
         let _ = self.thread.join();

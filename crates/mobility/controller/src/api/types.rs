@@ -3,6 +3,15 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// The controller itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// Version of its program.
+    pub version: String,
+}
+
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -119,7 +119,7 @@ fn users_are_bounded() {
     let field = Field::new(3);
     let configuration = Configuration::load(&field.file()).unwrap();
     let configuration = Configuration { most_users: 4, ..configuration };
-    let controller = Controller::start(configuration, field.socket(), |_| {}).unwrap();
+    let controller = Controller::start(configuration, field.socket(), None, |_| {}).unwrap();
     let client = field.client();
     field.meet(&client);
     field.settle(&client, 3);
@@ -352,7 +352,7 @@ fn a_second_controller_does_not_start() {
         let other = field.folder.path().join("other.controller");
         let same = field.socket();
         [same, other].map(|socket| {
-            Controller::start(configuration.clone(), socket, |_| {}).unwrap_err().to_string()
+            Controller::start(configuration.clone(), socket, None, |_| {}).unwrap_err().to_string()
         })
     };
     let [same, other] = again();

@@ -112,7 +112,7 @@ fn controller_process() {
     let _controller = in_the_end(|| {
         let configuration = weft_mobility_controller::config::Configuration::load(&file).unwrap();
         let socket = file.with_file_name("test.controller");
-        weft_mobility_controller::Controller::start(configuration, socket, |error| {
+        weft_mobility_controller::Controller::start(configuration, socket, None, |error| {
             panic!("{error}")
         })
     });

@@ -95,6 +95,11 @@ impl Neighbours {
         Self { link, table: Table::new(permanent, capacity) }
     }
 
+    /// All that is known: address, state, MAC address, and the time of the last sign of life.
+    pub fn iter(&self) -> impl Iterator<Item = (IpAddr, &'static str, Option<MacAddress>, u64)> {
+        self.table.iter()
+    }
+
     /// What the node is on this link.
     pub fn link(&self) -> &Link {
         &self.link

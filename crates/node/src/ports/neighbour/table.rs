@@ -59,6 +59,18 @@ enum State {
     Stale,
 }
 
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::Permanent => "permanent",
+            State::Reachable => "reachable",
+            State::Probing => "probing",
+            State::Incomplete => "incomplete",
+            State::Stale => "stale",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Entry {
     state: State,
@@ -118,6 +130,14 @@ impl Table {
         };
         let entries: BTreeMap<_, _> = permanent.iter().map(entry).collect();
         Self { capacity: entries.len() + capacity.max(1), entries, due: NEVER }
+    }
+
+    /// Address, state, MAC address and last sign of life of each.
+    pub(super) fn iter(
+        &self,
+    ) -> impl Iterator<Item = (IpAddr, &'static str, Option<MacAddress>, u64)> {
+        let entries = self.entries.iter();
+        entries.map(|(address, entry)| (*address, entry.state.name(), entry.mac, entry.seen))
     }
 
     /// The MAC address of a neighbour, if it is known.

@@ -150,7 +150,7 @@ impl Field {
     pub fn controller(&self) -> Controller {
         in_the_end(|| {
             let configuration = Configuration::load(&self.file()).unwrap();
-            Controller::start(configuration, self.socket(), |error| panic!("{error}"))
+            Controller::start(configuration, self.socket(), None, |error| panic!("{error}"))
         })
     }
 

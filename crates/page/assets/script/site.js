@@ -1,0 +1,169 @@
+// The page of a controller: nodes, their users, handovers.
+
+import { Refused, get, part, post } from "./api.js";
+import { by, h, say, table } from "./dom.js";
+import { clock, counted, duration, exact, percent } from "./format.js";
+import { askAt, askNow, token } from "./token.js";
+
+/** Milliseconds between two looks. */
+const EVERY = 2000;
+/** Events that are shown. */
+const MOST = 100;
+const PAGE = 50;
+
+let last = Date.now();
+let first = 0;
+const events = [];
+
+askAt(by("token"));
+
+const totals = ["nodes", "users", "moving", "events"].map((title) => {
+  const value = h("dd", {}, "–");
+  const small = h("dd", { class: "small" });
+  by("totals").append(h("div", {}, h("dt", {}, title), value, small));
+  return [value, small];
+});
+const nodes = table("Nodes", ["node", "state", "last heard", "address", "starts", "users", "share", "moving"], 4);
+const orders = table("Handovers", ["order", "what", "state", "users", "moved", "aborted", "refused"], 3);
+const told = table("Events", ["when", "event", "user", "node", "why"]);
+const users = table("Users", ["user", "owner", "anchor", "state", "goes to"]);
+by("nodes").append(nodes.element);
+
+/** Moves all users of a node to another, for work on it. */
+const from = h("select", { id: "from" });
+const to = h("select", { id: "to" });
+const said = h("p", { class: "note", role: "status" });
+async function drain(event) {
+  event.preventDefault();
+  if (!token()) {
+    askNow();
+    return;
+  }
+  try {
+    const order = await post("/v1/handovers", { allFrom: from.value, to: to.value });
+    say(said, `order ${order.id}: ${counted(order.users, "user")} from ${from.value} to ${to.value}`);
+  } catch (error) {
+    say(said, error.message);
+    if (error instanceof Refused && error.status === 401) askNow();
+  }
+}
+by("handovers").append(
+  h("form", { class: "mover", onsubmit: drain }, h("label", { for: "from" }, "All users of"), from, h("label", { for: "to" }, "to"), to,
+    h("button", { type: "submit" }, "Hand over"), said), orders.element);
+by("events").append(told.element);
+
+const owner = h("select", { id: "owner", onchange: () => page(0) });
+const where = h("p", { class: "note", role: "status" });
+const turn = (title, step) => h("button", { type: "button", class: "quiet", onclick: () => page(step()) }, title);
+let shown = [];
+const before = [];
+const back = turn("Previous", () => before.pop() ?? 0);
+const on = turn("Next", () => {
+  before.push(first);
+  return (shown.at(-1)?.user ?? -1) + 1;
+});
+const field = h("input", { id: "number", type: "number", min: 0, placeholder: "number" });
+by("users").append(h("h2", {}, "Users"),
+  h("form", { class: "watch", onsubmit: (event) => { event.preventDefault(); page(Number(field.value) || 0); } },
+    h("label", { for: "owner" }, "Of"), owner, h("label", { for: "number" }, "from"), field, h("button", { type: "submit", class: "quiet" }, "Show")),
+  where, users.element, h("div", { class: "buttons" }, back, on));
+
+async function page(from) {
+  first = from;
+  const of = owner.value ? `&owner=${part(owner.value)}` : "";
+  try {
+    const found = await get(`/v1/users?first=${from}&count=${PAGE + 1}${of}`);
+    shown = found.slice(0, PAGE);
+    on.disabled = found.length <= PAGE;
+    back.disabled = before.length === 0;
+    say(where, "");
+    users.render(shown.map((user) => ({
+      key: user.user, cells: [user.user, user.owner ?? "none", user.anchor, user.state, user.target ?? ""], mark: user.state !== "Settled",
+    })), "There is no such user, or its nodes have not connected yet.");
+  } catch (error) {
+    say(where, error.message);
+  }
+}
+
+/** Sets the choices of a list and keeps what is chosen. */
+function offer(select, names, any) {
+  const values = any ? ["", ...names] : names;
+  if (select.options.length === values.length && values.every((value, at) => select.options[at].value === value)) return;
+  const chosen = select.value;
+  select.replaceChildren(...values.map((value) => h("option", { value }, value || any)));
+  if (values.includes(chosen)) select.value = chosen;
+}
+
+async function look() {
+  try {
+    const [of, list, handovers] = await Promise.all([get("/v1/controller"), get("/v1/nodes"), get("/v1/handovers")]);
+    last = Date.now();
+    by("gone").hidden = true;
+    document.body.classList.remove("lost");
+    document.title = `${of.name} · Weft site`;
+    say(by("name"), of.name);
+    say(by("state"), `live, version ${of.version}`);
+    show(list, handovers);
+  } catch (error) {
+    if (Date.now() - last < 2 * EVERY) return;
+    document.body.classList.add("lost");
+    by("gone").hidden = false;
+    say(by("state"), "gone");
+    say(by("gone"), `The controller has not answered since ${clock(last)} (${error.message}). Nodes carry packets without it; the page asks again.`);
+  }
+}
+
+function show(list, handovers) {
+  const all = list.reduce((sum, node) => sum + node.users, 0);
+  const moving = list.reduce((sum, node) => sum + node.moving, 0);
+  const lost = list.filter((node) => !node.connected).length;
+  const open = handovers.filter((order) => !order.finished);
+  const figures = [
+    [exact(list.length), lost > 0 ? `${lost} not connected` : "all connected"], [exact(all), "that stay where they are"],
+    [exact(moving), `${counted(open.length, "open order")}`], [exact(events.at(-1)?.number ?? 0), "the last one's number"],
+  ];
+  figures.forEach(([value, small], at) => {
+    say(totals[at][0], value);
+    say(totals[at][1], small);
+  });
+  const state = (node) => (node.successor ? `gone: ${node.successor} takes its users` : node.connected ? "connected" : "not connected");
+  nodes.render(list.map((node) => ({
+    key: node.name, mark: !node.connected,
+    cells: [node.name, state(node), node.lastHeard ? `${duration(Math.max(0, Date.now() - node.lastHeard) * 1e6)} ago` : "never", node.address,
+      node.incarnation ?? "–", exact(node.users), all > 0 ? percent(node.users / all) : "–", exact(node.moving)],
+  })), "The controller knows no nodes.");
+  orders.render([...handovers].reverse().slice(0, PAGE).map((order) => ({
+    key: order.id, mark: !order.finished,
+    cells: [order.id, `${order.allFrom ? `all of ${order.allFrom}` : "one user"} to ${order.to}`, order.finished ? "finished" : `${order.underWay} under way`,
+      exact(order.users), exact(order.moved), exact(order.aborted), exact(order.refused)],
+  })), "No user was handed over since the controller started.");
+  const names = list.map((node) => node.name);
+  offer(from, names);
+  const fresh = to.options.length === 0;
+  offer(to, names);
+  if (fresh && names.length > 1) to.selectedIndex = 1;
+  offer(owner, names, "all nodes");
+}
+
+function listen() {
+  const source = new EventSource("/v1/events");
+  const enter = (event) => {
+    events.push(JSON.parse(event.data));
+    if (events.length > MOST) events.shift();
+    told.render([...events].reverse().map((one) => ({
+      key: one.number, cells: [clock(one.time), one.event, one.user ?? "", one.node ?? "", one.reason ?? ""],
+    })), "");
+  };
+  for (const kind of ["ready", "moved", "aborting", "aborted", "no-owner", "owned", "removed", "refused", "connected", "lost"]) {
+    source.addEventListener(kind, enter);
+  }
+  told.render([], "Nothing has happened since this page was opened.");
+  return source;
+}
+
+let source = listen();
+setInterval(() => {
+  if (source.readyState === EventSource.CLOSED) source = listen();
+  look();
+}, EVERY);
+look().then(() => page(0));

@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# The live page of a node in Chromium without a screen, and `weft top` in tmux: figures are
+# those of `weft show`, a user is found, traced and captured, a function moves, the node goes
+# and comes back. No request leaves the machine.
+#
+#   ARTEFACTS=DIR page.sh    keeps screenshots there
+#
+# axe-core comes from the npm registry, once, into target/tools.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
+. ../lib/netns.sh # wait_until, skip_script
+
+AXE=4.14.1
+root=$(cd ../.. && pwd)
+WEFT=${WEFT:-$root/target/release/weft}
+tools=${CARGO_TARGET_DIR:-$root/target}/tools
+work=$(mktemp -d)
+artefacts=${ARTEFACTS:-$root/target/page}
+mkdir -p "$artefacts" "$tools"
+export WEFT WEFT_SOCKET=$work/node.sock WEFT_LOG=warn
+node=
+
+# shellcheck disable=SC2329 # called by the trap
+clean_up() {
+    [ -z "$node" ] || kill "$node" 2>/dev/null
+    [ -z "$node" ] || wait "$node" 2>/dev/null
+    [ -z "$controller" ] || kill "$controller" 2>/dev/null
+    tmux -L "weft-$$" kill-server 2>/dev/null
+    rm -rf "$work"
+}
+controller=
+trap clean_up EXIT
+
+for program in chromedriver chromium tmux jq; do
+    command -v "$program" >/dev/null || skip_script "$program is not installed"
+done
+
+# axe: the file of axe-core, which comes once.
+axe() {
+    local folder=$tools/axe-core-$AXE
+    [ -s "$folder/axe.min.js" ] || {
+        mkdir -p "$folder"
+        (cd "$folder" && npm pack --silent "axe-core@$AXE" >/dev/null && tar xzf "axe-core-$AXE.tgz" --strip-components=1) || return 1
+    }
+    printf '%s' "$folder/axe.min.js"
+}
+
+# start_node PORT: at that port of the page, or one that the system chooses.
+start_node() {
+    "$WEFT" run "$work/node.yaml" --http "127.0.0.1:$1" --http-token-file "$work/token" \
+        >"$work/node.out" 2>"$work/node.log" &
+    node=$!
+    wait_until 60 grep -qs 'is ready' "$work/node.out"
+    url=$(sed -n 's/.*, page \(http[^ ]*\)$/\1/p' "$work/node.out")
+    [ -n "$url" ] && return
+    cat "$work/node.log"
+    return 1
+}
+
+stop_node() {
+    { kill "$node" && wait "$node"; } 2>/dev/null
+    node=
+}
+
+# The port of the node's page.
+port() {
+    local port=${url##*:}
+    printf '%s' "${port%/}"
+}
+
+printf '0123456789abcdef%s\n' "$RANDOM" >"$work/token"
+sed "s|@CAPTURE@|$root/tests/golden/captures/ipv4-mix.pcap|" page.yaml >"$work/node.yaml"
+if ! start_node 0; then
+    fail "node starts" "$(cat "$work/node.log")"
+    close_report
+    exit
+fi
+
+# --- who may do what --------------------------------------------------------------
+
+# status EXPECTED CURL-ARGUMENT...: what the page's server answers.
+status() {
+    local expected=$1 got
+    shift
+    got=$(curl -s -o "$work/answer" -w '%{http_code}' --max-time 20 "$@")
+    [ "$got" = "$expected" ] && return
+    echo "$got instead of $expected: $(head -c 300 "$work/answer")"
+    return 1
+}
+
+move=(-H "Content-Type: application/json" -d '{"composition": "call"}' "${url}v1/functions/police")
+check "reads need no token" status 200 "${url}v1/snapshot"
+check "writes need the token" status 401 "${move[@]}"
+check "the token is compared" status 401 -H "Authorization: Bearer wrong-wrong-wrong" "${move[@]}"
+check "the token lets write" status 200 -H "Authorization: Bearer $(cat "$work/token")" "${move[@]}"
+check "another page may not write" status 403 -H "Authorization: Bearer $(cat "$work/token")" \
+    -H "Origin: http://evil.example" "${move[@]}"
+check "a name that leads here is refused" status 421 -H "Host: evil.example" "${url}v1/snapshot"
+check "packets need the token" status 401 -X POST -H "Content-Type: application/json" -d '{}' "${url}v1/trace"
+
+only_this_server() {
+    curl -s -D - -o /dev/null "$url" | grep -i '^content-security-policy:' | grep -q "default-src 'none'"
+}
+check "only files of this server are loaded" only_this_server
+
+# --- the page ----------------------------------------------------------------------
+
+# browse MODE ARGUMENT...: the checks of ../lib/page.py, as checks of this script.
+browse() {
+    local word rest
+    while read -r word rest; do
+        case $word in
+            pass) pass "$rest" ;;
+            fail) fail "${rest%%: *}" "${rest#*: }" ;;
+            skip) skip "${rest%%: *}" "${rest#*: }" ;;
+            stop) stop_node; touch "$work/stopped" ;;
+            start) start_node "$(port)" >&2; touch "$work/started" ;;
+            *) note "$word $rest" ;;
+        esac
+    done < <(python3 ../lib/page.py "$@" --work "$work" --artefacts "$artefacts" 2>"$work/page.err" || {
+        printf 'fail the browser ends well: %s\n' "$(tail -n 3 "$work/page.err" | tr '\n' ' ')"
+    })
+}
+
+axe=$(axe) || axe=
+browse node --url "$url" --token "$(cat "$work/token")" --axe "$axe"
+
+# --- weft top ------------------------------------------------------------------------
+
+session=(tmux -L "weft-$$" -f /dev/null)
+
+screen() {
+    "${session[@]}" capture-pane -p -t top
+}
+
+# shows TEXT: on the screen of weft top.
+shows() {
+    screen | grep -qF -- "$1"
+}
+
+# top_shows KEY TEXT...: after a key was pressed, all of them.
+top_shows() {
+    "${session[@]}" send-keys -t top "$1"
+    shift
+    local text
+    for text in "$@"; do
+        wait_until 20 shows "$text" || { echo "no '$text' in:"; screen; return 1; }
+    done
+}
+
+"${session[@]}" new-session -d -s top -x 150 -y 45 "$WEFT top; sleep 60"
+check "top shows the node" top_shows '' 'node page: up' 'cycles/packet: receive' '1 functions' 'police'
+check "top shows users by rate" top_shows 2 'ue-' 'of sample'
+check "top shows drops" top_shows 3 'marker_red' 'function police'
+check "top explains its keys" top_shows '?' 'sort it by the next figure'
+"${session[@]}" send-keys -t top '?'
+
+gone_and_back() {
+    local at
+    at=$(port)
+    stop_node
+    wait_until 20 shows 'GONE' || { screen; return 1; }
+    start_node "$at" || return 1
+    wait_until 30 shows 'police' && ! wait_until 5 shows 'GONE'
+}
+gone_and_back_again() {
+    gone_and_back || return 1
+    wait_until 20 eval '! shows GONE'
+}
+try "top says that the node is gone, and goes on" gone_and_back_again
+top_ends() {
+    "${session[@]}" send-keys -t top q
+    wait_until 10 eval '! shows "q end"'
+}
+check "top ends" top_ends
+
+once() {
+    local text
+    text=$("$WEFT" top --once) || return 1
+    grep -q '^node page: up' <<<"$text" && grep -q '^police ' <<<"$text" && return
+    echo "$text"
+    return 1
+}
+check "top --once prints for scripts" once
+
+needs_a_terminal() {
+    local said
+    said=$("$WEFT" top 2>&1 >/dev/null)
+    [ $? -eq 2 ] && grep -q 'needs a terminal' <<<"$said"
+}
+check "top without a terminal says what to do" needs_a_terminal
+
+# --- the cost --------------------------------------------------------------------------
+
+# Requests as fast as eight clients ask, while the worker has packets at all times: what
+# changes is only who gets the processor, so this notes and does not judge rates.
+flood() {
+    local before after lost
+    command -v ab >/dev/null || { echo "ab is not installed"; return 1; }
+    before=$("$WEFT" show ports --json | jq '[.ports[].rx_missed] | add')
+    ab -q -t 3 -n 1000000 -c 16 "${url}v1/snapshot" >"$work/ab" 2>&1
+    after=$("$WEFT" show ports --json | jq '[.ports[].rx_missed] | add')
+    lost=$((after - before))
+    note "$(awk '/^Requests per second/ {print int($4)}' "$work/ab") requests a second for 3 s; $lost packets missed"
+    grep -q '^Failed requests: *0$' "$work/ab" && [ "$lost" -eq 0 ] && return
+    cat "$work/ab"
+    return 1
+}
+check "a flood of requests costs no packet" flood
+
+stop_node
+
+# --- the controller ----------------------------------------------------------------------
+
+sed "s|@WORK@|$work|" site.yaml >"$work/site.yaml"
+"$WEFT" control "$work/site.yaml" --socket "$work/site.controller" --http 127.0.0.1:0 \
+    >"$work/site.out" 2>"$work/site.log" &
+controller=$!
+wait_until 30 grep -qs 'is ready' "$work/site.out"
+site=$(sed -n 's/.*, page \(http[^ ]*\)$/\1/p' "$work/site.out")
+browse site --url "$site" --axe "$axe"
+close_report
