@@ -221,6 +221,8 @@ pub struct Kind {
     pub drops: &'static [Reason],
     /// Whether contexts may be set back to a checkpoint.
     pub rollback: bool,
+    /// Whether they outlive the node.
+    pub checkpointed: bool,
     pub(crate) config_schema: fn() -> schemars::Schema,
     pub(crate) settings_schema: fn() -> schemars::Schema,
     pub(crate) settings: fn(&Value) -> Result<Settings, ConfigError>,

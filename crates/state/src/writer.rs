@@ -23,7 +23,9 @@ const BEHIND: Duration = Duration::from_millis(10);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// When those who change something are told that it is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Durability {
     /// Once it is durable.
     #[default]

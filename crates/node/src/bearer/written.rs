@@ -195,7 +195,7 @@ impl Bearers {
             functions,
         };
         match &entry.place {
-            Place::Default { keys, user } => {
+            Place::Default { keys, user, .. } => {
                 let user = user.map(|number| User(number.into()));
                 let dynamic = self.dynamic_users.get(&user?)?;
                 (bearer.like, bearer.nth) = (Some(dynamic.like.to_string()), dynamic.nth);

@@ -1,6 +1,7 @@
 //! `weft run`: a node, until it is told to stop.
 
 mod handover;
+mod state;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -41,6 +42,9 @@ pub struct Arguments {
     /// What workers do while there is nothing to do
     #[arg(long, value_name = "HOW", env = "WEFT_POLLING")]
     polling: Option<HowToPoll>,
+    /// Begin anew: what the node has kept is put aside (`state` in the configuration)
+    #[arg(long)]
+    without_state: bool,
     #[command(flatten)]
     handover: handover::HandoverArguments,
 }
@@ -80,6 +84,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         kinds: KINDS,
     })?;
     let metrics = listening.metrics();
+    let store = state::open(&blueprint, &arguments.file, arguments.without_state)?;
     vf::resolve(&mut blueprint)?;
     // They go behind the node, whose ports are at them.
     let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
@@ -88,7 +93,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let manager = ServiceManager::of_environment();
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
-    let node = Node::build(eal, blueprint)?;
+    let node = match store {
+        Some(store) => Node::restore(eal, blueprint, store)?,
+        None => Node::build(eal, blueprint)?,
+    };
     if let Some(function) = node.wait_for_functions(PATIENCE) {
         tracing::warn!(function, "not attached to its ring yet");
     }
