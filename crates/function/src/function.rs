@@ -156,6 +156,12 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// over it: it may be half changed, and must not be trusted.
     fn abandon(&mut self, _context: Self::Context) {}
 
+    /// The node has died and goes on: `contexts` are those of the last checkpoints, or fresh
+    /// ones, and what happened since is not known. Called once, before the first packet, at the
+    /// time `now` in nanoseconds. A function that must not do again what it may have done skips
+    /// ahead here.
+    fn go_on(&mut self, _contexts: &mut [Self::Context], _now: u64) {}
+
     /// What the function shows of a context to an operator.
     fn show(&self, _context: &Self::Context) -> Vec<(&'static str, u64)> {
         Vec::new()

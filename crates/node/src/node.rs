@@ -56,14 +56,36 @@ impl Node {
     /// # Errors
     /// As [`Node::build`], and where the store cannot be read or the configuration cannot have
     /// what was kept.
-    pub fn restore(eal: &Eal, mut blueprint: Blueprint, store: Store) -> Result<Node, BuildError> {
+    pub fn restore(eal: &Eal, blueprint: Blueprint, store: Store) -> Result<Node, BuildError> {
+        Node::restore_with(eal, blueprint, store, None)
+    }
+
+    /// The same with a clock that shows what is stored in `time`, in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Node::restore`].
+    pub fn restore_timed(
+        eal: &Eal,
+        blueprint: Blueprint,
+        store: Store,
+        time: Arc<AtomicU64>,
+    ) -> Result<Node, BuildError> {
+        Node::restore_with(eal, blueprint, store, Some(time))
+    }
+
+    fn restore_with(
+        eal: &Eal,
+        mut blueprint: Blueprint,
+        store: Store,
+        time: Option<Arc<AtomicU64>>,
+    ) -> Result<Node, BuildError> {
         let state = blueprint.state.as_ref();
         let keeping = Keeping {
             durability: state.map_or_else(Durability::default, |state| state.durability),
             rate: state.map_or(0, |state| state.checkpoint_rate),
         };
         let configured = restore_compositions(&mut blueprint, &store)?;
-        let mut node = Node::build_with(eal, blueprint, None)?;
+        let mut node = Node::build_with(eal, blueprint, time)?;
         let Node { agent, workers, .. } = &mut node;
         agent.restore(workers, (store, configured), keeping)?;
         Ok(node)

@@ -136,6 +136,12 @@ impl Worker {
         }
     }
 
+    /// The contexts that were given are those of a life that ended without being stopped.
+    pub fn go_on(&mut self) {
+        let now = self.clock.now();
+        self.element.functions_mut().iter_mut().for_each(|one| one.instance.go_on(now));
+    }
+
     /// What a function exports of a context, once no packet comes any more.
     pub fn end_with_context(&mut self, function: u16, slot: u32) -> Vec<u8> {
         let (now, mut octets) = (self.clock.now(), Vec::new());

@@ -1,6 +1,7 @@
 //! Both directions together, and each against what it must refuse.
 
 mod keys;
+mod restart;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

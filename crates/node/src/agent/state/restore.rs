@@ -65,6 +65,9 @@ impl Agent {
         let mut restored =
             Restored { bearers: self.restore_bearers(workers, &store)?, contexts: 0 };
         restored.contexts = self.restore_contexts(workers, &store)?;
+        if life_before.is_some_and(|life| !life.stopped) {
+            workers.iter_mut().for_each(Worker::go_on);
+        }
         let entries = self.subscribers.bearers.entries.iter();
         let ids: Vec<(BearerId, u32)> = entries.map(|(id, entry)| (*id, entry.slot)).collect();
         let mut state = State::new(store, keeping, restored)?;
