@@ -344,6 +344,12 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         Ok(())
     }
 
+    fn go_on(&mut self, now: u64) {
+        let contexts = self.contexts.all_mut();
+        // One that panics goes on as it was before.
+        guarded(self.name, || self.function.go_on(contexts, now));
+    }
+
     fn adopt(&mut self, previous: &mut dyn Instance) -> bool {
         let Some(previous) = previous.as_any().downcast_mut::<Self>() else { return false };
         if previous.scope != self.scope || previous.contexts.capacity() != self.contexts.capacity()

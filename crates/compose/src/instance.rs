@@ -151,6 +151,9 @@ pub trait Instance: Send {
     /// [`ContextError`]; the context at `slot` is then as it was.
     fn import(&mut self, slot: u32, now: u64, bytes: &[u8]) -> Result<(), ContextError>;
 
+    /// The node has died and goes on with the contexts that were imported.
+    fn go_on(&mut self, _now: u64) {}
+
     /// Takes over all contexts of `previous`, an instance of the same function
     /// under another configuration. False, and nothing happens, when `previous`
     /// is something else.
@@ -221,6 +224,8 @@ pub struct Kind {
     pub drops: &'static [Reason],
     /// Whether contexts may be set back to a checkpoint.
     pub rollback: bool,
+    /// Whether they outlive the node.
+    pub checkpointed: bool,
     pub(crate) config_schema: fn() -> schemars::Schema,
     pub(crate) settings_schema: fn() -> schemars::Schema,
     pub(crate) settings: fn(&Value) -> Result<Settings, ConfigError>,

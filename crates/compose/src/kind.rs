@@ -36,6 +36,7 @@ impl Kind {
             writes: F::WRITES,
             drops: F::DROPS,
             rollback: F::ROLLBACK,
+            checkpointed: F::CHECKPOINTED,
             config_schema: || schemars::schema_for!(F::Config),
             settings_schema: || schemars::schema_for!(F::Settings),
             settings: |value| {

@@ -34,6 +34,16 @@ impl<'a> Fields<'a> {
         Ok(*field)
     }
 
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// As for [`array`](Self::array).
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], ContextError> {
+        let (field, rest) = self.0.split_at_checked(count).ok_or(ContextError::Damaged)?;
+        self.0 = rest;
+        Ok(field)
+    }
+
     /// A number of one byte.
     ///
     /// # Errors

@@ -32,6 +32,9 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// failure. A counter may; a sequence number that must never be used twice
     /// may not.
     const ROLLBACK: bool = true;
+    /// Whether contexts are written to the node's store in turn, and a node that starts again
+    /// goes on with them: all contexts of the function at once, and before any packet.
+    const CHECKPOINTED: bool = Self::ROLLBACK;
 
     /// Octets of a context, from the first on, that every packet needs: they
     /// are asked for before the packets of a burst are handled. 0 where most packets
@@ -152,6 +155,12 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// Gives back what it can of what a context holds beyond itself, after a panic
     /// over it: it may be half changed, and must not be trusted.
     fn abandon(&mut self, _context: Self::Context) {}
+
+    /// The node has died and goes on: `contexts` are those of the last checkpoints, or fresh
+    /// ones, and what happened since is not known. Called once, before the first packet, at the
+    /// time `now` in nanoseconds. A function that must not do again what it may have done skips
+    /// ahead here.
+    fn go_on(&mut self, _contexts: &mut [Self::Context], _now: u64) {}
 
     /// What the function shows of a context to an operator.
     fn show(&self, _context: &Self::Context) -> Vec<(&'static str, u64)> {

@@ -70,6 +70,22 @@ impl State {
         })
     }
 
+    /// The same for what changes something: answers once it is durable, where the node keeps
+    /// what commands set.
+    pub async fn ask_durable<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Agent) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let handle = self.handle.clone();
+        let answer = tokio::task::spawn_blocking(move || handle.ask_durable(question)).await;
+        let (value, kept) = answer.ok().and_then(Result::ok).ok_or(stopped())?;
+        kept.map_err(|why| {
+            let detail = format!("changed, and not durable yet: {why}");
+            Failure::new(StatusCode::INSUFFICIENT_STORAGE, detail)
+        })?;
+        Ok(value)
+    }
+
     /// Takes a place for a trace, a capture or a listener.
     pub fn watcher(&self) -> Result<OwnedSemaphorePermit, Failure> {
         self.watchers.clone().try_acquire_owned().map_err(|_| {

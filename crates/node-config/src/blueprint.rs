@@ -6,6 +6,7 @@ mod handover;
 mod ports;
 mod users;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use weft_dataplane::classify::UserKey;
@@ -15,6 +16,7 @@ pub use weft_dataplane::transmit::to_agent::LocalLimits;
 use weft_function::{TAG_SLOTS, TagTable};
 pub use weft_offload::thread::StagePlan;
 use weft_rules::{Known, RuleSet};
+use weft_state::Durability;
 use weft_vf::{Nic, Switch};
 
 pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
@@ -60,6 +62,8 @@ pub struct Blueprint {
     pub bearer_profiles: Vec<Vec<BearerPlan>>,
     /// The rules, parsed and checked.
     pub rules: RuleSet,
+    /// Where the node keeps what commands have set.
+    pub state: Option<StatePlan>,
     /// How users move between this node and others.
     pub handover: Option<HandoverPlan>,
     /// What is said in GTP-U.
@@ -205,6 +209,17 @@ pub enum Classification {
     Table,
     /// By a scan over all keys: the baseline that the tables are compared with.
     Linear,
+}
+
+/// Where a node keeps what commands have set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatePlan {
+    /// Folder of the store.
+    pub directory: PathBuf,
+    /// When a command is answered.
+    pub durability: Durability,
+    /// Users and bearers whose contexts are looked at in a second.
+    pub checkpoint_rate: u32,
 }
 
 /// What the node makes room for.

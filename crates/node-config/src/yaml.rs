@@ -7,6 +7,7 @@ mod nics;
 mod paths;
 mod process;
 mod remote;
+mod state;
 mod thread;
 mod users;
 mod vf;
@@ -25,6 +26,7 @@ pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
 pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy};
 pub use remote::RemoteFile;
+pub use state::StateFile;
 pub use thread::{ThreadFile, ThreadOf};
 pub use users::{Flow, Group, Match, Users};
 pub use vf::VfFile;
@@ -88,6 +90,8 @@ pub struct NodeFile {
     pub users: Vec<Users>,
     /// The rules that steer packets; docs/rules.md describes their language.
     pub rules: String,
+    /// Where the node keeps what commands have set; without it, all of that ends with the node.
+    pub state: Option<StateFile>,
     /// How users move between this node and others; without it, they do not.
     pub handover: Option<HandoverFile>,
     /// What the node says in GTP-U of its own accord.

@@ -15,6 +15,7 @@ mod mobility;
 mod relocate;
 pub mod show;
 mod topology;
+mod state;
 mod transfer;
 
 use std::num::NonZeroU32;
@@ -33,6 +34,8 @@ use weft_rules::Condition;
 pub use self::answers::{Watching, paths};
 pub use self::change::Changed;
 pub use self::compose::Wanted;
+pub use self::state::StateView;
+pub(crate) use self::state::{Keeping, State, restore_compositions};
 use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;
@@ -65,6 +68,8 @@ pub struct Agent {
     /// The node's part in moving users.
     pub(crate) mobility: Option<Box<Mobility>>,
     pub(crate) listeners: Listeners,
+    /// What outlives the node.
+    pub(crate) state: Option<Box<State>>,
     pub(crate) pool: Pool,
     /// Where packets of the node's own come from.
     pub(crate) answers: Pool,
@@ -113,7 +118,7 @@ impl Agent {
             self.look_after_paths(now);
             self.look_after_split(now);
         }
-        busy
+        busy | self.write_state(now)
     }
 
     fn take_reports(&mut self, worker: usize) -> bool {
@@ -230,6 +235,27 @@ impl Handle {
         let request = Box::new(move |agent: &mut Agent| {
             // The client that asked may have gone.
             let _ = answer.send(question(agent));
+        });
+        self.requests.send(request).map_err(|_| Stopped)?;
+        self.waker.wake();
+        wait.recv().map_err(|_| Stopped)
+    }
+
+    /// The same for what changes something: waits until that is durable, too, where the node
+    /// keeps what commands set. The second half of the answer says why it is not, where the
+    /// disk refuses.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn ask_durable<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Agent) -> T + Send + 'static,
+    ) -> Result<(T, Result<(), Arc<str>>), Stopped> {
+        let (answer, wait) = std::sync::mpsc::channel();
+        let request = Box::new(move |agent: &mut Agent| {
+            let value = question(agent);
+            // The client that asked may have gone.
+            agent.when_durable(Box::new(move |kept| drop(answer.send((value, kept)))));
         });
         self.requests.send(request).map_err(|_| Stopped)?;
         self.waker.wake();

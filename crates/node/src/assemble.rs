@@ -148,6 +148,7 @@ pub fn assemble(
         migration: Migration::default(),
         mobility: None,
         listeners: Listeners::default(),
+        state: None,
         pool,
         answers,
         clock,

@@ -43,6 +43,23 @@ pub enum BuildError {
     /// Users of too many classes.
     #[error(transparent)]
     Classes(#[from] TooManyClasses),
+    /// What the node has kept cannot be read.
+    #[error(transparent)]
+    State(#[from] weft_state::StateError),
+    /// The configuration cannot have a bearer that the node has kept.
+    #[error(
+        "state: bearer {id}: {reason}; start with the configuration that the node had, or \
+         without what it has kept (--without-state)"
+    )]
+    Kept {
+        /// The bearer.
+        id: BearerId,
+        /// Why not.
+        reason: String,
+    },
+    /// No thread for what is kept.
+    #[error("no thread to write the state: {0}")]
+    NoThread(std::io::Error),
 }
 
 /// Why a change was refused; nothing has changed then.

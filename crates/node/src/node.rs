@@ -11,9 +11,10 @@ use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Watch};
 use weft_node_config::Blueprint;
+use weft_state::{Durability, Store};
 
 use crate::agent::show::Snapshot;
-use crate::agent::{Agent, Handle};
+use crate::agent::{Agent, Handle, Keeping, restore_compositions};
 use crate::assemble::{Assembled, assemble};
 use crate::error::BuildError;
 
@@ -47,6 +48,47 @@ impl Node {
         time: Arc<AtomicU64>,
     ) -> Result<Node, BuildError> {
         Node::build_with(eal, blueprint, Some(time))
+    }
+
+    /// Builds a node that has again what its last life has kept in `store`, and keeps there what
+    /// changes from now on; `blueprint.state` says how.
+    ///
+    /// # Errors
+    /// As [`Node::build`], and where the store cannot be read or the configuration cannot have
+    /// what was kept.
+    pub fn restore(eal: &Eal, blueprint: Blueprint, store: Store) -> Result<Node, BuildError> {
+        Node::restore_with(eal, blueprint, store, None)
+    }
+
+    /// The same with a clock that shows what is stored in `time`, in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Node::restore`].
+    pub fn restore_timed(
+        eal: &Eal,
+        blueprint: Blueprint,
+        store: Store,
+        time: Arc<AtomicU64>,
+    ) -> Result<Node, BuildError> {
+        Node::restore_with(eal, blueprint, store, Some(time))
+    }
+
+    fn restore_with(
+        eal: &Eal,
+        mut blueprint: Blueprint,
+        store: Store,
+        time: Option<Arc<AtomicU64>>,
+    ) -> Result<Node, BuildError> {
+        let state = blueprint.state.as_ref();
+        let keeping = Keeping {
+            durability: state.map_or_else(Durability::default, |state| state.durability),
+            rate: state.map_or(0, |state| state.checkpoint_rate),
+        };
+        let configured = restore_compositions(&mut blueprint, &store)?;
+        let mut node = Node::build_with(eal, blueprint, time)?;
+        let Node { agent, workers, .. } = &mut node;
+        agent.restore(workers, (store, configured), keeping)?;
+        Ok(node)
     }
 
     fn build_with(
@@ -166,6 +208,7 @@ impl Node {
             worker.finish();
         }
         self.agent.poll();
+        self.agent.end_state(&mut self.workers);
         self.agent.snapshot()
     }
 }
@@ -198,6 +241,7 @@ impl Running {
         self.agent_stop.store(true, Ordering::Release);
         let mut agent = self.agent.join().ok()?;
         agent.poll();
+        agent.end_state(&mut workers);
         Some(agent.snapshot())
     }
 }

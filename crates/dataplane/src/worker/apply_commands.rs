@@ -1,6 +1,6 @@
 //! How a worker applies commands, between bursts and within a budget.
 
-use weft_function::{Direction, Scope};
+use weft_function::{ContextError, Direction, Scope};
 use weft_wire::MacAddress;
 
 use super::{BURST, BurstState, Worker};
@@ -113,6 +113,43 @@ impl Worker {
     pub fn start_with(&mut self, replacement: Box<Replacement>, users: &[UserChange]) {
         self.replace(replacement);
         users.iter().for_each(|change| self.change(change));
+    }
+
+    /// Applies changes of users, before any packet comes.
+    pub fn begin_with(&mut self, users: &[UserChange]) {
+        users.iter().for_each(|change| self.change(change));
+    }
+
+    /// Gives a function a context, before any packet comes.
+    ///
+    /// # Errors
+    /// [`ContextError`], when the function does not take it.
+    pub fn begin_with_context(
+        &mut self,
+        function: u16,
+        slot: u32,
+        octets: &[u8],
+    ) -> Result<(), ContextError> {
+        let now = self.clock.now();
+        match self.element.functions_mut().get_mut(usize::from(function)) {
+            Some(function) => function.instance.import(slot, now, octets),
+            None => Ok(()),
+        }
+    }
+
+    /// The contexts that were given are those of a life that ended without being stopped.
+    pub fn go_on(&mut self) {
+        let now = self.clock.now();
+        self.element.functions_mut().iter_mut().for_each(|one| one.instance.go_on(now));
+    }
+
+    /// What a function exports of a context, once no packet comes any more.
+    pub fn end_with_context(&mut self, function: u16, slot: u32) -> Vec<u8> {
+        let (now, mut octets) = (self.clock.now(), Vec::new());
+        if let Some(function) = self.element.functions_mut().get_mut(usize::from(function)) {
+            function.instance.export(slot, now, &mut octets);
+        }
+        octets
     }
 
     /// Works on a list of changes; gives it back when it is done.

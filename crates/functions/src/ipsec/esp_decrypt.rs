@@ -140,6 +140,8 @@ impl UserPlaneFunction for EspDecrypt {
     ];
     /// A packet must not be taken twice.
     const ROLLBACK: bool = false;
+    /// A node that goes on takes nothing that came before the checkpoint.
+    const CHECKPOINTED: bool = true;
     const PREFETCHES: bool = true;
 
     type Config = Config;
@@ -256,6 +258,14 @@ impl UserPlaneFunction for EspDecrypt {
             association.recorded = self.recorder.note(&association.key);
             Box::new(association)
         })))
+    }
+
+    /// What may have come just before the node died counts as received: everything up to the
+    /// highest number of the checkpoint.
+    fn go_on(&mut self, contexts: &mut [Context], _: u64) {
+        for association in contexts.iter_mut().filter_map(|context| context.0.as_mut()) {
+            association.window = association.window.resized(association.window.size());
+        }
     }
 
     fn adopt(&mut self, previous: &mut EspDecrypt) {

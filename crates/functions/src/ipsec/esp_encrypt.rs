@@ -172,6 +172,8 @@ impl UserPlaneFunction for EspEncrypt {
     ];
     /// A sequence number or nonce must never be used twice.
     const ROLLBACK: bool = false;
+    /// A node that goes on skips what it may have used since: see `go_on`.
+    const CHECKPOINTED: bool = true;
     const PREFETCHES: bool = true;
 
     type Config = Config;
@@ -293,6 +295,14 @@ impl UserPlaneFunction for EspEncrypt {
             association.recorded = self.recorder.note(&association.key);
             Box::new(association)
         })))
+    }
+
+    /// Counters go on far ahead of their checkpoints. Vectors go on above the clock as well.
+    fn go_on(&mut self, contexts: &mut [Context], _: u64) {
+        let now = nanoseconds();
+        for association in contexts.iter_mut().filter_map(|context| context.0.as_mut()) {
+            association.skip(now);
+        }
     }
 
     fn adopt(&mut self, previous: &mut EspEncrypt) {

@@ -8,6 +8,9 @@ pub const NONE: u32 = u32::MAX;
 /// Ports below are never given out (RFC 6335 §6).
 pub const FIRST_PORT: u16 = 1024;
 
+/// Blocks that may have been given out since the last checkpoint, when a node has died.
+const RECENT: usize = 16;
+
 /// Public addresses and how their ports are cut into blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
@@ -132,6 +135,19 @@ impl Blocks {
         let rests = self.blocks.get(self.oldest as usize)?;
         let rested = now.saturating_sub(rests.since) >= self.hold_down;
         if rested { self.take(self.oldest) } else { None }
+    }
+
+    /// The blocks up to the last one that is taken, and some behind it, may have been in use
+    /// until now, as they are given out in turn: those that are not taken rest from now on.
+    pub fn hold_down_recent(&mut self, now: u64) {
+        let last = self.blocks.iter().rposition(|block| block.is == Use::Taken);
+        let end = last.map_or(0, |last| last + 1) + RECENT;
+        for block in (self.fresh as usize)..end.min(self.blocks.len()) {
+            if self.blocks[block].is == Use::Never {
+                self.give_back(block as u32, now);
+            }
+            self.fresh = block as u32 + 1;
+        }
     }
 
     /// Takes a block back.

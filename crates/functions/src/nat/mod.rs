@@ -96,6 +96,9 @@ impl UserPlaneFunction for Nat {
     ];
     /// A port that was given to another since must not be used again.
     const ROLLBACK: bool = false;
+    /// When the node starts, all users come with their blocks at once, and no port has been
+    /// given to another since.
+    const CHECKPOINTED: bool = true;
     const STAGES: usize = 2;
     /// Packets of known mappings do without.
     const HOT_CONTEXT: usize = 0;
@@ -225,6 +228,14 @@ impl UserPlaneFunction for Nat {
 
     fn rebase(&mut self, context: &mut Context, then: u64, now: u64) {
         self.state.rebase(&context.holding, then, now);
+    }
+
+    /// Blocks that may have been given out since the last checkpoints are held down.
+    fn go_on(&mut self, _: &mut [Context], now: u64) {
+        self.now = now;
+        if self.deterministic.is_none() {
+            self.state.hold_down_recent(now);
+        }
     }
 
     /// Mappings go on where the addresses and blocks are the same.

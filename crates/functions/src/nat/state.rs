@@ -209,6 +209,11 @@ impl State {
         self.epoch = before.epoch + 1;
     }
 
+    /// Holds down blocks that users may have been given just before a node died.
+    pub fn hold_down_recent(&mut self, now: u64) {
+        self.blocks.hold_down_recent(now);
+    }
+
     /// Whether the holding is of this state, and not of one before it.
     pub fn knows(&self, holding: &Holding) -> bool {
         holding.epoch == self.epoch

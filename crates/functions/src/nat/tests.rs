@@ -402,3 +402,24 @@ fn mistakes_are_named() {
     assert_eq!(error(json!({ "addresses": ["192.0.2.1"], "timeouts": { "udp": 0 } })), "timeouts");
     assert_eq!(error(json!({ "addresses": ["192.0.2.1"], "log": "/nowhere/log" })), "log");
 }
+
+/// A node that has died: users go on with their blocks, and what was given out since the last
+/// checkpoints is held down.
+#[test]
+fn a_node_that_goes_on_gives_no_recent_port_to_another() {
+    let block = |(address, port): (Ipv4Addr, u16)| (address, (port - 1024) / 64);
+    let mut first = rig();
+    let before = ends(&out(&mut first, 1, &from("10.0.0.1", 1000)).bytes)[0];
+    let checkpoint = first.export(1);
+    // Behind the checkpoint.
+    let lost = ends(&out(&mut first, 2, &from("10.0.0.2", 1000)).bytes)[0];
+    let mut again = rig();
+    let now = again.now;
+    again.instance.import(1, now, &checkpoint).unwrap();
+    again.instance.go_on(now);
+    let third = ends(&out(&mut again, 3, &from("10.0.0.3", 1000)).bytes)[0];
+    assert!(block(third) != block(lost) && block(third) != block(before));
+    assert_eq!(ends(&out(&mut again, 1, &from("10.0.0.1", 1000)).bytes)[0], before);
+    let inside = ends(&back(&mut again, &to(before, SERVER, 80)).bytes)[1];
+    assert_eq!(inside, (Ipv4Addr::new(10, 0, 0, 1), 1000));
+}

@@ -66,6 +66,7 @@ impl Bearers {
         (status = 400, description = "A line is no command"),
         (status = 409, description = "A command cannot be applied"),
         (status = 413, description = "The body is too long"),
+        (status = 507, description = "Applied, and not durable yet: the disk refuses"),
     ),
 )]
 pub(crate) async fn change(
@@ -74,7 +75,7 @@ pub(crate) async fn change(
 ) -> Result<Json<BearersChanged>, Failure> {
     let commands = tokio::task::spawn_blocking(move || json_lines::read(&text));
     let commands = commands.await.map_err(|_| stopped())?.map_err(Failure::bad)?;
-    let changed = state.ask(move |agent| agent.change_written(&commands)).await?;
+    let changed = state.ask_durable(move |agent| agent.change_written(&commands)).await?;
     let changed = changed.map_err(Failure::conflict)?;
     Ok(Json(changed))
 }

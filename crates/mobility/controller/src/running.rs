@@ -65,10 +65,6 @@ impl Controller {
         let security = security(&configuration)?;
         let listening = Listening::claim(&configuration, socket, page)?;
         let (journal, mut recovered) = Journal::open(&configuration.records)?;
-        if recovered.cut_off > 0 {
-            let octets = recovered.cut_off;
-            tracing::warn!(octets, "records: what was being written at the last stop was cut off");
-        }
         let (handle, received) = inputs();
         let deliver = handle.clone();
         let transport = Transport::start(options(&configuration, token, security), move |event| {

@@ -7,10 +7,11 @@ use weft_dataplane::transmit::to_agent::LocalLimits;
 
 use super::nics::Nics;
 use super::within;
-use crate::blueprint::{Echo, Gtpu, Limits, Memory, PortPlan, Workers};
+use crate::blueprint::{Echo, Gtpu, Limits, Memory, PortPlan, StatePlan, Workers};
 use crate::locate::Source;
 use crate::yaml::{
-    GtpuFile, LimitsFile, LocalFile, MemoryFile, NodeFile, RateFile, WatchdogFile, WorkersFile,
+    GtpuFile, LimitsFile, LocalFile, MemoryFile, NodeFile, RateFile, StateFile, WatchdogFile,
+    WorkersFile,
 };
 
 /// Most workers of a node.
@@ -97,6 +98,19 @@ pub(super) fn gtpu(file: &GtpuFile, source: &mut Source<'_>) -> Gtpu {
     within(source, "gtpu.t3Response", t3_response.into(), 1, 60);
     within(source, "gtpu.n3Requests", n3_requests.into(), 1, 10);
     Gtpu { echo: Echo { interval, t3_response, n3_requests }, error_indication }
+}
+
+pub(super) fn state(file: &StateFile, source: &mut Source<'_>) -> StatePlan {
+    let StateFile { directory, durability, checkpoints } = file;
+    if directory.is_empty() {
+        source.wrong("state.directory", "a folder is needed");
+    }
+    within(source, "state.checkpoints.rate", checkpoints.rate.into(), 0, 1_000_000);
+    StatePlan {
+        directory: directory.into(),
+        durability: *durability,
+        checkpoint_rate: checkpoints.rate,
+    }
 }
 
 pub(super) fn limits(file: &NodeFile, source: &mut Source<'_>) -> Limits {

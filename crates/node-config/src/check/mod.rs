@@ -46,6 +46,7 @@ pub(super) fn blueprint(
     let users = users::users(&scene, &rules, source);
     let gtpu = frame::gtpu(&file.gtpu, source);
     let limits = frame::limits(file, source);
+    let state = file.state.as_ref().map(|state| frame::state(state, source));
     let moving = handover::Scene {
         ports: &ports,
         functions: &functions,
@@ -80,6 +81,7 @@ pub(super) fn blueprint(
         rules: rules.set?,
         tags: functions.tags,
         functions: functions_made,
+        state,
         handover,
         gtpu,
         limits,

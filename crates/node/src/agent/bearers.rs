@@ -27,6 +27,9 @@ impl Agent {
         &mut self,
         commands: &[BearerCommand],
     ) -> Result<BearersChanged, BearerError> {
+        if let (Some(failure), Some(first)) = (self.state_failure(), commands.first()) {
+            return Err(BearerError { number: 1, id: first.id(), wrong: Wrong::NotKept(failure) });
+        }
         let steered = self.check_movers(commands)?;
         let staged = self.stage(commands, &steered)?;
         Ok(self.commit(staged))
@@ -59,6 +62,7 @@ impl Agent {
 
     /// Tells the workers.
     pub(crate) fn commit(&mut self, staged: Staged) -> BearersChanged {
+        self.keep_bearers(&staged);
         let Staged { changes, mut summary, .. } = staged;
         summary.now = self.subscribers.bearers.count();
         for (worker, changes) in changes.into_iter().enumerate() {

@@ -40,6 +40,13 @@ impl Agent {
     /// # Errors
     /// [`Refused`]; nothing has changed then.
     pub fn apply(&mut self, new: Blueprint) -> Result<Changed, Refused> {
+        let changed = self.apply_composed(new)?;
+        self.keep_configured();
+        Ok(changed)
+    }
+
+    /// The same where a command says how functions are run.
+    pub(super) fn apply_composed(&mut self, new: Blueprint) -> Result<Changed, Refused> {
         if self.workers.is_changing() || self.migration.has_function() {
             return Err(Refused::Busy);
         }
@@ -180,6 +187,7 @@ impl Agent {
             ("memory", old.memory == new.memory),
             ("classification", old.classification == new.classification),
             ("limits", limits(old) == limits(new)),
+            ("state", old.state == new.state),
             ("ports", same_ports(old, new)),
             ("functions in processes of their own", same_processes(old, new)),
             ("handover, or users that move", same_moving(old, new)),

@@ -73,7 +73,11 @@ impl Agent {
         // A request that says where it stands has chosen.
         new.functions[number].auto = None;
         match (before == Composition::Process) == (composition == Composition::Process) {
-            true => Ok(self.apply(new)?),
+            true => {
+                let changed = self.apply_composed(new)?;
+                self.keep_composition(function);
+                Ok(changed)
+            }
             false => self.relocate(new, number),
         }
     }

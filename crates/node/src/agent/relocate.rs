@@ -171,6 +171,7 @@ impl Agent {
                 supervisor.want(false);
             }
         }
+        self.keep_composition(&name);
         for (link, replacement) in self.workers.iter_mut().zip(replacements) {
             link.send_first(Command::Replace(Box::new(replacement)));
             link.let_go();

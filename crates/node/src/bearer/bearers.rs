@@ -1,6 +1,7 @@
 //! The agent's record of bearers that were added by commands.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use weft_dataplane::classify::Tables;
 use weft_dataplane::command::{Configure, UserChange};
@@ -39,6 +40,8 @@ pub(crate) struct Bearers {
     pub told: HashMap<u32, BearerId>,
     /// The tunnels that they send into.
     pub tunnels: Tunnels,
+    /// Names of the plans that users are like, once each.
+    plan_names: Vec<Arc<str>>,
 }
 
 impl Bearers {
@@ -52,7 +55,18 @@ impl Bearers {
             dynamic_users: HashMap::new(),
             told: HashMap::new(),
             tunnels: Tunnels::default(),
+            plan_names: Vec::new(),
         }
+    }
+
+    /// The name of a plan, which all users that are like its users share.
+    pub fn plan_name(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.plan_names.iter().find(|known| ***known == *name) {
+            return known.clone();
+        }
+        let name: Arc<str> = name.into();
+        self.plan_names.push(name.clone());
+        name
     }
 
     /// Bearers there are.

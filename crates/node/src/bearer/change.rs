@@ -63,6 +63,15 @@ impl Staged {
         let changes = (0..workers).map(|_| Vec::new()).collect();
         Staged { changes, undo: Vec::new(), summary: BearersChanged::default() }
     }
+
+    /// Bearers that came, changed or went, and whether they came; one may be named more than
+    /// once.
+    pub fn touched(&self) -> impl Iterator<Item = (BearerId, bool)> + '_ {
+        self.undo.iter().map(|undo| match undo {
+            Undo::Added(id) => (*id, true),
+            Undo::Changed(id, _) | Undo::Removed(id, ..) => (*id, false),
+        })
+    }
 }
 
 /// The tunnel that a moving user's packets are put into by now.
@@ -181,7 +190,8 @@ impl Work<'_> {
             self.all_changes(|| UserChange::Key(*key, slot));
         }
         let user = number.map(|user| user.0 as u32);
-        let place = BearerRole::Default { keys: keys.into(), user };
+        let like = self.bearers.plan_name(like);
+        let place = BearerRole::Default { like, nth, keys: keys.into(), user };
         Ok(Entry { slot, record, place, settings: settings.into() })
     }
 
@@ -287,7 +297,7 @@ impl Work<'_> {
         self.bearers.told.remove(&entry.slot);
         self.bearers.tunnels.leave(id, entry, self.trials, self.paths);
         match &entry.place {
-            BearerRole::Default { keys, user } => {
+            BearerRole::Default { keys, user, .. } => {
                 for key in keys {
                     self.bearers.taken.remove(key);
                 }
@@ -322,7 +332,7 @@ impl Work<'_> {
 
     fn put_back(&mut self, id: BearerId, entry: Entry, dynamic: Option<DynamicUser>) {
         match &entry.place {
-            BearerRole::Default { keys, user } => {
+            BearerRole::Default { keys, user, .. } => {
                 for key in keys {
                     let _ = self.bearers.taken.insert(key, entry.slot);
                 }

@@ -1,5 +1,7 @@
 //! What the agent knows of a bearer that a command has added, and of its user.
 
+use std::sync::Arc;
+
 use weft_compose::Settings;
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::Configure;
@@ -37,6 +39,9 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(crate) enum BearerRole {
     Default {
+        /// The plan that the user is like, and which of its users in settings.
+        like: Arc<str>,
+        nth: u32,
         keys: Box<[UserKey]>,
         /// The number that it moves by.
         user: Option<u32>,

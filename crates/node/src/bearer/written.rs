@@ -198,7 +198,7 @@ impl Bearers {
             functions,
         };
         match &entry.place {
-            BearerRole::Default { keys, user } => {
+            BearerRole::Default { keys, user, .. } => {
                 let user = user.map(|number| User(number.into()));
                 let dynamic = self.dynamic_users.get(&user?)?;
                 (bearer.like, bearer.nth) = (Some(dynamic.like.to_string()), dynamic.nth);

@@ -121,6 +121,9 @@ pub enum Wrong {
     /// No room for the key.
     #[error("no room for so many keys of this kind; raise limits.users and restart")]
     NoRoomForKeys,
+    /// What is changed could not be kept.
+    #[error("{0}; commands are refused until it can be written again")]
+    NotKept(std::sync::Arc<str>),
     /// The workers are behind.
     #[error("too many changes wait for the workers; try again")]
     Busy,

@@ -54,6 +54,39 @@ impl Users {
         names
     }
 
+    /// How many there are of the configuration that contexts belong to: users, their dedicated
+    /// bearers, and groups.
+    pub fn subjects(&self) -> usize {
+        let of = |range: &Range| range.slots.len() * (1 + range.bearer_plans.len());
+        self.ranges.iter().map(of).sum::<usize>() + self.groups.len()
+    }
+
+    /// One of them, by its position: whose contexts, the slot, and which scopes they have, that
+    /// of bearers, users and groups.
+    pub fn subject(&self, at: usize) -> Option<(Whose, u32, [bool; 3])> {
+        let mut at = at;
+        for range in &self.ranges {
+            let each = 1 + range.bearer_plans.len();
+            let count = range.slots.len() * each;
+            if at >= count {
+                at -= count;
+                continue;
+            }
+            let (nth, bearer) = (at / each, at % each);
+            let user = range.plan.name_of(nth as u32);
+            return match bearer.checked_sub(1) {
+                None => Some((Whose::User(user), range.slots[nth], [true, true, false])),
+                Some(bearer) => {
+                    let slot = range.bearer_slots(self.shift, nth).nth(bearer)?;
+                    let bearer = range.bearer_plans[bearer].name.clone();
+                    Some((Whose::Dedicated { user, bearer }, slot, [true, false, false]))
+                }
+            };
+        }
+        let group = self.groups.get(at)?;
+        Some((Whose::Group(group.name.clone()), group.slot, [false, false, true]))
+    }
+
     /// The slot of the group of that name.
     pub fn group(&self, name: &str) -> Option<u32> {
         self.groups.iter().find(|group| group.name == name).map(|group| group.slot)

@@ -25,5 +25,6 @@ mod remote;
 mod routed;
 mod router;
 mod stages;
+mod state;
 mod transfer;
 mod vf;

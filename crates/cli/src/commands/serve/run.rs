@@ -1,6 +1,7 @@
 //! `weft run`: a node, until it is told to stop.
 
 mod handover;
+mod state;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -49,6 +50,9 @@ pub struct Arguments {
     used_keys: Option<PathBuf>,
     #[command(flatten)]
     page: PageArguments,
+    /// Begin anew: what the node has kept is put aside (`state` in the configuration)
+    #[arg(long)]
+    without_state: bool,
     #[command(flatten)]
     handover: handover::HandoverArguments,
 }
@@ -94,6 +98,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         weft_functions::ipsec::remember_keys_in(file);
     }
     let page = listening.page().map_or(String::new(), |url| format!(", page {url}"));
+    let store = state::open(&blueprint, &arguments.file, arguments.without_state)?;
     vf::resolve(&mut blueprint)?;
     // They go behind the node, whose ports are at them.
     let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
@@ -102,7 +107,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let manager = ServiceManager::of_environment();
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
-    let node = Node::build(eal, blueprint)?;
+    let node = match store {
+        Some(store) => Node::restore(eal, blueprint, store)?,
+        None => Node::build(eal, blueprint)?,
+    };
     if let Some(function) = node.wait_for_functions(PATIENCE) {
         tracing::warn!(function, "not attached to its ring yet");
     }

@@ -2,6 +2,7 @@
 
 mod keys;
 mod used_keys;
+mod restart;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

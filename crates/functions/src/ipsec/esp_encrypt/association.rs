@@ -30,7 +30,24 @@ pub(super) struct Association {
     pub(super) recorded: Recorded,
 }
 
+/// Packets that may have been sent since the last checkpoint of a node that has died. A receiver
+/// takes a number so far ahead for one of the same subspace (RFC 4303 appendix A2).
+const SKIPPED: u64 = 1 << 24;
+/// The same of an association that has no more than 2^32 numbers.
+const SKIPPED_OF_32_BITS: u64 = 1 << 20;
+
 impl Association {
+    /// What may have been sent since a checkpoint is not sent again; `now` is nanoseconds
+    /// since 1970.
+    pub(super) fn skip(&mut self, now: u64) {
+        let (skipped, last) = match self.extended {
+            true => (SKIPPED, u64::MAX),
+            false => (SKIPPED_OF_32_BITS, u32::MAX.into()),
+        };
+        self.sequence = self.sequence.saturating_add(skipped).min(last);
+        self.iv = self.iv.saturating_add(SKIPPED).max(now);
+    }
+
     /// Sequence number and initialization vector of the next packet; none where all
     /// numbers are used (RFC 4303 §3.3.3).
     #[inline]

@@ -1,7 +1,6 @@
-//! Entries and frames as octets.
+//! Entries as octets, in network byte order.
 //!
 //! ```text
-//! a frame:   the lowest epoch that has not been given, 8 octets, then entries
 //! an entry:  0..8 user   8 what is said of it:
 //!   0  no record
 //!   1  settled           9..13 anchor, then the owner
@@ -12,8 +11,6 @@
 //!   5  meant             9..17 by this order
 //!   6  ended             9..17 by this order, 17 moved (0), aborted (1) or refused (2)
 //!   7  a node is gone    0..8 the node, 9..13 incarnation, 13..17 successor
-//!   255 end of the frame 0..8 nothing; the last entry, so that a frame ends otherwise than
-//!                        a file does that has grown and was not written
 //! ```
 //! A way (a leg) is 16 octets: node, incarnation, epoch; the owner has an octet 0
 //! or 1 in front, for one that there may not be.
@@ -23,37 +20,17 @@ use weft_mobility_protocol::{Epoch, Incarnation, Leg, NodeId, User};
 
 use super::{End, Entry, Gone, Ordered};
 
-/// Octets of a frame before its entries.
-pub const FRAME_HEAD: usize = 12;
-/// Octets of the file before its frames.
-pub const FILE_HEAD: usize = 16;
-
-/// What stands behind the entries of a frame; files of before do without.
-const END: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0, 255];
-
-/// What a file begins with.
-pub fn header() -> [u8; FILE_HEAD] {
-    let mut octets = *b"weftjrnl\0\0\0\x01\0\0\0\0";
-    let check = crc32fast::hash(&octets[..12]);
-    octets[12..].copy_from_slice(&check.to_be_bytes());
-    octets
+/// The octets of an entry.
+pub fn octets(entry: &Entry) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(entry, &mut out);
+    out
 }
 
-/// The octets of a frame.
-pub fn frame(entries: &[Entry], next_epoch: Epoch) -> Vec<u8> {
-    let mut out = vec![0; FRAME_HEAD];
-    out.extend(next_epoch.0.to_be_bytes());
-    for entry in entries {
-        put(entry, &mut out);
-    }
-    out.extend(END);
-    let length = (out.len() - FRAME_HEAD) as u32;
-    let check = crc32fast::hash(&out[FRAME_HEAD..]);
-    out[0..4].copy_from_slice(&length.to_be_bytes());
-    out[4..8].copy_from_slice(&check.to_be_bytes());
-    let check = crc32fast::hash(&out[..8]);
-    out[8..12].copy_from_slice(&check.to_be_bytes());
-    out
+/// Reads one entry; `None` if the octets mean nothing, or more.
+pub fn parse(mut octets: &[u8]) -> Option<Entry> {
+    let entry = take_entry(&mut octets)?;
+    octets.is_empty().then_some(entry)
 }
 
 fn put(entry: &Entry, out: &mut Vec<u8>) {
@@ -117,17 +94,8 @@ fn put_leg(leg: Leg, out: &mut Vec<u8>) {
     out.extend(leg.epoch.0.to_be_bytes());
 }
 
-/// Reads what is in a frame; `None` if it means nothing.
-pub fn parse(mut octets: &[u8]) -> Option<(Vec<Entry>, Epoch)> {
-    let next_epoch = Epoch(u64::from_be_bytes(take(&mut octets)?));
-    let mut entries = Vec::new();
-    while !octets.is_empty() && octets != END {
-        entries.push(take_entry(&mut octets)?);
-    }
-    Some((entries, next_epoch))
-}
-
-fn take_entry(octets: &mut &[u8]) -> Option<Entry> {
+/// Takes the entry that octets begin with.
+pub fn take_entry(octets: &mut &[u8]) -> Option<Entry> {
     let number = u64::from_be_bytes(take(octets)?);
     let kind = take::<1>(octets)?[0];
     let user = User(number);

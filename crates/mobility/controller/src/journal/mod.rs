@@ -2,41 +2,36 @@
 //! the lowest epoch that has not been given to a move, orders and whom they still mean,
 //! and nodes that do not come back.
 //!
-//! A file of frames is added to, and each frame is durable (`fdatasync`, POSIX)
-//! before [`Journal::append`] returns. In network byte order:
-//!
-//! ```text
-//! the file:  0..8   "weftjrnl"         8..12  version, 1      12..16  CRC of 0..12
-//! a frame:   0..4   octets of entries   4..8  CRC of those     8..12  CRC of 0..8
-//!           12..    entries, as `entry` has them
-//! ```
-//! CRCs are those of IEEE 802.3. A frame that was being written when the machine
-//! stopped has not been answered for: such a tail is cut off. Whatever else does
-//! not read as it was written is damage, and refused, since an epoch that is
-//! forgotten could be given twice. When most of the file is out of date, it is
-//! written anew and takes the place of the old by a rename.
+//! It lies in a store of [`weft_state`], which is written whenever something changes, and is
+//! durable before [`Journal::append`] returns. A file of before, `records`, is taken over once
+//! ([`old`]).
 
 mod entry;
-mod recover;
+mod old;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use weft_mobility_protocol::controller::Record;
 use weft_mobility_protocol::{Epoch, Incarnation, NodeId, User};
+use weft_state::{Change, Kind, Owner, Role, StateError, Store};
 
-use entry::header;
-use recover::recover;
+/// Newest records of users, by user.
+const USERS: Kind = Kind(1);
+/// Orders, by number.
+const ORDERS: Kind = Kind(2);
+/// Users of whom it is not known what has become, by order and user.
+const MEANT: Kind = Kind(3);
+/// Nodes that do not come back, by node.
+const GONE: Kind = Kind(4);
+/// The lowest epoch that has not been given.
+const EPOCH: Kind = Kind(5);
 
-/// Octets below which a file is not written anew.
-const SMALL: u64 = 1 << 20;
-/// Entries of one frame of a file that is written anew.
-const FRAME_ENTRIES: usize = 4096;
+/// Version of all records.
+const VERSION: u8 = 1;
+
+/// Changes below which the store is not looked through for what is out of date.
+const FEW: u64 = 10_000;
 
 /// One change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +94,6 @@ pub struct Recovered {
     pub gone: BTreeMap<NodeId, Gone>,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
-    /// Octets at the end that were being written when the machine stopped.
-    pub cut_off: u64,
 }
 
 /// Why there is no journal.
@@ -109,15 +102,18 @@ pub enum JournalError {
     /// Another controller has it.
     #[error("records {}: another controller uses them", .0.display())]
     InUse(PathBuf),
-    /// The system refuses.
+    /// The store cannot be read or written.
+    #[error("records: {0}")]
+    Store(#[from] StateError),
+    /// The file of before cannot be had.
     #[error("records {}: {reason}", .path.display())]
     Io {
         /// Of which file.
         path: PathBuf,
         /// What is wrong.
-        reason: io::Error,
+        reason: std::io::Error,
     },
-    /// The file is not a journal, or of another version.
+    /// The file of before is not a journal, or of another version.
     #[error("records {}: this is not a file of records of version 1", .0.display())]
     Foreign(PathBuf),
     /// What was written there is not there any more.
@@ -133,12 +129,12 @@ pub enum JournalError {
 /// The journal of one controller.
 #[derive(Debug)]
 pub struct Journal {
-    folder: PathBuf,
-    file: File,
-    octets: u64,
-    /// Octets when the file was last written anew.
-    compact: u64,
-    _lock: File,
+    store: Store,
+    /// Orders as they are kept.
+    orders: BTreeMap<u64, (Ordered, BTreeSet<User>)>,
+    /// Records that there may be, and changes since that was counted.
+    records: u64,
+    changes: u64,
 }
 
 impl Journal {
@@ -148,31 +144,33 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn open(folder: &Path) -> Result<(Journal, Recovered), JournalError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |reason| JournalError::Io { path, reason }
-        };
-        fs::create_dir_all(folder).map_err(failed(folder))?;
-        let path = folder.join("lock");
-        let lock = opened(&path).map_err(failed(&path))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(JournalError::InUse(folder.to_owned())),
-            Err(error) => return Err(failed(&path)(error.into())),
+        let owner = Owner { role: Role::Controller, name: String::new() };
+        let store = Store::open(folder, &owner).map_err(|error| match error {
+            StateError::InUse(_) => JournalError::InUse(folder.to_owned()),
+            error => error.into(),
+        })?;
+        let (mut recovered, mut records) = (Recovered::default(), 0);
+        for kind in [ORDERS, MEANT, USERS, GONE] {
+            store.each(kind, |_, version, octets| {
+                records += 1;
+                let entry = entry::parse(octets).filter(|_| version == VERSION);
+                recovered.take(entry.ok_or("a record that means nothing here")?);
+                Ok(())
+            })?;
         }
-        let path = folder.join("records");
-        if !path.exists() {
-            write_anew(folder, &[], Epoch(0)).map_err(failed(&path))?;
+        store.each(EPOCH, |_, _, octets| {
+            let epoch = octets.try_into().map_err(|_| "an epoch that is none")?;
+            recovered.next_epoch = Epoch(u64::from_be_bytes(epoch));
+            Ok(())
+        })?;
+        let orders = recovered.orders.clone();
+        let mut journal = Journal { store, orders, records, changes: 0 };
+        if let Some(old) = old::read(folder)? {
+            journal.compact(&old.entries(), old.next_epoch)?;
+            old::set_aside(folder)?;
+            return Ok((journal, old));
         }
-        let mut file = opened(&path).map_err(failed(&path))?;
-        let mut octets = Vec::new();
-        file.read_to_end(&mut octets).map_err(failed(&path))?;
-        let (recovered, whole) = recover(&octets, &path)?;
-        if recovered.cut_off > 0 {
-            file.set_len(whole).and_then(|()| file.sync_all()).map_err(failed(&path))?;
-        }
-        let folder = folder.to_owned();
-        Ok((Journal { folder, file, octets: whole, compact: whole, _lock: lock }, recovered))
+        Ok((journal, recovered))
     }
 
     /// Makes changes durable, and that no epoch from `next_epoch` on has been
@@ -182,56 +180,128 @@ impl Journal {
     /// What the system says; what is on disk is not known then, and nothing more
     /// may be written.
     pub fn append(&mut self, entries: &[Entry], next_epoch: Epoch) -> Result<(), JournalError> {
-        let frame = entry::frame(entries, next_epoch);
-        let written = self.file.write_all(&frame).and_then(|()| self.file.sync_data());
-        written.map_err(|reason| JournalError::Io { path: self.path(), reason })?;
-        self.octets += frame.len() as u64;
-        Ok(())
+        let mut changes: Vec<_> = entries.iter().flat_map(|entry| self.changes_of(entry)).collect();
+        changes.push(epoch(next_epoch));
+        self.changes += changes.len() as u64;
+        Ok(self.store.write(&changes)?)
     }
 
-    /// Whether most of the file is out of date.
+    fn changes_of(&mut self, entry: &Entry) -> Vec<Change> {
+        match *entry {
+            Entry::Order(order) => {
+                self.orders.insert(order.number, (order, BTreeSet::new()));
+            }
+            Entry::Meant(user, number) => {
+                if let Some((_, users)) = self.orders.get_mut(&number) {
+                    users.insert(user);
+                }
+            }
+            Entry::Ended(user, number, end) => {
+                let Some((order, users)) = self.orders.get_mut(&number) else { return Vec::new() };
+                if !users.remove(&user) {
+                    return Vec::new();
+                }
+                order.ended[end as usize] += 1;
+                let meant = Change::remove(MEANT, &key(&Entry::Meant(user, number)));
+                return vec![meant, put(&Entry::Order(*order))];
+            }
+            Entry::Record(..) | Entry::Gone(..) => {}
+        }
+        vec![put(entry)]
+    }
+
+    /// Whether much of the store may be out of date: orders that are forgotten, users that are
+    /// gone.
     pub fn wants_compaction(&self) -> bool {
-        self.octets > SMALL.max(4 * self.compact)
+        self.changes > FEW.max(4 * self.records)
     }
 
-    /// Writes the file anew, with what is current and nothing else.
+    /// Leaves in the store what is current and nothing else.
     ///
     /// # Errors
     /// As [`Journal::append`].
     pub fn compact(&mut self, entries: &[Entry], next_epoch: Epoch) -> Result<(), JournalError> {
-        let failed = |reason| JournalError::Io { path: self.folder.join("records"), reason };
-        self.file = write_anew(&self.folder, entries, next_epoch).map_err(failed)?;
-        self.octets = self.file.metadata().map_err(failed)?.len();
-        self.compact = self.octets;
+        let current: BTreeSet<_> = entries.iter().map(|entry| (kind(entry), key(entry))).collect();
+        let mut changes = Vec::new();
+        for kind in [USERS, ORDERS, MEANT, GONE] {
+            self.store.each(kind, |key, _, _| {
+                if !current.contains(&(kind, key.to_vec())) {
+                    changes.push(Change::remove(kind, key));
+                }
+                Ok(())
+            })?;
+        }
+        self.orders.clear();
+        changes.extend(entries.iter().flat_map(|entry| self.changes_of(entry)));
+        changes.push(epoch(next_epoch));
+        self.store.write(&changes)?;
+        (self.records, self.changes) = (entries.len() as u64, 0);
         Ok(())
     }
+}
 
-    fn path(&self) -> PathBuf {
-        self.folder.join("records")
+fn epoch(next: Epoch) -> Change {
+    Change::put(EPOCH, b"next", VERSION, &next.0.to_be_bytes())
+}
+
+fn put(entry: &Entry) -> Change {
+    Change::put(kind(entry), &key(entry), VERSION, &entry::octets(entry))
+}
+
+fn kind(entry: &Entry) -> Kind {
+    match entry {
+        Entry::Record(..) => USERS,
+        Entry::Order(_) => ORDERS,
+        Entry::Meant(..) | Entry::Ended(..) => MEANT,
+        Entry::Gone(..) => GONE,
     }
 }
 
-/// A file to be read and added to, that only its owner may read.
-fn opened(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+fn key(entry: &Entry) -> Vec<u8> {
+    match *entry {
+        Entry::Record(user, _) => user.0.to_be_bytes().to_vec(),
+        Entry::Order(order) => order.number.to_be_bytes().to_vec(),
+        Entry::Meant(user, number) | Entry::Ended(user, number, _) => {
+            [number.to_be_bytes(), user.0.to_be_bytes()].concat()
+        }
+        Entry::Gone(node, _) => node.0.to_be_bytes().to_vec(),
+    }
 }
 
-/// Writes a file of its own, and puts it in the place of the one there was once it
-/// is durable.
-fn write_anew(folder: &Path, entries: &[Entry], next_epoch: Epoch) -> io::Result<File> {
-    let (path, new) = (folder.join("records"), folder.join("records.new"));
-    let _ = fs::remove_file(&new);
-    let mut file = opened(&new)?;
-    file.write_all(&header())?;
-    file.write_all(&entry::frame(&[], next_epoch))?;
-    for entries in entries.chunks(FRAME_ENTRIES) {
-        file.write_all(&entry::frame(entries, next_epoch))?;
+impl Recovered {
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Record(user, record) => drop(self.records.insert(user, record)),
+            Entry::Order(order) => {
+                self.orders.insert(order.number, (order, BTreeSet::new()));
+            }
+            Entry::Meant(user, number) => {
+                if let Some((_, users)) = self.orders.get_mut(&number) {
+                    users.insert(user);
+                }
+            }
+            Entry::Ended(user, number, end) => {
+                if let Some((order, users)) = self.orders.get_mut(&number)
+                    && users.remove(&user)
+                {
+                    order.ended[end as usize] += 1;
+                }
+            }
+            Entry::Gone(node, gone) => drop(self.gone.insert(node, gone)),
+        }
     }
-    file.sync_all()?;
-    fs::rename(&new, &path)?;
-    // The rename is durable once the folder is.
-    File::open(folder)?.sync_all()?;
-    Ok(file)
+
+    /// All of it, as entries.
+    fn entries(&self) -> Vec<Entry> {
+        let records = self.records.iter().map(|(user, record)| Entry::Record(*user, *record));
+        let mut all: Vec<_> = records.collect();
+        for (order, users) in self.orders.values() {
+            all.push(Entry::Order(*order));
+            all.extend(users.iter().map(|user| Entry::Meant(*user, order.number)));
+        }
+        all.extend(self.gone.iter().map(|(node, gone)| Entry::Gone(*node, *gone)));
+        all
+    }
 }
 
 #[cfg(test)]

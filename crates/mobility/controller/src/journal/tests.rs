@@ -1,7 +1,10 @@
+use std::fs;
+
 use proptest::prelude::*;
 use weft_mobility_protocol::controller::Intent;
 use weft_mobility_protocol::{Incarnation, Leg, NodeId};
 
+use super::old::{self, recover};
 use super::*;
 
 fn leg() -> impl Strategy<Value = Leg> {
@@ -57,163 +60,115 @@ fn epoch(entries: &[Entry]) -> Epoch {
     Epoch(entries.iter().map(number).sum())
 }
 
-fn frame(entries: &[Entry]) -> Vec<u8> {
-    entry::frame(entries, epoch(entries))
+/// As the machine has it: epochs only rise.
+fn epoch_after(frames: &[Vec<Entry>]) -> Epoch {
+    frames.iter().map(|entries| epoch(entries)).max().unwrap_or_default()
 }
 
 /// What the first frames say.
 fn expected(frames: &[Vec<Entry>]) -> Recovered {
-    let mut recovered = Recovered::default();
-    for entries in frames {
-        entries.iter().for_each(|entry| recovered.take(*entry));
-        recovered.next_epoch = recovered.next_epoch.max(epoch(entries));
-    }
+    let mut recovered = Recovered { next_epoch: epoch_after(frames), ..Recovered::default() };
+    frames.iter().flatten().for_each(|entry| recovered.take(*entry));
     recovered
 }
 
-/// What a file holds that is written anew.
-fn entries(recovered: &Recovered) -> Vec<Entry> {
-    let records = recovered.records.iter().map(|(user, record)| Entry::Record(*user, *record));
-    let mut all: Vec<_> = records.collect();
-    for (order, users) in recovered.orders.values() {
-        all.push(Entry::Order(*order));
-        all.extend(users.iter().map(|user| Entry::Meant(*user, order.number)));
+fn write(journal: &mut Journal, frames: &[Vec<Entry>]) {
+    for (at, entries) in frames.iter().enumerate() {
+        journal.append(entries, epoch_after(&frames[..=at])).unwrap();
     }
-    all.extend(recovered.gone.iter().map(|(node, gone)| Entry::Gone(*node, *gone)));
-    all
 }
 
-fn written(frames: &[Vec<Entry>]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let (mut journal, recovered) = Journal::open(folder.path()).unwrap();
-    assert_eq!(recovered, Recovered::default());
-    for entries in frames {
-        journal.append(entries, epoch(entries)).unwrap();
-    }
-    folder
+/// A frame as the file of before had it.
+fn old_frame(entries: &[Entry]) -> Vec<u8> {
+    let mut out = vec![0; 12];
+    out.extend(epoch(entries).0.to_be_bytes());
+    entries.iter().for_each(|entry| out.extend(entry::octets(entry)));
+    out.extend([0, 0, 0, 0, 0, 0, 0, 0, 255]);
+    let length = (out.len() - 12) as u32;
+    let check = crc32fast::hash(&out[12..]);
+    out[0..4].copy_from_slice(&length.to_be_bytes());
+    out[4..8].copy_from_slice(&check.to_be_bytes());
+    let check = crc32fast::hash(&out[..8]);
+    out[8..12].copy_from_slice(&check.to_be_bytes());
+    out
+}
+
+fn old_file(frames: &[Vec<Entry>]) -> Vec<u8> {
+    let frames: Vec<_> = frames.iter().map(|entries| old_frame(entries)).collect();
+    [&old::header()[..], &frames.concat()].concat()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn what_was_appended_is_there_again(frames in frames()) {
-        let folder = written(&frames);
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, recovered) = Journal::open(folder.path()).unwrap();
+        prop_assert_eq!(recovered, Recovered::default());
+        write(&mut journal, &frames);
+        drop(journal);
         let (mut journal, recovered) = Journal::open(folder.path()).unwrap();
         prop_assert_eq!(&recovered, &expected(&frames));
         let next_epoch = recovered.next_epoch;
-        let all = entries(&recovered);
-        journal.compact(&all, next_epoch).unwrap();
-        journal.append(&frames[0], epoch(&frames[0])).unwrap();
+        journal.compact(&recovered.entries(), next_epoch).unwrap();
+        journal.append(&frames[0], next_epoch).unwrap();
         drop(journal);
         let (_, recovered) = Journal::open(folder.path()).unwrap();
         let again = [frames.clone(), vec![frames[0].clone()]].concat();
         prop_assert_eq!(recovered, expected(&again));
     }
 
+    /// A controller of before has left its file.
     #[test]
-    fn a_tail_is_cut_off_wherever_it_ends(frames in frames(), cut in any::<prop::sample::Index>()) {
-        let folder = written(&frames);
+    fn a_file_of_before_is_taken_over(frames in frames(), cut in any::<prop::sample::Index>()) {
+        let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("records");
-        let octets = fs::read(&path).unwrap();
-        let last = frame(frames.last().unwrap()).len();
-        let start = octets.len() - last;
-        let cut = start + cut.index(last);
-        // As it may be after a stop: short, or of the right length and empty.
-        let mut blank = octets.clone();
-        blank[cut..].fill(0);
-        for tail in [&octets[..cut], &blank] {
-            fs::write(&path, tail).unwrap();
-            let (mut journal, recovered) = Journal::open(folder.path()).unwrap();
-            let whole = expected(&frames[..frames.len() - 1]);
-            if *tail == octets[..] {
-                // Its end was empty anyway.
-                prop_assert_eq!(recovered, expected(&frames));
-                continue;
-            }
-            let cut_off = (tail.len() - start) as u64;
-            prop_assert_eq!(recovered, Recovered { cut_off, ..whole });
-            journal.append(frames.last().unwrap(), epoch(frames.last().unwrap())).unwrap();
-            drop(journal);
-            let (_, recovered) = Journal::open(folder.path()).unwrap();
-            prop_assert_eq!(recovered, expected(&frames));
-        }
+        let octets = old_file(&frames);
+        // Its last frame may have been written in part.
+        let last = old_frame(frames.last().unwrap()).len();
+        let cut = octets.len() - last + cut.index(last);
+        fs::write(&path, &octets[..cut]).unwrap();
+        let whole = expected(&frames[..frames.len() - 1]);
+        let (mut journal, recovered) = Journal::open(folder.path()).unwrap();
+        prop_assert_eq!(recovered, whole);
+        journal.append(frames.last().unwrap(), epoch_after(&frames)).unwrap();
+        drop(journal);
+        prop_assert!(!path.exists());
+        let (_, recovered) = Journal::open(folder.path()).unwrap();
+        prop_assert_eq!(recovered, expected(&frames));
     }
 
     #[test]
-    fn damage_before_the_last_frame_is_refused(
-        frames in proptest::collection::vec(proptest::collection::vec(entry(), 1..5), 2..8),
-        at in any::<prop::sample::Index>(),
-        bit in 0..8_u8,
+    fn damage_of_a_file_of_before_is_refused(
+        frames in frames(), at in any::<prop::sample::Index>(), bit in 0..8_u8,
     ) {
-        let folder = written(&frames);
+        let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("records");
-        let mut octets = fs::read(&path).unwrap();
-        let last = frame(frames.last().unwrap()).len();
-        let at = at.index(octets.len() - last);
+        let mut octets = old_file(&frames);
+        // But for its last octet: without that it may not have been written.
+        let at = at.index(octets.len() - 1);
         octets[at] ^= 1 << bit;
         fs::write(&path, &octets).unwrap();
         let error = Journal::open(folder.path()).unwrap_err();
-        let foreign = at < entry::FILE_HEAD;
+        let foreign = at < 16;
         prop_assert!(matches!(
             (&error, foreign),
             (JournalError::Damaged { .. }, false) | (JournalError::Foreign(_), true)
         ), "{}", error);
-        // It is left as it was.
+        // It is left as it was, and refused again.
         prop_assert_eq!(fs::read(&path).unwrap(), octets);
-    }
-
-    /// What was written in full was answered for, so that an epoch of it may be in use.
-    #[test]
-    fn damage_in_the_last_frame_is_no_tail(
-        frames in frames(), at in any::<prop::sample::Index>(), bit in 0..8_u8,
-    ) {
-        let folder = written(&frames);
-        let path = folder.path().join("records");
-        let mut octets = fs::read(&path).unwrap();
-        let last = frame(frames.last().unwrap()).len();
-        let start = octets.len() - last;
-        // But for its last octet: without that it may not have been written.
-        let at = start + at.index(last - 1);
-        octets[at] ^= 1 << bit;
-        fs::write(&path, &octets).unwrap();
-        let error = Journal::open(folder.path()).unwrap_err();
-        prop_assert!(
-            matches!(error, JournalError::Damaged { at, .. } if at == start as u64), "{}", error
-        );
-        prop_assert_eq!(fs::read(&path).unwrap(), octets);
-    }
-
-    /// Sectors of a frame reach the disk in any order.
-    #[test]
-    fn a_frame_with_a_hole_is_a_tail(
-        frames in frames(), users in 300..600_u64, hole in any::<prop::sample::Index>(),
-    ) {
-        let folder = written(&frames);
-        let path = folder.path().join("records");
-        let start = fs::read(&path).unwrap().len();
-        let long: Vec<_> = (0..users).map(|user| Entry::Meant(User(user), 1)).collect();
-        let mut journal = Journal::open(folder.path()).unwrap().0;
-        journal.append(&long, Epoch(1)).unwrap();
-        drop(journal);
-        let mut octets = fs::read(&path).unwrap();
-        let whole = octets.len();
-        let first = start.div_ceil(512);
-        let hole = first + hole.index(whole / 512 - first);
-        octets[hole * 512..(hole + 1) * 512].fill(0);
-        fs::write(&path, &octets).unwrap();
-        let (_, recovered) = Journal::open(folder.path()).unwrap();
-        let cut_off = (whole - start) as u64;
-        prop_assert_eq!(recovered, Recovered { cut_off, ..expected(&frames) });
+        Journal::open(folder.path()).unwrap_err();
     }
 
     #[test]
     fn whatever_stands_in_a_file_is_read_or_refused(
         octets in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
-        let all = [&entry::header()[..], &octets].concat();
+        let all = [&old::header()[..], &octets].concat();
         let _ = recover(&all, Path::new("records"));
         let _ = recover(&octets, Path::new("records"));
+        let _ = entry::parse(&octets);
     }
 }
 
@@ -227,10 +182,29 @@ fn records_have_one_controller() {
 }
 
 #[test]
-fn a_file_that_is_out_of_date_is_written_anew() {
+fn a_store_that_is_damaged_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (mut journal, _) = Journal::open(folder.path()).unwrap();
-    let many = vec![Entry::Record(User(1), None); 1000];
+    journal.append(&[Entry::Record(User(1), None)], Epoch(7)).unwrap();
+    drop(journal);
+    let path = folder.path().join("state.redb");
+    let mut octets = fs::read(&path).unwrap();
+    // The epoch, wherever it lies.
+    let epoch = [&[0, 5][..], b"next", &[VERSION], &7_u64.to_be_bytes()].concat();
+    let places: Vec<_> =
+        (0..octets.len() - 8).filter(|at| octets[*at..].starts_with(&epoch[7..])).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| octets[at + 7] = 6);
+    fs::write(&path, octets).unwrap();
+    let error = Journal::open(folder.path()).unwrap_err();
+    assert!(matches!(error, JournalError::Store(StateError::Damaged { .. })), "{error}");
+}
+
+#[test]
+fn what_is_out_of_date_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut journal, _) = Journal::open(folder.path()).unwrap();
+    let many: Vec<_> = (0..4000).map(|user| Entry::Record(User(user), None)).collect();
     let mut appended = 0;
     while !journal.wants_compaction() {
         journal.append(&many, Epoch(1000)).unwrap();
@@ -239,8 +213,9 @@ fn a_file_that_is_out_of_date_is_written_anew() {
     }
     journal.compact(&[], Epoch(1000)).unwrap();
     assert!(!journal.wants_compaction());
-    assert!(fs::metadata(folder.path().join("records")).unwrap().len() < 100);
     drop(journal);
+    let recovered = Journal::open(folder.path()).unwrap().1;
+    assert!(recovered.records.is_empty());
     // That no user is left does not make epochs begin anew.
-    assert_eq!(Journal::open(folder.path()).unwrap().1.next_epoch, Epoch(1000));
+    assert_eq!(recovered.next_epoch, Epoch(1000));
 }

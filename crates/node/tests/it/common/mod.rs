@@ -17,8 +17,9 @@ use weft_function::{
     ConfigError, ContextError, Emit, Headers, Metadata, NoSettings, Packet, Position, Reason,
     Scope, Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
 };
-use weft_node::Node;
+use weft_node::{BuildError, Node};
 use weft_node_config::{self as config, Blueprint};
+use weft_state::Store;
 use weft_wire::{MacAddress, Protocol, ethernet, ipv4, udp};
 
 /// Counts packets per user, or whose context its configuration says. A payload
@@ -251,11 +252,24 @@ impl Rig {
     /// Builds a node of `yaml`, in which `ring:N` is replaced by a name of this
     /// rig's own.
     pub fn new(yaml: &str) -> Rig {
+        let build = |blueprint, time| Node::build_timed(eal(), blueprint, time);
+        Rig::with(yaml, build).expect("the node builds")
+    }
+
+    /// The same of a node that goes on with what is in `store`.
+    pub fn restored(yaml: &str, store: Store) -> Result<Rig, BuildError> {
+        Rig::with(yaml, |blueprint, time| Node::restore_timed(eal(), blueprint, store, time))
+    }
+
+    fn with(
+        yaml: &str,
+        build: impl FnOnce(Blueprint, Arc<AtomicU64>) -> Result<Node, BuildError>,
+    ) -> Result<Rig, BuildError> {
         let blueprint = blueprint(yaml);
         let eal = eal();
         let devices: Vec<_> = blueprint.devices().iter().map(|port| port.device.clone()).collect();
         let time = Arc::new(AtomicU64::new(1));
-        let node = Node::build_timed(eal, blueprint, time.clone()).expect("the node builds");
+        let node = build(blueprint, time.clone())?;
         let pool = Pool::new(eal, "far", 4095).unwrap();
         let far = devices
             .iter()
@@ -264,7 +278,7 @@ impl Rig {
                 Far::of(port)
             })
             .collect();
-        Rig { node, time, far, pool }
+        Ok(Rig { node, time, far, pool })
     }
 
     /// Sends frames into a port and lets the node work until it rests.

@@ -1,12 +1,65 @@
-//! Reads a file, and tells a tail that was being written from damage.
+//! The file of records that controllers kept before there was a store: it is read, and tells a
+//! tail that was being written from damage.
+//!
+//! ```text
+//! the file:  0..8   "weftjrnl"         8..12  version, 1      12..16  CRC of 0..12
+//! a frame:   0..4   octets of entries   4..8  CRC of those     8..12  CRC of 0..8
+//!           12..20  the lowest epoch that has not been given   20..   entries
+//! ```
+//! CRCs are those of IEEE 802.3. The last entry of a frame is 9 octets: 8 of 0, and 255.
 
-use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use weft_mobility_protocol::Epoch;
 
-use super::entry::{FILE_HEAD, FRAME_HEAD, header, parse};
+use super::entry::take_entry;
 use super::{Entry, JournalError, Recovered};
+
+/// Octets of a frame before its entries.
+const FRAME_HEAD: usize = 12;
+/// Octets of the file before its frames.
+const FILE_HEAD: usize = 16;
+/// What stands behind the entries of a frame; the oldest files do without.
+const END: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0, 255];
+
+/// What a file of before says; none where there is none.
+pub fn read(folder: &Path) -> Result<Option<Recovered>, JournalError> {
+    let path = folder.join("records");
+    let octets = match fs::read(&path) {
+        Ok(octets) => octets,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(reason) => return Err(JournalError::Io { path, reason }),
+    };
+    recover(&octets, &path).map(Some)
+}
+
+/// Its records are in the store: it is out of the way from now on.
+pub fn set_aside(folder: &Path) -> Result<(), JournalError> {
+    let path = folder.join("records");
+    let moved = fs::rename(&path, folder.join("records.taken-over"));
+    let synced = moved.and_then(|()| fs::File::open(folder)?.sync_all());
+    synced.map_err(|reason| JournalError::Io { path, reason })
+}
+
+/// What the file begins with.
+pub fn header() -> [u8; FILE_HEAD] {
+    let mut octets = *b"weftjrnl\0\0\0\x01\0\0\0\0";
+    let check = crc32fast::hash(&octets[..12]);
+    octets[12..].copy_from_slice(&check.to_be_bytes());
+    octets
+}
+
+/// Reads what is in a frame; `None` if it means nothing.
+fn parse(octets: &[u8]) -> Option<(Vec<Entry>, Epoch)> {
+    let (epoch, mut octets) = octets.split_first_chunk()?;
+    let mut entries = Vec::new();
+    while !octets.is_empty() && octets != END {
+        entries.push(take_entry(&mut octets)?);
+    }
+    Some((entries, Epoch(u64::from_be_bytes(*epoch))))
+}
 
 /// Octets that a disk writes at once, or not at all.
 const SECTOR: usize = 512;
@@ -22,8 +75,8 @@ enum Next {
     Damage,
 }
 
-/// What the file says, and octets up to the end of its last whole frame.
-pub fn recover(octets: &[u8], path: &Path) -> Result<(Recovered, u64), JournalError> {
+/// What the file says, up to the end of its last whole frame.
+pub fn recover(octets: &[u8], path: &Path) -> Result<Recovered, JournalError> {
     if octets.get(..FILE_HEAD) != Some(&header()) {
         return Err(JournalError::Foreign(path.to_owned()));
     }
@@ -31,11 +84,7 @@ pub fn recover(octets: &[u8], path: &Path) -> Result<(Recovered, u64), JournalEr
     let mut at = FILE_HEAD;
     loop {
         match next(&octets[at..], at) {
-            Next::End => break,
-            Next::Tail => {
-                recovered.cut_off = (octets.len() - at) as u64;
-                break;
-            }
+            Next::End | Next::Tail => break,
             Next::Damage => {
                 return Err(JournalError::Damaged { path: path.to_owned(), at: at as u64 });
             }
@@ -46,31 +95,7 @@ pub fn recover(octets: &[u8], path: &Path) -> Result<(Recovered, u64), JournalEr
             }
         }
     }
-    Ok((recovered, at as u64))
-}
-
-impl Recovered {
-    pub(super) fn take(&mut self, entry: Entry) {
-        match entry {
-            Entry::Record(user, record) => drop(self.records.insert(user, record)),
-            Entry::Order(order) => {
-                self.orders.insert(order.number, (order, BTreeSet::new()));
-            }
-            Entry::Meant(user, number) => {
-                if let Some((_, users)) = self.orders.get_mut(&number) {
-                    users.insert(user);
-                }
-            }
-            Entry::Ended(user, number, end) => {
-                if let Some((order, users)) = self.orders.get_mut(&number)
-                    && users.remove(&user)
-                {
-                    order.ended[end as usize] += 1;
-                }
-            }
-            Entry::Gone(node, gone) => drop(self.gone.insert(node, gone)),
-        }
-    }
+    Ok(recovered)
 }
 
 fn next(rest: &[u8], at: usize) -> Next {

@@ -1,0 +1,187 @@
+//! What outlives the node: what commands have set, and contexts in turn.
+//!
+//! Whatever changes by a command is noted here behind the change, and at the end of the
+//! agent's round given to a thread that makes it durable with all that came in the meantime
+//! ([`weft_state::Writer`]). Answers go along, and are given once their changes are durable. The
+//! agent itself never waits for the disk.
+
+mod checkpoints;
+mod compositions;
+mod names;
+mod restore;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use weft_state::{Change, Done, Durability, Kind, Store, Writer};
+
+use self::checkpoints::Checkpoints;
+use self::compositions::Configured;
+pub(crate) use self::restore::{Restored, compositions as restore_compositions};
+use super::Agent;
+use crate::bearer::{Staged, record};
+use crate::error::BuildError;
+
+/// Default bearers that commands have added, by their numbers.
+const BEARERS: Kind = Kind(1);
+/// Dedicated bearers, by their numbers: behind those, as they are of one of them.
+const DEDICATED: Kind = Kind(2);
+/// How functions are run, where a command has said it, by their names.
+const COMPOSITIONS: Kind = Kind(3);
+/// Contexts of functions, by function and whose they are.
+const CONTEXTS: Kind = Kind(4);
+/// What is known of the node itself.
+const NODE: Kind = Kind(5);
+
+/// How the node's last life went, under [`NODE`].
+const LIFE: &[u8] = b"life";
+
+/// Nanoseconds between two signs of life.
+const SIGNS: u64 = 1_000_000_000;
+
+/// What is kept, and how far that is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StateView {
+    /// For how long the oldest change has waited that is not durable, in nanoseconds.
+    pub behind: u64,
+    /// Changes that were made durable.
+    pub changes: u64,
+    /// How many times the disk was written for them.
+    pub commits: u64,
+    /// Why nothing can be written at the moment, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Nanoseconds since the last round began in which all contexts were looked at.
+    pub checkpoint_age: u64,
+    /// Bearers that were there again when the node started.
+    pub restored_bearers: u64,
+    /// Contexts that went on from their checkpoints.
+    pub restored_contexts: u64,
+}
+
+/// How a node keeps what outlives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keeping {
+    /// When a command is answered.
+    pub durability: Durability,
+    /// Users and bearers whose contexts are looked at in a second.
+    pub rate: u32,
+}
+
+/// What outlives the node.
+pub(crate) struct State {
+    writer: Writer,
+    /// What this round has changed, and who waits for it.
+    changes: Vec<Change>,
+    done: Vec<Done>,
+    checkpoints: Checkpoints,
+    /// When the last sign of life was given.
+    sign: u64,
+    restored: Restored,
+    /// What the configuration says of compositions.
+    configured: Configured,
+}
+
+impl State {
+    /// Begins to keep things in `store`.
+    ///
+    /// # Errors
+    /// [`BuildError::NoThread`].
+    pub fn new(store: Store, keeping: Keeping, restored: Restored) -> Result<State, BuildError> {
+        let writer = Writer::start(store, keeping.durability).map_err(BuildError::NoThread)?;
+        Ok(State {
+            writer,
+            changes: Vec::new(),
+            done: Vec::new(),
+            checkpoints: Checkpoints::new(keeping.rate),
+            sign: 0,
+            restored,
+            configured: Configured::new(),
+        })
+    }
+}
+
+impl Agent {
+    /// Why nothing can be kept at the moment; none where nothing is, or all is well.
+    pub(crate) fn state_failure(&self) -> Option<Arc<str>> {
+        self.state.as_ref()?.writer.lag().failure
+    }
+
+    /// What is kept, where something is.
+    pub fn state_view(&self) -> Option<StateView> {
+        let state = self.state.as_ref()?;
+        let lag = state.writer.lag();
+        Some(StateView {
+            behind: lag.behind.as_nanos() as u64,
+            changes: lag.changes,
+            commits: lag.commits,
+            failure: lag.failure.map(|failure| failure.to_string()),
+            checkpoint_age: state.checkpoints.age(self.clock.now()),
+            restored_bearers: state.restored.bearers,
+            restored_contexts: state.restored.contexts,
+        })
+    }
+
+    /// Calls `done` once everything that has changed so far is durable; at once where nothing
+    /// is kept.
+    pub fn when_durable(&mut self, done: Done) {
+        match &mut self.state {
+            Some(state) => state.done.push(done),
+            None => done(Ok(())),
+        }
+    }
+
+    /// Keeps what a batch has changed.
+    pub(super) fn keep_bearers(&mut self, staged: &Staged) {
+        let Agent { state: Some(state), subscribers, blueprint, .. } = self else { return };
+        for (id, is_new) in staged.touched() {
+            let key = id.0.to_be_bytes();
+            match subscribers.bearers.entries.get(&id) {
+                Some(entry) => {
+                    let kind = if record::is_dedicated(entry) { DEDICATED } else { BEARERS };
+                    let octets = record::write(entry, blueprint);
+                    state.changes.push(Change::put(kind, &key, record::VERSION, &octets));
+                    if is_new {
+                        state.checkpoints.came(id, entry.slot);
+                    }
+                }
+                None => {
+                    state.changes.push(Change::remove(BEARERS, &key));
+                    state.changes.push(Change::remove(DEDICATED, &key));
+                    state.checkpoints.went(id, &mut state.changes);
+                }
+            }
+        }
+    }
+
+    /// Gives what this round has changed to the disk; whether there was anything.
+    pub(super) fn write_state(&mut self, now: u64) -> bool {
+        let Some(mut state) = self.state.take() else { return false };
+        let mut busy = self.look_after_checkpoints(&mut state, now);
+        if now.wrapping_sub(state.sign) >= SIGNS && state.checkpoints.is_at_work() {
+            state.sign = now;
+            state.changes.push(life(false, state.checkpoints.age(now)));
+        }
+        if !state.changes.is_empty() || !state.done.is_empty() {
+            busy = true;
+            let (changes, done) =
+                (std::mem::take(&mut state.changes), std::mem::take(&mut state.done));
+            state.writer.write(changes, done);
+        }
+        self.state = Some(state);
+        busy
+    }
+}
+
+/// The record that says how the node's life went: the time, whether it was stopped, and how
+/// long before contexts may have been looked at last, in nanoseconds.
+fn life(stopped: bool, age: u64) -> Change {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut octets = (now.as_millis() as u64).to_le_bytes().to_vec();
+    octets.push(stopped.into());
+    octets.extend(age.to_le_bytes());
+    Change::put(NODE, LIFE, 1, &octets)
+}

@@ -1,0 +1,257 @@
+//! Contexts that may go back in time, kept in turn.
+//!
+//! Users and bearers are taken one after the other, so many in a second; workers export the
+//! contexts of some between two bursts, and those that have changed since they were last
+//! written are written. So a node that dies loses of each context what came since its turn.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use weft_dataplane::command::Command;
+use weft_dataplane::command::contexts::Octets;
+use weft_function::Scope;
+use weft_node_config::Composition;
+use weft_state::Change;
+
+use super::{CONTEXTS, State, names};
+use crate::agent::Agent;
+use crate::bearer::BearerId;
+use crate::migration::contexts::PIECE;
+use crate::subscribers::Whose;
+
+/// Version of the record of a context.
+pub(super) const VERSION: u8 = 1;
+
+/// Octets in front of what a function exports: its version, and the time, which always changes.
+const TIME: std::ops::Range<usize> = 2..10;
+
+/// Nanoseconds between two looks; longer where functions stand on threads, which come back to
+/// their workers for it.
+const LOOK: u64 = 10_000_000;
+const LOOK_AT_THREADS: u64 = 1_000_000_000;
+
+/// Whose turn it is, and what was written of them.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    rate: u32,
+    /// Bearers that commands have added, in turn, with their slots; some may have gone.
+    ids: Vec<(BearerId, u32)>,
+    /// Position in turn: users and groups of the configuration, then these.
+    next: usize,
+    /// When it was looked at last, and how many are due.
+    last: u64,
+    due: u64,
+    /// What workers are asked for.
+    reading: Vec<Reading>,
+    /// Bearers that went meanwhile.
+    gone: HashSet<BearerId>,
+    /// What was written last, by function and slot: a hash, or 0.
+    written: HashMap<String, Vec<u32>>,
+    /// When this round began, and the one before.
+    began: [u64; 2],
+}
+
+/// Contexts of one function at one worker.
+#[derive(Debug)]
+struct Reading {
+    function: String,
+    kind: &'static str,
+    contexts: Vec<(Whose, u32)>,
+    octets: Receiver<Octets>,
+}
+
+impl Checkpoints {
+    pub fn new(rate: u32) -> Checkpoints {
+        Checkpoints {
+            rate,
+            ids: Vec::new(),
+            next: 0,
+            last: 0,
+            due: 0,
+            reading: Vec::new(),
+            gone: HashSet::new(),
+            written: HashMap::new(),
+            began: [0; 2],
+        }
+    }
+
+    /// Whether there are any.
+    pub fn is_at_work(&self) -> bool {
+        self.rate > 0
+    }
+
+    /// Nanoseconds since the last round began in which all contexts were looked at.
+    pub fn age(&self, now: u64) -> u64 {
+        now.saturating_sub(self.began[1])
+    }
+
+    /// A bearer came to this slot.
+    pub fn came(&mut self, id: BearerId, slot: u32) {
+        // What was written for the slot was another's.
+        for written in self.written.values_mut() {
+            if let Some(hash) = written.get_mut(slot as usize) {
+                *hash = 0;
+            }
+        }
+        self.ids.push((id, slot));
+    }
+
+    /// A bearer went, and its contexts with it.
+    pub fn went(&mut self, id: BearerId, changes: &mut Vec<Change>) {
+        let functions = self.written.keys();
+        let whose = Whose::Added(id);
+        changes.extend(
+            functions.map(|function| Change::remove(CONTEXTS, &names::key(function, &whose))),
+        );
+        if !self.reading.is_empty() {
+            self.gone.insert(id);
+        }
+    }
+
+    /// Takes what workers have read; whether there was anything.
+    fn take_read(&mut self, changes: &mut Vec<Change>) -> bool {
+        let before = self.reading.len();
+        for reading in std::mem::take(&mut self.reading) {
+            match reading.octets.try_recv() {
+                Ok(octets) => self.note(&reading, octets, changes),
+                Err(TryRecvError::Empty) => self.reading.push(reading),
+                // The function is not there any more.
+                Err(TryRecvError::Disconnected) => {}
+            }
+        }
+        if self.reading.is_empty() {
+            self.gone.clear();
+        }
+        self.reading.len() < before
+    }
+
+    fn note(&mut self, reading: &Reading, octets: Octets, changes: &mut Vec<Change>) {
+        let written = self.written.entry(reading.function.clone()).or_default();
+        for ((whose, slot), octets) in reading.contexts.iter().zip(octets) {
+            let is_gone = |id: &BearerId| self.gone.contains(id);
+            if matches!(whose, Whose::Added(id) if is_gone(id)) {
+                continue;
+            }
+            let slot = *slot as usize;
+            if written.len() <= slot {
+                written.resize(slot + 1, 0);
+            }
+            let hash = hash_of(&octets);
+            if std::mem::replace(&mut written[slot], hash) != hash {
+                changes.push(record(&reading.function, reading.kind, whose, &octets));
+            }
+        }
+    }
+}
+
+/// The record of a context: the kind of its function, and what it exports.
+pub(super) fn record(function: &str, kind: &str, whose: &Whose, octets: &[u8]) -> Change {
+    let mut out = Vec::with_capacity(1 + kind.len() + octets.len());
+    out.push(kind.len() as u8);
+    out.extend(kind.as_bytes());
+    out.extend(octets);
+    Change::put(CONTEXTS, &names::key(function, whose), VERSION, &out)
+}
+
+/// A hash of what a function exports without the time; never 0.
+fn hash_of(octets: &[u8]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    octets.get(..TIME.start).unwrap_or(octets).hash(&mut hasher);
+    octets.get(TIME.end..).unwrap_or_default().hash(&mut hasher);
+    (hasher.finish() as u32).max(1)
+}
+
+impl Agent {
+    /// Takes contexts that are due; whether there was anything to do.
+    pub(super) fn look_after_checkpoints(&mut self, state: &mut State, now: u64) -> bool {
+        let State { checkpoints, changes, .. } = state;
+        let busy = checkpoints.take_read(changes);
+        let functions = &self.blueprint.functions;
+        let has_threads = functions.iter().any(|one| one.composition == Composition::Thread);
+        let pause = if has_threads { LOOK_AT_THREADS } else { LOOK };
+        let passed = now.saturating_sub(checkpoints.last);
+        // A worker that is behind is not asked for more, nor a disk that is.
+        if !checkpoints.is_at_work() || passed < pause || !checkpoints.reading.is_empty() {
+            return busy;
+        }
+        checkpoints.last = now;
+        let due = u64::from(checkpoints.rate) * passed.min(LOOK_AT_THREADS) / 1_000_000_000;
+        checkpoints.due = due.max(1);
+        if self.migration.has_function() || self.workers.is_changing() {
+            return busy;
+        }
+        let due = std::mem::take(&mut checkpoints.due) as usize;
+        let subjects = self.next_subjects(checkpoints, due, now);
+        self.read_for(checkpoints, &subjects);
+        true
+    }
+
+    /// Those whose turn it is, with their slots and what scopes of contexts they have.
+    fn next_subjects(
+        &self,
+        checkpoints: &mut Checkpoints,
+        count: usize,
+        now: u64,
+    ) -> Vec<(Whose, u32, [bool; 3])> {
+        let configured = self.subscribers.users.subjects();
+        let mut subjects = Vec::new();
+        for _ in 0..count {
+            let at = checkpoints.next;
+            if at < configured {
+                subjects.extend(self.subscribers.users.subject(at));
+            } else {
+                let Some((id, slot)) = checkpoints.ids.get(at - configured).copied() else {
+                    // All of them were looked at: the next round begins.
+                    checkpoints.next = 0;
+                    checkpoints.began = [now, checkpoints.began[0]];
+                    break;
+                };
+                let entry = self.subscribers.bearers.entries.get(&id);
+                let Some(entry) = entry.filter(|entry| entry.slot == slot) else {
+                    checkpoints.ids.swap_remove(at - configured);
+                    continue;
+                };
+                let scopes = [Scope::Bearer, Scope::User, Scope::Group];
+                let has = scopes.map(|scope| entry.has_context(scope));
+                subjects.push((Whose::Added(id), entry.slot, has));
+            }
+            checkpoints.next += 1;
+        }
+        subjects
+    }
+
+    /// Asks workers for the contexts of these.
+    fn read_for(&mut self, checkpoints: &mut Checkpoints, subjects: &[(Whose, u32, [bool; 3])]) {
+        for number in 0..self.blueprint.functions.len() {
+            let plan = &self.blueprint.functions[number];
+            if !plan.kind.checkpointed || !plan.composition.is_at_hand() {
+                continue;
+            }
+            let scope = self.trials.instance(number).scope();
+            let (name, kind) = (plan.name.clone(), plan.kind.name);
+            for worker in 0..self.workers.count() {
+                let own = subjects.iter().filter(|(_, slot, has)| {
+                    has[position(scope)] && self.workers.owner(*slot) == worker
+                });
+                let own: Vec<_> = own.map(|(whose, slot, _)| (whose.clone(), *slot)).collect();
+                for contexts in own.chunks(PIECE) {
+                    let (answer, octets) = channel();
+                    let slots = contexts.iter().map(|(_, slot)| *slot).collect();
+                    let function = number as u16;
+                    self.workers[worker].send(Command::ReadContexts { function, slots, answer });
+                    let (function, contexts) = (name.clone(), contexts.to_vec());
+                    checkpoints.reading.push(Reading { function, kind, contexts, octets });
+                }
+            }
+        }
+    }
+}
+
+fn position(scope: Scope) -> usize {
+    match scope {
+        Scope::Bearer => 0,
+        Scope::User => 1,
+        Scope::Group => 2,
+    }
+}

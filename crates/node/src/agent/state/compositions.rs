@@ -1,0 +1,93 @@
+//! How functions are run, where commands have said it otherwise than the configuration.
+
+use serde::{Deserialize, Serialize};
+use weft_node_config::{Blueprint, Composition, FunctionPlan, stage};
+use weft_state::{Change, StateError, Store};
+
+use super::COMPOSITIONS;
+use crate::agent::Agent;
+
+/// Version of the record.
+const VERSION: u8 = 1;
+
+/// A function's composition, as JSON. It holds as long as the configuration says what it said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    configured: Composition,
+    composition: Composition,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stage: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    core: Option<u32>,
+}
+
+/// What the configuration says of each function.
+pub(super) type Configured = Vec<(String, Composition)>;
+
+/// What a configuration says.
+pub(super) fn configured(blueprint: &Blueprint) -> Configured {
+    let functions = blueprint.functions.iter();
+    functions.map(|plan| (plan.name.clone(), plan.composition)).collect()
+}
+
+/// Runs functions as commands have said in the node's last life.
+///
+/// # Errors
+/// [`StateError`].
+pub(super) fn restore(blueprint: &mut Blueprint, store: &Store) -> Result<(), StateError> {
+    store.each(COMPOSITIONS, |key, version, octets| {
+        if version != VERSION {
+            return Err(format!("a composition of version {version}, of a newer release"));
+        }
+        let kept: Kept = serde_json::from_slice(octets).map_err(|error| error.to_string())?;
+        let mut functions = blueprint.functions.iter_mut();
+        let Some(plan) = functions.find(|plan| plan.name.as_bytes() == key) else { return Ok(()) };
+        if plan.composition == kept.configured && can_be(plan, kept.composition) {
+            let is_thread = kept.composition == Composition::Thread;
+            let stage = is_thread.then(|| stage(kept.stage.as_deref(), kept.core));
+            (plan.composition, plan.stage, plan.auto) = (kept.composition, stage, None);
+        }
+        Ok(())
+    })
+}
+
+fn can_be(plan: &FunctionPlan, composition: Composition) -> bool {
+    match composition {
+        Composition::Process => plan.process.is_some(),
+        Composition::Remote => plan.remote.is_some(),
+        Composition::Vf => false,
+        _ => plan.composition != Composition::Vf,
+    }
+}
+
+impl Agent {
+    /// A configuration has been applied: its word holds.
+    pub(in crate::agent) fn keep_configured(&mut self) {
+        let Some(state) = &mut self.state else { return };
+        let before = std::mem::replace(&mut state.configured, configured(&self.blueprint));
+        let removed = before.iter().map(|(name, _)| Change::remove(COMPOSITIONS, name.as_bytes()));
+        state.changes.extend(removed);
+    }
+
+    /// A function is run otherwise by a command.
+    pub(in crate::agent) fn keep_composition(&mut self, function: &str) {
+        let Some(state) = &mut self.state else { return };
+        let mut functions = self.blueprint.functions.iter();
+        let Some(plan) = functions.find(|plan| plan.name == function) else { return };
+        let configured = state.configured.iter().find(|(name, _)| name == function);
+        let Some((_, configured)) = configured else { return };
+        let kept = Kept {
+            configured: *configured,
+            composition: plan.composition,
+            stage: plan.stage.as_ref().map(|stage| stage.name.clone()),
+            core: plan.stage.as_ref().and_then(|stage| stage.core).map(|core| core as u32),
+        };
+        // Names and numbers can be written.
+        let octets = serde_json::to_vec(&kept).unwrap_or_default();
+        let is_configured = plan.composition == *configured && plan.stage.is_none();
+        state.changes.push(match is_configured {
+            true => Change::remove(COMPOSITIONS, function.as_bytes()),
+            false => Change::put(COMPOSITIONS, function.as_bytes(), VERSION, &octets),
+        });
+    }
+}

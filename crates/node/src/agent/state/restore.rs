@@ -1,0 +1,231 @@
+//! A node that starts again: everything that its last life has kept is there before the first
+//! packet.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use weft_dataplane::worker::Worker;
+use weft_node_config::Blueprint;
+use weft_state::{StateError, Store};
+
+use super::checkpoints::{self, record};
+use super::compositions::{Configured, configured, restore};
+use super::{BEARERS, CONTEXTS, DEDICATED, Keeping, LIFE, NODE, State, life, names};
+use crate::agent::Agent;
+use crate::bearer::record as bearer_record;
+use crate::bearer::{BearerCommand, BearerError, BearerId};
+use crate::error::BuildError;
+
+/// Bearers that are put into the books at once.
+const AT_ONCE: usize = 4096;
+
+/// What was there again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Restored {
+    /// Bearers.
+    pub bearers: u64,
+    /// Contexts.
+    pub contexts: u64,
+}
+
+/// How a node's last life went.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    stopped: bool,
+    /// How long before contexts may have been written last, in nanoseconds.
+    age: u64,
+}
+
+/// What the configuration says of compositions, in whose place is put what commands have said.
+///
+/// # Errors
+/// [`StateError`].
+pub(crate) fn compositions(
+    blueprint: &mut Blueprint,
+    store: &Store,
+) -> Result<Configured, StateError> {
+    let configured = configured(blueprint);
+    restore(blueprint, store)?;
+    Ok(configured)
+}
+
+impl Agent {
+    /// Takes what is in `store`, and keeps what changes from now on. Workers have met no packet.
+    ///
+    /// # Errors
+    /// [`BuildError`], above all [`BuildError::Kept`].
+    pub(crate) fn restore(
+        &mut self,
+        workers: &mut [Worker],
+        (store, configured): (Store, Configured),
+        keeping: Keeping,
+    ) -> Result<(), BuildError> {
+        let begun = Instant::now();
+        let life_before = read_life(&store)?;
+        let mut restored =
+            Restored { bearers: self.restore_bearers(workers, &store)?, contexts: 0 };
+        restored.contexts = self.restore_contexts(workers, &store)?;
+        if life_before.is_some_and(|life| !life.stopped) {
+            workers.iter_mut().for_each(Worker::go_on);
+        }
+        let entries = self.subscribers.bearers.entries.iter();
+        let ids: Vec<(BearerId, u32)> = entries.map(|(id, entry)| (*id, entry.slot)).collect();
+        let mut state = State::new(store, keeping, restored)?;
+        state.configured = configured;
+        ids.into_iter().for_each(|(id, slot)| state.checkpoints.came(id, slot));
+        // From here on it lives, and may die.
+        state.changes.push(life(false, 0));
+        self.state = Some(Box::new(state));
+        if let Some(last) = life_before {
+            let seconds = begun.elapsed().as_secs_f64();
+            let lost = match last.stopped {
+                true => "it was stopped, and nothing is lost".to_owned(),
+                false => {
+                    let age = last.age as f64 / 1e9 + 1.0;
+                    format!("it was not stopped: usage of its last {age:.1} s may be missing")
+                }
+            };
+            let Restored { bearers, contexts } = restored;
+            tracing::info!(bearers, contexts, seconds, "the node goes on: {lost}");
+        }
+        Ok(())
+    }
+
+    fn restore_bearers(
+        &mut self,
+        workers: &mut [Worker],
+        store: &Store,
+    ) -> Result<u64, BuildError> {
+        let mut count = 0;
+        for kind in [BEARERS, DEDICATED] {
+            let mut commands = Vec::with_capacity(AT_ONCE);
+            let mut refused = None;
+            let read = store.each(kind, |key, version, octets| {
+                let number = key.try_into().map_err(|_| "a bearer without a number")?;
+                let id = BearerId(u64::from_be_bytes(number));
+                let command = bearer_record::read(id, version, octets, &self.reader());
+                let done = match command {
+                    Ok(command) => {
+                        commands.push(command);
+                        match commands.len() < AT_ONCE {
+                            true => Ok(()),
+                            false => self.take_again(workers, &mut commands),
+                        }
+                    }
+                    Err(wrong) => Err(BuildError::Kept { id, reason: wrong.to_string() }),
+                };
+                count += 1;
+                done.map_err(|error| {
+                    refused = Some(error);
+                    String::new()
+                })
+            });
+            if let Some(refused) = refused {
+                return Err(refused);
+            }
+            read?;
+            self.take_again(workers, &mut commands)?;
+        }
+        Ok(count)
+    }
+
+    /// Gives bearers to the workers, which stand still.
+    fn take_again(
+        &mut self,
+        workers: &mut [Worker],
+        commands: &mut Vec<BearerCommand>,
+    ) -> Result<(), BuildError> {
+        let staged = self.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
+            BuildError::Kept { id, reason: wrong.to_string() }
+        })?;
+        for (worker, changes) in workers.iter_mut().zip(&staged.changes) {
+            worker.begin_with(changes);
+        }
+        commands.clear();
+        Ok(())
+    }
+
+    /// Gives functions the contexts that they had. Those of functions and users that the
+    /// configuration does not have any more, or that are elsewhere, are left out.
+    fn restore_contexts(
+        &mut self,
+        workers: &mut [Worker],
+        store: &Store,
+    ) -> Result<u64, BuildError> {
+        let mut count = 0;
+        let mut refused: BTreeMap<String, (u64, String)> = BTreeMap::new();
+        store.each(CONTEXTS, |key, version, octets| {
+            let (function, whose) = names::read(key).ok_or("a context without an owner")?;
+            let functions = self.blueprint.functions.iter();
+            let at = functions.clone().position(|plan| plan.name == function);
+            let Some((at, plan)) = at.zip(functions.clone().find(|plan| plan.name == function))
+            else {
+                return Ok(());
+            };
+            let (length, rest) = octets.split_first().ok_or("a context without a function")?;
+            let split = rest.split_at_checked((*length).into());
+            let (kind, octets) = split.ok_or("a context without a function")?;
+            let scope = self.trials.instance(at).scope();
+            let is_known = plan.kind.name.as_bytes() == kind
+                && plan.kind.checkpointed
+                && plan.composition.is_at_hand();
+            let Some(slot) = self.subscribers.context_slot(scope, &whose).filter(|_| is_known)
+            else {
+                return Ok(());
+            };
+            let taken = match version {
+                1..=checkpoints::VERSION => {
+                    let worker = &mut workers[self.workers.owner(slot)];
+                    let taken = worker.begin_with_context(at as u16, slot, octets);
+                    taken.map_err(|error| error.to_string())
+                }
+                _ => Err(format!("version {version}, of a newer release")),
+            };
+            match taken {
+                Ok(()) => count += 1,
+                Err(why) => refused.entry(plan.name.clone()).or_insert((0, why)).0 += 1,
+            }
+            Ok(())
+        })?;
+        for (function, (contexts, why)) in refused {
+            tracing::warn!(function, contexts, why, "contexts were not taken and begin anew");
+        }
+        Ok(count)
+    }
+
+    /// Keeps all contexts as they stand, and that the node was stopped. No packet comes any
+    /// more. Returns when that is durable.
+    pub(crate) fn end_state(&mut self, workers: &mut [Worker]) {
+        let Some(mut state) = self.state.take() else { return };
+        if state.checkpoints.is_at_work() {
+            for (number, plan) in self.blueprint.functions.iter().enumerate() {
+                if !plan.kind.checkpointed || !plan.composition.is_at_hand() {
+                    continue;
+                }
+                let scope = self.trials.instance(number).scope();
+                for whose in self.subscribers.with_contexts(scope) {
+                    let Some(slot) = self.subscribers.context_slot(scope, &whose) else { continue };
+                    let Some(worker) = workers.get_mut(self.workers.owner(slot)) else { continue };
+                    let octets = worker.end_with_context(number as u16, slot);
+                    state.changes.push(record(&plan.name, plan.kind.name, &whose, &octets));
+                }
+            }
+        }
+        state.changes.push(life(true, 0));
+        state.writer.write(state.changes, state.done);
+        drop(state.writer.stop());
+    }
+}
+
+fn read_life(store: &Store) -> Result<Option<Life>, StateError> {
+    let mut found = None;
+    store.each(NODE, |key, _, octets| {
+        if let (LIFE, [_, _, _, _, _, _, _, _, stopped, age @ ..]) = (key, octets)
+            && let Ok(age) = age.try_into()
+        {
+            found = Some(Life { stopped: *stopped != 0, age: u64::from_le_bytes(age) });
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}

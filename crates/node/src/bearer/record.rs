@@ -1,0 +1,299 @@
+//! Bearers that commands have added as the node's store keeps them.
+//!
+//! ```text
+//! 0         what becomes of its packets: forward 0, drop 1, buffer 2, notify 3
+//! 1         default bearer of a user 0, dedicated bearer 1
+//! default   plan that it is like, which of its users (u32), 1 and the number it moves by
+//!           (u64) or 0, count of keys (u8), keys
+//! a key     IPv4 0: network, 4 octets; IPv6 1: network, 16 octets, length of the prefix;
+//!           TEID 2, SPI 3: network, u32; VLAN 4, session 5: port, u16; port 6: port;
+//!           flow 7: network, protocol, addresses and ports of source and destination
+//! dedicated of a bearer 0: number (u64), or of a user of the configuration 1: name;
+//!           QFI 0: u8, or filter 1: JSON
+//! settings  count (u16), then for each: function, which of several users they were for
+//!           (u32), JSON
+//! ```
+//! Numbers are little endian. Names and JSON stand behind their length (u16). Networks, ports
+//! and functions are named, as their numbers are those of one configuration. An address is 4
+//! and 4 octets, or 6 and 16.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weft_function::{ContextError, Fields};
+use weft_node_config::{Blueprint, UserKey};
+use weft_wire::gtpu::Qfi;
+
+use super::entry::{Entry, BearerRole};
+use super::{
+    Action, BearerCommand, BearerId, DefaultBearer, Detection, Given, Reader, Selector, User,
+};
+
+/// The version that is written. All up to it are read.
+pub(crate) const VERSION: u8 = 1;
+
+const ACTIONS: [Action; 4] = [Action::Forward, Action::Drop, Action::Buffer, Action::Notify];
+
+/// Why a record means no bearer of this configuration.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unreadable(String);
+
+impl From<ContextError> for Unreadable {
+    fn from(_: ContextError) -> Unreadable {
+        Unreadable("the record is damaged".to_owned())
+    }
+}
+
+impl From<serde_json::Error> for Unreadable {
+    fn from(error: serde_json::Error) -> Unreadable {
+        Unreadable(error.to_string())
+    }
+}
+
+/// The record of a bearer.
+pub(crate) fn write(entry: &Entry, blueprint: &Blueprint) -> Vec<u8> {
+    let mut out = Vec::with_capacity(192);
+    let action = ACTIONS.iter().position(|action| *action == entry.record.action);
+    out.push(action.unwrap_or_default() as u8);
+    match &entry.place {
+        BearerRole::Default { like, nth, keys, user } => {
+            out.push(0);
+            put(like.as_bytes(), &mut out);
+            out.extend(nth.to_le_bytes());
+            out.push(user.is_some().into());
+            if let Some(user) = user {
+                out.extend(u64::from(*user).to_le_bytes());
+            }
+            out.push(keys.len() as u8);
+            keys.iter().for_each(|key| put_key(key, blueprint, &mut out));
+        }
+        BearerRole::Dedicated { of, selector, .. } => {
+            out.push(1);
+            match of {
+                DefaultBearer::Added(id) => {
+                    out.push(0);
+                    out.extend(id.0.to_le_bytes());
+                }
+                DefaultBearer::Configured(name) => {
+                    out.push(1);
+                    put(name.as_bytes(), &mut out);
+                }
+            }
+            match selector {
+                Selector::Qfi(qfi) => out.extend([0, qfi.value()]),
+                Selector::Filter(filter) => {
+                    out.push(1);
+                    // A filter has nothing that JSON does not.
+                    put(&serde_json::to_vec(filter).unwrap_or_default(), &mut out);
+                }
+            }
+        }
+    }
+    let given = entry.settings.iter().filter(|one| one.is_given);
+    out.extend((given.clone().count() as u16).to_le_bytes());
+    for setting in given {
+        put(blueprint.functions[usize::from(setting.function)].name.as_bytes(), &mut out);
+        out.extend(setting.nth.to_le_bytes());
+        put(&serde_json::to_vec(&**setting.settings.written()).unwrap_or_default(), &mut out);
+    }
+    out
+}
+
+/// Whether the record is of a dedicated bearer, which comes behind its user's default bearer.
+pub(crate) fn is_dedicated(entry: &Entry) -> bool {
+    matches!(entry.place, BearerRole::Dedicated { .. })
+}
+
+/// The command that adds the bearer of a record again.
+///
+/// # Errors
+/// What is wrong with the record, or why the configuration cannot have the bearer.
+pub(crate) fn read(
+    id: BearerId,
+    version: u8,
+    record: &[u8],
+    reader: &Reader<'_>,
+) -> Result<BearerCommand, Unreadable> {
+    if !(1..=VERSION).contains(&version) {
+        return Err(Unreadable(format!("a record of version {version}, of a newer release")));
+    }
+    let mut fields = Record { fields: Fields::new(record), blueprint: reader.blueprint };
+    let action = fields.fields.u8()?;
+    let action = *ACTIONS.get(usize::from(action)).ok_or(ContextError::Damaged)?;
+    let detection = match fields.fields.u8()? {
+        0 => fields.user()?,
+        1 => fields.dedicated()?,
+        _ => return Err(ContextError::Damaged.into()),
+    };
+    let count = fields.fields.u16()?;
+    let mut settings = Vec::with_capacity(count.into());
+    for _ in 0..count {
+        let (function, nth) = (fields.text()?, fields.fields.u32()?);
+        let written = fields.json()?;
+        let read = reader.settings(&function, &written);
+        let read = read.map_err(|wrong| Unreadable(wrong.to_string()))?;
+        settings.push(Given { function, settings: read, nth });
+    }
+    fields.fields.end()?;
+    Ok(BearerCommand::Add { id, detection, action, settings })
+}
+
+fn put(octets: &[u8], out: &mut Vec<u8>) {
+    out.extend((octets.len() as u16).to_le_bytes());
+    out.extend(octets);
+}
+
+fn put_key(key: &UserKey, blueprint: &Blueprint, out: &mut Vec<u8>) {
+    let mut begin = |kind: u8, name: Option<&str>| {
+        out.push(kind);
+        put(name.unwrap_or_default().as_bytes(), out);
+    };
+    let network = |number: u32| blueprint.networks.get(number as usize).map(String::as_str);
+    let port = |number: usize| blueprint.ports.get(number).map(|port| &*port.name);
+    match *key {
+        UserKey::Ipv4 { network: number, first } => {
+            begin(0, network(number));
+            out.extend(first.octets());
+        }
+        UserKey::Ipv6 { network: number, first, prefix_len } => {
+            begin(1, network(number));
+            out.extend(first.octets());
+            out.push(prefix_len);
+        }
+        UserKey::Teid { network: number, first } => {
+            begin(2, network(number));
+            out.extend(first.to_le_bytes());
+        }
+        UserKey::Spi { network: number, first } => {
+            begin(3, network(number));
+            out.extend(first.to_le_bytes());
+        }
+        UserKey::Vlan { port: number, first } => {
+            begin(4, port(number));
+            out.extend(first.to_le_bytes());
+        }
+        UserKey::Session { port: number, first } => {
+            begin(5, port(number));
+            out.extend(first.to_le_bytes());
+        }
+        UserKey::Port { port: number } => begin(6, port(number)),
+        UserKey::Flow {
+            network: number,
+            protocol,
+            source,
+            source_port,
+            destination,
+            destination_port,
+        } => {
+            begin(7, network(number));
+            out.push(protocol);
+            put_address(source, out);
+            out.extend(source_port.to_le_bytes());
+            put_address(destination, out);
+            out.extend(destination_port.to_le_bytes());
+        }
+    }
+}
+
+fn put_address(address: IpAddr, out: &mut Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => {
+            out.push(4);
+            out.extend(address.octets());
+        }
+        IpAddr::V6(address) => {
+            out.push(6);
+            out.extend(address.octets());
+        }
+    }
+}
+
+/// What is left to read of a record.
+struct Record<'a> {
+    fields: Fields<'a>,
+    blueprint: &'a Blueprint,
+}
+
+impl Record<'_> {
+    fn user(&mut self) -> Result<Detection, Unreadable> {
+        let (like, nth) = (self.text()?, self.fields.u32()?);
+        let user = match self.fields.u8()? {
+            0 => None,
+            _ => Some(User(self.fields.u64()?)),
+        };
+        let count = self.fields.u8()?;
+        let keys = (0..count).map(|_| self.key()).collect::<Result<_, _>>()?;
+        Ok(Detection::User { like, nth, keys, user })
+    }
+
+    fn dedicated(&mut self) -> Result<Detection, Unreadable> {
+        let of = match self.fields.u8()? {
+            0 => DefaultBearer::Added(BearerId(self.fields.u64()?)),
+            _ => DefaultBearer::Configured(self.text()?.into()),
+        };
+        let selector = match self.fields.u8()? {
+            0 => Selector::Qfi(Qfi::new(self.fields.u8()?).ok_or(ContextError::Damaged)?),
+            _ => Selector::Filter(serde_json::from_value(self.json()?)?),
+        };
+        Ok(Detection::Dedicated { of, selector })
+    }
+
+    fn key(&mut self) -> Result<UserKey, Unreadable> {
+        let (kind, name) = (self.fields.u8()?, self.text()?);
+        let network = || {
+            let known = self.blueprint.networks.iter().position(|known| *known == name);
+            let unknown = || Unreadable(format!("no port is in the network `{name}`"));
+            known.map(|number| number as u32).ok_or_else(unknown)
+        };
+        let port = || {
+            let known = self.blueprint.ports.iter().position(|port| port.name == name);
+            known.ok_or_else(|| Unreadable(format!("there is no port `{name}`")))
+        };
+        Ok(match kind {
+            0 => UserKey::Ipv4 { network: network()?, first: self.fields.array::<4>()?.into() },
+            1 => UserKey::Ipv6 {
+                network: network()?,
+                first: self.fields.array::<16>()?.into(),
+                prefix_len: self.fields.u8()?,
+            },
+            2 => UserKey::Teid { network: network()?, first: self.fields.u32()? },
+            3 => UserKey::Spi { network: network()?, first: self.fields.u32()? },
+            4 => UserKey::Vlan { port: port()?, first: self.fields.u16()? },
+            5 => UserKey::Session { port: port()?, first: self.fields.u16()? },
+            6 => UserKey::Port { port: port()? },
+            7 => UserKey::Flow {
+                network: network()?,
+                protocol: self.fields.u8()?,
+                source: self.address()?,
+                source_port: self.fields.u16()?,
+                destination: self.address()?,
+                destination_port: self.fields.u16()?,
+            },
+            _ => return Err(ContextError::Damaged.into()),
+        })
+    }
+
+    fn address(&mut self) -> Result<IpAddr, ContextError> {
+        match self.fields.u8()? {
+            4 => Ok(Ipv4Addr::from(self.fields.array::<4>()?).into()),
+            6 => Ok(Ipv6Addr::from(self.fields.array::<16>()?).into()),
+            _ => Err(ContextError::Damaged),
+        }
+    }
+
+    fn text(&mut self) -> Result<String, ContextError> {
+        let octets = self.octets()?;
+        std::str::from_utf8(octets).map(str::to_owned).map_err(|_| ContextError::Damaged)
+    }
+
+    fn json(&mut self) -> Result<serde_json::Value, Unreadable> {
+        Ok(serde_json::from_slice(self.octets()?)?)
+    }
+}
+
+impl<'a> Record<'a> {
+    fn octets(&mut self) -> Result<&'a [u8], ContextError> {
+        let length = self.fields.u16()?;
+        self.fields.take(length.into())
+    }
+}

@@ -1,0 +1,52 @@
+//! Records and their changes.
+
+/// What a record is about. A user of the store gives its kinds numbers from 1 on; 0 is the
+/// store's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(pub u16);
+
+/// One record that is there from now on, or is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Kind, big endian, and the key behind it.
+    pub(crate) key: Vec<u8>,
+    /// Version of the record, and the record; none for one that goes.
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+impl Change {
+    /// The record under this key is that from now on. `version` says how it is to be read.
+    pub fn put(kind: Kind, key: &[u8], version: u8, record: &[u8]) -> Change {
+        let mut value = Vec::with_capacity(1 + record.len());
+        value.push(version);
+        value.extend_from_slice(record);
+        Change { key: full_key(kind, key), value: Some(value) }
+    }
+
+    /// There is no record under this key from now on.
+    pub fn remove(kind: Kind, key: &[u8]) -> Change {
+        Change { key: full_key(kind, key), value: None }
+    }
+
+    /// The kind of the record.
+    pub fn kind(&self) -> Kind {
+        self.key.first_chunk().map_or(Kind(0), |kind| Kind(u16::from_be_bytes(*kind)))
+    }
+
+    /// Its key.
+    pub fn key(&self) -> &[u8] {
+        self.key.get(2..).unwrap_or_default()
+    }
+
+    /// Octets that it takes, about.
+    pub(crate) fn size(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Vec::len)
+    }
+}
+
+pub(crate) fn full_key(kind: Kind, key: &[u8]) -> Vec<u8> {
+    let mut full = Vec::with_capacity(2 + key.len());
+    full.extend_from_slice(&kind.0.to_be_bytes());
+    full.extend_from_slice(key);
+    full
+}
