@@ -21,7 +21,7 @@ work=$(mktemp -d)
 artefacts=${ARTEFACTS:-$root/target/page}
 mkdir -p "$artefacts" "$tools"
 export WEFT WEFT_SOCKET=$work/node.sock WEFT_LOG=warn
-node=
+node= controller=
 
 # shellcheck disable=SC2329 # called by the trap
 clean_up() {
@@ -31,10 +31,9 @@ clean_up() {
     tmux -L "weft-$$" kill-server 2>/dev/null
     rm -rf "$work"
 }
-controller=
 trap clean_up EXIT
 
-for program in chromedriver chromium tmux jq; do
+for program in chromedriver chromium tmux jq ab; do
     command -v "$program" >/dev/null || skip_script "$program is not installed"
 done
 
@@ -164,13 +163,9 @@ gone_and_back() {
     stop_node
     wait_until 20 shows 'GONE' || { screen; return 1; }
     start_node "$at" || return 1
-    wait_until 30 shows 'police' && ! wait_until 5 shows 'GONE'
+    wait_until 20 eval '! shows GONE' && wait_until 20 shows 'police'
 }
-gone_and_back_again() {
-    gone_and_back || return 1
-    wait_until 20 eval '! shows GONE'
-}
-try "top says that the node is gone, and goes on" gone_and_back_again
+try "top says that the node is gone, and goes on" gone_and_back
 top_ends() {
     "${session[@]}" send-keys -t top q
     wait_until 10 eval '! shows "q end"'
@@ -195,21 +190,38 @@ check "top without a terminal says what to do" needs_a_terminal
 
 # --- the cost --------------------------------------------------------------------------
 
-# Requests as fast as eight clients ask, while the worker has packets at all times: what
-# changes is only who gets the processor, so this notes and does not judge rates.
+received() {
+    "$WEFT" show ports --json | jq '[.ports[].rx_packets] | add'
+}
+
+# Packets that the node receives in two seconds.
+received_in_two_seconds() {
+    local before
+    before=$(received)
+    sleep 2
+    echo $(($(received) - before))
+}
+
+# Requests as fast as sixteen clients ask: all are answered, and from one look a second. What
+# the worker carries meanwhile is noted and not judged: others have its core, too.
 flood() {
-    local before after lost
-    command -v ab >/dev/null || { echo "ab is not installed"; return 1; }
-    before=$("$WEFT" show ports --json | jq '[.ports[].rx_missed] | add')
-    ab -q -t 3 -n 1000000 -c 16 "${url}v1/snapshot" >"$work/ab" 2>&1
-    after=$("$WEFT" show ports --json | jq '[.ports[].rx_missed] | add')
-    lost=$((after - before))
-    note "$(awk '/^Requests per second/ {print int($4)}' "$work/ab") requests a second for 3 s; $lost packets missed"
-    grep -q '^Failed requests: *0$' "$work/ab" && [ "$lost" -eq 0 ] && return
-    cat "$work/ab"
+    local before during begin looks
+    before=$(received_in_two_seconds)
+    begin=$SECONDS
+    ab -q -l -t 5 -n 10000000 -c 16 "${url}v1/snapshot" >"$work/ab" 2>&1 &
+    during=$(received_in_two_seconds)
+    looks=$(for _ in $(seq 40); do curl -s "${url}v1/snapshot" | jq .uptime; done | sort -u | wc -l)
+    wait $!
+    note "$(awk '/^Requests per second/ {print int($4)}' "$work/ab") requests a second; packets in 2 s: $before without, $during with them"
+    if ! grep -q '^Failed requests: *0$' "$work/ab"; then
+        cat "$work/ab"
+        return 1
+    fi
+    [ "$looks" -le $((SECONDS - begin + 2)) ] && return
+    echo "the agent was asked $looks times in $((SECONDS - begin)) s"
     return 1
 }
-check "a flood of requests costs no packet" flood
+check "a flood of requests asks the agent once a second" flood
 
 stop_node
 

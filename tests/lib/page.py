@@ -127,8 +127,9 @@ def of_node():
     def _():
         settled()
         expect(browser.text("#name") == "page", f"the name is {browser.text('#name')}")
-        names = browser.run("return [...document.querySelectorAll('#drawing .box .name')].map((one) => one.textContent.trim())")
-        expect(sorted(names) == ["access", "access", "core", "core", "count", "last", "police"], f"boxes: {names}")
+        boxes = ["access", "access", "core", "core", "count", "last", "police"]
+        names = lambda: browser.run("return [...document.querySelectorAll('#drawing .box .name')].map((one) => one.textContent.trim())")
+        browser.wait("its ports and functions", lambda: sorted(names()) == boxes)
 
     @check("arrows have the rates of a sample")
     def _():

@@ -2,8 +2,8 @@
 //! together.
 //!
 //! A thread asks the agent once a second, however many clients there are and whatever they
-//! do. It keeps the [history] of the last quarter of an hour. While a client listens it also
-//! watches some [packets](flows), a few bursts a second, which say how packets are shared
+//! do. It keeps the history of the last quarter of an hour. While a client listens it also
+//! watches some packets, a few bursts a second, which say how packets are shared
 //! between rules and users. It begins with the first request for any of this, or at once
 //! where the node serves a page.
 

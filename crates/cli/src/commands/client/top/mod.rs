@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use weft_management_api::client::Client;
+use weft_management_api::live::Look;
 
 use self::figures::Figures;
 use self::looks::{Heard, Looks};
@@ -90,14 +91,14 @@ fn broken(error: io::Error) -> Failure {
 fn once(client: Client) -> Result<(), Failure> {
     let looks = Looks::of(client)?;
     // There is no sample before a client listens, and no rate without a look before.
-    let mut before = None;
+    let mut before: Option<Box<Look>> = None;
     loop {
         let look = match looks.wait() {
             Heard::Look(look) => look,
             Heard::Gone(reason) => return Err(Failure::broken(reason)),
         };
-        if let Some(before) = &before {
-            return output::print(&Figures::between(Some(before), &look).text());
+        if before.is_some() {
+            return output::print(&Figures::between(before.as_deref(), &look).text());
         }
         before = Some(look);
     }
