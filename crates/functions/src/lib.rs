@@ -42,6 +42,7 @@ const DOMAINS: &[&[Kind]] = &[
     nat::KINDS,
     qos::KINDS,
     route::KINDS,
+    session::KINDS,
 ];
 
 /// All functions, by name.

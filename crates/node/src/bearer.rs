@@ -40,7 +40,7 @@ use weft_node_config::UserKey;
 
 pub(crate) use self::bearers::{Bearers, KeyConflict};
 pub use self::change::BearersChanged;
-pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work};
+pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work, text as key_text};
 pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub(crate) use self::entry::Place;
 pub(crate) use self::listeners::Listeners;

@@ -55,6 +55,7 @@ impl Element {
                 }
                 What::Answer(packet) => answer(packet, around),
                 What::WakeAt(time) => around.queues.wake_at(time, function, slot),
+                What::Report(code) => around.queues.report(function, slot, code),
                 What::Keep => {}
             }
         }
@@ -139,6 +140,7 @@ impl Element {
                 }
                 What::Answer(packet) => answer(packet, around),
                 What::WakeAt(time) => around.queues.wake_at(time, function, slot),
+                What::Report(code) => around.queues.report(function, slot, code),
             }
             join(group, parent, joining);
         }

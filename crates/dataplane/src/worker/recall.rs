@@ -57,6 +57,8 @@ impl Worker {
                 matches!(
                     change,
                     UserChange::EndTunnels { .. }
+                        | UserChange::Ask { .. }
+                        | UserChange::Forget { .. }
                         | UserChange::Remove { .. }
                         | UserChange::RemoveGroup { .. }
                 )
@@ -178,6 +180,7 @@ impl Worker {
         for (function, slot, what) in parcel.notes.drain(..) {
             match what {
                 What::WakeAt(time) => self.queues.wake_at(time, function, slot),
+                What::Report(code) => self.queues.report(function, slot, code),
                 What::Answer(packet) => {
                     self.counters.emitted.add(1);
                     if !self.queues.answer(packet) {

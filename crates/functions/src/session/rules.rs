@@ -213,12 +213,6 @@ pub struct Forwarding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 63))]
     pub dscp: Option<u8>,
-    /// Identifier of a forwarding policy of the configuration (§8.2.23).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Name>,
-    /// URL that HTTP requests are redirected to (§8.2.20).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub redirect: Option<Name>,
 }
 
 /// Outer header creation (§8.2.56), with the node's own address.
@@ -251,7 +245,8 @@ pub enum OuterHeader {
 pub struct Qer {
     /// Its number in the session.
     pub id: QerId,
-    /// Rules of several sessions with the same number share their rates (§8.2.28).
+    /// Number that rules of several sessions have in common (§8.2.28). Each has rates of its
+    /// own all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<u32>,
     /// Whether the gate is closed (§8.2.7): `uplink`, `downlink`.

@@ -38,7 +38,7 @@ pub(crate) struct Bearers {
     /// Bearers, by slot, whose first waiting packet is to be told.
     pub told: HashMap<u32, BearerId>,
     /// The tunnels that they send into.
-    pub tunnels: Tunnels,
+    pub tunnels: Tunnels<BearerId>,
 }
 
 impl Bearers {
@@ -115,7 +115,7 @@ impl Bearers {
     pub fn note_tunnels(&mut self, trials: &Trials, paths: &mut Paths, now: u64) {
         self.tunnels.clear();
         for (id, entry) in &self.entries {
-            self.tunnels.enter(*id, entry, trials, paths, now);
+            self.tunnels.enter(*id, entry.tunnels(trials), paths, now);
         }
     }
 

@@ -5,6 +5,10 @@
 //! `session-detection` and `session-forwarding` of the node carry the rules out; other
 //! functions get the settings of the `users` entry that the session is like.
 
+mod books;
+mod listeners;
+mod timers;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +18,10 @@ use utoipa::ToSchema;
 use weft_functions::session::rules::{FarId, PdrId, Session, UrrId};
 use weft_functions::session::usage::Usage;
 
-/// Number of a session; whoever gives the commands chooses it. For PFCP it is the node's SEID.
+pub(crate) use self::books::{Batch, SessionEntry, SessionFunctions, Sessions};
+pub(crate) use self::timers::has_timers;
+
+/// Number of a session; the sender of the commands chooses it. For PFCP it is the node's SEID.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]

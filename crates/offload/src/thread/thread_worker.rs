@@ -309,7 +309,8 @@ impl ThreadWorker {
 /// Notes what a function asked for, if none of it concerns the order of packets.
 #[cold]
 fn take_notes(parcel: &mut Parcel, deployed: &DeployedFunction) -> bool {
-    let concerns_order = |one: &Emission| !matches!(one.what, What::WakeAt(_) | What::Answer(_));
+    let concerns_order =
+        |one: &Emission| !matches!(one.what, What::WakeAt(_) | What::Answer(_) | What::Report(_));
     let room = parcel.notes.remaining_capacity();
     let Parcel { burst, outcome, notes, timer, .. } = parcel;
     let emissions = &mut outcome.emissions;
