@@ -271,6 +271,26 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         }
     }
 
+    fn tell_time(&mut self, now: u64) {
+        guarded(self.name, || self.function.tell_time(now));
+    }
+
+    fn retries_kept(&self) -> bool {
+        F::RETRIES_KEPT
+    }
+
+    fn ask(&mut self, slot: u32, now: u64, question: &[u8], answer: &mut Vec<u8>) {
+        if let Some(context) = self.contexts.get_mut(slot) {
+            let before = answer.len();
+            let run = || self.function.ask(context, now, question, answer);
+            if guarded(self.name, run).is_none() {
+                // Half an answer is none.
+                answer.truncate(before);
+                self.abandon(slot);
+            }
+        }
+    }
+
     fn configure(&mut self, slot: u32, settings: &Settings, nth: u32) {
         if let Some(context) = self.contexts.get_mut(slot)
             && let Some(settings) = settings.typed.downcast_ref::<F::Settings>()

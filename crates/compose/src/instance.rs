@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use serde::Serialize;
 use serde_json::Value;
 use weft_dpdk::{Batch, Pool};
 use weft_function::lower::Program;
@@ -118,6 +119,21 @@ pub trait Instance: Send {
     /// [`ConfigError`] with the path of what is wrong.
     fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError>;
 
+    /// Tells the time, in nanoseconds since the node started, before contexts are configured.
+    #[inline]
+    fn tell_time(&mut self, _now: u64) {}
+
+    /// Whether packets that it keeps are given to [`visit`](Self::visit) again when the
+    /// settings of their context change.
+    #[inline]
+    fn retries_kept(&self) -> bool {
+        false
+    }
+
+    /// Answers what the agent asks of the context at `slot`.
+    #[inline]
+    fn ask(&mut self, _slot: u32, _now: u64, _question: &[u8], _answer: &mut Vec<u8>) {}
+
     /// Gives the context at `slot` its settings, those of the `nth` user of
     /// the users they were written for.
     fn configure(&mut self, slot: u32, settings: &Settings, nth: u32);
@@ -185,25 +201,46 @@ pub trait Instance: Send {
 #[derive(Clone)]
 pub struct Settings {
     pub(crate) typed: Arc<dyn Any + Send + Sync>,
-    pub(crate) written: Arc<Value>,
+    pub(crate) written: Written,
+}
+
+/// How settings are written.
+#[derive(Clone)]
+pub(crate) enum Written {
+    /// They were read.
+    Read(Arc<Value>),
+    /// They were made, and can be written.
+    Made(fn(&(dyn Any + Send + Sync)) -> Value),
 }
 
 impl Settings {
-    /// The settings as they were written.
-    pub fn written(&self) -> &Arc<Value> {
-        &self.written
+    /// Settings that nothing was written of: `S` is the settings type of their function.
+    pub fn of<S: Serialize + Send + Sync + 'static>(settings: Arc<S>) -> Settings {
+        let write = |settings: &(dyn Any + Send + Sync)| {
+            let settings = settings.downcast_ref::<S>();
+            settings.and_then(|one| serde_json::to_value(one).ok()).unwrap_or_default()
+        };
+        Settings { typed: settings, written: Written::Made(write) }
+    }
+
+    /// The settings as they were written, or would be.
+    pub fn written(&self) -> Arc<Value> {
+        match &self.written {
+            Written::Read(value) => value.clone(),
+            Written::Made(write) => Arc::new(write(&*self.typed)),
+        }
     }
 }
 
 impl PartialEq for Settings {
     fn eq(&self, other: &Settings) -> bool {
-        self.written == other.written
+        Arc::ptr_eq(&self.typed, &other.typed) || self.written() == other.written()
     }
 }
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Settings").field(&self.written).finish()
+        f.debug_tuple("Settings").field(&self.written()).finish()
     }
 }
 

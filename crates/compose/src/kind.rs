@@ -7,7 +7,7 @@ use serde_path_to_error::Segment;
 use weft_function::{ConfigError, Lower, UserPlaneFunction};
 
 use crate::call::{Called, Lowering};
-use crate::instance::{Kind, Make, Settings};
+use crate::instance::{Kind, Make, Settings, Written};
 
 impl Kind {
     /// The kind of `F`.
@@ -41,7 +41,7 @@ impl Kind {
             settings_schema: || schemars::schema_for!(F::Settings),
             settings: |value| {
                 let typed = Arc::new(read::<F::Settings>(value)?);
-                Ok(Settings { typed, written: Arc::new(value.clone()) })
+                Ok(Settings { typed, written: Written::Read(Arc::new(value.clone())) })
             },
             make,
         }

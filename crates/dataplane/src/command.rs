@@ -207,6 +207,26 @@ pub enum UserChange {
     },
     /// Settings of one function for a slot.
     Configure(Configure),
+    /// Drop what a function keeps for a context.
+    Forget {
+        /// Number of the function.
+        function: u16,
+        /// Slot of the context.
+        slot: u32,
+    },
+    /// Ask a function of a context. The answer comes back with the list.
+    Ask {
+        /// Number of the function.
+        function: u16,
+        /// Slot of the context.
+        slot: u32,
+        /// What is asked.
+        question: Box<[u8]>,
+        /// What it says.
+        answer: Vec<u8>,
+    },
+    /// Nothing changes: the list belongs to the batch of this number.
+    Batch(u64),
     /// A context starts afresh.
     Reset {
         /// Number of the function.
@@ -251,6 +271,15 @@ pub enum Report {
     Lifted(Box<dyn Instance>),
     /// A user's belongings were taken in, or it says which were not.
     TakenIn(Box<Intake>),
+    /// A function has something to tell of a context.
+    OfFunction {
+        /// Name of the function: it may have another number by now.
+        function: Arc<str>,
+        /// Slot of the context.
+        slot: u32,
+        /// What it tells, by a code of its own.
+        code: u32,
+    },
     /// A packet waits for the bearer at this slot, the first one.
     DownlinkData(u32),
     /// A next hop is needed.

@@ -116,6 +116,9 @@ impl Worker {
         if self.queues.has_resets() {
             self.report_resets();
         }
+        if self.queues.has_reports() {
+            self.report_of_functions();
+        }
         if self.queues.has_answers() {
             self.answer();
         }

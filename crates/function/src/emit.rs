@@ -36,6 +36,8 @@ pub enum EmissionKind {
     Release(usize),
     /// The function wants to be called at this time, in nanoseconds.
     WakeAt(u64),
+    /// The function has something to tell the node's agent of the context.
+    Report(u32),
 }
 
 /// Where an emitted packet goes on, relative to the packet being handled.
@@ -161,6 +163,15 @@ impl<'a> Emit<'a> {
     #[inline]
     pub fn wake_at(&mut self, time: u64) -> bool {
         self.push(EmissionKind::WakeAt(time)).is_ok()
+    }
+
+    /// Tells the node's agent something of the context, by a code of the function's own; the
+    /// agent may [ask](crate::UserPlaneFunction::ask) then. False when the burst has no more
+    /// room for it. Reports are bounded at each worker and may be lost there: what must
+    /// not be missed stays noted in the context, and is reported again with a later packet.
+    #[inline]
+    pub fn report(&mut self, code: u32) -> bool {
+        self.push(EmissionKind::Report(code)).is_ok()
     }
 
     #[inline]

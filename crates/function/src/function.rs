@@ -43,6 +43,9 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     /// Whether contexts refer to records that [`prefetch`](Self::prefetch) asks
     /// for ahead of use.
     const PREFETCHES: bool = false;
+    /// Whether packets that it keeps are handed to it again when the settings of their context
+    /// change.
+    const RETRIES_KEPT: bool = false;
     /// How many times [`look_ahead`](Self::look_ahead) is shown each packet.
     const STAGES: usize = 0;
 
@@ -104,6 +107,11 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
         Ok(())
     }
 
+    /// Tells the time before settings change, in nanoseconds on the clock of
+    /// [`Emit::now`]. Only a function whose settings begin or end something has something
+    /// to do here.
+    fn tell_time(&mut self, _now: u64) {}
+
     /// Gives a context its settings: those of the `nth` user (from 0) of the
     /// users they were written for. Called on a fresh context, and on one in
     /// use when its settings change.
@@ -125,6 +133,17 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
         _nth: u32,
         _like: &[PacketMetadata; 2],
         _emit: &mut Emit<'_>,
+    ) {
+    }
+
+    /// Answers what the node's agent asks of a context, between bursts; it may change the
+    /// context. What questions and answers mean is the function's own.
+    fn ask(
+        &mut self,
+        _context: &mut Self::Context,
+        _now: u64,
+        _question: &[u8],
+        _answer: &mut Vec<u8>,
     ) {
     }
 

@@ -24,6 +24,8 @@ pub struct TunnelEnd {
     pub local: IpAddr,
     /// UDP port that the packets come from.
     pub source_port: u16,
+    /// UDP port that they are sent to: 2152, unless another is set.
+    pub destination_port: u16,
 }
 
 impl TunnelEnd {
@@ -37,7 +39,8 @@ impl TunnelEnd {
     /// alone, so that nothing overtakes an End Marker.
     #[inline]
     pub fn new(teid: Teid, local: IpAddr, peer: IpAddr) -> TunnelEnd {
-        TunnelEnd { teid, peer, local, source_port: Self::port_of(teid) }
+        let source_port = Self::port_of(teid);
+        TunnelEnd { teid, peer, local, source_port, destination_port: gtpu::PORT }
     }
 
     /// The dynamic port (RFC 6335 §6) that a tunnel's packets come from, unless another
@@ -72,8 +75,8 @@ impl TunnelEnd {
         let Some(length) = payload_length.checked_add(udp::HEADER_LENGTH as u16) else {
             return false;
         };
-        let source_port = self.source_port;
-        let header = udp::Repr { source_port, destination_port: gtpu::PORT, payload_length };
+        let TunnelEnd { source_port, destination_port, .. } = *self;
+        let header = udp::Repr { source_port, destination_port, payload_length };
         match (self.local, self.peer) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let total = length.checked_add(ipv4::MIN_HEADER_LENGTH as u16);
@@ -135,8 +138,8 @@ fn front_v4(
     header
 }
 
-/// The tunnels of one context: at most one for each direction.
-pub type TunnelEnds = ArrayVec<TunnelEnd, 2>;
+/// The tunnels of one context. Of more than these the node does not watch the peers.
+pub type TunnelEnds = ArrayVec<TunnelEnd, 8>;
 
 /// Access to the tunnel around a packet that was parsed.
 pub trait Tunnel {

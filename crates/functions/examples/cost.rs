@@ -12,7 +12,7 @@
 use serde_json::{Value, json};
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{Metadata, PacketMetadata, Setup, TagTable};
+use weft_function::{Direction, Metadata, PacketMetadata, Setup, TagSlot, TagTable};
 use weft_functions::KINDS;
 use weft_fusion::{Fused, FusedOutcome, FusedPart};
 use weft_wire::{EtherType, Protocol, gtpu, ipv4, udp};
@@ -52,7 +52,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     configure(kind, &mut *instance)?;
                     // Each with packets of its own: some leave them changed.
                     let mut sample = match kind.name {
-                        "gtpu-decapsulate" | "gtpu-relay" => Sample::tunnelled(&pool)?,
+                        "gtpu-decapsulate" | "gtpu-relay" | "session-detection" => {
+                            Sample::tunnelled(&pool)?
+                        }
+                        "session-forwarding" => Sample::detected(&pool)?,
                         "gtpu-encapsulate" => Sample { is_moved: true, ..Sample::plain(&pool)? },
                         _ => Sample::plain(&pool)?,
                     };
@@ -178,6 +181,7 @@ fn configure(kind: &Kind, instance: &mut dyn Instance) -> Result<(), Box<dyn std
         "gtpu-decapsulate" => json!({ "peer": "192.0.2.30", "ipv4": "10.0.0.1" }),
         "gtpu-encapsulate" => json!({ "tunnel": end }),
         "gtpu-relay" => json!({ "uplink": end, "downlink": end }),
+        "session-detection" | "session-forwarding" => session(&end),
         _ => return Ok(()),
     };
     let settings = kind.settings(&settings)?;
@@ -185,6 +189,27 @@ fn configure(kind: &Kind, instance: &mut dyn Instance) -> Result<(), Box<dyn std
         instance.configure(user, &settings, 0);
     }
     Ok(())
+}
+
+/// The usual session: a rule each way, a rate and a measurement.
+fn session(end: &Value) -> Value {
+    let ue = json!({ "ipv4": "10.0.0.1" });
+    json!({
+        "pdrs": [
+            { "id": 1, "precedence": 1, "source": "access", "local": { "teid": 1 },
+              "removal": "gtpu", "ue": ue, "far": 1, "urrs": [1], "qers": [1] },
+            { "id": 2, "precedence": 1, "source": "core", "ue": ue, "far": 2, "urrs": [1],
+              "qers": [1] },
+        ],
+        "fars": [
+            { "id": 1, "action": "forward", "forward": { "interface": "core" } },
+            { "id": 2, "action": "forward",
+              "forward": { "interface": "access", "outer": { "gtpu": end } } },
+        ],
+        "qers": [{ "id": 1, "qfi": 9, "maximum": { "uplink": 10_000_000, "downlink": 10_000_000 } }],
+        "urrs": [{ "id": 1, "method": { "volume": true }, "triggers": ["volumeThreshold"],
+                   "volumeThreshold": { "total": 1_000_000_000_000_u64 } }],
+    })
 }
 
 /// A burst of packets that are sent again and again.
@@ -259,6 +284,15 @@ impl Sample {
             ..plain
         };
         Sample::new(pool, frame, metadata, true)
+    }
+
+    /// Packets to users, of the rule of that direction.
+    fn detected(pool: &Pool) -> Result<Sample, Box<dyn std::error::Error>> {
+        let mut sample = Sample { is_moved: true, ..Sample::plain(pool)? };
+        sample.metadata.tags[TagSlot::DIRECTION.index()] = Direction::Downlink as u32;
+        // The first tag that is not one of every node: `pdr`.
+        sample.metadata.tags[3] = 2;
+        Ok(sample)
     }
 
     fn new(

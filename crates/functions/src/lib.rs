@@ -29,6 +29,7 @@ pub mod lwaftr;
 pub mod nat;
 pub mod qos;
 pub mod route;
+pub mod session;
 #[cfg(test)]
 mod testing;
 
@@ -41,6 +42,7 @@ const DOMAINS: &[&[Kind]] = &[
     nat::KINDS,
     qos::KINDS,
     route::KINDS,
+    session::KINDS,
 ];
 
 /// All functions, by name.

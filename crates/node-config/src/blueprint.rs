@@ -3,6 +3,7 @@
 
 mod functions;
 mod handover;
+mod pfcp;
 mod ports;
 mod users;
 
@@ -21,6 +22,7 @@ use weft_vf::{Nic, Switch};
 
 pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
 pub use self::handover::{HandoverPlan, HandoverSecurity, MovingUsers};
+pub use self::pfcp::{PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide};
 pub use self::ports::PortPlan;
 pub use self::users::{BearerPlan, GroupPlan, UserPlan};
 use super::mistake::Mistakes;
@@ -66,6 +68,8 @@ pub struct Blueprint {
     pub state: Option<StatePlan>,
     /// How users move between this node and others.
     pub handover: Option<HandoverPlan>,
+    /// How control planes drive the node.
+    pub pfcp: Option<PfcpPlan>,
     /// What is said in GTP-U.
     pub gtpu: Gtpu,
     /// Most users, groups and so on that the node makes room for.

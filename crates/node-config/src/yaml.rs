@@ -5,6 +5,7 @@ mod handover;
 mod local;
 mod nics;
 mod paths;
+mod pfcp;
 mod process;
 mod remote;
 mod state;
@@ -24,6 +25,7 @@ pub use handover::{GatesFile, HandoverFile, HandoverTls, RadioFile, Role, WhenFu
 pub use local::{LocalFile, RateFile};
 pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
+pub use pfcp::{PfcpChain, PfcpFile, PfcpInterface, PfcpSide};
 pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy};
 pub use remote::RemoteFile;
 pub use state::StateFile;
@@ -94,6 +96,8 @@ pub struct NodeFile {
     pub state: Option<StateFile>,
     /// How users move between this node and others; without it, they do not.
     pub handover: Option<HandoverFile>,
+    /// How control planes drive the node by PFCP; without it, they do not.
+    pub pfcp: Option<PfcpFile>,
     /// What the node says in GTP-U of its own accord.
     #[serde(default)]
     pub gtpu: GtpuFile,

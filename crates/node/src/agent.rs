@@ -13,6 +13,7 @@ mod contexts;
 mod gtpu_peers;
 mod mobility;
 mod relocate;
+mod sessions;
 pub mod show;
 mod topology;
 mod state;
@@ -110,6 +111,7 @@ impl Agent {
         busy |= self.take_contexts();
         busy |= self.look_after_relocation();
         busy |= self.look_after_handover();
+        busy |= self.look_after_sessions();
         let now = self.clock.now();
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
@@ -127,8 +129,9 @@ impl Agent {
             busy = true;
             match report {
                 Report::Replaced(old) => drop(old),
-                Report::UsersDone(changes) => {
+                Report::UsersDone(mut changes) => {
                     self.workers.note_changed(changes.len());
+                    self.take_answers(worker, &mut changes);
                     drop(changes);
                 }
                 Report::Configured(Configure { .. }) => {}
@@ -143,6 +146,9 @@ impl Agent {
                 Report::Lifted(instance) => self.migration.take_lifted(worker, instance),
                 Report::TakenOut(extract) => self.taken_out(*extract),
                 Report::TakenIn(intake) => self.taken_in(&intake),
+                Report::OfFunction { function, slot, code } => {
+                    self.hear_function(&function, slot, code);
+                }
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
                 Report::Resolve { port, address } => {
                     let now = self.clock.now();

@@ -29,6 +29,7 @@ use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::worker::Shared;
 use crate::agent::{Agent, Handle, PANIC_WARNINGS};
+use crate::bearer::session::Sessions;
 use crate::bearer::{Bearers, Listeners, Subscribers};
 use crate::error::BuildError;
 use crate::functions::{self, FunctionEntry, Functions};
@@ -95,7 +96,7 @@ pub fn assemble(
         room,
         waker: &waker,
     };
-    for (number, (changes, stages)) in changes.into_iter().zip(stages).enumerate() {
+    for (number, (mut changes, stages)) in changes.into_iter().zip(stages).enumerate() {
         let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
         elsewhere.welcome(&shared, &steering.trials, &mut worker, number);
         let replacement = Replacement {
@@ -114,7 +115,7 @@ pub fn assemble(
             arrival: None,
         };
         elsewhere.note_remote_queues(&mut worker, &replacement.parts);
-        worker.start_with(Box::new(replacement), &changes);
+        worker.start_with(Box::new(replacement), &mut changes);
         if let Some(plan) = &blueprint.handover {
             worker.start_gates(&plan.gates(), moving(plan, &users, number), count);
         }
@@ -124,6 +125,7 @@ pub fn assemble(
     let ports = Ports::new(port_controls(&blueprint, ports));
     let (ask, requests) = channel();
     let keys = Keys::of(&blueprint);
+    let sessions = Sessions::new(&blueprint);
     let gtpu_peers = GtpuPeers::new(blueprint.gtpu.echo);
     let functions = Functions {
         entries: steering.functions,
@@ -140,7 +142,7 @@ pub fn assemble(
         trials: steering.trials,
         fused: steering.fused,
         compiled: steering.compiled,
-        subscribers: Subscribers { users, bearers: Bearers::new(taken), room, keys },
+        subscribers: Subscribers { users, bearers: Bearers::new(taken), sessions, room, keys },
         workers: Workers::new(links),
         functions,
         ports,

@@ -23,6 +23,7 @@ mod entry;
 mod listeners;
 mod members;
 pub(crate) mod record;
+pub mod session;
 mod subscribers;
 mod tunnels;
 mod written;
@@ -40,7 +41,7 @@ use weft_node_config::UserKey;
 
 pub(crate) use self::bearers::{Bearers, KeyConflict};
 pub use self::change::BearersChanged;
-pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work};
+pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work, text as key_text};
 pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub(crate) use self::entry::BearerRole;
 pub(crate) use self::listeners::Listeners;

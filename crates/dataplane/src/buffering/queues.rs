@@ -5,7 +5,7 @@
 //! a packet and asking for a timer allocate nothing.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 use arrayvec::ArrayVec;
 use weft_compose::Positions;
@@ -33,6 +33,8 @@ pub struct Queues {
     answers: ArrayVec<Packet, { Batch::CAPACITY }>,
     /// Contexts that were reset after a panic and want their settings again.
     resets: BTreeSet<Owner>,
+    /// What functions have to tell the agent.
+    reports: VecDeque<(Owner, u32)>,
 }
 
 /// The packets kept for one context, oldest first.
@@ -55,6 +57,9 @@ const NOWHERE: u32 = u32::MAX;
 /// Timers that may run at one worker; further ones run out at once.
 const TIMERS: usize = 1 << 16;
 
+/// Reports of functions that may wait at one worker; further ones are lost.
+const REPORTS: usize = 1 << 14;
+
 impl Queues {
     /// Keeps up to `limit` packets for each function and context, and up to
     /// `room` in all.
@@ -75,6 +80,7 @@ impl Queues {
             timers: BinaryHeap::with_capacity(TIMERS),
             answers: ArrayVec::new(),
             resets: BTreeSet::new(),
+            reports: VecDeque::with_capacity(REPORTS),
         }
     }
 
@@ -245,6 +251,34 @@ impl Queues {
         self.resets.pop_first()
     }
 
+    /// Notes what a function has to tell the agent, if there is room.
+    pub fn report(&mut self, function: u16, slot: u32, code: u32) {
+        if self.reports.len() < REPORTS {
+            self.reports.push_back(((function, slot), code));
+        }
+    }
+
+    /// Whether any function has something to tell.
+    #[inline]
+    pub fn has_reports(&self) -> bool {
+        !self.reports.is_empty()
+    }
+
+    /// Takes the oldest of it.
+    pub fn take_report(&mut self) -> Option<(Owner, u32)> {
+        self.reports.pop_front()
+    }
+
+    /// Notes again, in front of the others, what found no room on its way.
+    pub fn report_again(&mut self, owner: Owner, code: u32) {
+        self.reports.push_front((owner, code));
+    }
+
+    /// How many packets are kept for one context.
+    pub fn length(&self, function: u16, slot: u32) -> usize {
+        self.queues.get(&(function, slot)).map_or(0, |queue| queue.length)
+    }
+
     /// Drops what is kept for one context; returns how many packets that were.
     pub fn forget(&mut self, function: u16, slot: u32) -> usize {
         let owner = (function, slot);
@@ -252,6 +286,9 @@ impl Queues {
             self.timers.retain(|Reverse((_, function, slot))| (*function, *slot) != owner);
         }
         self.resets.remove(&owner);
+        if !self.reports.is_empty() {
+            self.reports.retain(|(one, _)| *one != owner);
+        }
         std::iter::from_fn(|| self.take(function, slot)).count()
     }
 
@@ -266,6 +303,13 @@ impl Queues {
         self.queues
             .extend(queues.into_iter().filter_map(|(owner, queue)| Some((moved(owner)?, queue))));
         self.resets = std::mem::take(&mut self.resets).into_iter().filter_map(moved).collect();
+        self.reports.retain_mut(|(owner, _)| match moved(*owner) {
+            Some(new) => {
+                *owner = new;
+                true
+            }
+            None => false,
+        });
         let mut timers = std::mem::take(&mut self.timers).into_vec();
         timers.retain_mut(|Reverse((_, function, _))| {
             let new = renumber(*function);
@@ -280,6 +324,7 @@ impl Queues {
     pub fn clear(&mut self) -> usize {
         self.timers.clear();
         self.resets.clear();
+        self.reports.clear();
         let answers = self.answers.drain(..).count();
         let owners: Vec<_> = self.queues.keys().copied().collect();
         let kept = owners.into_iter().map(|(function, slot)| self.forget(function, slot));

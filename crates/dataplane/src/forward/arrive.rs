@@ -59,6 +59,21 @@ impl Element {
         }
     }
 
+    /// Lets packets visit `function` that it has kept, and walks them on.
+    pub fn visit_again(&mut self, burst: &mut Burst, function: u16, around: &mut VisitContext<'_>) {
+        self.clear();
+        self.mode = LookupMode::Interpreted;
+        self.weigh(burst);
+        let all = Positions::first(burst.packets.len());
+        let mut group = StateGroups::new();
+        group.push((function.into(), all));
+        self.visit(burst, function, all, around);
+        self.finish_visit(burst, function, &mut group, around);
+        if !self.pending.is_empty() {
+            self.walk_on(burst, around);
+        }
+    }
+
     /// Whether states of `plan`, with these functions, are those of the plan at hand.
     pub(super) fn is_alike(&self, plan: &Plan, parts: &[Part]) -> bool {
         let same_rules = match (&self.plan.forwarding, &plan.forwarding) {

@@ -55,6 +55,7 @@ impl Element {
                 }
                 EmissionKind::Answer(packet) => answer(packet, around),
                 EmissionKind::WakeAt(time) => around.queues.wake_at(time, function, slot),
+                EmissionKind::Report(code) => around.queues.report(function, slot, code),
                 EmissionKind::Keep => {}
             }
         }
@@ -139,6 +140,7 @@ impl Element {
                 }
                 EmissionKind::Answer(packet) => answer(packet, around),
                 EmissionKind::WakeAt(time) => around.queues.wake_at(time, function, slot),
+                EmissionKind::Report(code) => around.queues.report(function, slot, code),
             }
             join(group, parent, joining);
         }

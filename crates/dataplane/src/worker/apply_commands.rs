@@ -110,9 +110,9 @@ impl Worker {
     }
 
     /// Applies the first configuration, before any packet comes.
-    pub fn start_with(&mut self, replacement: Box<Replacement>, users: &[UserChange]) {
+    pub fn start_with(&mut self, replacement: Box<Replacement>, users: &mut [UserChange]) {
         self.replace(replacement);
-        users.iter().for_each(|change| self.change(change));
+        users.iter_mut().for_each(|change| self.change(change));
     }
 
     /// Applies changes of users, before any packet comes.
@@ -154,14 +154,18 @@ impl Worker {
 
     /// Works on a list of changes; gives it back when it is done.
     fn change_some(&mut self) {
-        let Some((changes, mut next)) = self.state.changing.take() else { return };
+        let Some((mut changes, mut next)) = self.state.changing.take() else { return };
         let end = changes.len().min(next + CHANGES_AT_ONCE);
         while next < end {
-            self.change(&changes[next]);
+            self.change(&mut changes[next]);
             next += 1;
         }
         // The agent counts the lists that are done: one that finds no room among
         // the reports is reported again.
+        let is_batch = matches!(changes.last(), Some(UserChange::Batch(_)));
+        if is_batch && next == changes.len() {
+            self.waker.wake();
+        }
         self.state.changing = match next == changes.len() {
             true => match self.departure.report(Report::UsersDone(changes)) {
                 Err(Report::UsersDone(changes)) => Some((changes, next)),
@@ -171,7 +175,7 @@ impl Worker {
         };
     }
 
-    fn change(&mut self, change: &UserChange) {
+    fn change(&mut self, change: &mut UserChange) {
         match change {
             UserChange::Key(key, slot) => self.classifier.insert(key, *slot),
             UserChange::Unkey(key) => self.classifier.remove(key),
@@ -195,7 +199,22 @@ impl Worker {
                 self.release_contexts(*slot, |_, scope| scope == Scope::Group);
             }
             UserChange::EndTunnels { user, next } => self.end_tunnels(*user, next),
-            UserChange::Configure(configure) => self.configure_one(configure),
+            UserChange::Configure(configure) => {
+                self.configure_one(configure);
+                self.retry_kept(configure.function, configure.slot);
+            }
+            UserChange::Forget { function, slot } => {
+                let lost = self.queues.forget(*function, *slot);
+                self.counters.dropped(DropReason::BearerDrop, lost);
+            }
+            UserChange::Ask { function, slot, question, answer } => {
+                let now = self.clock.now();
+                if let Some(function) = self.element.functions_mut().get_mut(usize::from(*function))
+                {
+                    function.instance.ask(*slot, now, question, answer);
+                }
+            }
+            UserChange::Batch(_) => {}
             UserChange::Reset { function, slot } => {
                 let functions = self.element.functions_mut();
                 if let Some(function) = functions.get_mut(usize::from(*function)) {
@@ -226,8 +245,38 @@ impl Worker {
         &mut self,
         Configure { function, slot, settings, nth }: &Configure,
     ) {
+        let now = self.clock.now();
         if let Some(function) = self.element.functions_mut().get_mut(usize::from(*function)) {
+            function.instance.tell_time(now);
             function.instance.configure(*slot, settings, *nth);
+        }
+    }
+
+    /// Hands a function the packets again that it keeps for a context, if it wants that.
+    fn retry_kept(&mut self, function: u16, slot: u32) {
+        let at = self.element.plan().functions.get(usize::from(function));
+        if !at.is_some_and(|at| at.instance.retries_kept()) {
+            return;
+        }
+        // Those that it keeps again stand behind the others.
+        let mut left = self.queues.length(function, slot);
+        while left > 0 {
+            let BurstState { burst, classified, .. } = &mut self.state;
+            burst.now = self.clock.now();
+            classified.clear();
+            let packets = &mut burst.packets;
+            while left > 0
+                && packets.len() < BURST
+                && let Some(packet) = self.queues.take(function, slot)
+            {
+                // There is room: the burst was empty.
+                let _ = packets.push(packet);
+                left -= 1;
+            }
+            if packets.is_empty() {
+                return;
+            }
+            self.visit(|element, burst, _, context| element.visit_again(burst, function, context));
         }
     }
 
@@ -291,6 +340,24 @@ impl Worker {
     /// times faster than reports come; when it does not, it is freed here.
     fn give_back(&mut self, report: Report) {
         drop(self.departure.report(report));
+    }
+
+    /// Tells the agent what functions have to tell. What finds no room is told later.
+    pub(crate) fn report_of_functions(&mut self) {
+        let mut any = false;
+        while let Some(((number, slot), code)) = self.queues.take_report() {
+            let functions = &self.element.plan().functions;
+            let Some(function) = functions.get(usize::from(number)) else { continue };
+            let report = Report::OfFunction { function: function.name.clone(), slot, code };
+            if self.departure.report(report).is_err() {
+                self.queues.report_again((number, slot), code);
+                break;
+            }
+            any = true;
+        }
+        if any {
+            self.waker.wake();
+        }
     }
 
     /// Asks for the settings of contexts that were reset. Questions that find no

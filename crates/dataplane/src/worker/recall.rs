@@ -57,6 +57,8 @@ impl Worker {
                 matches!(
                     change,
                     UserChange::EndTunnels { .. }
+                        | UserChange::Ask { .. }
+                        | UserChange::Forget { .. }
                         | UserChange::Remove { .. }
                         | UserChange::RemoveGroup { .. }
                 )
@@ -178,6 +180,7 @@ impl Worker {
         for (function, slot, what) in parcel.notes.drain(..) {
             match what {
                 EmissionKind::WakeAt(time) => self.queues.wake_at(time, function, slot),
+                EmissionKind::Report(code) => self.queues.report(function, slot, code),
                 EmissionKind::Answer(packet) => {
                     self.counters.emitted.add(1);
                     if !self.queues.answer(packet) {

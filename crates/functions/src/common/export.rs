@@ -60,3 +60,26 @@ pub fn read_option<T>(
         _ => Err(ContextError::Damaged),
     }
 }
+
+/// Writes a list.
+pub fn write_list<T>(list: &[T], out: &mut Vec<u8>, mut write: impl FnMut(&T, &mut Vec<u8>)) {
+    out.extend_from_slice(&(list.len() as u32).to_le_bytes());
+    list.iter().for_each(|one| write(one, out));
+}
+
+/// Reads what [`write_list`] wrote.
+///
+/// # Errors
+/// [`ContextError::Damaged`], and whatever `read` says.
+pub fn read_list<T>(
+    fields: &mut Fields<'_>,
+    mut read: impl FnMut(&mut Fields<'_>) -> Result<T, ContextError>,
+) -> Result<Vec<T>, ContextError> {
+    // Memory follows what is there, and not what is announced.
+    let count = fields.u32()?;
+    let mut list = Vec::new();
+    for _ in 0..count {
+        list.push(read(fields)?);
+    }
+    Ok(list)
+}

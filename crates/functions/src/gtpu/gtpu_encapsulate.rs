@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, Headers, Metadata, Packet, PacketMetadata,
-    Reason, Scope, Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, Fields, Metadata, Packet, PacketMetadata, Reason,
+    Scope, Setup, Tag, TagSlot, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
-use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr};
+use weft_wire::gtpu::{ExtensionRepr, Extensions, PduSession, Qfi};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::tunnel::{Locals, Tunnel, TunnelSettings};
+use super::tunnel::{Locals, Outer, Tunnel, TunnelSettings, Unfit};
 use crate::common::export::{read_option, write_option};
 use crate::common::text;
 
@@ -113,31 +113,15 @@ impl UserPlaneFunction for GtpuEncapsulate {
     fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
         let qfi = context.qfi();
         let Some(tunnel) = context.tunnel.get_mut() else { return Verdict::Drop(NO_TUNNEL) };
-        if packet.is_tunnelled() {
-            return Verdict::Drop(TUNNELLED_ALREADY);
-        }
-        let Some(dscp) = packet.dscp() else { return Verdict::Drop(NOT_IP) };
         let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
-        let network = usize::from(packet.metadata().network_offset);
-        // Padding of the link does not travel in the tunnel.
-        packet.truncate(network + packet.ip_length());
-        let end = self.locals.end(tunnel);
-        let message = Repr {
-            message_type: MessageType::G_PDU,
-            teid: end.teid,
-            extensions: qfi.map_or(Extensions::NONE, |qfi| container(qfi, uplink)),
-            payload_length: packet.len().saturating_sub(network),
-            ..Default::default()
-        };
-        let headers = end.headers_length();
-        let length = headers + message.buffer_len();
-        let Some(outer) = packet.wrap(network, length, end.ether_type()) else {
-            return Verdict::Drop(NO_HEADROOM);
-        };
-        let (dscp, number) = (self.config.dscp.unwrap_or(dscp), tunnel.number(&end));
-        let written = message.emit(&mut outer[headers..]).is_ok()
-            && end.emit(outer, dscp, number, self.config.zero_checksum);
-        if written { Verdict::Forward } else { Verdict::Drop(NO_HEADROOM) }
+        let extensions = qfi.map_or(Extensions::NONE, |qfi| container(qfi, uplink));
+        let Config { dscp, zero_checksum, .. } = self.config;
+        match self.locals.put_into(packet, tunnel, extensions, Outer { dscp, zero_checksum }) {
+            Ok(()) => Verdict::Forward,
+            Err(Unfit::TunnelledAlready) => Verdict::Drop(TUNNELLED_ALREADY),
+            Err(Unfit::NotIp | Unfit::NotTunnelled) => Verdict::Drop(NOT_IP),
+            Err(Unfit::NoHeadroom) => Verdict::Drop(NO_HEADROOM),
+        }
     }
 
     fn check(&self, settings: &Settings, count: u32) -> Result<(), ConfigError> {

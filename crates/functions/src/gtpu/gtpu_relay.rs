@@ -14,12 +14,9 @@ use weft_function::{
     Scope, Setup, Tag, TagSlot, Tunnel as _, TunnelEnds, UserPlaneFunction, Verdict,
 };
 use weft_wire::Dscp;
-use weft_wire::gtpu::{
-    Comprehension, ExtensionType, MIN_HEADER_LENGTH, Message, discard_extensions,
-};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::tunnel::{Locals, Tunnel, TunnelSettings, outer_dscp};
+use super::tunnel::{Locals, Outer, Tunnel, TunnelSettings, Unfit};
 use crate::common::export::{read_address, read_option, write_address, write_option};
 use crate::common::text;
 
@@ -86,17 +83,6 @@ pub struct Context {
 
 const _: () = assert!(size_of::<Context>() == 64);
 
-/// Takes out the extension headers that are not to be passed on (TS 29.281 §5.2.1);
-/// returns how far the message has moved.
-#[cold]
-fn discard(packet: &mut Packet, offset: usize) -> usize {
-    let unwanted =
-        |kind: ExtensionType| !kind.is_known() && kind.comprehension() == Comprehension::Discarded;
-    let message = packet.data_mut().get_mut(offset..).unwrap_or_default();
-    // The node has checked the message.
-    discard_extensions(message, unwanted).unwrap_or(0)
-}
-
 /// The addresses that packets come from. A context names its own by a number from 1; 0 is
 /// any.
 #[derive(Debug, Default)]
@@ -154,31 +140,17 @@ impl UserPlaneFunction for GtpuRelay {
             false => (&mut context.downlink, context.downlink_peer),
         };
         let Some(tunnel) = tunnel.get_mut() else { return Verdict::Drop(NO_TUNNEL) };
-        let Some(offset) = packet.message_offset() else { return Verdict::Drop(NOT_TUNNELLED) };
+        if !packet.is_tunnelled() {
+            return Verdict::Drop(NOT_TUNNELLED);
+        }
         if self.peers.get(peer).is_some_and(|peer| !packet.comes_from(peer)) {
             return Verdict::Drop(WRONG_PEER);
         }
-        let message = packet.data().get(offset..).map(Message::new_checked);
-        let Some(Ok(message)) = message else { return Verdict::Drop(NOT_TUNNELLED) };
-        // What follows the message is no part of it.
-        let end = offset + MIN_HEADER_LENGTH + usize::from(message.length());
-        let dscp = self.config.dscp.unwrap_or_else(|| outer_dscp(packet));
-        packet.truncate(end);
-        let offset = match packet.metadata().flags & PacketMetadata::DISCARDED_EXTENSIONS {
-            0 => offset,
-            _ => offset + discard(packet, offset),
-        };
-        let end = self.locals.end(tunnel);
-        let headers = end.headers_length();
-        let Some(outer) = packet.wrap(offset, headers, end.ether_type()) else {
-            return Verdict::Drop(NO_HEADROOM);
-        };
-        if let Ok(mut message) = Message::new_checked(&mut outer[headers..]) {
-            message.set_teid(end.teid);
-        }
-        match end.emit(outer, dscp, tunnel.number(&end), self.config.zero_checksum) {
-            true => Verdict::Forward,
-            false => Verdict::Drop(NO_HEADROOM),
+        let Config { dscp, zero_checksum, .. } = self.config;
+        match self.locals.move_into(packet, tunnel, Outer { dscp, zero_checksum }) {
+            Ok(()) => Verdict::Forward,
+            Err(Unfit::NoHeadroom) => Verdict::Drop(NO_HEADROOM),
+            Err(_) => Verdict::Drop(NOT_TUNNELLED),
         }
     }
 

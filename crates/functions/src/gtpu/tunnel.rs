@@ -1,6 +1,7 @@
 //! GTP-U tunnels as settings give them, and their outer headers.
 
 pub(crate) mod lowered;
+mod put;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,6 +14,7 @@ use weft_wire::gtpu::{PORT, Signal, Teid};
 use weft_wire::{Dscp, Protocol, ethernet};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+pub use self::put::{Outer, Unfit};
 use crate::common::export::{read_address, write_address};
 
 /// Where the packets of one bearer are sent.
@@ -125,8 +127,9 @@ impl Locals {
         self.with_port(TunnelEnd::new(Teid(teid.wrapping_add(nth)), local, peer))
     }
 
+    /// The same end, reached from the port that `sourcePort` sets.
     #[inline]
-    fn with_port(&self, end: TunnelEnd) -> TunnelEnd {
+    pub fn with_port(&self, end: TunnelEnd) -> TunnelEnd {
         TunnelEnd { source_port: self.source_port.unwrap_or(end.source_port), ..end }
     }
 
@@ -175,6 +178,11 @@ impl Tunnel {
     #[inline]
     pub fn get(&self) -> Option<Tunnel> {
         (self.local != 0).then_some(*self)
+    }
+
+    /// Whether both lead to the same peer, with the same TEID and from the same address.
+    pub fn leads_like(&self, other: &Tunnel) -> bool {
+        Tunnel { sent: 0, ..*self } == Tunnel { sent: 0, ..*other }
     }
 
     /// Itself, unless it is none.

@@ -20,9 +20,9 @@ pub struct UserPlan {
     /// Name of the only user, or what stands before the number in the names of
     /// several.
     pub name: String,
-    /// How many users; at least one.
+    /// How many users; none in an entry that PFCP sessions are like.
     pub count: u32,
-    /// What finds the first of them, at least one key; see [`UserKey::nth`].
+    /// What finds the first of them, at least one key if there is one; see [`UserKey::nth`].
     pub keys: Vec<UserKey>,
     /// Tag values by slot. The chain is [`weft_rules::NO_CHAIN`] for none; the
     /// direction is 0, it depends on the port.

@@ -11,6 +11,7 @@ mod handover;
 mod names;
 mod nics;
 mod paths;
+mod pfcp;
 mod ports;
 mod ranges;
 mod rules;
@@ -55,6 +56,14 @@ pub(super) fn blueprint(
     };
     let named = file.handover.as_ref().map(|handover| (file.metadata.name.as_str(), handover));
     let handover = named.and_then(|named| handover::plan(named, &moving, source));
+    let scene = pfcp::Scene {
+        file,
+        ports: &ports,
+        networks: &networks,
+        rules: &rules,
+        limits: &limits,
+    };
+    let pfcp = file.pfcp.as_ref().map(|pfcp| pfcp::plan(pfcp, &scene, source));
     functions::remote::once(&functions, &ports, source);
     let mut warnings = rules.check(source);
     warnings.extend(named.and_then(|(_, handover)| handover::warning(handover, source)));
@@ -83,6 +92,7 @@ pub(super) fn blueprint(
         functions: functions_made,
         state,
         handover,
+        pfcp,
         gtpu,
         limits,
         warnings: Mistakes(warnings),

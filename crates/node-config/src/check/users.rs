@@ -58,7 +58,7 @@ pub(super) fn users(scene: &Scene<'_>, rules: &Rules, source: &mut Source<'_>) -
             tags,
             class: *classes.entry(tags).or_insert(next),
             group: reader.group(),
-            settings: reader.settings(),
+            settings: reader.settings(keys.is_empty()),
             bearers: reader.bearers(&mut population.bearer_profiles),
         });
         located.push(keys);
@@ -170,8 +170,8 @@ impl Reader<'_, '_, '_> {
         group
     }
 
-    fn settings(&mut self) -> Vec<(usize, Settings)> {
-        if self.users.count == 0 {
+    fn settings(&mut self, has_no_key: bool) -> Vec<(usize, Settings)> {
+        if self.users.count == 0 && !has_no_key {
             self.source.wrong(&self.path("count"), "there is at least one user");
         }
         let Users { functions, count, .. } = self.users;

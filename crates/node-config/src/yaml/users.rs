@@ -21,11 +21,11 @@ pub struct Group {
 pub struct Users {
     /// Name of the user; of several, what stands before `-0`, `-1`, ….
     pub name: String,
-    /// How many users.
+    /// How many users. 0, without `match`, for an entry that PFCP sessions are like.
     #[serde(default = "one_user")]
-    #[schemars(range(min = 1))]
     pub count: u32,
     /// What packets of the user are known by; at least one of them.
+    #[serde(default)]
     pub r#match: Match,
     /// The chain of the user's packets: the value of the tag `chain`.
     pub chain: Option<String>,
@@ -49,8 +49,8 @@ fn one_user() -> u32 {
 }
 
 /// What packets of a user are known by.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Match {
     /// Network instance of the addresses and the flow; `default` by default.
     pub network: Option<String>,

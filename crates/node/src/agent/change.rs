@@ -136,6 +136,7 @@ impl Agent {
         let paths = self.subscribers.paths_in_use(&self.trials);
         self.resume_stopped();
         self.subscribers.users = users;
+        self.subscribers.sessions.adopt(&new);
         (self.trials, self.fused) = (trials, fused);
         self.subscribers.bearers.renumber(|old| {
             let name = old_functions.get(usize::from(old))?;

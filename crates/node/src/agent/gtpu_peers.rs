@@ -81,6 +81,14 @@ impl Agent {
         let is_ours =
             |end: TunnelEnd| ports.into_iter().flatten().all(|port| port == end.source_port);
         let Some(path) = self.gtpu_peers.paths.number(ends) else { return false };
+        if let Some(end) = self.subscribers.sessions.tunnel(&self.trials, path, teid) {
+            let now = self.clock.now();
+            let acts = is_ours(end) && self.gtpu_peers.may_act(now);
+            if acts {
+                self.subscribers.sessions.tunnel_is_gone(path, teid, ends.1);
+            }
+            return acts;
+        }
         let users = self.subscribers.of_tunnel(&self.trials, (path, ends), teid);
         let Some(TunnelUsers { bearers, user: of_user, end }) = users else { return false };
         let now = self.clock.now();

@@ -39,7 +39,7 @@ pub(crate) struct Bearers {
     /// Bearers, by slot, whose first waiting packet is to be told.
     pub told: HashMap<u32, BearerId>,
     /// The tunnels that they send into.
-    pub tunnels: Tunnels,
+    pub tunnels: Tunnels<BearerId>,
     /// Names of the plans that users are like, once each.
     plan_names: Vec<Arc<str>>,
 }
@@ -129,7 +129,7 @@ impl Bearers {
     pub fn note_tunnels(&mut self, trials: &Trials, paths: &mut Paths, now: u64) {
         self.tunnels.clear();
         for (id, entry) in &self.entries {
-            self.tunnels.enter(*id, entry, trials, paths, now);
+            self.tunnels.enter(*id, entry.tunnels(trials), paths, now);
         }
     }
 

@@ -295,7 +295,7 @@ impl Work<'_> {
     /// Gives back what a bearer has in the books.
     fn take_out(&mut self, id: BearerId, entry: &Entry) -> Option<DynamicUser> {
         self.bearers.told.remove(&entry.slot);
-        self.bearers.tunnels.leave(id, entry, self.trials, self.paths);
+        self.bearers.tunnels.leave(id, entry.tunnels(self.trials), self.paths);
         match &entry.place {
             BearerRole::Default { keys, user, .. } => {
                 for key in keys {
@@ -356,9 +356,9 @@ impl Work<'_> {
     fn enter(&mut self, id: BearerId, entry: Entry) {
         self.tell(id, &entry);
         let Bearers { entries, tunnels, .. } = &mut *self.bearers;
-        tunnels.enter(id, &entry, self.trials, self.paths, self.now);
+        tunnels.enter(id, entry.tunnels(self.trials), self.paths, self.now);
         if let Some(before) = entries.insert(id, entry) {
-            tunnels.leave(id, &before, self.trials, self.paths);
+            tunnels.leave(id, before.tunnels(self.trials), self.paths);
         }
     }
 
@@ -414,7 +414,7 @@ pub(super) fn refused(function: &str, error: &ConfigError) -> Wrong {
     Wrong::Settings(path, error.message.clone())
 }
 
-fn text(key: &UserKey) -> String {
+pub(crate) fn text(key: &UserKey) -> String {
     match key {
         UserKey::Ipv4 { first, .. } => first.to_string(),
         UserKey::Ipv6 { first, prefix_len, .. } => format!("{first}/{prefix_len}"),

@@ -11,6 +11,7 @@ use weft_wire::gtpu::Teid;
 use super::bearers::Bearers;
 use super::entry::BearerRole;
 use super::members::Members;
+use super::session::Sessions;
 use super::{BearerCommand, BearerId, DefaultBearer, Detection, User};
 use crate::gtpu_peers::{Ends, Paths};
 use crate::plan::Trials;
@@ -24,6 +25,8 @@ pub(crate) struct Subscribers {
     pub users: Users,
     /// Bearers and users that commands have added.
     pub bearers: Bearers,
+    /// PFCP sessions.
+    pub sessions: Sessions,
     /// How many there may be.
     pub room: Room,
     /// Keys that the tables of the workers were made for.
@@ -48,7 +51,8 @@ impl Subscribers {
 
     /// Settings of all contexts for the function of that number.
     pub fn settings_of(&self, function: usize) -> impl Iterator<Item = Configure> + '_ {
-        self.users.settings_of(function).chain(self.bearers.settings_of(function))
+        let users = self.users.settings_of(function).chain(self.bearers.settings_of(function));
+        users.chain(self.sessions.settings_of(function))
     }
 
     /// Whose contexts a function of that scope has.
@@ -149,7 +153,7 @@ impl Subscribers {
         (path, ends): (u32, Ends),
         teid: Teid,
     ) -> Option<TunnelUsers> {
-        let bearers = self.bearers.tunnels.bearers(path, teid.0);
+        let bearers = self.bearers.tunnels.of(path, teid.0);
         if let Some(end) = bearers.first().and_then(|id| self.bearers.tunnel(*id, trials, teid)) {
             return Some(TunnelUsers { bearers, user: None, end });
         }
@@ -161,7 +165,8 @@ impl Subscribers {
     /// many are on each.
     pub fn paths_in_use(&self, trials: &Trials) -> HashMap<Ends, u32> {
         let mut count = HashMap::new();
-        for ends in self.users.paths(trials).chain(self.bearers.paths(trials)) {
+        let bearers = self.bearers.paths(trials).chain(self.sessions.paths(trials));
+        for ends in self.users.paths(trials).chain(bearers) {
             *count.entry(ends).or_default() += 1;
         }
         count
@@ -180,6 +185,7 @@ impl Subscribers {
             paths.enter(ends, now);
         }
         self.bearers.note_tunnels(trials, paths, now);
+        self.sessions.note_tunnels(trials, paths, now);
         for (ends, count) in before {
             paths.leave(ends, count);
         }

@@ -1,43 +1,47 @@
-//! Which bearer sends into which tunnel: for Error Indications, and for the paths
+//! Which bearer or session sends into which tunnel: for Error Indications, and for the paths
 //! that are watched.
 
 use std::collections::HashMap;
 
-use super::BearerId;
-use super::entry::Entry;
+use weft_function::TunnelEnd;
+
 use crate::gtpu_peers::Paths;
-use crate::plan::Trials;
 
 /// A tunnel: the number of its path, and its TEID at the peer.
 type Key = (u32, u32);
 
-/// The bearers by the tunnels that they send into.
-#[derive(Debug, Default)]
-pub(crate) struct Tunnels {
-    first: HashMap<Key, BearerId>,
+/// Bearers or sessions, by the tunnels that they send into.
+#[derive(Debug)]
+pub(crate) struct Tunnels<I> {
+    first: HashMap<Key, I>,
     /// Bearers that share a tunnel with the first, as the QoS flows of a PDU
     /// session do (TS 23.501 §5.7.1).
-    more: HashMap<Key, Vec<BearerId>>,
+    more: HashMap<Key, Vec<I>>,
 }
 
-impl Tunnels {
-    /// The bearers that send into a tunnel.
-    pub fn bearers(&self, path: u32, teid: u32) -> Vec<BearerId> {
+impl<I> Default for Tunnels<I> {
+    fn default() -> Self {
+        Tunnels { first: HashMap::new(), more: HashMap::new() }
+    }
+}
+
+impl<I: Copy + PartialEq> Tunnels<I> {
+    /// Those that send into a tunnel.
+    pub fn of(&self, path: u32, teid: u32) -> Vec<I> {
         let key = (path, teid);
         let more = self.more.get(&key).into_iter().flatten();
         self.first.get(&key).into_iter().chain(more).copied().collect()
     }
 
-    /// Notes the tunnels of a bearer, and the paths that they are on.
-    pub(super) fn enter(
+    /// Notes the tunnels of a bearer or session, and the paths that they are on.
+    pub fn enter(
         &mut self,
-        id: BearerId,
-        entry: &Entry,
-        trials: &Trials,
+        id: I,
+        ends: impl IntoIterator<Item = TunnelEnd>,
         paths: &mut Paths,
         now: u64,
     ) {
-        for end in entry.tunnels(trials) {
+        for end in ends {
             let key = (paths.enter((end.local, end.peer), now), end.teid.0);
             match self.first.get(&key) {
                 None => drop(self.first.insert(key, id)),
@@ -47,21 +51,15 @@ impl Tunnels {
     }
 
     /// Forgets them.
-    pub(super) fn leave(
-        &mut self,
-        id: BearerId,
-        entry: &Entry,
-        trials: &Trials,
-        paths: &mut Paths,
-    ) {
-        for end in entry.tunnels(trials) {
+    pub fn leave(&mut self, id: I, ends: impl IntoIterator<Item = TunnelEnd>, paths: &mut Paths) {
+        for end in ends {
             if let Some(path) = paths.leave((end.local, end.peer), 1) {
                 self.forget((path, end.teid.0), id);
             }
         }
     }
 
-    fn forget(&mut self, key: Key, id: BearerId) {
+    fn forget(&mut self, key: Key, id: I) {
         let is_first = self.first.get(&key) == Some(&id);
         let Some(more) = self.more.get_mut(&key) else {
             if is_first {

@@ -182,7 +182,7 @@ impl Bearers {
         let (mut functions, mut nth) = (BTreeMap::new(), BTreeMap::new());
         for setting in entry.settings.iter().filter(|one| one.is_given) {
             let name = &blueprint.functions[usize::from(setting.function)].name;
-            functions.insert(name.clone(), (**setting.settings.written()).clone());
+            functions.insert(name.clone(), (*setting.settings.written()).clone());
             if setting.nth > 0 {
                 nth.insert(name.clone(), setting.nth);
             }

@@ -24,6 +24,7 @@ mod relay;
 mod remote;
 mod routed;
 mod router;
+mod sessions;
 mod stages;
 mod state;
 mod transfer;

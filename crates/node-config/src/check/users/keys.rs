@@ -45,6 +45,10 @@ pub(super) fn keys(
     let mut reader = Reader { users, path, scene, source, keys: Vec::new() };
     let at_port = vlan.is_some() || session.is_some() || port.is_some();
     if !users.r#match.is_addressed() && teid.is_none() && spi.is_none() && !at_port {
+        if users.count == 0 {
+            let network = reader.network();
+            return (reader.keys, network.unwrap_or_default());
+        }
         let mistake = reader.source.wrong(&format!("{path}.match"), "nothing can match this user");
         mistake.hint("give one of ipv4, ipv6, teid, spi, vlan, session, port, flow");
         return (reader.keys, 0);

@@ -1,0 +1,158 @@
+//! What rules of a session must be like to be carried out.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::net::IpAddr;
+
+use weft_function::ConfigError;
+
+use super::rules::{Far, Forwarding, OuterHeader, Pdr, Session, Urr};
+
+/// Rules of each kind that a session may have.
+const MOST_RULES: usize = 256;
+/// Filters, and ranges of ports of a filter, that a rule may have.
+const MOST_FILTERS: usize = 64;
+
+/// Checks the rules of a session.
+///
+/// # Errors
+/// [`ConfigError`] with the path of the value that is wrong.
+pub fn check(rules: &Session) -> Result<(), ConfigError> {
+    let Session { pdrs, fars, qers, urrs, bars, .. } = rules;
+    unique("pdrs", pdrs.iter().map(|rule| rule.id))?;
+    unique("fars", fars.iter().map(|rule| rule.id))?;
+    unique("qers", qers.iter().map(|rule| rule.id))?;
+    unique("urrs", urrs.iter().map(|rule| rule.id))?;
+    unique("bars", bars.iter().map(|rule| rule.id))?;
+    pdrs.iter().enumerate().try_for_each(|(at, rule)| pdr(rules, at, rule))?;
+    fars.iter().enumerate().try_for_each(|(at, rule)| far(rules, at, rule))?;
+    for (at, rule) in qers.iter().enumerate() {
+        if rule.qfi.is_some_and(|qfi| qfi > 63) {
+            return wrong(format!("qers.{at}.qfi"), "a QFI is within 0..63");
+        }
+        if rule.paging_policy.is_some_and(|policy| policy > 7) {
+            return wrong(format!("qers.{at}.pagingPolicy"), "it is within 0..7");
+        }
+    }
+    urrs.iter().enumerate().try_for_each(|(at, rule)| urr(rules, at, rule))
+}
+
+fn wrong<T>(path: String, message: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError::at(path, message))
+}
+
+fn unique<I: Eq + Hash>(
+    path: &str,
+    ids: impl ExactSizeIterator<Item = I>,
+) -> Result<(), ConfigError> {
+    if ids.len() > MOST_RULES {
+        return wrong(
+            path.to_owned(),
+            format!("a session has at most {MOST_RULES} rules of a kind"),
+        );
+    }
+    if ids.len() < 2 {
+        return Ok(());
+    }
+    let mut known = HashSet::new();
+    for (at, id) in ids.enumerate() {
+        if !known.insert(id) {
+            return wrong(format!("{path}.{at}.id"), "another rule has this number");
+        }
+    }
+    Ok(())
+}
+
+fn pdr(rules: &Session, at: usize, rule: &Pdr) -> Result<(), ConfigError> {
+    let path = |key: &str| format!("pdrs.{at}.{key}");
+    if rule.local.is_some_and(|local| local.teid == 0) {
+        return wrong(path("local.teid"), "0 is not the TEID of a tunnel");
+    }
+    if rule.removal.is_some() && rule.local.is_none() {
+        return wrong(path("removal"), "packets of a rule without a local tunnel are in none");
+    }
+    if rule.ue.is_some_and(|ue| ue.ipv6.is_some_and(|prefix| prefix.is_ipv4())) {
+        return wrong(path("ue.ipv6"), "write an IPv6 prefix such as 2001:db8::/64");
+    }
+    if rule.qfis.iter().any(|qfi| *qfi > 63) {
+        return wrong(path("qfis"), "a QFI is within 0..63");
+    }
+    if rule.filters.len() > MOST_FILTERS {
+        return wrong(path("filters"), format!("a rule has at most {MOST_FILTERS} filters"));
+    }
+    let ports = |filter: &super::rules::SdfFilter| {
+        let flow = filter.flow.as_ref();
+        flow.map_or(0, |flow| flow.user.ports.len().max(flow.remote.ports.len()))
+    };
+    if rule.filters.iter().any(|filter| ports(filter) > MOST_FILTERS) {
+        return wrong(path("filters"), format!("a filter has at most {MOST_FILTERS} port ranges"));
+    }
+    if rule.far.is_some_and(|id| rules.fars.iter().all(|far| far.id != id)) {
+        return wrong(path("far"), "there is no such forwarding action rule");
+    }
+    let is_known = |id: &_| rules.urrs.iter().any(|urr| urr.id == *id);
+    if rule.urrs.len() > MOST_RULES || !rule.urrs.iter().all(is_known) {
+        return wrong(path("urrs"), "there is no such usage reporting rule");
+    }
+    let is_known = |id: &_| rules.qers.iter().any(|qer| qer.id == *id);
+    if rule.qers.len() > MOST_RULES || !rule.qers.iter().all(is_known) {
+        return wrong(path("qers"), "there is no such QoS enforcement rule");
+    }
+    Ok(())
+}
+
+fn far(rules: &Session, at: usize, rule: &Far) -> Result<(), ConfigError> {
+    if rule.bar.is_some_and(|id| rules.bars.iter().all(|bar| bar.id != id)) {
+        return wrong(format!("fars.{at}.bar"), "there is no such buffering action rule");
+    }
+    if let Some(to) = &rule.forward {
+        forwarding(&format!("fars.{at}.forward"), to)?;
+    }
+    if rule.duplicate.len() > MOST_FILTERS {
+        return wrong(format!("fars.{at}.duplicate"), "so many copies are too many");
+    }
+    for (nth, to) in rule.duplicate.iter().enumerate() {
+        forwarding(&format!("fars.{at}.duplicate.{nth}"), to)?;
+    }
+    Ok(())
+}
+
+fn forwarding(path: &str, to: &Forwarding) -> Result<(), ConfigError> {
+    if to.dscp.is_some_and(|dscp| dscp > 63) {
+        return wrong(format!("{path}.dscp"), "a DSCP is within 0..63");
+    }
+    let (peer, local, kind) = match to.outer {
+        Some(OuterHeader::Gtpu { teid, peer, local }) => {
+            if teid == 0 {
+                return wrong(format!("{path}.outer.gtpu.teid"), "0 is not the TEID of a tunnel");
+            }
+            (peer, local, "gtpu")
+        }
+        Some(OuterHeader::Udp { peer, local, .. }) => (peer, local, "udp"),
+        None => return Ok(()),
+    };
+    let is_host = |address: IpAddr| !address.is_unspecified() && !address.is_multicast();
+    for (key, address) in [("peer", peer), ("local", local)] {
+        if !is_host(address) {
+            let message = format!("{address} is not the address of one host");
+            return wrong(format!("{path}.outer.{kind}.{key}"), message);
+        }
+    }
+    if peer.is_ipv4() != local.is_ipv4() {
+        return wrong(format!("{path}.outer.{kind}.local"), "peer and local are of one family");
+    }
+    Ok(())
+}
+
+fn urr(rules: &Session, at: usize, rule: &Urr) -> Result<(), ConfigError> {
+    if rule.quota_action.is_some_and(|id| rules.fars.iter().all(|far| far.id != id)) {
+        return wrong(format!("urrs.{at}.quotaAction"), "there is no such forwarding action rule");
+    }
+    if rule.period == Some(0) {
+        return wrong(format!("urrs.{at}.period"), "a period is longer than 0 s");
+    }
+    if rule.linked.len() > MOST_RULES {
+        return wrong(format!("urrs.{at}.linked"), "so many rules are too many");
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! What a session tells: answers to the agent, and its state as bytes.
+
+use std::sync::Arc;
+
+use weft_function::{ContextError, Fields};
+
+use super::context::Context;
+use super::meter::Meter;
+use super::record::{Limiter, Names, Record};
+use crate::common::export::{read_option, write_option};
+use crate::session::check;
+use crate::session::rules::{Session, Trigger, Triggers, UrrId};
+use crate::session::usage::{Answer, Question, Usage, Volume};
+
+/// Answers what the agent asks.
+pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut Vec<u8>) {
+    let Some(question) = Question::from_bytes(question) else { return };
+    context.settle();
+    let last_packet = Some(context.last).filter(|last| *last > 0);
+    let Some(record) = &mut context.record else {
+        return Answer::default().write(out);
+    };
+    let Record { rules, meters, .. } = &mut **record;
+    let mut answer = Answer { last_packet, ..Answer::default() };
+    if question == Question::Show {
+        let rules = rules.urrs.iter();
+        answer.usage = rules.zip(&*meters).map(|(rule, meter)| meter.clone().take(rule, now)).collect();
+        return answer.write(out);
+    }
+    for (rule, meter) in rules.urrs.iter().zip(meters.iter_mut()) {
+        meter.split(rule, now);
+        meter.look(rule, now);
+    }
+    let (wanted, trigger): (Option<&[UrrId]>, Option<Trigger>) = match &question {
+        Question::Due => (None, None),
+        Question::Of(rules) => (Some(rules), Some(Trigger::Immediate)),
+        Question::All => (None, Some(Trigger::Immediate)),
+        Question::Last(rules) => (Some(rules), Some(Trigger::Termination)),
+        Question::End | Question::Show => (None, Some(Trigger::Termination)),
+    };
+    let mut reported = vec![false; meters.len()];
+    for ((rule, meter), is_reported) in rules.urrs.iter().zip(meters.iter_mut()).zip(&mut reported) {
+        let is_wanted = wanted.is_none_or(|wanted| wanted.contains(&rule.id));
+        if let Some(trigger) = trigger.filter(|_| is_wanted) {
+            meter.due = meter.due.with(trigger);
+        }
+        *is_reported = is_wanted && !meter.due.is_empty();
+    }
+    // A report of a rule leads to those of rules that are linked to it (§5.2.2.4).
+    while let Some(at) = next_linked(rules, &reported) {
+        meters[at].due = meters[at].due.with(Trigger::Linked);
+        reported[at] = true;
+    }
+    for (at, _) in reported.iter().enumerate().filter(|(_, is_reported)| **is_reported) {
+        let before = meters[at].before.take().map(|before| *before);
+        answer.usage.extend(before);
+        answer.usage.push(meters[at].take(&rules.urrs[at], now));
+    }
+    let next = rules.urrs.iter().zip(&*meters).filter_map(|(rule, meter)| meter.next_look(rule, now));
+    answer.next = next.min();
+    answer.write(out);
+    context.refresh();
+}
+
+/// The place of a rule that is linked to one that is reported, and is not reported itself.
+fn next_linked(rules: &Session, reported: &[bool]) -> Option<usize> {
+    let is_reported =
+        |id: &UrrId| rules.urrs.iter().zip(reported).any(|(rule, reported)| rule.id == *id && *reported);
+    rules.urrs.iter().enumerate().position(|(at, rule)| {
+        !reported[at] && rule.triggers.has(Trigger::Linked) && rule.linked.iter().any(is_reported)
+    })
+}
+
+/// Writes the rules, as text, and the state of each.
+pub(super) fn export(context: &Context, out: &mut Vec<u8>) {
+    let Some(record) = &context.record else { return };
+    let text = serde_json::to_vec(&*record.rules).unwrap_or_default();
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(&text);
+    // What is counted in the context belongs to the record.
+    let mut copy = Context {
+        record: Some(Box::new(Record {
+            rules: record.rules.clone(),
+            detectors: Box::default(),
+            counted: record.counted.clone(),
+            limiters: record.limiters.clone(),
+            meters: record.meters.clone(),
+            waiting: record.waiting,
+            told: record.told,
+        })),
+        last: context.last,
+        buckets: context.buckets,
+        octets: context.octets,
+        packets: context.packets,
+        ..Context::default()
+    };
+    if record.detectors.is_empty() {
+        copy.settle();
+    }
+    let Some(record) = &copy.record else { return };
+    for field in [context.last, record.waiting.into()] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+    out.push(record.told.into());
+    for limiter in &record.limiters {
+        let full_at = limiter.buckets.iter().map(|bucket| bucket.full_at);
+        let packets = limiter.packets.iter().map(|bucket| bucket.full_at);
+        full_at.chain(packets).for_each(|time| out.extend_from_slice(&time.to_le_bytes()));
+    }
+    record.meters.iter().for_each(|meter| write_meter(meter, out));
+}
+
+fn write_volume(volume: &Volume, out: &mut Vec<u8>) {
+    let Volume { uplink_octets, downlink_octets, uplink_packets, downlink_packets } = *volume;
+    for field in [uplink_octets, downlink_octets, uplink_packets, downlink_packets] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+}
+
+fn read_volume(fields: &mut Fields<'_>) -> Result<Volume, ContextError> {
+    Ok(Volume {
+        uplink_octets: fields.u64()?,
+        downlink_octets: fields.u64()?,
+        uplink_packets: fields.u64()?,
+        downlink_packets: fields.u64()?,
+    })
+}
+
+fn write_meter(meter: &Meter, out: &mut Vec<u8>) {
+    for field in [meter.sequence, meter.due.bits()] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+    write_volume(&meter.volume, out);
+    write_volume(&meter.granted, out);
+    let Meter { granted_time, granted_at, start, duration, dropped, .. } = *meter;
+    for field in [granted_time, granted_at, start, duration, dropped[0], dropped[1]] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+    let times = [meter.first, meter.last, meter.running, meter.period_at, meter.monitoring_at];
+    for time in times {
+        write_option(time, out, |time, out| out.extend_from_slice(&time.to_le_bytes()));
+    }
+    write_option(meter.before.as_deref(), out, Usage::write);
+    out.extend([meter.started, meter.exhausted].map(u8::from));
+}
+
+fn read_meter(fields: &mut Fields<'_>) -> Result<Meter, ContextError> {
+    let time = |fields: &mut Fields<'_>| read_option(fields, |fields| fields.u64());
+    Ok(Meter {
+        sequence: fields.u32()?,
+        due: Triggers::from_bits(fields.u32()?),
+        volume: read_volume(fields)?,
+        granted: read_volume(fields)?,
+        granted_time: fields.u64()?,
+        granted_at: fields.u64()?,
+        start: fields.u64()?,
+        duration: fields.u64()?,
+        dropped: [fields.u64()?, fields.u64()?],
+        first: time(fields)?,
+        last: time(fields)?,
+        running: time(fields)?,
+        period_at: time(fields)?,
+        monitoring_at: time(fields)?,
+        before: read_option(fields, Usage::read)?.map(Box::new),
+        started: flag(fields)?,
+        exhausted: flag(fields)?,
+        told: false,
+        is_timed: false,
+    })
+}
+
+fn flag(fields: &mut Fields<'_>) -> Result<bool, ContextError> {
+    match fields.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(ContextError::Damaged),
+    }
+}
+
+/// Reads what [`export`] wrote.
+pub(super) fn import(bytes: &[u8], names: &Names) -> Result<Context, ContextError> {
+    if bytes.is_empty() {
+        return Ok(Context::default());
+    }
+    let damaged = |()| ContextError::Damaged;
+    let (length, bytes) = bytes.split_first_chunk().ok_or(ContextError::Damaged)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (text, bytes) = bytes.split_at_checked(length).ok_or(ContextError::Damaged)?;
+    let rules: Session = serde_json::from_slice(text).map_err(|_| damaged(()))?;
+    check::check(&rules).map_err(|_| damaged(()))?;
+    let mut fields = Fields::new(bytes);
+    let last = fields.u64()?;
+    let waiting = u32::try_from(fields.u64()?).map_err(|_| damaged(()))?;
+    let told = flag(&mut fields)?;
+    let mut record = Record::new(Arc::new(rules), None, 0);
+    for limiter in &mut record.limiters {
+        let Limiter { buckets, packets } = limiter;
+        for bucket in buckets {
+            bucket.full_at = fields.u64()?;
+        }
+        for bucket in packets {
+            bucket.full_at = fields.u64()?;
+        }
+    }
+    for meter in &mut record.meters {
+        *meter = read_meter(&mut fields)?;
+    }
+    fields.end()?;
+    (record.waiting, record.told) = (waiting, told);
+    let mut context = Context { last, ..Context::default() };
+    context.put(record, names);
+    Ok(context)
+}
+
+/// The clock is another: it shows `now` in place of `then`.
+pub(super) fn rebase(context: &mut Context, then: u64, now: u64) {
+    if context.last > 0 {
+        context.last = now.saturating_add(context.last).saturating_sub(then).max(1);
+    }
+    for bucket in &mut context.buckets {
+        bucket.rebase(then, now);
+    }
+    let Some(record) = &mut context.record else { return };
+    for limiter in &mut record.limiters {
+        limiter.buckets.iter_mut().for_each(|bucket| bucket.rebase(then, now));
+        limiter.packets.iter_mut().for_each(|bucket| bucket.rebase(then, now));
+    }
+    record.meters.iter_mut().for_each(|meter| meter.rebase(then, now));
+}
+
+/// What an operator sees: the sum of what rules have measured since their last reports.
+pub(super) fn show(context: &Context) -> Vec<(&'static str, u64)> {
+    let Some(record) = &context.record else { return Vec::new() };
+    vec![
+        ("pdrs", record.rules.pdrs.len() as u64),
+        ("usual", record.detectors.is_empty().into()),
+        ("waiting", record.waiting.into()),
+        ("last_packet", context.last),
+    ]
+}

@@ -1,0 +1,80 @@
+//! How control planes drive the node.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+pub use crate::yaml::PfcpSide;
+
+/// The node as a user plane of PFCP (3GPP TS 29.244).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PfcpPlan {
+    /// Addresses at which the node listens, one or one of each family.
+    pub listen: Vec<IpAddr>,
+    /// UDP port.
+    pub port: u16,
+    /// Node ID.
+    pub node_id: PfcpNodeId,
+    /// Networks of control planes; none for any.
+    pub peers: Vec<(IpAddr, u8)>,
+    /// The entry of `users` that sessions are like.
+    pub like: String,
+    /// Where packets come from and go to.
+    pub interfaces: Vec<PfcpInterfacePlan>,
+    /// Which packets take a chain of their own.
+    pub chains: Vec<PfcpChainPlan>,
+    /// Time between Heartbeat Requests; none to send none.
+    pub heartbeat: Option<Duration>,
+    /// T1.
+    pub t1: Duration,
+    /// N1.
+    pub n1: u8,
+    /// For how long sessions outlive their control plane.
+    pub restoration: Duration,
+    /// Most control planes.
+    pub associations: usize,
+    /// Most sessions.
+    pub sessions: usize,
+    /// Most responses that are kept.
+    pub transactions: usize,
+    /// Most rules of a session.
+    pub rules: usize,
+}
+
+/// The identity of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PfcpNodeId {
+    /// An address.
+    Address(IpAddr),
+    /// A domain name.
+    Name(String),
+}
+
+/// An interface of sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PfcpInterfacePlan {
+    /// The side.
+    pub side: PfcpSide,
+    /// The network instance of rules; none for any.
+    pub network_instance: Option<String>,
+    /// The network of the node.
+    pub network: String,
+    /// Addresses of tunnels, at most one of each family.
+    pub addresses: Vec<IpAddr>,
+    /// Networks of users.
+    pub pools: Vec<(IpAddr, u8)>,
+}
+
+/// Which packets take a chain: all that is given must fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PfcpChainPlan {
+    /// Network instance of the packet detection rule.
+    pub network_instance: Option<String>,
+    /// Its application.
+    pub application: Option<String>,
+    /// Forwarding policy.
+    pub forwarding_policy: Option<String>,
+    /// Predefined rule.
+    pub predefined_rule: Option<String>,
+    /// The chain.
+    pub chain: String,
+}

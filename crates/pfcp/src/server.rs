@@ -1,0 +1,395 @@
+//! A state machine between UDP sockets and an agent.
+//!
+//! One thread for each socket receives; one works. Datagrams that wait for the worker are
+//! bounded, and what comes beyond the bound is dropped and counted, as the system drops what a
+//! socket has no room for: peers repeat their requests.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use weft_node::Stopped;
+use weft_node::bearer::session::{SessionCommand, SessionEvent, SessionsChanged};
+use weft_node_config::PfcpPlan;
+
+use crate::user_plane::show::{PfcpView, SessionView};
+use crate::user_plane::{Start, UserPlane};
+
+/// Datagrams and questions that wait for the worker.
+const WAITING: usize = 16_384;
+/// What is worked on before commands go to the agent.
+const BATCH: usize = 256;
+/// Longest pause, so that a stop is seen.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Octets that a socket holds: half a second of requests at a high rate.
+const SOCKET_BUFFER: usize = 8 << 20;
+/// Longest datagram (RFC 768 over IPv4).
+const DATAGRAM: usize = 65_507;
+
+/// What sessions are changed by: the agent of a node.
+pub trait DataPlane: Send + 'static {
+    /// Changes sessions.
+    ///
+    /// # Errors
+    /// The node has stopped.
+    fn change(&self, commands: Vec<SessionCommand>) -> Result<SessionsChanged, Stopped>;
+    /// What happens to sessions.
+    ///
+    /// # Errors
+    /// The node has stopped.
+    fn session_events(&self) -> Result<Receiver<SessionEvent>, Stopped>;
+    /// Peers that fail and return.
+    ///
+    /// # Errors
+    /// The node has stopped.
+    fn peer_events(&self) -> Result<Receiver<weft_node::bearer::Event>, Stopped>;
+    /// Nanoseconds since the node started.
+    ///
+    /// # Errors
+    /// The node has stopped.
+    fn now(&self) -> Result<u64, Stopped>;
+}
+
+/// Why the node cannot be driven by PFCP.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address cannot be had.
+    #[error("PFCP at {address}: {reason}")]
+    Socket {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        reason: io::Error,
+    },
+    /// No thread, or no random numbers.
+    #[error("PFCP: {0}")]
+    Io(#[from] io::Error),
+    /// The node has stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+type Question = Box<dyn FnOnce(&UserPlane) + Send>;
+
+enum Input {
+    Datagram(SocketAddr, Box<[u8]>),
+    Question(Question),
+}
+
+/// Serves control planes until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    handle: ServerHandle,
+    addresses: Vec<SocketAddr>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// A way to ask the server, from any thread.
+#[derive(Clone, Debug)]
+pub struct ServerHandle {
+    input: SyncSender<Input>,
+}
+
+impl ServerHandle {
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&UserPlane) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (answer, wait) = sync_channel(1);
+        let question = Box::new(move |plane: &UserPlane| {
+            // The client that asked may have gone.
+            let _ = answer.send(question(plane));
+        });
+        self.input.send(Input::Question(question)).ok()?;
+        wait.recv().ok()
+    }
+
+    /// Associations and counts; none if the server has stopped.
+    #[must_use]
+    pub fn view(&self) -> Option<PfcpView> {
+        self.ask(UserPlane::view)
+    }
+
+    /// At most so many sessions; none if the server has stopped.
+    #[must_use]
+    pub fn sessions(&self, most: usize) -> Option<Vec<SessionView>> {
+        self.ask(move |plane| plane.sessions_view(most))
+    }
+}
+
+impl Server {
+    /// Serves control planes as `plan` says. `teids_below` bounds the TEIDs that are chosen.
+    ///
+    /// # Errors
+    /// An address of the plan cannot be had, or the node has stopped.
+    pub fn start(
+        plan: &PfcpPlan,
+        teids_below: u32,
+        data_plane: impl DataPlane,
+    ) -> Result<Server, ServerError> {
+        let sockets = plan.listen.iter().map(|address| {
+            let address = SocketAddr::new(*address, plan.port);
+            socket(address).map_err(|reason| ServerError::Socket { address, reason })
+        });
+        let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+        let addresses =
+            sockets.iter().map(UdpSocket::local_addr).collect::<Result<Vec<_>, _>>()?;
+        let started = data_plane.now()?;
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let start = Start {
+            recovery: unix,
+            epoch: unix.saturating_sub(started / 1_000_000_000),
+            teids_below,
+            entropy: entropy()?,
+        };
+        let clock = Clock { base: started, since: Instant::now() };
+        let plane = UserPlane::new(plan.clone(), start);
+        let stop = Arc::new(AtomicBool::new(false));
+        let dropped = Arc::new(AtomicU64::new(0));
+        let (input, inputs) = sync_channel(WAITING);
+        let mut threads = Vec::new();
+        for socket in &sockets {
+            let receiver = Receiving {
+                socket: socket.try_clone()?,
+                input: input.clone(),
+                stop: stop.clone(),
+                dropped: dropped.clone(),
+            };
+            let thread = Builder::new().name("pfcp-receive".to_owned());
+            threads.push(thread.spawn(move || receiver.run())?);
+        }
+        let working = Working {
+            plane,
+            sockets,
+            inputs,
+            sessions: data_plane.session_events()?,
+            peers: data_plane.peer_events()?,
+            data_plane,
+            clock,
+            stop: stop.clone(),
+            unsent: HashMap::new(),
+        };
+        let thread = Builder::new().name("pfcp".to_owned());
+        threads.push(thread.spawn(move || working.run())?);
+        Ok(Server { stop, threads, handle: ServerHandle { input }, addresses, dropped })
+    }
+
+    /// A way to ask it.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        self.handle.clone()
+    }
+
+    /// The addresses at which it listens.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Datagrams that came while too many waited.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Whether one of its threads has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic of it was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // The system may allow less, which is well.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+    socket.set_read_timeout(Some(PAUSE))?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// Numbers of the system's generator, read in blocks.
+fn entropy() -> io::Result<crate::Entropy> {
+    use std::io::Read;
+    let mut source = std::fs::File::open("/dev/urandom")?;
+    let mut block = [0; 4096];
+    source.read_exact(&mut block)?;
+    let mut at = 0;
+    let mut fallback = 0_u64;
+    Ok(Box::new(move || {
+        if at == block.len() {
+            at = 0;
+            // The device cannot fail once it has been read (random(4)); were it to, numbers
+            // would at least differ.
+            if source.read_exact(&mut block).is_err() {
+                fallback = fallback.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            }
+        }
+        let octets = block[at..at + 8].try_into().unwrap_or_default();
+        at += 8;
+        u64::from_ne_bytes(octets).wrapping_add(fallback)
+    }))
+}
+
+/// The time of the node.
+struct Clock {
+    base: u64,
+    since: Instant,
+}
+
+impl Clock {
+    fn now(&self) -> u64 {
+        let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.base.saturating_add(elapsed)
+    }
+}
+
+struct Receiving {
+    socket: UdpSocket,
+    input: SyncSender<Input>,
+    stop: Arc<AtomicBool>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Receiving {
+    fn run(self) {
+        let mut buffer = vec![0; DATAGRAM];
+        while !self.stop.load(Ordering::Relaxed) {
+            // Errors of earlier datagrams, such as ports that are not reachable, come here, too.
+            let Ok((length, from)) = self.socket.recv_from(&mut buffer) else { continue };
+            let datagram = Input::Datagram(from, buffer[..length].into());
+            match self.input.try_send(datagram) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_)) => {
+                    self.dropped.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+        }
+    }
+}
+
+struct Working<D> {
+    plane: UserPlane,
+    sockets: Vec<UdpSocket>,
+    inputs: Receiver<Input>,
+    sessions: Receiver<SessionEvent>,
+    peers: Receiver<weft_node::bearer::Event>,
+    data_plane: D,
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+    unsent: HashMap<io::ErrorKind, u64>,
+}
+
+impl<D: DataPlane> Working<D> {
+    fn run(mut self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            if !self.take_inputs() {
+                return;
+            }
+            self.take_events();
+            let now = self.clock.now();
+            self.plane.poll(now);
+            let commands = self.plane.take_commands();
+            if !commands.is_empty() {
+                let Ok(changed) = self.data_plane.change(commands) else { return };
+                self.plane.committed(self.clock.now(), changed);
+            }
+            self.send();
+        }
+    }
+
+    /// Takes what has come, or waits a little. False when no more can come.
+    fn take_inputs(&mut self) -> bool {
+        // Events come without a signal of their own; while some are awaited, they are looked
+        // for often.
+        let pause = if self.plane.awaits_events() { Duration::from_micros(200) } else { self.pause() };
+        match self.inputs.recv_timeout(pause) {
+            Ok(input) => self.take(input),
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        for _ in 1..BATCH {
+            let Ok(input) = self.inputs.try_recv() else { break };
+            self.take(input);
+        }
+        true
+    }
+
+    fn pause(&self) -> Duration {
+        // Usage and downlink data are told within this time.
+        const EVENTS: Duration = Duration::from_millis(2);
+        let next = self.plane.next_time().map_or(PAUSE, |time| {
+            Duration::from_nanos(time.saturating_sub(self.clock.now()))
+        });
+        let most = if self.plane.has_sessions() { EVENTS } else { PAUSE };
+        next.clamp(Duration::from_micros(200), most)
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Datagram(from, datagram) => {
+                self.plane.receive(self.clock.now(), from, &datagram);
+            }
+            Input::Question(question) => question(&self.plane),
+        }
+    }
+
+    fn take_events(&mut self) {
+        let now = self.clock.now();
+        for _ in 0..BATCH {
+            let Ok(event) = self.sessions.try_recv() else { break };
+            self.plane.event(now, event);
+        }
+        while let Ok(event) = self.peers.try_recv() {
+            match event {
+                weft_node::bearer::Event::PeerFailed { peer, .. } => {
+                    self.plane.path_event(now, peer, true);
+                }
+                weft_node::bearer::Event::PeerReturned { peer, .. } => {
+                    self.plane.path_event(now, peer, false);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        for datagram in self.plane.take_datagrams() {
+            let family = |socket: &&UdpSocket| {
+                socket.local_addr().is_ok_and(|own| own.is_ipv4() == datagram.to.is_ipv4())
+            };
+            let Some(socket) = self.sockets.iter().find(family) else { continue };
+            if let Err(error) = socket.send_to(&datagram.octets, datagram.to) {
+                // The peer repeats its request, or the node its own. One line for each kind.
+                let count = self.unsent.entry(error.kind()).or_default();
+                *count += 1;
+                if *count == 1 {
+                    tracing::warn!(to = %datagram.to, "PFCP message not sent: {error}");
+                }
+            }
+        }
+    }
+}

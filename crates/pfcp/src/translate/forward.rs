@@ -1,0 +1,271 @@
+//! Forwarding action rules.
+
+use std::net::IpAddr;
+
+use weft_functions::session::rules::{
+    Apply, BarId, Far, FarId, Forwarding, Interface, Name, OuterHeader,
+};
+
+use super::{Draft, name, rule_of_far, unread};
+use crate::codec::Cause;
+use crate::codec::element::{
+    self, ApplyAction, Change, ForwardingPolicy, ModificationFlags, OuterHeaderCreation,
+    RedirectInformation, Text, TransportLevelMarking,
+};
+use crate::codec::ie::*;
+use crate::codec::rule::{
+    CreateFar, DuplicatingParameters, ForwardingParameters, UpdateFar, UpdateForwardingParameters,
+};
+use crate::refusal::Refusal;
+
+/// Where packets go, by the elements that say it.
+struct Towards<'a> {
+    destination: Interface,
+    instance: Option<Text<'a>>,
+}
+
+impl Draft<'_> {
+    /// Create FAR.
+    pub fn create_far(&mut self, rule: &CreateFar<'_>) -> Result<(), Refusal> {
+        let id = FarId(rule.id.0);
+        self.new_far(id, rule).map_err(|refusal| refusal.of(rule_of_far(id)))
+    }
+
+    fn new_far(&mut self, id: FarId, rule: &CreateFar<'_>) -> Result<(), Refusal> {
+        unread(rule.refused)?;
+        if self.rules.fars.iter().any(|far| far.id == id) {
+            return Err(Refusal::rule(rule_of_far(id)));
+        }
+        let forward = rule.forwarding.as_ref().map(|one| self.forwarding(one)).transpose()?;
+        let duplicate =
+            rule.duplicating.iter().map(|one| self.duplicate(one)).collect::<Result<Vec<_>, _>>()?;
+        let far = Far {
+            id,
+            action: action(rule.action, &duplicate)?,
+            forward,
+            duplicate,
+            bar: rule.bar.map(|bar| BarId(bar.0)),
+            end_marker: false,
+        };
+        whole(&far)?;
+        self.rules.fars.push(far);
+        Ok(())
+    }
+
+    /// Update FAR.
+    pub fn update_far(&mut self, rule: &UpdateFar<'_>) -> Result<(), Refusal> {
+        let id = FarId(rule.id.0);
+        self.changed_far(id, rule).map_err(|refusal| refusal.of(rule_of_far(id)))
+    }
+
+    fn changed_far(&mut self, id: FarId, rule: &UpdateFar<'_>) -> Result<(), Refusal> {
+        unread(rule.refused)?;
+        let at = self.rules.fars.iter().position(|far| far.id == id);
+        let at = at.ok_or(Refusal::rule(rule_of_far(id)))?;
+        let mut far = self.rules.fars[at].clone();
+        if let Some(update) = &rule.forwarding {
+            let sends_marker =
+                update.flags.is_some_and(|flags| flags.has(ModificationFlags::SNDEM));
+            if sends_marker && !self.end_markers.contains(&id) {
+                self.end_markers.push(id);
+            }
+            far.forward = Some(self.changed_forwarding(far.forward.as_ref(), update)?);
+        }
+        if !rule.duplicating.is_empty() {
+            return Err(Refusal::unsupported(UPDATE_DUPLICATING_PARAMETERS));
+        }
+        if let Some(flags) = rule.action {
+            if !flags.has(ApplyAction::DUPL) {
+                far.duplicate.clear();
+            }
+            far.action = action(flags, &far.duplicate)?;
+        }
+        far.bar = rule.bar.map(|bar| BarId(bar.0)).or(far.bar);
+        whole(&far)?;
+        self.rules.fars[at] = far;
+        Ok(())
+    }
+
+    /// Remove FAR.
+    pub fn remove_far(&mut self, id: element::FarId) -> Result<(), Refusal> {
+        let id = FarId(id.0);
+        let at = self.rules.fars.iter().position(|far| far.id == id);
+        self.rules.fars.remove(at.ok_or(Refusal::rule(rule_of_far(id)))?);
+        Ok(())
+    }
+
+    fn forwarding(&self, one: &ForwardingParameters<'_>) -> Result<Forwarding, Refusal> {
+        unread(one.refused)?;
+        let towards =
+            Towards { destination: destination(one.destination)?, instance: one.network_instance };
+        Ok(Forwarding {
+            interface: Some(towards.destination),
+            network: Some(self.network(&towards)?),
+            outer: one.outer_header.map(|header| self.outer(&towards, header)).transpose()?,
+            dscp: one.marking.map(dscp),
+            policy: one.policy.map(|policy| self.policy(policy)).transpose()?,
+            redirect: one.redirect.map(redirect).transpose()?,
+        })
+    }
+
+    fn duplicate(&self, one: &DuplicatingParameters<'_>) -> Result<Forwarding, Refusal> {
+        let towards = Towards { destination: destination(one.destination)?, instance: None };
+        Ok(Forwarding {
+            interface: Some(towards.destination),
+            network: Some(self.network(&towards)?),
+            outer: one.outer_header.map(|header| self.outer(&towards, header)).transpose()?,
+            dscp: one.marking.map(dscp),
+            policy: one.policy.map(|policy| self.policy(policy)).transpose()?,
+            redirect: None,
+        })
+    }
+
+    fn changed_forwarding(
+        &self,
+        before: Option<&Forwarding>,
+        update: &UpdateForwardingParameters<'_>,
+    ) -> Result<Forwarding, Refusal> {
+        unread(update.refused)?;
+        let given = update.destination.map(destination).transpose()?;
+        let known = before.and_then(|before| before.interface);
+        let towards = Towards {
+            destination: given.or(known).ok_or(Refusal::missing(DESTINATION_INTERFACE))?,
+            instance: update.network_instance,
+        };
+        // Where neither interface nor instance is given, packets stay in their network.
+        let stays = update.destination.is_none() && update.network_instance.is_none();
+        let network = match before.and_then(|before| before.network.clone()).filter(|_| stays) {
+            Some(network) => network,
+            None => self.network(&towards)?,
+        };
+        let header = |change: Change<OuterHeaderCreation>| match change {
+            Change::Clear => Ok(None),
+            Change::Set(header) => self.outer(&towards, header).map(Some),
+        };
+        Ok(Forwarding {
+            interface: Some(towards.destination),
+            network: Some(network),
+            outer: match update.outer_header {
+                Some(change) => header(change)?,
+                None => before.and_then(|before| before.outer),
+            },
+            dscp: match update.marking {
+                Some(change) => change.value().map(dscp),
+                None => before.and_then(|before| before.dscp),
+            },
+            policy: match update.policy {
+                Some(change) => change.value().map(|policy| self.policy(policy)).transpose()?,
+                None => before.and_then(|before| before.policy.clone()),
+            },
+            redirect: match update.redirect {
+                Some(change) => change.value().map(redirect).transpose()?,
+                None => before.and_then(|before| before.redirect.clone()),
+            },
+        })
+    }
+
+    fn network(&self, towards: &Towards<'_>) -> Result<Name, Refusal> {
+        let found = self.node.interfaces.find(towards.destination, towards.instance);
+        let element =
+            if towards.instance.is_some() { NETWORK_INSTANCE } else { DESTINATION_INTERFACE };
+        let found = found.ok_or(Refusal {
+            offending: Some(element),
+            ..Refusal::cause(Cause::RULE_FAILURE)
+        })?;
+        Ok(self.node.interfaces.network(found))
+    }
+
+    /// The outer header, with an address of the node of the same family as a peer's.
+    fn outer(
+        &self,
+        towards: &Towards<'_>,
+        header: OuterHeaderCreation,
+    ) -> Result<OuterHeader, Refusal> {
+        let found = self.node.interfaces.find(towards.destination, towards.instance);
+        let peers = [header.ipv4.map(IpAddr::from), header.ipv6.map(IpAddr::from)];
+        let ends = peers.into_iter().flatten().find_map(|peer| {
+            found.and_then(|found| self.node.interfaces.local_for(found, peer)).map(|local| (peer, local))
+        });
+        let (peer, local) = ends.ok_or(Refusal {
+            offending: Some(OUTER_HEADER_CREATION),
+            ..Refusal::cause(Cause::RULE_FAILURE)
+        })?;
+        match (header.teid, header.port) {
+            // Any TEID is the peer's to choose, but for 0 (TS 29.281 §5.1).
+            (Some(0), _) => Err(Refusal::incorrect(OUTER_HEADER_CREATION)),
+            (Some(teid), None) => Ok(OuterHeader::Gtpu { teid, peer, local }),
+            (None, Some(port)) => Ok(OuterHeader::Udp { port, peer, local }),
+            _ => Err(Refusal::unsupported(OUTER_HEADER_CREATION)),
+        }
+    }
+
+    fn policy(&self, policy: ForwardingPolicy<'_>) -> Result<Name, Refusal> {
+        let policy = name(policy.0);
+        if self.node.interfaces.has_policy(&policy) {
+            return Ok(policy);
+        }
+        Err(Refusal {
+            offending: Some(FORWARDING_POLICY),
+            ..Refusal::cause(Cause::INVALID_FORWARDING_POLICY)
+        })
+    }
+}
+
+/// Apply Action: one of DROP, FORW and BUFF; with BUFF perhaps NOCP.
+fn action(flags: ApplyAction, duplicate: &[Forwarding]) -> Result<Apply, Refusal> {
+    let known = ApplyAction::DROP
+        | ApplyAction::FORW
+        | ApplyAction::BUFF
+        | ApplyAction::NOCP
+        | ApplyAction::DUPL;
+    if !flags.without(known).is_empty() {
+        return Err(Refusal::unsupported(APPLY_ACTION));
+    }
+    if flags.has(ApplyAction::DUPL) && duplicate.is_empty() {
+        return Err(Refusal::missing(DUPLICATING_PARAMETERS));
+    }
+    let (buffers, notifies) = (flags.has(ApplyAction::BUFF), flags.has(ApplyAction::NOCP));
+    match (flags.has(ApplyAction::DROP), flags.has(ApplyAction::FORW), buffers, notifies) {
+        (true, false, false, false) => Ok(Apply::Drop),
+        (false, true, false, false) => Ok(Apply::Forward),
+        (false, false, true, false) => Ok(Apply::Buffer),
+        (false, false, true, true) => Ok(Apply::Notify),
+        _ => Err(Refusal::incorrect(APPLY_ACTION)),
+    }
+}
+
+/// What is forwarded must go somewhere (§7.5.2.3).
+fn whole(far: &Far) -> Result<(), Refusal> {
+    if far.action == Apply::Forward && far.forward.is_none() {
+        return Err(Refusal::missing(FORWARDING_PARAMETERS));
+    }
+    Ok(())
+}
+
+fn destination(interface: element::Interface) -> Result<Interface, Refusal> {
+    Ok(match interface {
+        element::Interface::ACCESS => Interface::Access,
+        element::Interface::CORE => Interface::Core,
+        element::Interface::SGI_LAN => Interface::SgiLan,
+        element::Interface::CP_FUNCTION => Interface::CpFunction,
+        element::Interface::LI_FUNCTION => Interface::LiFunction,
+        // The network of a 5G VN group.
+        element::Interface(5) => return Err(Refusal::unsupported(DESTINATION_INTERFACE)),
+        _ => return Err(Refusal::incorrect(DESTINATION_INTERFACE)),
+    })
+}
+
+/// The DSCP of a marking: the upper six bits of ToS or Traffic Class.
+fn dscp(marking: TransportLevelMarking) -> u8 {
+    (marking.value & marking.mask) >> 2
+}
+
+fn redirect(to: RedirectInformation<'_>) -> Result<Name, Refusal> {
+    let url = std::str::from_utf8(to.server.0).ok();
+    let url = url.filter(|url| !url.is_empty() && !url.chars().any(char::is_control));
+    match (to.kind, url) {
+        (RedirectInformation::URL, Some(url)) => Ok(Name::from(url)),
+        (RedirectInformation::URL, None) => Err(Refusal::incorrect(REDIRECT_INFORMATION)),
+        _ => Err(Refusal::unsupported(REDIRECT_INFORMATION)),
+    }
+}

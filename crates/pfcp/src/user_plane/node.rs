@@ -1,0 +1,286 @@
+//! Heartbeats, associations and PFDs (§6.2).
+
+use std::net::IpAddr;
+
+use super::establish::borrowed;
+use super::{Sent, UserPlane};
+use crate::associations::{Association, AssociationId, NodeKey};
+use crate::codec::element::{RemoteGtpuPeer, NodeReportType, PfdContents, Time, UpFeatures};
+use crate::codec::ie::*;
+use crate::codec::message::{
+    AssociationReleaseRequest, AssociationReleaseResponse, AssociationSetupRequest,
+    AssociationSetupResponse, AssociationUpdateRequest, AssociationUpdateResponse, Heartbeat,
+    NodeReportRequest, PathReport, PfdManagementRequest, PfdManagementResponse,
+};
+use crate::codec::{Cause, Message};
+use crate::flow;
+use crate::refusal::Refusal;
+use crate::transactions::TransactionId;
+
+/// Most applications, and most filters of one.
+const APPLICATIONS: usize = 4096;
+const FILTERS: usize = 256;
+
+impl UserPlane {
+    pub(super) fn take_heartbeat(&mut self, now: u64, id: TransactionId, request: &Heartbeat<'_>) {
+        let from = id.from.ip();
+        let known = self.associations.iter().find(|(_, one)| one.address == from);
+        if let Some((association, _)) = known {
+            self.hear_recovery(now, association, request.recovery);
+        }
+        let response = Heartbeat { recovery: self.recovery, ..Heartbeat::default() };
+        self.respond(id, None, &Message::HeartbeatResponse(response));
+    }
+
+    /// A control plane has said when it started.
+    pub(super) fn hear_recovery(&mut self, now: u64, id: AssociationId, recovery: Time) {
+        let heartbeat = self.next_heartbeat(now);
+        let Some(association) = self.associations.get_mut(id) else { return };
+        association.heartbeat = heartbeat;
+        if association.recovery != recovery.0 {
+            // It has lost its sessions, and will associate again (TS 23.527 §4.2).
+            self.lose(now, id);
+        } else if association.lost_until.take().is_some() {
+            tracing::info!(peer = %association.node, "control plane answers again");
+        }
+    }
+
+    fn next_heartbeat(&self, now: u64) -> u64 {
+        let interval = self.plan.heartbeat.map_or(0, |interval| interval.as_nanos() as u64);
+        now.saturating_add(interval)
+    }
+
+    /// A control plane has restarted, or does not answer. Its sessions stay for a time.
+    pub(super) fn lose(&mut self, now: u64, id: AssociationId) {
+        let stay = u64::try_from(self.plan.restoration.as_nanos()).unwrap_or(u64::MAX);
+        let Some(association) = self.associations.get_mut(id) else { return };
+        if association.lost_until.is_none() {
+            tracing::warn!(peer = %association.node, sessions = association.sessions.len(),
+                "control plane has restarted or does not answer");
+            association.lost_until = Some(now.saturating_add(stay));
+            self.counts.lost += 1;
+        }
+    }
+
+    /// Sends heartbeats, and gives up sessions of control planes that did not come back.
+    pub(super) fn look_after_associations(&mut self, now: u64) {
+        let is_over = |one: &Association| one.lost_until.is_some_and(|until| until <= now);
+        let over: Vec<_> =
+            self.associations.iter().filter(|(_, one)| is_over(one)).map(|(id, _)| id).collect();
+        for id in over {
+            self.drop_association(id);
+        }
+        if self.plan.heartbeat.is_none() {
+            return;
+        }
+        let next = self.next_heartbeat(now);
+        let mut due: Vec<(AssociationId, IpAddr)> = Vec::new();
+        for (id, one) in self.associations.iter_mut().filter(|(_, one)| one.heartbeat <= now) {
+            one.heartbeat = next;
+            due.push((id, one.address));
+        }
+        let heartbeat = Heartbeat { recovery: self.recovery, ..Heartbeat::default() };
+        for (id, address) in due {
+            let message = Message::HeartbeatRequest(heartbeat.clone());
+            self.ask(now, address, None, &message, Sent::Heartbeat(id));
+        }
+    }
+
+    pub(super) fn set_up(
+        &mut self,
+        now: u64,
+        id: TransactionId,
+        request: &AssociationSetupRequest<'_>,
+    ) -> Result<(), Refusal> {
+        let (node, from) = (NodeKey::of(&request.node), id.from.ip());
+        let retains = request.retention.is_some();
+        let known = self.associations.of_node(&node);
+        let mut retained = false;
+        if let Some(known) = known
+            && let Some(association) = self.associations.get_mut(known)
+        {
+            // Another sender has no right to the name while its owner answers.
+            if association.address != from && association.lost_until.is_none() {
+                self.counts.hijacks += 1;
+                return Err(Refusal::cause(Cause::REJECTED));
+            }
+            let restarted = association.recovery != request.recovery.0;
+            if !restarted || retains && association.lost_until.is_some() || retains {
+                association.address = from;
+                association.recovery = request.recovery.0;
+                association.features = request.cp_features.unwrap_or_default();
+                association.lost_until = None;
+                retained = true;
+            } else {
+                // A node that has restarted and retains nothing has no sessions any more.
+                self.drop_association(known);
+            }
+        }
+        if !retained {
+            if self.associations.len() >= self.plan.associations {
+                return Err(Refusal::cause(Cause::NO_RESOURCES));
+            }
+            let heartbeat = self.next_heartbeat(now);
+            tracing::info!(peer = %node, address = %from, "control plane associated");
+            self.associations.add(Association {
+                node,
+                address: from,
+                recovery: request.recovery.0,
+                features: request.cp_features.unwrap_or_default(),
+                sessions: Vec::new(),
+                heartbeat,
+                lost_until: None,
+            });
+        }
+        let own = self.node_id_owned();
+        let response = AssociationSetupResponse {
+            node: borrowed(&own),
+            cause: Cause::ACCEPTED,
+            recovery: self.recovery,
+            up_features: Some(self.features()),
+            flags: (retains && retained)
+                .then_some(crate::codec::element::AssociationResponseFlags::PSREI),
+            ..AssociationSetupResponse::default()
+        };
+        self.respond(id, None, &Message::AssociationSetupResponse(response));
+        Ok(())
+    }
+
+    /// What the node supports: nothing that it would refuse.
+    pub(super) fn features(&self) -> UpFeatures {
+        let always = UpFeatures::FTUP
+            | UpFeatures::BUNDL
+            | UpFeatures::EMPU
+            | UpFeatures::PDIU
+            | UpFeatures::DDND
+            | UpFeatures::UDBC
+            | UpFeatures::QUOAC
+            | UpFeatures::MNOP
+            | UpFeatures::VTIME
+            | UpFeatures::IP6PL
+            | UpFeatures::PFDM
+            | UpFeatures::PFDE
+            | UpFeatures::SSET;
+        let pools = if self.interfaces.has_pools() { UpFeatures::UEIP } else { UpFeatures(0) };
+        let chains = if self.interfaces.has_chains() { UpFeatures::TRST } else { UpFeatures(0) };
+        always | pools | chains
+    }
+
+    pub(super) fn update(
+        &mut self,
+        id: TransactionId,
+        request: &AssociationUpdateRequest<'_>,
+    ) -> Result<(), Refusal> {
+        let known = self.associations.of_sender(&request.node, id.from.ip());
+        let known = known.ok_or(Refusal::cause(Cause::NO_ASSOCIATION))?;
+        if let Some(features) = request.cp_features
+            && let Some(association) = self.associations.get_mut(known)
+        {
+            association.features = features;
+        }
+        let own = self.node_id_owned();
+        let response = AssociationUpdateResponse {
+            node: borrowed(&own),
+            cause: Cause::ACCEPTED,
+            up_features: Some(self.features()),
+            ..AssociationUpdateResponse::default()
+        };
+        self.respond(id, None, &Message::AssociationUpdateResponse(response));
+        Ok(())
+    }
+
+    pub(super) fn end(
+        &mut self,
+        id: TransactionId,
+        request: &AssociationReleaseRequest<'_>,
+    ) -> Result<(), Refusal> {
+        let known = self.associations.of_sender(&request.node, id.from.ip());
+        let known = known.ok_or(Refusal::cause(Cause::NO_ASSOCIATION))?;
+        self.drop_association(known);
+        let own = self.node_id_owned();
+        let response = AssociationReleaseResponse {
+            node: borrowed(&own),
+            cause: Cause::ACCEPTED,
+            refused: None,
+        };
+        self.respond(id, None, &Message::AssociationReleaseResponse(response));
+        Ok(())
+    }
+
+    /// Takes the filters of applications. Rules that name an application keep the filters that
+    /// it had when they were made.
+    pub(super) fn manage_pfds(
+        &mut self,
+        id: TransactionId,
+        request: &PfdManagementRequest<'_>,
+    ) -> Result<(), Refusal> {
+        let from = id.from.ip();
+        if !self.associations.iter().any(|(_, one)| one.address == from) {
+            return Err(Refusal::cause(Cause::NO_ASSOCIATION));
+        }
+        let mut applications = self.applications.clone();
+        if request.applications.is_empty() {
+            // Without any, all are removed (§6.2.5.2).
+            applications.clear();
+        }
+        for one in &request.applications {
+            let name: String = one.application.name().collect();
+            let contents = one.contexts.iter().flat_map(|context| &context.contents);
+            let mut filters = Vec::new();
+            for PfdContents { descriptions, urls, domains, custom } in contents {
+                if !urls.is_empty() || !domains.is_empty() || custom.is_some() {
+                    return Err(Refusal::unsupported(PFD_CONTENTS));
+                }
+                for text in descriptions {
+                    let flow = std::str::from_utf8(text.0).ok().and_then(flow::parse);
+                    let flow = flow.ok_or(Refusal::incorrect(PFD_CONTENTS))?;
+                    filters.push(weft_functions::session::rules::filter::SdfFilter {
+                        flow: Some(flow),
+                        ..Default::default()
+                    });
+                }
+            }
+            if filters.is_empty() {
+                applications.remove(name.as_str());
+            } else {
+                applications.insert(name.into(), filters);
+            }
+        }
+        if applications.len() > APPLICATIONS
+            || applications.values().any(|filters| filters.len() > FILTERS)
+        {
+            return Err(Refusal::cause(Cause::NO_RESOURCES));
+        }
+        self.applications = applications;
+        let response =
+            PfdManagementResponse { cause: Cause::ACCEPTED, ..PfdManagementResponse::default() };
+        self.respond(id, None, &Message::PfdManagementResponse(response));
+        Ok(())
+    }
+
+    /// A GTP-U peer has failed, or answers again: all control planes are told (§6.2.9).
+    pub fn path_event(&mut self, now: u64, peer: IpAddr, failed: bool) {
+        let address = match peer {
+            IpAddr::V4(ipv4) => RemoteGtpuPeer { ipv4: Some(ipv4), ..RemoteGtpuPeer::default() },
+            IpAddr::V6(ipv6) => RemoteGtpuPeer { ipv6: Some(ipv6), ..RemoteGtpuPeer::default() },
+        };
+        let paths = PathReport { peers: vec![address], refused: None };
+        let own = self.node_id_owned();
+        let (report, failed_paths, recovered) = if failed {
+            (NodeReportType::UPFR, Some(paths), None)
+        } else {
+            (NodeReportType::UPRR, None, Some(paths))
+        };
+        let message = Message::NodeReportRequest(NodeReportRequest {
+            node: borrowed(&own),
+            report,
+            failed: failed_paths,
+            recovered,
+            refused: None,
+        });
+        let to: Vec<_> = self.associations.iter().map(|(_, one)| one.address).collect();
+        for address in to {
+            self.ask(now, address, None, &message, Sent::NodeReport);
+        }
+    }
+}
