@@ -236,9 +236,12 @@ user_at() {
     in_ns "$1" ip -6 route replace "$ADDRESS_B6" dev "$2" src "$4"
 }
 
-# count_uplink SIDE UE4 UE6: the host counts the IP packets that it gets from that user.
+# count_uplink SIDE UE4 UE6: the host counts the IP packets that it gets from that user, from
+# now on and of no other.
 count_uplink() {
     in_ns "$1" nft -f - <<NFT
+add table inet from_user
+delete table inet from_user
 add table inet from_user
 add chain inet from_user in { type filter hook prerouting priority -300; }
 add rule inet from_user in ip saddr $2 counter comment "$2"
