@@ -29,6 +29,7 @@ pub mod lwaftr;
 pub mod nat;
 pub mod qos;
 pub mod route;
+pub mod session;
 #[cfg(test)]
 mod testing;
 

@@ -22,6 +22,7 @@ mod dynamic_users;
 mod entry;
 mod listeners;
 mod members;
+pub mod session;
 mod subscribers;
 mod tunnels;
 mod written;

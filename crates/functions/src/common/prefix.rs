@@ -8,7 +8,7 @@ use std::ops::{BitAnd, BitOr, BitXor, Not};
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// All addresses that begin with the same bits. Written as `10.0.0.0/16` or
 /// `2001:db8::/32`; a lone address is a prefix of all its bits.
@@ -62,6 +62,18 @@ impl Prefix {
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl Serialize for Prefix {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl From<IpAddr> for Prefix {
+    fn from(address: IpAddr) -> Prefix {
+        Prefix { address, length: if address.is_ipv4() { 32 } else { 128 } }
     }
 }
 
