@@ -38,7 +38,7 @@ establish() {
     "createFar": [
         {"id": 1, "apply": ["FORW"], "forward": {"destination": "core", "instance": "internet"}},
         {"id": 2, "apply": ["FORW"],
-         "forward": {"destination": "access", "header": $(header "$TEID" "$ADDRESS_A4")}}],
+         "forward": {"destination": "access", "instance": "access", "header": $(header "$TEID" "$ADDRESS_A4")}}],
     "pdnType": 1}}
 JSON
 }
@@ -207,7 +207,7 @@ user_plane_restarts() {
     fi
 }
 
-write_upf
+write_upf "$netns_work/node.yaml" access internet
 try "the node starts" start_node || { close_report; exit 1; }
 kind=go
 [ -n "$go_control_plane" ] || {

@@ -50,6 +50,74 @@ in_ns d ip address add "$DATA6/64" dev eth0 nodad
 in_ns d ip route add default via "$ANCHOR_DATA4"
 in_ns d ip -6 route add default via "$ANCHOR_DATA6"
 
+# write_node NAME PFCP4 PFCP6 PEER4 PEER6: what its ports, interfaces and rules are stands on
+# standard input, from `ports:` on.
+write_node() {
+    cat >"$netns_work/$1.yaml" <<YAML
+apiVersion: weft/v1
+kind: Node
+metadata: {name: $1}
+limits: {users: 100}
+functions:
+  detect: {function: session-detection}
+  act: {function: session-forwarding}
+users:
+  - {name: session, count: 0}
+$(sed "s|@N4@|listen: [$2, \"$3\"], peers: [$4/32, \"$5/128\"], like: session|")
+YAML
+}
+
+write_nodes() {
+    write_node node "$UP4" "$UP6" "$SMF4" "$SMF6" <<YAML
+ports:
+  access:
+    device: net_af_packet0,iface=$PORT_ACCESS
+    direction: uplink
+    addresses: [$GATEWAY_A4/24, "$GATEWAY_A6/48"]
+  core:
+    device: net_af_packet1,iface=$PORT_CORE
+    direction: downlink
+    addresses: [$GATEWAY_B4/24, "$GATEWAY_B6/64"]
+  n9:
+    device: net_af_packet2,iface=n9
+    direction: downlink
+    network: n9
+    addresses: [$BRANCH_N9/24, "$BRANCH_N9_6/64"]
+pfcp: {@N4@, interfaces: [
+  {interface: access, networkInstance: access, addresses: [$GATEWAY_A4, "$GATEWAY_A6"]},
+  {interface: core, networkInstance: local},
+  {interface: core, networkInstance: n9, network: n9, addresses: [$BRANCH_N9, "$BRANCH_N9_6"]}]}
+rules: |
+  from access -> detect
+  from core -> detect
+  from n9 -> detect
+  from detect -> act
+  from act when destination == access -> access
+  from act when network == n9 -> n9
+  from act -> core
+YAML
+    write_node anchor "$UP_ANCHOR" "$UP_ANCHOR6" "$SMF_ANCHOR" "$SMF_ANCHOR6" <<YAML
+ports:
+  n9:
+    device: net_af_packet0,iface=n9
+    direction: uplink
+    addresses: [$ANCHOR_N9/24, "$ANCHOR_N9_6/64"]
+  core:
+    device: net_af_packet1,iface=core
+    direction: downlink
+    addresses: [$ANCHOR_DATA4/24, "$ANCHOR_DATA6/64"]
+pfcp: {@N4@, interfaces: [
+  {interface: access, networkInstance: n9, addresses: [$ANCHOR_N9, "$ANCHOR_N9_6"]},
+  {interface: core, networkInstance: internet}]}
+rules: |
+  from n9 -> detect
+  from core -> detect
+  from detect -> act
+  from act when destination == access -> n9
+  from act -> core
+YAML
+}
+
 # establish_anchor: its downlink packets wait for the I-UPF's end.
 establish_anchor() {
     accepted anchor '{"do": "establish", "session": "ue", "rules": {

@@ -29,23 +29,6 @@ build_control_link
 in_ns a ip address add "$STATION_A4/24" dev eth0
 in_ns a ip address add "$STATION_A6/64" dev eth0 nodad
 
-write_upf() {
-    cat >"$netns_work/node.yaml" <<YAML
-apiVersion: weft/v1
-kind: Node
-metadata: {name: upf}
-ports:
-  access:
-    device: net_af_packet0,iface=$PORT_ACCESS
-    direction: uplink
-    addresses: [$GATEWAY_A4/24, "$GATEWAY_A6/48"]
-  core:
-    device: net_af_packet1,iface=$PORT_CORE
-    direction: downlink
-    addresses: [$GATEWAY_B4/24, "$GATEWAY_B6/64"]
-YAML
-}
-
 # --- the parts of a session's life ------------------------------------------------
 # Of a session `ue` at control plane $smf: the user is $ue4 and $ue6, its base stations are at
 # $old and $new, and the user plane has $version of IP at this side.
@@ -286,7 +269,7 @@ clean() {
         ../lib/tshark-clean.sh "$netns_work"/{b,c,a-*}.pcap
 }
 
-write_upf
+write_upf "$netns_work/node.yaml"
 try "the node starts" start_node || { close_report; exit 1; }
 record b eth0 "$netns_work/b.pcap"
 recording_b=$started

@@ -198,6 +198,47 @@ understood() {
             "$netns_work/$1.told" | grep .
 }
 
+# --- the node -------------------------------------------------------------------
+
+# write_upf FILE [NAME...]: a user plane between the hosts. With names, these are the network
+# instances of its access and core side; without, any is.
+write_upf() {
+    local access=${2:+networkInstance: $2, } core=${3:+, networkInstance: $3}
+    cat >"$1" <<YAML
+apiVersion: weft/v1
+kind: Node
+metadata: {name: upf}
+limits: {users: ${SESSIONS_AT_MOST:-1000}}
+ports:
+  access:
+    device: net_af_packet0,iface=$PORT_ACCESS
+    direction: uplink
+    addresses: [$GATEWAY_A4/24, "$GATEWAY_A6/48"]
+  core:
+    device: net_af_packet1,iface=$PORT_CORE
+    direction: downlink
+    addresses: [$GATEWAY_B4/24, "$GATEWAY_B6/64"]
+functions:
+  detect: {function: session-detection}
+  act: {function: session-forwarding}
+users:
+  - {name: session, count: 0}
+pfcp:
+  listen: [$UP4, "$UP6"]
+  peers: [$SMF4/32, $OTHER4/32, "$SMF6/128"]
+  like: session
+  interfaces:
+    - {interface: access, ${access}addresses: [$GATEWAY_A4, "$GATEWAY_A6"]}
+    - {interface: core$core}
+rules: |
+  from access -> detect
+  from core -> detect
+  from detect -> act
+  from act when destination == access -> access
+  from act -> core
+YAML
+}
+
 # --- rules ----------------------------------------------------------------------
 
 # header TEID ADDRESS: an outer header to be created.
