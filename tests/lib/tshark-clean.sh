@@ -15,10 +15,10 @@ usage() {
 }
 
 # The payload of TCP and UDP is ours, not DNS or TLS: no dissector may judge it
-# but that of GTP-U, which is the node's, from whatever dynamic port it comes.
+# but those of GTP-U and PFCP, which are the node's, from whatever dynamic port they come.
 settings=(
     -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE
-    -d "udp.port==0-2151,data" -d "udp.port==2153-49151,data" -d "tcp.port==0-65535,data"
+    -d "udp.port==0-2151,data" -d "udp.port==2153-8804,data" -d "udp.port==8806-49151,data" -d "tcp.port==0-65535,data"
 )
 bad='_ws.malformed || _ws.expert.severity == "Error"
     || ip.checksum.status == "Bad" || icmp.checksum.status == "Bad" || icmpv6.checksum.status == "Bad"
