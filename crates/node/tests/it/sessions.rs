@@ -57,7 +57,7 @@ rules: |
   from detect when chain == counted -> counted
   from detect -> act
   from counted -> act
-  from act when destination == access -> access
+  from act when interface == access -> access
   from act when network == edge -> edge
   from act -> core
 ";

@@ -472,9 +472,9 @@ fn beyond_a_quota_packets_take_the_action_for_it() {
         json!({"id": 2, "action": "forward", "forward": {"interface": "sgi-lan"}}));
     let mut rig = rig(&rules);
     let seen = send_at(&mut rig, 1);
-    assert_eq!(rig.tag("destination", &seen.metadata), 1);
+    assert_eq!(rig.tag("interface", &seen.metadata), 1);
     let seen = send_at(&mut rig, 2);
-    assert_eq!((rig.tag("destination", &seen.metadata), rig.tag("pdr", &seen.metadata)), (3, 0x2_0001));
+    assert_eq!((rig.tag("interface", &seen.metadata), rig.tag("pdr", &seen.metadata)), (3, 0x2_0001));
 }
 
 #[test]
