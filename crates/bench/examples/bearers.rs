@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, Port, PortOptions, RxQueue, TxQueue, tsc};
 use weft_functions::KINDS;
-use weft_node::bearer::{Action, BearerCommand, BearerId, Detection, Given};
+use weft_node::bearer::{Action, BearerCommand, BearerId, BearerSettings, Detection};
 use weft_node::{Handle, Node};
 use weft_node_config as config;
 use weft_node_config::UserKey;
@@ -171,7 +171,7 @@ fn add(nth: u32, settings: &weft_compose::Settings) -> BearerCommand {
             user: None,
         },
         action: Action::Forward,
-        settings: vec![Given { function, settings, nth }],
+        settings: vec![BearerSettings { function, settings, nth }],
     }
 }
 

@@ -69,11 +69,11 @@ pub struct Run<'a> {
 /// A series in the making.
 struct Curve {
     series: Series,
-    places: Vec<Place>,
+    places: Vec<PendingPoint>,
 }
 
 /// A point in the making.
-struct Place {
+struct PendingPoint {
     x: Abscissa,
     raw: Vec<f64>,
     percentiles: BTreeMap<String, f64>,
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
             return;
         };
         let at = curve.places.iter().position(|place| place.x == *x).unwrap_or_else(|| {
-            curve.places.push(Place::new(x.clone()));
+            curve.places.push(PendingPoint::new(x.clone()));
             curve.places.len() - 1
         });
         curve.places[at].record(value.into());
@@ -300,7 +300,7 @@ impl From<Delay> for Value {
 
 impl Curve {
     fn resumed(series: Series) -> Curve {
-        let places = series.points.iter().cloned().map(|point| Place {
+        let places = series.points.iter().cloned().map(|point| PendingPoint {
             x: point.x,
             raw: point.raw,
             percentiles: point.percentiles,
@@ -318,9 +318,9 @@ impl Curve {
     }
 }
 
-impl Place {
-    fn new(x: Abscissa) -> Place {
-        Place { x, raw: Vec::new(), percentiles: BTreeMap::new() }
+impl PendingPoint {
+    fn new(x: Abscissa) -> PendingPoint {
+        PendingPoint { x, raw: Vec::new(), percentiles: BTreeMap::new() }
     }
 
     /// Adds a repetition. Of percentiles the mean of all repetitions is kept, of
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn repetitions_share_their_percentiles() {
-        let mut place = Place::new(64.into());
+        let mut place = PendingPoint::new(64.into());
         for (median, p99, max) in [(1.0, 2.0, 9.0), (2.0, 4.0, 5.0), (3.0, 9.0, 7.0)] {
             let percentiles = vec![("p99", p99), ("max", max)];
             place.record(Delay { median, percentiles }.into());
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_number_has_no_percentiles() {
-        let mut place = Place::new(64.into());
+        let mut place = PendingPoint::new(64.into());
         place.record(7.0.into());
         assert!(place.point(None).unwrap().percentiles.is_empty());
     }

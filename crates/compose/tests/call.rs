@@ -8,8 +8,8 @@ use weft_compose::{
 };
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
 use weft_function::{
-    ConfigError, ContextError, Emission, Emit, Fields, Metadata, Packet, PacketMetadata, Position,
-    Reason, Scope, Setup, TagTable, UserPlaneFunction, Verdict, What,
+    ConfigError, ContextError, Emission, EmissionKind, Emit, Fields, Metadata, Packet,
+    PacketMetadata, Position, Reason, Scope, Setup, TagTable, UserPlaneFunction, Verdict,
 };
 
 const ASKED: Reason = Reason::new("asked_to_drop", "the packet asked for it");
@@ -310,15 +310,15 @@ fn what_is_emitted_names_its_parent() {
     let emissions: Vec<_> = outcome.emissions.iter().collect();
     assert_eq!(emissions.iter().map(|one| one.parent).collect::<Vec<_>>(), [1, 1, 2, 3, 4, 5]);
     let [before, after, copy, keep, release, wake] = emissions[..] else { unreachable!() };
-    assert!(matches!(&before.what, What::Send(_, Position::Before)));
-    assert!(matches!(&after.what, What::Send(_, Position::After)));
-    let What::Send(packet, Position::After) = &copy.what else { panic!("{copy:?}") };
+    assert!(matches!(&before.what, EmissionKind::Send(_, Position::Before)));
+    assert!(matches!(&after.what, EmissionKind::Send(_, Position::After)));
+    let EmissionKind::Send(packet, Position::After) = &copy.what else { panic!("{copy:?}") };
     assert_eq!(packet.data(), burst.packets[2].data());
     assert_eq!(packet.metadata(), burst.packets[2].metadata());
     assert_ne!(packet.data().as_ptr(), burst.packets[2].data().as_ptr(), "a deep copy");
-    assert!(matches!(keep.what, What::Keep));
-    assert!(matches!(release.what, What::Release(2)));
-    assert!(matches!(wake.what, What::WakeAt(110)));
+    assert!(matches!(keep.what, EmissionKind::Keep));
+    assert!(matches!(release.what, EmissionKind::Release(2)));
+    assert!(matches!(wake.what, EmissionKind::WakeAt(110)));
     assert_eq!(outcome.refused, 0);
 }
 

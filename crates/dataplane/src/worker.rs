@@ -36,7 +36,7 @@ use crate::counters::{DropReason, Stage, WorkerCounters};
 use crate::forward::{Element, VisitContext};
 use crate::gates::Gates;
 use crate::offload::RemoteQueues;
-use crate::parse::local::{Divided, Own};
+use crate::parse::local::{Divided, OwnAddresses};
 use crate::parse::{Sorted, parse_burst};
 use crate::transmit::{Departure, LeftOver};
 
@@ -54,7 +54,7 @@ pub struct Inlet {
     /// The queue.
     pub queue: RxQueue,
     /// What is looked at before a packet is routed; none at a transparent port.
-    pub own: Option<Own>,
+    pub own: Option<OwnAddresses>,
 }
 
 /// All that a worker works with.

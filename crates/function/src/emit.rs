@@ -14,7 +14,7 @@ pub struct Emission {
     /// [`Emission::NO_PACKET`] when a timer had run out.
     pub parent: usize,
     /// What it asked for.
-    pub what: What,
+    pub what: EmissionKind,
 }
 
 impl Emission {
@@ -24,7 +24,7 @@ impl Emission {
 
 /// The kinds of [`Emission`].
 #[derive(Debug)]
-pub enum What {
+pub enum EmissionKind {
     /// A packet goes on at the next place, before or after its parent.
     Send(Packet, Position),
     /// A packet goes to the user of the parent, as if it had come in for it.
@@ -92,7 +92,7 @@ impl<'a> Emit<'a> {
     /// when there is no room to note it.
     #[inline]
     pub fn keep(&mut self) -> bool {
-        self.push(What::Keep).is_ok()
+        self.push(EmissionKind::Keep).is_ok()
     }
 
     /// Packets that could not be emitted because the burst has no more room.
@@ -120,7 +120,7 @@ impl<'a> Emit<'a> {
     /// and counted, when the burst has no more room.
     #[inline]
     pub fn send(&mut self, packet: Packet, position: Position) -> bool {
-        let sent = self.push(What::Send(packet, position)).is_ok();
+        let sent = self.push(EmissionKind::Send(packet, position)).is_ok();
         self.refused += u64::from(!sent);
         sent
     }
@@ -131,7 +131,7 @@ impl<'a> Emit<'a> {
     /// counted, when the burst has no more room.
     #[inline]
     pub fn answer(&mut self, packet: Packet) -> bool {
-        let sent = self.push(What::Answer(packet)).is_ok();
+        let sent = self.push(EmissionKind::Answer(packet)).is_ok();
         self.refused += u64::from(!sent);
         sent
     }
@@ -154,7 +154,7 @@ impl<'a> Emit<'a> {
     /// no more room for the request.
     #[inline]
     pub fn release(&mut self, count: usize) -> bool {
-        self.push(What::Release(count)).is_ok()
+        self.push(EmissionKind::Release(count)).is_ok()
     }
 
     /// Asks that [`timer`](crate::UserPlaneFunction::timer) be called with this
@@ -162,7 +162,7 @@ impl<'a> Emit<'a> {
     /// soon after. False when the burst has no more room for the request.
     #[inline]
     pub fn wake_at(&mut self, time: u64) -> bool {
-        self.push(What::WakeAt(time)).is_ok()
+        self.push(EmissionKind::WakeAt(time)).is_ok()
     }
 
     /// Tells the node's agent something of the context, by a code of the function's own; the
@@ -171,11 +171,11 @@ impl<'a> Emit<'a> {
     /// not be missed stays noted in the context, and is reported again with a later packet.
     #[inline]
     pub fn report(&mut self, code: u32) -> bool {
-        self.push(What::Report(code)).is_ok()
+        self.push(EmissionKind::Report(code)).is_ok()
     }
 
     #[inline]
-    fn push(&mut self, what: What) -> Result<(), ()> {
+    fn push(&mut self, what: EmissionKind) -> Result<(), ()> {
         self.emissions.try_push(Emission { parent: self.parent, what }).map_err(|_| ())
     }
 }

@@ -26,7 +26,7 @@ pub mod tunnel;
 mod unit;
 mod verdict;
 
-pub use emit::{Emission, Emissions, Emit, Position, What};
+pub use emit::{Emission, EmissionKind, Emissions, Emit, Position};
 pub use error::{ConfigError, ContextError};
 pub use fields::Fields;
 pub use function::{NoSettings, Scope, Setup, UserPlaneFunction};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Batch, Packet, tsc};
 use weft_function::{Metadata, PacketMetadata, Scope, Setup, TagSlot, TagTable};
-use weft_fusion::{DroppedBy, Ended, Fused, FusedOutcome, FusedPart, Way, interpret};
+use weft_fusion::{DroppedBy, Ended, Fused, FusedOutcome, FusedPart, LinkedProgram, interpret};
 
 use crate::KINDS;
 use crate::testing::{CONTEXTS, Spec, metadata, pool};
@@ -248,7 +248,12 @@ impl Chain {
         }
     }
 
-    fn interpret(&mut self, way: &Way, burst: &mut Burst, dropped: &mut [Option<(usize, u8)>]) {
+    fn interpret(
+        &mut self,
+        way: &LinkedProgram,
+        burst: &mut Burst,
+        dropped: &mut [Option<(usize, u8)>],
+    ) {
         for position in 0..burst.packets.len() {
             let mut contexts: Vec<&mut [u8]> =
                 self.instances.iter_mut().map(|instance| instance.contexts()).collect();

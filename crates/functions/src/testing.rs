@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use serde_json::Value;
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dpdk::{Batch, Eal, EalOptions, Pool, tsc};
-use weft_function::{ConfigError, Metadata, PacketMetadata, Setup, TagSlot, TagTable, What};
+use weft_function::{
+    ConfigError, EmissionKind, Metadata, PacketMetadata, Setup, TagSlot, TagTable,
+};
 use weft_wire::checksum::PseudoHeader;
 use weft_wire::{EtherType, Protocol, ethernet, icmpv6, ipv4, ipv6, tcp, udp};
 
@@ -368,7 +370,7 @@ impl Rig {
         let reason = self.kind.reasons().nth(usize::from(outcome.reasons[0]));
         let bytes = |packet: &weft_dpdk::Packet| packet.data().to_vec();
         let sent = outcome.emissions.iter().filter_map(|emission| match &emission.what {
-            What::Send(packet, _) | What::Answer(packet) => Some(bytes(packet)),
+            EmissionKind::Send(packet, _) | EmissionKind::Answer(packet) => Some(bytes(packet)),
             _ => None,
         });
         Seen {

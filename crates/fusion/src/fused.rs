@@ -9,11 +9,11 @@ use arrayvec::ArrayVec;
 use weft_compose::{Burst, Instance, KEEP_REFUSED, Outcome, Positions, SlotShift};
 use weft_dpdk::Batch;
 use weft_function::lower::Program;
-use weft_function::{Metadata, PacketMetadata, Scope, TagSlot, What};
+use weft_function::{EmissionKind, Metadata, PacketMetadata, Scope, TagSlot};
 
 use crate::MAX_FUNCTIONS;
 use crate::code::{Code, CompileError, DroppedBy, Listing, Punted, Verdicts};
-use crate::link::{Step, Way};
+use crate::link::{LinkedProgram, Step};
 use crate::optimise::optimise;
 use crate::verify::{verify, verify_program};
 
@@ -77,13 +77,13 @@ impl Fused {
         Ok(Fused { parts, shift, code })
     }
 
-    fn linked(parts: &[FusedPart], shift: SlotShift) -> Way {
+    fn linked(parts: &[FusedPart], shift: SlotShift) -> LinkedProgram {
         // More than can be fused are refused by the verifier.
         let steps: Vec<_> = parts
             .iter()
             .map(|part| Step { program: &part.program, scope: part.scope, sets: part.sets })
             .collect();
-        Way::link(&steps, shift.0)
+        LinkedProgram::link(&steps, shift.0)
     }
 
     /// The functions.
@@ -92,12 +92,12 @@ impl Fused {
     }
 
     /// The micro-operations as the functions give them, one behind the other.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> LinkedProgram {
         Fused::linked(&self.parts, self.shift)
     }
 
     /// The micro-operations that were compiled.
-    pub fn optimised(&self) -> &Way {
+    pub fn optimised(&self) -> &LinkedProgram {
         self.code.way()
     }
 
@@ -189,7 +189,7 @@ impl Fused {
             called.clear();
             instance.visit(burst, one, called);
             outcome.refused += called.refused;
-            let is_sent = |what: &What| matches!(what, What::Send(..));
+            let is_sent = |what: &EmissionKind| matches!(what, EmissionKind::Send(..));
             let sent = called.emissions.drain(..).filter(|emission| is_sent(&emission.what));
             outcome.refused += sent.count() as u64;
             for slot in called.resets.drain(..) {

@@ -1,9 +1,9 @@
 //! The reference: micro-operations one by one.
 
-use weft_function::lower::{Base, ContextField, Label, Note, Operation, Place, Value};
+use weft_function::lower::{Base, ContextField, HeaderField, Label, Note, Operation, Value};
 use weft_function::{Metadata, Packet, PacketMetadata};
 
-use crate::Way;
+use crate::LinkedProgram;
 use crate::expression::{evaluate, repaired};
 
 /// How the way of a packet ended.
@@ -36,7 +36,7 @@ pub struct Fault(pub usize);
 /// # Errors
 /// [`Fault`], unless the way was verified.
 pub fn interpret(
-    way: &Way,
+    way: &LinkedProgram,
     packet: &mut Packet,
     contexts: &mut [&mut [u8]],
     now: u64,
@@ -58,7 +58,7 @@ pub fn interpret(
     Err(Fault(at))
 }
 
-impl Way {
+impl LinkedProgram {
     /// Contexts that all functions have that have any.
     pub(crate) fn capacity(&self, contexts: &[&mut [u8]]) -> u64 {
         let with =
@@ -74,7 +74,7 @@ enum Next {
 }
 
 struct Machine<'a, 'c> {
-    way: &'a Way,
+    way: &'a LinkedProgram,
     packet: &'a mut Packet,
     contexts: &'a mut [&'c mut [u8]],
     now: u64,
@@ -190,17 +190,17 @@ impl Machine<'_, '_> {
         }
     }
 
-    fn range(&self, place: Place) -> std::ops::Range<usize> {
+    fn range(&self, place: HeaderField) -> std::ops::Range<usize> {
         let start = self.start(place.base) + usize::from(place.offset);
         start..start + usize::from(place.octets)
     }
 
-    fn load(&self, place: Place) -> Option<u64> {
+    fn load(&self, place: HeaderField) -> Option<u64> {
         let bytes = self.packet.data().get(self.range(place))?;
         Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    fn store(&mut self, place: Place, value: u64) -> Option<()> {
+    fn store(&mut self, place: HeaderField, value: u64) -> Option<()> {
         let range = self.range(place);
         let octets = value.to_be_bytes();
         let low = octets.get(8_usize.checked_sub(place.octets.into())?..)?;

@@ -1,7 +1,7 @@
 //! Fused functions: the micro-operations of neighbouring functions, as one loop
 //! of machine code over the burst.
 //!
-//! 1. [`Way::link`] puts the [programs](weft_function::lower::Program) of
+//! 1. [`LinkedProgram::link`] puts the [programs](weft_function::lower::Program) of
 //!    functions one behind the other, as a packet meets them.
 //! 2. [`verify`] makes sure that nothing outside of packet and context can be
 //!    touched, whatever the packet and whatever was noted of it.
@@ -33,7 +33,7 @@ mod verify;
 pub use code::{Code, CompileError, DroppedBy, Listing, Punted, Verdicts};
 pub use fused::{Fused, FusedOutcome, FusedPart};
 pub use interpret::{Ended, Fault, interpret};
-pub use link::{Shape, Step, Way};
+pub use link::{LinkedProgram, Shape, Step};
 pub use optimise::optimise;
 pub use regions::{Compiled, FusedPlan, Region, RegionWay, fuse};
 pub use verify::{Rejected, verify, verify_program};

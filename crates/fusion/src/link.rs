@@ -32,7 +32,7 @@ pub struct Shape {
 /// A packet that is punted goes the rest of the way through functions that are
 /// called, so nothing that was found out before has to be found out again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Way {
+pub struct LinkedProgram {
     /// The steps.
     pub operations: Vec<Operation>,
     /// The functions.
@@ -60,10 +60,10 @@ impl Names {
     }
 }
 
-impl Way {
+impl LinkedProgram {
     /// The way through these functions. A slot's index is the slot without its
     /// low `shift` bits.
-    pub fn link(steps: &[Step<'_>], shift: u32) -> Way {
+    pub fn link(steps: &[Step<'_>], shift: u32) -> LinkedProgram {
         let mut names = Names { values: 0, labels: 0 };
         let mut operations = Vec::new();
         let mut ends = Vec::new();
@@ -91,7 +91,7 @@ impl Way {
             fields: step.program.fields,
             drops: step.program.drops,
         };
-        Way { operations, functions: steps.iter().map(shape).collect(), ends }
+        LinkedProgram { operations, functions: steps.iter().map(shape).collect(), ends }
     }
 }
 
@@ -202,7 +202,7 @@ fn append(
     (names.values, names.labels) = (last_value, last_label);
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for LinkedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for operation in &self.operations {
             match operation {

@@ -14,9 +14,9 @@ mod state;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use weft_function::lower::{Base, Checksum, Label, Note, Operation, Operator, Place, Value};
+use weft_function::lower::{Base, Checksum, HeaderField, Label, Note, Operation, Operator, Value};
 
-use crate::Way;
+use crate::LinkedProgram;
 use crate::bits::Bits;
 use state::{Aliasing, Expression, State};
 
@@ -26,19 +26,19 @@ const COPIES: usize = 6;
 const MOST: usize = 8192;
 
 /// The same way with less to do. It does with every packet what `way` does.
-pub fn optimise(way: &Way) -> Way {
+pub fn optimise(way: &LinkedProgram) -> LinkedProgram {
     let mut optimiser = Optimiser::new(way);
     match optimiser.run() {
         Some(()) => {
             let operations = without_unused(optimiser.out);
-            Way { operations, functions: way.functions.clone(), ends: Vec::new() }
+            LinkedProgram { operations, functions: way.functions.clone(), ends: Vec::new() }
         }
         None => way.clone(),
     }
 }
 
 struct Optimiser<'a> {
-    way: &'a Way,
+    way: &'a LinkedProgram,
     out: Vec<Operation>,
     /// Where each label stands in `way`.
     places: HashMap<Label, usize>,
@@ -57,7 +57,7 @@ struct Optimiser<'a> {
 }
 
 impl<'a> Optimiser<'a> {
-    fn new(way: &'a Way) -> Optimiser<'a> {
+    fn new(way: &'a LinkedProgram) -> Optimiser<'a> {
         let place = |(at, operation): (usize, &Operation)| match operation {
             Operation::Label { label } => Some((*label, at)),
             _ => None,
@@ -345,7 +345,7 @@ impl<'a> Optimiser<'a> {
     }
 
     /// Does the repairs that are pending of checksums that `place` may touch.
-    fn settle(&mut self, place: Place, state: &mut State) {
+    fn settle(&mut self, place: HeaderField, state: &mut State) {
         for checksum in [Checksum::Ipv4, Checksum::Udp, Checksum::Tcp] {
             if state.aliasing(checksum.place(), place) != Aliasing::Apart {
                 self.settle_one(checksum, state);

@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use weft_function::lower::{Base, Label, Operation, Place, Program, Value};
+use weft_function::lower::{Base, HeaderField, Label, Operation, Program, Value};
 
-use crate::{MAX_FUNCTIONS, Shape, Way};
+use crate::{LinkedProgram, MAX_FUNCTIONS, Shape};
 
 /// Most micro-operations of a way.
 const MAX_OPERATIONS: usize = 1 << 16;
@@ -47,7 +47,7 @@ pub fn verify_program(program: &Program) -> Result<(), Rejected> {
 ///
 /// # Errors
 /// [`Rejected`].
-pub fn verify(way: &Way) -> Result<(), Rejected> {
+pub fn verify(way: &LinkedProgram) -> Result<(), Rejected> {
     Verifier::new(&way.operations, &way.functions)?.run()
 }
 
@@ -298,7 +298,7 @@ impl<'a> Verifier<'a> {
 }
 
 /// Whether the bytes are there.
-fn covered(place: &Place, here: &State) -> Checked {
+fn covered(place: &HeaderField, here: &State) -> Checked {
     let end = u32::from(place.offset) + u32::from(place.octets);
     match matches!(place.octets, 1 | 2 | 4 | 8) && end <= here.octets[place.base as usize].into() {
         true => Ok(()),

@@ -8,11 +8,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use weft_dpdk::{Batch, Eal, EalOptions, Packet, Pool};
 use weft_function::lower::{
-    Base, Checksum, ContextField, Label, Note, Operation, Operator, Place, Program, Value,
+    Base, Checksum, ContextField, HeaderField, Label, Note, Operation, Operator, Program, Value,
 };
 use weft_function::{Metadata, PacketMetadata, Scope, TagSlot};
 use weft_fusion::{
-    Code, DroppedBy, Ended, Step, Verdicts, Way, interpret, optimise, verify, verify_program,
+    Code, DroppedBy, Ended, LinkedProgram, Step, Verdicts, interpret, optimise, verify,
+    verify_program,
 };
 
 const FIELDS: &[ContextField] = &[
@@ -45,7 +46,7 @@ struct Sketch {
     kind: u8,
     picks: [u16; 3],
     number: u64,
-    place: Place,
+    place: HeaderField,
     operator: Operator,
     /// Whether it is made to be right as far as that is easy.
     sound: bool,
@@ -76,7 +77,7 @@ fn sketches() -> impl Strategy<Value = Sketch> {
             kind,
             picks,
             number,
-            place: Place { base, offset, octets },
+            place: HeaderField { base, offset, octets },
             operator,
             sound,
         },
@@ -115,7 +116,7 @@ impl Writer {
         Label(self.labels)
     }
 
-    fn cover(&mut self, place: Place, sound: bool) {
+    fn cover(&mut self, place: HeaderField, sound: bool) {
         let end = place.offset + u16::from(place.octets);
         if sound && self.required[place.base as usize] < end {
             let otherwise = self.label();
@@ -321,7 +322,7 @@ fn inner(slabs: &mut [Vec<u8>]) -> Vec<&mut [u8]> {
     slabs.iter_mut().map(|slab| &mut slab[GUARD..GUARD + CONTEXT * CONTEXTS]).collect()
 }
 
-fn interpreted(way: &Way, sent: &[Sent]) -> Left {
+fn interpreted(way: &LinkedProgram, sent: &[Sent]) -> Left {
     let mut slabs = slabs(way.functions.len());
     let (mut ended, mut left) = (Vec::new(), Vec::new());
     for sent in sent {
@@ -333,7 +334,7 @@ fn interpreted(way: &Way, sent: &[Sent]) -> Left {
     (ended, left, slabs)
 }
 
-fn native(way: &Way, sent: &[Sent]) -> Left {
+fn native(way: &LinkedProgram, sent: &[Sent]) -> Left {
     let code = Code::compile(way).expect("it compiles");
     let mut slabs = slabs(way.functions.len());
     let mut batch = Batch::new();
@@ -372,7 +373,7 @@ proptest! {
             scope: if group { Scope::Group } else { Scope::User },
             sets: sets.then_some((TagSlot::CHAIN, 2)),
         }).collect();
-        let way = Way::link(&steps, 0);
+        let way = LinkedProgram::link(&steps, 0);
         prop_assert_eq!(verify(&way), Ok(()));
         let optimised = optimise(&way);
         prop_assert_eq!(verify(&optimised), Ok(()), "{}\n{}", way, optimised);
@@ -414,7 +415,7 @@ proptest! {
         }
         if verify_program(&program).is_ok() {
             let step = Step { program: &program, scope: Scope::User, sets: None };
-            let way = Way::link(&[step], 0);
+            let way = LinkedProgram::link(&[step], 0);
             prop_assert_eq!(verify(&way), Ok(()));
             Code::compile(&optimise(&way)).expect("what is verified compiles");
         }
@@ -435,7 +436,7 @@ fn rejected(operations: &[Operation]) -> &'static str {
 fn what_is_wrong_is_said() {
     use Operation as O;
     let (one, label) = (Value(1), Label(0));
-    let place = Place { base: Base::Network, offset: 0, octets: 4 };
+    let place = HeaderField { base: Base::Network, offset: 0, octets: 4 };
     let load = O::LoadPacket { to: one, place };
     let constant = O::Constant { to: one, number: 1 };
     let store = O::StorePacket { place, value: one };

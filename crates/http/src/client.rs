@@ -185,7 +185,7 @@ impl Client {
         &self,
         path: &str,
         question: &impl Serialize,
-    ) -> Result<Answer<'_>, ClientError> {
+    ) -> Result<StreamedResponse<'_>, ClientError> {
         self.answer(Method::POST, path, serde_json::to_vec(question)?.into())
     }
 
@@ -198,9 +198,14 @@ impl Client {
         self.answer(Method::GET, path, Bytes::new())?.pieces(take)
     }
 
-    fn answer(&self, method: Method, path: &str, body: Bytes) -> Result<Answer<'_>, ClientError> {
+    fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<StreamedResponse<'_>, ClientError> {
         let response = self.runtime.block_on(self.send(method, path, body))?;
-        Ok(Answer { client: self, response })
+        Ok(StreamedResponse { client: self, response })
     }
 
     fn gone(&self, error: impl ToString) -> ClientError {
@@ -279,12 +284,12 @@ impl Client {
 
 /// An answer that comes in pieces, for as long as the server has any.
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct StreamedResponse<'a> {
     client: &'a Client,
     response: Response<Incoming>,
 }
 
-impl Answer<'_> {
+impl StreamedResponse<'_> {
     /// Gives each piece to `take` as it comes, until there is no more or `take`
     /// returns false. A piece ends where the connection's buffer ends, whatever
     /// the server wrote together.

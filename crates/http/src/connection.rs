@@ -19,7 +19,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
-use crate::places::{Limits, Place, Places};
+use crate::permits::{ConnectionPermit, ConnectionPermits, Limits};
 use crate::problem::Failure;
 use crate::tls::{Greeted, Identity};
 
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves on a Unix socket.
 pub async fn serve_local(listener: UnixListener, app: Router) {
-    let places = Places::new(LIMITS);
+    let places = ConnectionPermits::new(LIMITS);
     loop {
         let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
         let app = app.clone();
@@ -56,7 +56,7 @@ pub async fn serve_remote(
     app: Router,
     longest: Duration,
 ) {
-    let places = Places::new(LIMITS);
+    let places = ConnectionPermits::new(LIMITS);
     loop {
         let Some((stream, from)) = accepted(listener.accept().await).await else { continue };
         let (app, identity) = (app.clone(), identity.clone());
@@ -68,7 +68,12 @@ pub async fn serve_remote(
     }
 }
 
-async fn greet(stream: TcpStream, identity: Option<Identity>, app: Router, place: Arc<Place>) {
+async fn greet(
+    stream: TcpStream,
+    identity: Option<Identity>,
+    app: Router,
+    place: Arc<ConnectionPermit>,
+) {
     let Some(identity) = identity else {
         return serve(stream, app, place, Afterwards::Ended).await;
     };
@@ -111,7 +116,7 @@ enum Afterwards {
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     app: Router,
-    place: Arc<Place>,
+    place: Arc<ConnectionPermit>,
     afterwards: Afterwards,
 ) {
     let app = TowerToHyperService::new(app);
@@ -120,8 +125,8 @@ async fn serve(
         let answered = app.call(request);
         async move {
             let response = answered.await?;
-            let answer = |body| Answer { body, _until_sent: answering };
-            Ok::<Response<Answer>, Infallible>(response.map(answer))
+            let answer = |body| ResponseBody { body, _until_sent: answering };
+            Ok::<Response<ResponseBody>, Infallible>(response.map(answer))
         }
     };
     let served = http1::Builder::new()
@@ -138,12 +143,12 @@ async fn serve(
 
 /// A connection is busy until this is dropped.
 struct Answering {
-    place: Arc<Place>,
+    place: Arc<ConnectionPermit>,
     afterwards: Afterwards,
 }
 
 impl Answering {
-    fn begin(place: Arc<Place>, afterwards: Afterwards) -> Answering {
+    fn begin(place: Arc<ConnectionPermit>, afterwards: Afterwards) -> Answering {
         place.busy();
         Answering { place, afterwards }
     }
@@ -159,12 +164,12 @@ impl Drop for Answering {
 }
 
 /// The body of an answer, during which the connection is busy.
-struct Answer {
+struct ResponseBody {
     body: Body,
     _until_sent: Answering,
 }
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = Error;
 

@@ -264,7 +264,7 @@ impl<'s> Builder<'s> {
 
     /// What a packet costs, in the order of its way.
     fn class(&self, traffic: &Traffic) -> Result<Class, ScenarioError> {
-        let mut way = Way { charges: Vec::new(), size: traffic.size };
+        let mut way = PacketCharges { charges: Vec::new(), size: traffic.size };
         self.nic(&mut way, traffic);
         let cpu = &self.scenario.costs.cpu;
         if self.scenario.composition == Composition::SrIov {
@@ -291,7 +291,7 @@ impl<'s> Builder<'s> {
     }
 
     /// What it costs at the NIC, on the bus and in memory.
-    fn nic(&self, way: &mut Way, traffic: &Traffic) {
+    fn nic(&self, way: &mut PacketCharges, traffic: &Traffic) {
         let Scenario { hardware, costs, composition, .. } = self.scenario;
         let functions = traffic.functions.len();
         // To other nodes and back, each time in a tunnel.
@@ -324,7 +324,7 @@ impl<'s> Builder<'s> {
     }
 
     /// What the functions and the ways between them cost.
-    fn chain(&self, way: &mut Way, functions: &[String]) -> Result<(), ScenarioError> {
+    fn chain(&self, way: &mut PacketCharges, functions: &[String]) -> Result<(), ScenarioError> {
         let cpu = &self.scenario.costs.cpu;
         let composition = self.scenario.composition;
         // One function has no neighbour to be fused with: a node calls it.
@@ -389,7 +389,7 @@ impl<'s> Builder<'s> {
     }
 
     /// From core to core by a ring, if they differ.
-    fn cross(&self, way: &mut Way, at: &mut usize, core: usize) {
+    fn cross(&self, way: &mut PacketCharges, at: &mut usize, core: usize) {
         if *at != core {
             let cpu = &self.scenario.costs.cpu;
             let ring = if cpu.thread.is_some() { &cpu.thread } else { &cpu.ring };
@@ -417,7 +417,7 @@ impl<'s> Builder<'s> {
 
     fn function(
         &self,
-        way: &mut Way,
+        way: &mut PacketCharges,
         name: &str,
         core: usize,
         is_fused: bool,
@@ -430,12 +430,12 @@ impl<'s> Builder<'s> {
 }
 
 /// The charges of a packet on its way.
-struct Way {
+struct PacketCharges {
     charges: Vec<Charge>,
     size: f64,
 }
 
-impl Way {
+impl PacketCharges {
     fn add(&mut self, component: Option<usize>, what: &str, cost: f64) {
         if let Some(component) = component.filter(|_| cost > 0.0) {
             self.charges.push(Charge { component, what: what.to_owned(), cost });

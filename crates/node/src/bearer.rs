@@ -42,7 +42,7 @@ pub(crate) use self::bearers::{Bearers, KeyConflict};
 pub use self::change::BearersChanged;
 pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work, text as key_text};
 pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
-pub(crate) use self::entry::Place;
+pub(crate) use self::entry::BearerRole;
 pub(crate) use self::listeners::Listeners;
 pub(crate) use self::members::Members;
 pub(crate) use self::subscribers::{Subscribers, TunnelUsers};
@@ -98,7 +98,7 @@ pub enum Detection {
 /// Settings of one function for one bearer; see
 /// [`Agent::settings`](crate::Agent::settings).
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct BearerSettings {
     /// Name of the function's instance.
     pub function: String,
     /// What is set.
@@ -119,7 +119,7 @@ pub enum BearerCommand {
         /// What becomes of them.
         action: Action,
         /// Settings beyond those of the plan, or in their place.
-        settings: Vec<Given>,
+        settings: Vec<BearerSettings>,
     },
     /// A bearer changes; its contexts go on.
     Change {
@@ -128,7 +128,7 @@ pub enum BearerCommand {
         /// What becomes of its packets from now on.
         action: Option<Action>,
         /// Settings that change.
-        settings: Vec<Given>,
+        settings: Vec<BearerSettings>,
         /// Whether an End Marker (TS 29.281 §7.3.2) is sent into each tunnel that
         /// the settings replace, behind the last packet: *SNDEM* of TS 29.244
         /// §8.2.41.

@@ -7,7 +7,7 @@ pub(crate) mod split;
 pub mod transfer;
 
 use weft_compose::Instance;
-use weft_offload::process::Answer;
+use weft_offload::process::ContextsAnswer;
 
 use self::relocation::{Called, Relocation};
 use self::split::Split;
@@ -82,7 +82,7 @@ impl Migration {
     }
 
     /// Takes an answer about a function that moves; gives back any other.
-    pub fn take_relocated(&mut self, answer: Answer, now: u64) -> Option<Answer> {
+    pub fn take_relocated(&mut self, answer: ContextsAnswer, now: u64) -> Option<ContextsAnswer> {
         match &mut self.relocation {
             Some(relocation) => relocation.take(answer, now),
             None => Some(answer),

@@ -19,7 +19,7 @@ pub mod protocol;
 pub mod supervisor;
 
 pub use folder::own_folder;
-pub use inquiry::{Answer, InquiryKind, Question};
+pub use inquiry::{ContextsAnswer, InquiryKind, Question};
 pub use order::Order;
 pub use supervisor::{Plan, ResourceLimits, Restart, StartError, Status, Supervisor, View};
 

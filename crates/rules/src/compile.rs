@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::compile::program::{Arm, Next, Program, State, StateId, Target, To};
+use crate::compile::program::{Arm, Next, NextHop, Program, State, StateId, To};
 use crate::compile::relevance::Relevance;
 use crate::condition::knowledge::{Entry, Knowledge, Known};
 use crate::language::vocabulary::{FunctionIndex, Place};
@@ -104,10 +104,10 @@ impl Evaluator<'_> {
             }
             arms.push(Arm { when, then });
         }
-        Ok(Next::of(arms, Target { set_chain: None, to: To::NoRule }))
+        Ok(Next::of(arms, NextHop { set_chain: None, to: To::NoRule }))
     }
 
-    fn target(&mut self, hop: Hop, mut known: Knowledge) -> Result<Target, CompileError> {
+    fn target(&mut self, hop: Hop, mut known: Knowledge) -> Result<NextHop, CompileError> {
         let mut set_chain = None;
         if let (Some(chain), Some(slot)) = (hop.set_chain, self.rules.chain_slot()) {
             let tag = &mut known.tags[usize::from(slot)];
@@ -120,7 +120,7 @@ impl Evaluator<'_> {
             NextPlace::Drop => To::Drop,
             NextPlace::NoRule => To::NoRule,
         };
-        Ok(Target { set_chain, to })
+        Ok(NextHop { set_chain, to })
     }
 
     /// The state of packets that arrive at a function with `known`.

@@ -101,7 +101,7 @@ mod show;
 
 pub use cache::{CacheCounts, CachedRules};
 pub use compile::paths::Paths;
-pub use compile::program::{Arm, Next, Program, State, StateId, Target, To};
+pub use compile::program::{Arm, Next, NextHop, Program, State, StateId, To};
 pub use compile::{CompileError, MAX_EVALUATIONS, MAX_STATES};
 pub use condition::Condition;
 pub use condition::knowledge::{Entry, Known};

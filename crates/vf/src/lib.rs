@@ -7,7 +7,7 @@
 //! to a driver. [`create()`] is the list of these steps, known before the first of them is
 //! done; [`carry_out`] does them and takes all of it back when one fails.
 //!
-//! Where sysfs is and who writes to it are parameters ([`Sysfs`], [`Hands`]), so all of
+//! Where sysfs is and who writes to it are parameters ([`Sysfs`], [`SystemAccess`]), so all of
 //! this is tried on a folder.
 //!
 //! Where there is no such NIC, a [`Switch`] in software stands in for it.
@@ -15,20 +15,20 @@
 #![forbid(unsafe_code)]
 
 mod error;
-mod hands;
 mod nic;
 mod show;
 mod software;
 mod step;
+mod system;
 
 pub use error::Error;
-pub use hands::{Hands, Kernel};
 pub use nic::{Child, Parent, Sysfs};
 pub use show::{Row, Traffic, show};
 pub use software::{QUEUE, SOCKET_PATH, SOFTWARE, Share, Switch};
 pub use step::{Action, Plan, Step, carry_out, create, remove};
+pub use system::{Kernel, SystemAccess};
 
-/// The driver that hands a virtual function to a process (Linux,
+/// The driver that system a virtual function to a process (Linux,
 /// `Documentation/driver-api/vfio.rst`).
 pub const VFIO: &str = "vfio-pci";
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::hands::Hands;
 use crate::nic::{Parent, Sysfs};
+use crate::system::SystemAccess;
 use crate::{Error, Nic};
 
 /// A virtual function that is there, or should be.
@@ -50,21 +50,26 @@ pub struct Traffic {
 ///
 /// # Errors
 /// [`Error`]: a NIC is not there.
-pub fn show(sysfs: &Sysfs, nics: &[Nic], hands: &mut dyn Hands) -> Result<Vec<Row>, Error> {
+pub fn show(sysfs: &Sysfs, nics: &[Nic], system: &mut dyn SystemAccess) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     if nics.is_empty() {
         for address in sysfs.capable() {
-            of_parent(&sysfs.parent(&address)?, None, hands, &mut rows);
+            of_parent(&sysfs.parent(&address)?, None, system, &mut rows);
         }
     }
     for nic in nics {
-        of_parent(&sysfs.parent(&nic.device)?, Some(nic), hands, &mut rows);
+        of_parent(&sysfs.parent(&nic.device)?, Some(nic), system, &mut rows);
     }
     Ok(rows)
 }
 
-fn of_parent(parent: &Parent, nic: Option<&Nic>, hands: &mut dyn Hands, rows: &mut Vec<Row>) {
-    let known = parent.interface.as_deref().and_then(|interface| told(interface, hands));
+fn of_parent(
+    parent: &Parent,
+    nic: Option<&Nic>,
+    system: &mut dyn SystemAccess,
+    rows: &mut Vec<Row>,
+) {
+    let known = parent.interface.as_deref().and_then(|interface| told(interface, system));
     let wanted = nic.map_or(0, |nic| nic.functions.len());
     for number in 0..parent.children.len().max(wanted) {
         let child = parent.children.get(number);
@@ -93,9 +98,9 @@ fn of_parent(parent: &Parent, nic: Option<&Nic>, hands: &mut dyn Hands, rows: &m
 
 /// What `ip` says of the virtual functions of an interface. What it does not tell is
 /// shown what sysfs says.
-fn told(interface: &str, hands: &mut dyn Hands) -> Option<Vec<Value>> {
+fn told(interface: &str, system: &mut dyn SystemAccess) -> Option<Vec<Value>> {
     let words = ["-s", "-j", "link", "show", "dev", interface].map(str::to_owned);
-    let text = hands.ip(&words).ok()?;
+    let text = system.ip(&words).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
     value.get(0)?.get("vfinfo_list")?.as_array().cloned()
 }

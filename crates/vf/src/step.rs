@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::PathBuf;
 
-use crate::hands::Hands;
 use crate::nic::{Parent, Sysfs};
+use crate::system::SystemAccess;
 use crate::{Error, Nic, VFIO, written};
 
 /// One thing that is done.
@@ -141,14 +141,18 @@ pub fn remove(sysfs: &Sysfs, nic: &Nic) -> Result<Plan, Error> {
 ///
 /// # Errors
 /// [`Error`]: the step that failed, and why.
-pub fn carry_out(sysfs: &Sysfs, plans: &[Plan], hands: &mut dyn Hands) -> Result<(), Error> {
+pub fn carry_out(
+    sysfs: &Sysfs,
+    plans: &[Plan],
+    system: &mut dyn SystemAccess,
+) -> Result<(), Error> {
     for (done, plan) in plans.iter().enumerate() {
-        let outcome = plan.steps.iter().try_for_each(|step| carry(&step.action, hands));
+        let outcome = plan.steps.iter().try_for_each(|step| carry(&step.action, system));
         let outcome = outcome.and_then(|()| plan.verify(sysfs));
         if let Err(error) = outcome {
             for step in plans[..=done].iter().rev().flat_map(|plan| &plan.undo) {
                 // What was not done need not be undone: the first error is the one to tell.
-                let _ = carry(&step.action, hands);
+                let _ = carry(&step.action, system);
             }
             return Err(error);
         }
@@ -156,14 +160,14 @@ pub fn carry_out(sysfs: &Sysfs, plans: &[Plan], hands: &mut dyn Hands) -> Result
     Ok(())
 }
 
-fn carry(action: &Action, hands: &mut dyn Hands) -> Result<(), Error> {
+fn carry(action: &Action, system: &mut dyn SystemAccess) -> Result<(), Error> {
     let denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
     match action {
-        Action::Write { path, text } => hands.write(path, text).map_err(|error| match &error {
+        Action::Write { path, text } => system.write(path, text).map_err(|error| match &error {
             error if denied(error) => Error::Denied(path.display().to_string()),
             _ => Error::File { path: path.clone(), error },
         }),
-        Action::Ip(arguments) => match hands.ip(arguments) {
+        Action::Ip(arguments) => match system.ip(arguments) {
             Ok(_) => Ok(()),
             Err(error) if denied(&error) => Err(Error::Denied(action.to_string())),
             Err(error) => Err(Error::Ip { command: action.to_string(), said: error.to_string() }),

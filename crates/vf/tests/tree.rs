@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use weft_vf::{
-    Hands, Kernel, Nic, Sysfs, Traffic, VFIO, VirtualFunction, carry_out, create, remove, resolve,
-    show,
+    Kernel, Nic, Sysfs, SystemAccess, Traffic, VFIO, VirtualFunction, carry_out, create, remove,
+    resolve, show,
 };
 
 const PARENT: &str = "0000:01:00.0";
@@ -107,7 +107,7 @@ impl Machine {
     }
 }
 
-impl Hands for Machine {
+impl SystemAccess for Machine {
     fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
         if self.forbidden.is_some_and(|part| path.ends_with(part)) {
             return Err(io::ErrorKind::PermissionDenied.into());

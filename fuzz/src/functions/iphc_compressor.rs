@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use serde_json::json;
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Batch, Pool, tsc};
-use weft_function::{Metadata, PacketMetadata, Setup, TagTable, What};
+use weft_function::{EmissionKind, Metadata, PacketMetadata, Setup, TagTable};
 use weft_functions::kind;
 use weft_wire::{EtherType, Protocol, pppoe};
 
@@ -71,7 +71,7 @@ impl Link {
         let passed = !outcome.dropped.contains(0);
         let bytes = burst.packets[0].data().to_vec();
         let sent = outcome.emissions.iter().filter_map(|emission| match &emission.what {
-            What::Send(packet, _) => Some(packet.data().to_vec()),
+            EmissionKind::Send(packet, _) => Some(packet.data().to_vec()),
             _ => None,
         });
         (passed.then_some(bytes), sent.collect())

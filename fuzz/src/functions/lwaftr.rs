@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use weft_compose::{Burst, Instance, Outcome, Positions, SlotShift};
 use weft_dpdk::{Batch, Pool, tsc};
-use weft_function::{Metadata, PacketMetadata, Setup, TagTable, What};
+use weft_function::{EmissionKind, Metadata, PacketMetadata, Setup, TagTable};
 use weft_functions::KINDS;
 use weft_wire::{EtherType, Protocol, checksum, ipv4, ipv6};
 
@@ -74,7 +74,7 @@ impl Border {
             look_at(burst.packets[0].data(), burst.packets[0].metadata());
         }
         for emission in &outcome.emissions {
-            if let What::Send(packet, _) | What::Answer(packet) = &emission.what {
+            if let EmissionKind::Send(packet, _) | EmissionKind::Answer(packet) = &emission.what {
                 look_at(packet.data(), packet.metadata());
             }
         }

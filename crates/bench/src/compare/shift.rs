@@ -63,8 +63,8 @@ pub fn shift(pairs: &[Pair<'_>], better: Option<Better>) -> Option<Shift> {
     if before == 0 || after == 0 {
         return None;
     }
-    let places: Vec<Place> =
-        pairs.iter().map(|pair| Place::of(pair, [before, after], better)).collect();
+    let places: Vec<PointRounds> =
+        pairs.iter().map(|pair| PointRounds::of(pair, [before, after], better)).collect();
     let own: Vec<usize> = (0..before).collect();
     let others: Vec<usize> = (before..before + after).collect();
     let change = change(&places, &own, &others, better);
@@ -76,27 +76,27 @@ pub fn shift(pairs: &[Pair<'_>], better: Option<Better>) -> Option<Shift> {
 }
 
 /// One place: its rounds before, then after, and what a change is a share of.
-struct Place {
+struct PointRounds {
     rounds: Vec<f64>,
     scale: f64,
 }
 
-impl Place {
-    fn of(pair: &Pair<'_>, [before, after]: [usize; 2], better: Option<Better>) -> Place {
+impl PointRounds {
+    fn of(pair: &Pair<'_>, [before, after]: [usize; 2], better: Option<Better>) -> PointRounds {
         let rounds: Vec<f64> =
             pair.before[..before].iter().chain(&pair.after[..after]).copied().collect();
         let scale = typical(pair.before, better).map_or(0.0, f64::abs);
-        Place { rounds, scale }
+        PointRounds { rounds, scale }
     }
 }
 
 /// The middle one of the changes of all places from some rounds to others.
-fn change(places: &[Place], from: &[usize], to: &[usize], better: Option<Better>) -> f64 {
-    let of = |place: &Place, which: &[usize]| {
+fn change(places: &[PointRounds], from: &[usize], to: &[usize], better: Option<Better>) -> f64 {
+    let of = |place: &PointRounds, which: &[usize]| {
         let chosen: Vec<f64> = which.iter().map(|&round| place.rounds[round]).collect();
         typical(&chosen, better).unwrap_or(f64::NAN)
     };
-    let of_place = |place: &Place| {
+    let of_place = |place: &PointRounds| {
         let difference = of(place, to) - of(place, from);
         // Where nothing was, a share of it means nothing: all or none.
         if place.scale > 0.0 {
@@ -113,7 +113,7 @@ fn change(places: &[Place], from: &[usize], to: &[usize], better: Option<Better>
 
 /// The p-value of a change, and the least that there can be.
 fn permute(
-    places: &[Place],
+    places: &[PointRounds],
     [before, after]: [usize; 2],
     better: Option<Better>,
     seen: f64,
@@ -171,7 +171,7 @@ fn next(choice: &mut [usize], all: usize) -> bool {
 
 /// The interval of the change: rounds drawn again from each side.
 fn bootstrap(
-    places: &[Place],
+    places: &[PointRounds],
     [before, after]: [usize; 2],
     better: Option<Better>,
 ) -> Option<[f64; 2]> {

@@ -8,7 +8,7 @@ use weft_traffic::{CapturedShare, Encapsulation, Load, Rate, Selection};
 use weft_wire::gtpu::Teid;
 
 use crate::Failure;
-use crate::rig::traffic::flood::Target;
+use crate::rig::traffic::flood::FloodedTunnel;
 use crate::rig::traffic::offered::{PEER as USERS_PEER, uplink};
 
 /// The base station, and the node's address towards it.
@@ -104,7 +104,7 @@ impl Gateway {
         if let Encapsulation::Gtpu { first_teid, .. } = &mut unknown.template.encapsulation {
             *first_teid = Teid(UNKNOWN_TEID);
         }
-        let target = Target {
+        let target = FloodedTunnel {
             outer: [STATION.into(), ACCESS.into()],
             teid: Teid(FIRST_TEID),
             inner: [[10, 0, 0, 0].into(), USERS_PEER.into()],

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::record::{Class, Record, Target};
+use super::record::{Class, Record, SearchGoal};
 use super::{SystemUnderTest, Trial};
 
 /// One goal of a search.
@@ -108,7 +108,7 @@ impl Goal {
     }
 
     /// What is aimed at `preceding` targets before the end.
-    fn target(&self, preceding: u32) -> Target {
+    fn target(&self, preceding: u32) -> SearchGoal {
         let share = f64::from(preceding) / f64::from(PRECEDING);
         let between = |first: Duration, last: Duration| {
             let (first, last) = (first.as_secs_f64(), last.as_secs_f64());
@@ -122,7 +122,7 @@ impl Goal {
             0 => self.sum,
             _ => between(self.initial_trial, self.sum),
         };
-        Target {
+        SearchGoal {
             loss_ratio: self.loss_ratio,
             exceed_ratio: self.exceed_ratio,
             width: (self.width * f64::from(1 << preceding)).min(0.5),
@@ -176,7 +176,7 @@ impl<S: SystemUnderTest> Search<'_, S> {
 
     /// Narrows the bounds of a target to its width; starts at `hint` where there
     /// are none. Returns the lower bound, or the least load.
-    fn narrow(&mut self, target: &Target, hint: f64) -> Result<f64, S::Error> {
+    fn narrow(&mut self, target: &SearchGoal, hint: f64) -> Result<f64, S::Error> {
         let mut stride = target.width;
         while self.spent < self.settings.limit {
             let rate = match self.record.bounds(target) {
@@ -196,7 +196,7 @@ impl<S: SystemUnderTest> Search<'_, S> {
     }
 
     /// Makes trials until it is clear what a load is to a target.
-    fn judge(&mut self, rate: f64, target: &Target) -> Result<(), S::Error> {
+    fn judge(&mut self, rate: f64, target: &SearchGoal) -> Result<(), S::Error> {
         while self.record.class(rate, target) == Class::Undecided
             && self.spent < self.settings.limit
         {

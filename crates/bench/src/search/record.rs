@@ -8,7 +8,7 @@ use super::Trial;
 
 /// A goal, or a coarser one on the way to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Target {
+pub(super) struct SearchGoal {
     pub loss_ratio: f64,
     pub exceed_ratio: f64,
     pub width: f64,
@@ -70,13 +70,13 @@ impl Record {
     }
 
     /// What a load is to a target.
-    pub fn class(&self, rate: f64, target: &Target) -> Class {
+    pub fn class(&self, rate: f64, target: &SearchGoal) -> Class {
         self.loads.get(&Load(rate)).map_or(Class::Undecided, |trials| classify(trials, target))
     }
 
     /// The relevant bounds of a target: the least load that is an upper bound, and
     /// the highest lower bound below it.
-    pub fn bounds(&self, target: &Target) -> (Option<f64>, Option<f64>) {
+    pub fn bounds(&self, target: &SearchGoal) -> (Option<f64>, Option<f64>) {
         let class = |trials: &Vec<Trial>| classify(trials, target);
         let upper = self.loads.iter().find(|(_, trials)| class(trials) == Class::Upper);
         let upper = upper.map(|(load, _)| load.0);
@@ -89,7 +89,7 @@ impl Record {
     /// The rate that a lower bound forwards: the load less the loss of the trial
     /// at the quantile that the exceed ratio sets, trials still missing counted as
     /// lost whole.
-    pub fn conditional_throughput(&self, rate: f64, target: &Target) -> f64 {
+    pub fn conditional_throughput(&self, rate: f64, target: &SearchGoal) -> f64 {
         let Some(trials) = self.loads.get(&Load(rate)) else { return 0.0 };
         let mut long: Vec<_> = trials
             .iter()
@@ -117,7 +117,7 @@ impl Record {
 
 /// Short trials without loss speak only against short trials with loss; trials
 /// still missing are thought bad for a lower bound and good for an upper one.
-fn classify(trials: &[Trial], target: &Target) -> Class {
+fn classify(trials: &[Trial], target: &SearchGoal) -> Class {
     let mut sums = Sums::default();
     for trial in trials {
         let low = trial.loss_ratio() <= target.loss_ratio;
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    const TARGET: Target = Target {
+    const TARGET: SearchGoal = SearchGoal {
         loss_ratio: 0.0,
         exceed_ratio: 0.5,
         width: 0.01,
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn short_trials_with_loss_count_and_short_ones_without_only_balance_them() {
-        let short = Target { trial: Duration::from_secs(2), ..TARGET };
+        let short = SearchGoal { trial: Duration::from_secs(2), ..TARGET };
         let class = |losses: &[u64]| {
             let trials: Vec<_> = losses.iter().map(|&lost| (9.0, 1, lost)).collect();
             record(&trials).class(9.0, &short)
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn conditional_throughput_is_that_of_the_quantile() {
-        let target = Target { loss_ratio: 0.1, ..TARGET };
+        let target = SearchGoal { loss_ratio: 0.1, ..TARGET };
         let record = record(&[(10.0, 1, 0), (10.0, 1, 2), (10.0, 1, 5), (10.0, 1, 90)]);
         assert_eq!(record.conditional_throughput(10.0, &target), 9.8);
         assert_eq!(record.conditional_throughput(11.0, &target), 0.0);

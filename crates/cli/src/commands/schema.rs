@@ -12,11 +12,11 @@ use crate::output;
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<SchemaName>,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum SchemaName {
     /// JSON schema of a node's configuration (the default)
     Node,
     /// JSON schema of a controller's configuration
@@ -43,15 +43,15 @@ enum What {
 /// # Errors
 /// When there is no function of that name.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    match arguments.what.unwrap_or(What::Node) {
-        What::Node => json(&weft_node_config::schema(KINDS)),
-        What::Controller => json(&weft_mobility_controller::config::Configuration::schema()),
-        What::Profile => json(&weft_traffic::Profile::schema()),
-        What::Experiment => json(&weft_bench::experiments::schema()),
-        What::Model => json(&weft_model::Model::schema()),
-        What::Calibration => json(&weft_model::Calibration::schema()),
-        What::Function { name } => json(&function(&name)?),
-        What::Functions => output::print(&functions()),
+    match arguments.what.unwrap_or(SchemaName::Node) {
+        SchemaName::Node => json(&weft_node_config::schema(KINDS)),
+        SchemaName::Controller => json(&weft_mobility_controller::config::Configuration::schema()),
+        SchemaName::Profile => json(&weft_traffic::Profile::schema()),
+        SchemaName::Experiment => json(&weft_bench::experiments::schema()),
+        SchemaName::Model => json(&weft_model::Model::schema()),
+        SchemaName::Calibration => json(&weft_model::Calibration::schema()),
+        SchemaName::Function { name } => json(&function(&name)?),
+        SchemaName::Functions => output::print(&functions()),
     }
 }
 

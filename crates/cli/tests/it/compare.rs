@@ -1,6 +1,6 @@
 //! `weft compare`, on results that a test writes.
 
-use crate::common::Place;
+use crate::common::TestFolder;
 use weft_bench::machine::Machine;
 use weft_bench::results::{Point, Results, Series};
 
@@ -15,8 +15,8 @@ fn results(experiment: &str, rate: f64) -> Results {
     results
 }
 
-fn place(runs: &[(&str, f64)]) -> Place {
-    let place = Place::new();
+fn place(runs: &[(&str, f64)]) -> TestFolder {
+    let place = TestFolder::new();
     for (run, rate) in runs {
         for experiment in ["chain-mix", "users"] {
             let directory = place.path(run).join(experiment);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::{Place, Running, node, skipped};
+use crate::common::{Running, TestFolder, node, skipped};
 
 /// Makes a pair of interfaces in a network namespace of its own, runs the
 /// program there, and removes the interfaces when a file appears.
@@ -18,7 +18,7 @@ wait $node || wait $node
 
 #[test]
 fn the_node_says_so_and_goes_on() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", node("a", "net_af_packet0,iface=one", "net_null1,no-rx=1"));
     let mut unshare = vec!["--net"];
     if !Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n") {

@@ -1,12 +1,12 @@
 //! `weft generate` on memory rings: real runs, short ones.
 
-use crate::common::Place;
+use crate::common::TestFolder;
 use serde_json::Value;
 
 const EXAMPLE: &str = include_str!("../../../../examples/profile.yaml");
 
 /// Runs the example with some texts replaced; returns its summary.
-fn generate(place: &Place, edits: &[(&str, &str)], arguments: &[&str]) -> (String, Value) {
+fn generate(place: &TestFolder, edits: &[(&str, &str)], arguments: &[&str]) -> (String, Value) {
     let text = edits.iter().fold(EXAMPLE.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");
         text.replacen(from, to, 1)
@@ -24,7 +24,7 @@ fn sum(summary: &Value, key: &str) -> u64 {
 
 #[test]
 fn what_the_wire_does_is_found() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for threads in [&[][..], &["--one-thread"]] {
         let arguments = [&["--duration", "0.5", "--rate", "20000"], threads].concat();
         // Enough for a machine that sends few.
@@ -50,7 +50,7 @@ fn what_the_wire_does_is_found() {
 
 #[test]
 fn what_arrives_is_captured() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let arguments = ["--duration", "0.2", "--rate", "5000", "--capture", "out.pcap"];
     let arguments = [&arguments[..], &["--capture-packets", "100"]].concat();
     let (_, summary) = generate(&place, &[("imix", "{fixed: 100}")], &arguments);
@@ -68,7 +68,7 @@ fn what_arrives_is_captured() {
 
 #[test]
 fn a_port_that_forgets_needs_no_receiver() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write(
         "null.yaml",
         "apiVersion: weft/v1\nkind: Profile\nmetadata: {name: forget}\n\
@@ -81,7 +81,7 @@ fn a_port_that_forgets_needs_no_receiver() {
 
 #[test]
 fn what_is_wrong_is_one_line() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.run(&["generate", "no.yaml"]).refused(&["no.yaml:1:1: "]);
     place.write("bad.yaml", EXAMPLE.replace("to: receiver", "to: reciever"));
     place.run(&["generate", "bad.yaml"]).refused(&["bad.yaml:", "did you mean `receiver`"]);
@@ -96,14 +96,14 @@ fn what_is_wrong_is_one_line() {
 
 #[test]
 fn the_schema_is_that_of_profiles() {
-    let schema = Place::new().run(&["schema", "profile"]).succeeded();
+    let schema = TestFolder::new().run(&["schema", "profile"]).succeeded();
     let schema: Value = serde_json::from_str(&schema).expect("it is JSON");
     assert_eq!(schema["title"], "Profile");
 }
 
 #[test]
 fn packets_of_a_capture_are_sent_whole() {
-    let place = Place::new();
+    let place = TestFolder::new();
     // What arrives of the example is a capture that can be sent.
     let arguments = ["--duration", "0.2", "--rate", "5000", "--capture", "first.pcap"];
     generate(&place, &[("imix", "{fixed: 100}")], &arguments);

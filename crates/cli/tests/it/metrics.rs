@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::common::frames::{FIRST, uplink, write_pcap};
-use crate::common::{PATIENCE, Place, Running, busy_node, wait_until};
+use crate::common::{PATIENCE, Running, TestFolder, busy_node, wait_until};
 use serde_json::Value;
 
-fn busy(place: &Place) -> (Running, String) {
+fn busy(place: &TestFolder) -> (Running, String) {
     let frames = [(FIRST, uplink(1, 5000, &[1; 30])), (FIRST, uplink(2, 9, &[2; 30]))];
     write_pcap(&place.path("in.pcap"), &frames);
     place.write("node.yaml", busy_node("busy", &place.path("in.pcap")));
@@ -60,7 +60,7 @@ fn samples(answer: &str) -> BTreeMap<String, f64> {
 
 #[test]
 fn packets_bytes_and_drops_are_told_by_port_function_and_reason() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, address) = busy(&place);
     let mut seen = BTreeMap::new();
     wait_until("packets were dropped and sent", || {
@@ -92,7 +92,7 @@ fn packets_bytes_and_drops_are_told_by_port_function_and_reason() {
 
 #[test]
 fn clients_that_ask_for_open_metrics_get_the_same_series() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, address) = busy(&place);
     let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
     let stream = TcpStream::connect(&address).expect("it listens");
@@ -115,7 +115,7 @@ fn clients_that_ask_for_open_metrics_get_the_same_series() {
 }
 
 /// Asks on the node's socket; the status, and the whole answer.
-fn ask(place: &Place, method: &str, path: &str, body: &str) -> (u16, String) {
+fn ask(place: &TestFolder, method: &str, path: &str, body: &str) -> (u16, String) {
     let stream = UnixStream::connect(place.path("weft/busy.sock")).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
     let request = format!(
@@ -130,7 +130,7 @@ fn ask(place: &Place, method: &str, path: &str, body: &str) -> (u16, String) {
 
 #[test]
 fn the_description_is_of_what_is_served() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, _) = busy(&place);
     let (status, answer) = ask(&place, "GET", "/v1/openapi.json", "");
     assert_eq!(status, 200, "{answer}");
@@ -180,7 +180,7 @@ fn the_description_is_of_what_is_served() {
 
 #[test]
 fn bearers_are_listed_page_by_page() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, _) = busy(&place);
     let add = |id: u32| {
         format!(
@@ -224,7 +224,7 @@ fn bearers_are_listed_page_by_page() {
 
 #[test]
 fn nothing_but_metrics_is_served_over_tcp() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, address) = busy(&place);
     for path in ["/v1/snapshot", "/v1/users", "/v1/configuration", "/"] {
         assert!(get(&address, path).starts_with("HTTP/1.1 404"), "{path}");
@@ -235,7 +235,7 @@ fn nothing_but_metrics_is_served_over_tcp() {
 /// A node is named by a flag, whatever the environment says.
 #[test]
 fn flags_come_before_the_environment() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, _) = busy(&place);
     let ended = |arguments: &[&str], name: &str, value: &str| {
         let output = place.weft(arguments).env(name, value).output().expect("it runs");
@@ -256,7 +256,7 @@ fn flags_come_before_the_environment() {
 
 #[test]
 fn clients_that_say_nothing_or_too_much_do_no_harm() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, address) = busy(&place);
     // Fewer than this process may have files open; as many connections again end at the node.
     let silent: Vec<_> =

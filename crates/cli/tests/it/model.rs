@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::Place;
+use crate::common::TestFolder;
 
 fn example(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
@@ -11,7 +11,7 @@ fn example(name: &str) -> String {
 
 #[test]
 fn a_bottleneck_is_named_and_set_beside_what_was_measured() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let told = place.run(&["model", &example("model-sr-iov.yaml")]).succeeded();
     assert!(told.contains("limited by PCIe bus"), "{told}");
     assert!(told.contains("50.00 million/s (4 per packet: n)"), "{told}");
@@ -24,7 +24,7 @@ fn a_bottleneck_is_named_and_set_beside_what_was_measured() {
 
 #[test]
 fn a_load_is_turned_into_cores() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let file = example("model-compound.yaml");
     let told = place.run(&["model", &file, "--load", "3 Mpps"]).succeeded();
     assert!(told.contains("for 3.000 Mpps: 3 worker cores carry 4.073 Mpps"), "{told}");
@@ -34,7 +34,7 @@ fn a_load_is_turned_into_cores() {
 
 #[test]
 fn a_sweep_leaves_results_and_plots() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let file = example("model-software-links.yaml");
     let told = place.run(&["model", &file, "--sweep", "length", "--out", "found"]).succeeded();
     assert!(told.contains("report: found/report.html"), "{told}");
@@ -57,7 +57,7 @@ fn a_sweep_leaves_results_and_plots() {
 
 #[test]
 fn a_plan_stands_in_the_configuration_of_a_node() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let file = example("model-gateway.yaml");
     let told = place.run(&["model", "plan", &file]).succeeded();
     assert!(told.contains("gateway: 4 of 5 nodes"), "{told}");
@@ -83,7 +83,7 @@ fn a_plan_stands_in_the_configuration_of_a_node() {
 
 #[test]
 fn users_without_room_are_told_and_the_exit_code_says_so() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let text = std::fs::read_to_string(example("model-gateway.yaml")).expect("it is there");
     place.write("full.yaml", text.replace("count: 4", "count: 1"));
     let ended = place.run(&["model", "plan", "full.yaml"]);
@@ -97,7 +97,7 @@ fn users_without_room_are_told_and_the_exit_code_says_so() {
 
 #[test]
 fn what_is_wrong_is_one_line() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.run(&["model"]).refused(&["weft: ", "MODEL.yaml"]);
     place.run(&["model", "no.yaml"]).refused(&["no.yaml:1:1: "]);
     let file = example("model-sr-iov.yaml");
@@ -111,7 +111,7 @@ fn what_is_wrong_is_one_line() {
 
 #[test]
 fn machines_and_schemas_are_listed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let list = place.run(&["model", "profiles"]).succeeded();
     assert!(list.contains("xeon-e5-2640v2-x520") && list.contains("Bauer"), "{list}");
     for name in ["model", "calibration"] {

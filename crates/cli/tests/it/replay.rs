@@ -3,13 +3,13 @@
 use crate::common::frames::{
     FIRST, Frame, downlink, read_pcap, read_pcapng, uplink, write_pcap, write_pcapng,
 };
-use crate::common::{Place, node};
+use crate::common::{TestFolder, node};
 
 const MILLISECOND: u64 = 1_000_000;
 
 /// A folder with a node and captures of what comes in at its ports.
-fn place(access: &[Frame], core: &[Frame]) -> Place {
-    let place = Place::new();
+fn place(access: &[Frame], core: &[Frame]) -> TestFolder {
+    let place = TestFolder::new();
     place.write("node.yaml", node("a", "net_null0", "net_null1"));
     write_pcap(&place.path("access.pcap"), access);
     write_pcap(&place.path("core.pcap"), core);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::common::{Place, Running, node, skipped};
+use crate::common::{Running, TestFolder, node, skipped};
 
 fn two_nulls(name: &str) -> String {
     node(name, "net_null0", "net_null1,no-rx=1")
@@ -15,7 +15,7 @@ fn two_nulls(name: &str) -> String {
 #[test]
 fn a_node_runs_until_it_is_told_to_stop_and_tells_what_it_counted() {
     for signal in ["TERM", "INT"] {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.write("node.yaml", two_nulls("a"));
         let running = place.start(&["node.yaml"]);
         assert!(
@@ -41,7 +41,7 @@ fn a_node_runs_until_it_is_told_to_stop_and_tells_what_it_counted() {
 
 #[test]
 fn a_second_node_of_one_name_is_refused_and_the_first_goes_on() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", two_nulls("a"));
     let running = place.start(&["node.yaml"]);
     let refused = place.run(&["run", "node.yaml"]);
@@ -52,7 +52,7 @@ fn a_second_node_of_one_name_is_refused_and_the_first_goes_on() {
 
 #[test]
 fn the_socket_of_a_dead_node_is_replaced() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", two_nulls("a"));
     let running = place.start(&["node.yaml"]);
     running.signal("KILL");
@@ -64,7 +64,7 @@ fn the_socket_of_a_dead_node_is_replaced() {
 
 #[test]
 fn a_socket_may_be_put_elsewhere_but_not_over_a_file() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", two_nulls("a"));
     let running = place.start(&["node.yaml", "--socket", "here.sock"]);
     place.run(&["show", "ports", "--socket", "here.sock"]).succeeded();
@@ -76,7 +76,7 @@ fn a_socket_may_be_put_elsewhere_but_not_over_a_file() {
 
 #[test]
 fn a_missing_device_is_named() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", node("a", "net_af_packet0,iface=nowhere0", "net_null1"));
     place.run(&["run", "node.yaml"]).refused(&["weft: port access", "nowhere0"]);
     place.write("node.yaml", node("a", "net_nothing0", "net_null1"));
@@ -90,7 +90,7 @@ fn a_missing_device_is_named() {
 fn a_device_that_wants_privileges_says_so() {
     // The user ID without privileges (Debian's base-passwd).
     const UNPRIVILEGED: u32 = 65534;
-    let place = Place::new();
+    let place = TestFolder::new();
     let folder = place.path("");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("the folder is ours");
     place.write("node.yaml", node("a", "net_af_packet0,iface=lo", "net_null1"));
@@ -115,7 +115,7 @@ fn a_device_that_wants_privileges_says_so() {
 
 #[test]
 fn an_address_for_metrics_that_is_in_use_is_refused() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", two_nulls("a"));
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("it is bound").to_string();
@@ -125,7 +125,7 @@ fn an_address_for_metrics_that_is_in_use_is_refused() {
 
 #[test]
 fn flags_come_before_the_environment_and_the_environment_before_the_file() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", two_nulls("a"));
     // One worker: two cores are a mistake, and whose words are told shows who won.
     let mut command = place.weft(&["run", "node.yaml"]);
@@ -139,7 +139,7 @@ fn flags_come_before_the_environment_and_the_environment_before_the_file() {
 
 #[test]
 fn too_little_memory_is_told() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let text = two_nulls("a").replace("packets: 4095", "packets: 200000, megabytes: 16");
     place.write("node.yaml", text);
     place.run(&["run", "node.yaml"]).refused(&["weft: ", "memory"]);

@@ -1,11 +1,11 @@
 //! `weft show` and `weft ctl` on a running node.
 
 use crate::common::frames::{FIRST, uplink, write_pcap};
-use crate::common::{Place, Running, busy_node, node, wait_until};
+use crate::common::{Running, TestFolder, busy_node, node, wait_until};
 use serde_json::Value;
 
 /// A node that handles packets of four users all the time.
-fn busy(place: &Place) -> (String, Running) {
+fn busy(place: &TestFolder) -> (String, Running) {
     let frames: Vec<_> = (1..=4).map(|user| (FIRST, uplink(user, 5000, &[user; 30]))).collect();
     write_pcap(&place.path("in.pcap"), &frames);
     let text = busy_node("busy", &place.path("in.pcap"));
@@ -14,14 +14,14 @@ fn busy(place: &Place) -> (String, Running) {
     (text, running)
 }
 
-fn shown(place: &Place, arguments: &[&str]) -> Value {
+fn shown(place: &TestFolder, arguments: &[&str]) -> Value {
     let arguments = [&["show"], arguments, &["--json"]].concat();
     serde_json::from_str(&place.run(&arguments).succeeded()).expect("JSON")
 }
 
 #[test]
 fn a_running_node_shows_everything_it_counts() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (_, running) = busy(&place);
     wait_until("packets leave", || {
         let drops = shown(&place, &["runtime"]);
@@ -49,7 +49,7 @@ fn a_running_node_shows_everything_it_counts() {
 
 #[test]
 fn what_is_shown_can_be_watched() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (_, running) = busy(&place);
     // The first line comes at once, the next ones after a pause each.
     let mut watching = Running::start(place.weft(&["show", "runtime", "--watch=0.2", "--json"]));
@@ -76,7 +76,7 @@ fn what_is_shown_can_be_watched() {
 
 #[test]
 fn which_node_is_meant_must_be_clear() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.run(&["show", "ports"]).refused(&["weft: no node is running here"]);
     place.run(&["show", "ports", "--node", "a"]).refused(&["weft: no node named a is running"]);
     let nodes: Vec<_> = ["a", "b"]
@@ -95,7 +95,7 @@ fn which_node_is_meant_must_be_clear() {
 
 #[test]
 fn a_configuration_is_applied_whole_while_traffic_runs() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (text, running) = busy(&place);
     let new = text
         .replace("count -> guard\n", "count -> idle -> guard\n")
@@ -117,7 +117,7 @@ fn a_configuration_is_applied_whole_while_traffic_runs() {
 
 #[test]
 fn a_configuration_that_cannot_be_applied_changes_nothing() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (text, running) = busy(&place);
     place.write("bad.yaml", text.replace("-> guard\n", "-> gard\n"));
     let line = 1 + text.lines().position(|line| line.contains("chain full =")).expect("a chain");

@@ -1,10 +1,10 @@
 //! What needs no node: usage, check, schema.
 
-use crate::common::{Place, node};
+use crate::common::{TestFolder, node};
 
 #[test]
 fn a_wrong_command_line_is_told_in_one_line() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.run(&["rum"]).refused(&["weft: ", "rum", "run"]);
     place.run(&["run"]).refused(&["weft: ", "NODE.yaml"]);
     place.run(&["run", "x.yaml", "--cores", "2-"]).refused(&["weft: ", "2-"]);
@@ -14,7 +14,7 @@ fn a_wrong_command_line_is_told_in_one_line() {
 
 #[test]
 fn help_lists_the_commands() {
-    let help = Place::new().run(&["--help"]).succeeded();
+    let help = TestFolder::new().run(&["--help"]).succeeded();
     for command in
         ["run", "check", "replay", "show", "trace", "capture", "ctl", "compare", "schema"]
     {
@@ -24,7 +24,7 @@ fn help_lists_the_commands() {
 
 #[test]
 fn check_prints_the_paths() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", node("a", "net_null0", "net_null1"));
     let paths = place.run(&["check", "node.yaml"]).succeeded();
     assert!(paths.contains("-> count -> guard -> core"), "{paths}");
@@ -33,7 +33,7 @@ fn check_prints_the_paths() {
 
 #[test]
 fn check_names_line_and_column_of_a_mistake() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let right = node("a", "net_null0", "net_null1");
     for (word, wrong, hint) in [
         ("counter", "conter", "counter"),
@@ -51,7 +51,7 @@ fn check_names_line_and_column_of_a_mistake() {
 
 #[test]
 fn version_is_told_by_a_command_and_by_a_flag() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for word in ["version", "--version"] {
         let version = place.run(&[word]).succeeded();
         assert_eq!(version, concat!("weft ", env!("CARGO_PKG_VERSION"), "\n"));
@@ -63,7 +63,7 @@ const CONTROLLER: &str = include_str!("../../../../examples/controller.yaml");
 
 #[test]
 fn check_reads_several_files_and_tells_the_mistakes_of_all() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let right = node("a", "net_null0", "net_null1");
     place.write("right.yaml", &right);
     place.write("site.yaml", CONTROLLER);
@@ -84,7 +84,7 @@ fn check_reads_several_files_and_tells_the_mistakes_of_all() {
 
 #[test]
 fn check_reads_standard_input() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let right = node("a", "net_null0", "net_null1");
     place.write("right.yaml", &right);
     place.write("wrong.yaml", right.replace("counter", "conter"));
@@ -104,7 +104,7 @@ fn check_reads_standard_input() {
 
 #[test]
 fn check_tells_programs_as_json() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let right = node("a", "net_null0", "net_null1");
     place.write("right.yaml", &right);
     place.write("wrong.yaml", right.replace("counter", "conter"));
@@ -129,13 +129,13 @@ fn check_tells_programs_as_json() {
 
 #[test]
 fn a_configuration_that_is_not_there_is_a_mistake_of_the_file() {
-    Place::new().run(&["check", "no.yaml"]).refused(&["no.yaml:1:1: "]);
-    Place::new().run(&["run", "no.yaml"]).refused(&["no.yaml:1:1: "]);
+    TestFolder::new().run(&["check", "no.yaml"]).refused(&["no.yaml:1:1: "]);
+    TestFolder::new().run(&["run", "no.yaml"]).refused(&["no.yaml:1:1: "]);
 }
 
 #[test]
 fn schemas_are_json_and_name_the_functions() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let schema: serde_json::Value =
         serde_json::from_str(&place.run(&["schema"]).succeeded()).expect("JSON");
     assert!(schema["properties"]["ports"].is_object());
@@ -153,7 +153,7 @@ fn schemas_are_json_and_name_the_functions() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut command = place.weft(&["schema"]);
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::common::frames::{FIRST, read_pcapng, uplink, write_pcap};
-use crate::common::{Killed, Place, Running, busy_node, node, signal, wait_until};
+use crate::common::{Killed, Running, TestFolder, busy_node, node, signal, wait_until};
 
 /// A node that handles packets of two users all the time, one of which it
 /// drops.
-fn busy(place: &Place) -> Running {
+fn busy(place: &TestFolder) -> Running {
     let frames = [(FIRST, uplink(1, 5000, &[1; 30])), (FIRST, uplink(2, 9, &[2; 30]))];
     write_pcap(&place.path("in.pcap"), &frames);
     place.write("node.yaml", busy_node("busy", &place.path("in.pcap")));
@@ -18,7 +18,7 @@ fn busy(place: &Place) -> Running {
 
 #[test]
 fn a_trace_tells_the_way_of_each_packet() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let running = busy(&place);
     let trace = place.run(&["trace", "--user", "ue-0", "--count", "3"]).succeeded();
     let heads = trace.lines().filter(|line| line.starts_with("packet ")).collect::<Vec<_>>();
@@ -49,7 +49,7 @@ fn a_trace_tells_the_way_of_each_packet() {
 
 #[test]
 fn a_capture_holds_packets_as_they_are_at_a_place() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let running = busy(&place);
     let capture = |at: &[&str], file: &str| {
         let arguments = [&["capture", "--count", "10", "-w", file, "--at"], at].concat();
@@ -87,7 +87,7 @@ fn a_capture_holds_packets_as_they_are_at_a_place() {
 
 #[test]
 fn a_capture_is_whole_whenever_it_is_ended() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let running = busy(&place);
     for end in ["INT", "TERM", "KILL"] {
         let file = place.path(&format!("{end}.pcapng"));
@@ -129,7 +129,7 @@ fn cut_behind_the_last_block(file: &Path) {
 
 #[test]
 fn a_capture_or_trace_of_nothing_says_what_it_waits_for() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", node("idle", "net_null0,no-rx=1", "net_null1,no-rx=1"));
     let running = place.start(&["node.yaml"]);
     let capture = ["capture", "--at", "after count", "--user", "ue-0", "-w", "x.pcapng"];
@@ -152,7 +152,7 @@ fn a_capture_or_trace_of_nothing_says_what_it_waits_for() {
 
 #[test]
 fn what_cannot_be_watched_is_told_in_one_line() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let running = busy(&place);
     let trace = |arguments: &[&str]| place.run(&[&["trace"], arguments].concat());
     trace(&["--user", "ue-9"]).refused(&["weft: no user ue-9"]);

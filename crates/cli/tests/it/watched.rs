@@ -2,11 +2,11 @@
 
 use std::os::unix::net::UnixDatagram;
 
-use crate::common::{PATIENCE, Place, Running, node};
+use crate::common::{PATIENCE, Running, TestFolder, node};
 
 #[test]
 fn a_service_manager_hears_that_a_node_is_ready_alive_and_stopping() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", node("a", "net_null0,no-rx=1", "net_null1,no-rx=1"));
     let manager = UnixDatagram::bind(place.path("notify")).expect("the folder is ours");
     manager.set_read_timeout(Some(PATIENCE)).expect("a time limit");
@@ -30,7 +30,7 @@ fn a_service_manager_hears_that_a_node_is_ready_alive_and_stopping() {
 #[test]
 fn fault_55_a_fault_leaves_a_line_and_ends_the_process_by_its_signal() {
     for (signal, name) in [("SEGV", "SIGSEGV, a memory fault"), ("BUS", "SIGBUS, a memory fault")] {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.write("node.yaml", node("a", "net_null0,no-rx=1", "net_null1,no-rx=1"));
         let running = place.start(&["node.yaml"]);
         running.signal(signal);

@@ -2,7 +2,7 @@
 //! function takes for some packets.
 
 use weft_compose::{Burst, Positions};
-use weft_rules::{Next, Target, To};
+use weft_rules::{Next, NextHop, To};
 
 use super::{Element, Forwarding, LookupMode, VisitContext};
 
@@ -45,8 +45,8 @@ impl Element {
             return None;
         }
         match program.states[state as usize].next {
-            Next::Go(Target { to: To::State(next), .. })
-            | Next::Branch(_, Target { to: To::State(next), .. }) => {
+            Next::Go(NextHop { to: To::State(next), .. })
+            | Next::Branch(_, NextHop { to: To::State(next), .. }) => {
                 Some(program.states[next.0 as usize].function.0)
             }
             _ => None,

@@ -2,7 +2,7 @@
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::Batch;
-use weft_rules::{FunctionIndex, Next, Place as At, State, Target, To};
+use weft_rules::{FunctionIndex, Next, NextHop, Place as At, State, To};
 
 use super::{Element, Forwarding, LookupMode, Plan, VisitContext, one};
 use crate::counters::DropReason;
@@ -126,7 +126,7 @@ fn ahead(plan: &Plan, states: &[State]) -> Box<[(u32, QueuesAhead)]> {
         plan.functions[function].remote_queue
     };
     let next = |state: u32| match &states[state as usize].next {
-        Next::Go(Target { set_chain: None, to: To::State(next) }) => {
+        Next::Go(NextHop { set_chain: None, to: To::State(next) }) => {
             remote_queue_of(next.0).map(|remote_queue| (next.0, remote_queue))
         }
         _ => None,

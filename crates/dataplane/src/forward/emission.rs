@@ -3,7 +3,7 @@
 
 use weft_compose::{Burst, Positions};
 use weft_dpdk::{Batch, Packet};
-use weft_function::{Emission, Metadata, PacketMetadata, Position, Scope, What};
+use weft_function::{Emission, EmissionKind, Metadata, PacketMetadata, Position, Scope};
 
 use super::Configure;
 use super::{Element, VisitContext, one};
@@ -39,12 +39,12 @@ impl Element {
     ) {
         for emission in std::mem::take(&mut self.outcome.emissions) {
             match emission.what {
-                What::Send(mut packet, _) => {
+                EmissionKind::Send(mut packet, _) => {
                     around.counters.emitted.add(1);
                     self.mark_emitted(&mut packet);
                     self.append(burst, packet, None, around);
                 }
-                What::Release(count) => {
+                EmissionKind::Release(count) => {
                     let mut left = count;
                     while left > 0
                         && let Some(packet) = around.queues.take(function, slot)
@@ -53,10 +53,10 @@ impl Element {
                         left -= 1;
                     }
                 }
-                What::Answer(packet) => answer(packet, around),
-                What::WakeAt(time) => around.queues.wake_at(time, function, slot),
-                What::Report(code) => around.queues.report(function, slot, code),
-                What::Keep => {}
+                EmissionKind::Answer(packet) => answer(packet, around),
+                EmissionKind::WakeAt(time) => around.queues.wake_at(time, function, slot),
+                EmissionKind::Report(code) => around.queues.report(function, slot, code),
+                EmissionKind::Keep => {}
             }
         }
     }
@@ -77,7 +77,7 @@ impl Element {
         at.instance.end_tunnels(*slot, (settings, *nth), like, &burst.pool, &mut self.outcome);
         self.note_failures(*function, around);
         for emission in std::mem::take(&mut self.outcome.emissions) {
-            if let What::Send(packet, _) = emission.what {
+            if let EmissionKind::Send(packet, _) = emission.what {
                 around.counters.emitted.add(1);
                 self.append(burst, packet, None, around);
             }
@@ -99,27 +99,27 @@ impl Element {
             let slot = self.slot(function, &burst.packets[parent]);
             let mut joining = Positions::NONE;
             match what {
-                What::Keep => {
+                EmissionKind::Keep => {
                     if !around.queues.keep(function, slot, parent) {
                         self.outcome.kept.remove(parent);
                         self.outcome.dropped.insert(parent);
                         self.drop(burst, one(parent), DropReason::KeptFull, around);
                     }
                 }
-                What::Send(mut packet, Position::Before) => {
+                EmissionKind::Send(mut packet, Position::Before) => {
                     around.counters.emitted.add(1);
                     self.mark_emitted(&mut packet);
                     let at = self.order_of(burst, parent);
                     joining = self.append(burst, packet, Some(at), around);
                 }
-                What::Send(mut packet, Position::After) => {
+                EmissionKind::Send(mut packet, Position::After) => {
                     around.counters.emitted.add(1);
                     self.mark_emitted(&mut packet);
                     sent_after[parent] += 1;
                     let at = self.order_of(burst, parent) + sent_after[parent];
                     joining = self.append(burst, packet, Some(at), around);
                 }
-                What::Release(count) => {
+                EmissionKind::Release(count) => {
                     let mut left = count;
                     // Before those of this burst, too, which are newer.
                     let first = around.queues.first_of_burst(function, slot).unwrap_or(parent);
@@ -138,9 +138,9 @@ impl Element {
                         left -= 1;
                     }
                 }
-                What::Answer(packet) => answer(packet, around),
-                What::WakeAt(time) => around.queues.wake_at(time, function, slot),
-                What::Report(code) => around.queues.report(function, slot, code),
+                EmissionKind::Answer(packet) => answer(packet, around),
+                EmissionKind::WakeAt(time) => around.queues.wake_at(time, function, slot),
+                EmissionKind::Report(code) => around.queues.report(function, slot, code),
             }
             join(group, parent, joining);
         }

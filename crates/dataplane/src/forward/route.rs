@@ -2,7 +2,7 @@
 
 use weft_compose::{Burst, Positions};
 use weft_function::{Metadata, TagSlot};
-use weft_rules::{FunctionIndex, Next, NextPlace, Place, StateId, Target, To};
+use weft_rules::{FunctionIndex, Next, NextHop, NextPlace, Place, StateId, To};
 
 use super::{Element, Forwarding, LookupMode, VisitContext, one};
 use crate::classify::facts::PacketFacts;
@@ -81,7 +81,7 @@ impl Element {
                 NextPlace::Drop => To::Drop,
                 NextPlace::NoRule => To::NoRule,
             };
-            self.go(burst, Target { set_chain: hop.set_chain, to }, one(position), around);
+            self.go(burst, NextHop { set_chain: hop.set_chain, to }, one(position), around);
         }
     }
 
@@ -90,7 +90,7 @@ impl Element {
     pub(super) fn go(
         &mut self,
         burst: &mut Burst,
-        target: Target,
+        target: NextHop,
         positions: Positions,
         around: &mut VisitContext<'_>,
     ) {

@@ -8,7 +8,7 @@ use weft_wire::{MacAddress, Protocol};
 
 /// What a router looks at before it forwards. A transparent port has none.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct OwnAddresses {
     /// MAC address of the port.
     pub mac: MacAddress,
     /// IP addresses of the node, at any port.
@@ -54,7 +54,7 @@ impl Divided {
     }
 }
 
-impl Own {
+impl OwnAddresses {
     /// Divides the IP packets of a burst.
     #[inline]
     pub fn divide(&self, burst: &mut Burst, packets: Positions) -> Divided {

@@ -13,7 +13,7 @@ use weft_wire::nsh::NextProtocol;
 use weft_wire::{EtherType, Protocol, udp, vxlan_gpe};
 
 use crate::counters::DropReason;
-use crate::parse::local::{Divided, Own, is_discovery};
+use crate::parse::local::{Divided, OwnAddresses, is_discovery};
 use crate::parse::{Parsed, parse_network};
 
 /// What a packet to one of the node's addresses is.
@@ -30,7 +30,7 @@ enum Opened {
     Refused(DropReason),
 }
 
-impl Own {
+impl OwnAddresses {
     /// Takes the packets of users out of those for the node.
     pub(crate) fn open_tunnels(&self, burst: &mut Burst, divided: &mut Divided) {
         for position in divided.local {

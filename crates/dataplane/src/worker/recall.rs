@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weft_function::What;
+use weft_function::EmissionKind;
 
 use super::apply_commands::CHANGES_AT_ONCE;
 use super::{BurstState, Worker};
@@ -179,15 +179,15 @@ impl Worker {
         }
         for (function, slot, what) in parcel.notes.drain(..) {
             match what {
-                What::WakeAt(time) => self.queues.wake_at(time, function, slot),
-                What::Report(code) => self.queues.report(function, slot, code),
-                What::Answer(packet) => {
+                EmissionKind::WakeAt(time) => self.queues.wake_at(time, function, slot),
+                EmissionKind::Report(code) => self.queues.report(function, slot, code),
+                EmissionKind::Answer(packet) => {
                     self.counters.emitted.add(1);
                     if !self.queues.answer(packet) {
                         self.counters.dropped(DropReason::BurstFull, 1);
                     }
                 }
-                What::Send(..) | What::Keep | What::Release(_) => {}
+                EmissionKind::Send(..) | EmissionKind::Keep | EmissionKind::Release(_) => {}
             }
         }
         self.counters.panics.add(parcel.resets.len() as u64);

@@ -1,7 +1,8 @@
 //! Writes programs.
 
 use super::{
-    Base, Checksum, ContextField, Label, Lower, Note, Operation, Operator, Place, Program, Value,
+    Base, Checksum, ContextField, HeaderField, Label, Lower, Note, Operation, Operator, Program,
+    Value,
 };
 use crate::tag::TagSlot;
 
@@ -163,13 +164,13 @@ impl Builder {
 
     /// Bytes of the packet.
     pub fn load(&mut self, base: Base, offset: u16, octets: u8) -> Value {
-        let place = Place { base, offset, octets };
+        let place = HeaderField { base, offset, octets };
         self.define(|to| Operation::LoadPacket { to, place })
     }
 
     /// Bytes into the packet.
     pub fn store(&mut self, base: Base, offset: u16, octets: u8, value: Value) {
-        let place = Place { base, offset, octets };
+        let place = HeaderField { base, offset, octets };
         self.push(Operation::StorePacket { place, value });
     }
 

@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 pub use builder::Builder;
 pub use operation::{
-    Base, Checksum, ContextField, Label, Note, Operation, Operator, Place, Program, Value,
+    Base, Checksum, ContextField, HeaderField, Label, Note, Operation, Operator, Program, Value,
 };
 
 use crate::UserPlaneFunction;

@@ -35,7 +35,7 @@ impl Base {
 
 /// Bytes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct HeaderField {
     /// What `offset` counts from.
     pub base: Base,
     /// Offset of the first byte.
@@ -117,13 +117,13 @@ pub enum Checksum {
 
 impl Checksum {
     /// Where it stands.
-    pub const fn place(self) -> Place {
+    pub const fn place(self) -> HeaderField {
         let (base, offset) = match self {
             Checksum::Ipv4 => (Base::Network, 10),
             Checksum::Udp => (Base::Transport, 6),
             Checksum::Tcp => (Base::Transport, 16),
         };
-        Place { base, offset, octets: 2 }
+        HeaderField { base, offset, octets: 2 }
     }
 }
 
@@ -152,9 +152,9 @@ pub enum Operation {
     /// they may be touched.
     Require { base: Base, octets: u16, otherwise: Label },
     /// Bytes of the packet as a number in network order.
-    LoadPacket { to: Value, place: Place },
+    LoadPacket { to: Value, place: HeaderField },
     /// The low bytes of a number into the packet, in network order.
-    StorePacket { place: Place, value: Value },
+    StorePacket { place: HeaderField, value: Value },
     /// A field of the context.
     LoadContext { to: Value, context: Value, field: ContextField },
     /// The low bytes of a number into a field of the context.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Base, Label, Operation, Operator, Place, Program, Value};
+use super::{Base, HeaderField, Label, Operation, Operator, Program, Value};
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,7 +27,7 @@ impl fmt::Display for Base {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for HeaderField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}+{}:{}", self.base, self.offset, self.octets)
     }

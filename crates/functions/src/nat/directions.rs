@@ -5,7 +5,7 @@ use weft_wire::{Protocol, tcp};
 
 use super::blocks::NONE;
 use super::config::Timeouts;
-use super::log::What;
+use super::log::BlockChange;
 use super::state::{Far, Inside, Lack, Mapping, key};
 use super::translate::{header_of, kind_of, rewrite, rewrite_plain, rewrite_quoted};
 use super::{
@@ -243,7 +243,7 @@ impl Nat {
             context.inside = inside.address;
             self.state.claim(&mut context.holding, wanted, now).and_then(|new| {
                 if new {
-                    self.note(context, What::Allocated);
+                    self.note(context, BlockChange::Allocated);
                 }
                 let expires = now + SECOND;
                 self.state.map(&mut context.holding, inside, expires, hash(self.seed, inside), now)

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What became of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum BlockChange {
     /// Of all blocks: none is given out yet.
     Began,
     Allocated,
@@ -26,7 +26,7 @@ pub enum What {
 /// A block was given out, or came back.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    pub what: What,
+    pub what: BlockChange,
     /// The inside address that it was given to, or the latest of its user's.
     pub inside: u32,
     pub address: u32,
@@ -38,9 +38,9 @@ pub struct Event {
 impl Display for Event {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let what = match self.what {
-            What::Began => return f.write_str("began"),
-            What::Allocated => "allocated",
-            What::Released => "released",
+            BlockChange::Began => return f.write_str("began"),
+            BlockChange::Allocated => "allocated",
+            BlockChange::Released => "released",
         };
         let [inside, address] = [self.inside, self.address].map(Ipv4Addr::from_bits);
         let Event { first, last, .. } = self;

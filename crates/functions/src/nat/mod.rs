@@ -22,7 +22,7 @@ use weft_wire::{EtherType, Protocol};
 
 use self::blocks::NONE;
 pub use self::config::{Config, Timeouts};
-use self::log::{Event, Log, What};
+use self::log::{BlockChange, Event, Log};
 use self::state::{Holding, Moved, State, key};
 use self::translate::{header_of, kind_of, plain_of};
 use crate::common::first_fragments::{FirstFragments, random_seed};
@@ -219,7 +219,7 @@ impl UserPlaneFunction for Nat {
         fields.end()?;
         let holding = moved.settle(&mut self.state);
         let context = Context { holding, inside, made, refused, ..Context::default() };
-        self.note(&context, What::Allocated);
+        self.note(&context, BlockChange::Allocated);
         Ok(context)
     }
 
@@ -273,13 +273,13 @@ impl Nat {
         let before = context.holding;
         if self.state.release(&mut context.holding, self.now).is_some() {
             let gone = Context { holding: before, inside: context.inside, ..Context::default() };
-            self.note(&gone, What::Released);
+            self.note(&gone, BlockChange::Released);
         }
     }
 
     /// Notes in the log that the context's block was given out, or came back; before the
     /// first one, that whatever stands in the log from before has come back.
-    fn note(&mut self, context: &Context, what: What) {
+    fn note(&mut self, context: &Context, what: BlockChange) {
         if context.holding.block == NONE {
             return;
         }
@@ -288,7 +288,7 @@ impl Nat {
         let event = Event { what, inside: context.inside, address, first, last };
         if !self.announced {
             self.announced = true;
-            self.log.note(Event { what: What::Began, ..event });
+            self.log.note(Event { what: BlockChange::Began, ..event });
         }
         self.log.note(event);
     }

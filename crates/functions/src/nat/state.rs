@@ -84,7 +84,7 @@ pub struct Mapping {
 
 /// A mapping as it is seen from the outside.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct OutsideMapping {
     /// Which record it has; [`NONE`] where there is no mapping.
     record: u32,
     /// Slot of the user; [`NONE`] until its first packet here.
@@ -96,7 +96,7 @@ pub struct Target {
     until: u64,
 }
 
-impl Target {
+impl OutsideMapping {
     /// Who has it, inside.
     #[inline(always)]
     pub fn inside(&self, protocol: u8) -> Inside {
@@ -129,8 +129,9 @@ impl Value for Mapping {
     }
 }
 
-impl Value for Target {
-    const MISS: Target = Target { record: NONE, user: NONE, address: 0, port: 0, until: 0 };
+impl Value for OutsideMapping {
+    const MISS: OutsideMapping =
+        OutsideMapping { record: NONE, user: NONE, address: 0, port: 0, until: 0 };
 
     #[inline(always)]
     fn is_miss(&self) -> bool {
@@ -174,7 +175,7 @@ pub struct State {
     records: Vec<Record>,
     free: u32,
     by_inside: Table<u64, Mapping>,
-    by_outside: Table<u64, Target>,
+    by_outside: Table<u64, OutsideMapping>,
 }
 
 impl State {
@@ -247,7 +248,7 @@ impl State {
 
     /// Who has a public address and port.
     #[inline]
-    pub fn find_outside(&mut self, key: u64, now: u64) -> Option<Target> {
+    pub fn find_outside(&mut self, key: u64, now: u64) -> Option<OutsideMapping> {
         let target = self.by_outside.get(&key)?;
         if target.until > now {
             return Some(target);
@@ -382,7 +383,12 @@ impl State {
             return Err(Lack::Room);
         }
         // As many keys in one table as in the other.
-        let target = Target { record, address: inside.address, port: inside.port, ..Target::MISS };
+        let target = OutsideMapping {
+            record,
+            address: inside.address,
+            port: inside.port,
+            ..OutsideMapping::MISS
+        };
         let _ = self.by_outside.insert(key(address, port, inside.protocol), target);
         self.free = next;
         let (index, first) = (record, holding.first);

@@ -66,7 +66,7 @@ pub struct Settings {
 #[repr(C, align(64))]
 pub struct Context {
     /// Its own meter, in place of the configured one.
-    own: Own,
+    own: StoredMeter,
     buckets: Buckets,
 }
 
@@ -75,8 +75,8 @@ const _: () = assert!(size_of::<Context>() == 64);
 /// A meter, or none, as plain numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-struct Own {
-    /// 0 for none, [`Own::SINGLE_RATE`] or [`Own::TWO_RATE`].
+struct StoredMeter {
+    /// 0 for none, [`StoredMeter::SINGLE_RATE`] or [`StoredMeter::TWO_RATE`].
     kind: u64,
     /// Bits per second.
     committed_rate: u64,
@@ -88,24 +88,24 @@ struct Own {
     other_burst: u64,
 }
 
-impl Own {
+impl StoredMeter {
     const SINGLE_RATE: u64 = 1;
     const TWO_RATE: u64 = 2;
 }
 
-impl From<Option<Meter>> for Own {
-    fn from(meter: Option<Meter>) -> Own {
+impl From<Option<Meter>> for StoredMeter {
+    fn from(meter: Option<Meter>) -> StoredMeter {
         match meter {
-            None => Own::default(),
-            Some(Meter::SingleRate(meter)) => Own {
-                kind: Own::SINGLE_RATE,
+            None => StoredMeter::default(),
+            Some(Meter::SingleRate(meter)) => StoredMeter {
+                kind: StoredMeter::SINGLE_RATE,
                 committed_rate: meter.committed_rate.0,
                 committed_burst: meter.committed_burst.0,
                 other_rate: 0,
                 other_burst: meter.excess_burst.0,
             },
-            Some(Meter::TwoRate(meter)) => Own {
-                kind: Own::TWO_RATE,
+            Some(Meter::TwoRate(meter)) => StoredMeter {
+                kind: StoredMeter::TWO_RATE,
                 committed_rate: meter.committed_rate.0,
                 committed_burst: meter.committed_burst.0,
                 other_rate: meter.peak_rate.0,
@@ -123,12 +123,12 @@ impl Context {
         let (committed_rate, committed_burst) =
             (Rate(own.committed_rate), ByteSize(own.committed_burst));
         match own.kind {
-            Own::SINGLE_RATE => Some(Meter::SingleRate(SingleRate {
+            StoredMeter::SINGLE_RATE => Some(Meter::SingleRate(SingleRate {
                 committed_rate,
                 committed_burst,
                 excess_burst: ByteSize(own.other_burst),
             })),
-            Own::TWO_RATE => Some(Meter::TwoRate(TwoRate {
+            StoredMeter::TWO_RATE => Some(Meter::TwoRate(TwoRate {
                 committed_rate,
                 committed_burst,
                 peak_rate: Rate(own.other_rate),

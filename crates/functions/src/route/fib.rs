@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use super::table::{Full, Table, Writer};
-use super::text::{Routes, Target};
+use super::text::{RouteKind, Routes};
 use crate::common::file_version::FileVersion;
 use crate::common::prefix::Prefix;
 
@@ -62,7 +62,7 @@ pub struct Fib {
 /// What only changes of routes need to know.
 #[derive(Debug, Default)]
 struct RouteRecords {
-    routes: HashMap<Prefix, (Target, u32)>,
+    routes: HashMap<Prefix, (RouteKind, u32)>,
     ipv4: Writer,
     ipv6: Writer,
     /// Sets in use: number, and how many prefixes have it.
@@ -143,13 +143,13 @@ impl RouteRecords {
         self.free.append(&mut self.resting);
     }
 
-    fn insert(&mut self, fib: &Fib, prefix: Prefix, target: Target) -> Result<(), Full> {
+    fn insert(&mut self, fib: &Fib, prefix: Prefix, target: RouteKind) -> Result<(), Full> {
         let value = match &target {
-            Target::Blackhole => BLACKHOLE,
-            Target::Unreachable => UNREACHABLE,
-            Target::Prohibit => PROHIBIT,
-            Target::Throw => NO_ROUTE,
-            Target::Hops(hops) => match hops[..] {
+            RouteKind::Blackhole => BLACKHOLE,
+            RouteKind::Unreachable => UNREACHABLE,
+            RouteKind::Prohibit => PROHIBIT,
+            RouteKind::Throw => NO_ROUTE,
+            RouteKind::Hops(hops) => match hops[..] {
                 [(hop, _)] => FIRST_HOP + u32::from(hop),
                 _ => FIRST_SET + self.set(fib, hops)?,
             },
@@ -205,8 +205,8 @@ impl RouteRecords {
     }
 
     /// A prefix has this target no more.
-    fn leave(&mut self, target: &Target) {
-        if let Target::Hops(hops) = target
+    fn leave(&mut self, target: &RouteKind) {
+        if let RouteKind::Hops(hops) = target
             && let Some((set, users)) = self.sets.get_mut(hops)
         {
             *users -= 1;

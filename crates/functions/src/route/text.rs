@@ -16,7 +16,7 @@ pub struct Named<'a> {
 
 /// What a route says of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum RouteKind {
     /// Packets end silently.
     Blackhole,
     /// Packets end, and their senders are told that the host is unreachable.
@@ -89,18 +89,18 @@ const ALONE: &[&str] = &[
 const LOCAL: &[&str] = &["anycast", "broadcast", "local", "multicast"];
 
 /// Routes by prefix: with several for one, those of the lowest metric.
-pub type Routes = HashMap<Prefix, Target>;
+pub type Routes = HashMap<Prefix, RouteKind>;
 
 struct Entry {
     metric: u32,
-    target: Target,
+    target: RouteKind,
 }
 
 /// A route that is being read.
 struct Open<'a> {
     line: usize,
     prefix: Option<Prefix>,
-    target: Target,
+    target: RouteKind,
     metric: u32,
     single: Option<Named<'a>>,
     /// Not of the main table, or for the machine itself.
@@ -182,17 +182,17 @@ fn begin<'a>(words: &mut Words<'a>) -> Result<Open<'a>, Mistake> {
     let mut open = Open {
         line: words.line,
         prefix: None,
-        target: Target::Hops(Vec::new()),
+        target: RouteKind::Hops(Vec::new()),
         metric: 0,
         single: None,
         elsewhere: false,
     };
     let mut word = words.next().unwrap_or_default();
     let target = match word {
-        "blackhole" => Some(Target::Blackhole),
-        "unreachable" => Some(Target::Unreachable),
-        "prohibit" => Some(Target::Prohibit),
-        "throw" => Some(Target::Throw),
+        "blackhole" => Some(RouteKind::Blackhole),
+        "unreachable" => Some(RouteKind::Unreachable),
+        "prohibit" => Some(RouteKind::Prohibit),
+        "throw" => Some(RouteKind::Throw),
         _ => None,
     };
     open.elsewhere = LOCAL.contains(&word);
@@ -286,8 +286,8 @@ fn next_hop<'a>(
     open.prefix = open.prefix.or_else(|| default_of(named.via));
     let hop = find(named).ok_or_else(|| Mistake { message: unknown(named), ..place.clone() })?;
     match &mut open.target {
-        Target::Hops(hops) if hops.len() < MAX_PATHS => hops.push((hop, weight)),
-        Target::Hops(_) => {
+        RouteKind::Hops(hops) if hops.len() < MAX_PATHS => hops.push((hop, weight)),
+        RouteKind::Hops(_) => {
             let message = format!("a route has at most {MAX_PATHS} next hops");
             return Err(Mistake { message, ..place });
         }
@@ -321,12 +321,12 @@ fn close(
         return Ok(());
     }
     let mistake = |message: String| Mistake { line, column: 1, message };
-    if let (Target::Hops(hops), Some(named)) = (&mut target, single) {
+    if let (RouteKind::Hops(hops), Some(named)) = (&mut target, single) {
         hops.push((find(named).ok_or_else(|| mistake(unknown(named)))?, 1));
     }
     let via = single.and_then(|named| named.via);
     let Some(prefix) = prefix.or_else(|| default_of(via)) else { return Ok(()) };
-    if target == Target::Hops(Vec::new()) {
+    if target == RouteKind::Hops(Vec::new()) {
         return Err(mistake("a route has a next hop: via ADDRESS, dev NAME, or both".into()));
     }
     let Some(known) = routes.get_mut(&prefix) else {
@@ -337,7 +337,7 @@ fn close(
         *known = Entry { metric, target };
     } else if metric == known.metric
         && !prefix.is_ipv4()
-        && let (Target::Hops(hops), Target::Hops(more)) = (&mut known.target, target)
+        && let (RouteKind::Hops(hops), RouteKind::Hops(more)) = (&mut known.target, target)
         && hops.len() + more.len() <= MAX_PATHS
     {
         // The kernel prints equal-cost routes of IPv6 one by one.
@@ -360,15 +360,15 @@ mod tests {
         }
     }
 
-    fn all(text: &str) -> Vec<(String, Target)> {
+    fn all(text: &str) -> Vec<(String, RouteKind)> {
         let routes = read(text, find).expect("routes");
         let mut all: Vec<_> = routes.into_iter().map(|(p, t)| (p.to_string(), t)).collect();
         all.sort_by(|one, other| one.0.cmp(&other.0));
         all
     }
 
-    fn hops(hops: &[(u16, u16)]) -> Target {
-        Target::Hops(hops.to_vec())
+    fn hops(hops: &[(u16, u16)]) -> RouteKind {
+        RouteKind::Hops(hops.to_vec())
     }
 
     #[test]
@@ -391,10 +391,10 @@ local 10.0.0.1 dev a table local proto kernel scope host src 10.0.0.1\n\
             ("10.0.0.0/8", hops(&[(1, 1)])),
             ("10.1.0.0/16", hops(&[(2, 3), (1, 1)])),
             ("10.2.0.1/32", hops(&[(2, 1)])),
-            ("10.3.0.0/16", Target::Blackhole),
-            ("10.4.0.0/16", Target::Prohibit),
-            ("10.5.0.0/16", Target::Throw),
-            ("2001:db8:1::/48", Target::Unreachable),
+            ("10.3.0.0/16", RouteKind::Blackhole),
+            ("10.4.0.0/16", RouteKind::Prohibit),
+            ("10.5.0.0/16", RouteKind::Throw),
+            ("2001:db8:1::/48", RouteKind::Unreachable),
             ("::/0", hops(&[(3, 1)])),
         ];
         assert_eq!(all(text), expected.map(|(prefix, target)| (prefix.to_owned(), target)));

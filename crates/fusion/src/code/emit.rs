@@ -34,12 +34,12 @@ use super::enter::{
     FUNCTION, NOW, POSITION, REASONS,
 };
 use super::{CompileError, Listing};
-use crate::Way;
+use crate::LinkedProgram;
 use crate::bits::Bits;
 use arithmetic::Flag;
 
 /// Compiles a way that was verified.
-pub(super) fn machine_code(way: &Way, listed: bool) -> Result<Listing, CompileError> {
+pub(super) fn machine_code(way: &LinkedProgram, listed: bool) -> Result<Listing, CompileError> {
     let isa = isa()?;
     let mut context = cranelift_codegen::Context::new();
     context.func = function(way);
@@ -76,7 +76,7 @@ fn isa() -> Result<&'static OwnedTargetIsa, CompileError> {
     made.as_ref().map_err(|error| CompileError::Generator(error.clone()))
 }
 
-fn function(way: &Way) -> Function {
+fn function(way: &LinkedProgram) -> Function {
     let mut signature = Signature::new(CallConv::SystemV);
     signature.params.extend([AbiParam::new(types::I64); 3]);
     signature.returns.push(AbiParam::new(types::I64));
@@ -133,7 +133,7 @@ fn function(way: &Way) -> Function {
 }
 
 /// Labels behind which packets are punted.
-fn rare(way: &Way) -> HashSet<Label> {
+fn rare(way: &LinkedProgram) -> HashSet<Label> {
     let pairs = way.operations.iter().zip(way.operations.iter().skip(1));
     let punted = pairs.filter_map(|pair| match pair {
         (Operation::Label { label }, Operation::Punt { .. }) => Some(*label),
@@ -180,7 +180,7 @@ impl Scope {
 }
 
 struct Emitter<'a> {
-    way: &'a Way,
+    way: &'a LinkedProgram,
     builder: FunctionBuilder<'a>,
     packet: Number,
     frame: Number,

@@ -6,7 +6,7 @@ mod enter;
 
 use weft_dpdk::{Batch, Packet};
 
-use crate::{MAX_FUNCTIONS, Rejected, Way, verify};
+use crate::{LinkedProgram, MAX_FUNCTIONS, Rejected, verify};
 use enter::Text;
 
 /// What came of a burst.
@@ -72,7 +72,7 @@ pub struct Listing {
 #[derive(Debug)]
 pub struct Code {
     text: Text,
-    way: Way,
+    way: LinkedProgram,
 }
 
 impl Code {
@@ -80,7 +80,7 @@ impl Code {
     ///
     /// # Errors
     /// [`CompileError`].
-    pub fn compile(way: &Way) -> Result<Code, CompileError> {
+    pub fn compile(way: &LinkedProgram) -> Result<Code, CompileError> {
         verify(way)?;
         let bytes = emit::machine_code(way, false)?.bytes;
         let text = Text::new(&bytes).map_err(|error| CompileError::Memory(error.to_string()))?;
@@ -91,13 +91,13 @@ impl Code {
     ///
     /// # Errors
     /// [`CompileError`].
-    pub fn list(way: &Way) -> Result<Listing, CompileError> {
+    pub fn list(way: &LinkedProgram) -> Result<Listing, CompileError> {
         verify(way)?;
         emit::machine_code(way, true)
     }
 
     /// The micro-operations it was made of.
-    pub fn way(&self) -> &Way {
+    pub fn way(&self) -> &LinkedProgram {
         &self.way
     }
 

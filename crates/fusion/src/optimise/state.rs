@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use weft_function::TagSlot;
-use weft_function::lower::{Base, Checksum, ContextField, Note, Operation, Operator, Place, Value};
+use weft_function::lower::{
+    Base, Checksum, ContextField, HeaderField, Note, Operation, Operator, Value,
+};
 
 use super::note_of;
 use crate::bits::Bits;
@@ -23,7 +25,7 @@ pub(super) enum Expression {
     Tag(TagSlot),
     Arithmetic(Operator, Value, Value),
     Select(Value, Value, Value),
-    Packet(Place),
+    Packet(HeaderField),
     Context(Value, ContextField),
 }
 
@@ -303,7 +305,7 @@ impl State {
     }
 
     /// A value was stored at a place of the packet.
-    pub fn stored(&mut self, place: Place, value: Value, bits: &Bits) {
+    pub fn stored(&mut self, place: HeaderField, value: Value, bits: &Bits) {
         self.forget_packet(place);
         if bits.of(value) <= u32::from(place.octets) * 8 {
             self.known.insert(Expression::Packet(place), value);
@@ -311,7 +313,7 @@ impl State {
     }
 
     /// The bytes at a place may have become others.
-    pub fn forget_packet(&mut self, place: Place) {
+    pub fn forget_packet(&mut self, place: HeaderField) {
         let mut known = std::mem::take(&mut self.known);
         known.retain(|expression, _| match expression {
             Expression::Packet(other) => self.aliasing(*other, place) == Aliasing::Apart,
@@ -329,7 +331,7 @@ impl State {
         let is_network = self.behind_ethernet && network == Some(offset);
         let gap = self.gap.filter(|_| is_network);
         let transport = gap.and_then(|gap| gap.checked_add(octets));
-        let stays = |place: &Place| match place.base {
+        let stays = |place: &HeaderField| match place.base {
             Base::Network => is_network,
             Base::Transport => transport.is_some(),
             _ => false,
@@ -399,9 +401,9 @@ impl State {
     }
 
     /// Whether two places of the packet may have bytes in common.
-    pub fn aliasing(&self, one: Place, other: Place) -> Aliasing {
+    pub fn aliasing(&self, one: HeaderField, other: HeaderField) -> Aliasing {
         let (one, other) = (self.rebased(one), self.rebased(other));
-        let end = |place: Place| u32::from(place.offset) + u32::from(place.octets);
+        let end = |place: HeaderField| u32::from(place.offset) + u32::from(place.octets);
         let apart = match (one.base == other.base, note_of(one.base), note_of(other.base)) {
             (true, ..) => end(one) <= other.offset.into() || end(other) <= one.offset.into(),
             (false, None, _) => self.is_in_front(one, other),
@@ -412,7 +414,7 @@ impl State {
     }
 
     /// Whether a place of the frame ends before the IP header begins.
-    fn is_in_front(&self, frame: Place, other: Place) -> bool {
+    fn is_in_front(&self, frame: HeaderField, other: HeaderField) -> bool {
         let end = frame.offset + u16::from(frame.octets);
         let begin = self.network.unwrap_or(if self.behind_ethernet { ETHERNET } else { 0 });
         other.base == Base::Network && end <= begin
@@ -420,10 +422,10 @@ impl State {
 
     /// A place of the transport header as one of the IP header's, where their
     /// distance is known.
-    fn rebased(&self, place: Place) -> Place {
+    fn rebased(&self, place: HeaderField) -> HeaderField {
         match (place.base, self.gap) {
             (Base::Transport, Some(gap)) => match place.offset.checked_add(gap) {
-                Some(offset) => Place { base: Base::Network, offset, octets: place.octets },
+                Some(offset) => HeaderField { base: Base::Network, offset, octets: place.octets },
                 None => place,
             },
             _ => place,

@@ -20,7 +20,7 @@ use axum::http::request::Parts;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use weft_mobility_protocol::function_move::{
-    Answer, Coordinator, Destination, MoveKey, Order, Outcome, Participant, Settings,
+    Coordinator, Destination, MoveKey, Order, OrderOutcome, Outcome, Participant, Settings,
 };
 use weft_mobility_protocol::{Epoch, Incarnation, NodeId};
 use weft_node::Agent;
@@ -188,16 +188,16 @@ fn order_move(
     let destination = order.destination;
     let mut out = Vec::new();
     match own.machine.order(function, order, &mut out) {
-        Answer::Begun => {
+        OrderOutcome::Begun => {
             own.records.insert(function.to_owned(), Record::new(request));
             own.carry_out(state, out);
         }
-        Answer::Done if !is_same => {
+        OrderOutcome::Done if !is_same => {
             let here = destination == Destination::Here;
             return refuse(if here { "is at this node" } else { "is at the other node" });
         }
-        Answer::Done => own.finish_again(state, function),
-        Answer::Joined | Answer::Busy => {}
+        OrderOutcome::Done => own.finish_again(state, function),
+        OrderOutcome::Joined | OrderOutcome::Busy => {}
     }
     Ok(())
 }

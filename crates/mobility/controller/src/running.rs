@@ -9,7 +9,7 @@ use std::{io, mem};
 use weft_http::tls::{Mutual, TlsError};
 use weft_mobility_protocol::NodeId;
 use weft_mobility_transport::{
-    Options, Place, Security, Token, TokenError, Transport, TransportError,
+    Options, PeerAddress, Security, Token, TokenError, Transport, TransportError,
 };
 
 use crate::api::{Listening, ServeError, Serving};
@@ -136,7 +136,7 @@ fn security(configuration: &Configuration) -> Result<Option<Security>, TlsError>
 }
 
 fn options(configuration: &Configuration, token: Token, security: Option<Security>) -> Options {
-    let place = |node: &crate::config::Node| Place {
+    let place = |node: &crate::config::Node| PeerAddress {
         node: node.number,
         name: node.name.clone(),
         address: node.address.clone(),

@@ -32,7 +32,7 @@ mod coordinator;
 mod participant;
 mod state;
 
-pub use coordinator::{Answer, Coordinator, Outcome};
+pub use coordinator::{Coordinator, OrderOutcome, Outcome};
 pub use participant::Participant;
 pub use state::State;
 

@@ -32,13 +32,13 @@ pub enum Policy {
 pub struct Room<P> {
     bounds: Bounds,
     used: Bounds,
-    places: Vec<Place<P>>,
+    places: Vec<RoomSlot<P>>,
     /// The first place without a packet; [`NOWHERE`] when there is none.
     vacant: u32,
 }
 
 #[derive(Debug)]
-struct Place<P> {
+struct RoomSlot<P> {
     packet: Option<(P, usize)>,
     /// The place behind this one, in its gate or among the vacant ones.
     next: u32,
@@ -72,7 +72,7 @@ impl<P> Room<P> {
                 at
             }
             None => {
-                self.places.push(Place { packet: Some((packet, bytes)), next: NOWHERE });
+                self.places.push(RoomSlot { packet: Some((packet, bytes)), next: NOWHERE });
                 (self.places.len() - 1) as u32
             }
         }

@@ -76,7 +76,7 @@ impl DropReason {
 
 /// A user at a station.
 #[derive(Debug)]
-struct Station {
+struct UserGates {
     posture: Posture,
     fresh: [Gate; 2],
     forwarded: [Gate; 2],
@@ -87,7 +87,7 @@ struct Station {
 pub struct StationPlane<P> {
     limits: Limits,
     room: Room<P>,
-    users: BTreeMap<User, Station>,
+    users: BTreeMap<User, UserGates>,
 }
 
 impl<P> StationPlane<P> {
@@ -109,7 +109,7 @@ impl<P> StationPlane<P> {
     /// Packets that wait for the user.
     pub fn waiting(&self, user: User) -> usize {
         let gates =
-            |entry: &Station| entry.fresh.iter().chain(&entry.forwarded).map(Gate::len).sum();
+            |entry: &UserGates| entry.fresh.iter().chain(&entry.forwarded).map(Gate::len).sum();
         self.users.get(&user).map_or(0, gates)
     }
 
@@ -126,7 +126,7 @@ impl<P> StationPlane<P> {
             Some(entry) => entry.posture = posture,
             None => {
                 let (fresh, forwarded) = Default::default();
-                self.users.insert(user, Station { posture, fresh, forwarded });
+                self.users.insert(user, UserGates { posture, fresh, forwarded });
             }
         }
     }
@@ -166,7 +166,7 @@ impl<P> StationPlane<P> {
     /// The next packet of the user that waited and is not to wait any more:
     /// forwarded ones before fresh ones, oldest first.
     pub fn next(&mut self, user: User) -> Option<Action<P>> {
-        let Station { posture, fresh, forwarded } = self.users.get_mut(&user)?;
+        let UserGates { posture, fresh, forwarded } = self.users.get_mut(&user)?;
         for (ways, gates) in [(posture.forwarded, forwarded), (posture.fresh, fresh)] {
             for direction in Direction::ALL {
                 let treatment = ways.of(direction);

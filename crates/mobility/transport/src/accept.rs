@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use weft_http::places::{Limits, Places};
+use weft_http::permits::{ConnectionPermits, Limits};
 use weft_http::tls::Shown;
 use weft_mobility_protocol::NodeId;
 
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Hears greetings for as long as the transport lives.
 pub(crate) async fn accept(hub: Arc<Hub>, listener: TcpListener) {
-    let places = Places::new(GREETINGS);
+    let places = ConnectionPermits::new(GREETINGS);
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,

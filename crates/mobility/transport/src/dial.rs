@@ -9,11 +9,11 @@ use weft_mobility_protocol::NodeId;
 use crate::channel::Channel;
 use crate::hello::Hello;
 use crate::hub::Hub;
-use crate::options::Place;
+use crate::options::PeerAddress;
 use crate::stream::{Ended, greet};
 
 /// Dials a node and greets it. The controller tells where others are.
-pub(crate) async fn dial(hub: &Arc<Hub>, place: &Place) -> Result<Channel, Ended> {
+pub(crate) async fn dial(hub: &Arc<Hub>, place: &PeerAddress) -> Result<Channel, Ended> {
     let options = &hub.options;
     let hello = Hello {
         from: options.node,

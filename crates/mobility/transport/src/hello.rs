@@ -15,7 +15,7 @@
 
 use weft_mobility_protocol::NodeId;
 
-use crate::options::Place;
+use crate::options::PeerAddress;
 
 /// The version that is spoken, and the only one that is understood.
 pub const VERSION: u8 = 1;
@@ -136,8 +136,8 @@ impl Hello {
 
 /// The octets of a welcome, which tells where others are; the first
 /// [`MOST_PLACES`], without those whose name or address is longer than 255.
-pub fn welcome(places: &[Place]) -> Vec<u8> {
-    let fits = |place: &&Place| place.name.len().max(place.address.len()) <= 255;
+pub fn welcome(places: &[PeerAddress]) -> Vec<u8> {
+    let fits = |place: &&PeerAddress| place.name.len().max(place.address.len()) <= 255;
     let places: Vec<_> = places.iter().filter(fits).take(MOST_PLACES).collect();
     let mut out = answer(0, places.len() as u16);
     for place in places {
@@ -179,14 +179,14 @@ pub fn place_rest(head: &[u8; PLACE_HEAD]) -> usize {
 ///
 /// # Errors
 /// [`HelloError::Value`].
-pub fn parse_place(head: &[u8; PLACE_HEAD], rest: &[u8]) -> Result<Place, HelloError> {
+pub fn parse_place(head: &[u8; PLACE_HEAD], rest: &[u8]) -> Result<PeerAddress, HelloError> {
     if place_rest(head) != rest.len() {
         return Err(HelloError::Value);
     }
     let text = |octets| std::str::from_utf8(octets).map_err(|_| HelloError::Value);
     let (name, address) = rest.split_at(usize::from(head[4]));
     let (name, address) = (text(name)?.to_owned(), text(address)?.to_owned());
-    Ok(Place { node: number(&head[0..4]), name, address })
+    Ok(PeerAddress { node: number(&head[0..4]), name, address })
 }
 
 fn answer(code: u8, places: u16) -> Vec<u8> {
@@ -261,8 +261,9 @@ mod tests {
             let octets = refuse(refusal);
             assert_eq!(parse_answer(octets.first_chunk().unwrap()), Ok(Err(refusal)));
         }
-        let place = Place { node: NodeId(7), name: "b".into(), address: "192.0.2.7:9".into() };
-        let long = Place { name: "x".repeat(256), ..place.clone() };
+        let place =
+            PeerAddress { node: NodeId(7), name: "b".into(), address: "192.0.2.7:9".into() };
+        let long = PeerAddress { name: "x".repeat(256), ..place.clone() };
         let octets = welcome(&[place.clone(), long]);
         let (head, rest) = octets.split_first_chunk().unwrap();
         assert_eq!(parse_answer(head), Ok(Ok(1)));

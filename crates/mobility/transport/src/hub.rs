@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc};
 use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::channel::Channel;
-use crate::options::{Options, Place};
+use crate::options::{Options, PeerAddress};
 
 /// What the transport tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub(crate) struct Peer {
     /// Connections that the peer has made.
     pub streams: mpsc::Sender<Channel>,
     /// Where the peer can be dialled, and its name, as the controller tells.
-    place: Mutex<Option<Place>>,
+    place: Mutex<Option<PeerAddress>>,
     pub connected: AtomicBool,
     /// When something was last heard of it, in milliseconds since 1970 (UTC).
     pub heard: AtomicU64,
@@ -114,7 +114,7 @@ impl Peer {
         self.heard.store(now.as_millis() as u64, Ordering::Relaxed);
     }
 
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<PeerAddress> {
         locked(&self.place).clone()
     }
 }
@@ -179,7 +179,7 @@ impl Hub {
     }
 
     /// Where others are, as the controller tells.
-    pub fn learn(self: &Arc<Hub>, places: Vec<Place>) {
+    pub fn learn(self: &Arc<Hub>, places: Vec<PeerAddress>) {
         for place in places {
             let stranger = ![self.options.node, NodeId::CONTROLLER].contains(&place.node);
             if let Some(peer) = self.peer(place.node).filter(|_| stranger) {
@@ -194,7 +194,7 @@ impl Hub {
         // Without certificates the name is not asked for.
         let name = security.map_or(String::new(), |security| security.controller.clone());
         if let Some(peer) = self.peer(NodeId::CONTROLLER) {
-            *locked(&peer.place) = Some(Place { node: NodeId::CONTROLLER, name, address });
+            *locked(&peer.place) = Some(PeerAddress { node: NodeId::CONTROLLER, name, address });
         }
     }
 
@@ -279,7 +279,7 @@ mod tests {
             security: None,
         };
         let hub = Hub::new(options, Box::new(|_| true), runtime.handle().clone(), attend);
-        let place = |node| Place {
+        let place = |node| PeerAddress {
             node: NodeId(node),
             name: format!("n{node}"),
             address: "127.0.0.1:1".to_owned(),

@@ -33,7 +33,7 @@ mod token;
 mod transport;
 
 pub use hub::{Event, Statistics};
-pub use options::{Options, Place, Security, Timing};
+pub use options::{Options, PeerAddress, Security, Timing};
 pub use settings::TransportSettings;
 pub use token::{Token, TokenError};
 pub use transport::{Sender, Transport, TransportError};

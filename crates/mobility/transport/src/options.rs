@@ -10,7 +10,7 @@ use crate::token::Token;
 
 /// Where a node is to be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PeerAddress {
     /// Its number.
     pub node: NodeId,
     /// Its name.
@@ -34,7 +34,7 @@ pub struct Options {
     pub controller: Option<String>,
     /// A controller's nodes: no other is welcome, and each is told of the
     /// others. Empty for a node.
-    pub places: Vec<Place>,
+    pub places: Vec<PeerAddress>,
     /// Times and bounds.
     pub timing: Timing,
     /// How connections are enciphered; none when they are not.

@@ -7,7 +7,7 @@ use weft_mobility_protocol::{NodeId, ParseError};
 
 use crate::channel::Channel;
 use crate::hello::{self, ANSWER_HEAD, HEAD, Hello, HelloError, PLACE_HEAD, Refusal};
-use crate::options::Place;
+use crate::options::PeerAddress;
 
 /// Why a connection ends, or does not come to be.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ impl Ended {
 }
 
 /// Greets whom we have dialled; returns where others are.
-pub(crate) async fn greet(stream: &mut Channel, hello: &Hello) -> Result<Vec<Place>, Ended> {
+pub(crate) async fn greet(stream: &mut Channel, hello: &Hello) -> Result<Vec<PeerAddress>, Ended> {
     stream.write_all(&hello.emit()).await?;
     stream.flush().await?;
     let mut head = [0; ANSWER_HEAD];

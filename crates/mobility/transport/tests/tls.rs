@@ -17,7 +17,7 @@ use weft_http::client::{Client, Server};
 use weft_http::tls::{CertificateFiles, Mutual, Trust};
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Message, NodeId, Step, User};
 use weft_mobility_transport::hello::Hello;
-use weft_mobility_transport::{Event, Options, Place, Security, Timing, Token, Transport};
+use weft_mobility_transport::{Event, Options, PeerAddress, Security, Timing, Token, Transport};
 
 const TOKEN: &str = "a-token-that-everyone-knows";
 const CONTROLLER: NodeId = NodeId::CONTROLLER;
@@ -140,7 +140,7 @@ impl Site {
     fn at(address: impl Into<IpAddr>) -> Site {
         let (authority, address) = (Authority::new(), address.into());
         let at = [free(address), free(address)];
-        let place = |(number, (name, at)): (u32, (&str, SocketAddr))| Place {
+        let place = |(number, (name, at)): (u32, (&str, SocketAddr))| PeerAddress {
             node: NodeId(number),
             name: name.to_owned(),
             address: at.to_string(),

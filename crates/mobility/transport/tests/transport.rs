@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Leg, Message, NodeId, Step, User};
 use weft_mobility_transport::hello::Hello;
 use weft_mobility_transport::{
-    Event, Options, Place, Sender, Statistics, Timing, Token, Transport,
+    Event, Options, PeerAddress, Sender, Statistics, Timing, Token, Transport,
 };
 
 const TOKEN: &str = "a token for all of these tests";
@@ -79,7 +79,7 @@ fn options(node: NodeId, name: &str) -> Options {
     }
 }
 
-fn controller(listen: SocketAddr, places: Vec<Place>) -> Party {
+fn controller(listen: SocketAddr, places: Vec<PeerAddress>) -> Party {
     start(Options { listen, places, ..options(CONTROLLER, "controller") })
 }
 
@@ -93,8 +93,8 @@ fn free() -> SocketAddr {
     TcpListener::bind(local(0)).unwrap().local_addr().unwrap()
 }
 
-fn place(number: u32, name: &str, address: SocketAddr) -> Place {
-    Place { node: NodeId(number), name: name.to_owned(), address: address.to_string() }
+fn place(number: u32, name: &str, address: SocketAddr) -> PeerAddress {
+    PeerAddress { node: NodeId(number), name: name.to_owned(), address: address.to_string() }
 }
 
 fn envelope(from: NodeId, to: NodeId, user: u64, step: Step) -> Envelope {

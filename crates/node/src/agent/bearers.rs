@@ -11,8 +11,9 @@ use weft_node_config::OnErrorIndication;
 use super::Agent;
 use super::show::BearerView;
 use crate::bearer::{
-    Action, BearerCommand, BearerError, BearerId, BearersChanged, Detection, Given, MOST_WAITING,
-    Members, Place, Reader, Selector, Settings, Staged, Steered, User, Work, WrittenCommand, Wrong,
+    Action, BearerCommand, BearerError, BearerId, BearerRole, BearerSettings, BearersChanged,
+    Detection, MOST_WAITING, Members, Reader, Selector, Settings, Staged, Steered, User, Work,
+    WrittenCommand, Wrong,
 };
 use crate::mobility::Standing;
 
@@ -204,10 +205,10 @@ impl Agent {
     fn bearer_view(&self, id: BearerId) -> Option<BearerView> {
         let entry = self.subscribers.bearers.entries.get(&id)?;
         let (of, found_by) = match &entry.place {
-            Place::Default { keys, .. } => {
+            BearerRole::Default { keys, .. } => {
                 (None, keys.iter().map(|key| self.key_text(key)).collect())
             }
-            Place::Dedicated { of, selector, .. } => (Some(of.clone()), vec![text(selector)]),
+            BearerRole::Dedicated { of, selector, .. } => (Some(of.clone()), vec![text(selector)]),
         };
         let user = self.subscribers.bearers.number_of_added(id).map(|user| user.0);
         let (slot, action) = (entry.slot, entry.record.action);
@@ -216,7 +217,7 @@ impl Agent {
     }
 }
 
-fn given(command: &BearerCommand) -> &[Given] {
+fn given(command: &BearerCommand) -> &[BearerSettings] {
     match command {
         BearerCommand::Add { settings, .. } | BearerCommand::Change { settings, .. } => settings,
         BearerCommand::Remove { .. } => &[],

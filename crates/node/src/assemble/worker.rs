@@ -13,7 +13,7 @@ use weft_dataplane::clock::Clock;
 use weft_dataplane::command::Waker;
 use weft_dataplane::counters::WorkerCounters;
 use weft_dataplane::forward::{Element, Forwarding, Plan};
-use weft_dataplane::parse::local::{Own, broadcast_of};
+use weft_dataplane::parse::local::{OwnAddresses, broadcast_of};
 use weft_dataplane::service_path::{Service, ServicePlan};
 use weft_dataplane::transmit::outlet::{Outlet, OutletKind, Routed};
 use weft_dataplane::transmit::to_agent::{PUNT_RING, ToAgent};
@@ -121,7 +121,7 @@ impl Shared<'_> {
         let least_mtu = routed.map(|plan| plan.mtu).min().unwrap_or(u16::MAX);
         let mut inlets = Vec::new();
         for (port, (open, plan)) in self.ports.iter().zip(&self.blueprint.ports).enumerate() {
-            let own = (!plan.addresses.is_empty()).then(|| Own {
+            let own = (!plan.addresses.is_empty()).then(|| OwnAddresses {
                 mac: open.mac,
                 addresses: addresses.clone(),
                 ipv4: ipv4.clone(),

@@ -8,7 +8,7 @@ use weft_function::{Scope, TunnelEnd};
 use weft_node_config::UserKey;
 use weft_wire::gtpu::Teid;
 
-use super::entry::{DynamicUser, Entry, Place, Setting};
+use super::entry::{BearerRole, DynamicUser, Entry, Setting};
 use super::tunnels::Tunnels;
 use super::{Action, BearerId, Selector, User};
 use crate::gtpu_peers::{Ends, Paths};
@@ -79,9 +79,9 @@ impl Bearers {
 
     /// The bearer that has `key`.
     pub fn with_key(&self, key: &UserKey) -> Option<BearerId> {
-        let has = |place: &Place| match place {
-            Place::Default { keys, .. } => keys.contains(key),
-            Place::Dedicated { .. } => false,
+        let has = |place: &BearerRole| match place {
+            BearerRole::Default { keys, .. } => keys.contains(key),
+            BearerRole::Dedicated { .. } => false,
         };
         self.entries.iter().find(|(_, entry)| has(&entry.place)).map(|(id, _)| *id)
     }

@@ -11,8 +11,8 @@ use weft_function::{ConfigError, Scope};
 use weft_node_config::{HandoverPlan, UserKey};
 
 use super::bearers::Bearers;
-use super::entry::{DynamicUser, Entry, Place, Setting};
-use super::{Action, BearerCommand, BearerId, Detection, Given, User, Wrong};
+use super::entry::{BearerRole, DynamicUser, Entry, Setting};
+use super::{Action, BearerCommand, BearerId, BearerSettings, Detection, User, Wrong};
 use crate::gtpu_peers::Paths;
 use crate::plan::Trials;
 use crate::subscribers::{Changes, Users};
@@ -117,7 +117,7 @@ impl Work<'_> {
         id: BearerId,
         detection: &Detection,
         action: Action,
-        given: &[Given],
+        given: &[BearerSettings],
     ) -> Result<(), Wrong> {
         if self.bearers.entries.contains_key(&id) {
             return Err(Wrong::Exists);
@@ -142,7 +142,7 @@ impl Work<'_> {
         keys: &[UserKey],
         number: Option<User>,
         action: Action,
-        given: &[Given],
+        given: &[BearerSettings],
     ) -> Result<Entry, Wrong> {
         let template = self.users.template(like).ok_or_else(|| Wrong::NoPlan(like.to_owned()))?;
         let count = template.count;
@@ -181,7 +181,7 @@ impl Work<'_> {
             self.all_changes(|| UserChange::Key(*key, slot));
         }
         let user = number.map(|user| user.0 as u32);
-        let place = Place::Default { keys: keys.into(), user };
+        let place = BearerRole::Default { keys: keys.into(), user };
         Ok(Entry { slot, record, place, settings: settings.into() })
     }
 
@@ -220,12 +220,12 @@ impl Work<'_> {
         &mut self,
         id: BearerId,
         action: Option<Action>,
-        given: &[Given],
+        given: &[BearerSettings],
         end_marker: bool,
     ) -> Result<(), Wrong> {
         let entry = self.bearers.entries.get(&id).ok_or(Wrong::Unknown)?;
         let (before, is_user) =
-            (Box::new(entry.clone()), matches!(entry.place, Place::Default { .. }));
+            (Box::new(entry.clone()), matches!(entry.place, BearerRole::Default { .. }));
         let mut after = entry.clone();
         let mut settings = std::mem::take(&mut after.settings).into_vec();
         let changed = self.replace(&mut settings, given, |scope| match is_user {
@@ -234,8 +234,8 @@ impl Work<'_> {
         })?;
         let slot = after.slot;
         let user = match &after.place {
-            Place::Default { .. } => slot,
-            Place::Dedicated { user, .. } => *user,
+            BearerRole::Default { .. } => slot,
+            BearerRole::Dedicated { user, .. } => *user,
         };
         let own = self.changes_of(slot);
         // What waits goes on with the new settings.
@@ -258,19 +258,19 @@ impl Work<'_> {
 
     fn remove(&mut self, id: BearerId) -> Result<(), Wrong> {
         let entry = self.bearers.entries.get(&id).ok_or(Wrong::Unknown)?;
-        if let (Place::Default { .. }, Some(dedicated)) =
+        if let (BearerRole::Default { .. }, Some(dedicated)) =
             (&entry.place, self.bearers.dedicated.get(&entry.slot))
         {
             return Err(Wrong::HasDedicated(dedicated.len()));
         }
         let Some(entry) = self.bearers.entries.remove(&id) else { return Err(Wrong::Unknown) };
         match &entry.place {
-            Place::Default { keys, .. } => {
+            BearerRole::Default { keys, .. } => {
                 for key in keys {
                     self.all_changes(|| UserChange::Unkey(*key));
                 }
             }
-            Place::Dedicated { user, selector, .. } => {
+            BearerRole::Dedicated { user, selector, .. } => {
                 let (user, selector) = (*user, *selector);
                 self.changes_of(user).push(UserChange::Unselect { user, selector });
             }
@@ -287,7 +287,7 @@ impl Work<'_> {
         self.bearers.told.remove(&entry.slot);
         self.bearers.tunnels.leave(id, entry.tunnels(self.trials), self.paths);
         match &entry.place {
-            Place::Default { keys, user } => {
+            BearerRole::Default { keys, user } => {
                 for key in keys {
                     self.bearers.taken.remove(key);
                 }
@@ -296,7 +296,7 @@ impl Work<'_> {
                     None => self.users.give_back(entry.slot),
                 }
             }
-            Place::Dedicated { of, user, selector } => {
+            BearerRole::Dedicated { of, user, selector } => {
                 self.bearers.selectors.remove(&(*user, *selector));
                 self.note_dedicated(of, *user, |ids| ids.retain(|one| *one != id));
                 self.users.give_back_bearer(entry.slot);
@@ -322,7 +322,7 @@ impl Work<'_> {
 
     fn put_back(&mut self, id: BearerId, entry: Entry, dynamic: Option<DynamicUser>) {
         match &entry.place {
-            Place::Default { keys, user } => {
+            BearerRole::Default { keys, user } => {
                 for key in keys {
                     let _ = self.bearers.taken.insert(key, entry.slot);
                 }
@@ -333,7 +333,7 @@ impl Work<'_> {
                     None => self.users.take_again(entry.slot),
                 }
             }
-            Place::Dedicated { of, user, selector } => {
+            BearerRole::Dedicated { of, user, selector } => {
                 self.bearers.selectors.insert((*user, *selector), id);
                 self.note_dedicated(of, *user, |ids| ids.push(id));
                 self.users.take_bearer_again(entry.slot);
@@ -365,11 +365,11 @@ impl Work<'_> {
     pub(super) fn replace(
         &self,
         settings: &mut Vec<Setting>,
-        given: &[Given],
+        given: &[BearerSettings],
         concerns: impl Fn(Scope) -> bool,
     ) -> Result<Vec<usize>, Wrong> {
         let mut changed = Vec::with_capacity(given.len());
-        for Given { function: name, settings: value, nth } in given {
+        for BearerSettings { function: name, settings: value, nth } in given {
             let number = self.trials.number(name).ok_or_else(|| Wrong::NoFunction(name.clone()))?;
             let instance = self.trials.instance(number);
             if !concerns(instance.scope()) {

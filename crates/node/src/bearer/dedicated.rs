@@ -6,8 +6,8 @@ use weft_dataplane::command::{Configure, UserChange};
 use weft_function::Scope;
 
 use super::change::Work;
-use super::entry::{Entry, Place};
-use super::{Action, BearerId, DefaultBearer, Given, Selector, Wrong};
+use super::entry::{BearerRole, Entry};
+use super::{Action, BearerId, BearerSettings, DefaultBearer, Selector, Wrong};
 
 impl Work<'_> {
     pub(super) fn dedicated(
@@ -16,7 +16,7 @@ impl Work<'_> {
         of: &DefaultBearer,
         selector: Selector,
         action: Action,
-        given: &[Given],
+        given: &[BearerSettings],
     ) -> Result<Entry, Wrong> {
         if matches!(selector, Selector::Filter(filter) if filter == Default::default()) {
             return Err(Wrong::EmptyFilter);
@@ -37,7 +37,7 @@ impl Work<'_> {
         own.extend(settings.iter().map(|one| UserChange::Configure(one.configure(slot))));
         own.extend(tunnel.map(UserChange::Configure));
         own.push(UserChange::Select { user, selector, bearer: slot });
-        let place = Place::Dedicated { of: of.clone(), user, selector };
+        let place = BearerRole::Dedicated { of: of.clone(), user, selector };
         Ok(Entry { slot, record, place, settings: settings.into() })
     }
 
@@ -45,7 +45,7 @@ impl Work<'_> {
     fn user_of(&self, of: &DefaultBearer) -> Result<(u32, UserRecord), Wrong> {
         match of {
             DefaultBearer::Added(id) => match self.bearers.entries.get(id) {
-                Some(Entry { slot, record, place: Place::Default { .. }, .. }) => {
+                Some(Entry { slot, record, place: BearerRole::Default { .. }, .. }) => {
                     Ok((*slot, *record))
                 }
                 _ => Err(Wrong::NoUser(*id)),

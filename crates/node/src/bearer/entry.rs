@@ -14,7 +14,7 @@ use crate::plan::Trials;
 pub(crate) struct Entry {
     pub slot: u32,
     pub record: UserRecord,
-    pub place: Place,
+    pub place: BearerRole,
     pub settings: Box<[Setting]>,
 }
 
@@ -22,8 +22,8 @@ impl Entry {
     /// Whether functions with that scope have a context of it.
     pub fn has_context(&self, scope: Scope) -> bool {
         match self.place {
-            Place::Default { .. } => scope != Scope::Group,
-            Place::Dedicated { .. } => scope == Scope::Bearer,
+            BearerRole::Default { .. } => scope != Scope::Group,
+            BearerRole::Dedicated { .. } => scope == Scope::Bearer,
         }
     }
 
@@ -35,7 +35,7 @@ impl Entry {
 
 /// What a bearer is to its user.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum BearerRole {
     Default {
         keys: Box<[UserKey]>,
         /// The number that it moves by.

@@ -6,7 +6,7 @@ use weft_node_config::HandoverPlan;
 
 use super::bearers::Bearers;
 use super::dynamic_users::{arrival, bare};
-use super::entry::{DynamicUser, Place};
+use super::entry::{BearerRole, DynamicUser};
 use super::{BearerId, User};
 use crate::subscribers::{Member, NoRoom, Users};
 
@@ -135,8 +135,8 @@ impl Bearers {
     /// The number that a bearer's user moves by, if commands have added the user.
     pub fn number_of_added(&self, id: BearerId) -> Option<User> {
         match self.entries.get(&id)?.place {
-            Place::Default { user, .. } => user.map(|number| User(number.into())),
-            Place::Dedicated { .. } => None,
+            BearerRole::Default { user, .. } => user.map(|number| User(number.into())),
+            BearerRole::Dedicated { .. } => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use weft_node_config::HandoverPlan;
 use weft_wire::gtpu::Teid;
 
 use super::bearers::Bearers;
-use super::entry::Place;
+use super::entry::BearerRole;
 use super::members::Members;
 use super::session::Sessions;
 use super::{BearerCommand, BearerId, DefaultBearer, Detection, User};
@@ -102,8 +102,8 @@ impl Subscribers {
             BearerCommand::Add { detection: Detection::Dedicated { of, .. }, .. } => number_of(of),
             BearerCommand::Change { id, .. } | BearerCommand::Remove { id } => {
                 match &self.bearers.entries.get(id)?.place {
-                    Place::Default { user, .. } => user.map(|number| User(number.into())),
-                    Place::Dedicated { of, .. } => number_of(of),
+                    BearerRole::Default { user, .. } => user.map(|number| User(number.into())),
+                    BearerRole::Dedicated { of, .. } => number_of(of),
                 }
             }
         }

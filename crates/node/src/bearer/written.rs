@@ -11,8 +11,8 @@ use weft_wire::gtpu::Qfi;
 use super::bearers::Bearers;
 use super::change::refused;
 use super::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
-use super::entry::Place;
-use super::{BearerCommand, BearerId, Detection, Given, Selector, Settings, User, Wrong};
+use super::entry::BearerRole;
+use super::{BearerCommand, BearerId, BearerSettings, Detection, Selector, Settings, User, Wrong};
 use crate::plan::Trials;
 
 /// Reads commands for a node of this configuration.
@@ -73,10 +73,13 @@ impl Reader<'_> {
         })
     }
 
-    fn read_settings(&self, functions: &BTreeMap<String, Value>) -> Result<Vec<Given>, Wrong> {
+    fn read_settings(
+        &self,
+        functions: &BTreeMap<String, Value>,
+    ) -> Result<Vec<BearerSettings>, Wrong> {
         let given = functions.iter().map(|(function, written)| {
             let settings = self.settings(function, written)?;
-            Ok(Given { function: function.clone(), settings, nth: 0 })
+            Ok(BearerSettings { function: function.clone(), settings, nth: 0 })
         });
         given.collect()
     }
@@ -195,7 +198,7 @@ impl Bearers {
             functions,
         };
         match &entry.place {
-            Place::Default { keys, user } => {
+            BearerRole::Default { keys, user } => {
                 let user = user.map(|number| User(number.into()));
                 let dynamic = self.dynamic_users.get(&user?)?;
                 (bearer.like, bearer.nth) = (Some(dynamic.like.to_string()), dynamic.nth);
@@ -203,7 +206,7 @@ impl Bearers {
                 keys.iter()
                     .for_each(|key| write_key(key, &blueprint.networks, &mut bearer.r#match));
             }
-            Place::Dedicated { of, selector, .. } => {
+            BearerRole::Dedicated { of, selector, .. } => {
                 bearer.of = Some(of.clone());
                 match selector {
                     Selector::Qfi(qfi) => bearer.r#match.qfi = Some(qfi.value()),

@@ -19,17 +19,17 @@ use crate::subscribers::Room;
 /// Places of isolated functions, to be taken by their workers.
 #[derive(Default)]
 pub struct FunctionQueues {
-    places: Vec<(String, Vec<Option<Place>>)>,
+    places: Vec<(String, Vec<Option<QueuedInstance>>)>,
     /// What takes in packets that come back through a NIC, with the worker it is of.
     vf_paths: Vec<(usize, VfPath)>,
 }
 
 /// The way of packets to a function that is elsewhere, and what stands in its place.
-pub type Place = (RemoteQueue, Box<dyn Instance>);
+pub type QueuedInstance = (RemoteQueue, Box<dyn Instance>);
 
 impl FunctionQueues {
     /// The place of the function at one worker, if it is isolated.
-    pub fn take(&mut self, worker: usize, function: &str) -> Option<Place> {
+    pub fn take(&mut self, worker: usize, function: &str) -> Option<QueuedInstance> {
         let (_, queues) = self.places.iter_mut().find(|(name, _)| name == function)?;
         queues.get_mut(worker)?.take()
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weft_compose::Instance;
 use weft_dataplane::command::Replacement;
-use weft_offload::process::{Answer, InquiryKind, Question};
+use weft_offload::process::{ContextsAnswer, InquiryKind, Question};
 
 use super::transfer::Transfers;
 use crate::functions::Functions;
@@ -190,16 +190,17 @@ impl Relocation {
     }
 
     /// Takes an answer about a function that moves; gives back any other.
-    pub(crate) fn take(&mut self, answer: Answer, now: u64) -> Option<Answer> {
-        let (Answer::Exported { ticket, .. } | Answer::Imported { ticket, .. }) = &answer;
+    pub(crate) fn take(&mut self, answer: ContextsAnswer, now: u64) -> Option<ContextsAnswer> {
+        let (ContextsAnswer::Exported { ticket, .. } | ContextsAnswer::Imported { ticket, .. }) =
+            &answer;
         let Some((pieces, _)) = self.pieces() else { return Some(answer) };
         let Some((worker, from)) = pieces.asked.remove(ticket) else { return Some(answer) };
         match answer {
-            Answer::Imported { outcome: Err(reason), .. } => {
+            ContextsAnswer::Imported { outcome: Err(reason), .. } => {
                 self.refusal = Some(not_taken(&reason));
             }
-            Answer::Imported { .. } => {}
-            Answer::Exported { contexts, lost, .. } => {
+            ContextsAnswer::Imported { .. } => {}
+            ContextsAnswer::Exported { contexts, lost, .. } => {
                 pieces.lost |= lost;
                 let slots = self.slots[worker][from..].to_vec();
                 let name = self.name.clone();

@@ -22,7 +22,7 @@ const FABRIC: usize = 2;
 
 /// How a function is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+enum RunAs {
     Call,
     Fused,
     Thread(bool),
@@ -30,20 +30,20 @@ enum Way {
     Remote,
 }
 
-impl Way {
-    fn any() -> impl Strategy<Value = Way> {
+impl RunAs {
+    fn any() -> impl Strategy<Value = RunAs> {
         prop_oneof![
-            2 => Just(Way::Call),
-            2 => Just(Way::Fused),
-            2 => any::<bool>().prop_map(Way::Thread),
-            2 => Just(Way::Process),
-            2 => Just(Way::Remote),
+            2 => Just(RunAs::Call),
+            2 => Just(RunAs::Fused),
+            2 => any::<bool>().prop_map(RunAs::Thread),
+            2 => Just(RunAs::Process),
+            2 => Just(RunAs::Remote),
         ]
     }
 
     /// What stands in the configuration of the function, which may have a process or a path
     /// ready.
-    fn yaml(self, at: usize, folder: &str, ready: Option<Way>) -> String {
+    fn yaml(self, at: usize, folder: &str, ready: Option<RunAs>) -> String {
         let process = format!(
             "process: {{start: elsewhere, socket: '{folder}/{}', heartbeat: 60000}}",
             NAMES[at]
@@ -55,16 +55,16 @@ impl Way {
             path(at) + 1
         );
         let written = match self {
-            Way::Fused if LOWERED[at] => "composition: fused".to_owned(),
-            Way::Call | Way::Fused => "composition: call".to_owned(),
-            Way::Thread(first) => {
+            RunAs::Fused if LOWERED[at] => "composition: fused".to_owned(),
+            RunAs::Call | RunAs::Fused => "composition: call".to_owned(),
+            RunAs::Thread(first) => {
                 format!("composition: thread, thread: {{stage: {}}}", stage(first))
             }
-            Way::Process => return format!("composition: process, {process}"),
-            Way::Remote => return format!("composition: remote, {remote}"),
+            RunAs::Process => return format!("composition: process, {process}"),
+            RunAs::Remote => return format!("composition: remote, {remote}"),
         };
         match ready {
-            Some(Way::Process) => format!("{written}, {process}"),
+            Some(RunAs::Process) => format!("{written}, {process}"),
             Some(_) => format!("{written}, {remote}"),
             None => written,
         }
@@ -73,11 +73,11 @@ impl Way {
     /// What a running node can be told, if it can be told this.
     fn wanted(self, at: usize) -> Option<Wanted> {
         let (composition, stage) = match self {
-            Way::Fused if LOWERED[at] => (Composition::Fused, None),
-            Way::Call | Way::Fused => (Composition::Call, None),
-            Way::Thread(first) => (Composition::Thread, Some(stage(first).to_owned())),
-            Way::Process => (Composition::Process, None),
-            Way::Remote => return None,
+            RunAs::Fused if LOWERED[at] => (Composition::Fused, None),
+            RunAs::Call | RunAs::Fused => (Composition::Call, None),
+            RunAs::Thread(first) => (Composition::Thread, Some(stage(first).to_owned())),
+            RunAs::Process => (Composition::Process, None),
+            RunAs::Remote => return None,
         };
         Some(Wanted { composition, stage, core: None })
     }
@@ -98,18 +98,18 @@ struct Mixture {
     far: Option<Rig>,
     link: Link,
     /// Where each function may be beside its node.
-    ready: [Option<Way>; 5],
+    ready: [Option<RunAs>; 5],
     _processes: Vec<Hosted>,
     _folder: tempfile::TempDir,
 }
 
 impl Mixture {
-    fn new(scenario: &Scenario, ways: [Way; 5], moves: &Moves) -> Mixture {
+    fn new(scenario: &Scenario, ways: [RunAs; 5], moves: &Moves) -> Mixture {
         let folder = tempfile::TempDir::new().unwrap();
         let comes = |at, way| moves.iter().any(|(moved, to)| (*moved, *to) == (at, way));
-        let ready: [Option<Way>; 5] = std::array::from_fn(|at| match ways[at] {
-            Way::Process | Way::Remote => Some(ways[at]),
-            _ => [Way::Process, Way::Remote].into_iter().find(|way| comes(at, *way)),
+        let ready: [Option<RunAs>; 5] = std::array::from_fn(|at| match ways[at] {
+            RunAs::Process | RunAs::Remote => Some(ways[at]),
+            _ => [RunAs::Process, RunAs::Remote].into_iter().find(|way| comes(at, *way)),
         });
         let functions: [String; 5] = std::array::from_fn(|at| {
             let written = ways[at].yaml(at, folder.path().to_str().unwrap(), ready[at]);
@@ -118,11 +118,11 @@ impl Mixture {
         let named = std::array::from_fn(|at| (NAMES[at], functions[at].as_str()));
         let near = Rig::new(&with_fabric(&scenario.yaml_of("", named)));
         let of = |way| move |at: &usize| ready[*at] == Some(way);
-        let remote: Vec<usize> = (0..5).filter(of(Way::Remote)).collect();
+        let remote: Vec<usize> = (0..5).filter(of(RunAs::Remote)).collect();
         let far = (!remote.is_empty()).then(|| Rig::new(&serving(scenario, &remote)));
         let start =
             |at: usize| Hosted::start(FUNCTIONS[at], folder.path().join(NAMES[at]), Vec::new());
-        let processes = (0..5).filter(of(Way::Process)).map(start).collect();
+        let processes = (0..5).filter(of(RunAs::Process)).map(start).collect();
         let link = Link::new(&[(station(1), (0, FABRIC)), (station(2), (1, 0))]);
         let mut mixture =
             Mixture { near, far, link, ready, _processes: processes, _folder: folder };
@@ -160,11 +160,11 @@ impl Mixture {
     }
 
     /// Runs a function another way, if it may be there.
-    fn compose(&mut self, at: usize, way: Way) {
+    fn compose(&mut self, at: usize, way: RunAs) {
         let is_away =
             self.near.node.agent().blueprint().functions[at].composition == Composition::Remote;
-        let goes = way == Way::Remote;
-        if self.ready[at] == Some(Way::Remote) && is_away != goes {
+        let goes = way == RunAs::Remote;
+        if self.ready[at] == Some(RunAs::Remote) && is_away != goes {
             self.carry(at, goes);
         }
         let Some(wanted) = way.wanted(at) else { return };
@@ -197,7 +197,7 @@ impl Mixture {
 
     /// What functions know of users, once all have come back.
     fn contexts(&mut self) -> Vec<String> {
-        (0..5).for_each(|at| self.compose(at, Way::Call));
+        (0..5).for_each(|at| self.compose(at, RunAs::Call));
         self.until("all is settled", |mixture| mixture.near.node.agent().is_settled());
         let users = self.near.node.agent().users(0, usize::MAX);
         let mut all = Vec::new();
@@ -255,13 +255,13 @@ paths:
 type Seen = ([Vec<Vec<u8>>; 2], Vec<(String, u64)>, Vec<String>);
 
 /// What happens while packets come: after each part of them a function is run another way.
-type Moves = Vec<(usize, Way)>;
+type Moves = Vec<(usize, RunAs)>;
 
 /// Sends the packets in parts, and makes a move behind each. `rests` says how many packets
 /// have gone when nothing is on its way; what it says is returned with what was seen.
 fn run(
     scenario: &Scenario,
-    ways: [Way; 5],
+    ways: [RunAs; 5],
     packets: &[Sent],
     moves: &Moves,
     rests: Option<&[u64]>,
@@ -297,8 +297,8 @@ fn branches(scenario: &Scenario) -> bool {
     format!("{scenario:?}").contains("Chain(")
 }
 
-fn ways() -> impl Strategy<Value = [Way; 5]> {
-    [Way::any(), Way::any(), Way::any(), Way::any(), Way::any()]
+fn ways() -> impl Strategy<Value = [RunAs; 5]> {
+    [RunAs::any(), RunAs::any(), RunAs::any(), RunAs::any(), RunAs::any()]
 }
 
 proptest! {
@@ -309,11 +309,11 @@ proptest! {
         scenario in Scenario::any(),
         packets in traffic("....dcgp"),
         ways in ways(),
-        moves in prop::collection::vec((0..5usize, Way::any()), 0..12),
+        moves in prop::collection::vec((0..5usize, RunAs::any()), 0..12),
     ) {
         panic_quietly();
         let none = Moves::new();
-        let (called, gone, before) = run(&scenario, [Way::Call; 5], &packets, &none, None);
+        let (called, gone, before) = run(&scenario, [RunAs::Call; 5], &packets, &none, None);
         let (mixed, _, wrong) = run(&scenario, ways, &packets, &moves, Some(&gone));
         prop_assert_eq!(&called, &mixed);
         // Where packets of a user go one way, none overtakes another.

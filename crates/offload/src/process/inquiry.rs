@@ -29,7 +29,7 @@ pub enum InquiryKind {
 
 /// What is known of contexts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ContextsAnswer {
     /// Contexts as they were exported.
     Exported {
         /// That of the question.
@@ -99,14 +99,14 @@ impl Inquiry {
         self.question.what == InquiryKind::Export && self.contexts.iter().all(Option::is_some)
     }
 
-    pub(crate) fn answer(self) -> Answer {
+    pub(crate) fn answer(self) -> ContextsAnswer {
         let ticket = self.question.ticket;
         match self.question.what {
             InquiryKind::Export => {
-                Answer::Exported { ticket, contexts: self.contexts, lost: false }
+                ContextsAnswer::Exported { ticket, contexts: self.contexts, lost: false }
             }
             InquiryKind::Import => {
-                Answer::Imported { ticket, outcome: self.refusal.map_or(Ok(()), Err) }
+                ContextsAnswer::Imported { ticket, outcome: self.refusal.map_or(Ok(()), Err) }
             }
         }
     }

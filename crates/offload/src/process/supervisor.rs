@@ -30,7 +30,7 @@ use weft_function::{Setup, TagTable, TagValues, tags_written};
 
 use crate::frame::{Form, ROOM};
 use crate::process::carrier::{Frames, Sent};
-use crate::process::inquiry::{Answer, Question};
+use crate::process::inquiry::{ContextsAnswer, Question};
 use crate::process::order::{ProcessOrders, Request};
 use crate::process::protocol::{VERSION, Welcome};
 use crate::vf::direct_path::Line;
@@ -43,7 +43,7 @@ pub struct Supervisor {
     shared: Vec<Arc<Shared>>,
     view: Arc<Mutex<View>>,
     requests: Sender<Request>,
-    answers: Receiver<Answer>,
+    answers: Receiver<ContextsAnswer>,
     /// Odd while the function is to be there; every change adds one.
     wanted: Arc<AtomicU32>,
     stop: Arc<AtomicBool>,
@@ -256,7 +256,7 @@ impl Supervisor {
     }
 
     /// Answers that have come.
-    pub fn answers(&self) -> impl Iterator<Item = Answer> + '_ {
+    pub fn answers(&self) -> impl Iterator<Item = ContextsAnswer> + '_ {
         self.answers.try_iter()
     }
 

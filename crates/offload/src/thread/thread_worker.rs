@@ -10,8 +10,8 @@ use weft_dataplane::counters::{Cycles, Stopwatch};
 use weft_dataplane::offload::note_drop;
 use weft_dataplane::offload::stage::{DeployedFunction, Map, Order, Parcel, Reply};
 use weft_dataplane::offload::states::{LOOP_VISITS, StateGroups, add_pending};
-use weft_function::{Emission, Metadata, Scope, TagSlot, What};
-use weft_rules::{Next, Target, To};
+use weft_function::{Emission, EmissionKind, Metadata, Scope, TagSlot};
+use weft_rules::{Next, NextHop, To};
 
 use super::thread_carrier::ThreadEnd;
 
@@ -288,7 +288,7 @@ impl ThreadWorker {
         map: &Map,
         parcel: &mut Parcel,
         state: u32,
-        target: Target,
+        target: NextHop,
         positions: Positions,
     ) {
         match target.to {
@@ -309,8 +309,12 @@ impl ThreadWorker {
 /// Notes what a function asked for, if none of it concerns the order of packets.
 #[cold]
 fn take_notes(parcel: &mut Parcel, deployed: &DeployedFunction) -> bool {
-    let concerns_order =
-        |one: &Emission| !matches!(one.what, What::WakeAt(_) | What::Answer(_) | What::Report(_));
+    let concerns_order = |one: &Emission| {
+        !matches!(
+            one.what,
+            EmissionKind::WakeAt(_) | EmissionKind::Answer(_) | EmissionKind::Report(_)
+        )
+    };
     let room = parcel.notes.remaining_capacity();
     let Parcel { burst, outcome, notes, timer, .. } = parcel;
     let emissions = &mut outcome.emissions;

@@ -9,7 +9,7 @@ use weft_dataplane::offload::{Back, NextHops, Policy, WINDOW};
 use weft_function::{Metadata, PacketMetadata, StepValue};
 use weft_offload::frame::FrameKind;
 use weft_offload::process::protocol::Message;
-use weft_offload::process::{Answer, InquiryKind, Question, Status};
+use weft_offload::process::{ContextsAnswer, InquiryKind, Question, Status};
 
 /// FAULTS 54, above the ring: frames that a function must not send.
 #[test]
@@ -207,7 +207,7 @@ fn ask(rig: &Rig, ticket: u64, slots: &[u32], what: InquiryKind) {
     rig.supervisor.ask(Question { ticket, worker: 0, slots: slots.to_vec(), what });
 }
 
-fn answered(rig: &Rig) -> Answer {
+fn answered(rig: &Rig) -> ContextsAnswer {
     let mut answers = Vec::new();
     wait(|| {
         answers.extend(rig.supervisor.answers());
@@ -225,7 +225,7 @@ fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
     assert!(matches!(receive(&mut rig.connection), Message::Import { slot: 2, .. }));
     let Message::Fence(fence) = receive(&mut rig.connection) else { panic!("no fence") };
     rig.connection.send(&Message::Fenced(fence)).unwrap();
-    assert_eq!(answered(&rig), Answer::Imported { ticket: 5, outcome: Ok(()) });
+    assert_eq!(answered(&rig), ContextsAnswer::Imported { ticket: 5, outcome: Ok(()) });
 
     ask(&rig, 6, &[2], InquiryKind::Import);
     let Message::Fence(fence) = receive(&mut rig.connection) else { panic!("no fence") };
@@ -233,7 +233,7 @@ fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
     rig.connection.send(&Message::NotImported { worker: 0, slot: 2, reason }).unwrap();
     rig.connection.send(&Message::Fenced(fence)).unwrap();
     let outcome = Err("damaged".to_owned());
-    assert_eq!(answered(&rig), Answer::Imported { ticket: 6, outcome });
+    assert_eq!(answered(&rig), ContextsAnswer::Imported { ticket: 6, outcome });
 
     ask(&rig, 7, &[2, 3], InquiryKind::Export);
     for slot in [2, 3] {
@@ -242,7 +242,7 @@ fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
         rig.connection.send(&Message::Exported { worker: 0, slot, context }).unwrap();
     }
     let contexts = vec![Some(vec![2; 100]), Some(vec![3; 100])];
-    assert_eq!(answered(&rig), Answer::Exported { ticket: 7, contexts, lost: false });
+    assert_eq!(answered(&rig), ContextsAnswer::Exported { ticket: 7, contexts, lost: false });
 
     // An answer without a question is a breach of the protocol.
     rig.connection.send(&Message::Exported { worker: 0, slot: 2, context: vec![] }).unwrap();
@@ -270,9 +270,12 @@ fn a_process_that_dies_leaves_its_checkpoints_and_no_question_open() {
         answers.len() == 2
     });
     let contexts = vec![Some(vec![9]), None];
-    assert_eq!(answers[0], Answer::Exported { ticket: 1, contexts: contexts.clone(), lost: true });
-    assert!(matches!(&answers[1], Answer::Imported { ticket: 2, outcome: Err(_) }));
+    assert_eq!(
+        answers[0],
+        ContextsAnswer::Exported { ticket: 1, contexts: contexts.clone(), lost: true }
+    );
+    assert!(matches!(&answers[1], ContextsAnswer::Imported { ticket: 2, outcome: Err(_) }));
     // Nor is one that is asked for now.
     ask(&rig, 3, &[2, 3], InquiryKind::Export);
-    assert_eq!(answered(&rig), Answer::Exported { ticket: 3, contexts, lost: true });
+    assert_eq!(answered(&rig), ContextsAnswer::Exported { ticket: 3, contexts, lost: true });
 }

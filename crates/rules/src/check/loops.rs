@@ -9,7 +9,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 
 use crate::check::partition::Partition;
-use crate::compile::program::{Next, Program, Target, To};
+use crate::compile::program::{Next, NextHop, Program, To};
 use crate::condition::knowledge::{Entry, Known};
 use crate::language::diagnostic::Diagnostic;
 use crate::language::vocabulary::{FunctionIndex, Place, PortIndex, TAG_SLOTS, Vocabulary};
@@ -25,7 +25,7 @@ pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {
     let entries: Vec<Entry> = entries.iter().map(|&port| Entry { port, tags }).collect();
     // Rules with too many states cannot be compiled either, and are refused there.
     let Ok(program) = rules.evaluate(&entries) else { return Vec::new() };
-    let mut targets: Vec<Vec<Target>> =
+    let mut targets: Vec<Vec<NextHop>> =
         program.states.iter().map(|state| state.next.targets().collect()).collect();
     let mut trials = TRIALS;
     // Only within a cycle does it matter whether what looks like a way out is one.
@@ -44,7 +44,7 @@ pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {
 }
 
 /// The targets that some packet goes to; all if there are too many classes of packets.
-fn possible(next: &Next, vocabulary: &Vocabulary, trials: &mut usize) -> Vec<Target> {
+fn possible(next: &Next, vocabulary: &Vocabulary, trials: &mut usize) -> Vec<NextHop> {
     let Next::Branch(arms, _) = next else { return next.targets().collect() };
     let conditions = arms.iter().map(|arm| &arm.when);
     let partition = Partition::of(conditions, vocabulary, None).filter(|partition| {
@@ -62,12 +62,12 @@ fn possible(next: &Next, vocabulary: &Vocabulary, trials: &mut usize) -> Vec<Tar
 }
 
 /// The states from which some packet gets out.
-fn free(targets: &[Vec<Target>]) -> HashSet<usize> {
+fn free(targets: &[Vec<NextHop>]) -> HashSet<usize> {
     let mut free = HashSet::new();
     loop {
         let before = free.len();
         for (id, targets) in targets.iter().enumerate().rev() {
-            let leads_out = |target: &Target| match target.to {
+            let leads_out = |target: &NextHop| match target.to {
                 To::State(next) => free.contains(&(next.0 as usize)),
                 _ => true,
             };
@@ -82,7 +82,7 @@ fn free(targets: &[Vec<Target>]) -> HashSet<usize> {
 }
 
 /// The cycles among the states that are `wanted`.
-fn cycles(targets: &[Vec<Target>], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+fn cycles(targets: &[Vec<NextHop>], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
     let mut graph: DiGraphMap<usize, ()> = DiGraphMap::new();
     for (id, targets) in targets.iter().enumerate().filter(|(id, _)| wanted(*id)) {
         for target in targets {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use crate::compile::program::{Arm, Next, Program, StateId, Target, To};
+use crate::compile::program::{Arm, Next, NextHop, Program, StateId, To};
 use crate::condition::knowledge::{Entry, Known};
 use crate::language::vocabulary::{CHAIN_TAG, NO_CHAIN, TagKind, Vocabulary};
 
@@ -28,7 +28,7 @@ impl Program {
 impl fmt::Display for Paths<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (entry, next) in self.entries.iter().zip(&self.program.entries) {
-            let mut way = Way {
+            let mut way = PathText {
                 paths: self,
                 text: self.entry(entry),
                 branched: HashSet::new(),
@@ -61,7 +61,7 @@ impl Paths<'_> {
     }
 
     /// The end of a hop, and the chain that is entered by it.
-    fn hop(&self, target: Target) -> String {
+    fn hop(&self, target: NextHop) -> String {
         let place = match target.to {
             To::State(id) => {
                 self.vocabulary.function_name(self.program.states[id.0 as usize].function)
@@ -81,7 +81,7 @@ impl Paths<'_> {
 }
 
 /// The way of one entry while it is written.
-struct Way<'w> {
+struct PathText<'w> {
     paths: &'w Paths<'w>,
     text: String,
     /// States with a branch that has been written out.
@@ -95,10 +95,10 @@ struct Line {
     depth: usize,
     /// What stands before the hop: the condition of the arm.
     label: String,
-    target: Target,
+    target: NextHop,
 }
 
-impl Way<'_> {
+impl PathText<'_> {
     fn write(&mut self, first: &Next) {
         self.run(first, 0);
         while let Some(Line { depth, label, target }) = self.pending.pop() {
@@ -136,7 +136,7 @@ impl Way<'_> {
         }
     }
 
-    fn branch(&mut self, arms: &[Arm], otherwise: Target, depth: usize) {
+    fn branch(&mut self, arms: &[Arm], otherwise: NextHop, depth: usize) {
         let label = |arm: &Arm| format!("? {} -> ", arm.when.display(self.paths.vocabulary));
         if let [arm] = arms
             && !leads_on(arm.then)
@@ -153,6 +153,6 @@ impl Way<'_> {
     }
 }
 
-fn leads_on(target: Target) -> bool {
+fn leads_on(target: NextHop) -> bool {
     matches!(target.to, To::State(_))
 }

@@ -19,7 +19,7 @@ pub struct Program {
     pub states: Vec<State>,
     /// The first hop of each entry that was compiled, in the order given.
     pub entries: Vec<Next>,
-    /// The tag that [`Target::set_chain`] sets.
+    /// The tag that [`NextHop::set_chain`] sets.
     pub chain_slot: Option<u8>,
 }
 
@@ -36,9 +36,9 @@ pub struct State {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Always the same.
-    Go(Target),
+    Go(NextHop),
     /// The first arm that holds, or else the other target.
-    Branch(Box<[Arm]>, Target),
+    Branch(Box<[Arm]>, NextHop),
 }
 
 /// One arm of a branch.
@@ -47,12 +47,12 @@ pub struct Arm {
     /// When it is taken; neither always nor never true.
     pub when: Condition,
     /// Where it leads.
-    pub then: Target,
+    pub then: NextHop,
 }
 
 /// A hop with all that belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Target {
+pub struct NextHop {
     /// Value to give to the tag `chain`; `None` where it is known to have the right one.
     pub set_chain: Option<u32>,
     /// The end of the hop.
@@ -75,7 +75,7 @@ pub enum To {
 impl Next {
     /// The choice with nothing in it that makes no difference: neighbouring arms of one target
     /// are one arm, and arms that lead where all else leads are none.
-    pub(crate) fn of(arms: impl IntoIterator<Item = Arm>, otherwise: Target) -> Self {
+    pub(crate) fn of(arms: impl IntoIterator<Item = Arm>, otherwise: NextHop) -> Self {
         let mut kept: Vec<Arm> = Vec::new();
         for arm in arms {
             match kept.last_mut() {
@@ -101,7 +101,7 @@ impl Next {
     }
 
     /// The choice with every target replaced.
-    pub(crate) fn map(self, replace: impl Fn(Target) -> Target) -> Self {
+    pub(crate) fn map(self, replace: impl Fn(NextHop) -> NextHop) -> Self {
         match self {
             Next::Go(target) => Next::Go(replace(target)),
             Next::Branch(arms, otherwise) => {
@@ -114,7 +114,7 @@ impl Next {
 
     /// The hop that a packet takes.
     #[inline]
-    pub fn choose(&self, facts: &impl Facts) -> Target {
+    pub fn choose(&self, facts: &impl Facts) -> NextHop {
         match self {
             Next::Go(target) => *target,
             Next::Branch(arms, otherwise) => {
@@ -124,7 +124,7 @@ impl Next {
     }
 
     /// All hops that may be chosen.
-    pub fn targets(&self) -> impl Iterator<Item = Target> {
+    pub fn targets(&self) -> impl Iterator<Item = NextHop> {
         let (arms, last) = match self {
             Next::Go(target) => (&[][..], *target),
             Next::Branch(arms, otherwise) => (&arms[..], *otherwise),

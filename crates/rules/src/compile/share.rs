@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::compile::program::{Next, Program, State, StateId, Target, To};
+use crate::compile::program::{Next, NextHop, Program, State, StateId, To};
 use crate::condition::Condition;
 
 /// What tells states apart: the class so far, and arms by the number of their condition.
-type Signature = (u32, Vec<(u32, Target)>, Target);
+type Signature = (u32, Vec<(u32, NextHop)>, NextHop);
 
 /// Shares states by partition refinement: first all states of a function are one class, then
 /// classes are split while members lead to different classes.
@@ -55,7 +55,7 @@ fn signature(
         Next::Branch(arms, otherwise) => {
             let otherwise = renumber(*otherwise);
             let arms = arms.iter().map(|arm| (conditions[&arm.when], renumber(arm.then)));
-            let mut arms: Vec<(u32, Target)> = arms.collect();
+            let mut arms: Vec<(u32, NextHop)> = arms.collect();
             while arms.last().is_some_and(|(_, then)| *then == otherwise) {
                 arms.pop();
             }
@@ -78,10 +78,10 @@ fn merged(program: Program, classes: &[u32], count: usize) -> Program {
 }
 
 /// The target with its state replaced by the number given for it.
-pub(crate) fn renumbered(target: Target, numbers: &[u32]) -> Target {
+pub(crate) fn renumbered(target: NextHop, numbers: &[u32]) -> NextHop {
     let to = match target.to {
         To::State(id) => To::State(StateId(numbers[id.0 as usize])),
         other => other,
     };
-    Target { to, ..target }
+    NextHop { to, ..target }
 }

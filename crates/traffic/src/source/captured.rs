@@ -13,7 +13,7 @@ use crate::receiver::stream::Expected;
 use crate::source::link::link_bits;
 use crate::stamp::Stamp;
 use crate::template::endpoints::{Direction, Endpoints};
-use place::Place;
+use place::StampField;
 
 /// The packets of a stream, whole, in the order of a capture and then again from the
 /// first. Cheap to clone.
@@ -38,7 +38,7 @@ pub struct Captured {
 struct Packet {
     start: usize,
     length: u16,
-    stamp: Option<(u32, Place)>,
+    stamp: Option<(u32, StampField)>,
 }
 
 /// A capture that cannot be sent.

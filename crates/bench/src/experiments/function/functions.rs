@@ -86,13 +86,13 @@ struct Component {
 /// What is measured in one cell.
 #[derive(Clone, Copy)]
 struct Case<'a> {
-    what: What<'a>,
+    what: FunctionUnderTest<'a>,
     entries: u32,
     bytes: usize,
 }
 
 #[derive(Clone, Copy)]
-enum What<'a> {
+enum FunctionUnderTest<'a> {
     /// A function with a table of its own.
     Table(Traffic),
     /// One that keeps something for each user.
@@ -224,10 +224,14 @@ impl Parameters {
         for &entries in &self.entries {
             let case =
                 |name: &str, what| (labelled(name, entries), Case { what, entries, bytes: 0 });
-            cases.extend(TABLES.map(|(name, traffic)| case(name, What::Table(traffic))));
+            cases.extend(
+                TABLES.map(|(name, traffic)| case(name, FunctionUnderTest::Table(traffic))),
+            );
             let components = self.functions.iter();
             cases.extend(
-                components.map(|component| case(&component.name, What::Component(component))),
+                components.map(|component| {
+                    case(&component.name, FunctionUnderTest::Component(component))
+                }),
             );
         }
         cases
@@ -238,12 +242,15 @@ impl Parameters {
         let mut cases = Vec::new();
         for &entries in &self.associations {
             cases.extend(IPSEC.map(|(name, traffic)| {
-                let what = What::Ipsec(traffic);
+                let what = FunctionUnderTest::Ipsec(traffic);
                 (associated(name, entries), Case { what, entries, bytes: 0 })
             }));
         }
         cases.extend(DEVICE_ALONE.map(|(name, direction)| {
-            (name.to_owned(), Case { what: What::Device(direction), entries: 1, bytes: 0 })
+            (
+                name.to_owned(),
+                Case { what: FunctionUnderTest::Device(direction), entries: 1, bytes: 0 },
+            )
         }));
         cases
     }
@@ -317,15 +324,15 @@ impl Case<'_> {
     fn subject(&self, rig: &Rig) -> Result<Box<dyn Subject>, Failure> {
         let Case { what, entries, bytes } = *self;
         Ok(match what {
-            What::Table(traffic) => Box::new(table(rig, traffic, entries, bytes)?),
-            What::Component(Component { function, config, settings, .. }) => {
+            FunctionUnderTest::Table(traffic) => Box::new(table(rig, traffic, entries, bytes)?),
+            FunctionUnderTest::Component(Component { function, config, settings, .. }) => {
                 let settings =
                     if settings.is_null() { Told::Nothing } else { Told::Alike(settings) };
                 let alone = Alone { function, config: config.clone(), settings, users: entries };
                 Box::new(Bench::new(rig, &alone, flows::packets(Traffic::Users, entries, bytes)?)?)
             }
-            What::Ipsec(traffic) => Box::new(ipsec(rig, traffic, entries, bytes)?),
-            What::Device(direction) => {
+            FunctionUnderTest::Ipsec(traffic) => Box::new(ipsec(rig, traffic, entries, bytes)?),
+            FunctionUnderTest::Device(direction) => {
                 Box::new(DeviceAlone::new(rig, direction, flows::network_length(bytes))?)
             }
         })

@@ -20,7 +20,7 @@ use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
 
 /// A system that packets go through.
-enum Way<'s, 'r> {
+enum SystemUnderTest<'s, 'r> {
     /// A node between rings in memory.
     Rings(Box<OpenLoop<'r>>),
     /// A node between interfaces of the kernel.
@@ -42,7 +42,7 @@ pub(super) fn measure<'r>(
     let mut ways = ways(rig, systems)?;
     let mut ring = Loopback::ring(rig)?;
     // Without ways through the kernel there may be no right to lay cables.
-    let through_kernel = ways.iter().any(|(_, way)| !matches!(way, Way::Rings(_)));
+    let through_kernel = ways.iter().any(|(_, way)| !matches!(way, SystemUnderTest::Rings(_)));
     let mut cable = through_kernel.then(|| Loopback::cable(rig)).transpose()?;
     let mut cells = Vec::new();
     for (index, (name, _)) in ways.iter().enumerate() {
@@ -54,7 +54,7 @@ pub(super) fn measure<'r>(
     run.rounds(parameters.repetitions, &cells, |rig, &(index, bytes)| {
         let (name, way) = &mut ways[index];
         let loopback = match (&way, &mut cable) {
-            (Way::Interfaces(_) | Way::Line(_), Some(cable)) => cable,
+            (SystemUnderTest::Interfaces(_) | SystemUnderTest::Line(_), Some(cable)) => cable,
             _ => &mut ring,
         };
         let offer = Offer {
@@ -70,15 +70,15 @@ pub(super) fn measure<'r>(
 fn ways<'s, 'r>(
     rig: &'r Rig,
     systems: &'s mut [(&'static str, System<'r>)],
-) -> Result<Vec<(&'static str, Way<'s, 'r>)>, Failure> {
+) -> Result<Vec<(&'static str, SystemUnderTest<'s, 'r>)>, Failure> {
     let mut ways = Vec::new();
     for (name, system) in systems {
         let way = match system {
             System::Memory => {
-                Way::Rings(Box::new(OpenLoop::rings(rig, &forwarder(), DESCRIPTORS)?))
+                SystemUnderTest::Rings(Box::new(OpenLoop::rings(rig, &forwarder(), DESCRIPTORS)?))
             }
-            System::Weft(opened) => Way::Interfaces(opened),
-            System::Line(line) => Way::Line(line),
+            System::Weft(opened) => SystemUnderTest::Interfaces(opened),
+            System::Line(line) => SystemUnderTest::Line(line),
             // Nothing comes out of a null device.
             System::Contained(_) | System::Testpmd(_) => continue,
         };
@@ -87,12 +87,12 @@ fn ways<'s, 'r>(
     Ok(ways)
 }
 
-impl Way<'_, '_> {
+impl SystemUnderTest<'_, '_> {
     fn offer(&mut self, rig: &Rig, offer: &Offer) -> Result<(Arrivals, f64), Failure> {
         let open_loop = match self {
-            Way::Rings(open_loop) => open_loop,
-            Way::Interfaces(opened) => &mut opened.open_loop,
-            Way::Line(line) => {
+            SystemUnderTest::Rings(open_loop) => open_loop,
+            SystemUnderTest::Interfaces(opened) => &mut opened.open_loop,
+            SystemUnderTest::Line(line) => {
                 let arrivals = line.offer(rig, offer.clone())?;
                 let disturbance = arrivals.disturbance;
                 return Ok((arrivals, disturbance));

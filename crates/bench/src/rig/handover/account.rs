@@ -3,7 +3,7 @@
 use weft_dpdk::tsc;
 use weft_mobility_protocol::RouteStage;
 
-use super::control::{Mark, What};
+use super::control::{Mark, StepOfMove};
 use super::journal::Passage;
 use crate::statistics;
 
@@ -59,15 +59,15 @@ impl Phase {
     }
 
     /// What its end is seen by.
-    fn end(self) -> What {
+    fn end(self) -> StepOfMove {
         match self {
-            Phase::Prepare => What::Sent("Move"),
-            Phase::Stop => What::Sent("Contexts"),
-            Phase::Contexts => What::Sent("Imported"),
-            Phase::Switch => What::Routed(RouteStage::Switch),
-            Phase::Radio => What::RadioLeft,
-            Phase::Release => What::Sent("Released"),
-            Phase::Complete => What::Moved,
+            Phase::Prepare => StepOfMove::Sent("Move"),
+            Phase::Stop => StepOfMove::Sent("Contexts"),
+            Phase::Contexts => StepOfMove::Sent("Imported"),
+            Phase::Switch => StepOfMove::Routed(RouteStage::Switch),
+            Phase::Radio => StepOfMove::RadioLeft,
+            Phase::Release => StepOfMove::Sent("Released"),
+            Phase::Complete => StepOfMove::Moved,
         }
     }
 }
@@ -292,11 +292,11 @@ mod tests {
         assert!(eal.is_ok(), "the counter's rate is not known");
         let mark = |what, micros| Mark { user: 0, at: at(micros), what };
         let marks = vec![
-            mark(What::Routed(RouteStage::Prepare), 40.0),
-            mark(What::Sent("Move"), 50.0),
-            mark(What::Routed(RouteStage::Switch), 300.0),
-            mark(What::Routed(RouteStage::Switch), 350.0),
-            mark(What::Moved, 400.0),
+            mark(StepOfMove::Routed(RouteStage::Prepare), 40.0),
+            mark(StepOfMove::Sent("Move"), 50.0),
+            mark(StepOfMove::Routed(RouteStage::Switch), 300.0),
+            mark(StepOfMove::Routed(RouteStage::Switch), 350.0),
+            mark(StepOfMove::Moved, 400.0),
         ];
         let mut handover = Handover::new((at(0.0), at(400.0)), marks, (4, 0, None));
         handover.follow(&packets());

@@ -25,12 +25,12 @@ pub struct Mark {
     /// When, in cycles of the time-stamp counter.
     pub at: u64,
     /// What.
-    pub what: What,
+    pub what: StepOfMove,
 }
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum StepOfMove {
     /// A message was sent: the name of its step.
     Sent(&'static str),
     /// The anchor said that it steers so.
@@ -128,8 +128,8 @@ impl Control {
     fn deliver(&mut self, envelope: Envelope) {
         if let Message::Handover { user, step, .. } = &envelope.message {
             let what = match step {
-                Step::Routed(stage) => What::Routed(*stage),
-                step => What::Sent(step.name()),
+                Step::Routed(stage) => StepOfMove::Routed(*stage),
+                step => StepOfMove::Sent(step.name()),
             };
             self.mark(*user, what);
         }
@@ -141,7 +141,7 @@ impl Control {
         }
     }
 
-    fn mark(&mut self, user: User, what: What) {
+    fn mark(&mut self, user: User, what: StepOfMove) {
         self.marks.push(Mark { user: user.0 as u32, at: tsc::now(), what });
     }
 
@@ -179,7 +179,7 @@ impl Control {
                 self.under_way = self.under_way.saturating_sub(1);
             }
             Notice::Moved(user, _) => {
-                self.mark(user, What::Moved);
+                self.mark(user, StepOfMove::Moved);
                 self.under_way = self.under_way.saturating_sub(1);
             }
             Notice::Aborted(user, node) => self.fail(format!("{user} stayed at {node}")),
@@ -206,7 +206,7 @@ impl Control {
         if let Some(before) = before {
             ends.drain(before);
             agents[before + 1].radio_left(user);
-            self.mark(user, What::RadioLeft);
+            self.mark(user, StepOfMove::RadioLeft);
         }
         agents[station + 1].radio_arrived(user);
     }

@@ -4,7 +4,7 @@
 use weft_dpdk::{Batch, Packet, Pool, tsc};
 use weft_wire::{EtherType, MacAddress, ethernet, ipv4, udp};
 
-use super::journal::{Journal, Place};
+use super::journal::{Arrived, Journal};
 use super::network::Far;
 use super::nodes::FIRST_ADDRESS;
 use crate::rig::traffic::datagram::datagram;
@@ -137,7 +137,7 @@ impl Ends {
         let now = tsc::now();
         for packet in batch.drain() {
             if let Some((user, number)) = tail(packet.data()) {
-                self.journal.arrive(Place::Host, user, number, now);
+                self.journal.arrive(Arrived::Host, user, number, now);
             }
         }
     }
@@ -179,7 +179,7 @@ impl Ends {
         let (mut back, now) = (Batch::new(), tsc::now());
         for mut packet in batch.drain() {
             let Some((user, number)) = tail(packet.data()) else { continue };
-            if !self.journal.arrive(Place::User(station as u8), user, number, now) {
+            if !self.journal.arrive(Arrived::User(station as u8), user, number, now) {
                 continue;
             }
             let frame = self.up.of(user);

@@ -48,7 +48,7 @@ impl fmt::Display for Faults {
 
 /// Where packets arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Arrived {
     /// At the user, by this station.
     User(u8),
     /// At the host.
@@ -85,18 +85,18 @@ impl Journal {
     }
 
     /// Notes that a packet of this user and number has come; whether it is known.
-    pub fn arrive(&mut self, place: Place, user: u32, number: u32, now: u64) -> bool {
+    pub fn arrive(&mut self, place: Arrived, user: u32, number: u32, now: u64) -> bool {
         let packet = self.packets.get_mut(number as usize).filter(|packet| packet.user == user);
         let Some(packet) = packet else {
             self.faults.foreign += 1;
             return false;
         };
         let (at, behind) = match place {
-            Place::User(station) => {
+            Arrived::User(station) => {
                 packet.station = station;
                 (&mut packet.at_user, &mut self.behind[0][user as usize])
             }
-            Place::Host => (&mut packet.at_host, &mut self.behind[1][user as usize]),
+            Arrived::Host => (&mut packet.at_host, &mut self.behind[1][user as usize]),
         };
         if *at != 0 {
             self.faults.duplicated += 1;
@@ -105,7 +105,7 @@ impl Journal {
         *at = now;
         self.faults.reordered += u64::from(number < *behind);
         *behind = (*behind).max(number + 1);
-        self.returned += usize::from(place == Place::Host);
+        self.returned += usize::from(place == Arrived::Host);
         true
     }
 
@@ -137,12 +137,12 @@ mod tests {
             journal.send(user, sent);
         }
         for number in [0, 3, 2] {
-            assert!(journal.arrive(Place::User(0), 0, number, 20));
+            assert!(journal.arrive(Arrived::User(0), 0, number, 20));
         }
-        assert!(!journal.arrive(Place::User(1), 0, 3, 21));
-        assert!(journal.arrive(Place::Host, 0, 0, 22));
-        assert!(!journal.arrive(Place::Host, 0, 1, 22), "the packet is user 1's");
-        assert!(!journal.arrive(Place::Host, 0, 9, 22));
+        assert!(!journal.arrive(Arrived::User(1), 0, 3, 21));
+        assert!(journal.arrive(Arrived::Host, 0, 0, 22));
+        assert!(!journal.arrive(Arrived::Host, 0, 1, 22), "the packet is user 1's");
+        assert!(!journal.arrive(Arrived::Host, 0, 9, 22));
         let faults = Faults { lost: 3, duplicated: 1, reordered: 1, foreign: 2 };
         assert_eq!(journal.faults(), faults);
         assert!(!journal.is_whole() && !faults.is_none());
@@ -156,8 +156,8 @@ mod tests {
         journal.send(0, 1);
         journal.send(1, 1);
         for (user, number) in [(1, 1), (0, 0)] {
-            journal.arrive(Place::User(0), user, number, 2);
-            journal.arrive(Place::Host, user, number, 3);
+            journal.arrive(Arrived::User(0), user, number, 2);
+            journal.arrive(Arrived::Host, user, number, 3);
         }
         assert!(journal.is_whole() && journal.faults().is_none());
     }

@@ -33,7 +33,7 @@ const DAMAGES: [(usize, u8); 8] = [
 
 /// A tunnel that ends at the gateway, and a packet in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct FloodedTunnel {
     /// Addresses of the tunnel's packets.
     pub outer: [Ipv4Addr; 2],
     /// The tunnel.
@@ -42,7 +42,7 @@ pub struct Target {
     pub inner: [Ipv4Addr; 2],
 }
 
-impl Target {
+impl FloodedTunnel {
     /// Frames of so many bytes without their checksum, one for each damage.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_damage_makes_another_frame() {
-        let target = Target {
+        let target = FloodedTunnel {
             outer: [[192, 0, 2, 10].into(), [192, 0, 2, 1].into()],
             teid: Teid(7),
             inner: [[10, 0, 0, 0].into(), [198, 51, 100, 1].into()],

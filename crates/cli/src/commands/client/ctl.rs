@@ -23,11 +23,11 @@ use crate::output;
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: CtlCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum CtlCommand {
     /// Let the node run by another configuration, without losing a packet
     Apply {
         #[command(flatten)]
@@ -40,7 +40,7 @@ enum What {
     Function(function::Arguments),
     /// Add, change, remove and show bearers
     #[command(subcommand)]
-    Bearer(bearer::What),
+    Bearer(bearer::BearerAction),
     /// Hand users over to another node, by their controller
     Handover(handover::Arguments),
     /// Tell a base station that users' radios have left it, or have arrived
@@ -51,10 +51,10 @@ enum What {
     Users(site::Users),
     /// Add and remove users that move
     #[command(subcommand)]
-    User(user::What),
+    User(user::UserCommand),
     /// Make an authority, and certificates for a controller and its nodes
     #[command(subcommand)]
-    Certificates(certificates::What),
+    Certificates(certificates::CertificateCommand),
     /// Follow what happens at a controller
     Events(site::Events),
     /// Say that a node does not come back, and who takes its users
@@ -68,17 +68,17 @@ enum What {
 /// has changed.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (target, file) = match arguments.what {
-        What::Apply { target, file } => (target, file),
-        What::Function(arguments) => return function::run(arguments),
-        What::Bearer(what) => return bearer::run(what),
-        What::Handover(arguments) => return handover::run(arguments),
-        What::Radio(arguments) => return radio::run(arguments),
-        What::Nodes(arguments) => return site::nodes(&arguments),
-        What::Users(arguments) => return site::users(&arguments),
-        What::User(what) => return user::run(what),
-        What::Certificates(what) => return certificates::run(what),
-        What::Events(arguments) => return site::events(&arguments),
-        What::Gone(arguments) => return site::gone(&arguments),
+        CtlCommand::Apply { target, file } => (target, file),
+        CtlCommand::Function(arguments) => return function::run(arguments),
+        CtlCommand::Bearer(what) => return bearer::run(what),
+        CtlCommand::Handover(arguments) => return handover::run(arguments),
+        CtlCommand::Radio(arguments) => return radio::run(arguments),
+        CtlCommand::Nodes(arguments) => return site::nodes(&arguments),
+        CtlCommand::Users(arguments) => return site::users(&arguments),
+        CtlCommand::User(what) => return user::run(what),
+        CtlCommand::Certificates(what) => return certificates::run(what),
+        CtlCommand::Events(arguments) => return site::events(&arguments),
+        CtlCommand::Gone(arguments) => return site::gone(&arguments),
     };
     let name = file.display().to_string();
     let text = fs::read_to_string(&file)

@@ -17,11 +17,11 @@ use crate::output;
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: Protocol,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum Protocol {
     /// Users move between stations while messages are lost, nodes die and the
     /// network is cut; every promise of the protocol is checked
     Handover(Handover),
@@ -90,8 +90,8 @@ fn mutation(name: &str) -> Result<Mutation, String> {
 /// A fault that there is not is refused; a broken promise is a failure.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let arguments = match arguments.what {
-        What::Handover(arguments) => arguments,
-        What::FunctionMove(arguments) => return function_move::run(&arguments),
+        Protocol::Handover(arguments) => arguments,
+        Protocol::FunctionMove(arguments) => return function_move::run(&arguments),
     };
     let scenario = scenario(&arguments)?;
     let (mut all, start) = (Statistics::default(), Instant::now());

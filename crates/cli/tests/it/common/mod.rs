@@ -17,13 +17,13 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder of a test's own, in which its nodes have their sockets, too.
-pub struct Place {
+pub struct TestFolder {
     folder: TempDir,
 }
 
-impl Place {
-    pub fn new() -> Place {
-        Place { folder: TempDir::new().expect("a temporary folder") }
+impl TestFolder {
+    pub fn new() -> TestFolder {
+        TestFolder { folder: TempDir::new().expect("a temporary folder") }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use weft_compose::{Burst, Outcome, Positions};
 use weft_dpdk::{Batch, Packet, Pool};
-use weft_function::What;
+use weft_function::EmissionKind;
 
 use crate::offload::ResumePoint;
 use crate::offload::states::StateGroups;
@@ -33,7 +33,7 @@ pub struct Parcel {
     /// Packets that could not be emitted for want of room.
     pub refused: u64,
     /// What functions asked for that concerns no packet's order: function, slot, and what.
-    pub notes: ArrayVec<(u16, u32, What), { Batch::CAPACITY }>,
+    pub notes: ArrayVec<(u16, u32, EmissionKind), { Batch::CAPACITY }>,
     /// The function that asked for more than a verdict, by what packets it visited,
     /// which stand in the group.
     pub asked: Option<u16>,

@@ -14,7 +14,7 @@ use weft_wire::checksum::sum20;
 use weft_wire::gtpu::{self, MessageType, PduSession, Teid};
 use weft_wire::{EtherType, Protocol, ethernet, ipv4, tcp, udp};
 
-use crate::parse::local::{Own, is_usual};
+use crate::parse::local::{OwnAddresses, is_usual};
 
 /// Where each header of the shape begins in the frame.
 const OUTER: usize = ethernet::HEADER_LENGTH;
@@ -46,7 +46,7 @@ struct Inside {
     teid: Teid,
 }
 
-impl Own {
+impl OwnAddresses {
     /// Reads the packets of the usual shape, and says which they are: of users,
     /// in tunnels that end here, and to be carried.
     #[inline]

@@ -58,13 +58,17 @@ impl Settings {
             let original = original.and_then(|original| higher(original, nth));
             match (higher(address?, nth)?, original) {
                 (IpAddr::V4(address), Some(IpAddr::V4(original))) => {
-                    Some(Own::V4(Substitute { address, original: Some(original) }))
+                    Some(OwnSubstitute::V4(Substitute { address, original: Some(original) }))
                 }
-                (IpAddr::V4(address), _) => Some(Own::V4(Substitute { address, original: None })),
+                (IpAddr::V4(address), _) => {
+                    Some(OwnSubstitute::V4(Substitute { address, original: None }))
+                }
                 (IpAddr::V6(address), Some(IpAddr::V6(original))) => {
-                    Some(Own::V6(Substitute { address, original: Some(original) }))
+                    Some(OwnSubstitute::V6(Substitute { address, original: Some(original) }))
                 }
-                (IpAddr::V6(address), _) => Some(Own::V6(Substitute { address, original: None })),
+                (IpAddr::V6(address), _) => {
+                    Some(OwnSubstitute::V6(Substitute { address, original: None }))
+                }
             }
         };
         Context {
@@ -120,7 +124,7 @@ pub(super) struct Stored {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Own {
+enum OwnSubstitute {
     V4(Substitute<Ipv4Addr>),
     V6(Substitute<Ipv6Addr>),
 }
@@ -143,18 +147,18 @@ impl Stored {
     }
 }
 
-impl From<Option<Own>> for Stored {
-    fn from(own: Option<Own>) -> Stored {
+impl From<Option<OwnSubstitute>> for Stored {
+    fn from(own: Option<OwnSubstitute>) -> Stored {
         match own {
             None => Stored::default(),
-            Some(Own::V4(Substitute { address, original })) => Stored {
+            Some(OwnSubstitute::V4(Substitute { address, original })) => Stored {
                 family: Stored::V4,
                 has_original: original.is_some().into(),
                 address: address.to_bits(),
                 original: original.map(Ipv4Addr::to_bits).unwrap_or_default(),
                 ..Stored::default()
             },
-            Some(Own::V6(Substitute { address, original })) => {
+            Some(OwnSubstitute::V6(Substitute { address, original })) => {
                 let [first, address_rest @ ..] = words(address.to_bits());
                 let bits = original.map(Ipv6Addr::to_bits).unwrap_or_default();
                 let [original_first, original_rest @ ..] = words(bits);
@@ -230,11 +234,11 @@ fn write<const N: usize>(
     out.extend(original.into_iter().flatten());
 }
 
-fn own(fields: &mut Fields<'_>) -> Result<Option<Own>, ContextError> {
+fn own(fields: &mut Fields<'_>) -> Result<Option<OwnSubstitute>, ContextError> {
     match fields.u8()? {
         0 => Ok(None),
-        4 => substitute(fields).map(|own| Some(Own::V4(own))),
-        6 => substitute(fields).map(|own| Some(Own::V6(own))),
+        4 => substitute(fields).map(|own| Some(OwnSubstitute::V4(own))),
+        6 => substitute(fields).map(|own| Some(OwnSubstitute::V6(own))),
         _ => Err(ContextError::Damaged),
     }
 }

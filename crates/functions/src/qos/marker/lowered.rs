@@ -4,7 +4,7 @@ use weft_function::lower::{Builder, ContextField, Label, Operator, Program, Valu
 use weft_function::{Lower, context_field};
 
 use super::meter::{BYTE, Meter};
-use super::{Context, Dropped, Marker, Own};
+use super::{Context, Dropped, Marker, StoredMeter};
 
 const KIND: ContextField = context_field!(Context, own.kind: u64);
 const COMMITTED_RATE: ContextField = context_field!(Context, own.committed_rate: u64);
@@ -40,7 +40,7 @@ impl Lower for Marker {
         }
         program.place(own);
         let two_rates = program.label();
-        let is_two_rates = program.is(kind, Own::TWO_RATE);
+        let is_two_rates = program.is(kind, StoredMeter::TWO_RATE);
         program.branch(is_two_rates, two_rates);
         let limits = Limits::own(&mut program);
         self.mark(Kind::SingleRate, &limits, punt, &mut program);
@@ -84,7 +84,7 @@ struct Limits {
 
 impl Limits {
     fn configured(meter: Meter, program: &mut Builder) -> Limits {
-        let meter = Own::from(Some(meter));
+        let meter = StoredMeter::from(Some(meter));
         let mut limit = |rate, burst| {
             let burst = burst * BYTE;
             Limit {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weft_compose::{Burst, Outcome, Positions};
 use weft_dpdk::Batch;
-use weft_function::{Metadata, PacketMetadata, What};
+use weft_function::{EmissionKind, Metadata, PacketMetadata};
 use weft_functions::kind;
 use weft_wire::pppoe::{self, PppProtocol};
 use weft_wire::{EtherType, ethernet};
@@ -40,7 +40,7 @@ impl End {
         self.rig.instance.visit(&mut burst, Positions::first(1), &mut outcome);
         assert!(outcome.resets.is_empty(), "{} panicked", self.name);
         let emitted = outcome.emissions.into_iter().map(|emission| match emission.what {
-            What::Send(packet, _) => packet.data().to_vec(),
+            EmissionKind::Send(packet, _) => packet.data().to_vec(),
             other => panic!("{other:?}"),
         });
         let bytes = burst.packets[0].data().to_vec();

@@ -1,7 +1,7 @@
 //! Loads and stores of packets' octets, and the repair of checksums.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlags, Value as Number, types};
-use weft_function::lower::{Checksum, Place, Value};
+use weft_function::lower::{Checksum, HeaderField, Value};
 
 use super::{BYTES, Emitter, flags};
 use crate::expression::CHANGE_BITS;
@@ -40,7 +40,7 @@ impl Emitter<'_> {
         };
     }
 
-    pub(super) fn load(&mut self, place: Place) -> Number {
+    pub(super) fn load(&mut self, place: HeaderField) -> Number {
         let start = self.start(place.base);
         let offset = place.offset.into();
         let (small, flags) = (swapped(place.octets), flags(BYTES));
@@ -55,7 +55,7 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn store(&mut self, place: Place, value: Number) {
+    pub(super) fn store(&mut self, place: HeaderField, value: Number) {
         let start = self.start(place.base);
         let offset = place.offset.into();
         let Some(small) = swapped(place.octets) else {

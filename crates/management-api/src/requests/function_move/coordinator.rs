@@ -1,6 +1,6 @@
 //! The machine that decides of this node's functions, and what it asks for.
 
-mod hand;
+mod task;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use weft_mobility_protocol::function_move::{Coordinator, MoveKey, Outcome, Outpu
 use weft_node::Wanted;
 use weft_node_config::Composition;
 
-use self::hand::Task;
+use self::task::Task;
 use super::{Context, Timers};
 use crate::api::{FunctionMove, FunctionMoved};
 use crate::requests::configuration::{run_as, settle};
@@ -27,7 +27,7 @@ pub(super) struct Coordinating {
     /// The last move of each function.
     pub records: HashMap<String, Record>,
     /// What does the node's own part, one thing after another.
-    hands: HashMap<MoveKey, UnboundedSender<Task>>,
+    workers: HashMap<MoveKey, UnboundedSender<Task>>,
     timers: Timers,
 }
 
@@ -48,8 +48,8 @@ impl Record {
 
 impl Coordinating {
     pub fn new(machine: Coordinator) -> Coordinating {
-        let (records, hands, timers) = (HashMap::new(), HashMap::new(), Timers::default());
-        Coordinating { machine, records, hands, timers }
+        let (records, workers, timers) = (HashMap::new(), HashMap::new(), Timers::default());
+        Coordinating { machine, records, workers, timers }
     }
 
     /// Does what the machine asks for, or has it done.
@@ -65,20 +65,20 @@ impl Coordinating {
                 }
                 Output::CancelTimer(key) => self.timers.cancel(&key),
                 Output::Gate(key, destination) => {
-                    self.hand(state, &key, Task::Gate(key.clone(), destination));
+                    self.assign(state, &key, Task::Gate(key.clone(), destination));
                 }
                 Output::Read(key, number) => {
-                    self.hand(state, &key, Task::Read(key.clone(), number));
+                    self.assign(state, &key, Task::Read(key.clone(), number));
                 }
                 Output::Write(key, piece) => {
-                    self.hand(state, &key, Task::Write(key.clone(), piece));
+                    self.assign(state, &key, Task::Write(key.clone(), piece));
                 }
-                Output::Switch(key) => self.hand(state, &key, Task::Switch(key.clone())),
+                Output::Switch(key) => self.assign(state, &key, Task::Switch(key.clone())),
                 Output::Restore(key, reason) => {
-                    self.hand(state, &key, Task::Restore(key.clone(), reason));
+                    self.assign(state, &key, Task::Restore(key.clone(), reason));
                 }
                 Output::Ended(key) => {
-                    self.hands.remove(&key);
+                    self.workers.remove(&key);
                     if let Some(outcome) = self.machine.outcome(&key.function) {
                         tokio::spawn(finish(state.clone(), key.function, outcome));
                     }
@@ -92,14 +92,14 @@ impl Coordinating {
         }
     }
 
-    fn hand(&mut self, state: &Context, key: &MoveKey, task: Task) {
+    fn assign(&mut self, state: &Context, key: &MoveKey, task: Task) {
         let begin = || {
             let (sender, tasks) = unbounded_channel();
-            tokio::spawn(hand::work(state.clone(), key.function.clone(), tasks));
+            tokio::spawn(task::work(state.clone(), key.function.clone(), tasks));
             sender
         };
         // It ends only with its sender.
-        let _ = self.hands.entry(key.clone()).or_insert_with(begin).send(task);
+        let _ = self.workers.entry(key.clone()).or_insert_with(begin).send(task);
     }
 
     /// The same request again, of a function that is where it was to be: what could not be done

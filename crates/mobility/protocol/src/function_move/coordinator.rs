@@ -23,7 +23,7 @@ pub struct Coordinator {
 
 /// What an order comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum OrderOutcome {
     /// A move begins.
     Begun,
     /// The same move is under way.
@@ -82,14 +82,14 @@ impl Coordinator {
 
     /// A function is to be elsewhere. An order that is given again joins the move that the
     /// first one has begun, or is told what has come of it; a move that has failed begins anew.
-    pub fn order(&mut self, function: &str, order: Order, out: &mut Outputs) -> Answer {
+    pub fn order(&mut self, function: &str, order: Order, out: &mut Outputs) -> OrderOutcome {
         if let Some(last) = self.moves.get(function) {
             match (last.state, last.order == order) {
                 (State::Failed, _) => {}
-                (State::Moved, true) => return Answer::Done,
+                (State::Moved, true) => return OrderOutcome::Done,
                 (State::Moved, false) => {}
-                (_, true) => return Answer::Joined,
-                (_, false) => return Answer::Busy,
+                (_, true) => return OrderOutcome::Joined,
+                (_, false) => return OrderOutcome::Busy,
             }
         }
         let epoch = self.raise();
@@ -121,7 +121,7 @@ impl Coordinator {
                 self.gate(function, out);
             }
         }
-        Answer::Begun
+        OrderOutcome::Begun
     }
 
     /// What the last move of a function has come to.

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use weft_mobility_protocol::function_move::{
-    Answer, Coordinator, Destination, MoveKey, Order, Outcome as Came, Output, Participant,
+    Coordinator, Destination, MoveKey, Order, OrderOutcome, Outcome as Came, Output, Participant,
     Settings,
 };
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, NodeId};
@@ -231,16 +231,16 @@ impl World {
         self.note(|| format!("command: {order:?}, again {again}: {answer:?}"));
         self.carry_out(NEAR, out);
         match answer {
-            Answer::Busy => return,
-            Answer::Done => {
+            OrderOutcome::Busy => return,
+            OrderOutcome::Done => {
                 self.statistics.joined += 1;
                 if self.plane.place != order.destination {
                     self.violated(Promise::Settled, format!("it is said to be {order:?}"));
                 }
                 return;
             }
-            Answer::Joined => self.statistics.joined += 1,
-            Answer::Begun => {}
+            OrderOutcome::Joined => self.statistics.joined += 1,
+            OrderOutcome::Begun => {}
         }
         if self.scenario.deaths && self.random.one_in_thousand(300) {
             // The command dies, and nothing else happens.

@@ -8,7 +8,7 @@
 use weft_dataplane::command::Command;
 use weft_dataplane::command::transfer::{Extract, Intake};
 use weft_node_config::Blueprint;
-use weft_offload::process::{Answer, InquiryKind, Question};
+use weft_offload::process::{ContextsAnswer, InquiryKind, Question};
 
 use crate::agent::Agent;
 use crate::migration::transfer::{Asked, Export, Import, TransferError};
@@ -130,10 +130,10 @@ impl Agent {
         for (function, answer) in answers {
             let Some(answer) = self.migration.take_relocated(answer, now) else { continue };
             match answer {
-                Answer::Exported { ticket, contexts, lost } => {
+                ContextsAnswer::Exported { ticket, contexts, lost } => {
                     self.take_exported(ticket, function, contexts, lost);
                 }
-                Answer::Imported { ticket, outcome } => {
+                ContextsAnswer::Imported { ticket, outcome } => {
                     self.take_imported(ticket, function, outcome);
                 }
             }

@@ -2,8 +2,8 @@
 
 use crate::agent::Agent;
 use crate::bearer::{
-    BearerCommand, BearerError, BearerId, DefaultBearer, Detection, Given as Setting, Staged,
-    Steered, Wrong,
+    BearerCommand, BearerError, BearerId, BearerSettings as Setting, DefaultBearer, Detection,
+    Staged, Steered, Wrong,
 };
 use crate::migration::transfer::{Form, ProvisionedBearer, TransferError};
 use crate::subscribers::Member;

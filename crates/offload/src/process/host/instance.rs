@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use weft_compose::{Burst, Instance, Kind, Outcome, Positions, SlotShift};
 use weft_dataplane::offload::NextHops;
 use weft_dpdk::{Batch, Packet, RxQueue, TxQueue};
-use weft_function::{Emission, Metadata, PacketMetadata, Position, Scope, What as Asked};
+use weft_function::{Emission, EmissionKind as Asked, Metadata, PacketMetadata, Position, Scope};
 
 use super::line::Line;
 use crate::frame::{Form, FrameKind, Head, Record};

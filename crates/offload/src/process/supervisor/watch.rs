@@ -21,7 +21,7 @@ use self::session::{Asked, Session, Stage};
 use super::context_records::ContextRecords;
 use super::plan::{ResourceLimits, Restart, Start, Status, View};
 use super::process::{self, Launch, Process};
-use crate::process::inquiry::{Answer, Inquiry};
+use crate::process::inquiry::{ContextsAnswer, Inquiry};
 use crate::process::order::{Change, Order, Request};
 use crate::process::protocol::{Connection, Message, VERSION, Welcome};
 
@@ -69,7 +69,7 @@ pub(super) struct Watch {
     pub(super) devices: Vec<String>,
     pub(super) listener: UnixListener,
     pub(super) requests: Receiver<Request>,
-    pub(super) answers: Sender<Answer>,
+    pub(super) answers: Sender<ContextsAnswer>,
     pub(super) shared: Vec<Arc<Shared>>,
     pub(super) view: Arc<Mutex<View>>,
     pub(super) now: Box<dyn Fn() -> u64 + Send>,

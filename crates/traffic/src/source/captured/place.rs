@@ -30,7 +30,7 @@ impl Key {
 
 /// Where the stamp and the checksum that covers it stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct StampField {
     stamp: u16,
     checksum: u16,
     /// Sum (RFC 1071) of all that the checksum covers, with zeros in both places.
@@ -38,7 +38,7 @@ pub(super) struct Place {
     is_udp: bool,
 }
 
-impl Place {
+impl StampField {
     /// Writes the stamp and the checksum.
     #[inline]
     pub(super) fn write(&self, frame: &mut [u8], stamp: &Stamp) {
@@ -63,7 +63,7 @@ struct Transport {
 
 /// Finds room for a stamp in a frame, and writes an empty one there; none where there
 /// is no room, or the receiver would not read it again.
-pub(super) fn prepare(frame: &mut [u8]) -> Option<(Key, Place)> {
+pub(super) fn prepare(frame: &mut [u8]) -> Option<(Key, StampField)> {
     let ethernet = ethernet::Frame::new_checked(&*frame).ok()?;
     let payload = ethernet.payload();
     let (ether_type, packet) = match encapsulation::frame_carries(ethernet.ether_type(), payload) {
@@ -140,7 +140,7 @@ fn tunnel(frame: &[u8], outer: &Transport) -> Option<Option<Transport>> {
 }
 
 /// Where the payload behind a transport header has room.
-fn room(frame: &[u8], transport: &Transport) -> Option<(Key, Place)> {
+fn room(frame: &[u8], transport: &Transport) -> Option<(Key, StampField)> {
     let Transport { protocol, pseudo_header, start, source, destination, .. } = *transport;
     let bytes = &frame[start..transport.end];
     let (header, checksum, length) = match protocol {
@@ -163,7 +163,7 @@ fn room(frame: &[u8], transport: &Transport) -> Option<(Key, Place)> {
     blank[checksum..][..2].fill(0);
     blank[header..][..Stamp::LENGTH].fill(0);
     let sum = checksum::add(pseudo_header.sum(protocol, length), checksum::sum(&blank));
-    let place = Place {
+    let place = StampField {
         stamp: (start + header) as u16,
         checksum: (start + checksum) as u16,
         sum,

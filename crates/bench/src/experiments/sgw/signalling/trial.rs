@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core};
 use weft_functions::KINDS;
-use weft_node::bearer::{Action, BearerCommand, BearerId, Detection, Given, Settings};
+use weft_node::bearer::{Action, BearerCommand, BearerId, BearerSettings, Detection, Settings};
 use weft_node::{Agent, Node};
 use weft_node_config::{self as config, UserKey};
 use weft_traffic::{Expected, Rate, Receiver, Source};
@@ -272,9 +272,9 @@ impl Sessions {
         }
     }
 
-    fn given(&self, id: u64, which: usize) -> Given {
+    fn given(&self, id: u64, which: usize) -> BearerSettings {
         let (function, settings) = (Gateway::INSTANCE.to_owned(), self.settings[which].clone());
-        Given { function, settings, nth: self.place(id) }
+        BearerSettings { function, settings, nth: self.place(id) }
     }
 
     /// TEIDs are used again once their session is long gone.

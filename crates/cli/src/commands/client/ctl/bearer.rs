@@ -27,7 +27,7 @@ use crate::table::Table;
 const BATCH: usize = 10_000;
 
 #[derive(Subcommand)]
-pub enum What {
+pub enum BearerAction {
     /// Add a bearer, or all bearers of a file
     Add(Box<Add>),
     /// Change what becomes of a bearer's packets, or its settings
@@ -184,9 +184,9 @@ impl From<Act> for Action {
 /// # Errors
 /// What is wrong with the first command that is; then its batch has changed
 /// nothing.
-pub fn run(what: What) -> Result<(), Failure> {
+pub fn run(what: BearerAction) -> Result<(), Failure> {
     match what {
-        What::Add(add) => {
+        BearerAction::Add(add) => {
             let target = add.target.clone();
             let commands = match &add.file {
                 Some(file) if is_yaml(file) => list(file)?,
@@ -195,13 +195,13 @@ pub fn run(what: What) -> Result<(), Failure> {
             };
             send(&target, &commands)
         }
-        What::Change(Change { target, id, action, settings, end_marker }) => {
+        BearerAction::Change(Change { target, id, action, settings, end_marker }) => {
             let (id, action) = (BearerId(id), action.map(Action::from));
             let functions = settings.into_iter().collect();
             let change = WrittenChange { id, action, functions, end_marker };
             send(&target, &[WrittenCommand::Change(change)])
         }
-        What::Remove(Remove { target, ids, file }) => {
+        BearerAction::Remove(Remove { target, ids, file }) => {
             let ids: Vec<BearerId> = match file {
                 Some(file) => lines(&file)?,
                 None => ids.into_iter().map(BearerId).collect(),
@@ -209,8 +209,8 @@ pub fn run(what: What) -> Result<(), Failure> {
             let commands: Vec<_> = ids.into_iter().map(WrittenCommand::Remove).collect();
             send(&target, &commands)
         }
-        What::Apply { target, file } => send(&target, &lines::<WrittenCommand>(&file)?),
-        What::Show(show) => shown(&show),
+        BearerAction::Apply { target, file } => send(&target, &lines::<WrittenCommand>(&file)?),
+        BearerAction::Show(show) => shown(&show),
     }
 }
 

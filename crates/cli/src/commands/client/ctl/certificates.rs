@@ -25,7 +25,7 @@ const BEFORE: Duration = Duration::hours(1);
 const MOST_DAYS: u16 = 36_500;
 
 #[derive(clap::Subcommand)]
-pub enum What {
+pub enum CertificateCommand {
     /// Make the authority: a folder with its certificate and its key
     Init {
         #[command(flatten)]
@@ -58,10 +58,10 @@ pub struct Folder {
 ///
 /// # Errors
 /// When there is an authority already, or none, or a file cannot be written.
-pub fn run(what: What) -> Result<(), Failure> {
+pub fn run(what: CertificateCommand) -> Result<(), Failure> {
     match what {
-        What::Init { folder, days } => init(&folder.path, days),
-        What::Issue { folder, names, days } => issue(&folder.path, &names, days),
+        CertificateCommand::Init { folder, days } => init(&folder.path, days),
+        CertificateCommand::Issue { folder, names, days } => issue(&folder.path, &names, days),
     }
 }
 

@@ -9,7 +9,7 @@ use weft_http::tls::Trust;
 use crate::failure::Failure;
 
 #[derive(Clone, clap::Args)]
-pub struct Target {
+pub struct ControllerAddress {
     /// The controller: its name, its socket, or http://HOST:PORT (https:// where it
     /// speaks TLS); needed when several run, or none here
     #[arg(long, value_name = "WHERE", env = "WEFT_CONTROLLER")]
@@ -22,7 +22,7 @@ pub struct Target {
     ca_file: Option<PathBuf>,
 }
 
-impl Target {
+impl ControllerAddress {
     /// A client of it.
     pub fn client(&self) -> Result<Client, Failure> {
         Ok(Client::of("controller", self.server()?)?)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weft_http::client::{Client, ClientError};
 use weft_mobility_controller::api::{Handover, HandoverOrder};
 
-use super::controller::Target;
+use super::controller::ControllerAddress;
 use crate::failure::Failure;
 use crate::number::counted;
 use crate::output;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[command(group = clap::ArgGroup::new("who").required(true))]
 pub struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: ControllerAddress,
     /// Number of the user
     #[arg(value_name = "USER", group = "who")]
     user: Option<u64>,

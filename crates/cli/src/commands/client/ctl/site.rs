@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use weft_mobility_controller::api::{Event, Gone, Node, User};
 
-use super::controller::Target;
+use super::controller::ControllerAddress;
 use super::escaped;
 use crate::failure::Failure;
 use crate::output;
@@ -17,7 +17,7 @@ const PAGE: usize = 10_000;
 #[derive(clap::Args)]
 pub struct Nodes {
     #[command(flatten)]
-    target: Target,
+    target: ControllerAddress,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -26,7 +26,7 @@ pub struct Nodes {
 #[derive(clap::Args)]
 pub struct Users {
     #[command(flatten)]
-    target: Target,
+    target: ControllerAddress,
     /// Number of the only user to show
     #[arg(value_name = "USER", conflicts_with_all = ["owner", "first", "count"])]
     user: Option<u64>,
@@ -47,7 +47,7 @@ pub struct Users {
 #[derive(clap::Args)]
 pub struct Events {
     #[command(flatten)]
-    target: Target,
+    target: ControllerAddress,
     /// End after so many
     #[arg(long, value_name = "N")]
     count: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Events {
 #[derive(clap::Args)]
 pub struct GoneNode {
     #[command(flatten)]
-    target: Target,
+    target: ControllerAddress,
     /// The node that does not come back
     #[arg(value_name = "NODE")]
     node: String,

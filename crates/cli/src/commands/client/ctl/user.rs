@@ -3,16 +3,16 @@
 use clap::Subcommand;
 use weft_mobility_controller::api::{Placement, User};
 
-use super::controller::Target;
+use super::controller::ControllerAddress;
 use crate::failure::Failure;
 use crate::output;
 
 #[derive(Subcommand)]
-pub enum What {
+pub enum UserCommand {
     /// Let a node own a user that no node has yet
     Add {
         #[command(flatten)]
-        target: Target,
+        target: ControllerAddress,
         /// Number of the user
         #[arg(value_name = "USER")]
         user: u64,
@@ -27,7 +27,7 @@ pub enum What {
     /// with them
     Remove {
         #[command(flatten)]
-        target: Target,
+        target: ControllerAddress,
         /// Numbers of the users
         #[arg(value_name = "USER", required = true)]
         users: Vec<u64>,
@@ -39,16 +39,16 @@ pub enum What {
 /// # Errors
 /// When there is no controller to ask (exit code 2), it does not grant it, or it goes
 /// away.
-pub fn run(what: What) -> Result<(), Failure> {
+pub fn run(what: UserCommand) -> Result<(), Failure> {
     match what {
-        What::Add { target, user, node, anchor } => {
+        UserCommand::Add { target, user, node, anchor } => {
             let placement = Placement { anchor, node: node.clone() };
             // Texts: there is nothing that JSON could not say.
             let body = serde_json::to_string(&placement).map_err(Failure::broken)?;
             let _: User = target.client()?.put(&format!("/v1/users/{user}"), body)?;
             output::line(&format!("user {user} is to be {node}'s"))
         }
-        What::Remove { target, users } => {
+        UserCommand::Remove { target, users } => {
             let client = target.client()?;
             for user in users {
                 client.delete(&format!("/v1/users/{user}"))?;

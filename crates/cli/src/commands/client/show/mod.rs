@@ -21,7 +21,7 @@ use crate::output;
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: View,
     #[command(flatten)]
     target: Target,
     /// Print JSON, for programs
@@ -54,7 +54,7 @@ enum Form {
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 #[derive(Subcommand)]
-enum What {
+enum View {
     /// Packets, bursts and cycles, by worker, stage and function
     Runtime,
     /// Users, or one user with what its contexts hold
@@ -83,7 +83,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         let form = if arguments.json { Form::Json } else { Form::Text };
         return once(&arguments.what, &client, form);
     };
-    if matches!(arguments.what, What::Events) {
+    if matches!(arguments.what, View::Events) {
         return Err(Failure::input(
             "`show events` tells what happens as it happens, without --watch",
         ));
@@ -103,21 +103,21 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-fn once(what: &What, client: &Client, form: Form) -> Result<(), Failure> {
+fn once(what: &View, client: &Client, form: Form) -> Result<(), Failure> {
     let show = |table: fn(&Snapshot) -> String| {
         let snapshot: Snapshot = client.get("/v1/snapshot")?;
         print(&snapshot, form, table)
     };
     let text = |path: &str| print(&client.text(path)?, form, String::clone);
     match what {
-        What::Runtime => show(runtime::text),
-        What::Drops => show(drops::text),
-        What::Ports => show(ports::text),
-        What::Paths => text("/v1/paths"),
-        What::Fused => text("/v1/fused"),
-        What::Peers => peers::run(client, form),
-        What::Events => events(client),
-        What::Users(arguments) => users::run(arguments, client, form),
+        View::Runtime => show(runtime::text),
+        View::Drops => show(drops::text),
+        View::Ports => show(ports::text),
+        View::Paths => text("/v1/paths"),
+        View::Fused => text("/v1/fused"),
+        View::Peers => peers::run(client, form),
+        View::Events => events(client),
+        View::Users(arguments) => users::run(arguments, client, form),
     }
 }
 

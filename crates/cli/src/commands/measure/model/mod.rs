@@ -27,7 +27,7 @@ use crate::table::Table;
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<ModelCommand>,
     /// The model
     #[arg(required = true, value_name = "MODEL.yaml")]
     file: Option<PathBuf>,
@@ -58,7 +58,7 @@ struct Options {
 }
 
 #[derive(Subcommand)]
-enum What {
+enum ModelCommand {
     /// Split the demand of a model's `plan` over nodes and cores
     Plan(plan::Arguments),
     /// List the machines that models can name
@@ -80,8 +80,8 @@ enum Over {
 /// The mistakes of the file; a directory that cannot be written.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match (arguments.what, arguments.file) {
-        (Some(What::Plan(arguments)), _) => plan::run(&arguments),
-        (Some(What::Profiles), _) => output::print(&profiles()?),
+        (Some(ModelCommand::Plan(arguments)), _) => plan::run(&arguments),
+        (Some(ModelCommand::Profiles), _) => output::print(&profiles()?),
         (None, Some(file)) => {
             let model = arguments.options.apply(Model::load(&file)?)?;
             predict(&model, &arguments.options, &file)

@@ -19,11 +19,11 @@ use crate::{node_file, output};
 #[command(after_help = "docs/virtual-functions.md tells how a node says which it needs.")]
 pub struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: VfCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum VfCommand {
     /// Print what `create` would do, and do nothing
     Plan(File),
     /// Make the virtual functions of a node's configuration: all of them or none
@@ -50,7 +50,7 @@ struct File {
 impl Arguments {
     /// Whether this process goes with the one that started it.
     pub fn ends_with_parent(&self) -> bool {
-        matches!(&self.what, What::Switch(arguments) if arguments.once)
+        matches!(&self.what, VfCommand::Switch(arguments) if arguments.once)
     }
 }
 
@@ -61,12 +61,12 @@ impl Arguments {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let sysfs = Sysfs::default();
     match arguments.what {
-        What::Plan(File { file }) => {
+        VfCommand::Plan(File { file }) => {
             let (nics, switches) = nics(&file)?;
             print(&plans(&sysfs, &nics, weft_vf::create)?)?;
             say(&file, &switches)
         }
-        What::Create(File { file }) => {
+        VfCommand::Create(File { file }) => {
             let (nics, switches) = nics(&file)?;
             carry_out(&sysfs, &plans(&sysfs, &nics, weft_vf::create)?)?;
             say(&file, &switches)?;
@@ -75,7 +75,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
                 false => show(&sysfs, &nics),
             }
         }
-        What::Remove(File { file }) => {
+        VfCommand::Remove(File { file }) => {
             let (nics, switches) = nics(&file)?;
             carry_out(&sysfs, &plans(&sysfs, &nics, weft_vf::remove)?)?;
             switches.iter().try_for_each(|switch| {
@@ -83,9 +83,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
                 output::line(&format!("# {name}: {SOFTWARE}, which ends with its process"))
             })
         }
-        What::Switch(arguments) => switch::run(&arguments),
-        What::Show { file: None } => show(&sysfs, &[]),
-        What::Show { file: Some(file) } => {
+        VfCommand::Switch(arguments) => switch::run(&arguments),
+        VfCommand::Show { file: None } => show(&sysfs, &[]),
+        VfCommand::Show { file: Some(file) } => {
             let (nics, switches) = nics(&file)?;
             if !nics.is_empty() {
                 show(&sysfs, &nics)?;

@@ -25,8 +25,8 @@ fn pool() -> Pool {
     POOL.get_or_init(make).clone()
 }
 
-fn own() -> Own {
-    Own {
+fn own() -> OwnAddresses {
+    OwnAddresses {
         service: false,
         mac: MacAddress([2, 0, 0, 0, 0, 1]),
         addresses: vec![OWN.into()],

@@ -2,7 +2,7 @@
 
 use super::Watch;
 use super::session::Stage;
-use crate::process::inquiry::{Answer, Inquiry, InquiryKind, Question};
+use crate::process::inquiry::{ContextsAnswer, Inquiry, InquiryKind, Question};
 use crate::process::protocol::Message;
 
 impl Watch {
@@ -35,11 +35,12 @@ impl Watch {
                 let known = |slot: u32| self.records.context(worker, slot).cloned();
                 let contexts = slots.into_iter().map(known).collect();
                 // A plain function has no contexts.
-                Answer::Exported { ticket, contexts, lost: self.was_up && !self.plain }
+                ContextsAnswer::Exported { ticket, contexts, lost: self.was_up && !self.plain }
             }
-            InquiryKind::Import => {
-                Answer::Imported { ticket, outcome: Err("its process is not there".to_owned()) }
-            }
+            InquiryKind::Import => ContextsAnswer::Imported {
+                ticket,
+                outcome: Err("its process is not there".to_owned()),
+            },
         };
         // The caller may be gone.
         let _ = self.answers.send(answer);

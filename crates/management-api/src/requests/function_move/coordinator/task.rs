@@ -29,7 +29,7 @@ pub(super) enum Task {
 }
 
 /// A move as far as this node's part is done.
-struct Hand {
+struct TaskWorker {
     state: Context,
     function: String,
     reader: Option<Reader>,
@@ -41,38 +41,38 @@ struct Hand {
 
 /// Does what the machine asks for, until its move is over.
 pub(super) async fn work(state: Context, function: String, mut tasks: UnboundedReceiver<Task>) {
-    let mut hand =
-        Hand { state: state.clone(), function, reader: None, since: None, switched: None };
+    let mut worker =
+        TaskWorker { state: state.clone(), function, reader: None, since: None, switched: None };
     loop {
         match tokio::time::timeout(HEARTBEAT, tasks.recv()).await {
-            Err(_) => hand.keep().await,
+            Err(_) => worker.keep().await,
             Ok(None) => return,
             Ok(Some(Task::Gate(key, destination))) => {
-                let gated = hand.gate(destination, &tasks).await;
+                let gated = worker.gate(destination, &tasks).await;
                 input(&state, |machine, out| machine.gated(&key, gated, out));
             }
             Ok(Some(Task::Read(key, number))) => {
-                let piece = hand.read(number).await;
+                let piece = worker.read(number).await;
                 input(&state, |machine, out| machine.read(&key, piece, out));
             }
             Ok(Some(Task::Write(key, piece))) => {
                 let what = (piece.number, piece.is_last, piece.count);
-                let written = hand.write(piece).await;
+                let written = worker.write(piece).await;
                 input(&state, |machine, out| machine.written(&key, what, written, out));
             }
             Ok(Some(Task::Switch(key))) => {
-                let switched = hand.switch().await;
+                let switched = worker.switch().await;
                 input(&state, |machine, out| machine.switched(&key, switched, out));
             }
             Ok(Some(Task::Restore(key, reason))) => {
-                hand.restore(reason).await;
+                worker.restore(reason).await;
                 input(&state, |machine, out| machine.restored(&key, out));
             }
         }
     }
 }
 
-impl Hand {
+impl TaskWorker {
     /// The agent hears that the move is under way.
     async fn keep(&self) {
         if self.since.is_some() {

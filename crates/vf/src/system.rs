@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Does what changes anything.
-pub trait Hands {
+pub trait SystemAccess {
     /// Writes a text to a file that is there.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Default for Kernel {
     }
 }
 
-impl Hands for Kernel {
+impl SystemAccess for Kernel {
     fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
         OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
     }

@@ -24,7 +24,7 @@ pub struct Limits {
 
 /// The places of a server.
 #[derive(Debug)]
-pub struct Places {
+pub struct ConnectionPermits {
     limits: Limits,
     table: Mutex<Table>,
     freed: Notify,
@@ -57,16 +57,16 @@ struct TooMany;
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPermit {
     number: u64,
-    places: Arc<Places>,
+    places: Arc<ConnectionPermits>,
 }
 
-impl Places {
+impl ConnectionPermits {
     /// As many as `limits` say.
-    pub fn new(limits: Limits) -> Arc<Places> {
+    pub fn new(limits: Limits) -> Arc<ConnectionPermits> {
         let (table, freed) = (Mutex::default(), Notify::new());
-        Arc::new(Places { limits, table, freed })
+        Arc::new(ConnectionPermits { limits, table, freed })
     }
 
     /// Serves a connection from `source` (none for a local one) in a task of its own as soon
@@ -74,7 +74,7 @@ impl Places {
     pub async fn admit<F: Future<Output = ()> + Send + 'static>(
         self: &Arc<Self>,
         source: Option<IpAddr>,
-        connection: impl FnOnce(Arc<Place>) -> F,
+        connection: impl FnOnce(Arc<ConnectionPermit>) -> F,
     ) {
         let Ok(place) = self.take(source).await else {
             tracing::debug!(?source, "too many connections from there");
@@ -89,13 +89,13 @@ impl Places {
 
     /// Takes a place for a connection from `source`; none for a local one. Waits while all
     /// places have busy connections.
-    async fn take(self: &Arc<Self>, source: Option<IpAddr>) -> Result<Place, TooMany> {
+    async fn take(self: &Arc<Self>, source: Option<IpAddr>) -> Result<ConnectionPermit, TooMany> {
         let source = source.map(network);
         loop {
             // Registered before the table is read: a place freed in between is not missed.
             let freed = self.freed.notified();
             if let Some(number) = self.table().enter(source, self.limits)? {
-                return Ok(Place { number, places: self.clone() });
+                return Ok(ConnectionPermit { number, places: self.clone() });
             }
             freed.await;
         }
@@ -143,7 +143,7 @@ impl Table {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// The number of the connection.
     fn number(&self) -> u64 {
         self.number
@@ -169,7 +169,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.places.table().held.remove(&self.number);
         self.places.freed.notify_one();
