@@ -309,8 +309,12 @@ impl ThreadWorker {
 /// Notes what a function asked for, if none of it concerns the order of packets.
 #[cold]
 fn take_notes(parcel: &mut Parcel, deployed: &DeployedFunction) -> bool {
-    let concerns_order =
-        |one: &Emission| !matches!(one.what, EmissionKind::WakeAt(_) | EmissionKind::Answer(_) | EmissionKind::Report(_));
+    let concerns_order = |one: &Emission| {
+        !matches!(
+            one.what,
+            EmissionKind::WakeAt(_) | EmissionKind::Answer(_) | EmissionKind::Report(_)
+        )
+    };
     let room = parcel.notes.remaining_capacity();
     let Parcel { burst, outcome, notes, timer, .. } = parcel;
     let emissions = &mut outcome.emissions;
