@@ -48,7 +48,7 @@ functions:
   guard:
     function: filter
     composition: remote
-    remote: {path: 10, downlinkPath: 11, port: fabric, to: "$FAR", onFailure: bypass, probe: 100, timeout: 1000}
+    remote: {path: 10, downlinkPath: 11, port: fabric, to: "$FAR", onFailure: bypass, probe: 50, timeout: 1000}
     config: {rules: [{action: deny, protocol: udp, destinationPorts: 7}], default: allow}
   hostile:
     function: pass
@@ -100,6 +100,8 @@ pid_of_function() {
     of_node '.functions[] | select(.name == "apart") | .process.process // empty'
 }
 
+far_may_die=0 # seconds
+
 # one_event: something at random; says what.
 one_event() {
     local seconds=$((RANDOM % 3 + 1)) victim signal
@@ -124,6 +126,10 @@ one_event() {
         [ -z "$victim" ] || kill "-$signal" "$victim" 2>/dev/null
         ;;
     5)
+        # What is under way to it is lost until three probes have not come back: once in a
+        # window is within the share of good users, twice is not.
+        [ "$SECONDS" -ge "$far_may_die" ] || return
+        far_may_die=$((SECONDS + 2 * WINDOW))
         echo "the far node dies and comes back"
         stop "$far" KILL
         sleep "0.$((RANDOM % 9 + 1))"
