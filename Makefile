@@ -20,7 +20,7 @@ help:
 	@echo "make bench-quick  what a packet costs, as ratios within one run"
 	@echo "make instructions what a packet costs in instructions, which no other load changes (valgrind)"
 	@echo "make fuzz         fuzz every parser and a gateway for a minute each (FUZZ_SECONDS=60)"
-	@echo "make soak         ten minutes of mixed traffic, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills of nodes and of functions"
+	@echo "make soak         ten minutes of chaos and of mixed traffic, an hour of each fuzz target, 100,000 changes of fused rules, 2,000 mixed chains, 10,000 moves, 1,000 kills of nodes and of functions"
 	@echo "make book         the documentation as a site with search: target/book/docs/index.html"
 	@echo "make fmt          format the source"
 
@@ -40,6 +40,8 @@ lint:
 	scripts/check-links-test && scripts/check-links
 	scripts/layers_test.py
 	scripts/layers
+	scripts/audit_test.py
+	scripts/audit
 	@! grep -rniE "$(WORDS)" docs crates --include=*.md --include=*.rs || \
 		{ echo "say who it is: a node, a user, a caller (docs/glossary.md)"; exit 1; }
 	$(CARGO) fmt --all --check
@@ -98,8 +100,10 @@ fuzz:
 	@scripts/prepare build
 	scripts/fuzz $(FUZZ_SECONDS)
 
+SOAK_FUZZ_SECONDS := 3600
 soak: build
 	@scripts/prepare test
+	WEFT=$(WEFT) SECONDS_LONG=600 tests/soak/chaos.sh
 	WEFT=$(WEFT) SECONDS_LONG=600 tests/end-to-end/memory.sh
 	MIXTURES=2000 $(CARGO) test --release --locked -p weft-node --test it mixtures::
 	RELINKS=100000 $(CARGO) test --release --locked -p weft-node --test fused rules_change
@@ -108,6 +112,7 @@ soak: build
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
 	$(MAKE) test-packages
+	scripts/fuzz $(SOAK_FUZZ_SECONDS)
 	$(MAKE) test-sriov
 	$(MAKE) test-vm
 

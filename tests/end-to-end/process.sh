@@ -204,6 +204,7 @@ refuses() {
 
 check "the same bytes and counters as when functions are called" same_bytes
 write_capture
+# Fault 53: its function dies or hangs at random instants, under load.
 under_failure KILL "onFailure: drop"
 under_failure STOP "onFailure: bypass"
 under_failure KILL "onFailure: hold, hold: 64"

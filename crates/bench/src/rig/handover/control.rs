@@ -63,7 +63,8 @@ impl Control {
     /// # Errors
     /// When a node takes part in handovers already.
     pub fn new(agents: &mut [&mut Agent], users: u32) -> Result<Control, NoHandover> {
-        let join = |agent: &mut &mut Agent| agent.join_handover(Incarnation(1), b"a secret of nodes");
+        let join =
+            |agent: &mut &mut Agent| agent.join_handover(Incarnation(1), b"a secret of nodes");
         let mails = agents.iter_mut().map(join).collect::<Result<_, _>>()?;
         let mut out = Vec::new();
         let controller = Controller::new(Settings::default(), [], Epoch(1), &mut out);

@@ -60,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn under_faults_and_moves_a_packet_comes_out_right_or_not_at_all(
+    fn fault_52_under_faults_and_moves_a_packet_comes_out_right_or_not_at_all(
         packets in vec((0..7_usize, steps(), fates(), any::<bool>(), 0..12_u8), 1..160),
         clocks in any::<[u32; 2]>(),
         special: bool,
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_frames_never_panic(
+    fn fault_52_damaged_frames_never_panic(
         packets in vec((0..4_usize, steps()), 1..20),
         changes in vec((14..80_usize, any::<u8>()), 1..4),
         cut in 22..100_usize,
@@ -296,7 +296,7 @@ fn the_flow_that_was_not_used_for_longest_goes() {
 
 /// FAULTS: a flood of context identifiers takes no more than its limit.
 #[test]
-fn a_flood_of_flows_is_bounded() {
+fn fault_52_a_flood_of_flows_is_bounded() {
     let many = json!({ "nonTcpFlows": 300, "flows": 200 });
     let mut link = Link::with(many.clone(), many);
     for port in 0..1000 {

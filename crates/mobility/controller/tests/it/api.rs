@@ -58,7 +58,7 @@ fn nothing_is_granted_over_tcp_without_the_token() {
 
 /// FAULTS 61: requests that are slow, long or deep keep no others waiting and change nothing.
 #[test]
-fn hostile_requests_cost_others_nothing() {
+fn fault_61_hostile_requests_cost_others_nothing() {
     let field = Field::new(3);
     let controller = field.controller();
     let client = field.client();

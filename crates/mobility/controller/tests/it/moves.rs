@@ -143,7 +143,7 @@ impl Drop for Process {
 
 /// FAULTS 57, for the controller.
 #[test]
-fn a_controller_that_is_killed_at_any_time_goes_on_where_it_was() {
+fn fault_57_a_controller_that_is_killed_at_any_time_goes_on_where_it_was() {
     const USERS: u64 = 600;
     let field = Field::new(USERS);
     let client = field.client();
@@ -184,7 +184,7 @@ fn a_controller_that_is_killed_at_any_time_goes_on_where_it_was() {
 
 /// FAULTS 57: a node that was said to be gone stays so for a controller that dies.
 #[test]
-fn a_killed_controller_remembers_who_does_not_come_back() {
+fn fault_57_a_killed_controller_remembers_who_does_not_come_back() {
     const USERS: u64 = 50;
     let mut field = Field::new(USERS);
     let client = field.client();

@@ -282,7 +282,7 @@ fn tags_follow_each_other_also_when_moves_are_given_up() {
 
 /// FAULTS 59: many users go to and fro at once, and a controller starts again in between.
 #[test]
-fn a_tag_is_a_users_own_however_many_others_move() {
+fn fault_59_a_tag_is_a_users_own_however_many_others_move() {
     let settings = Settings { window: 10_000, ..Settings::default() };
     let leg = |node, epoch| Leg { node, incarnation: Incarnation(1), epoch: Epoch(epoch) };
     // Owned by epochs in no order, each with a tag that the next epoch has, too.

@@ -36,7 +36,7 @@ fn without_faults_nothing_at_all_is_lost() {
 
 /// FAULTS 58.
 #[test]
-fn messages_may_be_lost_doubled_and_late() {
+fn fault_58_messages_may_be_lost_doubled_and_late() {
     let all = seeds(with(&["messages"]), 400);
     assert!(all.messages_lost > 0 && all.messages_doubled > 0, "{all:?}");
     assert!(!all.counters.contains_key("context_lost"), "{all:?}");
@@ -44,7 +44,7 @@ fn messages_may_be_lost_doubled_and_late() {
 
 /// FAULTS 57.
 #[test]
-fn anybody_may_die() {
+fn fault_57_anybody_may_die() {
     let all = seeds(with(&["deaths"]), 400);
     assert!(all.deaths > 400 && all.counters.contains_key("context_lost"), "{all:?}");
 }

@@ -162,7 +162,7 @@ fn users_move_behind_an_anchor_with_a_process() {
 
 /// FAULTS 57, for the function of a source: it dies at each step of moves.
 #[test]
-fn users_leave_a_function_that_dies() {
+fn fault_57_users_leave_a_function_that_dies() {
     let _turn = turn();
     let mut any_lost = 0;
     for step in 0..6 {

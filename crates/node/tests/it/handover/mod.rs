@@ -90,7 +90,7 @@ fn users_with_bearers_and_users_without_anything_move() {
 
 /// FAULTS 58.
 #[test]
-fn nothing_is_lost_when_messages_are() {
+fn fault_58_nothing_is_lost_when_messages_are() {
     let _turn = turn();
     let mut world = World::new(GATEWAY, &station(2, KEEPING), &station(3, KEEPING), 8);
     world.keeps = true;
@@ -150,7 +150,7 @@ fn a_target_that_cannot_take_a_user_leaves_it_where_it_was() {
 
 /// FAULTS 60.
 #[test]
-fn a_full_gate_drops_and_counts() {
+fn fault_60_a_full_gate_drops_and_counts() {
     let _turn = turn();
     let small = |yaml: String| format!("{yaml}  gates: {{packets: 2, bytes: 300}}\n");
     let target = small(station(3, NOTHING));

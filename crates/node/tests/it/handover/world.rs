@@ -277,7 +277,9 @@ impl World {
         }
         for (to, frame) in network {
             match &mut self.withheld {
-                Some(withheld) if frame[message_at(&frame) + 1] == 254 => withheld.push((to, frame)),
+                Some(withheld) if frame[message_at(&frame) + 1] == 254 => {
+                    withheld.push((to, frame))
+                }
                 _ => self.deliver(to, frame),
             }
         }
