@@ -91,6 +91,8 @@ soak: build
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test it handover::random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
+	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/restart.sh
+	WEFT_SEEDS=20000 $(CARGO) test --release --locked -p weft-state
 	$(MAKE) test-sriov
 	$(MAKE) test-vm
 
