@@ -63,6 +63,7 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(views::snapshot))
         .routes(routes!(views::paths))
         .routes(routes!(views::peers))
+        .routes(routes!(views::kept))
         .routes(routes!(views::fused))
         .routes(routes!(views::users))
         .routes(routes!(views::user))

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::State as Shared;
 use weft_http::extract::{Json, Path, Query};
 use weft_http::problem::Failure;
+use weft_node::StateView;
 use weft_node::show::{ContextView, PeerView, Snapshot, UserView};
 
 use crate::api::Page;
@@ -41,6 +42,16 @@ pub(crate) async fn fused(Shared(state): Shared<State>) -> Result<String, Failur
 )]
 pub(crate) async fn paths(Shared(state): Shared<State>) -> Result<String, Failure> {
     state.ask(|agent| agent.paths()).await
+}
+
+/// What the node keeps on its disk, and how far that is; `null` where it keeps nothing.
+#[utoipa::path(
+    get,
+    path = "/v1/state",
+    responses((status = 200, description = "The state", body = Option<StateView>)),
+)]
+pub(crate) async fn kept(Shared(state): Shared<State>) -> Result<Json<Option<StateView>>, Failure> {
+    Ok(Json(state.ask(|agent| agent.state_view()).await?))
 }
 
 /// The GTP-U peers.
