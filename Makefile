@@ -113,6 +113,8 @@ soak: build
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
 	$(MAKE) test-packages
 	scripts/fuzz $(SOAK_FUZZ_SECONDS)
+	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/restart.sh
+	WEFT_SEEDS=20000 $(CARGO) test --release --locked -p weft-state
 	$(MAKE) test-sriov
 	$(MAKE) test-vm
 

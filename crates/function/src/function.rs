@@ -34,7 +34,7 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     const ROLLBACK: bool = true;
     /// Whether contexts are written to the node's store in turn, and a node that starts again
     /// goes on with them: all contexts of the function at once, and before any packet.
-    const CHECKPOINTED: bool = Self::ROLLBACK;
+    const CHECKPOINTED: bool = Self::ROLLBACK && size_of::<Self::Context>() > 0;
 
     /// Octets of a context, from the first on, that every packet needs: they
     /// are asked for before the packets of a burst are handled. 0 where most packets

@@ -66,6 +66,7 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(views::peers))
         .routes(routes!(views::topology))
         .routes(routes!(views::neighbours))
+        .routes(routes!(views::kept))
         .routes(routes!(views::fused))
         .routes(routes!(views::users))
         .routes(routes!(views::user))

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -297,7 +298,10 @@ fn contained(
 /// Makes a store that is there whole or not at all: under another name first.
 fn make(folder: &Path, path: &Path, owner: &Owner) -> Result<(), StateError> {
     let new = folder.join("state.redb.new");
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new);
+    // Settings may hold keys.
+    let _ = fs::remove_file(&new);
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&new);
     let file = file.map_err(StateError::io(&new))?;
     let opened = builder().create_with_backend(
         FileBackend::new(file).map_err(|error| StateError::of_database(&new, error))?,

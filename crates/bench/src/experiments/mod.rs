@@ -16,6 +16,7 @@ mod function;
 pub mod handover;
 mod io_environments;
 mod model;
+mod restart;
 mod sgw;
 mod size_sweep;
 mod users;
@@ -34,6 +35,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<sgw::bearers::SgwBearers>(),
     Experiment::of::<sgw::bearers_delay::SgwBearersDelay>(),
     Experiment::of::<sgw::signalling::SgwSignalling>(),
+    Experiment::of::<restart::Restarts>(),
     Experiment::of::<io_environments::IoEnvironments>(),
     Experiment::of::<function::overhead::FunctionOverhead>(),
     Experiment::of::<users::Users>(),
@@ -132,6 +134,7 @@ mod tests {
         read::<io_environments::IoEnvironments>();
         read::<model::Model>();
         read::<chain::overload::Overload>();
+        read::<restart::Restarts>();
         read::<sgw::signalling::SgwSignalling>();
         read::<size_sweep::SizeSweep>();
         read::<users::Users>();

@@ -137,6 +137,11 @@ impl Worker {
         }
     }
 
+    /// Gives a context its settings, before any packet comes.
+    pub fn begin_with_settings(&mut self, configure: &Configure) {
+        self.configure_one(configure);
+    }
+
     /// The contexts that were given are those of a life that ended without being stopped.
     pub fn go_on(&mut self) {
         let now = self.clock.now();

@@ -73,6 +73,9 @@ impl UserPlaneFunction for RewriteAddress {
         "Replaces source and destination IP addresses and repairs the checksums.";
     const READS: &'static [Tag] = &[DIRECTION];
 
+    /// A context is its settings and nothing else.
+    const CHECKPOINTED: bool = false;
+
     type Config = Config;
     type Settings = Settings;
     type Context = Context;

@@ -110,6 +110,8 @@ impl UserPlaneFunction for GtpuDecapsulate {
     const SUMMARY: &'static str =
         "Takes packets out of their GTP-U tunnel and refuses spoofed addresses.";
     const READS: &'static [Tag] = &[DIRECTION];
+    /// A context is its settings and nothing else.
+    const CHECKPOINTED: bool = false;
     const DROPS: &'static [Reason] = &[
         NO_TUNNEL,
         END_MARKER,

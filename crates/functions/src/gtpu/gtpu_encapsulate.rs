@@ -94,6 +94,8 @@ impl UserPlaneFunction for GtpuEncapsulate {
     const NAME: &'static str = "gtpu-encapsulate";
     const SUMMARY: &'static str = "Puts packets into the GTP-U tunnel of their bearer.";
     const READS: &'static [Tag] = &[DIRECTION];
+    /// A context is its settings and nothing else.
+    const CHECKPOINTED: bool = false;
     const DROPS: &'static [Reason] = &[NO_TUNNEL, TUNNELLED_ALREADY, NOT_IP, NO_HEADROOM];
 
     type Config = Config;

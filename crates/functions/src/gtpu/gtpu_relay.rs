@@ -117,6 +117,8 @@ impl UserPlaneFunction for GtpuRelay {
     const NAME: &'static str = "gtpu-relay";
     const SUMMARY: &'static str = "Moves packets and End Markers to the next GTP-U tunnel.";
     const READS: &'static [Tag] = &[DIRECTION];
+    /// A context is its settings and nothing else.
+    const CHECKPOINTED: bool = false;
     const DROPS: &'static [Reason] = &[NO_TUNNEL, NOT_TUNNELLED, NO_HEADROOM, WRONG_PEER];
 
     type Config = Config;

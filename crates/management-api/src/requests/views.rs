@@ -11,6 +11,8 @@ use weft_node::show::{
     BearerView, ContextView, DedicatedView, NeighbourView, PeerView, Snapshot, TopologyView,
     UserView,
 };
+use weft_node::StateView;
+use weft_node::show::{ContextView, PeerView, Snapshot, UserView};
 
 use crate::api::Page;
 use crate::state::{State, stopped};
@@ -46,6 +48,16 @@ pub(crate) async fn fused(Shared(state): Shared<State>) -> Result<String, Failur
 )]
 pub(crate) async fn paths(Shared(state): Shared<State>) -> Result<String, Failure> {
     state.ask(|agent| agent.paths()).await
+}
+
+/// What the node keeps on its disk, and how far that is; `null` where it keeps nothing.
+#[utoipa::path(
+    get,
+    path = "/v1/state",
+    responses((status = 200, description = "The state", body = Option<StateView>)),
+)]
+pub(crate) async fn kept(Shared(state): Shared<State>) -> Result<Json<Option<StateView>>, Failure> {
+    Ok(Json(state.ask(|agent| agent.state_view()).await?))
 }
 
 /// The GTP-U peers.

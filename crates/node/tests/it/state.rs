@@ -288,3 +288,34 @@ fn many_bearers_are_there_again_in_little_time() {
         assert_eq!(again.receive(1).len(), 1, "user {id}");
     }
 }
+
+/// A store that the first release with stores has written is read by all later ones: it lies in
+/// the tree, and is never written again. `WEFT_FIXTURE=1` writes it where it is not there.
+#[test]
+fn a_store_of_an_earlier_release_is_read() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures/state-1.redb");
+    let flow = json!({"protocol": 17, "remote": "198.51.100.1", "remotePort": 5060});
+    let commands = json!([
+        user(7, 1),
+        {"add": {"id": 1, "of": 7, "match": {"flow": flow}, "action": "buffer"}},
+        {"add": {"id": 2, "of": 7, "match": {"qfi": 5}}},
+        {"add": {"id": 3, "of": "ue", "match": {"flow": {"protocol": 6}}}},
+        {"add": {"id": 4, "like": "like", "match": {"ipv4": "10.45.1.4"}, "action": "notify"}},
+    ]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = restored(UPF, folder.path()).unwrap();
+    apply(&mut rig, commands).unwrap();
+    rig.send(0, &vec![uplink(1); 5]);
+    checkpoint(&mut rig);
+    let now = bearers(&mut rig);
+    if std::env::var_os("WEFT_FIXTURE").is_some() && !fixture.exists() {
+        fs::create_dir_all(fixture.parent().unwrap()).unwrap();
+        rig.node.stop();
+        fs::copy(folder.path().join("state.redb"), &fixture).unwrap();
+    }
+    let copy = tempfile::tempdir().unwrap();
+    fs::copy(&fixture, copy.path().join("state.redb")).unwrap();
+    let mut again = restored(UPF, copy.path()).unwrap();
+    assert_eq!(bearers(&mut again), now);
+    assert_eq!(counted(&mut again, 7), 5);
+}

@@ -189,12 +189,14 @@ impl Journal {
     fn changes_of(&mut self, entry: &Entry) -> Vec<Change> {
         match *entry {
             Entry::Order(order) => {
-                self.orders.insert(order.number, (order, BTreeSet::new()));
+                let before = self.orders.insert(order.number, (order, BTreeSet::new()));
+                let users = before.map(|(_, users)| users).unwrap_or_default();
+                let meant = |user| Change::remove(MEANT, &key(&Entry::Meant(user, order.number)));
+                return users.into_iter().map(meant).chain([put(entry)]).collect();
             }
             Entry::Meant(user, number) => {
-                if let Some((_, users)) = self.orders.get_mut(&number) {
-                    users.insert(user);
-                }
+                let Some((_, users)) = self.orders.get_mut(&number) else { return Vec::new() };
+                users.insert(user);
             }
             Entry::Ended(user, number, end) => {
                 let Some((order, users)) = self.orders.get_mut(&number) else { return Vec::new() };

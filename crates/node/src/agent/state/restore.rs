@@ -16,6 +16,9 @@ use crate::bearer::record as bearer_record;
 use crate::bearer::{BearerCommand, BearerError, BearerId};
 use crate::error::BuildError;
 
+/// The age of checkpoints where there are none.
+const NEVER: u64 = u64::MAX;
+
 /// Bearers that are put into the books at once.
 const AT_ONCE: usize = 4096;
 
@@ -74,14 +77,16 @@ impl Agent {
         state.configured = configured;
         ids.into_iter().for_each(|(id, slot)| state.checkpoints.came(id, slot));
         // From here on it lives, and may die.
-        state.changes.push(life(false, 0));
+        let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };
+        state.changes.push(life(false, age));
         self.state = Some(Box::new(state));
         if let Some(last) = life_before {
             let seconds = begun.elapsed().as_secs_f64();
-            let lost = match last.stopped {
-                true => "it was stopped, and nothing is lost".to_owned(),
-                false => {
-                    let age = last.age as f64 / 1e9 + 1.0;
+            let lost = match last {
+                Life { age: NEVER, .. } => "usage is not kept".to_owned(),
+                Life { stopped: true, .. } => "it was stopped, and nothing is lost".to_owned(),
+                Life { age, .. } => {
+                    let age = age as f64 / 1e9 + 1.0;
                     format!("it was not stopped: usage of its last {age:.1} s may be missing")
                 }
             };
@@ -187,6 +192,14 @@ impl Agent {
             }
             Ok(())
         })?;
+        // Contexts have settings in them; those of the configuration hold.
+        for (number, plan) in self.blueprint.functions.iter().enumerate() {
+            if plan.kind.checkpointed && plan.composition.is_at_hand() {
+                for configure in self.subscribers.settings_of(number) {
+                    workers[self.workers.owner(configure.slot)].begin_with_settings(&configure);
+                }
+            }
+        }
         for (function, (contexts, why)) in refused {
             tracing::warn!(function, contexts, why, "contexts were not taken and begin anew");
         }
@@ -211,7 +224,8 @@ impl Agent {
                 }
             }
         }
-        state.changes.push(life(true, 0));
+        let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };
+        state.changes.push(life(true, age));
         state.writer.write(state.changes, state.done);
         drop(state.writer.stop());
     }

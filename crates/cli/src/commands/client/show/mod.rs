@@ -4,6 +4,7 @@ mod drops;
 mod peers;
 mod ports;
 mod runtime;
+mod state;
 mod users;
 
 use std::io::{self, IsTerminal};
@@ -69,6 +70,8 @@ enum View {
     Ports,
     /// GTP-U peers: whether they answer, and the messages between them and the node
     Peers,
+    /// What the node keeps on its disk, and how far that is
+    State,
     /// What bearers and peers tell, as it happens: one JSON object on each line
     Events,
 }
@@ -116,6 +119,7 @@ fn once(what: &View, client: &Client, form: Form) -> Result<(), Failure> {
         View::Paths => text("/v1/paths"),
         View::Fused => text("/v1/fused"),
         View::Peers => peers::run(client, form),
+        View::State => state::run(client, form),
         View::Events => events(client),
         View::Users(arguments) => users::run(arguments, client, form),
     }

@@ -1,0 +1,122 @@
+//! `restart`: how soon a node has again what commands had set, and what it costs that commands
+//! are durable.
+
+mod trial;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::trial::{Commands, Restart};
+use crate::Failure;
+use crate::experiment::Study;
+use crate::experiments::figure::figure;
+use crate::results::{Axis, Better, FigureKind, Results};
+use crate::run::{Cell, Run, Values};
+
+const X: &str = "bearers";
+const READY: &str = "ready";
+const FIRST: &str = "first packet";
+const ALL: &str = "first packets of all";
+const RATE: &str = "durable commands";
+const LATENCY: &str = "a durable batch, p99";
+const MILLION: u32 = 1_000_000;
+
+/// See [`Study::VARIES`].
+pub struct Restarts;
+
+/// Parameters of `restart`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Repetitions with each number of bearers.
+    #[schemars(range(min = 1))]
+    repetitions: u32,
+    /// Seconds in which commands are given.
+    seconds: f64,
+    /// Bearers that commands have added.
+    #[schemars(inner(range(min = 1, max = 10_000_000)))]
+    bearers: Vec<u32>,
+    /// Commands that are applied at once.
+    #[schemars(range(min = 1))]
+    batch: usize,
+    /// Clients that give commands at the same time, each a batch at a time.
+    #[schemars(range(min = 1, max = 1000))]
+    clients: usize,
+}
+
+impl Study for Restarts {
+    const NAME: &'static str = "restart";
+    const TITLE: &'static str = "A node that starts again, and durable commands";
+    const VARIES: &'static str = "bearers that a killed node has again, 10,000 to 1,000,000";
+    const PAPER: &'static str = "none";
+    const FILE: &'static str = include_str!("../../../../experiments/restart.yaml");
+    type Parameters = Parameters;
+
+    fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
+        run.series(READY, X, "s", Some(Better::Lower));
+        run.series(FIRST, X, "ms", Some(Better::Lower));
+        run.series(ALL, X, "s", Some(Better::Lower));
+        run.series(RATE, X, "commands/s", Some(Better::Higher));
+        run.series(LATENCY, X, "us", Some(Better::Lower));
+        run.note(format!(
+            "The store lay in {}; what a sync of the disk costs there decides about commands.",
+            std::env::temp_dir().display()
+        ));
+        let most = parameters.bearers.iter().copied().max().unwrap_or(MILLION);
+        let length = Duration::from_secs_f64(parameters.seconds);
+        let cells: Vec<_> =
+            parameters.bearers.iter().map(|count| Cell::new(READY, *count, *count)).collect();
+        let Parameters { batch, clients, .. } = *parameters;
+        run.rounds(parameters.repetitions, &cells, |rig, &bearers| {
+            let mut restart = Restart::new(rig, bearers)?;
+            let commands = match bearers == most {
+                true => Some(restart.commands(&Commands { length, batch, clients })?),
+                false => None,
+            };
+            let outcome = restart.kill_and_start()?;
+            let mut values = Values::of(outcome.ready.as_secs_f64())
+                .and(FIRST, Some(outcome.first.as_secs_f64() * 1e3))
+                .and(ALL, Some(outcome.all.as_secs_f64()));
+            if let Some(commands) = commands {
+                values = values
+                    .and(RATE, Some(commands.per_second))
+                    .and(LATENCY, Some(commands.p99.as_secs_f64() * 1e6));
+            }
+            Ok((values, 0.0))
+        })
+    }
+
+    fn conclude(parameters: &Parameters, results: &mut Results) {
+        let most = parameters.bearers.iter().copied().max().unwrap_or(MILLION);
+        let at = |name: &str, x: u32| results.series(name).and_then(|series| series.mean_at(x));
+        let (ready, first, all) = (at(READY, MILLION), at(FIRST, MILLION), at(ALL, MILLION));
+        let (rate, latency) = (at(RATE, most), at(LATENCY, most));
+        let figures = [
+            ("restart_seconds_1m", ready),
+            ("first_packet_ms_1m", first),
+            ("all_first_packets_seconds_1m", all),
+            ("commands_per_s_durable", rate),
+            ("command_latency_us_p99_durable", latency),
+        ];
+        for (name, value) in figures {
+            value.into_iter().for_each(|value| results.derive(name, value));
+        }
+        if let (Some(ready), Some(rate)) = (ready, rate) {
+            results.says = format!(
+                "A killed node has a million bearers again after {ready:.1} s; it makes {:.0} \
+                 thousand commands a second durable.",
+                rate / 1e3
+            );
+        }
+        let drawing =
+            figure("restart", "Until packets pass again", FigureKind::Lines, [READY, ALL])
+                .caption(
+                    "From the start of reading the store: until the node takes packets, and until \
+                 one packet of every user has left it.",
+                )
+                .axes(Axis::log("Bearers", ""), Axis::log("Time", "s"));
+        results.figures = drawing.of(results).into_iter().collect();
+    }
+}

@@ -1,0 +1,285 @@
+//! A node with bearers that commands have added; it is killed, and another goes on with what
+//! is on the disk.
+
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tempfile::TempDir;
+use weft_dpdk::{Pool, Port, PortOptions};
+use weft_functions::KINDS;
+use weft_node::bearer::{Action, BearerCommand, BearerId, Detection, Given, Settings};
+use weft_node::{Agent, Node};
+use weft_node_config::{self as config, Blueprint, UserKey};
+use weft_state::{Owner, Role, Store};
+use weft_traffic::{Expected, Rate, Receiver, Selection, Source};
+
+use crate::Failure;
+use crate::rig::{Rig, uplink};
+
+const DESCRIPTORS: u16 = 1024;
+const PACKETS: u32 = 4095;
+/// Commands that are given at once where their time is not measured.
+const AT_ONCE: u32 = 1000;
+/// Packets that do not arrive for so long do not arrive any more.
+const PATIENCE: Duration = Duration::from_secs(1);
+const FRAME_BYTES: usize = 128;
+
+/// How commands are given.
+pub struct Commands {
+    /// For how long.
+    pub length: Duration,
+    /// At once.
+    pub batch: usize,
+    /// By so many.
+    pub clients: usize,
+}
+
+/// What commands cost.
+pub struct Commanded {
+    /// Durable commands a second.
+    pub per_second: f64,
+    /// Time from a batch to its answer that 99 of 100 keep to.
+    pub p99: Duration,
+}
+
+/// How long it took, from the beginning.
+pub struct Started {
+    /// Until the node takes packets.
+    pub ready: Duration,
+    /// Until the first packet has left.
+    pub first: Duration,
+    /// Until a packet of each user has left.
+    pub all: Duration,
+}
+
+/// The node, and the folder of its store.
+pub struct Restart<'r> {
+    rig: &'r Rig,
+    folder: TempDir,
+    node: Node,
+    bearers: u32,
+    settings: Settings,
+}
+
+fn owner() -> Owner {
+    Owner { role: Role::Node, name: "bench".to_owned() }
+}
+
+fn store(folder: &TempDir) -> Result<Store, Failure> {
+    Store::open(folder.path(), &owner()).map_err(|error| error.to_string().into())
+}
+
+impl<'r> Restart<'r> {
+    /// A node with so many bearers that are durable.
+    ///
+    /// # Errors
+    /// When the machine or the disk has no room.
+    pub fn new(rig: &'r Rig, bearers: u32) -> Result<Restart<'r>, Failure> {
+        let folder = tempfile::tempdir()?;
+        let (_, blueprint) = blueprint(rig, bearers)?;
+        let mut node = Node::restore(rig.eal, blueprint, store(&folder)?)?;
+        let tunnel = json!({"tunnel": {"teid": 1, "peer": "10.9.0.1", "local": "10.9.0.254"}});
+        let settings = node.agent().settings("to-radio", &tunnel);
+        let settings = settings.map_err(|wrong| wrong.to_string())?;
+        for first in (0..bearers).step_by(AT_ONCE as usize) {
+            let ids = first..bearers.min(first + AT_ONCE);
+            let commands: Vec<_> = ids.map(|id| add(id, &settings)).collect();
+            node.agent().change_bearers(&commands)?;
+            while node.step() {}
+        }
+        wait_durable(&mut node)?;
+        Ok(Restart { rig, folder, node, bearers, settings })
+    }
+
+    /// Gives commands that change bearers, by several clients, each of which waits for its
+    /// answer.
+    ///
+    /// # Errors
+    /// When a command is refused.
+    pub fn commands(&mut self, how: &Commands) -> Result<Commanded, Failure> {
+        let (done, handle) = (AtomicBool::new(false), self.node.handle());
+        let (count, latencies) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        let begun = Instant::now();
+        let failure = Mutex::new(None);
+        let (bearers, settings, node) = (self.bearers, &self.settings, &mut self.node);
+        thread::scope(|scope| {
+            for client in 0..how.clients as u32 {
+                let (handle, count, latencies) = (handle.clone(), &count, &latencies);
+                let (done, failure) = (&done, &failure);
+                scope.spawn(move || {
+                    // Every client has bearers of its own, spread over all.
+                    let mut next = client;
+                    while begun.elapsed() < how.length {
+                        let ids = (0..how.batch as u32)
+                            .map(|at| (next + at * how.clients as u32) % bearers);
+                        let commands: Vec<_> = ids.map(|id| change(id, settings)).collect();
+                        next = (next + (how.batch * how.clients) as u32) % bearers;
+                        let since = Instant::now();
+                        let asked = handle.ask_durable(move |agent: &mut Agent| {
+                            agent.change_bearers(&commands).map_err(|error| error.to_string())
+                        });
+                        let outcome = asked.map_err(|error| error.to_string());
+                        let outcome = outcome.and_then(|(changed, kept)| {
+                            kept.map_err(|why| why.to_string())?;
+                            changed
+                        });
+                        match outcome {
+                            Ok(_) => {
+                                count.fetch_add(how.batch as u64, Ordering::Relaxed);
+                                if let Ok(mut all) = latencies.lock() {
+                                    all.push(since.elapsed());
+                                }
+                            }
+                            Err(why) => {
+                                if let Ok(mut failure) = failure.lock() {
+                                    *failure = Some(why);
+                                }
+                                break;
+                            }
+                        }
+                    }
+                    done.store(true, Ordering::Release);
+                });
+            }
+            // The rest is answered, too: a client waits for it.
+            let mut quiet = Instant::now();
+            while !done.load(Ordering::Acquire) || quiet.elapsed() < PATIENCE {
+                if node.step() {
+                    quiet = Instant::now();
+                } else {
+                    thread::sleep(Duration::from_micros(50));
+                }
+            }
+        });
+        if let Ok(Some(why)) = failure.into_inner() {
+            return Err(why.into());
+        }
+        let mut latencies = latencies.into_inner().unwrap_or_default();
+        latencies.sort_unstable();
+        let p99 = latencies.get(latencies.len() * 99 / 100).copied().unwrap_or_default();
+        let per_second = count.into_inner() as f64 / how.length.as_secs_f64();
+        Ok(Commanded { per_second, p99 })
+    }
+
+    /// What is on the disk at this moment is all that another node has.
+    ///
+    /// # Errors
+    /// When it does not start, or a user's packet does not leave.
+    pub fn kill_and_start(self) -> Result<Started, Failure> {
+        let left = tempfile::tempdir()?;
+        fs::copy(self.folder.path().join("state.redb"), left.path().join("state.redb"))?;
+        let Restart { rig, bearers, folder, node, .. } = self;
+        drop(node);
+        drop(folder);
+        let ([access, core], blueprint) = blueprint(rig, bearers)?;
+        let begun = Instant::now();
+        let mut node = Node::restore(rig.eal, blueprint, store(&left)?)?;
+        let ready = begun.elapsed();
+        let pool = Pool::new(rig.eal, &format!("traffic{}", rig.serial()), PACKETS)?;
+        let options = PortOptions { descriptors: DESCRIPTORS, ..PortOptions::default() };
+        let access = Port::open(rig.eal, &access, &options, &pool)?;
+        let core = Port::open(rig.eal, &core, &options, &pool)?;
+        let queues = access.take_tx(0).zip(core.take_rx(0));
+        let (mut tx, mut rx) = queues.ok_or("a device without queues")?;
+        let mut load = uplink(bearers, FRAME_BYTES, Rate::Unlimited);
+        load.shares[0].selection = Selection::RoundRobin;
+        let mut source = Source::of(&load)?;
+        let expected = load.shares.iter().map(|share| Expected::of(&share.template, share.users));
+        let mut receiver = Receiver::new(expected);
+        let (mut sent, mut received) = (0, 0);
+        let (mut first, mut last) = (None, Instant::now());
+        while received < u64::from(bearers) && last.elapsed() < PATIENCE {
+            if sent < u64::from(bearers) {
+                sent += source.send(&mut tx, &pool) as u64;
+            }
+            node.step();
+            let now = receiver.receive(&mut rx) as u64;
+            if now > 0 {
+                first.get_or_insert_with(|| begun.elapsed());
+                last = Instant::now();
+                received += now;
+            }
+        }
+        let all = begun.elapsed();
+        if received < u64::from(bearers) {
+            return Err(format!("packets of {received} of {bearers} users have left").into());
+        }
+        let drops = node.agent().snapshot().drops;
+        if let Some(drop) = drops.iter().find(|drop| drop.packets > 0) {
+            return Err(format!("{} packets were dropped: {}", drop.packets, drop.reason).into());
+        }
+        Ok(Started { ready, first: first.unwrap_or(all), all })
+    }
+}
+
+/// Waits until everything so far is durable.
+fn wait_durable(node: &mut Node) -> Result<(), Failure> {
+    let (told, tells) = channel();
+    node.agent().when_durable(Box::new(move |outcome| drop(told.send(outcome))));
+    while node.step() {}
+    let outcome = tells.recv().map_err(|error| error.to_string())?;
+    outcome.map_err(|why| why.to_string().into())
+}
+
+fn add(id: u32, settings: &Settings) -> BearerCommand {
+    let keys = vec![
+        UserKey::Ipv4 { network: 0, first: (0x0a00_0000 + id).into() },
+        UserKey::Teid { network: 0, first: 1 + id },
+    ];
+    BearerCommand::Add {
+        id: BearerId(id.into()),
+        detection: Detection::User { like: "like".to_owned(), nth: 0, keys, user: None },
+        action: Action::Forward,
+        settings: vec![given(id, settings)],
+    }
+}
+
+fn change(id: u32, settings: &Settings) -> BearerCommand {
+    BearerCommand::Change {
+        id: BearerId(id.into()),
+        action: Some(Action::Forward),
+        settings: vec![given(id, settings)],
+        end_marker: false,
+    }
+}
+
+fn given(id: u32, settings: &Settings) -> Given {
+    Given { function: "to-radio".to_owned(), settings: settings.clone(), nth: id }
+}
+
+/// Devices and configuration of a node with room for so many bearers.
+fn blueprint(rig: &Rig, bearers: u32) -> Result<([String; 2], Blueprint), Failure> {
+    let ring = |side: &str| format!("ring:bench-{side}{}", rig.serial());
+    let [access, core] = [ring("access"), ring("core")];
+    let document = json!({
+        "apiVersion": "weft/v1",
+        "kind": "Node",
+        "metadata": {"name": "bench"},
+        "workers": {"polling": "busy"},
+        "memory": {"packets": crate::rig::setup::PACKETS},
+        "limits": {"users": bearers + 1},
+        "gtpu": {"echoInterval": 0},
+        "state": {"directory": "unused"},
+        "ports": {
+            "access": {"device": access, "direction": "uplink", "descriptors": DESCRIPTORS},
+            "core": {"device": core, "direction": "downlink", "descriptors": DESCRIPTORS},
+        },
+        "functions": {
+            "count": {"function": "counter"},
+            "police": {"function": "marker", "config": {"meter": {"singleRate":
+                {"committedRate": "1 Gbit/s", "committedBurst": "64 KiB"}}}},
+            "to-radio": {"function": "gtpu-encapsulate"},
+        },
+        "users": [{"name": "like", "match": {"ipv4": "9.0.0.1", "teid": 0xf000_0000_u32}}],
+        "rules": "from access -> count\nfrom count when direction == downlink -> to-radio\n\
+                  from count -> police\nfrom police -> core\nfrom core -> count\n\
+                  from to-radio -> access\n",
+    });
+    let blueprint = config::read(&document.to_string(), "bench", KINDS);
+    Ok(([access, core], blueprint.map_err(|error| error.to_string())?))
+}
