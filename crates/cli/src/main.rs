@@ -21,7 +21,7 @@ mod table;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, command_line};
 use commands::client::{capture, ctl, show, top, trace};
 use commands::measure::{bench, compare, demo, generate, model, replay, simulate};
 use commands::serve::{control, function, run, vf};
@@ -62,8 +62,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Ctl(arguments) => ctl::run(arguments),
         Command::Vf(arguments) => vf::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
-        Command::Completions(arguments) => document::completions(&arguments),
-        Command::Manual(arguments) => document::manual(&arguments),
+        Command::Completions(arguments) => document::completions(&arguments, command_line()),
+        Command::Manual(arguments) => document::manual(&arguments, command_line()),
         Command::Version => version::run(),
     }
 }

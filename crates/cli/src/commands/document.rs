@@ -4,11 +4,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::{Command, ValueEnum};
 use clap_complete::{Shell, generate};
 use clap_mangen::generate_to;
 
-use crate::arguments::command_line;
 use crate::failure::Failure;
 use crate::output;
 
@@ -37,14 +36,14 @@ pub struct Manual {
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn completions(arguments: &Completions) -> Result<(), Failure> {
+pub fn completions(arguments: &Completions, mut line: Command) -> Result<(), Failure> {
     let shell = match arguments.shell {
         Known::Bash => Shell::Bash,
         Known::Zsh => Shell::Zsh,
         Known::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    generate(shell, &mut command_line(), "weft", &mut script);
+    generate(shell, &mut line, "weft", &mut script);
     output::write(&script)
 }
 
@@ -52,8 +51,8 @@ pub fn completions(arguments: &Completions) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn manual(arguments: &Manual) -> Result<(), Failure> {
+pub fn manual(arguments: &Manual, line: Command) -> Result<(), Failure> {
     let folder = &arguments.folder;
-    let written = fs::create_dir_all(folder).and_then(|()| generate_to(command_line(), folder));
+    let written = fs::create_dir_all(folder).and_then(|()| generate_to(line, folder));
     written.map_err(|error| Failure::input(format!("{}: {error}", folder.display())))
 }

@@ -7,12 +7,11 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use weft_http::extract::{Json, Path, Query};
 use weft_http::problem::Failure;
+use weft_node::StateView;
 use weft_node::show::{
     BearerView, ContextView, DedicatedView, NeighbourView, PeerView, Snapshot, TopologyView,
     UserView,
 };
-use weft_node::StateView;
-use weft_node::show::{ContextView, PeerView, Snapshot, UserView};
 
 use crate::api::Page;
 use crate::state::{State, stopped};
