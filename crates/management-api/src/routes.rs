@@ -64,6 +64,8 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(views::paths))
         .routes(routes!(views::peers))
         .routes(routes!(views::fused))
+        .routes(routes!(views::pfcp))
+        .routes(routes!(views::sessions))
         .routes(routes!(views::users))
         .routes(routes!(views::user))
         .routes(routes!(bearers::list, bearers::change))

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use weft_compose::Kind;
 use weft_http::connection;
 use weft_http::socket::{Claim, Refused};
 use weft_node::Handle;
+use weft_pfcp::ServerHandle;
 
 use crate::routes;
 use crate::state::State;
@@ -119,12 +121,13 @@ impl Listening {
         let (stop, stopped) = oneshot::channel();
         let Listening { claim, local, metrics, node, kinds } = self;
         let state = State::new(handle, kinds);
+        let pfcp = state.pfcp.clone();
         let api = routes::all(&node, state.clone());
         let thread = thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || serve(runtime, (local, api), metrics, state, stopped))
             .map_err(ControlError::Thread)?;
-        Ok(Serving { claim, stop, thread })
+        Ok(Serving { claim, stop, thread, pfcp })
     }
 }
 
@@ -134,9 +137,16 @@ pub struct Serving {
     claim: Claim,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
+    pfcp: Arc<OnceLock<ServerHandle>>,
 }
 
 impl Serving {
+    /// Shows what this server of control planes does.
+    pub fn show_pfcp(&self, server: ServerHandle) {
+        // A second one is not shown.
+        let _ = self.pfcp.set(server);
+    }
+
     /// The node's socket.
     pub fn socket(&self) -> &Path {
         self.claim.path()

@@ -1,12 +1,13 @@
 //! What all requests share: the way to the node's agent.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weft_compose::Kind;
 use weft_http::problem::Failure;
 use weft_node::{Agent, Handle};
+use weft_pfcp::ServerHandle;
 
 /// Traces and captures at once.
 const WATCHERS: usize = 8;
@@ -17,13 +18,15 @@ pub(crate) struct State {
     pub handle: Handle,
     /// Functions that a configuration may use.
     pub kinds: &'static [Kind],
+    /// The server of control planes, once there is one.
+    pub pfcp: Arc<OnceLock<ServerHandle>>,
     /// Free places for traces and captures.
     watchers: Arc<Semaphore>,
 }
 
 impl State {
     pub fn new(handle: Handle, kinds: &'static [Kind]) -> State {
-        State { handle, kinds, watchers: Arc::new(Semaphore::new(WATCHERS)) }
+        State { handle, kinds, pfcp: Arc::default(), watchers: Arc::new(Semaphore::new(WATCHERS)) }
     }
 
     /// Asks the agent, away from the thread that serves.
@@ -34,6 +37,19 @@ impl State {
         let handle = self.handle.clone();
         let answer = tokio::task::spawn_blocking(move || handle.ask(question)).await;
         answer.ok().and_then(Result::ok).ok_or(stopped())
+    }
+
+    /// Asks the server of control planes, away from the thread that serves.
+    pub async fn ask_pfcp<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&ServerHandle) -> Option<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let Some(server) = self.pfcp.get().cloned() else {
+            let detail = "the configuration has no `pfcp`";
+            return Err(Failure::new(StatusCode::NOT_FOUND, detail));
+        };
+        let answer = tokio::task::spawn_blocking(move || question(&server)).await;
+        answer.ok().flatten().ok_or(stopped())
     }
 
     /// Takes a place for a trace, a capture or a listener.

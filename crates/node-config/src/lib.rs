@@ -30,8 +30,7 @@ pub use blueprint::{
     BearerPlan, Blueprint, Classification, Composition, Echo, Forwarding, FunctionPlan, GroupPlan,
     Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, Limits, LocalLimits, Memory, MovingUsers,
     OnErrorIndication, PathPlan, PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide,
-    Polling, PortPlan, ProcessPlan, RemotePlan, StagePlan, UserKey,
-    UserPlan, VfPlan, Workers,
+    Polling, PortPlan, ProcessPlan, RemotePlan, StagePlan, UserKey, UserPlan, VfPlan, Workers,
 };
 pub use check::stage;
 pub use mistake::{Mistake, Mistakes};

@@ -146,7 +146,8 @@ impl<'n> Draft<'n> {
         let (tunnels, _) = keys(&self.rules, Some(&self.extras));
         self.extras.chosen.retain(|(_, chosen)| tunnels.iter().any(|(_, one)| one == chosen));
         let outcome = outcome.and_then(|()| self.check());
-        let acquired = Acquired { tunnels: self.acquired_tunnels, addresses: self.acquired_addresses };
+        let acquired =
+            Acquired { tunnels: self.acquired_tunnels, addresses: self.acquired_addresses };
         if let Err(refusal) = outcome {
             acquired.give_back(self.node.interfaces);
             return Err(refusal);
@@ -186,7 +187,8 @@ impl<'n> Draft<'n> {
             }
         }
         for urr in &rules.urrs {
-            let action = urr.quota_action.is_none_or(|id| rules.fars.iter().any(|far| far.id == id));
+            let action =
+                urr.quota_action.is_none_or(|id| rules.fars.iter().any(|far| far.id == id));
             if !action {
                 return Err(Refusal::rule(rule_of_urr(urr.id)));
             }
@@ -195,11 +197,7 @@ impl<'n> Draft<'n> {
     }
 
     /// A tunnel endpoint for a PDI or traffic endpoint.
-    fn tunnel(
-        &mut self,
-        found: Found,
-        fteid: FTeid,
-    ) -> Result<LocalTunnel, Refusal> {
+    fn tunnel(&mut self, found: Found, fteid: FTeid) -> Result<LocalTunnel, Refusal> {
         let network = self.node.interfaces.network(found);
         match fteid {
             FTeid::Choose { ipv4, ipv6, id } => {
@@ -207,8 +205,7 @@ impl<'n> Draft<'n> {
                 if let Some((_, tunnel)) = known {
                     return Ok(*tunnel);
                 }
-                let chosen =
-                    self.node.interfaces.choose(found, (ipv4, ipv6), self.node.entropy);
+                let chosen = self.node.interfaces.choose(found, (ipv4, ipv6), self.node.entropy);
                 let tunnel = chosen.ok_or(Refusal {
                     offending: Some(F_TEID),
                     ..Refusal::cause(Cause::RULE_FAILURE)
@@ -224,9 +221,10 @@ impl<'n> Draft<'n> {
                     return Err(Refusal::incorrect(F_TEID));
                 }
                 let tunnel = LocalTunnel { teid, ipv4, ipv6 };
-                let own = self.rules.pdrs.iter().any(|pdr| {
-                    pdr.network.as_ref() == Some(&network) && pdr.local == Some(tunnel)
-                });
+                let own =
+                    self.rules.pdrs.iter().any(|pdr| {
+                        pdr.network.as_ref() == Some(&network) && pdr.local == Some(tunnel)
+                    });
                 let own = own || self.acquired_tunnels.contains(&(network.clone(), tunnel));
                 if !own {
                     if !self.node.interfaces.take(found, tunnel) {

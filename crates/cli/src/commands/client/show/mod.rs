@@ -4,6 +4,7 @@ mod drops;
 mod peers;
 mod ports;
 mod runtime;
+mod sessions;
 mod users;
 
 use std::io::{self, IsTerminal};
@@ -69,6 +70,10 @@ enum What {
     Ports,
     /// GTP-U peers: whether they answer, and the messages between them and the node
     Peers,
+    /// Control planes that drive the node by PFCP, and the messages between them and it
+    Associations,
+    /// Sessions of control planes
+    Sessions(sessions::Arguments),
     /// What bearers and peers tell, as it happens: one JSON object on each line
     Events,
 }
@@ -116,6 +121,8 @@ fn once(what: &What, client: &Client, form: Form) -> Result<(), Failure> {
         What::Paths => text("/v1/paths"),
         What::Fused => text("/v1/fused"),
         What::Peers => peers::run(client, form),
+        What::Associations => sessions::associations(client, form),
+        What::Sessions(arguments) => sessions::run(arguments, client, form),
         What::Events => events(client),
         What::Users(arguments) => users::run(arguments, client, form),
     }
