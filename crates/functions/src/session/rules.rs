@@ -16,8 +16,9 @@ pub mod urr;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use self::filter::SdfFilter;
 pub use self::ids::{BarId, FarId, Name, PdrId, QerId, UrrId};
@@ -197,7 +198,7 @@ pub enum Apply {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Forwarding {
-    /// Where packets go: the value of the tag `destination`. Without one that is known,
+    /// Where packets go: the value of the tag `interface`. Without one that is known,
     /// packets are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<Interface>,
@@ -218,6 +219,7 @@ pub struct Forwarding {
 /// Outer header creation (§8.2.56), with the node's own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[schemars(transform = describe)]
 pub enum OuterHeader {
     /// GTP-U, UDP and IP.
     Gtpu {
@@ -237,6 +239,18 @@ pub enum OuterHeader {
         /// Address of the node that packets come from, of the same family.
         local: IpAddr,
     },
+}
+
+/// Gives the key of each variant the description that the variant has.
+fn describe(schema: &mut Schema) {
+    let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+    for variant in variants.into_iter().flatten() {
+        let description = variant["description"].clone();
+        let keys = variant.get_mut("properties").and_then(Value::as_object_mut);
+        for (_, key) in keys.into_iter().flatten() {
+            key["description"] = description.clone();
+        }
+    }
 }
 
 /// QoS enforcement rule.

@@ -11,9 +11,6 @@ mod meter;
 mod record;
 mod way;
 
-#[cfg(test)]
-mod tests;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::{CHAIN, DIRECTION, NETWORK};

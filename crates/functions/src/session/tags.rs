@@ -10,7 +10,7 @@ pub const PDR: Tag = Tag { name: "pdr", values: Values::Number };
 /// The destination interface of the forwarding action (3GPP TS 29.244 §8.2.24); `none` before
 /// a packet has met a rule.
 pub const DESTINATION: Tag = Tag {
-    name: "destination",
+    name: "interface",
     values: Values::Named(&[
         "none",
         "access",

@@ -5,4 +5,5 @@ mod guide;
 mod hostile;
 mod iphc;
 mod pages;
+mod sessions;
 mod transfer;

@@ -57,7 +57,7 @@ rules: |
   from detect when chain == counted -> counted
   from detect -> act
   from counted -> act
-  from act when destination == access -> access
+  from act when interface == access -> access
   from act when network == edge -> edge
   from act -> core
 ";
@@ -66,13 +66,15 @@ rules: |
 struct Upf {
     rig: Rig,
     events: Receiver<SessionEvent>,
+    /// What was told beside what was waited for.
+    told: Vec<SessionEvent>,
 }
 
 impl Upf {
     fn new() -> Upf {
         let mut rig = Rig::new(UPF);
         let events = rig.node.agent().listen_to_sessions();
-        Upf { rig, events }
+        Upf { rig, events, told: Vec::new() }
     }
 
     /// Applies commands; what the events say that come of them, but for that of the batch.
@@ -83,13 +85,15 @@ impl Upf {
         let changed = self.rig.node.agent().change_sessions(commands);
         self.rig.settle();
         let mut usage = Vec::new();
-        let applied = self.events().into_iter().any(|event| match event {
-            SessionEvent::Applied { batch, usage: of_batch } if batch == changed.batch => {
-                usage = of_batch;
-                true
+        let mut applied = false;
+        for event in self.events() {
+            match event {
+                SessionEvent::Applied { batch, usage: of_batch } if batch == changed.batch => {
+                    (applied, usage) = (true, of_batch);
+                }
+                event => self.told.push(event),
             }
-            _ => false,
-        });
+        }
         assert!(applied, "all workers have made the changes");
         (changed, usage)
     }
@@ -125,7 +129,8 @@ impl Upf {
     /// What the node has told since the last look.
     fn events(&mut self) -> Vec<SessionEvent> {
         self.rig.settle();
-        self.events.try_iter().collect()
+        let told = std::mem::take(&mut self.told);
+        told.into_iter().chain(self.events.try_iter()).collect()
     }
 }
 
@@ -303,7 +308,7 @@ fn reports_add_up_to_what_has_passed() {
     let mut upf = Upf::new();
     let mut rules = usual(1);
     rules["urrs"][0]["triggers"] = json!(["volumeThreshold", "periodic"]);
-    rules["urrs"][0]["volumeThreshold"] = json!({"total": 1000});
+    rules["urrs"][0]["volumeThreshold"] = json!({"total": 300});
     rules["urrs"][0]["period"] = json!(10);
     upf.establish(1, rules.clone());
     let (mut sum, mut passed) = ([0; 4], 0);
@@ -319,6 +324,10 @@ fn reports_add_up_to_what_has_passed() {
         upf.rig.send(1, &[downlink(1, b"0123456789"), downlink(1, b"0123456789")]);
         passed += 1;
         upf.rig.advance(700_000_000);
+        for event in upf.events() {
+            let SessionEvent::Usage { usage, .. } = event else { panic!("{event:?}") };
+            take(&usage, &mut reports);
+        }
         match round % 8 {
             3 => {
                 // To a rule list that is not usual, and back.

@@ -235,6 +235,5 @@ pub(super) fn show(context: &Context) -> Vec<(&'static str, u64)> {
         ("pdrs", record.rules.pdrs.len() as u64),
         ("usual", record.detectors.is_empty().into()),
         ("waiting", record.waiting.into()),
-        ("last_packet", context.last),
     ]
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::common::gtpu::{HOST, tunnelled};
 use crate::common::{Rig, udp, udp_to};
-use nodes::{BEHIND, BORDER, COMPRESS, EXPAND, PLAIN, SECURED, TUNNELS};
+use nodes::{BEHIND, BORDER, COMPRESS, EXPAND, PLAIN, SECURED, SESSIONS, TUNNELS};
 use proptest::prelude::*;
 use serde_json::json;
 use weft_node::bearer::{BearerId, WrittenCommand};
@@ -265,6 +265,11 @@ proptest! {
     }
 
     #[test]
+    fn sessions((steps, split) in steps(tunnels())) {
+        same_on_two_nodes(SESSIONS, &["usual", "filtered", "waiting"], &steps, split)?;
+    }
+
+    #[test]
     fn flows_with_compressed_headers((steps, split) in steps(flows())) {
         same_on_two_nodes(COMPRESS, &USERS, &steps, split)?;
     }
@@ -313,7 +318,9 @@ fn every_function_is_among_those_above() {
         let stands =
             |yaml: &str| yaml.split([',', '}', '\n']).any(|part| part.trim_end().ends_with(&named));
         assert!(
-            [PLAIN, TUNNELS, COMPRESS, EXPAND, BEHIND, BORDER, SECURED].into_iter().any(stands),
+            [PLAIN, TUNNELS, COMPRESS, EXPAND, BEHIND, BORDER, SECURED, SESSIONS]
+                .into_iter()
+                .any(stands),
             "{}",
             kind.name
         );

@@ -108,6 +108,78 @@ rules: |
   from sgw -> access
 ";
 
+pub const SESSIONS: &str = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: sessions}
+memory: {packets: 4095}
+gtpu: {echoInterval: 0}
+ports:
+  access:
+    device: 'ring:access'
+    direction: uplink
+    mac: 02:00:00:00:00:01
+    addresses: [10.0.0.254/24]
+    neighbours: {10.0.0.1: 02:00:00:00:01:01}
+  core:
+    device: 'ring:core'
+    direction: downlink
+    mac: 02:00:00:00:00:02
+    addresses: [198.51.100.254/24, '2001:db8:c::fe/64']
+    gateways: [198.51.100.1]
+    neighbours: {198.51.100.1: 02:00:00:00:02:01}
+functions:
+  detect: {function: session-detection}
+  act: {function: session-forwarding}
+users:
+  - name: usual
+    match: {ipv4: 10.45.0.1, ipv6: '2001:db8:45:0::/64', teid: 0x1000}
+    functions:
+      detect: &usual
+        pdrs:
+          - {id: 1, precedence: 9, source: access, removal: gtpu, far: 1, urrs: [1], qers: [1], local: {teid: 0x1000}, ue: {ipv4: 10.45.0.1}}
+          - {id: 2, precedence: 9, source: core, far: 2, urrs: [1], qers: [1], ue: {ipv4: 10.45.0.1, ipv6: '2001:db8:45:0::/64'}}
+        fars:
+          - {id: 1, action: forward, forward: {interface: core}}
+          - {id: 2, action: forward, forward: {interface: access, outer: {gtpu: {teid: 0x2001, peer: 10.0.0.1, local: 10.0.0.254}}}}
+        qers: [{id: 1, qfi: 9, maximum: {downlink: 100}}]
+        urrs: [{id: 1, method: {volume: true}, triggers: [volumeQuota], volumeQuota: {total: 3000}}]
+      act: *usual
+  - name: filtered
+    match: {ipv4: 10.45.0.2, ipv6: '2001:db8:45:1::/64', teid: 0x1001}
+    functions:
+      detect: &filtered
+        pdrs:
+          - {id: 1, precedence: 9, source: access, removal: gtpu, far: 1, urrs: [1], qers: [1], local: {teid: 0x1001}, ue: {ipv4: 10.45.0.2}}
+          - {id: 2, precedence: 9, source: core, far: 2, urrs: [1], qers: [1], ue: {ipv4: 10.45.0.2, ipv6: '2001:db8:45:1::/64'}}
+          - {id: 3, precedence: 1, source: access, removal: gtpu, far: 1, local: {teid: 0x1001}, filters: [{flow: {protocol: 17}}]}
+        fars:
+          - {id: 1, action: forward, forward: {interface: core}}
+          - {id: 2, action: forward, forward: {interface: access, outer: {gtpu: {teid: 0x2002, peer: 10.0.0.1, local: 10.0.0.254}}}}
+        qers: [{id: 1, qfi: 9, maximum: {downlink: null}}]
+        urrs: [{id: 1, method: {volume: true}, triggers: [volumeQuota], volumeQuota: {total: 3000}}]
+      act: *filtered
+  - name: waiting
+    match: {ipv4: 10.45.0.3, ipv6: '2001:db8:45:2::/64', teid: 0x1002}
+    functions:
+      detect: &waiting
+        pdrs:
+          - {id: 1, precedence: 9, source: access, removal: gtpu, far: 1, urrs: [1], qers: [1], local: {teid: 0x1002}, ue: {ipv4: 10.45.0.3}}
+          - {id: 2, precedence: 9, source: core, far: 2, urrs: [1], qers: [1], ue: {ipv4: 10.45.0.3, ipv6: '2001:db8:45:2::/64'}}
+        fars:
+          - {id: 1, action: forward, forward: {interface: core}}
+          - {id: 2, action: notify}
+        qers: [{id: 1, qfi: 9, maximum: {downlink: null}}]
+        urrs: [{id: 1, method: {volume: true}, triggers: [volumeQuota], volumeQuota: {total: 3000}}]
+      act: *waiting
+rules: |
+  from access -> detect
+  from core -> detect
+  from detect -> act
+  from act when interface == access -> access
+  from act -> core
+";
+
 pub const COMPRESS: &str = "
 apiVersion: weft/v1
 kind: Node

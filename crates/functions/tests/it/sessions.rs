@@ -10,10 +10,10 @@ use weft_function::PacketMetadata;
 use weft_wire::Protocol;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, MessageType, PduSession, Qfi, Repr, Teid};
 
-use crate::kind;
-use crate::session::rules::{Session, Trigger, UrrId};
-use crate::session::usage::{Answer, Question};
-use crate::testing::{NETWORK, Rig, Seen, Spec, metadata};
+use crate::common::testing::{NETWORK, Rig, Seen, Spec, metadata};
+use weft_functions::kind;
+use weft_functions::session::rules::{Session, Trigger, UrrId};
+use weft_functions::session::usage::{Answer, Question};
 
 const USER: &str = "10.45.0.1";
 
@@ -141,7 +141,8 @@ fn sessions() -> impl Strategy<Value = Value> {
         json!({"ipv4": USER, "ipv6": "2001:db8::/64"}),
     ]));
     let pdr = (0..4_u32, prop::option::of(1..4_u32), ue, vec(filter(), 0..3), vec(0..3_u8, 0..3));
-    let pdr = pdr.prop_map(|(precedence, teid, ue, filters, qfis)| (precedence, teid, ue, filters, qfis));
+    let pdr =
+        pdr.prop_map(|(precedence, teid, ue, filters, qfis)| (precedence, teid, ue, filters, qfis));
     vec(pdr, 1..6).prop_map(|pdrs| {
         let pdrs: Vec<_> = pdrs
             .into_iter()
@@ -179,12 +180,10 @@ fn reference(rules: &Value, sent: &Sent) -> Option<u64> {
             (network.parse().expect("an address"), address.parse().expect("an address"));
         let length: u32 = length.parse().expect("a length");
         match (network, address) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                (0..length).all(|bit| (network.to_bits() ^ address.to_bits()) >> (31 - bit) & 1 == 0)
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                (0..length).all(|bit| (network.to_bits() ^ address.to_bits()) >> (127 - bit) & 1 == 0)
-            }
+            (IpAddr::V4(network), IpAddr::V4(address)) => (0..length)
+                .all(|bit| (network.to_bits() ^ address.to_bits()) >> (31 - bit) & 1 == 0),
+            (IpAddr::V6(network), IpAddr::V6(address)) => (0..length)
+                .all(|bit| (network.to_bits() ^ address.to_bits()) >> (127 - bit) & 1 == 0),
             _ => false,
         }
     };
@@ -245,7 +244,15 @@ proptest! {
     fn packets_find_the_rule_that_the_reference_finds(rules in sessions(), packets in packets()) {
         let mut rig = rig(&rules);
         let mut passed = [0; 2];
-        for sent in &packets {
+        let of_session = |sent: &&Sent| {
+            // The classifier lets no packet of another tunnel come here.
+            let teid = |rule: &Value| rule["local"]["teid"].as_u64();
+            let known = |teid_of: u64| {
+                rules["pdrs"].as_array().is_some_and(|all| all.iter().any(|rule| teid(rule) == Some(teid_of)))
+            };
+            sent.tunnel.is_none_or(|(teid, _)| known(teid.into()))
+        };
+        for sent in packets.iter().filter(of_session) {
             let seen = sent.send(&mut rig);
             match reference(&rules, sent) {
                 Some(id) => {
@@ -468,19 +475,27 @@ fn a_quota_that_is_not_used_is_given_back() {
 fn beyond_a_quota_packets_take_the_action_for_it() {
     let mut rules = measured(json!({"method": {"volume": true}, "volumeQuota": {"total": 1},
                                     "quotaAction": 2}));
-    rules["fars"].as_array_mut().expect("a list").push(
-        json!({"id": 2, "action": "forward", "forward": {"interface": "sgi-lan"}}));
+    rules["fars"]
+        .as_array_mut()
+        .expect("a list")
+        .push(json!({"id": 2, "action": "forward", "forward": {"interface": "sgi-lan"}}));
     let mut rig = rig(&rules);
     let seen = send_at(&mut rig, 1);
-    assert_eq!(rig.tag("destination", &seen.metadata), 1);
+    assert_eq!(rig.tag("interface", &seen.metadata), 1);
     let seen = send_at(&mut rig, 2);
-    assert_eq!((rig.tag("destination", &seen.metadata), rig.tag("pdr", &seen.metadata)), (3, 0x2_0001));
+    assert_eq!(
+        (rig.tag("interface", &seen.metadata), rig.tag("pdr", &seen.metadata)),
+        (3, 0x2_0001)
+    );
 }
 
 #[test]
 fn rules_measure_before_or_after_gates_and_rates() {
     let mut rules = measured(json!({"method": {"volume": true}, "beforeQos": true}));
-    rules["urrs"].as_array_mut().expect("a list").push(json!({"id": 2, "method": {"volume": true}}));
+    rules["urrs"]
+        .as_array_mut()
+        .expect("a list")
+        .push(json!({"id": 2, "method": {"volume": true}}));
     rules["pdrs"][0]["urrs"] = json!([1, 2]);
     rules["pdrs"][0]["qers"] = json!([1]);
     rules["qers"] = json!([{"id": 1, "closed": {"downlink": true}}]);
