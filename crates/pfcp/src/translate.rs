@@ -21,6 +21,8 @@ use crate::codec::rule::{CreatedPdr, CreatedTrafficEndpoint};
 use crate::interfaces::{Entropy, Found, Interfaces, Traits};
 use crate::refusal::Refusal;
 
+pub(crate) use self::usage::usage_trigger;
+
 /// Applications, and the filters that a control plane has given for them.
 pub(crate) type Applications = HashMap<Box<str>, Vec<SdfFilter>>;
 
@@ -37,6 +39,8 @@ pub(crate) struct Extras {
     pub chosen: Vec<(u8, LocalTunnel)>,
     /// URRs that report numbers of packets.
     pub packets: Vec<UrrId>,
+    /// Forwarding policies of FARs.
+    pub policies: Vec<(FarId, Name)>,
     /// Sets that the session belongs to.
     pub sets: Vec<element::FqCsid>,
 }

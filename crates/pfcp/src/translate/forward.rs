@@ -37,6 +37,9 @@ impl Draft<'_> {
             return Err(Refusal::rule(rule_of_far(id)));
         }
         let forward = rule.forwarding.as_ref().map(|one| self.forwarding(one)).transpose()?;
+        if let Some(policy) = rule.forwarding.as_ref().and_then(|one| one.policy) {
+            self.set_policy(id, Change::Set(policy))?;
+        }
         let duplicate = rule
             .duplicating
             .iter()
@@ -73,6 +76,9 @@ impl Draft<'_> {
                 self.end_markers.push(id);
             }
             far.forward = Some(self.changed_forwarding(far.forward.as_ref(), update)?);
+            if let Some(change) = update.policy {
+                self.set_policy(id, change)?;
+            }
         }
         if !rule.duplicating.is_empty() {
             return Err(Refusal::unsupported(UPDATE_DUPLICATING_PARAMETERS));
@@ -94,6 +100,7 @@ impl Draft<'_> {
         let id = FarId(id.0);
         let at = self.rules.fars.iter().position(|far| far.id == id);
         self.rules.fars.remove(at.ok_or(Refusal::rule(rule_of_far(id)))?);
+        self.extras.policies.retain(|(far, _)| *far != id);
         Ok(())
     }
 
@@ -109,20 +116,19 @@ impl Draft<'_> {
             network: Some(self.network(&towards)?),
             outer: one.outer_header.map(|header| self.outer(&towards, header)).transpose()?,
             dscp: one.marking.map(dscp),
-            policy: one.policy.map(|policy| self.policy(policy)).transpose()?,
-            redirect: None,
         })
     }
 
     fn duplicate(&self, one: &DuplicatingParameters<'_>) -> Result<Forwarding, Refusal> {
+        if one.policy.is_some() {
+            return Err(Refusal::unsupported(FORWARDING_POLICY));
+        }
         let towards = Towards { destination: destination(one.destination)?, instance: None };
         Ok(Forwarding {
             interface: Some(towards.destination),
             network: Some(self.network(&towards)?),
             outer: one.outer_header.map(|header| self.outer(&towards, header)).transpose()?,
             dscp: one.marking.map(dscp),
-            policy: one.policy.map(|policy| self.policy(policy)).transpose()?,
-            redirect: None,
         })
     }
 
@@ -162,11 +168,6 @@ impl Draft<'_> {
                 Some(change) => change.value().map(dscp),
                 None => before.and_then(|before| before.dscp),
             },
-            policy: match update.policy {
-                Some(change) => change.value().map(|policy| self.policy(policy)).transpose()?,
-                None => before.and_then(|before| before.policy.clone()),
-            },
-            redirect: None,
         })
     }
 
@@ -205,15 +206,21 @@ impl Draft<'_> {
         }
     }
 
-    fn policy(&self, policy: ForwardingPolicy<'_>) -> Result<Name, Refusal> {
-        let policy = name(policy.0);
-        if self.node.interfaces.has_policy(&policy) {
-            return Ok(policy);
+    fn set_policy(
+        &mut self,
+        id: FarId,
+        change: Change<ForwardingPolicy<'_>>,
+    ) -> Result<(), Refusal> {
+        let policy = change.value().map(|policy| name(policy.0));
+        if policy.as_ref().is_some_and(|policy| !self.node.interfaces.has_policy(policy)) {
+            return Err(Refusal {
+                offending: Some(FORWARDING_POLICY),
+                ..Refusal::cause(Cause::INVALID_FORWARDING_POLICY)
+            });
         }
-        Err(Refusal {
-            offending: Some(FORWARDING_POLICY),
-            ..Refusal::cause(Cause::INVALID_FORWARDING_POLICY)
-        })
+        self.extras.policies.retain(|(far, _)| *far != id);
+        self.extras.policies.extend(policy.map(|policy| (id, policy)));
+        Ok(())
     }
 }
 

@@ -435,8 +435,9 @@ impl Draft<'_> {
         }
         for pdr in &mut self.rules.pdrs {
             let extras = self.extras.pdrs.iter().find(|extras| extras.id == pdr.id);
-            let far = self.rules.fars.iter().find(|far| Some(far.id) == pdr.far);
-            let policy = far.and_then(|far| far.forward.as_ref()?.policy.as_ref());
+            let policies = &self.extras.policies;
+            let policy = policies.iter().find(|(far, _)| Some(*far) == pdr.far);
+            let policy = policy.map(|(_, policy)| policy);
             let none = Traits::default();
             let traits = extras.map_or(&none, |extras| &extras.traits);
             pdr.chain = self.node.interfaces.chain(traits, policy);
