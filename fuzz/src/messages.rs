@@ -4,6 +4,7 @@ pub mod function_moves;
 pub mod function_moves_http;
 pub mod handover;
 pub mod journal;
+pub mod pfcp;
 pub mod process_frame;
 pub mod process_protocol;
 pub mod transport;

@@ -68,6 +68,8 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(views::neighbours))
         .routes(routes!(views::kept))
         .routes(routes!(views::fused))
+        .routes(routes!(views::pfcp))
+        .routes(routes!(views::sessions))
         .routes(routes!(views::users))
         .routes(routes!(views::user))
         .routes(routes!(views::ways))

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use weft_http::connection;
 use weft_http::socket::{Claim, Refused};
 use weft_node::Handle;
 use weft_page::PageError;
+use weft_pfcp::ServerHandle;
 
 use crate::live::Live;
 use crate::requests::function_move::Moves;
@@ -151,6 +152,7 @@ impl Listening {
         let listed = moves.clone();
         let live = Live::new(handle.clone(), Box::new(move || listed.views()));
         let state = State::new(handle, kinds, live.clone());
+        let pfcp = state.pfcp.clone();
         let api = routes::all(&moves, state.clone());
         let serve_page = |page: weft_page::Listening| {
             live.begin();
@@ -167,7 +169,7 @@ impl Listening {
             .name("control".to_owned())
             .spawn(move || serve(runtime, (local, api), metrics, state, stopped))
             .map_err(ControlError::Thread)?;
-        Ok(Serving { claim, page, stop, thread })
+        Ok(Serving { claim, page, stop, thread, pfcp })
     }
 }
 
@@ -178,9 +180,16 @@ pub struct Serving {
     page: Option<weft_page::Serving>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
+    pfcp: Arc<OnceLock<ServerHandle>>,
 }
 
 impl Serving {
+    /// Shows what this server of control planes does.
+    pub fn show_pfcp(&self, server: ServerHandle) {
+        // A second one is not shown.
+        let _ = self.pfcp.set(server);
+    }
+
     /// The node's socket.
     pub fn socket(&self) -> &Path {
         self.claim.path()

@@ -1,6 +1,6 @@
 //! What all requests share: the way to the node's agent.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -8,6 +8,7 @@ use weft_compose::Kind;
 use weft_http::problem::Failure;
 use weft_node::show::Snapshot;
 use weft_node::{Agent, Handle};
+use weft_pfcp::ServerHandle;
 
 use crate::live::Live;
 
@@ -26,6 +27,8 @@ pub(crate) struct State {
     pub live: Arc<Live>,
     /// Whether the last look will do for a snapshot.
     from_last_look: bool,
+    /// The server of control planes, once there is one.
+    pub pfcp: Arc<OnceLock<ServerHandle>>,
     /// Free places for traces and captures.
     watchers: Arc<Semaphore>,
     /// Free places for those who listen to looks.
@@ -36,7 +39,8 @@ impl State {
     pub fn new(handle: Handle, kinds: &'static [Kind], live: Arc<Live>) -> State {
         let [watchers, listeners] =
             [WATCHERS, LISTENERS].map(|places| Arc::new(Semaphore::new(places)));
-        State { handle, kinds, live, from_last_look: false, watchers, listeners }
+        let pfcp = Arc::default();
+        State { handle, kinds, live, from_last_look: false, pfcp, watchers, listeners }
     }
 
     /// The same for clients that are not trusted: however often they ask for a snapshot, the
@@ -84,6 +88,19 @@ impl State {
             Failure::new(StatusCode::INSUFFICIENT_STORAGE, detail)
         })?;
         Ok(value)
+    }
+
+    /// Asks the server of control planes, away from the thread that serves.
+    pub async fn ask_pfcp<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&ServerHandle) -> Option<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let Some(server) = self.pfcp.get().cloned() else {
+            let detail = "the configuration has no `pfcp`";
+            return Err(Failure::new(StatusCode::NOT_FOUND, detail));
+        };
+        let answer = tokio::task::spawn_blocking(move || question(&server)).await;
+        answer.ok().flatten().ok_or(stopped())
     }
 
     /// Takes a place for a trace, a capture or a listener.

@@ -25,7 +25,7 @@ pub use handover::{GatesFile, HandoverFile, HandoverTls, RadioFile, Role, WhenFu
 pub use local::{LocalFile, RateFile};
 pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
-pub use pfcp::{PfcpChain, PfcpFile, PfcpInterface, PfcpSide};
+pub use pfcp::{PfcpChain, PfcpFile, PfcpInterface};
 pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy};
 pub use remote::RemoteFile;
 pub use state::StateFile;

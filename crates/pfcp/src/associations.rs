@@ -77,7 +77,8 @@ impl Associations {
     }
 
     pub fn remove(&mut self, id: AssociationId) -> Option<Association> {
-        let slot = self.slots.iter_mut().find(|slot| slot.as_ref().is_some_and(|one| one.0 == id.0));
+        let slot =
+            self.slots.iter_mut().find(|slot| slot.as_ref().is_some_and(|one| one.0 == id.0));
         slot.and_then(Option::take).map(|(_, association)| association)
     }
 

@@ -13,7 +13,7 @@ const PORTS: usize = 32;
 /// excluded by `!`, options behind the ends.
 pub(crate) fn parse(text: &str) -> Option<Flow> {
     let mut words = text.split_ascii_whitespace().peekable();
-    let mut next_is = |word: &str, words: &mut std::iter::Peekable<_>| {
+    let next_is = |word: &str, words: &mut std::iter::Peekable<_>| {
         let next: Option<&str> = words.next();
         next.is_some_and(|next| next.eq_ignore_ascii_case(word)).then_some(())
     };

@@ -84,7 +84,11 @@ impl Interfaces {
                 network: u8::try_from(network).unwrap_or(u8::MAX),
                 ipv4,
                 ipv6,
-                pools: plan.pools.iter().map(|(address, length)| Pool::new(*address, *length)).collect(),
+                pools: plan
+                    .pools
+                    .iter()
+                    .map(|(address, length)| Pool::new(*address, *length))
+                    .collect(),
             }
         });
         let entries = entries.collect();
@@ -107,7 +111,8 @@ impl Interfaces {
             Interface::CpFunction => [PfcpSide::CpFunction, PfcpSide::Access],
         };
         sides.into_iter().find_map(|side| {
-            let of_side = || self.entries.iter().enumerate().filter(move |(_, one)| one.side == side);
+            let of_side =
+                || self.entries.iter().enumerate().filter(move |(_, one)| one.side == side);
             let named = |name: Text<'_>| {
                 of_side().find(|(_, one)| one.instance.as_ref().is_some_and(|own| name.is(own)))
             };
@@ -219,9 +224,10 @@ impl Interfaces {
             is(&when.network_instance, traits.instance.as_ref())
                 && is(&when.application, traits.application.as_ref())
                 && is(&when.forwarding_policy, policy)
-                && when.predefined_rule.as_ref().is_none_or(|wanted| {
-                    traits.predefined.iter().any(|given| **given == **wanted)
-                })
+                && when
+                    .predefined_rule
+                    .as_ref()
+                    .is_none_or(|wanted| traits.predefined.iter().any(|given| **given == **wanted))
         });
         found.map(|found| found.chain.clone())
     }

@@ -6,8 +6,9 @@
 //! - [`server`] connects a state machine with UDP sockets and an agent.
 #![forbid(unsafe_code)]
 
-pub mod codec;
+mod agent;
 mod associations;
+pub mod codec;
 mod flow;
 mod interfaces;
 mod refusal;
@@ -20,6 +21,9 @@ pub use interfaces::Entropy;
 pub use refusal::Refusal;
 pub use server::{DataPlane, Server, ServerError, ServerHandle};
 pub use user_plane::UserPlane;
+
+#[cfg(test)]
+mod tests;
 
 /// UDP port of PFCP (§6.1).
 pub const PORT: u16 = 8805;

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -118,36 +118,30 @@ impl ServerHandle {
         self.ask(UserPlane::view)
     }
 
-    /// At most so many sessions; none if the server has stopped.
+    /// At most so many sessions behind the first ones; none if the server has stopped.
     #[must_use]
-    pub fn sessions(&self, most: usize) -> Option<Vec<SessionView>> {
-        self.ask(move |plane| plane.sessions_view(most))
+    pub fn sessions(&self, first: usize, most: usize) -> Option<Vec<SessionView>> {
+        self.ask(move |plane| plane.sessions_view(first, most))
     }
 }
 
 impl Server {
-    /// Serves control planes as `plan` says. `teids_below` bounds the TEIDs that are chosen.
+    /// Serves control planes as `plan` says.
     ///
     /// # Errors
     /// An address of the plan cannot be had, or the node has stopped.
-    pub fn start(
-        plan: &PfcpPlan,
-        teids_below: u32,
-        data_plane: impl DataPlane,
-    ) -> Result<Server, ServerError> {
+    pub fn start(plan: &PfcpPlan, data_plane: impl DataPlane) -> Result<Server, ServerError> {
         let sockets = plan.listen.iter().map(|address| {
             let address = SocketAddr::new(*address, plan.port);
             socket(address).map_err(|reason| ServerError::Socket { address, reason })
         });
         let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
-        let addresses =
-            sockets.iter().map(UdpSocket::local_addr).collect::<Result<Vec<_>, _>>()?;
+        let addresses = sockets.iter().map(UdpSocket::local_addr).collect::<Result<Vec<_>, _>>()?;
         let started = data_plane.now()?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let start = Start {
             recovery: unix,
             epoch: unix.saturating_sub(started / 1_000_000_000),
-            teids_below,
             entropy: entropy()?,
         };
         let clock = Clock { base: started, since: Instant::now() };
@@ -325,7 +319,8 @@ impl<D: DataPlane> Working<D> {
     fn take_inputs(&mut self) -> bool {
         // Events come without a signal of their own; while some are awaited, they are looked
         // for often.
-        let pause = if self.plane.awaits_events() { Duration::from_micros(200) } else { self.pause() };
+        let pause =
+            if self.plane.awaits_events() { Duration::from_micros(200) } else { self.pause() };
         match self.inputs.recv_timeout(pause) {
             Ok(input) => self.take(input),
             Err(RecvTimeoutError::Timeout) => return true,
@@ -341,9 +336,10 @@ impl<D: DataPlane> Working<D> {
     fn pause(&self) -> Duration {
         // Usage and downlink data are told within this time.
         const EVENTS: Duration = Duration::from_millis(2);
-        let next = self.plane.next_time().map_or(PAUSE, |time| {
-            Duration::from_nanos(time.saturating_sub(self.clock.now()))
-        });
+        let next = self
+            .plane
+            .next_time()
+            .map_or(PAUSE, |time| Duration::from_nanos(time.saturating_sub(self.clock.now())));
         let most = if self.plane.has_sessions() { EVENTS } else { PAUSE };
         next.clamp(Duration::from_micros(200), most)
     }

@@ -1,6 +1,7 @@
 //! The state machine, driven by messages, with hostile ones first.
 
 mod node;
+mod refused;
 mod repeated;
 mod sequences;
 mod sessions;
@@ -33,15 +34,16 @@ pub(crate) fn peer(text: &str) -> SocketAddr {
 }
 
 pub(crate) fn plan() -> PfcpPlan {
-    let interface = |side, instance: Option<&str>, network: &str, addresses: &[&str], pools: &[(&str, u8)]| {
-        PfcpInterfacePlan {
-            side,
-            network_instance: instance.map(str::to_owned),
-            network: network.to_owned(),
-            addresses: addresses.iter().map(|text| address(text)).collect(),
-            pools: pools.iter().map(|(text, length)| (address(text), *length)).collect(),
-        }
-    };
+    let interface =
+        |side, instance: Option<&str>, network: &str, addresses: &[&str], pools: &[(&str, u8)]| {
+            PfcpInterfacePlan {
+                side,
+                network_instance: instance.map(str::to_owned),
+                network: network.to_owned(),
+                addresses: addresses.iter().map(|text| address(text)).collect(),
+                pools: pools.iter().map(|(text, length)| (address(text), *length)).collect(),
+            }
+        };
     PfcpPlan {
         listen: vec![address("10.0.0.254"), address("fd00::254")],
         port: 8805,
@@ -83,6 +85,7 @@ pub(crate) fn plan() -> PfcpPlan {
         sessions: 8,
         transactions: 64,
         rules: 64,
+        teids_below: 1 << 30,
     }
 }
 
@@ -115,7 +118,7 @@ impl Bench {
             state ^= state << 17;
             state
         });
-        let start = Start { recovery: 1_700_000_000, epoch: 1_700_000_000, teids_below: 1 << 30, entropy };
+        let start = Start { recovery: 1_700_000_000, epoch: 1_700_000_000, entropy };
         Bench {
             plane: UserPlane::new(plan, start),
             now: 0,
@@ -224,7 +227,9 @@ impl Bench {
     pub fn establish(&mut self, from: SocketAddr, request: SessionEstablishmentRequest<'_>) -> u64 {
         let octets = self.ask(from, Some(0), &Message::SessionEstablishmentRequest(request));
         let (_, message) = parsed(&octets);
-        let Message::SessionEstablishmentResponse(response) = message else { panic!("{message:?}") };
+        let Message::SessionEstablishmentResponse(response) = message else {
+            panic!("{message:?}")
+        };
         assert_eq!(response.cause, Cause::ACCEPTED, "{response:?}");
         response.fseid.unwrap().seid
     }
@@ -238,8 +243,12 @@ impl Bench {
     ) -> (Cause, Option<u16>, Option<RuleId>) {
         let octets = self.ask(from, seid, message);
         match parsed(&octets).1 {
-            Message::SessionEstablishmentResponse(one) => (one.cause, one.offending, one.failed_rule),
-            Message::SessionModificationResponse(one) => (one.cause, one.offending, one.failed_rule),
+            Message::SessionEstablishmentResponse(one) => {
+                (one.cause, one.offending, one.failed_rule)
+            }
+            Message::SessionModificationResponse(one) => {
+                (one.cause, one.offending, one.failed_rule)
+            }
             Message::SessionDeletionResponse(one) => (one.cause, one.offending, None),
             Message::AssociationSetupResponse(one) => (one.cause, None, None),
             Message::AssociationReleaseResponse(one) => (one.cause, None, None),

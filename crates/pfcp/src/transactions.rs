@@ -1,7 +1,7 @@
 //! Requests and responses: retransmission and repetition (§6.4).
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::SocketAddr;
 
 /// A request of a control plane: where it came from, and its sequence number.
@@ -58,9 +58,9 @@ impl Incoming {
 
     /// A request has come. One with the number of another one, but of another content, is new:
     /// its sender has started again.
-    pub fn note(&mut self, id: TransactionId, octets: &[u8], now: u64) -> Seen<'_> {
+    pub fn note(&mut self, id: TransactionId, content: impl Hash, now: u64) -> Seen<'_> {
         self.forget(now);
-        let digest = self.digests.hash_one(octets);
+        let digest = self.digests.hash_one(content);
         let known = self.entries.get(&id).filter(|entry| entry.digest == digest);
         if let Some(entry) = known {
             if entry.response.is_none() {

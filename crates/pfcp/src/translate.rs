@@ -21,6 +21,8 @@ use crate::codec::rule::{CreatedPdr, CreatedTrafficEndpoint};
 use crate::interfaces::{Entropy, Found, Interfaces, Traits};
 use crate::refusal::Refusal;
 
+pub(crate) use self::usage::usage_trigger;
+
 /// Applications, and the filters that a control plane has given for them.
 pub(crate) type Applications = HashMap<Box<str>, Vec<SdfFilter>>;
 
@@ -37,6 +39,8 @@ pub(crate) struct Extras {
     pub chosen: Vec<(u8, LocalTunnel)>,
     /// URRs that report numbers of packets.
     pub packets: Vec<UrrId>,
+    /// Forwarding policies of FARs.
+    pub policies: Vec<(FarId, Name)>,
     /// Sets that the session belongs to.
     pub sets: Vec<element::FqCsid>,
 }
@@ -146,7 +150,8 @@ impl<'n> Draft<'n> {
         let (tunnels, _) = keys(&self.rules, Some(&self.extras));
         self.extras.chosen.retain(|(_, chosen)| tunnels.iter().any(|(_, one)| one == chosen));
         let outcome = outcome.and_then(|()| self.check());
-        let acquired = Acquired { tunnels: self.acquired_tunnels, addresses: self.acquired_addresses };
+        let acquired =
+            Acquired { tunnels: self.acquired_tunnels, addresses: self.acquired_addresses };
         if let Err(refusal) = outcome {
             acquired.give_back(self.node.interfaces);
             return Err(refusal);
@@ -186,7 +191,8 @@ impl<'n> Draft<'n> {
             }
         }
         for urr in &rules.urrs {
-            let action = urr.quota_action.is_none_or(|id| rules.fars.iter().any(|far| far.id == id));
+            let action =
+                urr.quota_action.is_none_or(|id| rules.fars.iter().any(|far| far.id == id));
             if !action {
                 return Err(Refusal::rule(rule_of_urr(urr.id)));
             }
@@ -195,11 +201,7 @@ impl<'n> Draft<'n> {
     }
 
     /// A tunnel endpoint for a PDI or traffic endpoint.
-    fn tunnel(
-        &mut self,
-        found: Found,
-        fteid: FTeid,
-    ) -> Result<LocalTunnel, Refusal> {
+    fn tunnel(&mut self, found: Found, fteid: FTeid) -> Result<LocalTunnel, Refusal> {
         let network = self.node.interfaces.network(found);
         match fteid {
             FTeid::Choose { ipv4, ipv6, id } => {
@@ -207,8 +209,7 @@ impl<'n> Draft<'n> {
                 if let Some((_, tunnel)) = known {
                     return Ok(*tunnel);
                 }
-                let chosen =
-                    self.node.interfaces.choose(found, (ipv4, ipv6), self.node.entropy);
+                let chosen = self.node.interfaces.choose(found, (ipv4, ipv6), self.node.entropy);
                 let tunnel = chosen.ok_or(Refusal {
                     offending: Some(F_TEID),
                     ..Refusal::cause(Cause::RULE_FAILURE)
@@ -224,9 +225,10 @@ impl<'n> Draft<'n> {
                     return Err(Refusal::incorrect(F_TEID));
                 }
                 let tunnel = LocalTunnel { teid, ipv4, ipv6 };
-                let own = self.rules.pdrs.iter().any(|pdr| {
-                    pdr.network.as_ref() == Some(&network) && pdr.local == Some(tunnel)
-                });
+                let own =
+                    self.rules.pdrs.iter().any(|pdr| {
+                        pdr.network.as_ref() == Some(&network) && pdr.local == Some(tunnel)
+                    });
                 let own = own || self.acquired_tunnels.contains(&(network.clone(), tunnel));
                 if !own {
                     if !self.node.interfaces.take(found, tunnel) {

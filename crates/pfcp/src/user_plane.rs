@@ -66,8 +66,6 @@ pub struct Start {
     pub recovery: u64,
     /// What the node's time 0 was, seconds since 1970.
     pub epoch: u64,
-    /// Bound of TEIDs that sessions get.
-    pub teids_below: u32,
     /// Numbers that nothing outside can predict, for SEIDs and TEIDs.
     pub entropy: Entropy,
 }
@@ -103,8 +101,9 @@ impl UserPlane {
     /// A node without associations.
     #[must_use]
     pub fn new(plan: PfcpPlan, start: Start) -> UserPlane {
-        let Start { recovery, epoch, teids_below, mut entropy } = start;
-        let nanoseconds = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let Start { recovery, epoch, mut entropy } = start;
+        let nanoseconds =
+            |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let t1 = nanoseconds(plan.t1);
         // A peer repeats a request for N1 times T1; its values may be larger than ours.
         let keep = t1.saturating_mul(u64::from(plan.n1) + 1);
@@ -118,7 +117,7 @@ impl UserPlane {
             like: plan.like.as_str().into(),
             recovery: Time::from_unix(recovery),
             epoch,
-            interfaces: Interfaces::new(&plan.interfaces, &plan.chains, teids_below),
+            interfaces: Interfaces::new(&plan.interfaces, &plan.chains, plan.teids_below),
             applications: Applications::new(),
             associations: Associations::default(),
             sessions: HashMap::new(),
@@ -193,7 +192,8 @@ impl UserPlane {
             self.defer(from, datagram);
             return;
         }
-        match self.incoming.note(id, frame.body, now) {
+        let content = (frame.message, frame.header.seid, frame.body);
+        match self.incoming.note(id, content, now) {
             Seen::New => {}
             Seen::Pending => {
                 self.counts.repeated += 1;
@@ -221,7 +221,8 @@ impl UserPlane {
     fn peer_seid(&self, from: IpAddr, kind: MessageType, frame: &Frame<'_>) -> Option<u64> {
         let own = frame.header.seid?;
         if kind == MessageType::SessionEstablishmentRequest {
-            let fseid = Elements::new(frame.body).flatten().find(|(element, _)| *element == ie::F_SEID);
+            let fseid =
+                Elements::new(frame.body).flatten().find(|(element, _)| *element == ie::F_SEID);
             let fseid = fseid.and_then(|(element, octets)| FSeid::parse(element, octets).ok());
             return Some(fseid.map_or(0, |fseid| fseid.seid));
         }
@@ -288,7 +289,14 @@ impl UserPlane {
     }
 
     /// Sends a request to the PFCP port of an address. False if too many wait for responses.
-    fn ask(&mut self, now: u64, to: IpAddr, seid: Option<u64>, message: &Message<'_>, what: Sent) -> bool {
+    fn ask(
+        &mut self,
+        now: u64,
+        to: IpAddr,
+        seid: Option<u64>,
+        message: &Message<'_>,
+        what: Sent,
+    ) -> bool {
         let Some(sequence) = self.outgoing.sequence() else {
             self.counts.no_transaction += 1;
             return false;
@@ -394,6 +402,12 @@ impl UserPlane {
     #[must_use]
     pub fn awaits_events(&self) -> bool {
         !self.applying.is_empty() || !self.releasing.is_empty()
+    }
+
+    /// Tunnel endpoints in use.
+    #[cfg(test)]
+    pub(crate) fn tunnels_in_use(&self) -> usize {
+        self.interfaces.teids()
     }
 
     /// Whether there are sessions.

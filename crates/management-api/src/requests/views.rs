@@ -12,6 +12,7 @@ use weft_node::show::{
     BearerView, ContextView, DedicatedView, NeighbourView, PeerView, Snapshot, TopologyView,
     UserView,
 };
+use weft_pfcp::user_plane::show::{PfcpView, SessionView};
 
 use crate::api::Page;
 use crate::state::{State, stopped};
@@ -89,6 +90,38 @@ pub(crate) async fn neighbours(
     Shared(state): Shared<State>,
 ) -> Result<Json<Vec<NeighbourView>>, Failure> {
     Ok(Json(state.ask(|agent| agent.neighbours(Page::MOST)).await?))
+}
+
+/// Control planes that drive the node by PFCP, and the messages between them and it.
+#[utoipa::path(
+    get,
+    path = "/v1/pfcp",
+    responses(
+        (status = 200, description = "Associations and counts", body = PfcpView),
+        (status = 404, description = "No control plane drives the node"),
+    ),
+)]
+pub(crate) async fn pfcp(Shared(state): Shared<State>) -> Result<Json<PfcpView>, Failure> {
+    Ok(Json(state.ask_pfcp(|server| server.view()).await?))
+}
+
+/// Some of the sessions of control planes.
+#[utoipa::path(
+    get,
+    path = "/v1/sessions",
+    params(Page),
+    responses(
+        (status = 200, description = "Sessions, in no order", body = Vec<SessionView>),
+        (status = 400, description = "The query cannot be read"),
+        (status = 404, description = "No control plane drives the node"),
+    ),
+)]
+pub(crate) async fn sessions(
+    Shared(state): Shared<State>,
+    Query(page): Query<Page>,
+) -> Result<Json<Vec<SessionView>>, Failure> {
+    let count = page.count.min(Page::MOST);
+    Ok(Json(state.ask_pfcp(move |server| server.sessions(page.first, count)).await?))
 }
 
 /// Users, in the order of the configuration.

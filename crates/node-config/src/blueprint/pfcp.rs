@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-pub use crate::yaml::PfcpSide;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// The node as a user plane of PFCP (3GPP TS 29.244).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct PfcpPlan {
     pub transactions: usize,
     /// Most rules of a session.
     pub rules: usize,
+    /// Bound of TEIDs that the node chooses: users that move have those from there on.
+    pub teids_below: u32,
 }
 
 /// The identity of a node.
@@ -77,4 +80,20 @@ pub struct PfcpChainPlan {
     pub predefined_rule: Option<String>,
     /// The chain.
     pub chain: String,
+}
+
+/// A side of the user plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum PfcpSide {
+    /// Towards users.
+    Access,
+    /// Towards other user planes and data networks.
+    Core,
+    /// Towards data networks (N6, SGi); where no entry is of it, `core` holds.
+    SgiLan,
+    /// The control plane, for packets in tunnels between it and the node; where no entry is of
+    /// it, `access` holds.
+    CpFunction,
 }

@@ -56,13 +56,8 @@ pub(super) fn blueprint(
     };
     let named = file.handover.as_ref().map(|handover| (file.metadata.name.as_str(), handover));
     let handover = named.and_then(|named| handover::plan(named, &moving, source));
-    let scene = pfcp::Scene {
-        file,
-        ports: &ports,
-        networks: &networks,
-        rules: &rules,
-        limits: &limits,
-    };
+    let scene =
+        pfcp::Scene { file, ports: &ports, networks: &networks, rules: &rules, limits: &limits };
     let pfcp = file.pfcp.as_ref().map(|pfcp| pfcp::plan(pfcp, &scene, source));
     functions::remote::once(&functions, &ports, source);
     let mut warnings = rules.check(source);

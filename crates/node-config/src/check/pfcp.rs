@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use weft_dataplane::gates::tunnel::FIRST_TEID;
+
 use super::rules::Rules;
 use super::within;
-use crate::blueprint::{
-    Limits, PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PortPlan,
-};
+use crate::blueprint::{Limits, PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PortPlan};
 use crate::locate::Source;
 use crate::values::{Ip, Subnet};
 use crate::yaml::{DEFAULT_NETWORK, NodeFile, PfcpChain, PfcpFile, PfcpInterface};
@@ -79,6 +79,7 @@ pub(super) fn plan(file: &PfcpFile, scene: &Scene<'_>, source: &mut Source<'_>) 
         sessions: usize::try_from(sessions).unwrap_or(usize::MAX),
         transactions: limits.transactions as usize,
         rules: limits.rules as usize,
+        teids_below: if scene.file.handover.is_some() { FIRST_TEID } else { u32::MAX },
     }
 }
 
@@ -105,8 +106,7 @@ fn node_id(file: &PfcpFile, listen: &[IpAddr], source: &mut Source<'_>) -> PfcpN
         return PfcpNodeId::Address(address);
     }
     let of_domain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
-    let is_label =
-        |label: &str| matches!(label.len(), 1..=63) && label.chars().all(of_domain);
+    let is_label = |label: &str| matches!(label.len(), 1..=63) && label.chars().all(of_domain);
     if text.len() > DOMAIN || !text.split('.').all(is_label) {
         let message = format!("{text:?} is neither an address nor a domain name");
         source.wrong("pfcp.nodeId", message);
@@ -175,7 +175,8 @@ fn plan_of_chain(
         file;
     let chains = &scene.rules.chains;
     if !chains.contains(chain) && scene.rules.set.is_some() {
-        let mistake = source.wrong(&format!("{path}.chain"), format!("there is no chain `{chain}`"));
+        let mistake =
+            source.wrong(&format!("{path}.chain"), format!("there is no chain `{chain}`"));
         mistake.suggest(chain, chains.iter().map(String::as_str));
     }
     let given = [network_instance, application, forwarding_policy, predefined_rule];

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::blueprint::PfcpSide;
 use crate::values::{Ip, Subnet};
 
 /// How control planes drive the node by PFCP (3GPP TS 29.244), over UDP.
@@ -56,22 +57,6 @@ pub struct PfcpInterface {
     /// Networks from which users get addresses: IPv4 addresses, and IPv6 prefixes of 64 bits.
     #[serde(default)]
     pub pools: Vec<Subnet>,
-}
-
-/// A side of the user plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-pub enum PfcpSide {
-    /// Towards users.
-    Access,
-    /// Towards other user planes and data networks.
-    Core,
-    /// Towards data networks (N6, SGi); where no entry is of it, `core` holds.
-    SgiLan,
-    /// The control plane, for packets in tunnels between it and the node; where no entry is of
-    /// it, `access` holds.
-    CpFunction,
 }
 
 /// Which packets take a chain: all that is given must fit.

@@ -1,6 +1,7 @@
 //! The codec against bytes that were written by hand, against itself, and against bad bytes.
 
 mod bytes;
+mod dissector;
 mod hostile;
 pub(crate) mod strategy;
 

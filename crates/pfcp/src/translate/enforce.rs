@@ -104,6 +104,9 @@ impl Draft<'_> {
 /// What the elements say; the rest of the rule stays.
 fn enforce(qer: &mut Qer, rule: &UpdateQer) -> Result<(), Refusal> {
     unread(rule.refused)?;
+    if rule.correlation.is_some() {
+        return Err(Refusal::unsupported(QER_CORRELATION_ID));
+    }
     if rule.marking.is_some() {
         return Err(Refusal::unsupported(DL_FLOW_LEVEL_MARKING));
     }
@@ -114,7 +117,6 @@ fn enforce(qer: &mut Qer, rule: &UpdateQer) -> Result<(), Refusal> {
         // A reflected packet carries its QoS flow (TS 23.501 §5.7.5.3).
         return Err(Refusal::incorrect(QFI));
     }
-    qer.correlation = rule.correlation.or(qer.correlation);
     if let Some(GateStatus { uplink_closed, downlink_closed }) = rule.gates {
         qer.closed = PerDirection { uplink: uplink_closed, downlink: downlink_closed };
     }

@@ -9,8 +9,8 @@ use weft_functions::session::rules::{
 use super::{Draft, name, rule_of_far, unread};
 use crate::codec::Cause;
 use crate::codec::element::{
-    self, ApplyAction, Change, ForwardingPolicy, ModificationFlags, OuterHeaderCreation,
-    RedirectInformation, Text, TransportLevelMarking,
+    self, ApplyAction, Change, ForwardingPolicy, ModificationFlags, OuterHeaderCreation, Text,
+    TransportLevelMarking,
 };
 use crate::codec::ie::*;
 use crate::codec::rule::{
@@ -37,8 +37,14 @@ impl Draft<'_> {
             return Err(Refusal::rule(rule_of_far(id)));
         }
         let forward = rule.forwarding.as_ref().map(|one| self.forwarding(one)).transpose()?;
-        let duplicate =
-            rule.duplicating.iter().map(|one| self.duplicate(one)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(policy) = rule.forwarding.as_ref().and_then(|one| one.policy) {
+            self.set_policy(id, Change::Set(policy))?;
+        }
+        let duplicate = rule
+            .duplicating
+            .iter()
+            .map(|one| self.duplicate(one))
+            .collect::<Result<Vec<_>, _>>()?;
         let far = Far {
             id,
             action: action(rule.action, &duplicate)?,
@@ -70,6 +76,9 @@ impl Draft<'_> {
                 self.end_markers.push(id);
             }
             far.forward = Some(self.changed_forwarding(far.forward.as_ref(), update)?);
+            if let Some(change) = update.policy {
+                self.set_policy(id, change)?;
+            }
         }
         if !rule.duplicating.is_empty() {
             return Err(Refusal::unsupported(UPDATE_DUPLICATING_PARAMETERS));
@@ -91,11 +100,15 @@ impl Draft<'_> {
         let id = FarId(id.0);
         let at = self.rules.fars.iter().position(|far| far.id == id);
         self.rules.fars.remove(at.ok_or(Refusal::rule(rule_of_far(id)))?);
+        self.extras.policies.retain(|(far, _)| *far != id);
         Ok(())
     }
 
     fn forwarding(&self, one: &ForwardingParameters<'_>) -> Result<Forwarding, Refusal> {
         unread(one.refused)?;
+        if one.redirect.is_some() {
+            return Err(Refusal::unsupported(REDIRECT_INFORMATION));
+        }
         let towards =
             Towards { destination: destination(one.destination)?, instance: one.network_instance };
         Ok(Forwarding {
@@ -103,20 +116,19 @@ impl Draft<'_> {
             network: Some(self.network(&towards)?),
             outer: one.outer_header.map(|header| self.outer(&towards, header)).transpose()?,
             dscp: one.marking.map(dscp),
-            policy: one.policy.map(|policy| self.policy(policy)).transpose()?,
-            redirect: one.redirect.map(redirect).transpose()?,
         })
     }
 
     fn duplicate(&self, one: &DuplicatingParameters<'_>) -> Result<Forwarding, Refusal> {
+        if one.policy.is_some() {
+            return Err(Refusal::unsupported(FORWARDING_POLICY));
+        }
         let towards = Towards { destination: destination(one.destination)?, instance: None };
         Ok(Forwarding {
             interface: Some(towards.destination),
             network: Some(self.network(&towards)?),
             outer: one.outer_header.map(|header| self.outer(&towards, header)).transpose()?,
             dscp: one.marking.map(dscp),
-            policy: one.policy.map(|policy| self.policy(policy)).transpose()?,
-            redirect: None,
         })
     }
 
@@ -126,6 +138,9 @@ impl Draft<'_> {
         update: &UpdateForwardingParameters<'_>,
     ) -> Result<Forwarding, Refusal> {
         unread(update.refused)?;
+        if update.redirect.is_some() {
+            return Err(Refusal::unsupported(REDIRECT_INFORMATION));
+        }
         let given = update.destination.map(destination).transpose()?;
         let known = before.and_then(|before| before.interface);
         let towards = Towards {
@@ -153,14 +168,6 @@ impl Draft<'_> {
                 Some(change) => change.value().map(dscp),
                 None => before.and_then(|before| before.dscp),
             },
-            policy: match update.policy {
-                Some(change) => change.value().map(|policy| self.policy(policy)).transpose()?,
-                None => before.and_then(|before| before.policy.clone()),
-            },
-            redirect: match update.redirect {
-                Some(change) => change.value().map(redirect).transpose()?,
-                None => before.and_then(|before| before.redirect.clone()),
-            },
         })
     }
 
@@ -168,10 +175,8 @@ impl Draft<'_> {
         let found = self.node.interfaces.find(towards.destination, towards.instance);
         let element =
             if towards.instance.is_some() { NETWORK_INSTANCE } else { DESTINATION_INTERFACE };
-        let found = found.ok_or(Refusal {
-            offending: Some(element),
-            ..Refusal::cause(Cause::RULE_FAILURE)
-        })?;
+        let found = found
+            .ok_or(Refusal { offending: Some(element), ..Refusal::cause(Cause::RULE_FAILURE) })?;
         Ok(self.node.interfaces.network(found))
     }
 
@@ -184,7 +189,9 @@ impl Draft<'_> {
         let found = self.node.interfaces.find(towards.destination, towards.instance);
         let peers = [header.ipv4.map(IpAddr::from), header.ipv6.map(IpAddr::from)];
         let ends = peers.into_iter().flatten().find_map(|peer| {
-            found.and_then(|found| self.node.interfaces.local_for(found, peer)).map(|local| (peer, local))
+            found
+                .and_then(|found| self.node.interfaces.local_for(found, peer))
+                .map(|local| (peer, local))
         });
         let (peer, local) = ends.ok_or(Refusal {
             offending: Some(OUTER_HEADER_CREATION),
@@ -199,15 +206,21 @@ impl Draft<'_> {
         }
     }
 
-    fn policy(&self, policy: ForwardingPolicy<'_>) -> Result<Name, Refusal> {
-        let policy = name(policy.0);
-        if self.node.interfaces.has_policy(&policy) {
-            return Ok(policy);
+    fn set_policy(
+        &mut self,
+        id: FarId,
+        change: Change<ForwardingPolicy<'_>>,
+    ) -> Result<(), Refusal> {
+        let policy = change.value().map(|policy| name(policy.0));
+        if policy.as_ref().is_some_and(|policy| !self.node.interfaces.has_policy(policy)) {
+            return Err(Refusal {
+                offending: Some(FORWARDING_POLICY),
+                ..Refusal::cause(Cause::INVALID_FORWARDING_POLICY)
+            });
         }
-        Err(Refusal {
-            offending: Some(FORWARDING_POLICY),
-            ..Refusal::cause(Cause::INVALID_FORWARDING_POLICY)
-        })
+        self.extras.policies.retain(|(far, _)| *far != id);
+        self.extras.policies.extend(policy.map(|policy| (id, policy)));
+        Ok(())
     }
 }
 
@@ -258,14 +271,4 @@ fn destination(interface: element::Interface) -> Result<Interface, Refusal> {
 /// The DSCP of a marking: the upper six bits of ToS or Traffic Class.
 fn dscp(marking: TransportLevelMarking) -> u8 {
     (marking.value & marking.mask) >> 2
-}
-
-fn redirect(to: RedirectInformation<'_>) -> Result<Name, Refusal> {
-    let url = std::str::from_utf8(to.server.0).ok();
-    let url = url.filter(|url| !url.is_empty() && !url.chars().any(char::is_control));
-    match (to.kind, url) {
-        (RedirectInformation::URL, Some(url)) => Ok(Name::from(url)),
-        (RedirectInformation::URL, None) => Err(Refusal::incorrect(REDIRECT_INFORMATION)),
-        _ => Err(Refusal::unsupported(REDIRECT_INFORMATION)),
-    }
 }

@@ -143,7 +143,8 @@ impl Draft<'_> {
         if pdi.filters.len() > FILTERS {
             return Err(Refusal::cause(Cause::NO_RESOURCES));
         }
-        let mut filters = pdi.filters.iter().map(|one| self.filter(one)).collect::<Result<_, _>>()?;
+        let mut filters =
+            pdi.filters.iter().map(|one| self.filter(one)).collect::<Result<Vec<_>, _>>()?;
         extras.traits.application = pdi.application.map(name);
         if let Some(application) = &extras.traits.application {
             self.add_application(application, &mut filters)?;
@@ -200,10 +201,8 @@ impl Draft<'_> {
             (Some(fteid), None) => Some(self.tunnel(found, fteid)?),
         };
         part.chosen = local.map(|local| (network.clone(), local));
-        let mut created = CreatedPdr {
-            id: element::PdrId(self.rules.pdrs[at].id.0),
-            ..CreatedPdr::default()
-        };
+        let mut created =
+            CreatedPdr { id: element::PdrId(self.rules.pdrs[at].id.0), ..CreatedPdr::default() };
         let ue = self.ue_address(found, &mut part.ue, &mut created)?;
         let pdr = &mut self.rules.pdrs[at];
         (pdr.network, pdr.local, pdr.ue) = (Some(network), local, ue);
@@ -271,10 +270,8 @@ impl Draft<'_> {
 
     /// Chooses the addresses of a user. A session has one of each family (§5.21.1).
     fn choose_ue_address(&mut self, found: Found, ue: &mut UeIpAddress) -> Result<(), Refusal> {
-        let occupied = Refusal {
-            offending: Some(UE_IP_ADDRESS),
-            ..Refusal::cause(Cause::ADDRESSES_OCCUPIED)
-        };
+        let occupied =
+            Refusal { offending: Some(UE_IP_ADDRESS), ..Refusal::cause(Cause::ADDRESSES_OCCUPIED) };
         let mut known = self.rules.pdrs.iter().filter_map(|pdr| pdr.ue.as_ref());
         if std::mem::take(&mut ue.choose_ipv4) {
             let chosen = match known.clone().find_map(|ue| ue.ipv4) {
@@ -401,9 +398,8 @@ impl Draft<'_> {
         if !one.qfis.is_empty() {
             part.qfis = one.qfis.iter().map(|qfi| qfi.0).collect();
         }
-        let users: Vec<_> = self.extras.pdrs.iter().enumerate();
+        let users = self.extras.pdrs.iter().enumerate();
         let users: Vec<_> = users
-            .into_iter()
             .filter(|(_, extras)| extras.endpoints.contains(&one.id.0))
             .map(|(at, extras)| (at, extras.clone()))
             .collect();
@@ -439,8 +435,9 @@ impl Draft<'_> {
         }
         for pdr in &mut self.rules.pdrs {
             let extras = self.extras.pdrs.iter().find(|extras| extras.id == pdr.id);
-            let far = self.rules.fars.iter().find(|far| Some(far.id) == pdr.far);
-            let policy = far.and_then(|far| far.forward.as_ref()?.policy.as_ref());
+            let policies = &self.extras.policies;
+            let policy = policies.iter().find(|(far, _)| Some(*far) == pdr.far);
+            let policy = policy.map(|(_, policy)| policy);
             let none = Traits::default();
             let traits = extras.map_or(&none, |extras| &extras.traits);
             pdr.chain = self.node.interfaces.chain(traits, policy);
@@ -462,7 +459,9 @@ fn side(source: element::Interface) -> Option<Interface> {
 fn removal(header: OuterHeaderRemoval) -> Result<Removal, Refusal> {
     let with_extensions = header.extensions.is_some_and(|kinds| kinds & 0x01 != 0);
     Ok(match header.description {
-        OuterHeaderRemoval::GTPU_IPV4 | OuterHeaderRemoval::GTPU_IPV6 | OuterHeaderRemoval::GTPU
+        OuterHeaderRemoval::GTPU_IPV4
+        | OuterHeaderRemoval::GTPU_IPV6
+        | OuterHeaderRemoval::GTPU
             if with_extensions =>
         {
             Removal::GtpuExtensions

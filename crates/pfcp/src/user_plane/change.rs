@@ -41,9 +41,8 @@ impl UserPlane {
         let extras = record.extras.as_deref().cloned().unwrap_or_default();
         let cp = request.fseid.map(|fseid| (fseid.seid, fseid.like(from).unwrap_or(from)));
         let flags = request.flags.unwrap_or_default();
-        let known = ModificationFlags::DROBU
-            .with(ModificationFlags::SNDEM)
-            .with(ModificationFlags::QAURR);
+        let known =
+            ModificationFlags::DROBU.with(ModificationFlags::SNDEM).with(ModificationFlags::QAURR);
         if !flags.without(known).is_empty() {
             return Err(Refusal::unsupported(crate::codec::ie::PFCPSMREQ_FLAGS));
         }
@@ -53,8 +52,7 @@ impl UserPlane {
             Query::None
         } else {
             let asked: Vec<_> = request.queries.iter().map(|query| UrrId(query.id.0)).collect();
-            let unknown =
-                asked.iter().find(|id| before.urrs.iter().all(|urr| urr.id != **id));
+            let unknown = asked.iter().find(|id| before.urrs.iter().all(|urr| urr.id != **id));
             if let Some(unknown) = unknown {
                 return Err(Refusal::rule(rule_of_urr(*unknown)));
             }
@@ -141,9 +139,9 @@ impl UserPlane {
         let extras = record.extras.as_deref().cloned().unwrap_or_default();
         let mut draft = self.draft((*before).clone(), extras);
         let outcome = update.map_or(Ok(()), |update| {
-            let packets = update.packets.or(update.buffering_packets.map(|count| {
-                u8::try_from(count.0).unwrap_or(u8::MAX)
-            }));
+            let packets = update
+                .packets
+                .or(update.buffering_packets.map(|count| u8::try_from(count.0).unwrap_or(u8::MAX)));
             draft.update_bar(update.id, update.notification_delay, packets)
         });
         let Ok(drafted) = draft.finish(outcome) else { return };
@@ -172,10 +170,7 @@ impl UserPlane {
 }
 
 /// Removals come first, so that numbers are free, then what is new, then what changes.
-fn change(
-    draft: &mut Draft<'_>,
-    request: &SessionModificationRequest<'_>,
-) -> Result<(), Refusal> {
+fn change(draft: &mut Draft<'_>, request: &SessionModificationRequest<'_>) -> Result<(), Refusal> {
     request.remove_pdrs.iter().try_for_each(|one| draft.remove_pdr(one.id))?;
     request.remove_fars.iter().try_for_each(|one| draft.remove_far(one.id))?;
     request.remove_qers.iter().try_for_each(|one| draft.remove_qer(one.id))?;

@@ -41,7 +41,10 @@ impl UserPlane {
         }
         if request.pdrs.is_empty() || request.fars.is_empty() {
             let element = if request.pdrs.is_empty() { CREATE_PDR } else { CREATE_FAR };
-            return Err(Refusal { cause: Cause::MANDATORY_IE_MISSING, ..Refusal::missing(element) });
+            return Err(Refusal {
+                cause: Cause::MANDATORY_IE_MISSING,
+                ..Refusal::missing(element)
+            });
         }
         if self.sessions.len() >= self.plan.sessions {
             return Err(Refusal::cause(Cause::NO_RESOURCES));
@@ -54,8 +57,8 @@ impl UserPlane {
         draft.choose_chains();
         let drafted = draft.finish(outcome)?;
         let Drafted { rules, extras, created, created_endpoints, acquired, .. } = drafted;
-        let chosen = (0..ATTEMPTS).map(|_| (self.entropy)());
-        let chosen = chosen.into_iter().find(|seid| *seid != 0 && !self.sessions.contains_key(seid));
+        let mut chosen = (0..ATTEMPTS).map(|_| (self.entropy)());
+        let chosen = chosen.find(|seid| *seid != 0 && !self.sessions.contains_key(seid));
         let Some(seid) = chosen else {
             acquired.give_back(&mut self.interfaces);
             return Err(Refusal::cause(Cause::NO_RESOURCES));
@@ -306,9 +309,13 @@ impl UserPlane {
         let node_of = self.node_id_owned();
         let node = borrowed(&node_of);
         let message = match kind {
-            MessageType::PfdManagementRequest => Message::PfdManagementResponse(
-                PfdManagementResponse { cause, offending, ..PfdManagementResponse::default() },
-            ),
+            MessageType::PfdManagementRequest => {
+                Message::PfdManagementResponse(PfdManagementResponse {
+                    cause,
+                    offending,
+                    ..PfdManagementResponse::default()
+                })
+            }
             MessageType::AssociationSetupRequest => {
                 Message::AssociationSetupResponse(AssociationSetupResponse {
                     node,
@@ -317,18 +324,36 @@ impl UserPlane {
                     ..AssociationSetupResponse::default()
                 })
             }
-            MessageType::AssociationUpdateRequest => Message::AssociationUpdateResponse(
-                AssociationUpdateResponse { node, cause, ..AssociationUpdateResponse::default() },
-            ),
-            MessageType::AssociationReleaseRequest => Message::AssociationReleaseResponse(
-                AssociationReleaseResponse { node, cause, refused: None },
-            ),
-            MessageType::SessionSetDeletionRequest => Message::SessionSetDeletionResponse(
-                SessionSetDeletionResponse { node, cause, offending, refused: None },
-            ),
-            MessageType::SessionSetModificationRequest => Message::SessionSetModificationResponse(
-                SessionSetModificationResponse { node, cause, offending, refused: None },
-            ),
+            MessageType::AssociationUpdateRequest => {
+                Message::AssociationUpdateResponse(AssociationUpdateResponse {
+                    node,
+                    cause,
+                    ..AssociationUpdateResponse::default()
+                })
+            }
+            MessageType::AssociationReleaseRequest => {
+                Message::AssociationReleaseResponse(AssociationReleaseResponse {
+                    node,
+                    cause,
+                    refused: None,
+                })
+            }
+            MessageType::SessionSetDeletionRequest => {
+                Message::SessionSetDeletionResponse(SessionSetDeletionResponse {
+                    node,
+                    cause,
+                    offending,
+                    refused: None,
+                })
+            }
+            MessageType::SessionSetModificationRequest => {
+                Message::SessionSetModificationResponse(SessionSetModificationResponse {
+                    node,
+                    cause,
+                    offending,
+                    refused: None,
+                })
+            }
             MessageType::SessionEstablishmentRequest => {
                 Message::SessionEstablishmentResponse(SessionEstablishmentResponse {
                     node,
@@ -346,9 +371,13 @@ impl UserPlane {
                     ..SessionModificationResponse::default()
                 })
             }
-            MessageType::SessionDeletionRequest => Message::SessionDeletionResponse(
-                SessionDeletionResponse { cause, offending, ..SessionDeletionResponse::default() },
-            ),
+            MessageType::SessionDeletionRequest => {
+                Message::SessionDeletionResponse(SessionDeletionResponse {
+                    cause,
+                    offending,
+                    ..SessionDeletionResponse::default()
+                })
+            }
             // A heartbeat that cannot be read, and requests that only a user plane sends.
             _ => return,
         };
@@ -378,10 +407,7 @@ pub(super) fn borrowed(node: &OwnNode) -> NodeId<'_> {
     }
 }
 
-fn fill(
-    draft: &mut Draft<'_>,
-    request: &SessionEstablishmentRequest<'_>,
-) -> Result<(), Refusal> {
+fn fill(draft: &mut Draft<'_>, request: &SessionEstablishmentRequest<'_>) -> Result<(), Refusal> {
     request.bar.iter().try_for_each(|bar| draft.create_bar(bar))?;
     request.endpoints.iter().try_for_each(|endpoint| draft.create_endpoint(endpoint))?;
     request.urrs.iter().try_for_each(|urr| draft.create_urr(urr))?;

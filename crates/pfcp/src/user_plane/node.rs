@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::establish::borrowed;
 use super::{Sent, UserPlane};
 use crate::associations::{Association, AssociationId, NodeKey};
-use crate::codec::element::{RemoteGtpuPeer, NodeReportType, PfdContents, Time, UpFeatures};
+use crate::codec::element::{NodeReportType, PfdContents, RemoteGtpuPeer, Time, UpFeatures};
 use crate::codec::ie::*;
 use crate::codec::message::{
     AssociationReleaseRequest, AssociationReleaseResponse, AssociationSetupRequest,
@@ -105,7 +105,7 @@ impl UserPlane {
                 return Err(Refusal::cause(Cause::REJECTED));
             }
             let restarted = association.recovery != request.recovery.0;
-            if !restarted || retains && association.lost_until.is_some() || retains {
+            if !restarted || retains {
                 association.address = from;
                 association.recovery = request.recovery.0;
                 association.features = request.cp_features.unwrap_or_default();

@@ -31,19 +31,14 @@ impl UserPlane {
             record.extras.as_ref().is_some_and(|extras| extras.packets.contains(&usage.urr));
         let method = rule.map(|rule| rule.method);
         // A rule that has been removed has measured what its report has.
-        let (volume, duration) = method.map_or(
-            (true, usage.duration > 0),
-            |method| (method.volume, method.duration),
-        );
+        let (volume, duration) =
+            method.map_or((true, usage.duration > 0), |method| (method.volume, method.duration));
         let trigger = usage_trigger(usage.triggers);
         // Start and stop of traffic come without a measurement (§5.2.2.3.1).
         let only_event = trigger.without(UsageTrigger::START).is_empty();
         let volume = volume && !only_event;
         let packets = |count: u64| counts_packets.then_some(count);
-        let information = match (usage.before_monitoring_time, trigger.has(UsageTrigger::MONIT)) {
-            (true, _) => Some(UsageInformation::BEF),
-            (false, _) => None,
-        };
+        let information = usage.before_monitoring_time.then_some(UsageInformation::BEF);
         UsageReport {
             urr: element::UrrId(usage.urr.0),
             sequence: usage.sequence,
@@ -58,9 +53,8 @@ impl UserPlane {
                 uplink_packets: packets(usage.volume.uplink_packets),
                 downlink_packets: packets(usage.volume.downlink_packets),
             }),
-            duration: (duration && !only_event).then(|| {
-                Seconds(u32::try_from(usage.duration / SECOND).unwrap_or(u32::MAX))
-            }),
+            duration: (duration && !only_event)
+                .then(|| Seconds(u32::try_from(usage.duration / SECOND).unwrap_or(u32::MAX))),
             first_packet: usage.first_packet.map(|time| self.ntp(time)),
             last_packet: usage.last_packet.map(|time| self.ntp(time)),
             information,
@@ -87,10 +81,8 @@ impl UserPlane {
         let mut flows = qers.filter_map(|id| {
             record.rules.qers.iter().find(|qer| qer.id == *id).and_then(|qer| qer.qfi)
         });
-        let information = flows.next().map(|qfi| DownlinkDataServiceInformation {
-            dscp: None,
-            qfi: Some(qfi),
-        });
+        let information =
+            flows.next().map(|qfi| DownlinkDataServiceInformation { dscp: None, qfi: Some(qfi) });
         let request = SessionReportRequest {
             report: ReportType::DLDR,
             downlink_data: Some(DownlinkDataReport {

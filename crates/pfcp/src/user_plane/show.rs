@@ -118,10 +118,10 @@ impl UserPlane {
         }
     }
 
-    /// At most so many sessions.
+    /// At most so many sessions behind the first ones, in no order.
     #[must_use]
-    pub fn sessions_view(&self, most: usize) -> Vec<SessionView> {
-        let views = self.sessions.iter().take(most).map(|(seid, record)| {
+    pub fn sessions_view(&self, first: usize, most: usize) -> Vec<SessionView> {
+        let views = self.sessions.iter().skip(first).take(most).map(|(seid, record)| {
             let rules = &record.rules;
             let mut ue_addresses = Vec::new();
             let mut teids = Vec::new();

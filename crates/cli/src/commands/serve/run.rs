@@ -13,8 +13,9 @@ use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Trouble, Watchdog};
 use weft_functions::KINDS;
 use weft_management_api::{Listening, Options, Serving, socket_path};
-use weft_node::{Node, Running};
+use weft_node::{Handle, Node, Running};
 use weft_node_config::{Blueprint, Polling};
+use weft_pfcp::Server;
 
 use self::handover::Joined;
 use super::page::{PageArguments, address};
@@ -118,13 +119,18 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let serving = listening.serve(handle.clone())?;
     let running = node.start(eal).map_err(no_thread)?;
     let joined = part.map(|part| part.take(&described, serving.socket(), &handle));
-    let joined = match joined.transpose() {
+    let joined = joined.transpose();
+    let joined = joined.and_then(|joined| Ok((joined, control_planes(&described, &handle)?)));
+    let (joined, pfcp) = match joined {
         Ok(joined) => joined,
         Err(failure) => {
             stop(serving, running)?;
             return Err(failure);
         }
     };
+    if let Some(pfcp) = &pfcp {
+        serving.show_pfcp(pfcp.handle());
+    }
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
     let ready = format!("{ready}; socket {}{metrics}{page}", serving.socket().display());
     // The node runs on when its output is closed.
@@ -136,12 +142,14 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             break signal;
         }
         let joined = joined.as_ref();
-        if let Some(thread) = serving.dead().or_else(|| joined.and_then(Joined::dead)) {
+        let pfcp = pfcp.as_ref().filter(|pfcp| pfcp.is_finished()).map(|_| "pfcp");
+        if let Some(thread) = serving.dead().or_else(|| joined.and_then(Joined::dead)).or(pfcp) {
             end_at_once(Trouble::Ended { thread: thread.to_owned() });
         }
     };
     tracing::info!("stopping after {signal}");
     manager.stopping();
+    drop(pfcp);
     drop(joined);
     stop(serving, running)
 }
@@ -159,6 +167,12 @@ fn used_keys(wanted: Option<PathBuf>, node: &str, socket: &Path) -> Option<PathB
             Some(lasts.unwrap_or_else(|| socket.with_extension("used-keys")))
         }
     }
+}
+
+/// Lets control planes drive the node, if the configuration says so.
+fn control_planes(blueprint: &Blueprint, handle: &Handle) -> Result<Option<Server>, Failure> {
+    let start = |plan| Server::start(plan, handle.clone()).map_err(Failure::input);
+    blueprint.pfcp.as_ref().map(start).transpose()
 }
 
 /// Ends the node when one of its threads ends, or does not come back from a function. Tells

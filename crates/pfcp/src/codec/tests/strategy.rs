@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::codec::{Frame, Header, Message, MessageType};
 
 /// A generator of numbers (xorshift).
-pub(crate) struct Draw(u64);
+pub struct Draw(u64);
 
 impl Draw {
     pub(crate) fn new(seed: u64) -> Self {

@@ -4,6 +4,7 @@ mod drops;
 mod peers;
 mod ports;
 mod runtime;
+mod sessions;
 mod state;
 mod users;
 
@@ -72,6 +73,10 @@ enum View {
     Peers,
     /// What the node keeps on its disk, and how far that is
     State,
+    /// Control planes that drive the node by PFCP, and the messages between them and it
+    Associations,
+    /// Sessions of control planes
+    Sessions(sessions::Arguments),
     /// What bearers and peers tell, as it happens: one JSON object on each line
     Events,
 }
@@ -120,6 +125,8 @@ fn once(what: &View, client: &Client, form: Form) -> Result<(), Failure> {
         View::Fused => text("/v1/fused"),
         View::Peers => peers::run(client, form),
         View::State => state::run(client, form),
+        View::Associations => sessions::associations(client, form),
+        View::Sessions(arguments) => sessions::run(arguments, client, form),
         View::Events => events(client),
         View::Users(arguments) => users::run(arguments, client, form),
     }
