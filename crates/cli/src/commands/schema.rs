@@ -23,6 +23,8 @@ enum What {
     Controller,
     /// JSON schema of a profile of traffic
     Profile,
+    /// JSON schema of a profile of a control plane
+    Smf,
     /// JSON schema of an experiment's parameters
     Experiment,
     /// JSON schema of a model of what chains can carry
@@ -47,6 +49,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         What::Node => json(&weft_node_config::schema(KINDS)),
         What::Controller => json(&weft_mobility_controller::config::Configuration::schema()),
         What::Profile => json(&weft_traffic::Profile::schema()),
+        What::Smf => json(&weft_smf::Profile::schema()),
         What::Experiment => json(&weft_bench::experiments::schema()),
         What::Model => json(&weft_model::Model::schema()),
         What::Calibration => json(&weft_model::Calibration::schema()),
