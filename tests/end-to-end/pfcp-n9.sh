@@ -92,7 +92,7 @@ rules: |
   from core -> detect
   from n9 -> detect
   from detect -> act
-  from act when destination == access -> access
+  from act when interface == access -> access
   from act when network == n9 -> n9
   from act -> core
 YAML
@@ -113,7 +113,7 @@ rules: |
   from n9 -> detect
   from core -> detect
   from detect -> act
-  from act when destination == access -> n9
+  from act when interface == access -> n9
   from act -> core
 YAML
 }

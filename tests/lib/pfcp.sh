@@ -234,7 +234,7 @@ rules: |
   from access -> detect
   from core -> detect
   from detect -> act
-  from act when destination == access -> access
+  from act when interface == access -> access
   from act -> core
 YAML
 }

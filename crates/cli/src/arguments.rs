@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tracing::Level;
 
 use crate::commands::client::{capture, ctl, show, top, trace};
-use crate::commands::measure::{bench, compare, demo, generate, model, replay, simulate};
+use crate::commands::measure::{bench, compare, demo, generate, model, replay, simulate, smf};
 use crate::commands::serve::{control, function, run, vf};
 use crate::commands::{check, document, schema};
 use crate::log;
@@ -61,6 +61,8 @@ pub enum Command {
     Simulate(simulate::Arguments),
     /// Send traffic at ports and account for what arrives
     Generate(generate::Arguments),
+    /// Load a user plane by PFCP, as a control plane, and account for what it answers
+    Smf(smf::Arguments),
     /// Host one function of a node in a process of its own
     Function(function::Arguments),
     /// Show what a running node does
@@ -90,7 +92,9 @@ impl Command {
     /// have reports of their own, and a node tells of the functions that it has started.
     pub fn log_level(&self) -> Level {
         match self {
-            Command::Demo(_) | Command::Generate(_) | Command::Bench(_) => Level::WARN,
+            Command::Demo(_) | Command::Generate(_) | Command::Smf(_) | Command::Bench(_) => {
+                Level::WARN
+            }
             Command::Function(function) if function.once => Level::WARN,
             Command::Vf(vf) if vf.ends_with_parent() => Level::WARN,
             _ => Level::INFO,

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command, command_line};
 use commands::client::{capture, ctl, show, top, trace};
-use commands::measure::{bench, compare, demo, generate, model, replay, simulate};
+use commands::measure::{bench, compare, demo, generate, model, replay, simulate, smf};
 use commands::serve::{control, function, run, vf};
 use commands::{check, document, schema, version};
 use failure::Failure;
@@ -54,6 +54,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Simulate(arguments) => simulate::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
+        Command::Smf(arguments) => smf::run(arguments),
         Command::Function(arguments) => function::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Top(arguments) => top::run(arguments),

@@ -7,3 +7,4 @@ pub mod generate;
 pub mod model;
 pub mod replay;
 pub mod simulate;
+pub mod smf;

@@ -23,6 +23,8 @@ enum SchemaName {
     Controller,
     /// JSON schema of a profile of traffic
     Profile,
+    /// JSON schema of a profile of a control plane
+    Smf,
     /// JSON schema of an experiment's parameters
     Experiment,
     /// JSON schema of a model of what chains can carry
@@ -47,6 +49,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         SchemaName::Node => json(&weft_node_config::schema(KINDS)),
         SchemaName::Controller => json(&weft_mobility_controller::config::Configuration::schema()),
         SchemaName::Profile => json(&weft_traffic::Profile::schema()),
+        SchemaName::Smf => json(&weft_smf::Profile::schema()),
         SchemaName::Experiment => json(&weft_bench::experiments::schema()),
         SchemaName::Model => json(&weft_model::Model::schema()),
         SchemaName::Calibration => json(&weft_model::Calibration::schema()),
