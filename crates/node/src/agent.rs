@@ -15,8 +15,8 @@ mod mobility;
 mod relocate;
 mod sessions;
 pub mod show;
-mod topology;
 mod state;
+mod topology;
 mod transfer;
 
 use std::num::NonZeroU32;

@@ -72,6 +72,7 @@ impl Asked {
             node: "asked".to_owned(),
             socket: socket.clone(),
             metrics: None,
+            page: None,
             kinds: KINDS,
         };
         let listening = Listening::claim(&options).expect("a socket");

@@ -1,4 +1,4 @@
-//! Recovery of a controller's journal: an input is a list of records, each what is put
+//! A controller's file of records of earlier releases, which its store takes over: an input is a list of records, each what is put
 //! into the file and octets: a frame of them with right checks, damaged ones, blanks, or the
 //! octets as they are.
 
@@ -30,6 +30,10 @@ pub fn run(bytes: &[u8]) {
 }
 
 fn recover(folder: &Path, file: &[u8]) {
+    // The store that takes the records over is another one for each input.
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        fs::remove_file(entry.path()).expect("a file of this folder");
+    }
     let records = folder.join("records");
     fs::write(&records, file).expect("room for a file");
     let first = match Journal::open(folder) {
@@ -38,16 +42,14 @@ fn recover(folder: &Path, file: &[u8]) {
         Err(JournalError::Damaged { at, .. }) => return assert!(at as usize <= file.len()),
         Err(other) => panic!("{other}"),
     };
-    assert!(first.cut_off as usize <= file.len());
-    // The torn tail is gone, and all else is as it was.
+    // They are taken over once, and all of them.
     let (mut journal, second) = Journal::open(folder).expect("it was opened before");
-    assert_eq!(second.cut_off, 0);
     assert_eq!(
         (&second.records, &second.orders, &second.gone),
         (&first.records, &first.orders, &first.gone)
     );
     assert_eq!(second.next_epoch, first.next_epoch);
-    // What is added behind it is found.
+    // What is added behind them is found.
     let user = User(u64::MAX - 1);
     journal.append(&[Entry::Record(user, None)], Epoch(7)).expect("room");
     drop(journal);

@@ -6,12 +6,12 @@ use std::net::TcpStream;
 use serde_json::Value;
 
 use crate::common::frames::{FIRST, uplink, write_pcap};
-use crate::common::{PATIENCE, Place, Running, busy_node, wait_until};
+use crate::common::{PATIENCE, Running, TestFolder, busy_node, wait_until};
 
 const TOKEN: &str = "0123456789abcdef";
 
 /// A node under traffic, and the address of its page.
-fn busy(place: &Place) -> (Running, String) {
+fn busy(place: &TestFolder) -> (Running, String) {
     let frames = [(FIRST, uplink(1, 5000, &[1; 30])), (FIRST, uplink(2, 9, &[2; 30]))];
     write_pcap(&place.path("in.pcap"), &frames);
     place.write("node.yaml", busy_node("busy", &place.path("in.pcap")));
@@ -52,7 +52,7 @@ fn get(address: &str, path: &str) -> Value {
 
 #[test]
 fn the_page_and_its_api_are_served() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, address) = busy(&place);
     let (status, head, body) = ask(&address, "GET", "/", "", "");
     assert_eq!(status, 200);
@@ -81,7 +81,7 @@ fn the_page_and_its_api_are_served() {
 
 #[test]
 fn looks_have_the_counters_and_shares_of_a_sample() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, address) = busy(&place);
     let request = format!("GET /v1/live HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut lines = BufReader::new(open(&address, &request)).lines();
@@ -116,7 +116,7 @@ fn looks_have_the_counters_and_shares_of_a_sample() {
 
 #[test]
 fn a_write_needs_the_token() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, address) = busy(&place);
     let order = r#"{"composition": "thread"}"#;
     let compose = |more: &str| ask(&address, "POST", "/v1/functions/guard", more, order).0;
@@ -133,7 +133,7 @@ fn a_write_needs_the_token() {
 
 #[test]
 fn what_cannot_be_served_is_refused_in_one_line() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", busy_node("busy", &place.path("in.pcap")));
     place.write("token", TOKEN);
     let run = |more: &[&str]| place.run(&[&["run", "node.yaml"], more].concat());
@@ -148,7 +148,7 @@ fn what_cannot_be_served_is_refused_in_one_line() {
 
 #[test]
 fn top_prints_one_look_for_scripts() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (running, _) = busy(&place);
     let text = place.run(&["top", "--once"]).succeeded();
     assert!(text.starts_with("node busy: up "), "{text}");

@@ -129,7 +129,7 @@ fn check_tells_programs_as_json() {
 
 #[test]
 fn a_file_of_another_kind_is_told_with_the_command_that_reads_it() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for (file, command) in [
         ("model-gateway.yaml", "weft model"),
         ("profile.yaml", "weft generate"),
@@ -166,7 +166,7 @@ fn schemas_are_json_and_name_the_functions() {
 
 #[test]
 fn there_is_a_manual_page_for_each_command() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.run(&["manual", "man"]).succeeded();
     let page = |name: &str| place.read(&format!("man/{name}.1"));
     for name in ["weft", "weft-run", "weft-ctl", "weft-ctl-bearer-add", "weft-show-users"] {
@@ -181,7 +181,7 @@ fn there_is_a_manual_page_for_each_command() {
 
 #[test]
 fn shells_can_complete_commands() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = place.run(&["completions", shell]).succeeded();
         assert!(script.contains("handover") && script.contains("log-format"), "{script}");
@@ -198,7 +198,7 @@ fn shells_can_complete_commands() {
 
 #[test]
 fn the_log_is_json_where_that_is_asked_for() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("node.yaml", node("a", "net_null0", "net_null1").replace("counter", "conter"));
     for arguments in
         [["--log-format=json", "run", "node.yaml"], ["run", "--log-format=json", "no.yaml"]]

@@ -116,8 +116,8 @@ impl Worker {
     }
 
     /// Applies changes of users, before any packet comes.
-    pub fn begin_with(&mut self, users: &[UserChange]) {
-        users.iter().for_each(|change| self.change(change));
+    pub fn begin_with(&mut self, users: &mut [UserChange]) {
+        users.iter_mut().for_each(|change| self.change(change));
     }
 
     /// Gives a function a context, before any packet comes.

@@ -22,8 +22,9 @@ use crate::ipsec::esp::keys::Checked;
 use crate::ipsec::esp::recorded::{Recorded, Recorder};
 use crate::ipsec::esp::window::{Refusal, SIZES, Window};
 use crate::ipsec::esp::{
-    ALIGNMENT, FRONT, ICV, KEY_NOT_WRITTEN, KEY_USED, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, associated,
-    check_alone, check_spi, default_associations, default_device, nonce, session, sessions, yes,
+    ALIGNMENT, FRONT, ICV, KEY_NOT_WRITTEN, KEY_USED, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP,
+    Usage, associated, check_alone, check_spi, default_associations, default_device, nonce,
+    session, sessions, yes,
 };
 
 const NOT_PROTECTED: Reason = Reason::new("esp_not_protected", "not ESP, or within another tunnel");

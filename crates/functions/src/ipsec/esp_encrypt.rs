@@ -35,8 +35,8 @@ use crate::ipsec::esp::keys::{Checked, InUse};
 use crate::ipsec::esp::outer::{Ends, Outside};
 use crate::ipsec::esp::recorded::{Recorded, Recorder};
 use crate::ipsec::esp::{
-    ALIGNMENT, FRONT, ICV, KEY_NOT_WRITTEN, KEY_USED, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP, Usage, check_alone,
-    check_spi, default_associations, default_device, session, sessions, yes,
+    ALIGNMENT, FRONT, ICV, KEY_NOT_WRITTEN, KEY_USED, Lifetime, NO_ASSOCIATION, TRAILER, USED_UP,
+    Usage, check_alone, check_spi, default_associations, default_device, session, sessions, yes,
 };
 
 const TUNNELLED: Reason = Reason::new("esp_tunnelled", "the packet is in a tunnel already");

@@ -127,7 +127,12 @@ impl UserPlaneFunction for SessionDetection {
     }
 
     #[inline]
-    fn process(&mut self, packet: &mut Packet, context: &mut Context, emit: &mut Emit<'_>) -> Verdict {
+    fn process(
+        &mut self,
+        packet: &mut Packet,
+        context: &mut Context,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
         // The usual packet of the usual session; see `context`.
         let way = context.ways[usize::from(!packet.is_tunnelled())];
         if way.flags & (Way::USUAL | Way::CLOSED) != Way::USUAL || packet.is_end_marker() {
@@ -164,7 +169,9 @@ impl UserPlaneFunction for SessionDetection {
         for (at, rule) in settings.0.pdrs.iter().enumerate() {
             let network = rule.network.as_deref().map(|name| (name, self.names.network(name)));
             let chain = rule.chain.as_deref().map(|name| (name, self.names.chain(name)));
-            for (key, what, name) in [("network", "network instance", network), ("chain", "chain", chain)] {
+            for (key, what, name) in
+                [("network", "network instance", network), ("chain", "chain", chain)]
+            {
                 if let Some((name, None)) = name {
                     let message = format!("there is no {what} `{name}`");
                     return Err(ConfigError::at(format!("pdrs.{at}.{key}"), message));

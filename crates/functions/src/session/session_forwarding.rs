@@ -83,7 +83,12 @@ impl UserPlaneFunction for SessionForwarding {
     }
 
     #[inline]
-    fn process(&mut self, packet: &mut Packet, context: &mut Context, emit: &mut Emit<'_>) -> Verdict {
+    fn process(
+        &mut self,
+        packet: &mut Packet,
+        context: &mut Context,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
         let pdr = self.pdr.get(packet.metadata());
         if context.is_plain(pdr) {
             return Verdict::Forward;
@@ -95,7 +100,9 @@ impl UserPlaneFunction for SessionForwarding {
         let flow = context.flow(uplink);
         let outer = Outer { dscp: self.config.dscp, zero_checksum: self.config.zero_checksum };
         match packet.is_tunnelled() {
-            false => verdict(self.locals.put_into(packet, &mut context.tunnel, container(flow), outer)),
+            false => {
+                verdict(self.locals.put_into(packet, &mut context.tunnel, container(flow), outer))
+            }
             true => self.relay(packet, context, flow, outer),
         }
     }
@@ -126,7 +133,9 @@ impl UserPlaneFunction for SessionForwarding {
     ) {
         let mut ended: Vec<TunnelEnd> = Vec::new();
         for mut entry in context.entries() {
-            let Some(far) = settings.0.fars.iter().find(|far| far.id == entry.far) else { continue };
+            let Some(far) = settings.0.fars.iter().find(|far| far.id == entry.far) else {
+                continue;
+            };
             if !far.end_marker || entry.kind != Kind::Gtpu {
                 continue;
             }
@@ -159,9 +168,8 @@ impl UserPlaneFunction for SessionForwarding {
             return Err(ContextError::Version(version));
         }
         let mut fields = Fields::new(bytes);
-        let entries = read_list(&mut fields, |fields| {
-            read_entry(fields, &mut self.locals, &self.names)
-        })?;
+        let entries =
+            read_list(&mut fields, |fields| read_entry(fields, &mut self.locals, &self.names))?;
         fields.end()?;
         Ok(Context::of(entries))
     }
@@ -254,10 +262,8 @@ impl SessionForwarding {
     /// Puts a packet into the tunnel of an entry, or marks it.
     fn send(&self, packet: &mut Packet, entry: &mut Entry) -> Verdict {
         let dscp = entry.dscp;
-        let outer = Outer {
-            dscp: dscp.or(self.config.dscp),
-            zero_checksum: self.config.zero_checksum,
-        };
+        let outer =
+            Outer { dscp: dscp.or(self.config.dscp), zero_checksum: self.config.zero_checksum };
         let flow = entry.flow();
         match entry.kind {
             Kind::Plain => {

@@ -26,7 +26,8 @@ impl Agent {
     ) -> Result<Mail, NoHandover> {
         let plan = self.blueprint.handover.clone().filter(|_| self.mobility.is_none());
         let plan = plan.ok_or(NoHandover)?;
-        let (mut mobility, out, mail) = Mobility::new(plan, (incarnation, secret), self.waker.clone());
+        let (mut mobility, out, mail) =
+            Mobility::new(plan, (incarnation, secret), self.waker.clone());
         mobility.take(self, out);
         self.mobility = Some(Box::new(mobility));
         Ok(mail)

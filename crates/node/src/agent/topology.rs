@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use weft_node_config::{Blueprint, Composition, FunctionPlan, PortPlan, UserPlan};
-use weft_rules::{FunctionIndex, Next, PortIndex, Target, To, Vocabulary};
+use weft_rules::{FunctionIndex, Next, NextHop, PortIndex, To, Vocabulary};
 
 use super::Agent;
 use crate::plan;
@@ -151,7 +151,7 @@ fn rules(blueprint: &Blueprint) -> Result<Rules, String> {
     let vocabulary = blueprint.rules.vocabulary();
     let port = |port: PortIndex| &*blueprint.ports[usize::from(port.0)].name;
     let function = |one: FunctionIndex| &*blueprint.functions[usize::from(one.0)].name;
-    let name = |target: Target| match target.to {
+    let name = |target: NextHop| match target.to {
         To::State(id) => function(program.states[id.0 as usize].function),
         To::Port(number) => port(number),
         To::Drop => "drop",
@@ -171,10 +171,10 @@ fn add<'a>(
     rules: &mut Rules,
     from: &str,
     next: &Next,
-    name: impl Fn(Target) -> &'a str,
+    name: impl Fn(NextHop) -> &'a str,
     vocabulary: &Vocabulary,
 ) {
-    let mut hop = |target: Target, when: Option<String>| {
+    let mut hop = |target: NextHop, when: Option<String>| {
         let conditions = rules.entry((from.to_owned(), name(target).to_owned())).or_default();
         if let Some(when) = when.filter(|when| !conditions.contains(when)) {
             conditions.push(when);

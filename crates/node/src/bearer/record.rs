@@ -23,9 +23,10 @@ use weft_function::{ContextError, Fields};
 use weft_node_config::{Blueprint, UserKey};
 use weft_wire::gtpu::Qfi;
 
-use super::entry::{Entry, BearerRole};
+use super::entry::{BearerRole, Entry};
 use super::{
-    Action, BearerCommand, BearerId, DefaultBearer, Detection, Given, Reader, Selector, User,
+    Action, BearerCommand, BearerId, BearerSettings, DefaultBearer, Detection, Reader, Selector,
+    User,
 };
 
 /// The version that is written. All up to it are read.
@@ -94,7 +95,7 @@ pub(crate) fn write(entry: &Entry, blueprint: &Blueprint) -> Vec<u8> {
     for setting in given {
         put(blueprint.functions[usize::from(setting.function)].name.as_bytes(), &mut out);
         out.extend(setting.nth.to_le_bytes());
-        put(&serde_json::to_vec(&**setting.settings.written()).unwrap_or_default(), &mut out);
+        put(&serde_json::to_vec(&*setting.settings.written()).unwrap_or_default(), &mut out);
     }
     out
 }
@@ -132,7 +133,7 @@ pub(crate) fn read(
         let written = fields.json()?;
         let read = reader.settings(&function, &written);
         let read = read.map_err(|wrong| Unreadable(wrong.to_string()))?;
-        settings.push(Given { function, settings: read, nth });
+        settings.push(BearerSettings { function, settings: read, nth });
     }
     fields.fields.end()?;
     Ok(BearerCommand::Add { id, detection, action, settings })

@@ -25,9 +25,11 @@ impl Mobility {
     /// An anchor treats a user so.
     pub(super) fn steer_anchor(&mut self, host: &mut dyn Host, user: User, posture: AnchorPosture) {
         let number = user.0 as u32;
-        let next = posture.next.map(|(epoch, _)| epoch).filter(|next| posture.accept != Some(*next));
+        let next =
+            posture.next.map(|(epoch, _)| epoch).filter(|next| posture.accept != Some(*next));
         let tunnels = posture.accept.into_iter().chain(next);
-        let tunnels = tunnels.map(|epoch| self.teids.tunnel(Purpose::Fresh, number, epoch)).collect();
+        let tunnels =
+            tunnels.map(|epoch| self.teids.tunnel(Purpose::Fresh, number, epoch)).collect();
         let leg = posture.downlink;
         let leg = leg.map(|leg| (leg, self.teids.of(Purpose::Fresh, number, leg.epoch)));
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };

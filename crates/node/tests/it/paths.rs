@@ -3,7 +3,9 @@
 
 use crate::common::{Rig, udp};
 use weft_wire::nsh::{self, Context, Metadata, NextProtocol, Repr, ServicePathId};
-use weft_wire::{EtherType, MacAddress, Protocol, ethernet, ipv4, ipv6, udp as datagram, vxlan_gpe};
+use weft_wire::{
+    EtherType, MacAddress, Protocol, ethernet, ipv4, ipv6, udp as datagram, vxlan_gpe,
+};
 
 const NODE: &str = r#"
 apiVersion: weft/v1
@@ -93,7 +95,8 @@ fn over_udp_from(node: u8, service: &[u8]) -> Vec<u8> {
 fn over_udp6_from(node: u8, service: &[u8]) -> Vec<u8> {
     let mut frame = over_udp(service);
     let datagram = frame.split_off(34);
-    let (source, destination) = ([0x2001, 0xdb8, 9, 0, 0, 0, 0, node.into()], [0x2001, 0xdb8, 9, 0, 0, 0, 0, 2]);
+    let (source, destination) =
+        ([0x2001, 0xdb8, 9, 0, 0, 0, 0, node.into()], [0x2001, 0xdb8, 9, 0, 0, 0, 0, 2]);
     let repr = ipv6::Repr {
         source: source.into(),
         destination: destination.into(),
@@ -233,7 +236,9 @@ fn what_must_not_go_on_is_dropped_for_a_named_reason() {
 fn fault_51_headers_of_strangers_are_dropped() {
     let mut rig = Rig::new(NODE);
     let (up, down) = (inner(1, b"x"), udp([198, 51, 100, 1], [10, 1, 0, 2], b"x"));
-    let on = |path: u32, index: u8| header(&repr(path, index, 0), &[], if path == 10 { &up } else { &down });
+    let on = |path: u32, index: u8| {
+        header(&repr(path, index, 0), &[], if path == 10 { &up } else { &down })
+    };
     let from = |mac: MacAddress, mut frame: Vec<u8>| {
         frame[6..12].copy_from_slice(&mac.0);
         frame

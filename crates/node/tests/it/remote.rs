@@ -95,7 +95,8 @@ const REMOTE: &str = "composition: remote, remote: {path: 10, downlinkPath: 11, 
 
 #[test]
 fn a_path_over_three_nodes_returns_to_the_first() {
-    let mut asks = Rig::new(&asks(&format!("{REMOTE}, from: \"02:00:00:00:00:03\", returnIndex: 253}}"), ""));
+    let mut asks =
+        Rig::new(&asks(&format!("{REMOTE}, from: \"02:00:00:00:00:03\", returnIndex: 253}}"), ""));
     let mut second = Rig::new(&serves_between(2, 255, [1, 3], MISCHIEF));
     let mut third = Rig::new(&serves_between(3, 254, [2, 1], TALLY));
     let mut link = Link::new(&[(station(1), (0, 2)), (station(2), (1, 0)), (station(3), (2, 0))]);
@@ -192,7 +193,8 @@ fn sessions_cannot_be_guessed() {
         let mut asks = Rig::new(&asks(&format!("{REMOTE}}}"), ""));
         asks.settle();
         let probe = asks.receive(2).into_iter().next().expect("a probe");
-        let session = probe[14 + 12 + 2..][..6].iter().fold(0, |all, octet| all << 8 | u64::from(*octet));
+        let session =
+            probe[14 + 12 + 2..][..6].iter().fold(0, |all, octet| all << 8 | u64::from(*octet));
         ones.iter_mut().enumerate().for_each(|(bit, count)| *count += session >> bit & 1);
         seen.insert(session);
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use weft_dpdk::{Pool, Port, PortOptions};
 use weft_functions::KINDS;
-use weft_node::bearer::{Action, BearerCommand, BearerId, Detection, Given, Settings};
+use weft_node::bearer::{Action, BearerCommand, BearerId, BearerSettings, Detection, Settings};
 use weft_node::{Agent, Node};
 use weft_node_config::{self as config, Blueprint, UserKey};
 use weft_state::{Owner, Role, Store};
@@ -248,8 +248,8 @@ fn change(id: u32, settings: &Settings) -> BearerCommand {
     }
 }
 
-fn given(id: u32, settings: &Settings) -> Given {
-    Given { function: "to-radio".to_owned(), settings: settings.clone(), nth: id }
+fn given(id: u32, settings: &Settings) -> BearerSettings {
+    BearerSettings { function: "to-radio".to_owned(), settings: settings.clone(), nth: id }
 }
 
 /// Devices and configuration of a node with room for so many bearers.

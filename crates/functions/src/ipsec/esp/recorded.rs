@@ -58,10 +58,15 @@ impl Recorder {
         let why = match keys.claim(self.function, key) {
             Claim::Fresh(claims) => return Recorded::Behind(claims),
             Claim::Used => "its key was used before: give it a new one",
-            Claim::Full => "no more used keys can be remembered: give all associations new \
-                            keys, and remove the file",
+            Claim::Full => {
+                "no more used keys can be remembered: give all associations new \
+                            keys, and remove the file"
+            }
         };
-        tracing::error!("{}: the security association {spi:#x} is not set up: {why}", self.function);
+        tracing::error!(
+            "{}: the security association {spi:#x} is not set up: {why}",
+            self.function
+        );
         Recorded::Refused
     }
 

@@ -1,8 +1,8 @@
 //! Both directions together, and each against what it must refuse.
 
 mod keys;
-mod used_keys;
 mod restart;
+mod used_keys;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

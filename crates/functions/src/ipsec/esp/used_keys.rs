@@ -104,7 +104,8 @@ impl UsedKeys {
 
     fn open(path: &Path) -> io::Result<UsedKeys> {
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let mut file =
+            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         lock(&file)?;
         let mut octets = Vec::new();
         let most = (HEAD + MOST * size_of::<Fingerprint>()) as u64;

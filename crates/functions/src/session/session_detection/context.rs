@@ -115,7 +115,8 @@ impl Context {
                         self.buckets[direction] = limiter.buckets[direction];
                     }
                 }
-                record.counted = detectors.into_iter().next().map(|one| one.urrs).unwrap_or_default();
+                record.counted =
+                    detectors.into_iter().next().map(|one| one.urrs).unwrap_or_default();
             }
             None => record.detectors = detectors.into(),
         }
@@ -129,9 +130,12 @@ impl Context {
         let Record { rules, meters, detectors, .. } = &**record;
         let is_usual = detectors.is_empty();
         let all = rules.urrs.iter().zip(meters.iter());
-        let attention = all.map(|(rule, meter)| {
-            if meter.awaits_first(rule) && !rule.paused { 0 } else { meter.room(rule) }
-        });
+        let attention =
+            all.map(
+                |(rule, meter)| {
+                    if meter.awaits_first(rule) && !rule.paused { 0 } else { meter.room(rule) }
+                },
+            );
         let attention = attention.min().unwrap_or(u64::MAX);
         if !is_usual {
             // The sum of octets is for this only.
@@ -221,7 +225,10 @@ impl Usual {
             }
         }
         let [tunnelled, other] = usual.ways;
-        if tunnelled.flags != 0 && other.flags != 0 && tunnelled.has(Way::UPLINK) == other.has(Way::UPLINK) {
+        if tunnelled.flags != 0
+            && other.flags != 0
+            && tunnelled.has(Way::UPLINK) == other.has(Way::UPLINK)
+        {
             return None;
         }
         let UeAddress { ipv4, ipv6 } = address.unwrap_or_default();

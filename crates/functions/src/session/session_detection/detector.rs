@@ -188,7 +188,9 @@ fn spi_of(packet: &Packet) -> Option<u32> {
         Protocol::ESP => 0,
         Protocol::AH => 4,
         // Encapsulated in UDP (RFC 3948 §2.2).
-        Protocol::UDP if packet.ports().is_some_and(|(one, other)| is_esp(one) || is_esp(other)) => {
+        Protocol::UDP
+            if packet.ports().is_some_and(|(one, other)| is_esp(one) || is_esp(other)) =>
+        {
             8
         }
         _ => return None,

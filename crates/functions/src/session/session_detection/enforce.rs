@@ -149,7 +149,9 @@ fn note_dropped(record: &mut Record, place: usize, octets: u64, octets_measured:
         let before = meter.dropped;
         meter.dropped = [before[0] + 1, before[1] + octets];
         let reaches = |bound: Option<u64>, at: usize| {
-            bound.is_some_and(|bound| (before[at]..meter.dropped[at]).contains(&(bound.saturating_sub(1))))
+            bound.is_some_and(|bound| {
+                (before[at]..meter.dropped[at]).contains(&(bound.saturating_sub(1)))
+            })
         };
         if reaches(rule.dropped_packets, 0) || reaches(rule.dropped_octets, 1) {
             *octets_measured = u64::MAX;

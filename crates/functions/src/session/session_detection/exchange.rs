@@ -24,7 +24,8 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
     let mut answer = Answer { last_packet, ..Answer::default() };
     if question == Question::Show {
         let rules = rules.urrs.iter();
-        answer.usage = rules.zip(&*meters).map(|(rule, meter)| meter.clone().take(rule, now)).collect();
+        answer.usage =
+            rules.zip(&*meters).map(|(rule, meter)| meter.clone().take(rule, now)).collect();
         return answer.write(out);
     }
     for (rule, meter) in rules.urrs.iter().zip(meters.iter_mut()) {
@@ -39,7 +40,8 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
         Question::End | Question::Show => (None, Some(Trigger::Termination)),
     };
     let mut reported = vec![false; meters.len()];
-    for ((rule, meter), is_reported) in rules.urrs.iter().zip(meters.iter_mut()).zip(&mut reported) {
+    for ((rule, meter), is_reported) in rules.urrs.iter().zip(meters.iter_mut()).zip(&mut reported)
+    {
         let is_wanted = wanted.is_none_or(|wanted| wanted.contains(&rule.id));
         if let Some(trigger) = trigger.filter(|_| is_wanted) {
             meter.due = meter.due.with(trigger);
@@ -56,7 +58,8 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
         answer.usage.extend(before);
         answer.usage.push(meters[at].take(&rules.urrs[at], now));
     }
-    let next = rules.urrs.iter().zip(&*meters).filter_map(|(rule, meter)| meter.next_look(rule, now));
+    let next =
+        rules.urrs.iter().zip(&*meters).filter_map(|(rule, meter)| meter.next_look(rule, now));
     answer.next = next.min();
     answer.write(out);
     context.refresh();
@@ -64,8 +67,9 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
 
 /// The place of a rule that is linked to one that is reported, and is not reported itself.
 fn next_linked(rules: &Session, reported: &[bool]) -> Option<usize> {
-    let is_reported =
-        |id: &UrrId| rules.urrs.iter().zip(reported).any(|(rule, reported)| rule.id == *id && *reported);
+    let is_reported = |id: &UrrId| {
+        rules.urrs.iter().zip(reported).any(|(rule, reported)| rule.id == *id && *reported)
+    };
     rules.urrs.iter().enumerate().position(|(at, rule)| {
         !reported[at] && rule.triggers.has(Trigger::Linked) && rule.linked.iter().any(is_reported)
     })

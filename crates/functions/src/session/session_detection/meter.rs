@@ -87,9 +87,10 @@ impl Meter {
     }
 
     fn set_monitoring(&mut self, rule: &Urr, now: u64, unix: Option<u64>) {
-        self.monitoring_at = rule.monitoring_time.zip(unix).map(|(at, unix)| {
-            now.saturating_add(at.saturating_mul(SECOND).saturating_sub(unix))
-        });
+        self.monitoring_at = rule
+            .monitoring_time
+            .zip(unix)
+            .map(|(at, unix)| now.saturating_add(at.saturating_mul(SECOND).saturating_sub(unix)));
     }
 
     /// Whether the next packet has to be looked at more closely.
@@ -171,16 +172,19 @@ impl Meter {
         let Meter { volume, granted, .. } = *self;
         self.settle(rule, now);
         let behind = rule.monitoring_time.is_some() && self.monitoring_at.is_none();
-        let or = |first: Volumes, then: Volumes| if behind && !then.is_none() { then } else { first };
+        let or =
+            |first: Volumes, then: Volumes| if behind && !then.is_none() { then } else { first };
         let time_or = |first, then: Option<u32>| if behind { then.or(first) } else { first };
         let threshold = or(rule.volume_threshold, rule.subsequent_volume_threshold);
         let quota = or(rule.volume_quota, rule.subsequent_volume_quota);
         let time_threshold = time_or(rule.time_threshold, rule.subsequent_time_threshold);
         let time_quota = time_or(rule.time_quota, rule.subsequent_time_quota);
-        let reached = |bound: Option<u32>, time: u64| bound.is_some_and(|bound| time >= seconds(bound));
+        let reached =
+            |bound: Option<u32>, time: u64| bound.is_some_and(|bound| time >= seconds(bound));
         self.note(rule, Trigger::VolumeThreshold, is_reached(threshold, &volume));
         self.note(rule, Trigger::TimeThreshold, reached(time_threshold, self.duration));
-        let events = |bound: Option<u32>, count: u64| bound.is_some_and(|bound| count >= bound.into());
+        let events =
+            |bound: Option<u32>, count: u64| bound.is_some_and(|bound| count >= bound.into());
         self.note(rule, Trigger::EventThreshold, events(rule.event_threshold, volume.packets()));
         let (dropped_packets, dropped_octets) = (rule.dropped_packets, rule.dropped_octets);
         let dropped = dropped_packets.is_some_and(|bound| self.dropped[0] >= bound)
@@ -191,7 +195,8 @@ impl Meter {
         {
             self.note(rule, Trigger::Periodic, true);
             let next = at.saturating_add(seconds(period.max(1)));
-            self.period_at = Some(if next > now { next } else { now.saturating_add(seconds(period.max(1))) });
+            self.period_at =
+                Some(if next > now { next } else { now.saturating_add(seconds(period.max(1))) });
         }
         let idle = now.saturating_sub(self.last.unwrap_or(self.granted_at).max(self.granted_at));
         let used = [
@@ -201,7 +206,8 @@ impl Meter {
             (Trigger::QuotaHoldingTime, has_quota(rule) && reached(rule.quota_holding, idle)),
             (
                 Trigger::QuotaValidityTime,
-                has_quota(rule) && reached(rule.quota_validity, now.saturating_sub(self.granted_at)),
+                has_quota(rule)
+                    && reached(rule.quota_validity, now.saturating_sub(self.granted_at)),
             ),
         ];
         if !self.exhausted {
@@ -234,7 +240,8 @@ impl Meter {
         let behind = |since: u64, bound: Option<u32>| Some(since.saturating_add(seconds(bound?)));
         let quota = has_quota(rule) && !self.exhausted;
         let idle_since = self.last.unwrap_or(self.granted_at).max(self.granted_at);
-        let time_threshold = rule.time_threshold.into_iter().chain(rule.subsequent_time_threshold).min();
+        let time_threshold =
+            rule.time_threshold.into_iter().chain(rule.subsequent_time_threshold).min();
         let time_quota = rule.time_quota.into_iter().chain(rule.subsequent_time_quota).min();
         let times = [
             self.period_at.filter(|_| rule.triggers.has(Trigger::Periodic)),
@@ -268,7 +275,8 @@ impl Meter {
             return if self.told { AGAIN } else { 0 };
         }
         let behind = rule.monitoring_time.is_some() && self.monitoring_at.is_none();
-        let or = |first: Volumes, then: Volumes| if behind && !then.is_none() { then } else { first };
+        let or =
+            |first: Volumes, then: Volumes| if behind && !then.is_none() { then } else { first };
         let threshold = or(rule.volume_threshold, rule.subsequent_volume_threshold);
         let quota = or(rule.volume_quota, rule.subsequent_volume_quota);
         let mut room = u64::MAX;
@@ -279,7 +287,9 @@ impl Meter {
             room = room.min(left(quota, &self.granted));
         }
         let events = |bound: u32, count: u64| LEAST * u64::from(bound).saturating_sub(count);
-        if let Some(bound) = rule.event_threshold.filter(|_| rule.triggers.has(Trigger::EventThreshold)) {
+        if let Some(bound) =
+            rule.event_threshold.filter(|_| rule.triggers.has(Trigger::EventThreshold))
+        {
             room = room.min(events(bound, self.volume.packets()));
         }
         if let Some(bound) = rule.event_quota.filter(|_| !self.exhausted) {
@@ -344,7 +354,10 @@ impl Meter {
             for time in [&mut before.start, &mut before.end] {
                 moved(time);
             }
-            [&mut before.first_packet, &mut before.last_packet].into_iter().flatten().for_each(moved);
+            [&mut before.first_packet, &mut before.last_packet]
+                .into_iter()
+                .flatten()
+                .for_each(moved);
         }
     }
 }

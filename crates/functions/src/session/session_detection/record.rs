@@ -68,7 +68,8 @@ pub fn both<T: Default>(values: PerDirection<T>) -> [T; 2] {
 
 impl Limiter {
     fn new(rule: &Qer) -> Limiter {
-        let buckets = both(rule.maximum).map(|rate| rate.map_or_else(Bucket::default, Bucket::of_rate));
+        let buckets =
+            both(rule.maximum).map(|rate| rate.map_or_else(Bucket::default, Bucket::of_rate));
         Limiter { buckets, ..Limiter::default() }
     }
 

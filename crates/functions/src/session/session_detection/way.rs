@@ -61,7 +61,8 @@ impl Way {
     pub fn note(self, metadata: &mut PacketMetadata, slots: &Slots) {
         slots.pdr.set(metadata, self.pdr.into());
         slots.destination.set(metadata, self.destination.into());
-        let direction = if self.has(Self::UPLINK) { Direction::Uplink } else { Direction::Downlink };
+        let direction =
+            if self.has(Self::UPLINK) { Direction::Uplink } else { Direction::Downlink };
         TagSlot::DIRECTION.set(metadata, direction as u32);
         if self.network != Self::SAME {
             TagSlot::NETWORK.set(metadata, self.network.into());

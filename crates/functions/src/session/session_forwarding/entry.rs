@@ -160,7 +160,8 @@ impl Context {
                 (UPLINK, entry.uplink),
             ];
             flags.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| context.flags |= flag);
-            (context.tunnel, context.pdr, context.far) = (entry.tunnel, entry.tag as u16, entry.far);
+            (context.tunnel, context.pdr, context.far) =
+                (entry.tunnel, entry.tag as u16, entry.far);
             context.qfi = entry.qfi.unwrap_or_default();
             (context.destination, context.network) =
                 (entry.destination, entry.network.unwrap_or(NONE));
@@ -278,7 +279,8 @@ fn read_within(
         _ => return Err(ContextError::Damaged),
     };
     let tunnel = read_option(fields, |fields| locals.import(fields))?;
-    if (kind == Kind::Plain) != tunnel.is_none() || uplink > 1 || reflective > 1 || destination > 6 {
+    if (kind == Kind::Plain) != tunnel.is_none() || uplink > 1 || reflective > 1 || destination > 6
+    {
         return Err(ContextError::Damaged);
     }
     let octet = |fields: &mut Fields<'_>, most: u8| {

@@ -140,10 +140,11 @@ impl Agent {
         workers: &mut [Worker],
         commands: &mut Vec<BearerCommand>,
     ) -> Result<(), BuildError> {
-        let staged = self.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
-            BuildError::Kept { id, reason: wrong.to_string() }
-        })?;
-        for (worker, changes) in workers.iter_mut().zip(&staged.changes) {
+        let mut staged =
+            self.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
+                BuildError::Kept { id, reason: wrong.to_string() }
+            })?;
+        for (worker, changes) in workers.iter_mut().zip(&mut staged.changes) {
             worker.begin_with(changes);
         }
         commands.clear();

@@ -69,8 +69,7 @@ fn send(rig: &mut Rig, frame: Option<&[u8]>) -> Seen {
 #[test]
 fn a_key_that_was_used_before_a_restart_is_refused() {
     let scratch = Scratch::new("restart");
-    let (mut encrypt, mut decrypt) =
-        (make("esp-encrypt", &scratch), make("esp-decrypt", &scratch));
+    let (mut encrypt, mut decrypt) = (make("esp-encrypt", &scratch), make("esp-decrypt", &scratch));
     for (name, rig) in [("esp-encrypt", &mut encrypt), ("esp-decrypt", &mut decrypt)] {
         rig.configure(0, settings(name, KEY), 0, 1).expect("valid");
     }
@@ -80,8 +79,7 @@ fn a_key_that_was_used_before_a_restart_is_refused() {
     drop((encrypt, decrypt));
     scratch.settles();
 
-    let (mut encrypt, mut decrypt) =
-        (make("esp-encrypt", &scratch), make("esp-decrypt", &scratch));
+    let (mut encrypt, mut decrypt) = (make("esp-encrypt", &scratch), make("esp-decrypt", &scratch));
     for (name, rig) in [("esp-encrypt", &mut encrypt), ("esp-decrypt", &mut decrypt)] {
         rig.configure(0, settings(name, KEY), 0, 1).expect("valid in itself");
     }
@@ -137,7 +135,9 @@ fn the_file_tells_no_key_and_survives_a_write_that_was_cut_off() {
     scratch.settles();
     let octets = std::fs::read(&scratch.0).expect("the file");
     assert_eq!((octets.len(), &octets[..8]), (40 + 16, b"weftkey1".as_slice()));
-    assert!(!octets.windows(4).any(|part| part == [0, 1, 2, 3] || part == [0xf0, 0xf1, 0xf2, 0xf3]));
+    assert!(
+        !octets.windows(4).any(|part| part == [0, 1, 2, 3] || part == [0xf0, 0xf1, 0xf2, 0xf3])
+    );
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(&scratch.0).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
