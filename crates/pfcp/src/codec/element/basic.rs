@@ -102,6 +102,11 @@ impl<'a> Value<'a> for Octets<'a> {
     fn emit(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0);
     }
+
+    #[cfg(test)]
+    fn random(element: u16, _: &mut crate::codec::tests::strategy::Draw) -> Vec<u8> {
+        crate::codec::tests::strategy::passed_on(element).to_vec()
+    }
 }
 
 /// The rule that could not be created or changed (§8.2.80).
