@@ -46,12 +46,12 @@ fn each_mistake_is_named() {
         (
             "n6, network: internet",
             "n6, network: internat",
-            "54:57: no port is in a network `internat` (did you mean `internet`?)",
+            "54:55: no port is in a network `internat` (did you mean `internet`?)",
         ),
         (
             "n6, chain: full",
             "n6, chain: fall",
-            "56:35: there is no chain `fall` (did you mean `full`?)",
+            "56:36: there is no chain `fall` (did you mean `full`?)",
         ),
     ] {
         assert_eq!(said(&with(from, to)), [says], "for {to:?}");
