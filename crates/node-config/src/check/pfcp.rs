@@ -56,7 +56,7 @@ pub(super) fn plan(file: &PfcpFile, scene: &Scene<'_>, source: &mut Source<'_>) 
     within(source, "pfcp.limits.associations", limits.associations.into(), 1, 1024);
     within(source, "pfcp.limits.transactions", limits.transactions.into(), 64, 1 << 20);
     within(source, "pfcp.limits.rules", limits.rules.into(), 2, 4096);
-    let users = u64::try_from(scene.limits.users).unwrap_or(u64::MAX);
+    let users = u64::from(scene.limits.users);
     let sessions = limits.sessions.map_or(users, u64::from);
     if sessions > users {
         let message = format!("{sessions} sessions, and room for {users} users");

@@ -42,16 +42,16 @@ fn each_mistake_is_named() {
         ("2001:db8::9]", "192.0.2.10]", "49:23: there is an address of this family already"),
         ("upf.example", "up_f..", "50:11: \"up_f..\" is neither an address nor a domain name"),
         ("like: ue", "like: eu", "51:9: no users are called `eu` (did you mean `ue`?)"),
-        ("[10.1.0.1, fd", "[10.1.0.7, fd", "53:59: no port has the address 10.1.0.7"),
+        ("[10.1.0.1, fd", "[10.1.0.7, fd", "53:58: no port has the address 10.1.0.7"),
         (
             "n6, network: internet",
             "n6, network: internat",
-            "54:57: no port is in a network `internat` (did you mean `internet`?)",
+            "54:55: no port is in a network `internat` (did you mean `internet`?)",
         ),
         (
             "n6, chain: full",
             "n6, chain: fall",
-            "56:35: there is no chain `fall` (did you mean `full`?)",
+            "56:36: there is no chain `fall` (did you mean `full`?)",
         ),
     ] {
         assert_eq!(said(&with(from, to)), [says], "for {to:?}");

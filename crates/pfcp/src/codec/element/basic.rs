@@ -102,6 +102,11 @@ impl<'a> Value<'a> for Octets<'a> {
     fn emit(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0);
     }
+
+    #[cfg(test)]
+    fn random(element: u16, _: &mut crate::codec::tests::strategy::Draw) -> Vec<u8> {
+        crate::codec::tests::strategy::passed_on(element).to_vec()
+    }
 }
 
 /// The rule that could not be created or changed (§8.2.80).
@@ -117,8 +122,8 @@ pub enum RuleId {
     Urr(UrrId),
     /// A BAR.
     Bar(BarId),
-    /// A rule of a kind that is not supported: kind and the octets' first.
-    Other(u8, u8),
+    /// A rule of a kind that is not supported (MAR, SRR): kind and number.
+    Other(u8, u16),
 }
 
 impl Default for RuleId {
@@ -149,7 +154,9 @@ impl<'a> Value<'a> for RuleId {
             2 => Self::Qer(QerId(cursor.u32()?)),
             3 => Self::Urr(UrrId(cursor.u32()?)),
             4 => Self::Bar(BarId(cursor.u8()?)),
-            kind => Self::Other(kind, cursor.u8()?),
+            kind @ 6 => Self::Other(kind, u16::from(cursor.u8()?)),
+            kind @ 5 => Self::Other(kind, cursor.u16()?),
+            _ => return Err(cursor.wrong()),
         })
     }
 
@@ -172,7 +179,11 @@ impl<'a> Value<'a> for RuleId {
                 id.emit(out);
             }
             Self::Bar(id) => out.extend_from_slice(&[4, id.0]),
-            Self::Other(kind, id) => out.extend_from_slice(&[kind & 0x1f, id]),
+            Self::Other(6, id) => out.extend_from_slice(&[6, id.to_be_bytes()[1]]),
+            Self::Other(kind, id) => {
+                out.push(kind & 0x1f);
+                out.extend_from_slice(&id.to_be_bytes());
+            }
         }
     }
 }

@@ -88,6 +88,8 @@ fn tshark_reads_every_message() {
     for (number, (line, kind)) in lines.iter().zip(&kinds).enumerate() {
         let (read, malformed) = line.split_once('\t').unwrap_or((line, ""));
         assert_eq!(read, kind.to_string(), "message {number}");
-        assert_eq!(malformed, "", "message {number} of type {kind}");
+        // The packet is told, to be looked at in Wireshark.
+        let packet = &packets[number];
+        assert_eq!(malformed, "", "message {number} of type {kind}: {packet:02x?}");
     }
 }

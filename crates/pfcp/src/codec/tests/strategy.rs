@@ -47,3 +47,24 @@ pub(crate) fn message() -> impl Strategy<Value = Message<'static>> {
         Message::parse(&frame).unwrap()
     })
 }
+
+/// What other programs would send in elements that are passed on as they are: a dissector reads
+/// them.
+pub(crate) fn passed_on(element: u16) -> &'static [u8] {
+    use crate::codec::ie::*;
+    match element {
+        // An IPv4 address behind its flag.
+        SOURCE_IP_ADDRESS
+        | ALTERNATIVE_SMF_IP_ADDRESS
+        | CP_PFCP_ENTITY_IP_ADDRESS
+        | CP_IP_ADDRESS => &[0x02, 10, 0, 0, 7],
+        USER_PLANE_IP_RESOURCE_INFORMATION => &[0x01, 10, 0, 0, 7],
+        SMF_SET_ID => b"\0\x03smf\x03set",
+        USER_ID => &[0x00],
+        S_NSSAI => &[1, 0, 0, 1],
+        // PLMN, trace number, one triggering event, depth, one interface, no address.
+        TRACE_INFORMATION => &[0, 0xf1, 0x10, 0, 0, 1, 1, 0, 1, 1, 0, 0],
+        FLOW_INFORMATION => b"\x01\0\x02ab",
+        _ => b"group",
+    }
+}
