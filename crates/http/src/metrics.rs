@@ -239,9 +239,9 @@ mod tests {
              # TYPE delay_seconds histogram\n\
              delay_seconds_sum{node=\"n\",port=\"a\"} 0.5\n\
              delay_seconds_count{node=\"n\",port=\"a\"} 3\n\
-             delay_seconds_bucket{le=\"0.1\",node=\"n\",port=\"a\"} 2\n\
-             delay_seconds_bucket{le=\"1.0\",node=\"n\",port=\"a\"} 3\n\
-             delay_seconds_bucket{le=\"+Inf\",node=\"n\",port=\"a\"} 3\n\
+             delay_seconds_bucket{node=\"n\",le=\"0.1\",port=\"a\"} 2\n\
+             delay_seconds_bucket{node=\"n\",le=\"1.0\",port=\"a\"} 3\n\
+             delay_seconds_bucket{node=\"n\",le=\"+Inf\",port=\"a\"} 3\n\
              # HELP none_total Nothing yet.\n\
              # TYPE none_total counter\n"
         );

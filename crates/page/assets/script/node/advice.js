@@ -45,6 +45,8 @@ const ADVICE = {
   function_full: FUNCTION, function_malformed: "The function's process returned what is no packet: see its log and its author.",
   no_owner: MOVE, stale_epoch: MOVE, gate_full: "Raise handover.gates, or move fewer users at once.",
   nsh_malformed: NSH, vxlan_malformed: NSH, nsh_path_unknown: NSH, nsh_ttl_exceeded: "The service path goes in a circle between nodes.", nsh_payload_unknown: NSH,
+  nsh_wrong_peer: "Frames of a service path came from another port or sender: set `from` of the path, or look for forgers.",
+  tunnel_wrong_peer: "A packet of a move came from no node of the site: name the node in handover.peers, or look for forgers.",
   stopped: "Expected: the node was stopped.",
   rx_missed: "The worker was too slow or was kept from its core: see Headroom; give it a core of its own, or another worker.",
   rx_errors: "See the cable, the switch port and buffers: the device received what it could not give.",
@@ -52,6 +54,17 @@ const ADVICE = {
 
 /** By the beginning of a reason: those of functions. */
 const FAMILIES = [
+  ["no_session", "The control plane has not set up a session for this address or tunnel."],
+  ["no_pdr", "No rule of the session fits: see `weft show sessions` and the control plane's PDRs."],
+  ["no_far", "The rule that fits names no FAR: an error of the control plane."],
+  ["no_destination", "The FAR has no forwarding parameters: an error of the control plane."],
+  ["far_drop", "As the control plane commands."],
+  ["gate_closed", "As the control plane commands: a QER closes the gate."],
+  ["quota_used", "The control plane has to grant a new quota; see that reports reach it."],
+  ["bit_rate", "The session sends above its rate (MBR). Raise the QER's rate or leave it."],
+  ["packet_rate", "The session sends above its packet rate. Raise it in the QER or leave it."],
+  ["session_buffer_full", "Page faster, or suggest more packets in the BAR."],
+  ["not_removed", "The PDR takes another outer header off than the packet has."],
   ["marker_", "The user sends above its rate, as configured. Raise the rate or leave it."],
   ["filter_", "As the filter is configured."],
   ["nat_no_mapping", "No user inside has asked for it: usually scans from outside."],
