@@ -33,11 +33,8 @@ impl UserPlane {
         let from = id.from.ip();
         let association = self.associations.of_sender(&request.node, from);
         let association = association.ok_or(Refusal::cause(Cause::NO_ASSOCIATION))?;
-        match request.pdn_type {
-            Some(PdnType::NON_IP | PdnType::ETHERNET) => {
-                return Err(Refusal::unsupported(PDN_TYPE));
-            }
-            _ => {}
+        if let Some(PdnType::NON_IP | PdnType::ETHERNET) = request.pdn_type {
+            return Err(Refusal::unsupported(PDN_TYPE));
         }
         if request.pdrs.is_empty() || request.fars.is_empty() {
             let element = if request.pdrs.is_empty() { CREATE_PDR } else { CREATE_FAR };

@@ -51,11 +51,11 @@ impl Time {
     }
 
     /// Seconds since 1970-01-01 00:00:00 UTC: a number below 1968's is of the era from 2036 on
-    /// (RFC 4330 §3).
+    /// (RFC 4330 §3), and one from 1968 or 1969 counts as 0.
     #[must_use]
     pub const fn unix(self) -> u64 {
         let era = if self.0 < 0x8000_0000 { 1 << 32 } else { 0 };
-        era + self.0 as u64 - NTP_TO_UNIX
+        (era + self.0 as u64).saturating_sub(NTP_TO_UNIX)
     }
 }
 

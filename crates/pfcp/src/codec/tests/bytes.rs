@@ -109,6 +109,9 @@ fn times_pass_2036() {
     for seconds in [0, 1_700_000_000, 2_085_978_495, 2_085_978_496, 4_000_000_000] {
         assert_eq!(Time::from_unix(seconds).unix(), seconds);
     }
+    // Before 1970, which the fuzzer found.
+    assert_eq!(Time(0x8000_0000).unix(), 0);
+    assert_eq!(Time(2_208_988_799).unix(), 0);
 }
 
 #[test]
