@@ -201,7 +201,7 @@ local_stays_local() {
     equal "packets of the local network on N9" 0 "$(in_capture "$netns_work/n9-$version.pcap" \
         "ip.addr == $ADDRESS_B4 || ipv6.addr == $ADDRESS_B6" frame.number | wc -l)" &&
         [ "$(in_capture "$netns_work/n9-$version.pcap" \
-            "gtp.ext_hdr.pdu_ses_con.qos_flow_id == 9 && icmp" frame.number | wc -l)" -ge 80 ]
+            "gtp.ext_hdr.pdu_ses_con.qos_flow_id == 9 && (icmp || icmpv6)" frame.number | wc -l)" -ge 80 ]
 }
 
 released() {

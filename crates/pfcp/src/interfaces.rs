@@ -56,6 +56,18 @@ pub(crate) struct Traits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found(usize);
 
+/// The sides of the configuration that serve an interface, the first that there is.
+fn sides(interface: Interface) -> [PfcpSide; 2] {
+    match interface {
+        Interface::Access => [PfcpSide::Access; 2],
+        Interface::Core => [PfcpSide::Core, PfcpSide::SgiLan],
+        Interface::SgiLan | Interface::LiFunction | Interface::VnInternal => {
+            [PfcpSide::SgiLan, PfcpSide::Core]
+        }
+        Interface::CpFunction => [PfcpSide::CpFunction, PfcpSide::Access],
+    }
+}
+
 impl Interfaces {
     /// Those of the configuration. Chosen TEIDs lie below `teids_below`.
     pub fn new(
@@ -100,24 +112,30 @@ impl Interfaces {
     }
 
     /// The entry of a side and a network instance: the one that names the instance, or the
-    /// one that names none.
+    /// one that names none. Where no instance is given, the only one of its side will do.
     pub fn find(&self, side: Interface, instance: Option<Text<'_>>) -> Option<Found> {
-        let sides = match side {
-            Interface::Access => [PfcpSide::Access; 2],
-            Interface::Core => [PfcpSide::Core, PfcpSide::SgiLan],
-            Interface::SgiLan | Interface::LiFunction | Interface::VnInternal => {
-                [PfcpSide::SgiLan, PfcpSide::Core]
-            }
-            Interface::CpFunction => [PfcpSide::CpFunction, PfcpSide::Access],
-        };
-        sides.into_iter().find_map(|side| {
+        sides(side).into_iter().find_map(|side| {
             let of_side =
                 || self.entries.iter().enumerate().filter(move |(_, one)| one.side == side);
             let named = |name: Text<'_>| {
                 of_side().find(|(_, one)| one.instance.as_ref().is_some_and(|own| name.is(own)))
             };
             let any = || of_side().find(|(_, one)| one.instance.is_none());
-            instance.and_then(named).or_else(any).map(|(at, _)| Found(at))
+            let only = || {
+                let mut all = of_side();
+                all.next().filter(|_| instance.is_none() && all.next().is_none())
+            };
+            instance.and_then(named).or_else(any).or_else(only).map(|(at, _)| Found(at))
+        })
+    }
+
+    /// The entry of a side that leads into this network of the node.
+    pub fn of_network(&self, side: Interface, network: &Name) -> Option<Found> {
+        sides(side).into_iter().find_map(|side| {
+            let leads_there = |one: &Entry| {
+                one.side == side && self.networks[usize::from(one.network)] == *network
+            };
+            self.entries.iter().position(leads_there).map(Found)
         })
     }
 

@@ -199,7 +199,7 @@ impl ControlPlane {
     /// The next request of the load, and the session that it is about.
     fn draw(&mut self, load: &Load) -> Option<(Kind, u32)> {
         let ControlPlane { random, sessions, .. } = self;
-        let mut below = |most: u32| (u64::from(random.next_u32()) * u64::from(most) >> 32) as u32;
+        let mut below = |most: u32| ((u64::from(random.next_u32()) * u64::from(most)) >> 32) as u32;
         let mut drawn = below(load.weights.iter().sum());
         let first = load.weights.iter().position(|weight| {
             let found = drawn < *weight;

@@ -13,6 +13,9 @@ use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableDefinition,
 use crate::error::StateError;
 use crate::record::{Change, Kind, full_key};
 
+/// Is given the key and the octets of each record.
+type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
+
 /// All records: kind and key, and version and record.
 const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
 
@@ -217,12 +220,7 @@ impl Store {
         })
     }
 
-    fn each_within(
-        &self,
-        first: &[u8],
-        end: &[u8],
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), String>,
-    ) -> Result<(), StateError> {
+    fn each_within(&self, first: &[u8], end: &[u8], each: &mut Each<'_>) -> Result<(), StateError> {
         let path = &self.path;
         let storage = |error| StateError::of_storage(path, error);
         let Some(database) = &self.database else {

@@ -50,8 +50,8 @@ fn samples(answer: &str) -> BTreeMap<String, f64> {
             let name = series.split_once('{').expect("labels").0;
             let endings = ["_sum", "_count", "_bucket"].iter();
             let family = endings.filter_map(|ending| name.strip_suffix(ending));
-            let family = family.filter(|name| kinds.get(name) == Some(&"histogram"));
-            let family = family.last().unwrap_or(name);
+            let mut family = family.filter(|name| kinds.get(name) == Some(&"histogram"));
+            let family = family.next_back().unwrap_or(name);
             let kind = kinds.get(family).unwrap_or_else(|| panic!("{name} is not described"));
             assert_eq!(name.ends_with("_total"), *kind == "counter", "{line}");
             assert!(series.ends_with("\"}"), "{line}");

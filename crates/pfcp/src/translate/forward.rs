@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weft_functions::session::rules::{
-    Apply, BarId, Far, FarId, Forwarding, Interface, Name, OuterHeader,
+    Apply, BarId, Far, FarId, Forwarding, Interface, OuterHeader,
 };
 
 use super::{Draft, name, rule_of_far, unread};
@@ -16,13 +16,8 @@ use crate::codec::ie::*;
 use crate::codec::rule::{
     CreateFar, DuplicatingParameters, ForwardingParameters, UpdateFar, UpdateForwardingParameters,
 };
+use crate::interfaces::Found;
 use crate::refusal::Refusal;
-
-/// Where packets go, by the elements that say it.
-struct Towards<'a> {
-    destination: Interface,
-    instance: Option<Text<'a>>,
-}
 
 impl Draft<'_> {
     /// Create FAR.
@@ -109,12 +104,12 @@ impl Draft<'_> {
         if one.redirect.is_some() {
             return Err(Refusal::unsupported(REDIRECT_INFORMATION));
         }
-        let towards =
-            Towards { destination: destination(one.destination)?, instance: one.network_instance };
+        let interface = destination(one.destination)?;
+        let found = self.towards(interface, one.network_instance)?;
         Ok(Forwarding {
-            interface: Some(towards.destination),
-            network: Some(self.network(&towards)?),
-            outer: one.outer_header.map(|header| self.outer(&towards, header)).transpose()?,
+            interface: Some(interface),
+            network: Some(self.node.interfaces.network(found)),
+            outer: one.outer_header.map(|header| self.outer(found, header)).transpose()?,
             dscp: one.marking.map(dscp),
         })
     }
@@ -123,11 +118,12 @@ impl Draft<'_> {
         if one.policy.is_some() {
             return Err(Refusal::unsupported(FORWARDING_POLICY));
         }
-        let towards = Towards { destination: destination(one.destination)?, instance: None };
+        let interface = destination(one.destination)?;
+        let found = self.towards(interface, None)?;
         Ok(Forwarding {
-            interface: Some(towards.destination),
-            network: Some(self.network(&towards)?),
-            outer: one.outer_header.map(|header| self.outer(&towards, header)).transpose()?,
+            interface: Some(interface),
+            network: Some(self.node.interfaces.network(found)),
+            outer: one.outer_header.map(|header| self.outer(found, header)).transpose()?,
             dscp: one.marking.map(dscp),
         })
     }
@@ -143,23 +139,25 @@ impl Draft<'_> {
         }
         let given = update.destination.map(destination).transpose()?;
         let known = before.and_then(|before| before.interface);
-        let towards = Towards {
-            destination: given.or(known).ok_or(Refusal::missing(DESTINATION_INTERFACE))?,
-            instance: update.network_instance,
-        };
-        // Where neither interface nor instance is given, packets stay in their network.
-        let stays = update.destination.is_none() && update.network_instance.is_none();
-        let network = match before.and_then(|before| before.network.clone()).filter(|_| stays) {
-            Some(network) => network,
-            None => self.network(&towards)?,
+        let interface = given.or(known).ok_or(Refusal::missing(DESTINATION_INTERFACE))?;
+        // What is not given does not change (table 7.5.4.3-2): without another interface or an
+        // instance, packets stay in their network.
+        let stays =
+            update.network_instance.is_none() && known.is_none_or(|known| known == interface);
+        let before_there = before.and_then(|before| before.network.as_ref()).filter(|_| stays);
+        let there =
+            before_there.and_then(|network| self.node.interfaces.of_network(interface, network));
+        let found = match there {
+            Some(found) => found,
+            None => self.towards(interface, update.network_instance)?,
         };
         let header = |change: Change<OuterHeaderCreation>| match change {
             Change::Clear => Ok(None),
-            Change::Set(header) => self.outer(&towards, header).map(Some),
+            Change::Set(header) => self.outer(found, header).map(Some),
         };
         Ok(Forwarding {
-            interface: Some(towards.destination),
-            network: Some(network),
+            interface: Some(interface),
+            network: Some(self.node.interfaces.network(found)),
             outer: match update.outer_header {
                 Some(change) => header(change)?,
                 None => before.and_then(|before| before.outer),
@@ -171,27 +169,18 @@ impl Draft<'_> {
         })
     }
 
-    fn network(&self, towards: &Towards<'_>) -> Result<Name, Refusal> {
-        let found = self.node.interfaces.find(towards.destination, towards.instance);
-        let element =
-            if towards.instance.is_some() { NETWORK_INSTANCE } else { DESTINATION_INTERFACE };
-        let found = found
-            .ok_or(Refusal { offending: Some(element), ..Refusal::cause(Cause::RULE_FAILURE) })?;
-        Ok(self.node.interfaces.network(found))
+    /// The interface of the node that packets leave by.
+    fn towards(&self, interface: Interface, instance: Option<Text<'_>>) -> Result<Found, Refusal> {
+        let element = if instance.is_some() { NETWORK_INSTANCE } else { DESTINATION_INTERFACE };
+        let found = self.node.interfaces.find(interface, instance);
+        found.ok_or(Refusal { offending: Some(element), ..Refusal::cause(Cause::RULE_FAILURE) })
     }
 
     /// The outer header, with an address of the node of the same family as a peer's.
-    fn outer(
-        &self,
-        towards: &Towards<'_>,
-        header: OuterHeaderCreation,
-    ) -> Result<OuterHeader, Refusal> {
-        let found = self.node.interfaces.find(towards.destination, towards.instance);
+    fn outer(&self, found: Found, header: OuterHeaderCreation) -> Result<OuterHeader, Refusal> {
         let peers = [header.ipv4.map(IpAddr::from), header.ipv6.map(IpAddr::from)];
         let ends = peers.into_iter().flatten().find_map(|peer| {
-            found
-                .and_then(|found| self.node.interfaces.local_for(found, peer))
-                .map(|local| (peer, local))
+            self.node.interfaces.local_for(found, peer).map(|local| (peer, local))
         });
         let (peer, local) = ends.ok_or(Refusal {
             offending: Some(OUTER_HEADER_CREATION),
