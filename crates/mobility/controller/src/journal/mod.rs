@@ -4,7 +4,7 @@
 //!
 //! It lies in a store of [`weft_state`], which is written whenever something changes, and is
 //! durable before [`Journal::append`] returns. A file of before, `records`, is taken over once
-//! ([`old`]).
+//! (`old.rs`).
 
 mod entry;
 mod old;
