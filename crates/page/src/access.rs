@@ -1,4 +1,4 @@
-//! Who may ask what of the page's server.
+//! Which clients may send which requests to the page's server.
 //!
 //! Requests that only read are granted to all; the others need the token of the server in
 //! `Authorization: Bearer`, which no browser adds by itself, so a page of others cannot make

@@ -50,7 +50,7 @@ pub(crate) struct Extras {
 pub(crate) struct Endpoint {
     /// Its number.
     pub id: u8,
-    /// What of a PDI it stands for.
+    /// The part of a PDI that it identifies.
     pub part: DetectionPart,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Draft<'n> {
     node: Surroundings<'n>,
 }
 
-/// What of the node a draft needs.
+/// The parts of the node that a draft needs.
 pub(crate) struct Surroundings<'n> {
     pub interfaces: &'n mut Interfaces,
     pub applications: &'n Applications,
