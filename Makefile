@@ -4,10 +4,8 @@
 CARGO := cargo
 WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
-BOUNDED := target.'cfg(unix)'.runner=['timeout', '--verbose', '--kill-after=10', '900']
-
-.PHONY: help demo build test fmt lint unit end-to-end book deb image test-packages test-sriov test-vm \
-	bench-quick instructions fuzz soak clean
+.PHONY: help demo build test fmt lint source rustdoc unit tested end-to-end book deb image \
+	test-packages test-sriov test-vm bench-quick instructions fuzz soak clean
 
 help:
 	@echo "make demo         build, then run a node with 1,000 users for some seconds"
@@ -32,10 +30,14 @@ build:
 	$(CARGO) build --release --locked -p weft-cli
 	@scripts/split-debug $(WEFT)
 
-test: lint unit end-to-end
+# Tests wait more than they compute: those of the crates run beside those of the program.
+test: source tested
+	WEFT=$(TESTED) tests/run crates.sh rustdoc.sh
+
+lint: source rustdoc
 
 WORDS := \b(whoever|nobody|somebody|anybody)\b
-lint:
+source:
 	@scripts/prepare test
 	scripts/check-links-test && scripts/check-links
 	scripts/layers_test.py
@@ -47,19 +49,21 @@ lint:
 	$(CARGO) fmt --all --check
 	rustfmt --check --edition 2024 crates/functions/src/*/*.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-# A test program that hangs is ended and named.
+rustdoc:
+	tests/rustdoc.sh
+
 unit:
 	@scripts/prepare test
-	$(CARGO) test --workspace --locked --no-fail-fast --config "$(BOUNDED)"
+	tests/crates.sh
 
-# The program is the one that the unit tests have built: with debug assertions and checks of
-# overflow.
+# The program is the one of the unit tests: with debug assertions and checks of overflow.
 TESTED := $(or $(CARGO_TARGET_DIR),target)/debug/weft
-end-to-end:
+tested:
 	@scripts/prepare test
 	$(CARGO) test --workspace --locked --no-run
+
+end-to-end: tested
 	WEFT=$(TESTED) tests/run
 
 PACKAGES := $(or $(CARGO_TARGET_DIR),target)/packages
