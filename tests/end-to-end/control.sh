@@ -186,13 +186,15 @@ PY
 
 # As a disk that was full, or a copy that was broken off, leaves the file: one line says so.
 store_cut_short_is_refused() {
-    local size part
+    local size part words
     finish TERM || return 1
     size=$(stat -c %s "$work/records/state.redb")
     cp "$work/records/state.redb" "$work/whole.redb"
     for part in 0 17 4095 $((size / 2)) $((size - 1)); do
         head -c "$part" "$work/whole.redb" >"$work/records/state.redb"
-        refused 2 "state.redb: damaged" "$WEFT" control "$work/site.yaml" || return 1
+        words="state.redb: damaged"
+        [ "$part" -gt 0 ] || words="state.redb: this is not a store of Weft"
+        refused 2 "$words" "$WEFT" control "$work/site.yaml" || return 1
     done
     # It was left alone.
     cp "$work/whole.redb" "$work/records/state.redb"
