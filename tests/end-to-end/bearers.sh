@@ -117,7 +117,7 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(message, (sys.argv[2], 2
 
 clean() {
     [ "$(tshark -r "$netns_work/a.pcap" -Y gtp 2>/dev/null | wc -l)" -gt 40 ] &&
-        ../lib/tshark-clean.sh "$netns_work/a.pcap" "$netns_work/b.pcap"
+        ../lib/tshark-clean.sh --kernel "$netns_work/a.pcap" "$netns_work/b.pcap"
 }
 
 # flow_captured QFI: echo requests to the user are in that QoS flow.

@@ -172,7 +172,6 @@ strangers_are_shown_out() {
 }
 
 damage_is_refused() {
-    finish TERM || return 1
     # Octets of each page, as a disk that fails would change them.
     python3 - "$work/records/state.redb" <<'PY'
 import sys
@@ -185,6 +184,36 @@ PY
     refused 2 "state.redb: damaged" "$WEFT" control "$work/site.yaml"
 }
 
+# As a disk that was full, or a copy that was broken off, leaves the file: one line says so.
+store_cut_short_is_refused() {
+    local size part words
+    finish TERM || return 1
+    size=$(stat -c %s "$work/records/state.redb")
+    cp "$work/records/state.redb" "$work/whole.redb"
+    for part in 0 17 4095 $((size / 2)) $((size - 1)); do
+        head -c "$part" "$work/whole.redb" >"$work/records/state.redb"
+        words="state.redb: damaged"
+        [ "$part" -gt 0 ] || words="state.redb: this is not a store of Weft"
+        refused 2 "$words" "$WEFT" control "$work/site.yaml" || return 1
+    done
+    # It was left alone.
+    cp "$work/whole.redb" "$work/records/state.redb"
+    begin && finish TERM
+}
+
+# A controller of an earlier release was killed while it wrote its file of records.
+torn_tail_of_before_is_cut_off() {
+    rm -rf "$work/records"
+    mkdir "$work/records"
+    python3 - "$work/records/records" <<'PY'
+import struct, sys, zlib
+head = b"weftjrnl\0\0\0\x01"
+with open(sys.argv[1], "wb") as file:
+    file.write(head + struct.pack(">I", zlib.crc32(head)) + b"half a ")
+PY
+    begin && grep -q 'what was being written at the last stop was cut off octets=7' "$work/log" && finish INT
+}
+
 check "the example is right" example_is_right
 check "a mistake is told where it stands" mistakes_have_places
 check "a controller starts and stops" starts_and_stops
@@ -195,5 +224,7 @@ check "the API is described, and closed to strangers" api_is_described
 check "TLS is spoken where the configuration says so" tls_is_spoken
 check "a removed user stays away after a kill" a_removed_user_stays_away
 check "strangers are shown out with one line" strangers_are_shown_out
+check "a store that was cut short is refused" store_cut_short_is_refused
 check "damaged records are refused" damage_is_refused
+check "a torn end of records of before is cut off" torn_tail_of_before_is_cut_off
 close_report

@@ -90,7 +90,7 @@ error_indicated() {
 
 clean() {
     [ "$(tshark -r "$netns_work/a.pcap" -Y gtp 2>/dev/null | wc -l)" -gt 100 ] &&
-        ../lib/tshark-clean.sh "$netns_work/a.pcap" "$netns_work/b.pcap"
+        ../lib/tshark-clean.sh --kernel "$netns_work/a.pcap" "$netns_work/b.pcap"
 }
 
 dropped() {

@@ -51,7 +51,7 @@ nothing_is_malformed() {
     local tunnelled
     tunnelled=$(tshark -n -r "$work/ran.pcap" -Y gtp 2>/dev/null | wc -l)
     [ "$tunnelled" -gt 100 ] || { echo "$tunnelled packets in tunnels"; return 1; }
-    ../lib/tshark-clean.sh "$work/ran.pcap"
+    ../lib/tshark-clean.sh --kernel "$work/ran.pcap"
 }
 
 # Everyone gets a new certificate, connections begin anew, and users go on moving.

@@ -148,7 +148,7 @@ right_packets_at_the_core() {
         -Y 'icmp.type == 3 && icmp.code == 4 && icmp.checksum.status == "Good"
             && !(ip.checksum.status == "Bad")' >"$netns_work/quotes" 2>/dev/null
     [ -s "$netns_work/quotes" ] &&
-        ../lib/tshark-clean.sh --except "$netns_work/quotes" "$netns_work/core.pcap"
+        ../lib/tshark-clean.sh --kernel --except "$netns_work/quotes" "$netns_work/core.pcap"
 }
 
 if ! why=$(topology 2>&1); then
@@ -179,7 +179,7 @@ for recording in "${recordings[@]}"; do
 done
 check "lwAFTR: host b sees one address and both sets of ports" shared_address
 check "lwAFTR: right packets at the core" right_packets_at_the_core
-check "lwAFTR: right packets at the access" ../lib/tshark-clean.sh "$netns_work/access.pcap"
+check "lwAFTR: right packets at the access" ../lib/tshark-clean.sh --kernel "$netns_work/access.pcap"
 stop_node TERM
 check "lwAFTR: node stops" equal "exit code" 0 "$node_status"
 close_report

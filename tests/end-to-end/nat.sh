@@ -88,7 +88,7 @@ one.recv(10)'
 nothing_from_inside() {
     equal "packets from inside" 0 \
         "$(tshark -r "$netns_work/core.pcap" -Y 'ip.src == 10.0.0.0/24' 2>/dev/null | wc -l)" &&
-        ../lib/tshark-clean.sh "$netns_work/core.pcap"
+        ../lib/tshark-clean.sh --kernel "$netns_work/core.pcap"
 }
 
 blocks_are_logged() {

@@ -186,7 +186,7 @@ report_comes_again() {
 # said_well: the peers of this test send what is malformed, the node does not.
 said_well() {
     tshark -r "$netns_work/c.pcap" -Y "ip.src == $UP4" -w "$netns_work/said.pcap" 2>/dev/null &&
-        ../lib/tshark-clean.sh "$netns_work/said.pcap"
+        ../lib/tshark-clean.sh --kernel "$netns_work/said.pcap"
 }
 
 # A control plane that comes back with a new Recovery Time Stamp has lost its sessions (§6.2.6,

@@ -278,7 +278,7 @@ other=go
 both "$other" scapy 4
 both scapy "$other" 6
 stop_recording "$recording_c"
-check "tshark finds nothing malformed" ../lib/tshark-clean.sh "$netns_work"/{c,n9-4,n9-6}.pcap
+check "tshark finds nothing malformed" ../lib/tshark-clean.sh --kernel "$netns_work"/{c,n9-4,n9-6}.pcap
 stop "$anchor"
 stop_node TERM
 check "the I-UPF stops" equal "exit code" 0 "$node_status"

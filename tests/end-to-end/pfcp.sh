@@ -271,7 +271,7 @@ life() {
 
 clean() {
     [ "$(tshark -r "$netns_work/c.pcap" -Y pfcp 2>/dev/null | wc -l)" -gt 30 ] &&
-        ../lib/tshark-clean.sh "$netns_work"/{b,c,a-*}.pcap
+        ../lib/tshark-clean.sh --kernel "$netns_work"/{b,c,a-*}.pcap
 }
 
 write_upf "$netns_work/node.yaml"

@@ -92,7 +92,7 @@ under_failure() {
     local signal=$1 policy=$2
     write_node "$policy, restart: {first: 1, longest: 10}"
     if try "a node with {$policy} starts" start_node; then
-        try "functions are killed by $signal under load and come back ($policy)" \
+        try "FAULTS 53: functions are killed by $signal under load and come back ($policy)" \
             kill_often "$signal"
         try "the other chain loses nothing ($policy)" others_lose_nothing
         try "nothing is left behind ($policy)" adds_up

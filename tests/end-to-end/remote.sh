@@ -117,7 +117,7 @@ service_frames() {
         note "$1: $frames frames at $end"
         [ "$frames" -ge "$2" ] || return 1
     done
-    ../lib/tshark-clean.sh "$netns_work/near.pcap" "$netns_work/far.pcap"
+    ../lib/tshark-clean.sh --kernel "$netns_work/near.pcap" "$netns_work/far.pcap"
 }
 
 # dies_and_returns NEAR-ADDRESS: the far node.

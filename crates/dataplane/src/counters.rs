@@ -2,6 +2,7 @@
 //! load and store for the worker, and readers add the workers up.
 
 mod histogram;
+mod ignored;
 mod stopwatch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weft_function::{Reason, StepData};
 
 pub use self::histogram::{BurstSizes, BurstTimes};
+pub use self::ignored::Ignored;
 pub use self::stopwatch::{Cycles, Stopwatch};
 
 /// A number that only one thread changes.
@@ -424,6 +426,8 @@ pub struct WorkerCounters {
     /// Answers that were owed and that the agent was not asked for, by the number of the
     /// `Punt` that would have asked.
     pub withheld: [Counter; PUNTS],
+    /// Packets among `local` of which nothing comes.
+    pub ignored: [Counter; Ignored::ALL.len()],
     /// End Markers that the node itself sent; among `emitted`.
     pub end_markers: Counter,
     /// Panics caught in functions.
@@ -452,6 +456,7 @@ impl WorkerCounters {
             local: Counter::default(),
             originated: Counter::default(),
             withheld: Default::default(),
+            ignored: Default::default(),
             end_markers: Counter::default(),
             panics: Counter::default(),
             moved_out: Counter::default(),

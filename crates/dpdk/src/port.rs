@@ -17,6 +17,7 @@ mod driver;
 mod interface;
 mod open;
 mod options;
+mod packet_sockets;
 mod privilege;
 mod queue;
 mod ring_port;
@@ -150,7 +151,7 @@ impl Port {
         PortStatistics {
             rx_packets: stats.ipackets - chained,
             rx_bytes: stats.ibytes,
-            rx_missed: stats.imissed + ring.missed,
+            rx_missed: stats.imissed + ring.missed + device.missed_by_kernel(),
             rx_errors: stats.ierrors + stats.rx_nombuf + chained,
             tx_packets: stats.opackets + ring.missed_by_peer,
             tx_bytes: stats.obytes,

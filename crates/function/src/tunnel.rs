@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::metadata::{Metadata, PacketMetadata};
 use arrayvec::ArrayVec;
 use weft_dpdk::Packet;
-use weft_wire::checksum::{Change, PseudoHeader, sum20};
+use weft_wire::checksum::{Change, PseudoHeader, sum, sum20};
 use weft_wire::gtpu::Teid;
 use weft_wire::{Dscp, EtherType, Protocol, ethernet, gtpu, ipv4, ipv6, udp};
 
@@ -293,6 +293,32 @@ pub fn repair_outer(packet: &mut Packet, change: Change) {
     if let Some(Ok(checksum)) = checksum.map(<&mut [u8; 2]>::try_from) {
         *checksum = change.apply_udp(u16::from_be_bytes(*checksum)).to_be_bytes();
     }
+}
+
+/// Changes a user's packet where it is, and repairs the UDP checksum of the tunnel around it:
+/// only over IPv6 there is one. The change keeps the length. A function that rewrites calls
+/// it, since rules may lead packets through it that are in a tunnel already.
+#[inline]
+pub fn inside_tunnel<R>(packet: &mut Packet, change: impl FnOnce(&mut Packet) -> R) -> R {
+    match packet.metadata().outer_offset {
+        0 => change(packet),
+        _ => inside_summed(packet, change),
+    }
+}
+
+#[cold]
+fn inside_summed<R>(packet: &mut Packet, change: impl FnOnce(&mut Packet) -> R) -> R {
+    let inside = |packet: &Packet| {
+        let start = usize::from(packet.metadata().network_offset);
+        sum(packet.data().get(start..).unwrap_or_default())
+    };
+    let before = inside(packet);
+    let done = change(packet);
+    let after = inside(packet);
+    if after != before {
+        repair_outer(packet, Change::NONE.field16(before, after));
+    }
+    done
 }
 
 /// Makes the tunnel's IP header the one that [`Headers`](crate::Headers) show:

@@ -10,6 +10,9 @@ use crate::api::Question;
 /// for.
 const BYTES: usize = 2048;
 
+/// Packets that one trace or capture may count: each has a place in memory.
+const MOST: u64 = 1_000_000;
+
 /// Turns a question into what the node watches for.
 ///
 /// # Errors
@@ -30,8 +33,10 @@ pub(crate) fn watch(question: &Question, agent: &Agent) -> Result<Watch, String>
             first.unwrap_or_else(|| "the condition cannot be read".to_owned())
         })
     });
-    if question.count == Some(0) {
-        return Err("no packet is asked for".to_owned());
+    match question.count {
+        Some(0) => return Err("no packet is asked for".to_owned()),
+        Some(count) if count > MOST => return Err(format!("{count} packets are more than {MOST}")),
+        _ => {}
     }
     let point = question.at.as_deref().map(|text| point(vocabulary, text)).transpose()?;
     Ok(Watch {

@@ -92,7 +92,8 @@ struct Follow<R> {
 impl<R: Record> Follow<R> {
     fn run(mut self, watch: &Watch, count: Option<u64>) -> Result<(), Over> {
         self.out.send(self.record.begin())?;
-        let mut wanted = Wanted { count, point: watch.point, ways: HashMap::new(), seen: 0 };
+        let mut wanted =
+            Wanted { count, point: watch.point, ways: HashMap::new(), open: 0, seen: 0 };
         while !wanted.is_complete() {
             match self.watching.sightings.recv_timeout(QUIET) {
                 Ok(first) => {
@@ -135,6 +136,8 @@ struct Wanted {
     /// Whether the way of each packet has come to its end; only kept where a
     /// number of packets is wanted.
     ways: HashMap<u64, bool>,
+    /// How many of them have not.
+    open: usize,
     seen: u64,
 }
 
@@ -153,10 +156,14 @@ impl Wanted {
         let known = self.ways.len() as u64;
         let ends = self.point.is_some() || is_last(sighting.point);
         match self.ways.get_mut(&sighting.packet) {
-            Some(ended) => *ended |= ends,
+            Some(ended) => {
+                self.open -= usize::from(ends && !*ended);
+                *ended |= ends;
+            }
             None if known == count => return false,
             None => {
                 self.ways.insert(sighting.packet, ends);
+                self.open += usize::from(!ends);
                 self.seen += 1;
             }
         }
@@ -173,7 +180,7 @@ impl Wanted {
     }
 
     fn is_complete(&self) -> bool {
-        self.has_begun_all() && self.ways.values().all(|ended| *ended)
+        self.has_begun_all() && self.open == 0
     }
 }
 
@@ -210,7 +217,7 @@ mod tests {
     }
 
     fn wanted(count: Option<u64>, point: Option<Point>) -> Wanted {
-        Wanted { count, point, ways: HashMap::new(), seen: 0 }
+        Wanted { count, point, ways: HashMap::new(), open: 0, seen: 0 }
     }
 
     #[test]

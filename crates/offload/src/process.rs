@@ -25,7 +25,16 @@ pub use supervisor::{Plan, ResourceLimits, Restart, StartError, Status, Supervis
 
 /// The socket of the control protocol beside the ring at `ring`.
 pub fn control_path(ring: &std::path::Path) -> std::path::PathBuf {
+    beside(ring, ".control")
+}
+
+/// The socket of the node's end of the ring at `ring`, to which no function connects itself.
+pub(crate) fn inner_path(ring: &std::path::Path) -> std::path::PathBuf {
+    beside(ring, ".node")
+}
+
+fn beside(ring: &std::path::Path, ending: &str) -> std::path::PathBuf {
     let mut path = ring.as_os_str().to_owned();
-    path.push(".control");
+    path.push(ending);
     path.into()
 }

@@ -232,6 +232,25 @@ mod tests {
         }
     }
 
+    /// TCP has no checksum that says there is none: the repaired one is that of a full
+    /// computation, 0 included, from every checksum there is.
+    #[test]
+    fn tcp_checksums_are_those_of_a_full_computation() {
+        let edges = [0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff, 0x1234, 0xedcb];
+        for rest in 1..=0xffff_u16 {
+            for (old, new) in edges.iter().flat_map(|old| edges.map(|new| (*old, new))) {
+                let before = of(&octets(&[rest, old]));
+                let after = of(&octets(&[rest, new]));
+                assert_eq!(update16(before, old, new), after, "{rest:#x}: {old:#x} to {new:#x}");
+                // A sender that writes 0xffff for 0, as Linux does, is set right by any change of
+                // the sum, in which 0 and 0xffff are one.
+                if before == 0 && old % 0xffff != new % 0xffff {
+                    assert_eq!(update16(0xffff, old, new), after, "{rest:#x}, sent as 0xffff");
+                }
+            }
+        }
+    }
+
     #[test]
     fn udp_zero_rules() {
         let change = Change::NONE.field16(1, 2);

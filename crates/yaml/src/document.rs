@@ -70,6 +70,18 @@ pub struct Key {
     pub at: Position,
 }
 
+/// Where a carriage return stands that no line feed follows. It ends a line in YAML, but not
+/// for what shows files, so that no place in the file could be named.
+fn lone_return(text: &str) -> Option<Position> {
+    let octets = text.as_bytes();
+    let is_lone = |at: &usize| octets[*at] == b'\r' && octets.get(at + 1) != Some(&b'\n');
+    let at = (0..octets.len()).find(is_lone)?;
+    let before = &text[..at];
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |feed| feed + 1);
+    Some(Position { line, column: before[start..].chars().count() + 1 })
+}
+
 impl Node {
     /// Reads the one document of `text`. Keys that are given twice are added to
     /// `mistakes`; the first value counts.
@@ -77,6 +89,11 @@ impl Node {
     /// # Errors
     /// The mistake behind which nothing can be read.
     pub fn parse(text: &str, mistakes: &mut Vec<Mistake>) -> Result<Node, Mistake> {
+        if let Some(at) = lone_return(text) {
+            let message = "a carriage return without a line feed: editors and YAML disagree \
+                           whether a line ends here";
+            return Err(Mistake::at(at, message));
+        }
         let parser = Parser::new_from_str(text);
         let mut builder = Builder {
             text,

@@ -72,6 +72,18 @@ fn long_texts_are_not_copied_without_end() {
     assert_eq!(refused(&text), "2:26: anchors and aliases copy more than 4194304 bytes of text");
 }
 
+/// Found by fuzzing: YAML ends a line there, and no editor does, so mistakes were reported
+/// behind the end of the file.
+#[test]
+fn a_carriage_return_alone_is_refused() {
+    let told = "a carriage return without a line feed: editors and YAML disagree whether a line \
+                ends here";
+    assert_eq!(refused("a: 1\nä: x\ry\n"), format!("2:5: {told}"));
+    assert_eq!(refused("a: 1\r"), format!("1:5: {told}"));
+    let root = Node::parse("a: 1\r\nb: 2\r\n", &mut Vec::new()).unwrap();
+    assert_eq!(count(&root), 3);
+}
+
 #[test]
 fn honest_anchors_are_read() {
     let text = "a: &a {x: 1}\nb: *a\nc: [*a, *a]\n";

@@ -1,13 +1,13 @@
-//! A controller's file of records of earlier releases, which its store takes over: an input is a list of records, each what is put
-//! into the file and octets: a frame of them with right checks, damaged ones, blanks, or the
-//! octets as they are.
+//! A controller's file of records of earlier releases, which its store takes over: an input is
+//! a list of records, each what is put into the file and octets: a frame of them with right
+//! checks, damaged ones, blanks, or the octets as they are.
 
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use weft_mobility_controller::journal::{Entry, Journal, JournalError};
+use weft_mobility_controller::journal::{Entry, Journal, JournalError, Recovered};
 use weft_mobility_protocol::{Epoch, User};
 
 use crate::support::record;
@@ -29,19 +29,29 @@ pub fn run(bytes: &[u8]) {
     FOLDER.with_borrow(|folder| recover(folder.path(), &file(bytes)));
 }
 
-fn recover(folder: &Path, file: &[u8]) {
-    // The store that takes the records over is another one for each input.
+/// Takes over a file, with another store for each.
+fn open(folder: &Path, file: &[u8]) -> Result<(Journal, Recovered), JournalError> {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         fs::remove_file(entry.path()).expect("a file of this folder");
     }
-    let records = folder.join("records");
-    fs::write(&records, file).expect("room for a file");
-    let first = match Journal::open(folder) {
+    fs::write(folder.join("records"), file).expect("room for a file");
+    Journal::open(folder)
+}
+
+fn recover(folder: &Path, file: &[u8]) {
+    let first = match open(folder, file) {
         Ok((_, first)) => first,
         Err(JournalError::Foreign(_)) => return,
         Err(JournalError::Damaged { at, .. }) => return assert!(at as usize <= file.len()),
         Err(other) => panic!("{other}"),
     };
+    // Without the torn tail the file says the same.
+    assert!(first.cut_off as usize <= file.len());
+    if first.cut_off > 0 {
+        let whole = &file[..file.len() - first.cut_off as usize];
+        let (_, whole) = open(folder, whole).expect("whole frames");
+        assert_eq!(Recovered { cut_off: first.cut_off, ..whole }, first);
+    }
     // They are taken over once, and all of them.
     let (mut journal, second) = Journal::open(folder).expect("it was opened before");
     assert_eq!(
@@ -49,6 +59,7 @@ fn recover(folder: &Path, file: &[u8]) {
         (&first.records, &first.orders, &first.gone)
     );
     assert_eq!(second.next_epoch, first.next_epoch);
+    assert_eq!(second.cut_off, 0, "the torn tail is gone");
     // What is added behind them is found.
     let user = User(u64::MAX - 1);
     journal.append(&[Entry::Record(user, None)], Epoch(7)).expect("room");

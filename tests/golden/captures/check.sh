@@ -25,6 +25,23 @@ malformed_is_found() {
     [ "$(wc -l <<<"$bad")" -gt 300 ] && ! grep -qxE '1|2|3' <<<"$bad"
 }
 
+# mangled CHECKSUM PORT: a TCP segment whose checksum comes to 0 when PORT is 0xc14b.
+mangled() {
+    python3 -c '
+import struct, sys
+checksum, port = (int(one, 16) for one in sys.argv[1:])
+tcp = struct.pack("!HHIIBBHHH", port, 80, 1, 1, 0x50, 0x10, 512, checksum, 0)
+ip = bytes.fromhex("450000280001000040060e1e" "c0000201" "c6336402")
+words = struct.unpack("!10H", ip[:10] + b"\0\0" + ip[12:])
+total = sum(words)
+total = (total & 0xffff) + (total >> 16)
+ip = ip[:10] + struct.pack("!H", 0xffff ^ ((total & 0xffff) + (total >> 16))) + ip[12:]
+frame = bytes.fromhex("020000000001" "020000000002" "0800") + ip + tcp
+head = struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1)
+sys.stdout.buffer.write(head + struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+' "$@" >"$list"
+}
+
 # frames FILE
 frames() {
     tshark -n -r "$1" 2>/dev/null | wc -l
@@ -58,5 +75,12 @@ check "tshark-clean: a list that is out of date" exits 1 "$clean" --except "$lis
 head -c 1000 ipv4-mix.pcap >"$list"
 check "tshark-clean: a capture cut short" exits 2 "$clean" "$list"
 check "tshark-clean: not a capture" exits 2 "$clean" make.py
+mangled 0000 c14b
+check "tshark-clean: a TCP checksum of 0" "$clean" "$list"
+mangled ffff c14b
+check "tshark-clean: a TCP checksum of 0xffff" exits 1 "$clean" "$list"
+check "tshark-clean: the same of a kernel" "$clean" --kernel "$list"
+mangled ffff c14c
+check "tshark-clean: a wrong checksum of 0xffff" exits 1 "$clean" --kernel "$list"
 check "tshark-clean: no such file" exits 2 "$clean" nonsense.pcap
 close_report

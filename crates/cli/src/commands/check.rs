@@ -1,5 +1,7 @@
 //! `weft check`: is a configuration right, and where do a node's packets go?
 
+mod machine;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -131,7 +133,10 @@ fn read(path: &Path, name: &str) -> Result<(Found, Mistakes), Mistakes> {
     }
     let blueprint = config::read(&text, name, KINDS)?;
     let paths = weft_node::paths(&blueprint);
-    Ok((Found::Node { name: blueprint.name, paths }, blueprint.warnings))
+    let absent = Source::read(&text).map(|source| machine::absent(&blueprint, &source));
+    let mut warnings = blueprint.warnings;
+    warnings.0.extend(Mistakes::of(name, absent.unwrap_or_default()).0);
+    Ok((Found::Node { name: blueprint.name, paths }, warnings))
 }
 
 impl Found {

@@ -49,6 +49,25 @@ fn check_names_line_and_column_of_a_mistake() {
     }
 }
 
+/// A file may be checked on another machine than its node's, so these are no mistakes.
+#[test]
+fn check_warns_of_cores_and_interfaces_that_are_not_there() {
+    let place = TestFolder::new();
+    let node = node("a", "net_af_packet0,iface=weft-none0", "net_tap0,iface=weft-none1");
+    let text = node.replacen("ports:", "workers: {cores: [1023]}\nports:", 1);
+    let line = |words: &str| 1 + text.lines().position(|line| line.contains(words)).unwrap();
+    place.write("node.yaml", &text);
+    let ended = place.run(&["check", "node.yaml"]);
+    let (core, device) = (line("cores"), line("weft-none0"));
+    assert!(ended.err.contains(&format!("node.yaml:{core}:")), "{}", ended.err);
+    assert!(ended.err.contains("this machine has no core 1023"), "{}", ended.err);
+    assert!(ended.err.contains(&format!("node.yaml:{device}:")), "{}", ended.err);
+    assert!(ended.err.contains("this machine has no network interface weft-none0"));
+    // The driver makes it.
+    assert!(!ended.err.contains("weft-none1"), "{}", ended.err);
+    ended.succeeded();
+}
+
 #[test]
 fn version_is_told_by_a_command_and_by_a_flag() {
     let place = TestFolder::new();

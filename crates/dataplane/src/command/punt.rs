@@ -5,7 +5,7 @@ use weft_function::{Headers, Metadata, Reason, StepData, StepValue};
 use weft_wire::gtpu::{self, MessageType};
 use weft_wire::{EtherType, Protocol, arp, icmpv4, icmpv6, udp};
 
-use crate::counters::{DropReason, PUNTS};
+use crate::counters::{DropReason, Ignored, PUNTS};
 
 /// First of the UDP ports that tunnels send from. Many peers send Error Indications there,
 /// to where the packet came from that they are about.
@@ -79,40 +79,52 @@ impl Punt {
         ]
     };
 
-    /// What a packet for the node itself asks of it; none where nothing comes of it. Read from
-    /// a few octets: the agent looks closer.
-    pub fn of_local(packet: &Packet) -> Option<Punt> {
+    /// What a packet for the node itself asks of it. Read from a few octets: the agent looks
+    /// closer.
+    ///
+    /// # Errors
+    /// Why nothing comes of it.
+    pub fn of_local(packet: &Packet) -> Result<Punt, Ignored> {
         if packet.metadata().ether_type == EtherType::ARP.0 {
             let network = usize::from(packet.metadata().network_offset);
-            let message = arp::Packet::new_checked(packet.data().get(network..)?).ok()?;
-            return match message.operation() {
-                arp::Operation::REQUEST => Some(Punt::NeighbourRequest),
-                arp::Operation::REPLY => Some(Punt::NeighbourAnswer),
-                _ => None,
+            let octets = packet.data().get(network..).unwrap_or_default();
+            let message = arp::Packet::new_checked(octets);
+            return match message.map_err(|_| Ignored::NeighbourMalformed)?.operation() {
+                arp::Operation::REQUEST => Ok(Punt::NeighbourRequest),
+                arp::Operation::REPLY => Ok(Punt::NeighbourAnswer),
+                _ => Err(Ignored::NeighbourRefused),
             };
         }
-        let transport = packet.transport()?;
-        let first = *transport.first()?;
-        match packet.protocol()? {
-            Protocol::ICMP => (first == icmpv4::Type::ECHO_REQUEST.0).then_some(Punt::Ping),
-            Protocol::ICMPV6 => match icmpv6::Type(first) {
-                icmpv6::Type::NEIGHBOUR_SOLICITATION => Some(Punt::NeighbourRequest),
-                icmpv6::Type::NEIGHBOUR_ADVERTISEMENT => Some(Punt::NeighbourAnswer),
-                icmpv6::Type::ECHO_REQUEST => Some(Punt::Ping),
-                _ => None,
+        let transport = packet.transport().ok_or(Ignored::ProtocolUnknown)?;
+        let first = transport.first().copied();
+        match packet.protocol() {
+            Some(Protocol::ICMP) => match first.map(icmpv4::Type) {
+                Some(icmpv4::Type::ECHO_REQUEST) => Ok(Punt::Ping),
+                Some(_) => Err(Ignored::IcmpUnknown),
+                None => Err(Ignored::IcmpMalformed),
             },
-            Protocol::UDP => {
-                let port = packet.ports()?.1;
-                let kind = MessageType(*transport.get(udp::HEADER_LENGTH + 1)?);
+            Some(Protocol::ICMPV6) => match first.map(icmpv6::Type) {
+                Some(icmpv6::Type::NEIGHBOUR_SOLICITATION) => Ok(Punt::NeighbourRequest),
+                Some(icmpv6::Type::NEIGHBOUR_ADVERTISEMENT) => Ok(Punt::NeighbourAnswer),
+                Some(icmpv6::Type::ECHO_REQUEST) => Ok(Punt::Ping),
+                Some(_) => Err(Ignored::IcmpUnknown),
+                None => Err(Ignored::IcmpMalformed),
+            },
+            Some(Protocol::UDP) => {
+                let (_, port) = packet.ports().ok_or(Ignored::ProtocolUnknown)?;
+                let kind = transport.get(udp::HEADER_LENGTH + 1).map(|kind| MessageType(*kind));
                 match (port, kind) {
-                    (gtpu::PORT, MessageType::ECHO_REQUEST) => Some(Punt::EchoRequest),
-                    (gtpu::PORT, MessageType::ECHO_RESPONSE) => Some(Punt::EchoResponse),
-                    (gtpu::PORT, _) => Some(Punt::GtpuMessage),
-                    (FIRST_SOURCE_PORT.., MessageType::ERROR_INDICATION) => Some(Punt::GtpuMessage),
-                    _ => None,
+                    (gtpu::PORT, None) => Err(Ignored::GtpuMalformed),
+                    (gtpu::PORT, Some(MessageType::ECHO_REQUEST)) => Ok(Punt::EchoRequest),
+                    (gtpu::PORT, Some(MessageType::ECHO_RESPONSE)) => Ok(Punt::EchoResponse),
+                    (gtpu::PORT, Some(_)) => Ok(Punt::GtpuMessage),
+                    (FIRST_SOURCE_PORT.., Some(MessageType::ERROR_INDICATION)) => {
+                        Ok(Punt::GtpuMessage)
+                    }
+                    _ => Err(Ignored::PortUnknown),
                 }
             }
-            _ => None,
+            _ => Err(Ignored::ProtocolUnknown),
         }
     }
 

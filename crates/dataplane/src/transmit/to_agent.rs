@@ -69,9 +69,11 @@ impl ToAgent {
     /// Too many of its kind or of its sender, or the agent is behind.
     pub fn take(&mut self, packet: &Packet, now: u64) -> Result<(), DropReason> {
         let taken = match Punt::of_local(packet) {
-            // Nothing comes of what asks for nothing that the node knows.
-            None => Ok(()),
-            Some(punt) => self.give(packet, punt, 0, now),
+            Err(ignored) => {
+                self.counters.ignored[ignored as usize].add(1);
+                Ok(())
+            }
+            Ok(punt) => self.give(packet, punt, 0, now),
         };
         match taken {
             Ok(()) => self.counters.local.add(1),

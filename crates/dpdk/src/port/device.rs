@@ -10,6 +10,7 @@ use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
 use super::driver::{DeviceString, Driver, Kernel, known_drivers};
 use super::interface::Interface;
 use super::options::PortOptions;
+use super::packet_sockets::PacketSockets;
 use super::privilege::{may_lock, may_use_interfaces};
 use super::ring_port::RingEnd;
 use crate::buffer::Pool;
@@ -24,6 +25,7 @@ pub(crate) struct Device {
     name: CString,
     driver: Option<&'static Driver>,
     interface: Option<Interface>,
+    sockets: PacketSockets,
     pub(crate) ring: Option<RingEnd>,
 }
 
@@ -88,6 +90,9 @@ impl Device {
         let mut device = Device::named(VIRTUAL, c_name, None)?;
         device.driver = driver;
         device.interface = find()?;
+        if let Some(interface) = &device.interface {
+            device.sockets = PacketSockets::of_interface(interface.index());
+        }
         Ok(device)
     }
 
@@ -96,7 +101,8 @@ impl Device {
         let mut id = 0;
         // SAFETY: the environment stands; `name` is a C string, `id` writable.
         if unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &mut id) } == 0 {
-            return Ok(Device { id, bus, name, driver: None, interface: None, ring });
+            let sockets = PacketSockets::default();
+            return Ok(Device { id, bus, name, driver: None, interface: None, sockets, ring });
         }
         unplug(bus, &name);
         Err(io::Error::other("not an Ethernet device"))
@@ -163,6 +169,11 @@ impl Device {
             }
         }
         Ok(())
+    }
+
+    /// Packets that the kernel has dropped in front of it.
+    pub(crate) fn missed_by_kernel(&self) -> u64 {
+        self.sockets.missed()
     }
 
     /// Its own MAC address; all zero when it has none.

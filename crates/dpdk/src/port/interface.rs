@@ -49,6 +49,11 @@ impl Interface {
         }
     }
 
+    /// Its index, which no other interface has.
+    pub(crate) fn index(&self) -> i32 {
+        self.index
+    }
+
     fn ask(&self, what: libc::Ioctl) -> io::Result<libc::__c_anonymous_ifr_ifru> {
         // SAFETY: all bytes zero are a valid request.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -66,6 +66,34 @@ fn af_packet() {
     });
 }
 
+/// What the kernel drops in front of a full ring is counted: the driver knows nothing of it.
+#[test]
+fn af_packet_counts_what_the_kernel_drops() {
+    with_af_packet("interfaces::af_packet_counts_what_the_kernel_drops", || {
+        veth("w0", "w1");
+        let pool = pool(8191);
+        let port = open("net_af_packet0,iface=w0,framesz=2048,framecnt=64,blocksz=4096", &pool);
+        let socket = kernel_socket("w1");
+        for number in 0..1000_u32 {
+            socket.send_to(&number.to_be_bytes(), "10.0.0.2:4000").unwrap();
+        }
+        wait_until("the kernel has dropped", || port.statistics().rx_missed >= 900);
+        let (mut rx, _) = queues(&port);
+        let mut batch = Batch::new();
+        let mut received = 0;
+        wait_until("the rest is received", || {
+            rx.receive(&mut batch, 32);
+            received += batch.len() as u64;
+            batch.clear();
+            received + port.statistics().rx_missed >= 1000
+        });
+        // Beside ours the kernel may say something of its own.
+        let counted = port.statistics();
+        assert!(received >= 60 && received + counted.rx_missed < 1050, "{received} {counted:?}");
+        assert_eq!(port.statistics().rx_missed, counted.rx_missed, "none is counted twice");
+    });
+}
+
 #[test]
 fn af_packet_loses_nothing_with_the_default_ring() {
     with_af_packet("interfaces::af_packet_loses_nothing_with_the_default_ring", || {

@@ -11,6 +11,7 @@ mod substitute;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::DIRECTION;
+use weft_function::tunnel::inside_tunnel;
 use weft_function::{
     ConfigError, ContextError, Direction, Emit, Fields, Headers, IpMut, Metadata, Packet, Setup,
     Tag, TagSlot, UserPlaneFunction, Verdict,
@@ -92,14 +93,7 @@ impl UserPlaneFunction for RewriteAddress {
     fn process(&mut self, packet: &mut Packet, context: &mut Context, _: &mut Emit<'_>) -> Verdict {
         let uplink = TagSlot::DIRECTION.get(packet.metadata()) == Direction::Uplink as u32;
         if uplink || self.reverse {
-            let change = match packet.ip_mut() {
-                Some(IpMut::V4(ip)) => self.rewrite_v4(ip, context, uplink),
-                Some(IpMut::V6(ip)) => self.rewrite_v6(ip, context, uplink),
-                None => None,
-            };
-            if let Some(change) = change {
-                repair_transport(packet, change);
-            }
+            inside_tunnel(packet, |packet| self.rewrite_packet(packet, context, uplink));
         }
         Verdict::Forward
     }
@@ -128,6 +122,18 @@ impl UserPlaneFunction for RewriteAddress {
 }
 
 impl RewriteAddress {
+    #[inline]
+    fn rewrite_packet(&self, packet: &mut Packet, context: &Context, uplink: bool) {
+        let change = match packet.ip_mut() {
+            Some(IpMut::V4(ip)) => self.rewrite_v4(ip, context, uplink),
+            Some(IpMut::V6(ip)) => self.rewrite_v6(ip, context, uplink),
+            None => None,
+        };
+        if let Some(change) = change {
+            repair_transport(packet, change);
+        }
+    }
+
     /// Returns what changed of the pseudo-header, if anything did.
     #[inline]
     fn rewrite_v4(

@@ -226,7 +226,7 @@ impl UserPlaneFunction for EspDecrypt {
                 window: Window::new(settings.window, extended),
                 usage: Usage::new(None),
                 key: key.clone(),
-                recorded: self.recorder.claim(key, spi),
+                recorded: self.recorder.claim(key),
             })
         });
         if association.window.size() != settings.window {
@@ -243,7 +243,7 @@ impl UserPlaneFunction for EspDecrypt {
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
         let association = context.0.as_deref();
         // One that was refused has no counters to move.
-        let association = association.filter(|one| one.recorded != Recorded::Refused);
+        let association = association.filter(|one| !one.recorded.is_refused());
         write_option(association, out, |association, out| association.export(out));
     }
 
@@ -294,7 +294,7 @@ impl EspDecrypt {
     #[inline]
     fn open(&self, association: &mut Association, packet: &mut Packet) -> Result<(), Reason> {
         if association.recorded != Recorded::Yes {
-            self.recorder.ask(&mut association.recorded)?;
+            self.recorder.ask(&mut association.recorded, association.spi)?;
         }
         association.take(packet)
     }

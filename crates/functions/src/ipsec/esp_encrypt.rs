@@ -263,7 +263,7 @@ impl UserPlaneFunction for EspEncrypt {
                 iv: settings.first_iv.unwrap_or_else(nanoseconds).max(self.floor),
                 usage: Usage::new(None),
                 key: key.clone(),
-                recorded: self.recorder.claim(key, spi),
+                recorded: self.recorder.claim(key),
             })
         });
         association.ends = ends;
@@ -278,7 +278,7 @@ impl UserPlaneFunction for EspEncrypt {
     fn export(&self, context: &Context, out: &mut Vec<u8>) {
         let association = context.0.as_deref();
         // One that was refused has no counters to move.
-        let association = association.filter(|one| one.recorded != Recorded::Refused);
+        let association = association.filter(|one| !one.recorded.is_refused());
         write_option(association, out, |association, out| association.export(out));
     }
 
@@ -369,7 +369,7 @@ impl EspEncrypt {
             return Err(NO_ASSOCIATION);
         }
         if association.recorded != Recorded::Yes {
-            self.recorder.ask(&mut association.recorded)?;
+            self.recorder.ask(&mut association.recorded, association.spi)?;
         }
         let inside = self.enter(packet, emit)?;
         let header = association.ends.header_length();

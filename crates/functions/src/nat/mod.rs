@@ -14,6 +14,7 @@ mod state;
 mod translate;
 
 use weft_function::tag::DIRECTION;
+use weft_function::tunnel::inside_tunnel;
 use weft_function::{
     ConfigError, ContextError, Direction, Emit, Fields, Metadata, NoSettings, Packet, Reason,
     Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
@@ -172,22 +173,7 @@ impl UserPlaneFunction for Nat {
         emit: &mut Emit<'_>,
     ) -> Verdict {
         self.now = emit.now();
-        let direction = if is_uplink(packet) { Direction::Uplink } else { Direction::Downlink };
-        if emit.note() != 0
-            && let Some(done) = self.translate_noted(packet, emit.note(), direction)
-        {
-            return done.map_or_else(Verdict::Drop, |()| Verdict::Forward);
-        }
-        if EtherType(packet.metadata().ether_type) != EtherType::IPV4 {
-            return Verdict::Forward;
-        }
-        let Some(header) = header_of(packet) else { return Verdict::Drop(PROTOCOL) };
-        let kind = kind_of(packet, &header);
-        let done = match direction {
-            Direction::Uplink => self.outbound(packet, context, &header, kind, emit),
-            Direction::Downlink => self.inbound(packet, &header, kind),
-        };
-        done.map_or_else(Verdict::Drop, |()| Verdict::Forward)
+        inside_tunnel(packet, |packet| self.handle(packet, context, emit))
     }
 
     /// Ends what has run out of time, and gives the block back behind the last one.
@@ -280,6 +266,32 @@ fn is_uplink(packet: &Packet) -> bool {
 }
 
 impl Nat {
+    /// Translates a packet, which may be in a tunnel.
+    #[inline]
+    fn handle(
+        &mut self,
+        packet: &mut Packet,
+        context: &mut Context,
+        emit: &mut Emit<'_>,
+    ) -> Verdict {
+        let direction = if is_uplink(packet) { Direction::Uplink } else { Direction::Downlink };
+        if emit.note() != 0
+            && let Some(done) = self.translate_noted(packet, emit.note(), direction)
+        {
+            return done.map_or_else(Verdict::Drop, |()| Verdict::Forward);
+        }
+        if EtherType(packet.metadata().ether_type) != EtherType::IPV4 {
+            return Verdict::Forward;
+        }
+        let Some(header) = header_of(packet) else { return Verdict::Drop(PROTOCOL) };
+        let kind = kind_of(packet, &header);
+        let done = match direction {
+            Direction::Uplink => self.outbound(packet, context, &header, kind, emit),
+            Direction::Downlink => self.inbound(packet, &header, kind),
+        };
+        done.map_or_else(Verdict::Drop, |()| Verdict::Forward)
+    }
+
     fn give_back(&mut self, context: &mut Context) {
         let before = context.holding;
         if self.state.release(&mut context.holding, self.now).is_some() {

@@ -62,6 +62,7 @@ impl Collector for Counted {
         functions(&mut families, snapshot)?;
         workers(&mut families, snapshot)?;
         withheld(&mut families, snapshot)?;
+        ignored(&mut families, snapshot)?;
         signals(&mut families, &snapshot.signals)?;
         node(&mut families, snapshot)?;
         handover(&mut families, snapshot)
@@ -204,6 +205,12 @@ fn withheld(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Answers that the node did not give, because there were too many.";
     let samples = snapshot.withheld.iter().map(|one| ([("cause", &*one.cause)], one.packets));
     families.counter("weft_withheld_answers", help, samples)
+}
+
+fn ignored(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let help = "Packets for the node itself of which nothing came.";
+    let samples = snapshot.ignored.iter().map(|one| ([("cause", &*one.cause)], one.packets));
+    families.counter("weft_ignored_packets", help, samples)
 }
 
 fn signals(families: &mut Families<'_>, counts: &SignalCounts) -> fmt::Result {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use weft_dataplane::command::{Command, Punt, Shown};
-use weft_dataplane::counters::{Counter, DropReason, Stage};
+use weft_dataplane::counters::{Counter, DropReason, Ignored, Stage};
 use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
 use weft_function::{Reason, TagSlot, TagValues};
@@ -14,8 +14,8 @@ use weft_node_config::{UserKey, UserPlan};
 
 use super::Agent;
 use super::show::{
-    BearerView, Buffers, DedicatedView, DropView, FunctionView, NeighbourView, PortView,
-    ProcessView, SignalCounts, Snapshot, StageView, UserView, WithheldView, WorkerView,
+    BearerView, Buffers, DedicatedView, DropView, FunctionView, IgnoredView, NeighbourView,
+    PortView, ProcessView, SignalCounts, Snapshot, StageView, UserView, WithheldView, WorkerView,
 };
 use crate::bearer::BearerId;
 use crate::plan;
@@ -76,6 +76,7 @@ impl Agent {
             functions: self.function_views(),
             drops: self.drop_views(),
             withheld: self.withheld_views(),
+            ignored: self.ignored_views(),
             local: sum(|counters| &counters.local),
             originated: sum(|counters| &counters.originated),
             emitted: sum(|counters| &counters.emitted),
@@ -225,6 +226,20 @@ impl Agent {
                 packets,
             })
             .collect()
+    }
+
+    fn ignored_views(&self) -> Vec<IgnoredView> {
+        let view = |(number, (_, reason)): (usize, &(Ignored, Reason))| {
+            let workers = self.workers.iter().map(|link| link.counters.ignored[number].get());
+            let ports = self.ports.iter().map(|port| port.ignored()[number]);
+            IgnoredView {
+                cause: reason.name.to_owned(),
+                meaning: reason.meaning.to_owned(),
+                packets: workers.chain(ports).sum(),
+            }
+        };
+        let all = Ignored::ALL.iter().enumerate().map(view);
+        all.filter(|view| view.packets > 0).collect()
     }
 
     /// Up to `count` users from the `first` on, without what their contexts

@@ -42,6 +42,9 @@ pub struct Snapshot {
     /// left out. They are no packets: what they would have answered is counted elsewhere.
     #[serde(default)]
     pub withheld: Vec<WithheldView>,
+    /// Packets among `local` of which nothing came, by cause; causes never met are left out.
+    #[serde(default)]
+    pub ignored: Vec<IgnoredView>,
     /// Packets given to the node itself.
     pub local: u64,
     /// Packets that the node itself sent.
@@ -246,6 +249,17 @@ pub struct DropView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WithheldView {
     /// What they would have been; `no_buffer` of any kind, where too many waited to be sent.
+    pub cause: String,
+    /// What that means.
+    pub meaning: String,
+    /// How many.
+    pub packets: u64,
+}
+
+/// Packets for the node itself of which nothing came.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IgnoredView {
+    /// Why.
     pub cause: String,
     /// What that means.
     pub meaning: String,

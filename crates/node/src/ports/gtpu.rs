@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 
 use weft_dataplane::command::{FIRST_SOURCE_PORT, Punt};
+use weft_dataplane::counters::Ignored;
 use weft_dpdk::Packet;
 use weft_function::{Headers, Metadata, Tunnel};
 use weft_wire::gtpu::{ExtensionType, ExtensionTypes, Message, PORT, Signal, Teid};
@@ -48,22 +49,29 @@ pub struct Heard {
     pub signal: Signal,
 }
 
-/// The message for the node itself that a packet is; none where it is none, or of
-/// a sender that there cannot be.
-pub fn hear(packet: &Packet) -> Option<Heard> {
+/// The message for the node itself that a packet is.
+///
+/// # Errors
+/// It is none, not one of this port, or of a sender that there cannot be.
+pub fn hear(packet: &Packet) -> Result<Heard, Ignored> {
+    let malformed = Ignored::GtpuMalformed;
     if packet.protocol() != Some(Protocol::UDP) {
-        return None;
+        return Err(malformed);
     }
-    let (from, to) = packet.addresses()?;
-    let datagram = udp::Datagram::new_checked(packet.transport()?).ok()?;
+    let (from, to) = packet.addresses().ok_or(malformed)?;
+    let transport = packet.transport().ok_or(malformed)?;
+    let datagram = udp::Datagram::new_checked(transport).map_err(|_| malformed)?;
     let to_port = datagram.destination_port();
-    if to_port != PORT && to_port < FIRST_SOURCE_PORT || !may_answer(from) {
-        return None;
+    let message = Message::new_checked(datagram.payload()).map_err(|_| malformed)?;
+    let signal = Signal::parse(&message).map_err(|_| malformed)?;
+    let is_due = match signal {
+        Signal::ErrorIndication { .. } => to_port == PORT || to_port >= FIRST_SOURCE_PORT,
+        _ => to_port == PORT,
+    };
+    match is_due && may_answer(from) {
+        true => Ok(Heard { from, from_port: datagram.source_port(), to, to_port, signal }),
+        false => Err(Ignored::GtpuRefused),
     }
-    let message = Message::new_checked(datagram.payload()).ok()?;
-    let signal = Signal::parse(&message).ok()?;
-    let is_due = to_port == PORT || matches!(signal, Signal::ErrorIndication { .. });
-    is_due.then(|| Heard { from, from_port: datagram.source_port(), to, to_port, signal })
 }
 
 /// The answer to a message, as an IP packet; none where none is due. An Echo

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_dataplane::command::{Command, Punt, Punted};
+use weft_dataplane::counters::Ignored;
 use weft_dpdk::{Packet, Pool, Port, PortStatistics};
 use weft_function::{Headers, Metadata, PacketMetadata};
 use weft_node_config::PortPlan;
 use weft_wire::{EtherType, MacAddress, ethernet};
 
 use crate::ports::gtpu::{self, Heard};
-use crate::ports::icmp::{Problem, answer_echo, report};
+use crate::ports::icmp::{Problem, Silence, answer_echo, report};
 use crate::ports::loss::Loss;
-use crate::ports::neighbour::{Event, Link, Neighbours, Resolution};
+use crate::ports::neighbour::{Event, Link, Neighbours, Rejected, Resolution};
 
 /// A neighbour on the link of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -50,6 +51,8 @@ pub struct PortControl {
     loss: Loss,
     /// Packets of the node's own for which there was no buffer.
     unsent: u64,
+    /// Packets of which nothing came.
+    ignored: [u64; Ignored::ALL.len()],
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
     up: bool,
@@ -99,6 +102,7 @@ impl PortControl {
             gateways: plan.gateways.clone(),
             loss: Loss::default(),
             unsent: 0,
+            ignored: Default::default(),
             events: Vec::new(),
             outgoing: Vec::new(),
         }
@@ -159,7 +163,6 @@ impl PortControl {
     /// such a message.
     pub fn receive(&mut self, mut packet: Packet, now: u64) -> Option<Heard> {
         let Punted { cause, mtu } = packet.metadata().step.get();
-        // Of what is rejected as malformed nothing follows: the worker has counted it as local.
         let problem = match cause {
             Punt::NeighbourRequest | Punt::NeighbourAnswer => {
                 self.receive_neighbour(&packet, now);
@@ -170,7 +173,8 @@ impl PortControl {
                 return None;
             }
             Punt::EchoRequest | Punt::EchoResponse | Punt::GtpuMessage => {
-                return gtpu::hear(&packet).filter(|_| self.neighbours.is_some());
+                let heard = gtpu::hear(&packet);
+                return self.note(heard).filter(|_| self.neighbours.is_some());
             }
             Punt::TimeExceeded => Problem::TimeExceeded,
             Punt::TooBig => Problem::TooBig { mtu },
@@ -218,10 +222,27 @@ impl PortControl {
     fn receive_neighbour(&mut self, packet: &Packet, now: u64) {
         let Some(neighbours) = &mut self.neighbours else { return };
         let is_arp = packet.metadata().ether_type == EtherType::ARP.0;
-        let _ = match is_arp {
+        let done = match is_arp {
             true => neighbours.receive_arp(packet.data(), now, &mut self.events),
             false => neighbours.receive_nd(packet.data(), now, &mut self.events),
         };
+        self.note(done.map_err(|rejected| match rejected {
+            Rejected::Malformed(_) => Ignored::NeighbourMalformed,
+            _ => Ignored::NeighbourRefused,
+        }));
+    }
+
+    /// Counts what nothing comes of.
+    fn note<T>(&mut self, done: Result<T, Ignored>) -> Option<T> {
+        if let Err(ignored) = done {
+            self.ignored[ignored as usize] += 1;
+        }
+        done.ok()
+    }
+
+    /// Packets of which nothing came, by the number of [`Ignored`].
+    pub fn ignored(&self) -> &[u64; Ignored::ALL.len()] {
+        &self.ignored
     }
 
     fn answer_ping(&mut self, packet: &mut Packet) {
@@ -229,7 +250,12 @@ impl PortControl {
         let (link, own) = (neighbours.link(), &self.own);
         let is_own = |address| link.is_own(address) || own.contains(&address);
         let network = usize::from(packet.metadata().network_offset);
-        if answer_echo(packet.data_mut(), network, is_own).is_ok() {
+        let answered = answer_echo(packet.data_mut(), network, is_own);
+        let answered = answered.map_err(|silence| match silence {
+            Silence::Malformed(_) => Ignored::IcmpMalformed,
+            _ => Ignored::PingRefused,
+        });
+        if self.note(answered).is_some() {
             self.outgoing.push(Outgoing::Reply(packet.data().to_vec()));
         }
     }

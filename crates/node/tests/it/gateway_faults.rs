@@ -346,3 +346,67 @@ proptest! {
         prop_assert_eq!(came, end.sent() + end.dropped() + end.local, "{:?}", end.drops);
     }
 }
+
+/// What nothing comes of is counted by its cause, of both IP versions.
+#[test]
+fn what_nothing_comes_of_is_counted_by_name() {
+    let mut rig = Rig::new(GATEWAY);
+    let to = |port: u16, payload: &[u8]| {
+        let mut frame = datagram(payload);
+        frame[36..38].copy_from_slice(&port.to_be_bytes());
+        // No checksum.
+        frame[40..42].fill(0);
+        frame
+    };
+    let mut other_protocol = to(2152, b"payload that is long enough");
+    other_protocol[23] = 89;
+    let mut ping = to(2152, b"payload that is long enough");
+    ping[23] = 1;
+    // An echo reply, a redirect, an echo request with a wrong checksum.
+    let icmp = |kind: u8| {
+        let mut frame = ping.clone();
+        frame[34..38].copy_from_slice(&[kind, 0, 0, 0]);
+        frame
+    };
+    let arp = |operation: u8| {
+        let mut frame = vec![0xff; 6];
+        frame.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, operation]);
+        frame.extend([2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, 254]);
+        frame
+    };
+    // An Error Indication that says nothing of what was wrong.
+    let empty = message(MessageType(26), 0, Extensions::NONE, b"");
+    let cases = [
+        ("port_unknown", to(53, b"who?")),
+        ("port_unknown", to(0xd000, b"who?")),
+        ("protocol_unknown", other_protocol),
+        ("icmp_unknown", icmp(0)),
+        ("icmp_unknown", icmp(5)),
+        ("icmp_malformed", icmp(8)),
+        ("neighbour_refused", arp(9)),
+        ("gtpu_malformed", to(2152, &empty)),
+    ];
+    for (number, (cause, frame)) in cases.into_iter().enumerate() {
+        let count = |rig: &mut Rig| {
+            let ignored = rig.node.agent().snapshot().ignored;
+            ignored.iter().find(|one| one.cause == cause).map_or(0, |one| one.packets)
+        };
+        let before = count(&mut rig);
+        let mut frame = frame;
+        if frame[12..14] == [8, 0] {
+            frame[24..26].fill(0);
+            let sum = weft_wire::checksum::of(&frame[14..34]);
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+        rig.send(0, &[frame]);
+        let snapshot = rig.node.agent().snapshot();
+        assert_eq!(
+            count(&mut rig),
+            before + 1,
+            "case {number}, {cause}: {:?} {:?}",
+            snapshot.ignored,
+            snapshot.drops
+        );
+    }
+    still_works(&mut rig);
+}

@@ -128,6 +128,93 @@ fn outer_checksums_follow_the_hop_limit_inside() {
     }
 }
 
+/// Functions that rewrite what is in a tunnel already.
+#[test]
+fn outer_checksums_follow_what_functions_rewrite_inside() {
+    let rewrite = "{function: rewrite-address, config: {reverse: true, destination: \
+                   [{from: 203.0.113.77/32, to: 198.51.100.1/32}, \
+                   {from: '2001:db8:ffff::77/128', to: '2001:db8:ffff::1/128'}]}}";
+    for composition in ["call", "fused"] {
+        let node = UPF
+            .replace("{zero}", "false")
+            .replace(
+                "functions:\n  to-radio",
+                &format!("functions:\n  behind: {rewrite}\n  to-radio"),
+            )
+            .replace("from to-radio -> access", "from to-radio -> behind\n  from behind -> access")
+            .replace("kind: Node", &format!("kind: Node\ncomposition: {composition}"));
+        let node = match composition {
+            // One that is written for IPv4 alone can be fused.
+            "fused" => {
+                node.replace(", {from: '2001:db8:ffff::77/128', to: '2001:db8:ffff::1/128'}", "")
+            }
+            _ => node,
+        };
+        let mut rig = Rig::new(&node);
+        for (outer, inner) in [(4, 4), (4, 6), (6, 4), (6, 6)] {
+            for checked in [false, true] {
+                let mut frame = to_user(inner, outer, 64, b"rewritten");
+                let network = 14;
+                let (pseudo_header, start) = if inner == 4 {
+                    (ipv4::Packet::new_checked(&frame[network..]).unwrap().pseudo_header(), 34)
+                } else {
+                    (ipv6::Packet::new_checked(&frame[network..]).unwrap().pseudo_header(), 54)
+                };
+                if checked {
+                    let mut datagram = udp::Datagram::new_checked(&mut frame[start..]).unwrap();
+                    datagram.fill_checksum(&pseudo_header);
+                }
+                rig.send(1, &[frame]);
+                let frames = rig.receive(0);
+                assert_eq!(frames.len(), 1, "outer {outer}, inner {inner}, {composition}");
+                let (_, inside) = received(&frames[0], outer);
+                let source = if inner == 4 { &inside[12..16] } else { &inside[8..24] };
+                let is_rewritten = inner == 4 || composition == "call";
+                assert_eq!(source.ends_with(&[77]) || source.ends_with(&[0, 0x77]), is_rewritten);
+            }
+        }
+    }
+}
+
+/// The same behind a translator, whose packets the rules have led into the tunnel first.
+#[test]
+fn outer_checksums_follow_a_translator_inside() {
+    let node = "
+apiVersion: weft/v1
+kind: Node
+metadata: {name: odd}
+memory: {packets: 4095}
+ports:
+  access: {device: 'ring:access', direction: uplink, mac: 02:00:00:00:00:01}
+  core:
+    device: 'ring:core'
+    direction: downlink
+    mac: 02:00:00:00:00:02
+    addresses: [10.0.0.254/24, '2001:db8:a::fe/64']
+    neighbours: {10.0.0.1: 02:00:00:00:01:01, '2001:db8:a::1': 02:00:00:00:01:01}
+functions:
+  into: {function: gtpu-encapsulate}
+  translate: {function: nat, config: {addresses: [203.0.113.9]}}
+users:
+  - name: over6
+    match: {ipv4: 198.51.100.1}
+    functions:
+      into: {tunnel: {teid: 6, peer: '2001:db8:a::1', local: '2001:db8:a::fe'}}
+rules: |
+  from access -> into
+  from into -> translate
+  from translate -> core
+  from core -> drop
+";
+    let mut rig = Rig::new(node);
+    rig.send(0, &[to_user(4, 6, 64, b"translated")]);
+    let frames = rig.receive(1);
+    assert_eq!(frames.len(), 1, "drops {:?}", rig.node.agent().snapshot().drops);
+    let (checksum, inside) = received(&frames[0], 6);
+    assert!(checksum != 0);
+    assert_eq!(inside[12..16], [203, 0, 113, 9]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 

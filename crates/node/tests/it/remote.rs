@@ -182,6 +182,31 @@ fn what_is_away_is_bounded_and_the_entry_drops_the_rest() {
     assert_eq!(rigs[0].receive(1).len(), 1);
 }
 
+/// Fault 56: more comes than the last function of the chain takes, by this factor. What is
+/// too much goes at the entry, before any work is done for it.
+#[test]
+fn fault_56_overload_is_dropped_at_the_entry() {
+    for factor in [2, 5, 10] {
+        let mut asks = Rig::new(&asks(&format!("{REMOTE}, probe: 60000, timeout: 60000}}"), ""));
+        let mut second = Rig::new(&serves(2, 255, "02:00:00:00:00:01", MISCHIEF));
+        let mut link = Link::new(&[(station(1), (0, 2)), (station(2), (1, 0))]);
+        let mut rigs = [&mut asks, &mut second];
+        link.settle(&mut rigs);
+        let frames: Vec<_> = (0..factor * 256).map(|_| up(1, b".0")).collect();
+        for round in 1..=3 {
+            rigs[0].send(0, &frames);
+            link.settle(&mut rigs);
+            assert_eq!(rigs[0].receive(1).len(), 256, "{factor} times, round {round}");
+            let dropped = round * (factor - 1) * 256;
+            assert_eq!(rigs[0].drops("backpressure"), dropped, "{factor} times");
+            let snapshot = rigs[0].node.agent().snapshot();
+            let before = snapshot.functions.iter().find(|one| one.name == "before").unwrap();
+            assert_eq!(before.packets, round * 256, "the first function did no work in vain");
+            assert_eq!(snapshot.dropped(), dropped, "{:?}", snapshot.drops);
+        }
+    }
+}
+
 /// Sessions of one node, of one after the other, and after a failure: nothing of one tells
 /// of another.
 #[test]

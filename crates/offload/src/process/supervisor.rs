@@ -3,6 +3,7 @@
 
 mod cgroup;
 mod context_records;
+mod gate;
 mod plan;
 mod process;
 mod watch;
@@ -19,6 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use context_records::ContextRecords;
+use gate::Gate;
 pub use plan::{Plan, ResourceLimits, Restart, Start, StartError, Status, View};
 use watch::Watch;
 use weft_compose::SlotShift;
@@ -83,7 +85,8 @@ impl Supervisor {
         if let Some(folder) = plan.ring.parent() {
             std::fs::create_dir_all(folder).map_err(|error| at(folder, error))?;
         }
-        for path in [&plan.ring, &control] {
+        let inner = crate::process::inner_path(&plan.ring);
+        for path in [&plan.ring, &inner, &control] {
             process::remove_stale(path).map_err(|error| at(path, error))?;
         }
         let listener = UnixListener::bind(&control).map_err(|error| at(&control, error))?;
@@ -91,7 +94,7 @@ impl Supervisor {
         let now: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(now);
         let number = 1000 + SERIAL.fetch_add(1, Ordering::Relaxed);
         let workers = plan.workers as u16;
-        let device = format!("net_vhost{number},iface={},queues={workers}", plan.ring.display());
+        let device = format!("net_vhost{number},iface={},queues={workers}", inner.display());
         let options = PortOptions {
             rx_queues: workers,
             tx_queues: workers,
@@ -105,6 +108,9 @@ impl Supervisor {
             Some(_) => None,
             None => Some(Port::open(eal, &device, &options, &ring_pool)?),
         };
+        // Behind the port: what it listens at must be there when a function connects.
+        let gate = port.as_ref().map(|_| Gate::start(plan.instance, &plan.ring, inner));
+        let gate = gate.transpose().map_err(|error| at(&plan.ring, error))?;
         let sockets = [&plan.ring, &control];
         for path in &sockets[usize::from(port.is_none())..] {
             // A process that may write to a socket may attach.
@@ -197,6 +203,7 @@ impl Supervisor {
             heartbeat: plan.heartbeat,
             checkpoint: plan.checkpoint,
             port,
+            _gate: gate,
             devices: plan.fabric.iter().flat_map(|one| one.devices.clone()).collect(),
             listener,
             requests: given,

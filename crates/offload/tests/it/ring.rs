@@ -251,7 +251,7 @@ fn contexts_are_asked_for_behind_orders_and_come_back_with_their_ticket() {
 }
 
 #[test]
-fn a_process_that_dies_leaves_its_checkpoints_and_no_question_open() {
+fn fault_53_a_process_that_dies_leaves_its_checkpoints_and_no_question_open() {
     let mut rig = Rig::checkpointing("checkpoints");
     assert!(matches!(receive(&mut rig.connection), Message::Checkpoint { .. }));
     let context = vec![9];

@@ -1,25 +1,25 @@
-//! Finds loops that no packet ever leaves.
+//! Finds loops that no packet ever leaves, or none with certain values of tags.
 //!
 //! The search runs over the states of a program compiled for packets with any tags, since the
 //! chain a packet is in decides where it goes on.
 
+mod classes;
+mod graph;
+
 use std::collections::HashSet;
 
-use petgraph::algo::tarjan_scc;
-use petgraph::graphmap::DiGraphMap;
-
-use crate::check::partition::Partition;
-use crate::compile::program::{Next, NextHop, Program, To};
+use self::graph::{cycles, free, possible};
+use crate::compile::program::{NextHop, Program};
 use crate::condition::knowledge::{Entry, Known};
 use crate::language::diagnostic::Diagnostic;
-use crate::language::vocabulary::{FunctionIndex, Place, PortIndex, TAG_SLOTS, Vocabulary};
+use crate::language::vocabulary::{FunctionIndex, Place, PortIndex, TAG_SLOTS};
 use crate::rule_set::{NextPlace, RuleSet};
 
 /// Packets are tried at so many arms of states within cycles, in all; beyond, every target is
 /// taken for one that some packet goes to.
 const TRIALS: usize = 1 << 24;
 
-/// The loops that packets from `entries` get into and never out of.
+/// The loops that packets from `entries` get into and never out of, all or some of them.
 pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {
     let tags = [Known::Unknown; TAG_SLOTS];
     let entries: Vec<Entry> = entries.iter().map(|&port| Entry { port, tags }).collect();
@@ -30,12 +30,19 @@ pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {
     let mut trials = TRIALS;
     // Only within a cycle does it matter whether what looks like a way out is one.
     for id in cycles(&targets, |_| true).into_iter().flatten() {
-        targets[id] = possible(&program.states[id].next, rules.vocabulary(), &mut trials);
+        let next = &program.states[id].next;
+        if let Some(possible) = possible(next, rules.vocabulary(), &[], &mut trials) {
+            targets[id] = possible;
+        }
     }
-    let free = free(&targets);
+    let free = free(&targets, |_| true);
+    let is_stuck = |id| !free.contains(&id);
     let mut diagnostics = Vec::new();
-    for cycle in cycles(&targets, |id| !free.contains(&id)) {
-        let diagnostic = complain(rules, &program, &cycle);
+    let all = cycles(&targets, is_stuck).into_iter().map(|cycle| (cycle, None));
+    let some = classes::held(&program, rules.vocabulary(), &targets, is_stuck, &mut trials);
+    let some = some.into_iter().map(|held| (held.cycle, Some(held.tags)));
+    for (cycle, tags) in all.chain(some) {
+        let diagnostic = complain(rules, &program, &cycle, tags.as_deref());
         if !diagnostics.contains(&diagnostic) {
             diagnostics.push(diagnostic);
         }
@@ -43,64 +50,9 @@ pub(crate) fn loops(rules: &RuleSet, entries: &[PortIndex]) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// The targets that some packet goes to; all if there are too many classes of packets.
-fn possible(next: &Next, vocabulary: &Vocabulary, trials: &mut usize) -> Vec<NextHop> {
-    let Next::Branch(arms, _) = next else { return next.targets().collect() };
-    let conditions = arms.iter().map(|arm| &arm.when);
-    let partition = Partition::of(conditions, vocabulary, None).filter(|partition| {
-        let left = trials.checked_sub(partition.classes().saturating_mul(arms.len()));
-        *trials = left.unwrap_or(*trials);
-        left.is_some()
-    });
-    match partition {
-        Some(partition) => {
-            let chosen = partition.packets().map(|packet| next.choose(&packet));
-            chosen.collect::<HashSet<_>>().into_iter().collect()
-        }
-        None => next.targets().collect(),
-    }
-}
-
-/// The states from which some packet gets out.
-fn free(targets: &[Vec<NextHop>]) -> HashSet<usize> {
-    let mut free = HashSet::new();
-    loop {
-        let before = free.len();
-        for (id, targets) in targets.iter().enumerate().rev() {
-            let leads_out = |target: &NextHop| match target.to {
-                To::State(next) => free.contains(&(next.0 as usize)),
-                _ => true,
-            };
-            if !free.contains(&id) && targets.iter().any(leads_out) {
-                free.insert(id);
-            }
-        }
-        if free.len() == before {
-            return free;
-        }
-    }
-}
-
-/// The cycles among the states that are `wanted`.
-fn cycles(targets: &[Vec<NextHop>], wanted: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
-    let mut graph: DiGraphMap<usize, ()> = DiGraphMap::new();
-    for (id, targets) in targets.iter().enumerate().filter(|(id, _)| wanted(*id)) {
-        for target in targets {
-            match target.to {
-                To::State(next) if wanted(next.0 as usize) => {
-                    graph.add_edge(id, next.0 as usize, ());
-                }
-                _ => {}
-            }
-        }
-    }
-    let mut components = tarjan_scc(&graph);
-    components.retain(|ids| ids.len() > 1 || graph.contains_edge(ids[0], ids[0]));
-    components
-}
-
-/// Names the functions of a cycle, at the first rule that leads from one to another.
-fn complain(rules: &RuleSet, program: &Program, cycle: &[usize]) -> Diagnostic {
+/// Names the functions of a cycle, at the first rule that leads from one to another, and the
+/// tags of packets that do not leave it, unless none does.
+fn complain(rules: &RuleSet, program: &Program, cycle: &[usize], tags: Option<&str>) -> Diagnostic {
     let functions: HashSet<FunctionIndex> =
         cycle.iter().map(|&id| program.states[id].function).collect();
     let inside =
@@ -123,6 +75,7 @@ fn complain(rules: &RuleSet, program: &Program, cycle: &[usize]) -> Diagnostic {
             names.push(name);
         }
     }
-    let message = format!("no packet leaves the loop of {}", names.join(", "));
+    let with = tags.map_or(String::new(), |tags| format!(" with {tags}"));
+    let message = format!("no packet{with} leaves the loop of {}", names.join(", "));
     Diagnostic::error(at, message).hint("add a rule that leads out of it")
 }

@@ -85,6 +85,16 @@ impl Partition {
     }
 }
 
+impl Representative {
+    /// The packet with these values of tags, by slot.
+    pub(crate) fn with(mut self, values: &[(u8, u32)]) -> Self {
+        for (slot, value) in values {
+            self.tags[usize::from(*slot)] = *value;
+        }
+        self
+    }
+}
+
 impl Facts for Representative {
     fn tag(&self, slot: u8) -> u32 {
         self.tags[usize::from(slot)]
@@ -131,7 +141,12 @@ fn address_values(sets: &[&Values]) -> Vec<Option<FieldValue>> {
         .collect()
 }
 
-fn tag_values(slot: u8, sets: &[&Values], vocabulary: &Vocabulary) -> Vec<Option<FieldValue>> {
+/// A value of each stretch that the sets of a tag do not tell apart: the first of it.
+pub(crate) fn tag_values(
+    slot: u8,
+    sets: &[&Values],
+    vocabulary: &Vocabulary,
+) -> Vec<Option<FieldValue>> {
     let numbers = sets.iter().filter_map(|set| match set {
         Values::Numbers(numbers) => Some(numbers),
         Values::Addresses(_) => None,

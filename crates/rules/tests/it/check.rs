@@ -279,9 +279,70 @@ from count -> drop
 
 #[test]
 fn loops_that_packets_leave() {
-    nothing("from access -> count\nfrom count when colour == red -> drop\nfrom count -> count");
+    // The function that decides who stays changes its mind.
+    nothing("from access -> police\nfrom police when colour == red -> drop\nfrom police -> police");
+    nothing(
+        "\
+from access -> count
+from count when colour == red -> drop
+from count -> police
+from police -> count
+",
+    );
+    // Functions change header fields.
+    nothing("from access -> count\nfrom count when dscp == ef -> drop\nfrom count -> count");
+    // Packets of the colours that stay do not come here.
+    nothing(
+        "\
+from access when colour != green -> drop
+from access -> count
+from count when colour != green -> count
+from count -> internet
+",
+    );
+}
+
+#[test]
+fn loops_that_packets_of_some_colour_do_not_leave() {
+    finding(
+        "from access -> count\nfrom count when colour == red -> drop\nfrom count -> count",
+        "3:1: error: no packet with `colour` green or yellow leaves the loop of `count` \
+         (add a rule that leads out of it)",
+    );
     // No rule for green packets: they are dropped, and so leave.
-    nothing("from access -> count\nfrom count when colour != green -> count");
+    finding(
+        "from access -> count\nfrom count when colour != green -> count",
+        "2:1: error: no packet with `colour` yellow or red leaves the loop of `count` \
+         (add a rule that leads out of it)",
+    );
+    // A function in front of the loop gives the colour, none in it.
+    finding(
+        "\
+from access when weight > 4 -> police
+from access -> internet
+from police -> count
+from count when colour == red && weight > 10 -> drop
+from count when colour == red && weight in 5..7 -> rewrite
+from count -> internet
+from rewrite -> count
+",
+        "5:1: error: no packet with `colour` red and `weight` 5..7 leaves the loop of `count`, \
+         `rewrite` (add a rule that leads out of it)",
+    );
+    // Packets of another chain would leave.
+    finding(
+        "\
+chain voice = count
+chain full = count
+from access -> count
+from full -> internet
+from count when chain == voice -> police
+from count when chain != voice -> police
+from police when chain in {voice, full} -> count
+from police -> drop
+",
+        "1:1: error: no packet leaves the loop of `count`, `police` (add a rule that leads out of it)",
+    );
 }
 
 #[test]

@@ -94,6 +94,9 @@ pub struct Recovered {
     pub gone: BTreeMap<NodeId, Gone>,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
+    /// Octets at the end of a file of before that were being written when its controller was
+    /// cut off. Nothing was answered for them.
+    pub cut_off: u64,
 }
 
 /// Why there is no journal.
@@ -168,6 +171,12 @@ impl Journal {
         if let Some(old) = old::read(folder)? {
             journal.compact(&old.entries(), old.next_epoch)?;
             old::set_aside(folder)?;
+            if old.cut_off > 0 {
+                tracing::warn!(
+                    octets = old.cut_off,
+                    "what was being written at the last stop was cut off"
+                );
+            }
             return Ok((journal, old));
         }
         Ok((journal, recovered))

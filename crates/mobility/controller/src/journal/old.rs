@@ -84,7 +84,11 @@ pub fn recover(octets: &[u8], path: &Path) -> Result<Recovered, JournalError> {
     let mut at = FILE_HEAD;
     loop {
         match next(&octets[at..], at) {
-            Next::End | Next::Tail => break,
+            Next::End => break,
+            Next::Tail => {
+                recovered.cut_off = (octets.len() - at) as u64;
+                break;
+            }
             Next::Damage => {
                 return Err(JournalError::Damaged { path: path.to_owned(), at: at as u64 });
             }

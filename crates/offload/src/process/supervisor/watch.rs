@@ -19,6 +19,7 @@ use weft_dpdk::Port;
 
 use self::session::{Asked, Session, Stage};
 use super::context_records::ContextRecords;
+use super::gate::Gate;
 use super::plan::{ResourceLimits, Restart, Start, Status, View};
 use super::process::{self, Launch, Process};
 use crate::process::inquiry::{ContextsAnswer, Inquiry};
@@ -65,6 +66,8 @@ pub(super) struct Watch {
     pub(super) checkpoint: Option<Duration>,
     /// The ring; none where packets go through a NIC.
     pub(super) port: Option<Port>,
+    /// Where functions come to it.
+    pub(super) _gate: Option<Gate>,
     /// Devices of the process, where it has any.
     pub(super) devices: Vec<String>,
     pub(super) listener: UnixListener,
@@ -102,6 +105,7 @@ impl Watch {
         // What is left does no harm: the next node removes it.
         let _ = std::fs::remove_file(crate::process::control_path(&self.ring));
         let _ = std::fs::remove_file(&self.ring);
+        let _ = std::fs::remove_file(crate::process::inner_path(&self.ring));
         if let Some(folder) = self.ring.parent().filter(|_| self.own_folder) {
             // The last function's ring takes it along.
             let _ = std::fs::remove_dir(folder);

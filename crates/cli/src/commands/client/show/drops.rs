@@ -16,7 +16,16 @@ pub fn text(snapshot: &Snapshot) -> String {
         table.row([format!("{place}{name}"), reason, drop.packets.to_string()]);
     }
     let dropped = if table.is_empty() { "nothing was dropped\n".to_owned() } else { table.text() };
-    dropped + &withheld(snapshot)
+    dropped + &withheld(snapshot) + &ignored(snapshot)
+}
+
+/// Packets for the node itself of which nothing came.
+fn ignored(snapshot: &Snapshot) -> String {
+    let mut table = Table::new(&["for the node itself, ignored", "packets"], 1);
+    for one in &snapshot.ignored {
+        table.row([format!("{}: {}", one.cause, one.meaning), one.packets.to_string()]);
+    }
+    if table.is_empty() { String::new() } else { format!("\n{}", table.text()) }
 }
 
 /// Answers that the node did not give.

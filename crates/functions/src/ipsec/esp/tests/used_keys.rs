@@ -1,9 +1,47 @@
 //! Keys that were used before.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tracing::Subscriber;
+use tracing::span::{Attributes, Id, Record};
+
 use super::*;
+
+/// Counts errors that are logged.
+#[derive(Clone, Default)]
+struct Errors(Arc<AtomicU64>);
+
+impl Subscriber for Errors {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::ERROR
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// How many errors are logged meanwhile.
+fn lines_of(run: impl FnOnce()) -> u64 {
+    let errors = Errors::default();
+    tracing::subscriber::with_default(errors.clone(), run);
+    errors.0.load(Ordering::Relaxed)
+}
 
 /// A file of this test alone, which goes with it.
 struct Scratch(PathBuf);
@@ -124,6 +162,49 @@ fn within_a_life_a_key_serves_one_association_that_carries() {
     let refused = rig.export(0);
     rig.instance.import(0, rig.now, &refused).expect("whole");
     assert_eq!(send(&mut rig, None).dropped, Some("esp_no_association"));
+}
+
+/// A node that starts again from its store sets associations up, and then gives them what they
+/// had: none is refused in between, so the log must not say so.
+#[test]
+fn a_key_that_comes_with_its_counters_is_not_reported() {
+    let scratch = Scratch::new("restored");
+    for name in ["esp-encrypt", "esp-decrypt"] {
+        let mut before = make(name, &scratch);
+        before.configure(0, settings(name, KEY), 0, 1).expect("valid");
+        let kept = before.export(0);
+        drop(before);
+        scratch.settles();
+
+        let mut again = make(name, &scratch);
+        let lines = lines_of(|| {
+            again.configure(0, settings(name, KEY), 0, 1).expect("valid in itself");
+            again.instance.import(0, again.now, &kept).expect("whole");
+            again.instance.go_on(0);
+            again.configure(0, settings(name, KEY), 0, 1).expect("valid");
+            // Nothing that opens; but the key does not stand in the way.
+            let seen = match name {
+                "esp-encrypt" => send(&mut again, None),
+                _ => send(&mut again, Some(&Tunnel::plain().sent())),
+            };
+            assert_ne!(seen.dropped, Some("esp_key_used"), "{name}");
+        });
+        assert_eq!(lines, 0, "{name}");
+        drop(again);
+        scratch.settles();
+
+        // Without what it had: one line, once a packet asks.
+        let mut bare = make(name, &scratch);
+        bare.configure(0, settings(name, KEY), 0, 1).expect("valid in itself");
+        let mut ask = || {
+            let frame = Tunnel::plain().sent();
+            let seen = send(&mut bare, (name == "esp-decrypt").then_some(&frame[..]));
+            assert_eq!(seen.dropped, Some("esp_key_used"), "{name}");
+        };
+        assert_eq!(lines_of(|| (0..3).for_each(|_| ask())), 1, "{name}");
+        drop(bare);
+        scratch.settles();
+    }
 }
 
 #[test]
