@@ -28,9 +28,9 @@ use weft_yaml::{locate, mistake, shape, values, wording};
 
 pub use blueprint::{
     BearerPlan, Blueprint, Classification, Composition, Echo, Forwarding, FunctionPlan, GroupPlan,
-    Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, Limits, LocalLimits, Memory, MovingUsers,
-    OnErrorIndication, PathPlan, Polling, PortPlan, ProcessPlan, RemotePlan, StagePlan, UserKey,
-    UserPlan, VfPlan, Workers,
+    Gtpu, HandoverPlan, HandoverRole, Hop, HopTo, IpfixPlan, IpfixTransport, Limits, LocalLimits,
+    Memory, MovingUsers, OnErrorIndication, PathPlan, Polling, PortPlan, ProcessPlan, RemotePlan,
+    StagePlan, UserKey, UserPlan, VfPlan, Workers,
 };
 pub use check::stage;
 pub use mistake::{Mistake, Mistakes};

@@ -15,6 +15,7 @@ mod mobility;
 mod relocate;
 pub mod show;
 mod transfer;
+pub mod usage;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -8,6 +8,7 @@
 mod frame;
 mod functions;
 mod handover;
+mod ipfix;
 mod names;
 mod nics;
 mod paths;
@@ -46,6 +47,7 @@ pub(super) fn blueprint(
     let users = users::users(&scene, &rules, source);
     let gtpu = frame::gtpu(&file.gtpu, source);
     let limits = frame::limits(file, source);
+    let ipfix = file.ipfix.as_ref().map(|ipfix| ipfix::plan(ipfix, file, &functions, source));
     let moving = handover::Scene {
         ports: &ports,
         functions: &functions,
@@ -82,6 +84,7 @@ pub(super) fn blueprint(
         functions: functions_made,
         handover,
         gtpu,
+        ipfix: ipfix.flatten(),
         limits,
         warnings: Mistakes(warnings),
     };

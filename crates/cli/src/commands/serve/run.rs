@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Trouble, Watchdog};
 use weft_functions::KINDS;
+use weft_ipfix::Exporter;
 use weft_management_api::{Listening, Options, Serving, socket_path};
 use weft_node::{Node, Running};
 use weft_node_config::{Blueprint, Polling};
@@ -88,11 +89,12 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let manager = ServiceManager::of_environment();
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
-    let node = Node::build(eal, blueprint)?;
+    let mut node = Node::build(eal, blueprint)?;
     if let Some(function) = node.wait_for_functions(PATIENCE) {
         tracing::warn!(function, "not attached to its ring yet");
     }
     let handle = node.handle();
+    let events = node.take_events();
     let serving = listening.serve(handle.clone())?;
     let running = node.start(eal).map_err(no_thread)?;
     let joined = part.map(|part| part.take(&described, serving.socket(), &handle));
@@ -103,6 +105,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             return Err(failure);
         }
     };
+    let exporter = described
+        .ipfix
+        .clone()
+        .map(|plan| Exporter::start(plan, described.name.clone(), handle.clone(), events));
+    let exporter = exporter.transpose().map_err(Failure::broken)?;
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
     let ready = format!("{ready}; socket {}{metrics}", serving.socket().display());
     // The node runs on when its output is closed.
@@ -114,13 +121,16 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             break signal;
         }
         let joined = joined.as_ref();
-        if let Some(thread) = serving.dead().or_else(|| joined.and_then(Joined::dead)) {
+        let dead = serving.dead().or_else(|| joined.and_then(Joined::dead));
+        let exporter = exporter.as_ref().filter(|exporter| exporter.is_dead()).map(|_| "ipfix");
+        if let Some(thread) = dead.or(exporter) {
             end_at_once(Trouble::Ended { thread: thread.to_owned() });
         }
     };
     tracing::info!("stopping after {signal}");
     manager.stopping();
     drop(joined);
+    drop(exporter);
     stop(serving, running)
 }
 
