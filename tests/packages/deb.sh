@@ -10,12 +10,23 @@ WEFT=${WEFT:-$root/target/release/weft}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Compressing takes a minute, and is of no interest here.
+export DEB_COMPRESSION=none
+cp "$WEFT" "$work/weft" && "$root/scripts/split-debug" "$work/weft" && WEFT=$work/weft
+
 made() {
     "$root/deploy/deb/build" "$WEFT" "$work/packages" && weft=$(echo "$work"/packages/weft_*.deb) && [ -f "$weft" ]
 }
 
 unpacked() {
     dpkg-deb -x "$weft" "$work/root" && "$work/root/usr/bin/weft" version
+}
+
+symbols_fit() {
+    local id
+    id=$(readelf -n "$work/root/usr/bin/weft" | sed -n 's/^ *Build ID: //p')
+    [ -n "$id" ] || { echo "the program has no build number"; return 1; }
+    dpkg-deb -c "$work"/packages/weft-dbgsym_*.deb | grep "/.build-id/${id:0:2}/${id:2}.debug" >/dev/null
 }
 
 depends_on_dpdk() {
@@ -42,7 +53,7 @@ manual_reads() {
         man --warnings -E UTF-8 -l "$page" >"$work/page" 2>"$work/warned" || return 1
         [ ! -s "$work/warned" ] || { echo "$page:"; cat "$work/warned"; return 1; }
     done
-    man -l "$work/root/usr/share/man/man1/weft-run.1.gz" | grep -q 'Configuration of the node'
+    man -l "$work/root/usr/share/man/man1/weft-run.1.gz" | grep 'Configuration of the node' >/dev/null
 }
 
 # units_are_right: the commands of the units are at their place in the unpacked package.
@@ -87,7 +98,7 @@ host_is_looked_at() {
     mkdir -p "$work/host/sys/kernel/mm/hugepages/hugepages-2048kB" "$work/host/proc"
     echo 'MemTotal: 8388608 kB' >"$work/host/proc/meminfo"
     : >"$work/host/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
-    WEFT_HOST_ROOT=$work/host "$work/root/usr/lib/weft/host" huge-pages 1024 | grep -q '512 pages' || return 1
+    WEFT_HOST_ROOT=$work/host "$work/root/usr/lib/weft/host" huge-pages 1024 | grep '512 pages' || return 1
     ! WEFT_HOST_ROOT=$work/host "$work/root/usr/lib/weft/host" huge-pages 8000 || return 1
     ! "$work/root/usr/lib/weft/host" huge-pages '1; id'
 }
@@ -98,6 +109,7 @@ same_again() {
 
 try "deb: it is made of the program" made || { close_report; exit; }
 check "deb: the program in it runs" unpacked
+check "deb: debug symbols lie where its build number says" symbols_fit
 check "deb: it depends on Debian's DPDK" depends_on_dpdk
 check "deb: its files are root's, and each has its sum" files_are_well
 check "deb: man reads every page without a warning" manual_reads

@@ -59,7 +59,7 @@ units_are_right() {
 }
 
 manual() {
-    there man weft | grep -q 'execution environment' && there man weft-ctl-bearer-add | grep -q TEID
+    there man weft | grep 'execution environment' >/dev/null && there man weft-ctl-bearer-add | grep TEID >/dev/null
 }
 
 user_is_there() {
