@@ -235,7 +235,8 @@ fn commands_are_obeyed_where_the_user_is() {
     );
     assert_eq!(
         refused(&mut world, SOURCE, bearer(9, User(FIRST + 77))),
-        "command 1 (bearer 9): no user of the configuration is called `ue-77`"
+        "command 1 (bearer 9): no user of the configuration is called `ue-77` (users are `ue-0` to \
+         `ue-19`)"
     );
     assert_eq!(
         refused(&mut world, SOURCE, newcomer(9, User(FIRST + 50))),
