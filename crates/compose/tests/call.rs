@@ -198,7 +198,15 @@ fn pool() -> Pool {
 fn try_make(kind: &Kind, config: serde_json::Value) -> Result<Box<dyn Instance>, ConfigError> {
     let tags = TagTable::default();
     let (contexts, tsc_hz) = (CONTEXTS, tsc::hz());
-    let setup = Setup { instance: "test", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+    let setup = Setup {
+        instance: "test",
+        tags: &tags,
+        contexts,
+        worker: 0,
+        tsc_hz,
+        trial: false,
+        events: None,
+    };
     kind.make(&config, &setup, SlotShift(0))
 }
 

@@ -115,6 +115,7 @@ fn try_make(at: &str) -> Result<Box<dyn Instance>, ConfigError> {
         worker: 0,
         tsc_hz: tsc::hz(),
         trial: false,
+        events: None,
     };
     FRAGILE.make(&json!({ "at": at }), &setup, SlotShift(0))
 }

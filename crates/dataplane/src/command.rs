@@ -21,7 +21,7 @@ use weft_function::TAG_SLOTS;
 use weft_mobility_protocol::EndMarker;
 use weft_rules::Condition;
 
-use self::contexts::{Octets, Written};
+use self::contexts::{Octets, Values, Written};
 pub use self::punt::{FIRST_SOURCE_PORT, Punt, Punted};
 use self::transfer::{Extract, Intake};
 pub use self::waker::Waker;
@@ -82,6 +82,15 @@ pub enum Command {
         slots: Vec<u32>,
         /// Where the answer goes, in the same order.
         answer: Sender<Octets>,
+    },
+    /// Say what contexts of a function hold.
+    ShowContexts {
+        /// Number of the function.
+        function: u16,
+        /// Slots of the contexts.
+        slots: Vec<u32>,
+        /// Where the answer goes, in the same order.
+        answer: Sender<Values>,
     },
     /// Give a function contexts.
     WriteContexts {

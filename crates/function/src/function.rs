@@ -7,6 +7,7 @@ use weft_dpdk::Packet;
 
 use crate::emit::Emit;
 use crate::error::{ConfigError, ContextError};
+use crate::event::EventSender;
 use crate::tag::{Tag, TagSlot, TagTable};
 use crate::tunnel::TunnelEnds;
 use crate::verdict::{Reason, Verdict};
@@ -234,6 +235,8 @@ pub struct Setup<'a> {
     /// configuration and settings, and never meets a packet. One that needs
     /// much memory or time does without.
     pub trial: bool,
+    /// Where the instance tells what is to be exported from the node; none where nothing is.
+    pub events: Option<&'a EventSender>,
 }
 
 impl Setup<'_> {

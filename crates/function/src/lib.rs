@@ -16,6 +16,7 @@
 
 mod emit;
 mod error;
+mod event;
 mod fields;
 mod function;
 mod headers;
@@ -28,6 +29,7 @@ mod verdict;
 
 pub use emit::{Emission, EmissionKind, Emissions, Emit, Position};
 pub use error::{ConfigError, ContextError};
+pub use event::{EventSender, Events, FunctionEvent, events};
 pub use fields::Fields;
 pub use function::{NoSettings, Scope, Setup, UserPlaneFunction};
 pub use headers::{FlowKey, Headers, IpMut, IpView};

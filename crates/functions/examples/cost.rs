@@ -170,7 +170,15 @@ fn make(kind: &Kind, config: &Value) -> Result<Box<dyn Instance>, Box<dyn std::e
         tags.declare(tag.name, tag.values.into())?;
     }
     let (contexts, tsc_hz) = (USERS as usize, tsc::hz());
-    let setup = Setup { instance: "cost", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+    let setup = Setup {
+        instance: "cost",
+        tags: &tags,
+        contexts,
+        worker: 0,
+        tsc_hz,
+        trial: false,
+        events: None,
+    };
     Ok(kind.make(config, &setup, SlotShift(0))?)
 }
 

@@ -141,6 +141,7 @@ impl Chain {
             worker: 0,
             tsc_hz: tsc::hz(),
             trial: false,
+            events: None,
         };
         let instance = |member: &Member| {
             let kind = crate::kind(member.name).expect("a function");

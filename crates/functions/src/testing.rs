@@ -316,6 +316,7 @@ impl Rig {
             worker: 0,
             tsc_hz: tsc::hz(),
             trial: false,
+            events: None,
         };
         let instance = kind.make(&config, &setup, SlotShift(0))?;
         Ok(Rig { instance, tags, kind: *kind, pool, now: 0 })

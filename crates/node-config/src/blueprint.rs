@@ -3,6 +3,7 @@
 
 mod functions;
 mod handover;
+mod ipfix;
 mod pfcp;
 mod ports;
 mod users;
@@ -22,6 +23,7 @@ use weft_vf::{Nic, Switch};
 
 pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
 pub use self::handover::{HandoverPlan, HandoverSecurity, MovingUsers};
+pub use self::ipfix::{IpfixPlan, IpfixTransport};
 pub use self::pfcp::{PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide};
 pub use self::ports::PortPlan;
 pub use self::users::{BearerPlan, GroupPlan, UserPlan};
@@ -72,6 +74,8 @@ pub struct Blueprint {
     pub pfcp: Option<PfcpPlan>,
     /// What is said in GTP-U.
     pub gtpu: Gtpu,
+    /// What is exported by IPFIX.
+    pub ipfix: Option<IpfixPlan>,
     /// Most users, groups and so on that the node makes room for.
     pub limits: Limits,
     /// What is probably not meant, though the node can run with it.

@@ -2,6 +2,7 @@
 //! published schema, so they speak to authors of configurations.
 
 mod handover;
+mod ipfix;
 mod local;
 mod nics;
 mod paths;
@@ -22,6 +23,7 @@ use super::blueprint::{Classification, Composition, Forwarding, OnErrorIndicatio
 use super::values::{Entries, Ip, Mac, Subnet};
 
 pub use handover::{GatesFile, HandoverFile, HandoverTls, RadioFile, Role, WhenFull};
+pub use ipfix::IpfixFile;
 pub use local::{LocalFile, RateFile};
 pub use nics::{NicFile, SoftwareFile};
 pub use paths::PathFile;
@@ -101,6 +103,8 @@ pub struct NodeFile {
     /// What the node says in GTP-U of its own accord.
     #[serde(default)]
     pub gtpu: GtpuFile,
+    /// What the node exports by IPFIX; without it, nothing.
+    pub ipfix: Option<IpfixFile>,
     /// What the node makes room for.
     #[serde(default)]
     pub limits: LimitsFile,

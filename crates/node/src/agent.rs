@@ -18,6 +18,7 @@ pub mod show;
 mod state;
 mod topology;
 mod transfer;
+pub mod usage;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -19,6 +19,7 @@ use weft_dataplane::forward::Plan;
 use weft_dataplane::transmit::to_agent::PUNT_RING;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
+use weft_function::Events;
 use weft_fusion::{Compiled, FusedPlan, fuse};
 use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserPlan};
 use weft_offload::thread::ThreadPool;
@@ -49,6 +50,9 @@ const KEPT_PACKETS: usize = 1 << 16;
 /// Packets that wait between two workers.
 const CROSSING_RING: u32 = 1024;
 
+/// Events of functions that wait to be exported.
+const EVENTS: usize = 4096;
+
 /// An agent with its workers.
 pub struct Assembled {
     /// The agent.
@@ -57,6 +61,8 @@ pub struct Assembled {
     pub workers: Vec<Worker>,
     /// How to ask the agent.
     pub handle: Handle,
+    /// What functions tell to be exported, where something is.
+    pub events: Option<Events>,
 }
 
 /// Builds a node. With `time`, its clock shows what is stored there.
@@ -84,6 +90,8 @@ pub fn assemble(
     let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
     let (supervisors, queues) = functions::start(eal, &blueprint, room, &clock, &macs)?;
     let mut elsewhere = Elsewhere::new(queues);
+    let is_told = blueprint.ipfix.as_ref().is_some_and(|plan| !plan.port_blocks.is_empty());
+    let (sender, events) = is_told.then(|| weft_function::events(EVENTS)).unzip();
     let (mut workers, mut links) = (Vec::new(), Vec::new());
     let mut threads = ThreadPool::new(count, blueprint.workers.pause(), &pool);
     let stages = threads.add(plan::stages(&blueprint));
@@ -95,6 +103,7 @@ pub fn assemble(
         clock: &clock,
         room,
         waker: &waker,
+        events: sender.as_ref(),
     };
     for (number, (mut changes, stages)) in changes.into_iter().zip(stages).enumerate() {
         let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
@@ -134,6 +143,7 @@ pub fn assemble(
         threads,
         supervisors,
         remotes: elsewhere.remotes,
+        events: sender,
     };
     let mut agent = Agent {
         blueprint,
@@ -162,7 +172,7 @@ pub fn assemble(
         panic_warnings: PANIC_WARNINGS,
     };
     agent.note_tunnels(HashMap::new());
-    Ok(Assembled { agent, workers, handle: Handle::new(ask, waker) })
+    Ok(Assembled { agent, workers, handle: Handle::new(ask, waker), events })
 }
 
 /// The users of the configuration, and what they are found by.

@@ -7,6 +7,7 @@ mod remote;
 
 use std::sync::Arc;
 
+use weft_function::EventSender;
 use weft_node_config::{Blueprint, FunctionPlan};
 use weft_offload::process::{Status, Supervisor};
 use weft_offload::thread::ThreadPool;
@@ -41,6 +42,8 @@ pub(crate) struct Functions {
     pub supervisors: Vec<Supervisor>,
     /// Functions at other nodes, with what each worker knows of them.
     pub remotes: Vec<(String, Vec<Arc<weft_dataplane::offload::Shared>>)>,
+    /// Where functions tell what is exported.
+    pub events: Option<EventSender>,
 }
 
 impl Functions {

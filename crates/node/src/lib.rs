@@ -27,7 +27,9 @@ mod ports;
 mod subscribers;
 mod workers;
 
-pub use agent::{Agent, Changed, Handle, StateView, Stopped, Wanted, Watching, paths, show};
+pub use agent::{
+    Agent, Changed, Handle, StateView, Stopped, Wanted, Watching, paths, show, usage,
+};
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};
 pub use node::{Node, Running};

@@ -10,6 +10,7 @@ use weft_dataplane::worker::Idle;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Watch};
+use weft_function::Events;
 use weft_node_config::Blueprint;
 use weft_state::{Durability, Store};
 
@@ -26,6 +27,7 @@ pub struct Node {
     agent: Agent,
     workers: Vec<Worker>,
     handle: Handle,
+    events: Option<Events>,
 }
 
 impl Node {
@@ -96,8 +98,8 @@ impl Node {
         blueprint: Blueprint,
         time: Option<Arc<AtomicU64>>,
     ) -> Result<Node, BuildError> {
-        let Assembled { agent, workers, handle } = assemble(eal, blueprint, time)?;
-        Ok(Node { agent, workers, handle })
+        let Assembled { agent, workers, handle, events } = assemble(eal, blueprint, time)?;
+        Ok(Node { agent, workers, handle, events })
     }
 
     /// One round of every worker and of the agent, in this thread. Returns
@@ -160,6 +162,12 @@ impl Node {
     /// Agent and workers, for those who run each in a thread of their own.
     pub fn parts(&mut self) -> (&mut Agent, &mut [Worker]) {
         (&mut self.agent, &mut self.workers)
+    }
+
+    /// What functions tell to be exported by IPFIX; none where the configuration exports
+    /// nothing of it, and to the second caller.
+    pub fn take_events(&mut self) -> Option<Events> {
+        self.events.take()
     }
 
     /// A way to ask the agent from other threads.

@@ -7,9 +7,9 @@ use weft_compose::{Instance, SlotShift};
 use weft_dataplane::forward::{Forwarding, Plan};
 use weft_dataplane::offload::stage::Map;
 use weft_dpdk::tsc;
-use weft_function::{ConfigError, Setup, TAG_SLOTS, TagSlot};
+use weft_function::{ConfigError, EventSender, Setup, TAG_SLOTS, TagSlot};
 use weft_fusion::{FusedPart, FusedPlan};
-use weft_node_config::{Blueprint, Composition, FunctionPlan, PortPlan, StagePlan};
+use weft_node_config::{Blueprint, Composition, FunctionPlan, IpfixPlan, PortPlan, StagePlan};
 use weft_offload::thread::ThreadPool;
 use weft_rules::{CachedRules, CompileError, Entry, Known, PortIndex, Program, RuleSet};
 
@@ -150,7 +150,7 @@ impl Trials {
     /// [`ConfigError`] as the function says it.
     pub fn of(blueprint: &Blueprint) -> Result<Trials, ConfigError> {
         let trial = |function: &FunctionPlan| {
-            let setup = setup(function, blueprint, (0, 1), true);
+            let setup = setup(function, blueprint, (0, 1), None);
             let instance = function.kind.make(&function.config, &setup, SlotShift::default())?;
             Ok((function.name.clone(), instance))
         };
@@ -180,14 +180,18 @@ impl Trials {
     }
 }
 
+/// What surrounds an instance on trial, or one that is to work, which may have where to tell
+/// its events.
 fn setup<'a>(
     function: &'a FunctionPlan,
     blueprint: &'a Blueprint,
     (worker, contexts): (usize, usize),
-    trial: bool,
+    work: Option<Option<&'a EventSender>>,
 ) -> Setup<'a> {
     let (instance, tags) = (function.name.as_str(), &blueprint.tags);
-    Setup { instance, tags, contexts, worker, tsc_hz: tsc::hz(), trial }
+    let is_told = |plan: &IpfixPlan| plan.port_blocks.iter().any(|name| *name == function.name);
+    let events = work.flatten().filter(|_| blueprint.ipfix.as_ref().is_some_and(is_told));
+    Setup { instance, tags, contexts, worker, tsc_hz: tsc::hz(), trial: work.is_none(), events }
 }
 
 /// Makes an instance of a function for one worker.
@@ -200,8 +204,9 @@ pub fn instance(
     worker: usize,
     contexts: usize,
     shift: SlotShift,
+    events: Option<&EventSender>,
 ) -> Result<Box<dyn Instance>, ConfigError> {
-    let setup = setup(function, blueprint, (worker, contexts), false);
+    let setup = setup(function, blueprint, (worker, contexts), Some(events));
     function.kind.make(&function.config, &setup, shift)
 }
 

@@ -6,6 +6,9 @@ use weft_function::ContextError;
 /// Contexts as a function has exported them.
 pub type Octets = Vec<Vec<u8>>;
 
+/// What contexts hold, by name.
+pub type Values = Vec<Vec<(&'static str, u64)>>;
+
 /// What a worker says of contexts that it was to write, which come back to be freed.
 pub type Written = (Vec<(u32, Vec<u8>)>, Result<(), ContextError>);
 
@@ -17,6 +20,11 @@ pub fn read(instance: &dyn Instance, slots: &[u32], now: u64) -> Octets {
         octets
     };
     slots.iter().map(read).collect()
+}
+
+/// What an instance shows of these slots.
+pub fn show(instance: &dyn Instance, slots: &[u32]) -> Values {
+    slots.iter().map(|slot| instance.show(*slot)).collect()
 }
 
 /// Gives an instance contexts; stops at the first that it does not take.

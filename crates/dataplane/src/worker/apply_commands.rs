@@ -88,6 +88,9 @@ impl Worker {
             Command::ReadContexts { function, slots, answer } => {
                 self.read_contexts(function, &slots, &answer);
             }
+            Command::ShowContexts { function, slots, answer } => {
+                self.show_contexts(function, &slots, &answer);
+            }
             Command::WriteContexts { function, contexts, answer } => {
                 self.write_contexts(function, contexts, &answer);
             }

@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use super::Worker;
-use crate::command::contexts::{Octets, Written, read, write};
+use crate::command::contexts::{Octets, Values, Written, read, show, write};
 
 impl Worker {
     pub(crate) fn read_contexts(&mut self, function: u16, slots: &[u32], answer: &Sender<Octets>) {
@@ -12,6 +12,14 @@ impl Worker {
         if let Some(at) = functions.get(usize::from(function)) {
             // The caller may be gone.
             drop(answer.send(read(&*at.instance, slots, now)));
+        }
+    }
+
+    pub(crate) fn show_contexts(&mut self, function: u16, slots: &[u32], answer: &Sender<Values>) {
+        let functions = self.element.functions_mut();
+        if let Some(at) = functions.get(usize::from(function)) {
+            // The caller may be gone.
+            drop(answer.send(show(&*at.instance, slots)));
         }
     }
 

@@ -236,6 +236,7 @@ fn needs_local_functions(command: &Command) -> bool {
         | Command::TakeOut(_)
         | Command::TakeIn(_)
         | Command::ReadContexts { .. }
+        | Command::ShowContexts { .. }
         | Command::WriteContexts { .. }
         | Command::Tap(..)
         | Command::Show { .. } => true,

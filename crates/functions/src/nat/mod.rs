@@ -13,11 +13,13 @@ mod log;
 mod state;
 mod translate;
 
+use std::net::Ipv4Addr;
+
 use weft_function::tag::DIRECTION;
 use weft_function::tunnel::inside_tunnel;
 use weft_function::{
-    ConfigError, ContextError, Direction, Emit, Fields, Metadata, NoSettings, Packet, Reason,
-    Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
+    ConfigError, ContextError, Direction, Emit, EventSender, Fields, FunctionEvent, Metadata,
+    NoSettings, Packet, Reason, Setup, Tag, TagSlot, UserPlaneFunction, Verdict,
 };
 use weft_wire::{EtherType, Protocol};
 
@@ -82,6 +84,8 @@ pub struct Nat {
     /// Inside address and user of datagrams in fragments.
     fragments: FirstFragments<(u32, u32)>,
     log: Log,
+    /// Where blocks are told that are exported from the node.
+    events: Option<EventSender>,
     /// The log says that the state is new.
     announced: bool,
     /// The time of the latest burst, for what is given back without one.
@@ -140,6 +144,7 @@ impl UserPlaneFunction for Nat {
             seed: config.port_seed.unwrap_or_else(random_seed),
             fragments: FirstFragments::new(),
             log,
+            events: setup.events.cloned(),
             announced: false,
             now: 0,
         })
@@ -314,6 +319,15 @@ impl Nat {
             self.log.note(Event { what: BlockChange::Began, ..event });
         }
         self.log.note(event);
+        if let Some(events) = &self.events {
+            events.tell(FunctionEvent::PortBlock {
+                is_given: what == What::Allocated,
+                inside: Ipv4Addr::from_bits(context.inside),
+                outside: Ipv4Addr::from_bits(address),
+                first,
+                last,
+            });
+        }
     }
 }
 

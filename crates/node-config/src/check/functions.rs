@@ -263,8 +263,15 @@ fn make(
     (default, ports, nics): (Composition, &[PortPlan], &Nics),
     source: &mut Source<'_>,
 ) -> Option<Made> {
-    let setup =
-        Setup { instance: name, tags, contexts: 1, worker: 0, tsc_hz: TRIAL_HZ, trial: true };
+    let setup = Setup {
+        instance: name,
+        tags,
+        contexts: 1,
+        worker: 0,
+        tsc_hz: TRIAL_HZ,
+        trial: true,
+        events: None,
+    };
     match kind.make(&function.config, &setup, SlotShift::default()) {
         Ok(instance) => {
             let composition = composition(name, function, default, &*instance, source);

@@ -8,6 +8,7 @@
 mod frame;
 mod functions;
 mod handover;
+mod ipfix;
 mod names;
 mod nics;
 mod paths;
@@ -48,6 +49,7 @@ pub(super) fn blueprint(
     let gtpu = frame::gtpu(&file.gtpu, source);
     let limits = frame::limits(file, source);
     let state = file.state.as_ref().map(|state| frame::state(state, source));
+    let ipfix = file.ipfix.as_ref().map(|ipfix| ipfix::plan(ipfix, file, &functions, source));
     let moving = handover::Scene {
         ports: &ports,
         functions: &functions,
@@ -89,6 +91,7 @@ pub(super) fn blueprint(
         handover,
         pfcp,
         gtpu,
+        ipfix: ipfix.flatten(),
         limits,
         warnings: Mistakes(warnings),
     };

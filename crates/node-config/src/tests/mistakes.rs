@@ -1,5 +1,6 @@
 //! What is said of each mistake, and where.
 
+mod ipfix;
 mod pfcp;
 mod processes;
 mod users;

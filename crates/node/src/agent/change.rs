@@ -190,6 +190,7 @@ impl Agent {
             ("limits", limits(old) == limits(new)),
             ("state", old.state == new.state),
             ("ports", same_ports(old, new)),
+            ("ipfix", old.ipfix == new.ipfix),
             ("functions in processes of their own", same_processes(old, new)),
             ("handover, or users that move", same_moving(old, new)),
         ];
@@ -218,9 +219,15 @@ impl Agent {
             let instance = match unchanged.contains(&plan.name) {
                 true => None,
                 false => Some(
-                    plan::instance(plan, new, worker, contexts, self.workers.shift()).map_err(
-                        |error| BuildError::Function { function: plan.name.clone(), error },
-                    )?,
+                    plan::instance(
+                        plan,
+                        new,
+                        worker,
+                        contexts,
+                        self.workers.shift(),
+                        self.functions.events.as_ref(),
+                    )
+                    .map_err(|error| BuildError::Function { function: plan.name.clone(), error })?,
                 ),
             };
             let (name, counters) = (entry.name.clone(), entry.counters[worker].clone());

@@ -112,14 +112,14 @@ impl Agent {
         Ok(Writing { name: name(), pieces })
     }
 
-    fn number_of(&self, function: &str) -> Result<(usize, &'static str), NotCarried> {
+    pub(super) fn number_of(&self, function: &str) -> Result<(usize, &'static str), NotCarried> {
         let mut functions = self.blueprint.functions.iter();
         let number = functions.position(|one| one.name == function);
         let number = number.ok_or_else(|| NotCarried::Unknown(function.to_owned()))?;
         Ok((number, self.blueprint.functions[number].kind.name))
     }
 
-    fn check_at_hand(&self, number: usize) -> Result<(), NotCarried> {
+    pub(super) fn check_at_hand(&self, number: usize) -> Result<(), NotCarried> {
         let plan = &self.blueprint.functions[number];
         match plan.composition.is_at_hand() {
             true => Ok(()),
@@ -128,7 +128,7 @@ impl Agent {
     }
 
     /// Positions of slots, by worker and in pieces.
-    fn by_worker(&self, slots: &[u32]) -> Vec<(usize, Vec<usize>)> {
+    pub(super) fn by_worker(&self, slots: &[u32]) -> Vec<(usize, Vec<usize>)> {
         let mut all = Vec::new();
         for worker in 0..self.workers.count() {
             let own = (0..slots.len()).filter(|at| self.workers.owner(slots[*at]) == worker);

@@ -97,6 +97,7 @@ impl Agent {
                 worker,
                 self.subscribers.room.contexts(),
                 self.workers.shift(),
+                self.functions.events.as_ref(),
             )
             .map_err(|error| {
                 let function = plan.name.clone();

@@ -105,7 +105,7 @@ impl Shared<'_> {
         worker: usize,
     ) -> Result<Box<dyn Instance>, BuildError> {
         let shift = SlotShift::for_workers(self.blueprint.workers.count);
-        plan::instance(plan, self.blueprint, worker, self.room.contexts(), shift)
+        plan::instance(plan, self.blueprint, worker, self.room.contexts(), shift, self.events)
             .map_err(|error| BuildError::Function { function: plan.name.clone(), error })
     }
 }

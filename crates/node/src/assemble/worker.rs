@@ -20,6 +20,7 @@ use weft_dataplane::transmit::to_agent::{PUNT_RING, ToAgent};
 use weft_dataplane::transmit::{Departure, Peer};
 use weft_dataplane::worker::{Inlet, Worker, WorkerParts};
 use weft_dpdk::{Batch, Eal, Pool, Producer, Ring};
+use weft_function::EventSender;
 use weft_node_config::{Blueprint, Classification, PortPlan};
 use weft_rules::Program;
 use weft_wire::MacAddress;
@@ -40,6 +41,8 @@ pub(super) struct Shared<'a> {
     pub(super) clock: &'a Clock,
     pub(super) room: Room,
     pub(super) waker: &'a Waker,
+    /// Where functions tell what is exported.
+    pub(super) events: Option<&'a EventSender>,
 }
 
 impl Shared<'_> {

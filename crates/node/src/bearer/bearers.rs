@@ -80,6 +80,15 @@ impl Bearers {
         self.entries.iter().filter(move |(_, entry)| has(entry)).map(|(id, _)| *id)
     }
 
+    /// Slot and keys of a user that commands have added, by its default bearer.
+    pub fn user_added(&self, id: BearerId) -> Option<(u32, &[UserKey])> {
+        let entry = self.entries.get(&id)?;
+        match &entry.place {
+            Place::Default { keys, .. } => Some((entry.slot, keys)),
+            Place::Dedicated { .. } => None,
+        }
+    }
+
     /// The slot of a bearer, if functions with that scope have contexts of it.
     pub fn slot_of(&self, id: BearerId, scope: Scope) -> Option<u32> {
         let entry = self.entries.get(&id).filter(|entry| entry.has_context(scope))?;

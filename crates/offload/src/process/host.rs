@@ -254,6 +254,7 @@ impl HostState {
                 worker: usize::from(worker),
                 tsc_hz: tsc::hz(),
                 trial: false,
+                events: None,
             };
             let instance = kind
                 .make(&welcome.config, &setup, shift)

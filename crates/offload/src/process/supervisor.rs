@@ -78,7 +78,8 @@ impl Supervisor {
         let at = |path: &Path, error| StartError::Socket { path: path.to_owned(), error };
         eal.contain_truncation().map_err(|error| at(&plan.ring, error))?;
         let (instance, tags) = (plan.instance, plan.tags);
-        let setup = Setup { instance, tags, contexts: 1, worker: 0, tsc_hz: 1, trial: true };
+        let setup =
+            Setup { instance, tags, contexts: 1, worker: 0, tsc_hz: 1, trial: true, events: None };
         let trial = plan.kind.make(plan.config, &setup, SlotShift::default())?;
         let (kind, scope) = (trial.kind(), trial.scope());
         let control = crate::process::control_path(&plan.ring);

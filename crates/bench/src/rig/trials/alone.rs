@@ -119,8 +119,15 @@ impl Bench {
         }
         let contexts = alone.users.max(1) as usize;
         let tsc_hz = tsc::hz();
-        let setup =
-            Setup { instance: "alone", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+        let setup = Setup {
+            instance: "alone",
+            tags: &tags,
+            contexts,
+            worker: 0,
+            tsc_hz,
+            trial: false,
+            events: None,
+        };
         let wrong = |error: weft_function::ConfigError| format!("{}: {error}", alone.function);
         let mut instance = kind.make(&alone.config, &setup, SlotShift(0)).map_err(wrong)?;
         match alone.settings {

@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Trouble, Watchdog};
 use weft_functions::KINDS;
+use weft_ipfix::Exporter;
 use weft_management_api::{Listening, Options, Serving, socket_path};
 use weft_node::{Handle, Node, Running};
 use weft_node_config::{Blueprint, Polling};
@@ -108,7 +109,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let manager = ServiceManager::of_environment();
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
-    let node = match store {
+    let mut node = match store {
         Some(store) => Node::restore(eal, blueprint, store)?,
         None => Node::build(eal, blueprint)?,
     };
@@ -116,6 +117,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         tracing::warn!(function, "not attached to its ring yet");
     }
     let handle = node.handle();
+    let events = node.take_events();
     let serving = listening.serve(handle.clone())?;
     let running = node.start(eal).map_err(no_thread)?;
     let joined = part.map(|part| part.take(&described, serving.socket(), &handle));
@@ -131,6 +133,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(pfcp) = &pfcp {
         serving.show_pfcp(pfcp.handle());
     }
+    let exporter = described
+        .ipfix
+        .clone()
+        .map(|plan| Exporter::start(plan, described.name.clone(), handle.clone(), events));
+    let exporter = exporter.transpose().map_err(Failure::broken)?;
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
     let ready = format!("{ready}; socket {}{metrics}{page}", serving.socket().display());
     // The node runs on when its output is closed.
@@ -142,8 +149,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             break signal;
         }
         let joined = joined.as_ref();
+        let dead = serving.dead().or_else(|| joined.and_then(Joined::dead));
         let pfcp = pfcp.as_ref().filter(|pfcp| pfcp.is_finished()).map(|_| "pfcp");
-        if let Some(thread) = serving.dead().or_else(|| joined.and_then(Joined::dead)).or(pfcp) {
+        let exporter = exporter.as_ref().filter(|exporter| exporter.is_dead()).map(|_| "ipfix");
+        if let Some(thread) = dead.or(pfcp).or(exporter) {
             end_at_once(Trouble::Ended { thread: thread.to_owned() });
         }
     };
@@ -151,6 +160,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     manager.stopping();
     drop(pfcp);
     drop(joined);
+    drop(exporter);
     stop(serving, running)
 }
 

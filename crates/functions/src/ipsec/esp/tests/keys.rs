@@ -8,8 +8,15 @@ fn one_key_is_refused_at_two_associations() {
     for name in ["esp-encrypt", "esp-decrypt"] {
         let kind = kind(name).expect("it is there");
         let tags = TagTable::default();
-        let setup =
-            Setup { instance: "esp", tags: &tags, contexts: 1, worker: 0, tsc_hz: 1, trial: true };
+        let setup = Setup {
+            instance: "esp",
+            tags: &tags,
+            contexts: 1,
+            worker: 0,
+            tsc_hz: 1,
+            trial: true,
+            events: None,
+        };
         let trial = kind.make(&json!({}), &setup, SlotShift::default()).expect("valid");
         let check = |spi: u32, key: &str| {
             let ends = match name {
