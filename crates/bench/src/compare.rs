@@ -233,7 +233,7 @@ impl Comparison {
 fn whole(experiment: &str, series: &Series, pairs: &[(&Point, &Point)]) -> Option<Row> {
     let better = better(series);
     let rounds: Vec<Pair<'_>> =
-        pairs.iter().map(|(a, b)| Pair { before: &a.raw, after: &b.raw }).collect();
+        pairs.iter().map(|(a, b)| Pair { before: a.compared(), after: b.compared() }).collect();
     let shift = shift(&rounds, better)?;
     Some(Row {
         experiment: experiment.to_owned(),
@@ -253,8 +253,8 @@ fn whole(experiment: &str, series: &Series, pairs: &[(&Point, &Point)]) -> Optio
 
 fn row(experiment: &str, series: &Series, a: &Point, b: &Point) -> Option<Row> {
     let better = better(series);
-    let (before, after) = (typical(&a.raw, better)?, typical(&b.raw, better)?);
-    let shift = shift(&[Pair { before: &a.raw, after: &b.raw }], better)?;
+    let (before, after) = (typical(a.compared(), better)?, typical(b.compared(), better)?);
+    let shift = shift(&[Pair { before: a.compared(), after: b.compared() }], better)?;
     Some(Row {
         experiment: experiment.to_owned(),
         scope: Scope::Point,

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::machine::Machine;
 
 pub use file::{ReadError, WriteError, write_whole};
-pub use point::{Abscissa, Point, PointError};
+pub use point::{Abscissa, Point, PointError, Way};
 
 /// What the field `schema` of a results file of this form says.
 pub const SCHEMA: &str = "weft/results/v1";

@@ -4,18 +4,22 @@
 //! the meantime changes all points alike. After each round what there is is kept,
 //! and rounds that were kept are not made again when an experiment is resumed.
 
+mod rates;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use thiserror::Error;
 
 use crate::Failure;
-use crate::results::{Abscissa, Better, Point, Results, Series};
-use crate::rig::{Delay, Rig, Spoilt};
+use crate::results::{Abscissa, Better, Point, Results, Series, Way};
+use crate::rig::{Delay, Measured, Rig, Spoilt};
 use crate::statistics;
 
 /// Rounds of which derived numbers have intervals.
 const MOST_ROUNDS: usize = 1000;
+/// Draws of the bootstrap.
+const DRAWS: usize = 200;
 
 /// An observer of an experiment.
 pub trait Watch {
@@ -76,6 +80,8 @@ struct Curve {
 struct PendingPoint {
     x: Abscissa,
     raw: Vec<f64>,
+    median: Vec<f64>,
+    undisturbed: Vec<f64>,
     percentiles: BTreeMap<String, f64>,
 }
 
@@ -208,8 +214,34 @@ impl<'a> Run<'a> {
         results
     }
 
-    /// The intervals of derived numbers: jackknife over rounds, which needs to know
-    /// nothing of how a number is derived. What no round has a part in has none.
+    fn so_far(&self, complete: bool) -> Results {
+        let mut results = Results { complete, ..self.concluded(None) };
+        results.notes.extend(self.spoilt.note());
+        results.notes.extend(rates::disagreement(&results));
+        results
+    }
+
+    /// What these rounds say, or all, with derived numbers in all ways.
+    fn concluded(&self, rounds: Option<&[usize]>) -> Results {
+        let series: Vec<Series> =
+            self.curves.iter().filter_map(|curve| curve.measured(rounds)).collect();
+        let mut results = Results { series: series.clone(), ..self.results.clone() };
+        (self.conclude)(&mut results);
+        let mut others = BTreeMap::new();
+        for way in Way::ALL {
+            let mut seen = Results { series: seen(&series, way), ..self.results.clone() };
+            (self.conclude)(&mut seen);
+            let differs = |(name, value): &(String, f64)| results.derived.get(name) != Some(value);
+            let named = |(name, value)| (format!("{name}_{}", way.name()), value);
+            others.extend(seen.derived.into_iter().filter(differs).map(named));
+        }
+        results.derived.extend(others);
+        results
+    }
+
+    /// The intervals of derived numbers, which need to know nothing of how a number is
+    /// derived: by jackknife over rounds; those of medians and other percentiles, for which
+    /// it does not hold, by bootstrap. What no round has a part in has none.
     fn intervals(&self, derived: &BTreeMap<String, f64>) -> BTreeMap<String, [f64; 2]> {
         let places = self.curves.iter().flat_map(|curve| &curve.places);
         let rounds = places.map(|place| place.raw.len()).max().unwrap_or(0);
@@ -217,30 +249,33 @@ impl<'a> Run<'a> {
             // So many need no more than their mean, and take the square of the time.
             return BTreeMap::new();
         }
-        let without: Vec<_> = (0..rounds).map(|round| self.derived_without(round)).collect();
+        let all = |which: Vec<Vec<usize>>| -> Vec<_> {
+            which.iter().map(|rounds| self.concluded(Some(rounds)).derived).collect()
+        };
+        let without = |left: usize| (0..rounds).filter(|&round| round != left).collect();
+        let without = all((0..rounds).map(without).collect());
+        let drawn = all(statistics::draws(rounds, DRAWS));
         let of = |(name, &value): (&String, &f64)| {
-            let others = without.iter().map(|derived| derived.get(name).copied());
-            let interval = statistics::jackknife(value, &others.collect::<Option<Vec<_>>>()?)?;
+            let by_slices = Way::ALL.iter().any(|way| name.ends_with(way.name()));
+            let from = if by_slices { &drawn } else { &without };
+            let others = from.iter().map(|derived| derived.get(name).copied());
+            let others = others.collect::<Option<Vec<_>>>()?;
+            let interval = match by_slices {
+                true => statistics::bootstrap(&others),
+                false => statistics::jackknife(value, &others),
+            }?;
             (interval[0] < interval[1]).then(|| (name.clone(), interval))
         };
         derived.iter().filter_map(of).collect()
     }
+}
 
-    /// What would have been derived without a round.
-    fn derived_without(&self, round: usize) -> BTreeMap<String, f64> {
-        let series = self.curves.iter().filter_map(|curve| curve.measured(Some(round))).collect();
-        let mut results = Results { series, ..self.results.clone() };
-        (self.conclude)(&mut results);
-        results.derived
-    }
-
-    fn so_far(&self, complete: bool) -> Results {
-        let series = self.curves.iter().filter_map(|curve| curve.measured(None)).collect();
-        let mut results = Results { complete, series, ..self.results.clone() };
-        results.notes.extend(self.spoilt.note());
-        (self.conclude)(&mut results);
-        results
-    }
+/// The series as a way of looking at trials shows them; those without slices as they are.
+fn seen(series: &[Series], way: Way) -> Vec<Series> {
+    let point = |point: &Point| point.seen(way).unwrap_or_else(|| point.clone());
+    let of =
+        |one: &Series| Series { points: one.points.iter().map(point).collect(), ..one.clone() };
+    series.iter().map(of).collect()
 }
 
 /// What a trial measured.
@@ -254,6 +289,8 @@ pub struct Values {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
     number: f64,
+    /// The median of the trial's slices, and what the undisturbed ones say.
+    slices: Option<[f64; 2]>,
     percentiles: Vec<(&'static str, f64)>,
 }
 
@@ -282,19 +319,26 @@ impl Values {
 impl Value {
     /// The median of something, with percentiles of it by name: `p99`, `max`.
     pub fn with(median: f64, percentiles: Vec<(&'static str, f64)>) -> Value {
-        Value { number: median, percentiles }
+        Value { percentiles, ..median.into() }
     }
 }
 
 impl From<f64> for Value {
     fn from(number: f64) -> Value {
-        Value { number, percentiles: Vec::new() }
+        Value { number, slices: None, percentiles: Vec::new() }
     }
 }
 
 impl From<Delay> for Value {
     fn from(delay: Delay) -> Value {
-        Value { number: delay.median, percentiles: delay.percentiles }
+        Value::with(delay.median, delay.percentiles)
+    }
+}
+
+impl From<Measured> for Value {
+    fn from(measured: Measured) -> Value {
+        let Measured { mean, median, undisturbed } = measured;
+        Value { slices: Some([median, undisturbed]), ..mean.into() }
     }
 }
 
@@ -303,30 +347,37 @@ impl Curve {
         let places = series.points.iter().cloned().map(|point| PendingPoint {
             x: point.x,
             raw: point.raw,
+            median: point.median,
+            undisturbed: point.undisturbed,
             percentiles: point.percentiles,
         });
         let places = places.collect();
         Curve { series: Series { points: Vec::new(), ..series }, places }
     }
 
-    /// The series with the points that were measured, but for one round; none
+    /// The series with the points that were measured in these rounds, or in all; none
     /// without any.
-    fn measured(&self, without: Option<usize>) -> Option<Series> {
+    fn measured(&self, rounds: Option<&[usize]>) -> Option<Series> {
         let points: Vec<Point> =
-            self.places.iter().filter_map(|place| place.point(without)).collect();
+            self.places.iter().filter_map(|place| place.point(rounds)).collect();
         (!points.is_empty()).then(|| Series { points, ..self.series.clone() })
     }
 }
 
 impl PendingPoint {
     fn new(x: Abscissa) -> PendingPoint {
-        PendingPoint { x, raw: Vec::new(), percentiles: BTreeMap::new() }
+        let (raw, median, undisturbed) = Default::default();
+        PendingPoint { x, raw, median, undisturbed, percentiles: BTreeMap::new() }
     }
 
     /// Adds a repetition. Of percentiles the mean of all repetitions is kept, of
     /// `max` the greatest.
     fn record(&mut self, value: Value) {
         self.raw.push(value.number);
+        if let Some([median, undisturbed]) = value.slices {
+            self.median.push(median);
+            self.undisturbed.push(undisturbed);
+        }
         let made = self.raw.len() as f64;
         for (name, new) in value.percentiles {
             let kept = self.percentiles.entry(name.to_owned()).or_insert(new);
@@ -334,12 +385,14 @@ impl PendingPoint {
         }
     }
 
-    fn point(&self, without: Option<usize>) -> Option<Point> {
-        let mut raw = self.raw.clone();
-        if let Some(round) = without.filter(|&round| round < raw.len()) {
-            raw.remove(round);
-        }
-        let point = Point::of(self.x.clone(), raw).ok()?;
+    /// The point of these rounds, or of all.
+    fn point(&self, rounds: Option<&[usize]>) -> Option<Point> {
+        let chosen = |of: &[f64]| match rounds {
+            Some(rounds) => rounds.iter().filter_map(|&round| of.get(round).copied()).collect(),
+            None => of.to_vec(),
+        };
+        let point = Point::of(self.x.clone(), chosen(&self.raw)).ok()?;
+        let point = point.with_slices(chosen(&self.median), chosen(&self.undisturbed));
         Some(point.with_percentiles(self.percentiles.clone()))
     }
 }
@@ -359,6 +412,20 @@ mod tests {
         assert_eq!((point.mean, point.n), (2.0, 3));
         assert_eq!(point.percentiles["p99"], 5.0);
         assert_eq!(point.percentiles["max"], 9.0);
+    }
+
+    #[test]
+    fn a_trial_is_seen_in_three_ways() {
+        let mut place = PendingPoint::new(64.into());
+        for mean in [30.0, 50.0] {
+            place.record(Measured { mean, median: mean / 2.0, undisturbed: 10.0 }.into());
+        }
+        let point = place.point(None).unwrap();
+        assert_eq!((point.mean, &point.median[..]), (40.0, &[15.0, 25.0][..]));
+        assert_eq!(point.seen(Way::Undisturbed).unwrap().raw, [10.0, 10.0]);
+        assert_eq!(point.compared(), [10.0, 10.0]);
+        let second = place.point(Some(&[1, 1])).unwrap();
+        assert_eq!((second.raw, second.median), (vec![50.0, 50.0], vec![25.0, 25.0]));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use weft_dpdk::tsc;
 use super::open_vswitch::{self, Instance, Switch};
 use super::testpmd;
 use crate::Failure;
-use crate::rig::{Rig, Slices};
+use crate::rig::{Measured, Rig, Slices};
 
 /// Where Debian's package has the switch with DPDK; the plain one stays the system's.
 const PROGRAM: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
@@ -61,8 +61,7 @@ pub fn is_installed() -> bool {
     Path::new(PROGRAM).exists() && open_vswitch::is_installed() && testpmd::is_installed()
 }
 
-/// Cycles of the switch's core for a packet that went through so many functions, in the
-/// quieter slices, and how disturbed the trial was.
+/// Cycles of the switch's core for a packet that went through so many functions, and how disturbed the trial was.
 ///
 /// # Errors
 /// When a program does not start, or no packet comes through.
@@ -71,7 +70,7 @@ pub fn cycles(
     (functions, polled): (usize, Polled),
     capture: &Path,
     length: Duration,
-) -> Result<(f64, f64), Failure> {
+) -> Result<(Measured, f64), Failure> {
     let traffic = rig.cores.traffic()?;
     let slow = rig.slowness()?;
     let chain = Chain::start((functions, polled), capture, (rig.cores.system, traffic))?;
@@ -95,7 +94,7 @@ pub fn cycles(
         slices.push(now.wrapping_sub(at), delivered - gone);
         (at, gone) = (now, delivered);
     }
-    let cycles = slices.cost().ok_or("no packet came through the classical chain any more")?;
+    let cycles = slices.cost(0.0).ok_or("no packet came through the classical chain any more")?;
     Ok((cycles, slow.max(rig.slowness()?)))
 }
 

@@ -11,7 +11,7 @@ use weft_dpdk::tsc;
 
 use crate::Failure;
 use crate::rig::setup::PACKETS;
-use crate::rig::{MEGABYTES, Rig, SLICE, Schedule, Slices};
+use crate::rig::{Cost, MEGABYTES, Rig, SLICE, Schedule, Slices};
 
 /// How long the program may take to start forwarding.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,19 +50,18 @@ pub fn is_installed() -> bool {
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-/// Cycles per packet of testpmd's forwarding thread, from the capture without end
-/// into a null device, and how disturbed the trial was. The same measure as that of a
-/// worker: its counters are asked for again and again, and the quieter slices between
-/// count.
+/// What a packet costs testpmd's forwarding thread, from the capture without end into a
+/// null device, and how disturbed the trial was. The same measure as that of a worker: its
+/// counters are asked for again and again.
 ///
 /// # Errors
 /// When it does not start, or forwards nothing.
-pub fn cycles(
+pub fn cost(
     rig: &Rig,
     mode: Mode,
     capture: &Path,
     length: Duration,
-) -> Result<(f64, f64), Failure> {
+) -> Result<(Cost, f64), Failure> {
     let slow = rig.slowness()?;
     let mut child = spawn(rig, mode, capture)?;
     let measured = measure(&mut child, length);
@@ -71,8 +70,8 @@ pub fn cycles(
         let _ = child.kill();
     }
     child.wait()?;
-    let (cycles, waited) = measured?;
-    Ok((cycles, waited.max(slow).max(rig.slowness()?)))
+    let (cost, waited) = measured?;
+    Ok((cost, waited.max(slow).max(rig.slowness()?)))
 }
 
 fn spawn(rig: &Rig, mode: Mode, capture: &Path) -> Result<Child, Failure> {
@@ -101,14 +100,14 @@ fn spawn(rig: &Rig, mode: Mode, capture: &Path) -> Result<Child, Failure> {
 }
 
 /// Lets it run for so long, with a look at its counters at the end of every slice,
-/// then ends it. Cycles per packet, and the share of the time beyond half of all
+/// then ends it. What a packet cost, and the share of the time beyond half of all
 /// that its thread had to wait for the processor.
-fn measure(child: &mut Child, length: Duration) -> Result<(f64, f64), Failure> {
+fn measure(child: &mut Child, length: Duration) -> Result<(Cost, f64), Failure> {
     let thread_file = await_forwarding(child.id())?;
     let mut console = Console::of(child)?;
     let (mut slices, before) = (Slices::of(length), Schedule::read(&thread_file)?);
     let (mut at, mut gone) = console.look()?;
-    let end = Instant::now() + length;
+    let (begun, end) = (at, Instant::now() + length);
     while Instant::now() < end {
         thread::sleep(SLICE);
         let (now, sent) = console.look()?;
@@ -119,8 +118,10 @@ fn measure(child: &mut Child, length: Duration) -> Result<(f64, f64), Failure> {
     console.end()?;
     let running = (after.running - before.running).as_secs_f64();
     let waiting = (after.waiting - before.waiting).as_secs_f64();
-    let cycles = slices.cost().ok_or("testpmd forwarded nothing")?;
-    Ok((cycles, (waiting / (running + waiting).max(1e-9) - 0.5).max(0.0)))
+    let time = Duration::from_secs_f64(at.wrapping_sub(begun) as f64 / tsc::hz() as f64);
+    let taken = waiting / (running + waiting).max(1e-9);
+    let cost = Cost::of(&slices, time, taken).ok_or("testpmd forwarded nothing")?;
+    Ok((cost, (taken - 0.5).max(0.0)))
 }
 
 /// The line that a user of testpmd types commands at.

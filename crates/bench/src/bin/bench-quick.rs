@@ -69,9 +69,10 @@ fn forwarding(rig: &Rig, capture: &Path) -> Result<(), Failure> {
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             // As long as testpmd: what another process leaves behind takes a while.
-            let a = rig.cost(&setup, capture, LENGTH * 4)?.0.cycles;
+            let a = rig.cost(&setup, capture, LENGTH * 4)?.0.cycles.undisturbed;
             let mode = testpmd::Mode::MacSwap;
-            let (b, _) = testpmd::cycles(rig, mode, capture, Duration::from_secs(2))?;
+            let (cost, _) = testpmd::cost(rig, mode, capture, Duration::from_secs(2))?;
+            let b = cost.cycles.undisturbed;
             ratios.push(a / b);
             ours.push(a);
             theirs.push(b);
@@ -93,8 +94,8 @@ fn chain(rig: &Rig, capture: &Path, function: &str, mark: f64) -> Result<(), Fai
     let (short, long) = (setup(1), setup(1 + CHAIN));
     let (mut short_costs, mut added) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let a = rig.cost(&short, capture, LENGTH)?.0.cycles;
-        let b = rig.cost(&long, capture, LENGTH)?.0.cycles;
+        let a = rig.cost(&short, capture, LENGTH)?.0.cycles.undisturbed;
+        let b = rig.cost(&long, capture, LENGTH)?.0.cycles.undisturbed;
         short_costs.push(a);
         added.push((b - a) / CHAIN as f64);
     }
@@ -126,9 +127,9 @@ fn fused(rig: &Rig, capture: &Path) -> Result<(), Failure> {
     let (none, call, fused) = (Setup::forwarding(USERS), setup("call"), setup("fused"));
     let (mut called, mut one_loop, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let base = rig.cost(&none, capture, LENGTH)?.0.cycles;
-        let a = rig.cost(&call, capture, LENGTH)?.0.cycles - base;
-        let b = rig.cost(&fused, capture, LENGTH)?.0.cycles - base;
+        let base = rig.cost(&none, capture, LENGTH)?.0.cycles.undisturbed;
+        let a = rig.cost(&call, capture, LENGTH)?.0.cycles.undisturbed - base;
+        let b = rig.cost(&fused, capture, LENGTH)?.0.cycles.undisturbed - base;
         ratios.push(b / a);
         called.push(a);
         one_loop.push(b);

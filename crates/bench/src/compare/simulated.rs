@@ -54,7 +54,7 @@ impl Noise {
             let packets = CYCLES / (cycles * self.factor());
             slices.push(CYCLES as u64, packets as u64);
         }
-        slices.cost().unwrap()
+        slices.cost(0.0).unwrap().undisturbed
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use crate::Failure;
+use crate::rig::Measured;
 use crate::run::{Run, Values};
 
 /// What was not always measured, and why: each told once.
@@ -15,7 +16,7 @@ impl Failed {
     pub fn cost(
         &mut self,
         name: impl Display,
-        measured: Result<(f64, f64), Failure>,
+        measured: Result<(Measured, f64), Failure>,
     ) -> (Values, f64) {
         match measured {
             Ok((cycles, disturbance)) => (Values::of(cycles), disturbance),

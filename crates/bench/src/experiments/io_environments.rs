@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::baseline::line::Line;
 use crate::baseline::{kernel, open_vswitch, testpmd};
 use crate::experiment::Study;
-use crate::experiments::figure::{figure, mpps, paper};
+use crate::experiments::figure::{figure, paper};
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::rig::Offer;
 use crate::rig::Rig;
@@ -22,7 +22,7 @@ use crate::rig::network::environments::{Environment, Opened};
 use crate::rig::network::namespace::Namespace;
 use crate::rig::traffic::capture::Content;
 use crate::rig::uplink;
-use crate::run::{Cell, Run, Values};
+use crate::run::{Cell, Run, Value, Values};
 
 const MEMORY: &str = "weft, memory";
 const CONTAINED: &str = "weft, memory, in a namespace";
@@ -218,25 +218,24 @@ struct Trial<'r> {
 
 impl Trial<'_> {
     /// Mpps, how disturbed it was, and whether the generator was the limit.
-    fn make(&self, system: &mut System<'_>) -> Result<(f64, f64, bool), Failure> {
+    fn make(&self, system: &mut System<'_>) -> Result<(Value, f64, bool), Failure> {
         let capture = || self.rig.capture(Content::of(USERS, self.bytes));
         let load = uplink(USERS, self.bytes, Rate::Unlimited);
         let offer = Offer { load, duration: self.length };
         let (arrivals, disturbance) = match system {
             System::Memory => {
                 let (cost, disturbance) = self.rig.cost(&forwarder(), &capture()?, self.length)?;
-                return Ok((mpps(cost.cycles), disturbance, false));
+                return Ok((cost.mpps().into(), disturbance, false));
             }
             System::Contained(namespace) => {
                 let (capture, setup) = (capture()?, forwarder());
                 let work = || self.rig.cost(&setup, &capture, self.length);
                 let (cost, disturbance) = namespace.within(self.rig, work)?;
-                return Ok((mpps(cost.cycles), disturbance, false));
+                return Ok((cost.mpps().into(), disturbance, false));
             }
             System::Testpmd(mode) => {
-                let (cycles, disturbance) =
-                    testpmd::cycles(self.rig, *mode, &capture()?, self.length)?;
-                return Ok((mpps(cycles), disturbance, false));
+                let (cost, disturbance) = testpmd::cost(self.rig, *mode, &capture()?, self.length)?;
+                return Ok((cost.mpps().into(), disturbance, false));
             }
             System::Weft(opened) => {
                 let ((arrivals, _), disturbance) = opened.open_loop.offer(&offer)?;
@@ -248,6 +247,6 @@ impl Trial<'_> {
                 (arrivals, disturbance)
             }
         };
-        Ok((arrivals.goodput() / 1e6, disturbance, arrivals.is_limited_by_generator()))
+        Ok(((arrivals.goodput() / 1e6).into(), disturbance, arrivals.is_limited_by_generator()))
     }
 }

@@ -9,7 +9,7 @@ use weft_traffic::Rate;
 
 use crate::Failure;
 use crate::experiment::Study;
-use crate::experiments::figure::{figure, mpps};
+use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
 use crate::rig::Setup;
 use crate::rig::USERS;
@@ -71,8 +71,8 @@ impl Study for SizeSweep {
         run.rounds(parameters.repetitions, &cells, |rig, &bytes| {
             let load = uplink(USERS, bytes as usize, Rate::Unlimited);
             let (cost, disturbance) = rig.cost_of_load(&setup, &load, length)?;
-            let rate = mpps(cost.cycles);
-            let gigabits = rate * f64::from(bytes) * 8.0 / 1e3;
+            let rate = cost.mpps();
+            let gigabits = rate.map(|rate| rate * f64::from(bytes) * 8.0 / 1e3);
             let values = Values::of(cost.cycles).and(RATE, Some(rate)).and(BITS, Some(gigabits));
             Ok((values, disturbance))
         })

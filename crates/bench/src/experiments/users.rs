@@ -10,7 +10,7 @@ use weft_traffic::Rate;
 
 use crate::Failure;
 use crate::experiment::Study;
-use crate::experiments::figure::{figure, mpps};
+use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::rig::Devices;
 use crate::rig::NOT_COUNTED;
@@ -84,7 +84,7 @@ impl Study for Users {
                 return Ok((values, disturbance));
             }
             let misses = cost.events.and_then(|events| events.misses);
-            Ok((values.and(RATE, Some(mpps(cost.cycles))).and(MISSES, misses), disturbance))
+            Ok((values.and(RATE, Some(cost.mpps())).and(MISSES, misses), disturbance))
         })
     }
 
@@ -123,8 +123,7 @@ impl Study for Users {
             figure("rate", "Packet rate of one core", FigureKind::Lines, [RATE])
                 .caption(
                     "As fig. 5b of Pinczel et al., which ends at 10,000 users. Packets are of all \
-                     users at random; the rate is that of the time-stamp counter divided by the \
-                     cycles of a packet.",
+                     users at random, counted over the time that the worker had them.",
                 )
                 .axes(Axis::log("Users", ""), Axis::linear("Packet rate", "Mpps")),
             figure("cycles", "Cycles per packet", FigureKind::Lines, [CYCLES, EMPTY])

@@ -10,7 +10,7 @@ use super::lines::{paper, shown};
 use super::scale::{digits, stands_on};
 use super::{ReportError, in_figure};
 use crate::machine::Machine;
-use crate::results::{Abscissa, Figure, FigureKind, PaperValue, Point, Results, Series};
+use crate::results::{Abscissa, Figure, FigureKind, PaperValue, Point, Results, Series, Way};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -40,6 +40,9 @@ pub fn page(all: &[Results]) -> Result<Markup, ReportError> {
                 main { @for section in &sections { (section) } }
                 footer { p {
                     "Means with 95 % confidence intervals (Student’s t) of the repetitions. "
+                    "Where a trial is cut into slices, its mean is of all that its core spent, "
+                    "less what the kernel says was taken; the median of the slices and what the "
+                    "undisturbed ones say (the fifth percentile) stand beside it. "
                     "Absolute figures of a paper come from its hardware; what carries over is "
                     "the shape, and the ratio to a baseline measured in the same run."
                 } }
@@ -231,6 +234,10 @@ fn cell(series: &Series, x: Option<&Abscissa>) -> Markup {
         @if let Some([low, high]) = point.ci95 {
             span.interval { " ± " (digits((high - low) / 2.0, 2)) }
         }
+        @let ways = Way::ALL.iter().filter_map(|way| Some((way.name(), point.seen(*way)?.mean)));
+        @for (name, value) in ways {
+            small.percentiles { " " span { (name) " " (digits(value, 3)) } }
+        }
         @if !point.percentiles.is_empty() {
             small.percentiles {
                 @for (name, value) in in_order(&point.percentiles) {
@@ -261,17 +268,30 @@ fn derived(results: &Results) -> Markup {
     }
     let stated = |name: &str| results.paper.iter().find(|value| value.name == *name);
     let any_stated = results.derived.keys().any(|name| stated(name).is_some());
+    let of_way = |name: &str, way: Way| format!("{name}_{}", way.name());
+    let any_ways = Way::ALL.map(|way| {
+        results.derived.keys().any(|name| results.derived.contains_key(&of_way(name, way)))
+    });
+    let is_of_way = |name: &str| {
+        let whole = |way: Way| name.strip_suffix(way.name())?.strip_suffix('_');
+        Way::ALL.into_iter().filter_map(whole).any(|whole| results.derived.contains_key(whole))
+    };
     html! {
         h3 { "Derived numbers" }
         div.scroll { table.derived {
-            thead { tr { th { "name" } th { "value" } @if any_stated { th.paper { "paper" } } } }
-            tbody { @for (name, value) in &results.derived { tr {
+            thead { tr {
+                th { "name" }
+                th { "value" }
+                @for (way, _) in Way::ALL.iter().zip(any_ways).filter(|(_, any)| *any) {
+                    th { (way.name()) }
+                }
+                @if any_stated { th.paper { "paper" } }
+            } }
+            tbody { @for name in results.derived.keys().filter(|name| !is_of_way(name)) { tr {
                 th { code { (name) } }
-                td {
-                    (digits(*value, 4))
-                    @if let Some([low, high]) = results.derived_ci95.get(name) {
-                        span.interval { " ± " (digits((high - low) / 2.0, 2)) }
-                    }
+                td { (derived_number(results, name)) }
+                @for (way, _) in Way::ALL.iter().zip(any_ways).filter(|(_, any)| *any) {
+                    td { (derived_number(results, &of_way(name, *way))) }
                 }
                 @if any_stated {
                     td.paper { @if let Some(paper) = stated(name) {
@@ -280,6 +300,18 @@ fn derived(results: &Results) -> Markup {
                 }
             } } }
         } }
+    }
+}
+
+/// A derived number with its interval, if there is one of the name.
+fn derived_number(results: &Results, name: &str) -> Markup {
+    html! {
+        @if let Some(value) = results.derived.get(name) {
+            (digits(*value, 4))
+            @if let Some([low, high]) = results.derived_ci95.get(name) {
+                span.interval { " ± " (digits((high - low) / 2.0, 2)) }
+            }
+        }
     }
 }
 

@@ -21,12 +21,41 @@ pub struct Point {
     pub ci95: Option<[f64; 2]>,
     /// How many repetitions.
     pub n: usize,
-    /// The repetitions, in the order in which they were made.
+    /// The repetitions, in the order in which they were made: means of whole trials.
     pub raw: Vec<f64>,
+    /// Of the same trials the median of their slices, where they were cut into slices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub median: Vec<f64>,
+    /// Of the same trials what their undisturbed slices say (the fifth percentile of a
+    /// cost), where they were cut into slices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undisturbed: Vec<f64>,
     /// Percentiles of what was measured *within* the repetitions (delays of
     /// packets, say), by name: `p50`, `p99.9`, `max`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles: BTreeMap<String, f64>,
+}
+
+/// How a trial is looked at beside its mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By the median of its slices.
+    Median,
+    /// By its undisturbed slices.
+    Undisturbed,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 2] = [Way::Median, Way::Undisturbed];
+
+    /// The end of the name of a derived number.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Median => "median",
+            Way::Undisturbed => "undisturbed",
+        }
+    }
 }
 
 /// Where a point stands on the x axis: at a number, or at a name.
@@ -71,7 +100,8 @@ impl Point {
             return Err(PointError::Empty(x));
         };
         let ci95 = statistics::interval(&raw, CONFIDENCE);
-        Ok(Point { x, mean, ci95, n: raw.len(), raw, percentiles: BTreeMap::new() })
+        let (median, undisturbed, percentiles) = Default::default();
+        Ok(Point { x, mean, ci95, n: raw.len(), raw, median, undisturbed, percentiles })
     }
 
     /// The same, with percentiles of what was measured within the repetitions.
@@ -81,6 +111,29 @@ impl Point {
     ) -> Point {
         self.percentiles = percentiles.into_iter().map(|(name, at)| (name.into(), at)).collect();
         self
+    }
+
+    /// The same, with what the slices of the trials say.
+    pub fn with_slices(mut self, median: Vec<f64>, undisturbed: Vec<f64>) -> Point {
+        (self.median, self.undisturbed) = (median, undisturbed);
+        self
+    }
+
+    /// The repetitions in a way; none where it has them in one way only.
+    pub fn seen(&self, way: Way) -> Option<Point> {
+        let raw = match way {
+            Way::Median => &self.median,
+            Way::Undisturbed => &self.undisturbed,
+        };
+        Some(
+            Point::of(self.x.clone(), raw.clone()).ok()?.with_percentiles(self.percentiles.clone()),
+        )
+    }
+
+    /// The repetitions that tell one build from another: the undisturbed ones, where there
+    /// are such, as means say more of what else the machine did.
+    pub fn compared(&self) -> &[f64] {
+        if self.undisturbed.is_empty() { &self.raw } else { &self.undisturbed }
     }
 
     /// The interval, or the mean itself where there is none.

@@ -35,7 +35,7 @@ pub use gateway::Gateway;
 pub use machine::cores::{Cores, MissingCore};
 pub use machine::disturbance::{Between, Look, Schedule, Spoilt};
 pub use machine::perf::{NOT_COUNTED, PerPacket};
-pub use machine::slices::{SLICE, Slices};
+pub use machine::slices::{Measured, SLICE, Slices};
 pub use network::delay::{Calibrated, Delay};
 pub use network::{environments, namespace};
 pub use setup::{Block, Composition, Devices, NO_SHARE, Setup};

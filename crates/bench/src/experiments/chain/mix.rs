@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::experiment::Study;
-use crate::experiments::figure::{figure, mpps};
+use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Results};
 use crate::rig::traffic::capture::Content;
 use crate::rig::{Block, Setup};
@@ -67,7 +67,7 @@ impl Study for ChainMix {
             .collect();
         run.rounds(parameters.repetitions, &cells, |rig, setup| {
             let (cost, disturbance) = rig.cost(setup, &capture, length)?;
-            Ok((Values::of(cost.cycles).and(RATE, Some(mpps(cost.cycles))), disturbance))
+            Ok((Values::of(cost.cycles).and(RATE, Some(cost.mpps())), disturbance))
         })
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::baseline::testpmd;
 use crate::experiment::Study;
-use crate::experiments::figure::{figure, mpps, paper};
+use crate::experiments::figure::{figure, paper};
 use crate::results::{Axis, Better, Figure, FigureKind, Point, Results, Series};
 use crate::rig::traffic::capture::Content;
 use crate::rig::{NOT_COUNTED, Rig, Setup};
@@ -105,14 +105,14 @@ impl Study for FunctionOverhead {
                 let (cost, disturbance) = rig.cost(setup, &capture, length)?;
                 let instructions = cost.events.map(|events| events.instructions);
                 let values = Values::of(cost.cycles)
-                    .and(RATE, Some(mpps(cost.cycles)))
+                    .and(RATE, Some(cost.mpps()))
                     .and(INSTRUCTIONS, instructions);
                 Ok((values, disturbance))
             }
             None => {
                 let mode = testpmd::Mode::MacSwap;
-                Ok(match testpmd::cycles(rig, mode, &capture, length) {
-                    Ok((cycles, disturbance)) => (Values::of(mpps(cycles)), disturbance),
+                Ok(match testpmd::cost(rig, mode, &capture, length) {
+                    Ok((cost, disturbance)) => (Values::of(cost.mpps()), disturbance),
                     Err(error) => {
                         failed = Some(format!("{TESTPMD}: not always measured: {error}."));
                         (Values::none(), 0.0)
@@ -244,8 +244,8 @@ impl Parameters {
     fn figures(&self, results: &Results) -> Vec<Figure> {
         let rate = figure("rate", "Packet rate of one core", FigureKind::Bars, [RATE, TESTPMD])
             .caption(
-                "As fig. 5a of Pinczel et al.: components are added one by one. The rate is that \
-                 of the time-stamp counter divided by the cycles of a packet.",
+                "As fig. 5a of Pinczel et al.: components are added one by one. Packets are \
+                 counted over the time of a trial.",
             )
             .axes(Axis::linear("Components", ""), Axis::linear("Packet rate", "Mpps"))
             .baselines([TESTPMD]);

@@ -15,7 +15,7 @@ use crate::experiments::model::components::{Component, shared};
 use crate::experiments::model::composed;
 use crate::results::{Axis, Better, FigureKind, Results, Series};
 use crate::rig::traffic::capture::Content;
-use crate::rig::{Composition, Rig, Setup, Step};
+use crate::rig::{Composition, Measured, Rig, Setup, Step};
 use crate::run::{Cell, Run, Values};
 
 /// What x is.
@@ -117,7 +117,7 @@ impl Trial {
         rig: &Rig,
         content: Content,
         length: Duration,
-    ) -> Result<(f64, f64), Failure> {
+    ) -> Result<(Measured, f64), Failure> {
         let capture = rig.capture(content)?;
         match self {
             Trial::Devices(step) => rig.cost_of_step(*step, &capture, length),

@@ -9,7 +9,7 @@ use weft_traffic::Rate;
 
 use crate::Failure;
 use crate::experiment::Study;
-use crate::experiments::figure::{figure, mpps};
+use crate::experiments::figure::figure;
 use crate::experiments::sgw::gateway::{Io, Search};
 use crate::experiments::users::resident;
 use crate::results::{Axis, Better, FigureKind, Results};
@@ -114,13 +114,13 @@ impl Study for SgwBearers {
                 let setup = if *linear { setup.linear() } else { setup };
                 let load = Gateway::Relay.load(*bearers, *bytes, Rate::Unlimited);
                 let (cost, disturbance) = rig.cost_of_load(&setup, &load, length)?;
-                Ok((Values::of(mpps(cost.cycles)), disturbance))
+                Ok((Values::of(cost.mpps()), disturbance))
             }
             Question::BesideBad { bytes, bearers } => {
                 let setup = Setup::gateway(Gateway::Relay, *bearers, Vec::new());
                 let load = Gateway::Relay.load_beside_bad(*bearers, *bytes)?;
                 let (cost, disturbance) = rig.cost_of_load(&setup, &load, length)?;
-                Ok((Values::of(mpps(cost.cycles)), disturbance))
+                Ok((Values::of(cost.mpps()), disturbance))
             }
             Question::Kernel { bytes, bearers } => {
                 let mut system = Io::Kernel.open(rig, *bearers)?;
@@ -231,9 +231,9 @@ impl Parameters {
             figure("rate", "Packet rate of one core", FigureKind::Lines, names(&rates))
                 .caption(
                     "As fig. 6 of the paper, which ends at 400 bearers: there rates fall steadily, \
-                     as each packet is compared with one bearer after the other. In poll mode the \
-                     rate is that of the time-stamp counter divided by the cycles of a packet, \
-                     through the kernel the highest that loses nothing.",
+                     as each packet is compared with one bearer after the other. In poll mode \
+                     packets are counted over the time that the worker had them, through the \
+                     kernel the rate is the highest that loses nothing.",
                 )
                 .axes(Axis::log("Bearers", ""), Axis::log("Packet rate", "Mpps"))
                 .baselines(

@@ -16,7 +16,7 @@ use weft_function::{Metadata, PacketMetadata, Setup, TagTable};
 use crate::Failure;
 use crate::rig::Rig;
 use crate::rig::machine::disturbance::Look;
-use crate::rig::machine::slices::Slices;
+use crate::rig::machine::slices::{Measured, Slices};
 use crate::rig::trials::closed::{WARM_UP, taken};
 
 /// Packets of a burst.
@@ -219,8 +219,13 @@ impl Subject for Bench {
     }
 }
 
-/// Cycles of a packet, with the work or without.
-fn cycles(subject: &mut dyn Subject, length: Duration, works: bool) -> Result<f64, Failure> {
+/// What a packet costs, with the work or without, and the share of the time that was taken.
+fn cycles(
+    subject: &mut dyn Subject,
+    (core, length): (usize, Duration),
+    works: bool,
+) -> Result<(Measured, f64), Failure> {
+    let look = Look::now(core)?;
     let mut slices = Slices::of(length);
     let apart = subject.takes_long_to_prepare();
     let end = Instant::now() + length;
@@ -239,7 +244,9 @@ fn cycles(subject: &mut dyn Subject, length: Duration, works: bool) -> Result<f6
         let all = tsc::now().wrapping_sub(start);
         slices.push(if apart { spent } else { all }, (BURSTS_AT_ONCE * BURST) as u64);
     }
-    Ok(slices.cost().ok_or("a trial without a packet")?)
+    let between = look.since()?;
+    let cost = slices.cost(between.disturbance()).ok_or("a trial without a packet")?;
+    Ok((cost, taken(&between)))
 }
 
 impl Rig {
@@ -251,16 +258,15 @@ impl Rig {
         &self,
         subject: &mut dyn Subject,
         length: Duration,
-    ) -> Result<(f64, f64), Failure> {
+    ) -> Result<(Measured, f64), Failure> {
         subject.check()?;
         self.on_core(self.cores.system, || {
-            cycles(subject, length.mul_f64(WARM_UP), true)?;
+            let core = self.cores.system;
+            cycles(subject, (core, length.mul_f64(WARM_UP)), true)?;
             let slow = self.probe.slowness();
-            let look = Look::now(self.cores.system)?;
-            let without = cycles(subject, length.mul_f64(0.5), false)?;
-            let with = cycles(subject, length, true)?;
-            let taken = taken(&look.since()?);
-            Ok((with - without, taken.max(slow).max(self.probe.slowness())))
+            let (without, other) = cycles(subject, (core, length.mul_f64(0.5)), false)?;
+            let (with, taken) = cycles(subject, (core, length), true)?;
+            Ok((with - without, taken.max(other).max(slow).max(self.probe.slowness())))
         })
     }
 }

@@ -18,7 +18,7 @@ use crate::rig::Burner;
 use crate::rig::Rig;
 use crate::rig::machine::disturbance::{Between, Look};
 use crate::rig::machine::perf::{Events, PerPacket};
-use crate::rig::machine::slices::Slices;
+use crate::rig::machine::slices::{Measured, Slices};
 use crate::rig::setup::{Devices, Setup};
 
 /// Rounds of a worker between two looks at the clock: some tens of microseconds.
@@ -37,9 +37,25 @@ pub(crate) const WARM_UP: f64 = 0.25;
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// Cycles of the time-stamp counter.
-    pub cycles: f64,
+    pub cycles: Measured,
+    /// Packets per second, counted in the same trial.
+    pub rate: Measured,
     /// What the processor counted, where it does.
     pub events: Option<PerPacket>,
+}
+
+impl Cost {
+    /// What slices say of a trial of such a length, from which a share was taken; none
+    /// without a packet.
+    pub(crate) fn of(slices: &Slices, length: Duration, taken: f64) -> Option<Cost> {
+        let (cycles, rate) = (slices.cost(taken)?, slices.rate(length)?);
+        Some(Cost { cycles, rate, events: None })
+    }
+
+    /// Millions of packets per second.
+    pub fn mpps(&self) -> Measured {
+        self.rate.map(|rate| rate / 1e6)
+    }
 }
 
 impl Rig {
@@ -138,9 +154,10 @@ impl Rig {
             let what = format!("forwarded {packets} packets and dropped {dropped}");
             return Err(format!("the node under test {what}: nothing to measure").into());
         }
-        let cycles = slices.cost().ok_or("a trial without a packet")?;
+        let cost = Cost::of(&slices, between.length, between.disturbance());
+        let cost = cost.ok_or("a trial without a packet")?;
         let events = events.and_then(|events| events.per_packet(packets));
-        Ok((Cost { cycles, events }, taken(&between)))
+        Ok((Cost { events, ..cost }, taken(&between)))
     }
 
     /// Packets per second of a node with a worker for each capture, each in a

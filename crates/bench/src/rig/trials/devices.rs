@@ -8,7 +8,7 @@ use weft_dpdk::{Batch, Pool, Port, PortOptions, tsc};
 use crate::Failure;
 use crate::rig::Rig;
 use crate::rig::machine::disturbance::Look;
-use crate::rig::machine::slices::Slices;
+use crate::rig::machine::slices::{Measured, Slices};
 use crate::rig::setup::PACKETS;
 use crate::rig::trials::closed::{WARM_UP, taken};
 
@@ -38,7 +38,7 @@ impl Rig {
         step: Step,
         capture: &Path,
         length: Duration,
-    ) -> Result<(f64, f64), Failure> {
+    ) -> Result<(Measured, f64), Failure> {
         let devices = self.endless(&[capture.to_owned()]);
         let pool = Pool::new(self.eal, &format!("steps{}", self.serial()), PACKETS)?;
         let options = PortOptions { descriptors: devices.descriptors, ..PortOptions::default() };
@@ -72,8 +72,11 @@ impl Rig {
                 slices.push(now.wrapping_sub(at), packets);
                 at = now;
             }
-            let disturbance = taken(&look.since()?).max(slow).max(self.probe.slowness());
-            let cost = slices.cost().ok_or("the device gives no packets: nothing to measure")?;
+            let between = look.since()?;
+            let disturbance = taken(&between).max(slow).max(self.probe.slowness());
+            let cost = slices
+                .cost(between.disturbance())
+                .ok_or("the device gives no packets: nothing to measure")?;
             Ok((cost, disturbance))
         })
     }

@@ -109,8 +109,11 @@ impl Rig {
         sections.forget(length);
         let (slow, look) = (self.probe.slowness(), Look::now(self.cores.system)?);
         sections.run(&mut poll, &sent, over(length))?;
-        let taken = taken(&look.since()?);
-        Ok((sections.cost()?, taken.max(slow).max(self.probe.slowness())))
+        let between = look.since()?;
+        Ok((
+            sections.cost(between.disturbance())?,
+            taken(&between).max(slow).max(self.probe.slowness()),
+        ))
     }
 }
 
@@ -179,10 +182,11 @@ impl Sections {
         self.events = Events::new();
     }
 
-    fn cost(self) -> Result<Cost, Failure> {
-        let cycles = self.slices.cost().ok_or(NOTHING)?;
+    /// What is taken is taken from sections as from the time between them.
+    fn cost(self, taken: f64) -> Result<Cost, Failure> {
+        let cost = Cost::of(&self.slices, self.slices.time(), taken).ok_or(NOTHING)?;
         let events = self.events.and_then(|events| events.per_packet(self.packets));
-        Ok(Cost { cycles, events })
+        Ok(Cost { events, ..cost })
     }
 }
 

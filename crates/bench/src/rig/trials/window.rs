@@ -19,7 +19,7 @@ use crate::Failure;
 use crate::rig::Burner;
 use crate::rig::Rig;
 use crate::rig::machine::disturbance::Look;
-use crate::rig::machine::slices::Slices;
+use crate::rig::machine::slices::{Measured, Slices};
 use crate::rig::setup::{Devices, Setup};
 use crate::rig::trials::closed::{WARM_UP, taken};
 use crate::rig::trials::sections::unlimited;
@@ -49,7 +49,7 @@ impl Rig {
         setup: &Setup,
         load: &Load,
         length: Duration,
-    ) -> Result<(f64, f64), Failure> {
+    ) -> Result<(Measured, f64), Failure> {
         let ring = format!("ring:bench-window{}", self.serial());
         let core = format!("net_null{},no-rx=1", self.serial());
         let devices = Devices { access: vec![ring.clone()], core, descriptors: DESCRIPTORS };
@@ -98,14 +98,14 @@ impl Rig {
             let (slow, look) = (self.probe.slowness(), Look::now(self.cores.system)?);
             let (begun, mut slices) = (gone(), Slices::of(length));
             spin(&mut turn, &mut slices, length, || gone() > begun)?;
-            let taken = taken(&look.since()?);
+            let between = look.since()?;
             // What is on its way comes back, for the same reason.
             let end = Instant::now() + PATIENCE;
             while gone() < given && Instant::now() < end {
                 worker.poll();
             }
-            let cost = slices.cost().ok_or(NOTHING)?;
-            Ok((cost, taken.max(slow).max(self.probe.slowness())))
+            let cost = slices.cost(between.disturbance()).ok_or(NOTHING)?;
+            Ok((cost, taken(&between).max(slow).max(self.probe.slowness())))
         })?;
         let dropped = composed.node.agent().snapshot().dropped();
         match dropped {
