@@ -114,6 +114,7 @@ soak: build
 	$(CARGO) test --release --locked -p weft-node --test it stages:: -- --ignored
 	MOVES=10000 $(CARGO) test --release --locked -p weft-node --test it handover::random_moves
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/handover-kill.sh
+	WEFT=$(WEFT) ROUNDS=500 tests/end-to-end/site.sh
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/process.sh
 	$(MAKE) test-packages
 	scripts/fuzz $(SOAK_FUZZ_SECONDS)

@@ -8,8 +8,8 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Response};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +22,9 @@ use crate::tls::Trust;
 
 /// Longest wait for an answer to begin.
 const ANSWER: Duration = Duration::from_secs(40);
+
+/// How often a request is sent on to another server.
+const MOST_HOPS: usize = 4;
 
 /// What can go wrong between client and server.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +46,9 @@ pub enum ClientError {
     /// The conversation broke off.
     #[error("the {0} went away: {1}")]
     Gone(&'static str, String),
+    /// Another server answers this, which cannot be asked from here.
+    #[error("{}: {}", .0.detail, .1)]
+    Elsewhere(Problem, &'static str),
     /// The answer is not what was expected of it.
     #[error("cannot read the answer: {0}")]
     Answer(#[from] serde_json::Error),
@@ -86,6 +92,22 @@ pub struct Client {
     server: Server,
     what: &'static str,
     runtime: Runtime,
+    credentials: Credentials,
+}
+
+/// What is shown to, and asked of, a server that another one has named.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    /// What shows who we are.
+    pub token: Option<String>,
+    /// Whom to believe, where TLS is spoken.
+    pub trust: Option<Trust>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials")
+    }
 }
 
 impl Client {
@@ -103,9 +125,24 @@ impl Client {
     /// As [`Client::new`].
     pub fn of(what: &'static str, server: Server) -> Result<Client, ClientError> {
         match Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => Ok(Client { server, what, runtime }),
+            Ok(runtime) => {
+                let credentials = match &server {
+                    Server::Socket(_) => Credentials::default(),
+                    Server::Remote { token, trust, .. } => {
+                        Credentials { token: Some(token.clone()), trust: trust.clone() }
+                    }
+                };
+                Ok(Client { server, what, runtime, credentials })
+            }
             Err(reason) => Err(ClientError::Server { server, reason }),
         }
+    }
+
+    /// Shows these to a server to which another one sends it (307). Without them, those of
+    /// its own server are shown.
+    #[must_use]
+    pub fn with_credentials(self, credentials: Credentials) -> Client {
+        Client { credentials, ..self }
     }
 
     /// Gets what is at `path`, as JSON.
@@ -224,25 +261,76 @@ impl Client {
         Ok(body.map_err(|error| self.gone(error))?.to_bytes())
     }
 
-    /// Sends a request; returns a response that grants it.
+    /// Sends a request, to where it is answered; returns a response that grants it.
     async fn send(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
+        let (mut server, mut hops) = (self.server.clone(), 0);
+        loop {
+            let response = self.send_to(&server, method.clone(), path, body.clone()).await?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(response);
+            }
+            let location = response.headers().get(LOCATION).and_then(|at| at.to_str().ok());
+            let location = location.map(str::to_owned);
+            let problem = self.problem(response).await?;
+            let Some(location) = location.filter(|_| status == StatusCode::TEMPORARY_REDIRECT)
+            else {
+                return Err(ClientError::Refused(problem));
+            };
+            hops += 1;
+            if hops > MOST_HOPS {
+                return Err(ClientError::Elsewhere(problem, "it is sent on without end"));
+            }
+            server = match self.named(&location) {
+                Ok(server) => server,
+                Err(reason) => return Err(ClientError::Elsewhere(problem, reason)),
+            };
+        }
+    }
+
+    /// The server of a URL that another one has named.
+    fn named(&self, url: &str) -> Result<Server, &'static str> {
+        let Credentials { token, trust } = self.credentials.clone();
+        let (rest, trust) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
+            (Some(rest), _) => {
+                (rest, Some(trust.ok_or("who signs for it is not known: give --ca-file")?))
+            }
+            // The token would be readable for all between.
+            (_, Some(_)) if trust.is_some() => return Err("it does not speak TLS"),
+            (_, Some(rest)) => (rest, None),
+            _ => return Err("its address cannot be read"),
+        };
+        let token = token.ok_or("it asks for a token: give --token-file")?;
+        let address = rest.split('/').next().unwrap_or(rest).to_owned();
+        Ok(Server::Remote { address, token, trust })
+    }
+
+    async fn send_to(
+        &self,
+        server: &Server,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
         let mut request =
             Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
-        let (host, stream): (_, Box<dyn Stream>) = match &self.server {
+        let (host, stream): (_, Box<dyn Stream>) = match server {
             Server::Socket(path) => {
-                ("weft", Box::new(self.opened(UnixStream::connect(path).await)?))
+                ("weft", Box::new(self.opened(server, UnixStream::connect(path).await)?))
             }
             Server::Remote { address, token, trust } => {
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-                let stream = self.opened(TcpStream::connect(address).await)?;
+                let stream = self.opened(server, TcpStream::connect(address).await)?;
                 let stream: Box<dyn Stream> = match trust {
                     None => Box::new(stream),
-                    Some(trust) => Box::new(self.greeted(trust.connect(address, stream)).await?),
+                    Some(trust) => {
+                        Box::new(self.greeted(server, trust.connect(address, stream)).await?)
+                    }
                 };
                 (address.as_str(), stream)
             }
@@ -251,33 +339,34 @@ impl Client {
         let request = request.map_err(|error| self.gone(error))?;
         let answered = tokio::time::timeout(ANSWER, exchange(stream, request)).await;
         let answered = answered.map_err(|_| self.gone("no answer"))?;
-        let response = answered.map_err(|error| self.gone(error))?;
+        answered.map_err(|error| self.gone(error))
+    }
+
+    /// Why a request is not granted.
+    async fn problem(&self, response: Response<Incoming>) -> Result<Problem, ClientError> {
         let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
         let said = self.whole(response).await?;
-        let problem = serde_json::from_slice(&said).unwrap_or_else(|_| {
+        Ok(serde_json::from_slice(&said).unwrap_or_else(|_| {
             let text = String::from_utf8_lossy(&said).trim().to_owned();
             Problem { detail: format!("{status}: {text}"), ..Problem::default() }
-        });
-        Err(ClientError::Refused(problem))
+        }))
     }
 
     async fn greeted<S>(
         &self,
+        server: &Server,
         greeting: impl Future<Output = io::Result<S>>,
     ) -> Result<S, ClientError> {
         let greeted = tokio::time::timeout(ANSWER, greeting).await;
-        self.opened(greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
+        self.opened(server, greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
     }
 
-    fn opened<S>(&self, stream: io::Result<S>) -> Result<S, ClientError> {
+    fn opened<S>(&self, server: &Server, stream: io::Result<S>) -> Result<S, ClientError> {
         stream.map_err(|reason| match reason.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                ClientError::NotRunning(self.what, self.server.clone())
+                ClientError::NotRunning(self.what, server.clone())
             }
-            _ => ClientError::Server { server: self.server.clone(), reason },
+            _ => ClientError::Server { server: server.clone(), reason },
         })
     }
 }

@@ -50,6 +50,17 @@ pub enum StateError {
         /// Whose it should be.
         wanted: String,
     },
+    /// A store of several machines does not answer, or refuses.
+    #[error("state {place}: {reason}")]
+    Remote {
+        /// Where it is.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another process writes there now, and this one no longer may.
+    #[error("state {0}: another process leads now")]
+    Deposed(String),
 }
 
 impl StateError {

@@ -5,6 +5,8 @@
 //! ([`Store::write`]). A [`Writer`] does that in a thread of its own, so who changes
 //! something never waits for the disk, but gives changes away and is told once they are durable.
 //!
+//! Who may keep its records elsewhere as well writes against [`RecordStore`].
+//!
 //! The store knows nothing of what records mean. A user of it gives each of its kinds a number,
 //! and writes the version of a record in front of it, so that a newer program reads what an
 //! older one has written ([`Change::put`]).
@@ -15,6 +17,7 @@
 mod disk;
 mod error;
 mod record;
+mod records;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -22,5 +25,6 @@ mod writer;
 
 pub use self::error::StateError;
 pub use self::record::{Change, Kind};
+pub use self::records::{Each, RecordStore};
 pub use self::store::{Owner, Role, Store, set_aside};
 pub use self::writer::{Done, Durability, Lag, Writer};

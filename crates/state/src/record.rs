@@ -38,6 +38,11 @@ impl Change {
         self.key.get(2..).unwrap_or_default()
     }
 
+    /// As a store keeps it: kind and key; then version and record, none for one that goes.
+    pub fn stored(&self) -> (&[u8], Option<&[u8]>) {
+        (&self.key, self.value.as_deref())
+    }
+
     /// Octets that it takes, about.
     pub(crate) fn size(&self) -> usize {
         self.key.len() + self.value.as_ref().map_or(0, Vec::len)

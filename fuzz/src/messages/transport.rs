@@ -29,20 +29,20 @@ fn dialled(bytes: &[u8]) {
 /// The end that dials hears an answer.
 fn dials(bytes: &[u8]) {
     let Some((head, mut rest)) = bytes.split_first_chunk::<ANSWER_HEAD>() else { return };
-    let count = match parse_answer(head) {
-        Ok(Ok(count)) => count,
+    let said = match parse_answer(head) {
+        Ok(Ok(said)) => said,
         Ok(Err(refusal)) => return assert_eq!(refuse(refusal)[..6], head[..6]),
         Err(_) => return,
     };
     let mut places = Vec::new();
-    for _ in 0..count {
+    for _ in 0..said.places {
         let Some((head, behind)) = rest.split_first_chunk::<PLACE_HEAD>() else { return };
         let Some((said, behind)) = behind.split_at_checked(place_rest(head)) else { return };
         let Ok(place) = parse_place(head, said) else { return };
         places.push(place);
         rest = behind;
     }
-    assert_eq!(welcome(&places), bytes[..bytes.len() - rest.len()]);
+    assert_eq!(welcome(&places, said.term), bytes[..bytes.len() - rest.len()]);
     envelopes(rest);
 }
 

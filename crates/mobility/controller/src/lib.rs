@@ -6,6 +6,9 @@
 //! is made durable in the [journal] at once, before any move that depends on it
 //! goes on. The [HTTP API](api) is served by another thread, which asks the engine.
 //!
+//! With records in etcd there may be several [replicas](config::Records): one leads, and
+//! another takes over when it ends.
+//!
 //! A controller that cannot make its records durable stops: to go on would be to
 //! forget who owns a user.
 
@@ -15,6 +18,9 @@ pub mod api;
 pub mod config;
 pub mod engine;
 pub mod journal;
+mod lead;
+mod replica;
 mod running;
+mod standing;
 
 pub use running::{Controller, StartError};

@@ -1,21 +1,21 @@
-//! A controller that runs.
+//! A controller that runs: alone, or as one of several replicas.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::{io, mem};
 
+use weft_etcd::{Cluster, EtcdError};
 use weft_http::tls::{Mutual, TlsError};
-use weft_mobility_protocol::NodeId;
-use weft_mobility_transport::{
-    Options, PeerAddress, Security, Token, TokenError, Transport, TransportError,
-};
+use weft_mobility_transport::{Security, Token, TokenError, TransportError};
 
 use crate::api::{Listening, ServeError, Serving};
-use crate::config::Configuration;
-use crate::engine::{Engine, Handle, inputs};
+use crate::config::{Configuration, Records};
+use crate::engine::Handle;
 use crate::journal::{Journal, JournalError};
+use crate::lead::{Lead, LeadError, Means};
+use crate::replica::Running;
+use crate::standing::Site;
 
 /// Why a controller does not start.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,9 @@ pub enum StartError {
     /// The records cannot be had.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// etcd cannot be asked.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
     /// Nodes cannot connect.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -40,18 +43,37 @@ pub enum StartError {
     Thread(io::Error),
 }
 
+impl From<LeadError> for StartError {
+    fn from(error: LeadError) -> StartError {
+        match error {
+            LeadError::Transport(error) => error.into(),
+            LeadError::Thread(error) => StartError::Thread(error),
+        }
+    }
+}
+
 /// A controller, until it is stopped.
 #[derive(Debug)]
 pub struct Controller {
     handle: Handle,
-    engine: JoinHandle<()>,
-    transport: Transport,
+    work: Work,
     serving: Serving,
+    listen: SocketAddr,
+}
+
+/// What it does besides serving its API.
+#[derive(Debug)]
+enum Work {
+    /// It leads, as there is no other.
+    Alone(Lead),
+    /// It leads or follows.
+    Replica(Running),
 }
 
 impl Controller {
     /// Starts a controller: its API at `socket`, and where the configuration says; and a page.
-    /// `ended` is called when it has to stop by itself, with the reason.
+    /// One with records in a folder leads from then on, and `ended` is called when it has to
+    /// stop by itself, with the reason. One with records in etcd campaigns.
     ///
     /// # Errors
     /// [`StartError`]; above all when another one runs.
@@ -64,41 +86,40 @@ impl Controller {
         let token = Token::load(&configuration.token_file)?;
         let security = security(&configuration)?;
         let listening = Listening::claim(&configuration, socket, page)?;
-        let (journal, mut recovered) = Journal::open(&configuration.records)?;
-        let (handle, received) = inputs();
-        let deliver = handle.clone();
-        let transport = Transport::start(options(&configuration, token, security), move |event| {
-            deliver.deliver(event)
-        })?;
-        let configuration = Arc::new(configuration);
-        let engine = {
-            let (configuration, sender) = (configuration.clone(), transport.sender());
-            let recovered = mem::take(&mut recovered);
-            let waiting = handle.waiting();
-            let work = move || {
-                let engine = Engine::new(configuration, journal, &recovered, sender, waiting);
-                drop(recovered);
-                if let Err(error) = engine.run(&received) {
-                    ended(error);
-                }
-            };
-            let thread = thread::Builder::new().name("controller".to_owned());
-            thread.spawn(work).map_err(StartError::Thread)?
+        let (handle, configuration) = (Handle::default(), Arc::new(configuration));
+        let means =
+            Means { configuration: configuration.clone(), token, security, handle: handle.clone() };
+        let listen = configuration.listen;
+        let (work, site, listen) = match &configuration.records {
+            Records::Folder(folder) => {
+                let (journal, recovered) = Journal::open(folder)?;
+                let lead = means.lead(journal, recovered, 0, ended)?;
+                let listen = lead.address();
+                (Work::Alone(lead), Site::alone(), listen)
+            }
+            Records::Etcd(replica) => {
+                let cluster = Cluster::new(replica.etcd.clone())?;
+                let site = Site::replica();
+                let running = Running::start(replica.clone(), cluster, means, site.clone());
+                (Work::Replica(running.map_err(StartError::Thread)?), site, listen)
+            }
         };
-        let serving = listening.serve(handle.clone(), configuration)?;
-        Ok(Controller { handle, engine, transport, serving })
+        let serving = listening.serve(handle.clone(), configuration, site)?;
+        Ok(Controller { handle, work, serving, listen })
     }
 
     /// The thread of it that has ended by itself, if one has.
     pub fn dead(&self) -> Option<&'static str> {
-        let engine = self.engine.is_finished().then_some("controller");
-        let handover = || self.transport.is_finished().then_some("handover");
-        engine.or_else(handover).or_else(|| self.serving.dead())
+        let dead = match &self.work {
+            Work::Alone(lead) => lead.dead(),
+            Work::Replica(running) => running.is_finished().then_some("replica"),
+        };
+        dead.or_else(|| self.serving.dead())
     }
 
-    /// Where nodes connect.
+    /// Where nodes connect, while it leads.
     pub fn address(&self) -> SocketAddr {
-        self.transport.address()
+        self.listen
     }
 
     /// Where the API is served over TCP.
@@ -121,12 +142,13 @@ impl Controller {
         self.handle.clone()
     }
 
-    /// Stops it. What is under way goes on when it starts again.
+    /// Stops it. What is under way goes on when it starts again, or another replica leads.
     pub fn stop(self) {
         self.serving.stop();
-        self.handle.stop();
-        // The engine may have ended by itself.
-        let _ = self.engine.join();
+        match self.work {
+            Work::Alone(lead) => lead.stop(),
+            Work::Replica(running) => running.stop(),
+        }
     }
 }
 
@@ -135,22 +157,4 @@ fn security(configuration: &Configuration) -> Result<Option<Security>, TlsError>
     let load = |files| Mutual::load(name, files);
     let mutual = configuration.tls.as_ref().map(load).transpose()?;
     Ok(mutual.map(|mutual| Security { mutual, controller: name.clone() }))
-}
-
-fn options(configuration: &Configuration, token: Token, security: Option<Security>) -> Options {
-    let place = |node: &crate::config::Node| PeerAddress {
-        node: node.number,
-        name: node.name.clone(),
-        address: node.address.clone(),
-    };
-    Options {
-        node: NodeId::CONTROLLER,
-        name: configuration.name.clone(),
-        listen: configuration.listen,
-        token,
-        controller: None,
-        places: configuration.nodes.iter().map(place).collect(),
-        timing: configuration.timing,
-        security,
-    }
 }

@@ -70,7 +70,7 @@ async fn receive(hub: &Arc<Hub>, stream: TcpStream) -> Result<(), Ended> {
     };
     match peer {
         Ok(peer) => {
-            answer(&mut channel, &hello::welcome(&hub.options.places)).await?;
+            answer(&mut channel, &hello::welcome(&hub.options.places, hub.options.term)).await?;
             // It has ended only if the transport has.
             let _ = peer.streams.send(channel).await;
             Ok(())

@@ -1,6 +1,7 @@
 //! Makes a connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -11,6 +12,9 @@ use crate::hello::Hello;
 use crate::hub::Hub;
 use crate::options::PeerAddress;
 use crate::stream::{Ended, greet};
+
+/// How long one of several controllers may take: another one may lead.
+const SEARCH: Duration = Duration::from_millis(600);
 
 /// Dials a node and greets it. The controller tells where others are.
 pub(crate) async fn dial(hub: &Arc<Hub>, place: &PeerAddress) -> Result<Channel, Ended> {
@@ -31,12 +35,17 @@ pub(crate) async fn dial(hub: &Arc<Hub>, place: &PeerAddress) -> Result<Channel,
                 Channel::Secure(Box::new(secure?))
             }
         };
-        let places = greet(&mut channel, &hello).await?;
-        Ok::<_, Ended>((channel, places))
+        let (places, term) = greet(&mut channel, &hello).await?;
+        Ok::<_, Ended>((channel, places, term))
     };
-    let (channel, places) =
-        timeout(options.timing.greeting, made).await.map_err(|_| Ended::Late)??;
-    if place.node == NodeId::CONTROLLER {
+    let is_controller = place.node == NodeId::CONTROLLER;
+    let patience = match is_controller && options.controllers.len() > 1 {
+        true => options.timing.greeting.min(SEARCH),
+        false => options.timing.greeting,
+    };
+    let (channel, places, term) = timeout(patience, made).await.map_err(|_| Ended::Late)??;
+    if is_controller {
+        hub.enter(term)?;
         hub.learn(places);
     }
     Ok(channel)

@@ -3,14 +3,15 @@
 //! ```text
 //! who dials:                          who is dialled:
 //!  0..4   "WEFT"                       0..4  "WEFT"
-//!  4      version, 1                   4     version, 1
+//!  4      version, 2                   4     version, 2
 //!  5      0                            5     0 welcome, or why not
 //!  6..8   octets of the whole          6..8  places that follow
-//!  8..12  number of who dials         of each place:
-//! 12..16  number of who is meant       0..4  number
-//! 16      octets of the token          4     octets of the name
-//! 17      octets of the name           5     octets of the address
-//! 18..    token, then name             6..   name, then address
+//!  8..12  number of who dials          8..16 term of a controller, or 0
+//! 12..16  number of who is meant      of each place:
+//! 16      octets of the token          0..4  number
+//! 17      octets of the name           4     octets of the name
+//! 18..    token, then name             5     octets of the address
+//!                                      6..   name, then address
 //! ```
 
 use weft_mobility_protocol::NodeId;
@@ -18,11 +19,11 @@ use weft_mobility_protocol::NodeId;
 use crate::options::PeerAddress;
 
 /// The version that is spoken, and the only one that is understood.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Octets of a greeting before token and name.
 pub const HEAD: usize = 18;
 /// Octets of an answer before its places.
-pub const ANSWER_HEAD: usize = 8;
+pub const ANSWER_HEAD: usize = 16;
 /// Octets of a place before name and address.
 pub const PLACE_HEAD: usize = 6;
 /// Most places that an answer tells.
@@ -41,6 +42,15 @@ pub struct Hello {
     pub token: Vec<u8>,
     /// The name of who dials.
     pub name: String,
+}
+
+/// What the head of an answer says to who is welcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Places that follow.
+    pub places: usize,
+    /// The term in which a controller leads; 0 without replicas, and of a node.
+    pub term: u64,
 }
 
 /// Why a node is not welcome.
@@ -73,7 +83,7 @@ pub enum HelloError {
     #[error("TLS is spoken there, and not here: give `tls` at both ends")]
     Secure,
     /// A version that is not understood.
-    #[error("the greeting is of version {0}, and only version 1 is understood")]
+    #[error("the greeting is of version {0}, and only version 2 is understood")]
     Version(u8),
     /// A length or a value that fits nothing.
     #[error("a field of the greeting has a value that means nothing")]
@@ -136,10 +146,10 @@ impl Hello {
 
 /// The octets of a welcome, which tells where others are; the first
 /// [`MOST_PLACES`], without those whose name or address is longer than 255.
-pub fn welcome(places: &[PeerAddress]) -> Vec<u8> {
+pub fn welcome(places: &[PeerAddress], term: u64) -> Vec<u8> {
     let fits = |place: &&PeerAddress| place.name.len().max(place.address.len()) <= 255;
     let places: Vec<_> = places.iter().filter(fits).take(MOST_PLACES).collect();
-    let mut out = answer(0, places.len() as u16);
+    let mut out = answer(0, places.len() as u16, term);
     for place in places {
         out.extend(place.node.0.to_be_bytes());
         out.extend([place.name.len() as u8, place.address.len() as u8]);
@@ -152,19 +162,21 @@ pub fn welcome(places: &[PeerAddress]) -> Vec<u8> {
 /// The octets of an answer to a node that is not welcome.
 pub fn refuse(refusal: Refusal) -> Vec<u8> {
     let code = CODES.iter().position(|one| *one == refusal).map_or(0, |nth| nth + 1);
-    answer(code as u8, 0)
+    answer(code as u8, 0, 0)
 }
 
-/// Reads the head of an answer: how many places follow, or why one is not
-/// welcome.
+/// Reads the head of an answer: how many places follow and in which term, or why one is
+/// not welcome.
 ///
 /// # Errors
 /// [`HelloError`].
-pub fn parse_answer(head: &[u8; ANSWER_HEAD]) -> Result<Result<usize, Refusal>, HelloError> {
+pub fn parse_answer(head: &[u8; ANSWER_HEAD]) -> Result<Result<Welcome, Refusal>, HelloError> {
     check(head)?;
+    let [.., t0, t1, t2, t3, t4, t5, t6, t7] = *head;
+    let term = u64::from_be_bytes([t0, t1, t2, t3, t4, t5, t6, t7]);
     let places = usize::from(u16::from_be_bytes([head[6], head[7]]));
     match usize::from(head[5]) {
-        0 if places <= MOST_PLACES => Ok(Ok(places)),
+        0 if places <= MOST_PLACES => Ok(Ok(Welcome { places, term })),
         0 => Err(HelloError::Value),
         code => CODES.get(code - 1).map(|refusal| Err(*refusal)).ok_or(HelloError::Value),
     }
@@ -189,14 +201,19 @@ pub fn parse_place(head: &[u8; PLACE_HEAD], rest: &[u8]) -> Result<PeerAddress, 
     Ok(PeerAddress { node: number(&head[0..4]), name, address })
 }
 
-fn answer(code: u8, places: u16) -> Vec<u8> {
+fn answer(code: u8, places: u16, term: u64) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend([VERSION, code]);
     out.extend(places.to_be_bytes());
+    out.extend(term.to_be_bytes());
     out
 }
 
-fn check(head: &[u8]) -> Result<(), HelloError> {
+/// Whether a head begins as one of this version.
+///
+/// # Errors
+/// [`HelloError`].
+pub fn check(head: &[u8]) -> Result<(), HelloError> {
     match head {
         [m0, m1, m2, m3, version, ..] if [*m0, *m1, *m2, *m3] == MAGIC => match *version {
             VERSION => Ok(()),
@@ -264,9 +281,9 @@ mod tests {
         let place =
             PeerAddress { node: NodeId(7), name: "b".into(), address: "192.0.2.7:9".into() };
         let long = PeerAddress { name: "x".repeat(256), ..place.clone() };
-        let octets = welcome(&[place.clone(), long]);
+        let octets = welcome(&[place.clone(), long], 7);
         let (head, rest) = octets.split_first_chunk().unwrap();
-        assert_eq!(parse_answer(head), Ok(Ok(1)));
+        assert_eq!(parse_answer(head), Ok(Ok(Welcome { places: 1, term: 7 })));
         let (head, rest) = rest.split_first_chunk().unwrap();
         assert_eq!(parse_place(head, rest), Ok(place));
     }
@@ -274,9 +291,10 @@ mod tests {
     #[test]
     fn another_version_is_told_from_no_greeting() {
         let mut octets = refuse(Refusal::Token);
-        octets[4] = 2;
-        assert_eq!(parse_answer(octets.first_chunk().unwrap()), Err(HelloError::Version(2)));
-        assert_eq!(parse_answer(b"GET / HT"), Err(HelloError::Magic));
-        assert_eq!(parse_answer(&[21, 3, 3, 0, 2, 2, 70, 0]), Err(HelloError::Secure));
+        octets[4] = 1;
+        assert_eq!(parse_answer(octets.first_chunk().unwrap()), Err(HelloError::Version(1)));
+        assert_eq!(check(&octets[..8]), Err(HelloError::Version(1)));
+        assert_eq!(parse_answer(b"GET / HTTP/1.1\r\n"), Err(HelloError::Magic));
+        assert_eq!(check(&[21, 3, 3, 0, 2, 2, 70, 0]), Err(HelloError::Secure));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
@@ -11,6 +11,7 @@ use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::channel::Channel;
 use crate::options::{Options, PeerAddress};
+use crate::stream::Ended;
 
 /// What the transport tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,11 @@ const MOST_PEERS: usize = 4096;
 /// How often the octets that may wait for one peer may wait for all together: many peers
 /// that do not read take no more memory than a few.
 const PEERS_FULL: usize = 8;
+
+/// How often a controller gives a sign of life that others may take over from, and how long
+/// its nodes wait for one: they are to have left one that stands still when another leads.
+const REPLICA_ALIVE: Duration = Duration::from_millis(300);
+const REPLICA_SILENCE: Duration = Duration::from_millis(1500);
 
 /// What became of messages since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +84,8 @@ pub(crate) struct Hub {
     pub broken: Notify,
     /// There are new certificates: connections are made anew.
     pub renewed: Notify,
+    /// The highest term of a controller that was met.
+    term: AtomicU64,
 }
 
 /// A new peer, with the ends of its channels that its task reads.
@@ -139,6 +147,7 @@ impl Hub {
             attend,
             broken,
             renewed,
+            term: AtomicU64::new(0),
         })
     }
 
@@ -188,13 +197,46 @@ impl Hub {
         }
     }
 
-    /// The controller, which is dialled at once and always.
-    pub fn attend(self: &Arc<Hub>, address: String) {
+    /// A controller leads in that term. What one of an earlier term orders no longer counts,
+    /// however it comes to believe that it leads.
+    pub fn enter(&self, term: u64) -> Result<(), Ended> {
+        let highest = self.term.fetch_max(term, Ordering::Relaxed);
+        if term < highest { Err(Ended::Deposed(term, highest)) } else { Ok(()) }
+    }
+
+    /// How long a peer may say nothing. A controller that others may take over from says
+    /// something often.
+    pub fn silence(&self, node: NodeId) -> Duration {
+        let silence = self.options.timing.silence;
+        match node == NodeId::CONTROLLER && self.term.load(Ordering::Relaxed) > 0 {
+            true => silence.min(REPLICA_SILENCE),
+            false => silence,
+        }
+    }
+
+    /// After how long without anything to say a sign of life is sent.
+    pub fn alive(&self) -> Duration {
+        let alive = self.options.timing.alive;
+        if self.options.term > 0 { alive.min(REPLICA_ALIVE) } else { alive }
+    }
+
+    /// The controllers, of which one is dialled at once and always.
+    pub fn attend(self: &Arc<Hub>) {
+        let Some(address) = self.options.controllers.first().cloned() else { return };
         let security = self.options.security.as_ref();
         // Without certificates the name is not asked for.
         let name = security.map_or(String::new(), |security| security.controller.clone());
         if let Some(peer) = self.peer(NodeId::CONTROLLER) {
             *locked(&peer.place) = Some(PeerAddress { node: NodeId::CONTROLLER, name, address });
+        }
+    }
+
+    /// Another controller is to be dialled than the one at that address.
+    pub fn next_controller(&self, peer: &Peer, address: &str) {
+        let all = &self.options.controllers;
+        let at = all.iter().position(|one| one == address).map_or(0, |at| (at + 1) % all.len());
+        if let (Some(next), Some(place)) = (all.get(at), locked(&peer.place).as_mut()) {
+            place.address.clone_from(next);
         }
     }
 
@@ -273,7 +315,8 @@ mod tests {
             name: "sender".to_owned(),
             listen: ([127, 0, 0, 1], 0).into(),
             token: Token::new("a-token-for-this-one-test").unwrap(),
-            controller: None,
+            controllers: Vec::new(),
+            term: 0,
             places: Vec::new(),
             timing: Timing { queue_octets: ROOM, ..Timing::default() },
             security: None,

@@ -29,7 +29,7 @@ pub(crate) async fn read(
     let mut buffer = Vec::new();
     loop {
         buffer.reserve(CHUNK);
-        match timeout(hub.options.timing.silence, stream.read_buf(&mut buffer)).await {
+        match timeout(hub.silence(node), stream.read_buf(&mut buffer)).await {
             Err(_) => return Ended::Silence,
             Ok(Ok(0)) => return Ended::Closed,
             Ok(Err(error)) => return error.into(),
@@ -77,7 +77,7 @@ pub(crate) async fn write(
     let mut batch: Vec<_> = first.into_iter().collect();
     loop {
         if batch.is_empty() {
-            match timeout(timing.alive, messages.recv_many(&mut batch, BATCH)).await {
+            match timeout(hub.alive(), messages.recv_many(&mut batch, BATCH)).await {
                 Ok(0) => return Ended::Closed,
                 Ok(_) => take(hub, peer, &batch),
                 Err(_) => batch.push(vec![ALIVE]),

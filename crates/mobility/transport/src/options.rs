@@ -30,8 +30,11 @@ pub struct Options {
     pub listen: SocketAddr,
     /// What all who take part share.
     pub token: Token,
-    /// Where a node's controller listens, as `HOST:PORT`; `None` for the controller.
-    pub controller: Option<String>,
+    /// Where a node's controllers listen, as `HOST:PORT`: one of them leads, and is looked for.
+    /// Empty for a controller.
+    pub controllers: Vec<String>,
+    /// The term in which a controller leads; 0 for one without replicas, and for a node.
+    pub term: u64,
     /// A controller's nodes: no other is welcome, and each is told of the
     /// others. Empty for a node.
     pub places: Vec<PeerAddress>,

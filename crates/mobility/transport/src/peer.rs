@@ -6,6 +6,7 @@
 //! first. A newer connection of the same kind takes the place of the one before,
 //! which its end may have given up without a word.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,6 +21,12 @@ use crate::dial::dial;
 use crate::hub::{Event, Hub, NewPeer, Peer, count};
 use crate::link;
 use crate::stream::Ended;
+
+/// Longest pause of who looks for the one of several controllers that leads.
+const SEARCH: Duration = Duration::from_millis(200);
+
+/// Reasons that the log tells why there is no connection, each once.
+const MOST_COMPLAINTS: usize = 16;
 
 /// Starts the task that sees to a peer for as long as the transport lives.
 pub(crate) fn attend(runtime: &Handle, new: NewPeer) {
@@ -44,7 +51,7 @@ async fn serve(NewPeer { hub, node, peer, messages, streams }: NewPeer) {
         first: None,
         pause,
         brief: false,
-        complaint: String::new(),
+        complaints: BTreeSet::new(),
     };
     if [hub.options.node, node].contains(&NodeId::CONTROLLER) {
         return attendance(messages, streams, true).run().await;
@@ -71,8 +78,8 @@ struct Attendance {
     pause: Duration,
     /// The last connection did not last.
     brief: bool,
-    /// What was last said in the log about dialling.
-    complaint: String,
+    /// What was said in the log about dialling since there was a connection.
+    complaints: BTreeSet<String>,
 }
 
 impl Attendance {
@@ -111,22 +118,29 @@ impl Attendance {
                 Err(ended) => self.complain(&place.address, &ended),
             }
             self.brief = true;
+            if self.node == NodeId::CONTROLLER {
+                self.hub.next_controller(&self.peer, &place.address);
+            }
         }
     }
 
     /// Says once in the log why there is no connection.
     fn complain(&mut self, address: &str, ended: &Ended) {
         let complaint = ended.to_string();
-        if complaint != self.complaint {
+        if !self.complaints.contains(&complaint) && self.complaints.len() < MOST_COMPLAINTS {
             tracing::warn!(node = self.node.0, address, "no connection: {complaint}");
-            self.complaint = complaint;
+            self.complaints.insert(complaint);
         }
     }
 
     /// Pauses, longer each time, unless the peer dials us.
     async fn rest(&mut self) -> Option<Channel> {
-        let pause = self.pause;
-        self.pause = (pause * 2).min(self.hub.options.timing.pause_most);
+        let (pause, options) = (self.pause, &self.hub.options);
+        let most = match self.node == NodeId::CONTROLLER && options.controllers.len() > 1 {
+            true => options.timing.pause_most.min(SEARCH),
+            false => options.timing.pause_most,
+        };
+        self.pause = (pause * 2).min(most);
         tokio::select! {
             stream = self.streams.recv() => stream,
             () = tokio::time::sleep(pause) => None,
@@ -136,7 +150,7 @@ impl Attendance {
     /// Uses a connection, and those that come in its place, until there is none.
     async fn attend(&mut self, stream: Channel) {
         let since = Instant::now();
-        self.complaint.clear();
+        self.complaints.clear();
         self.note(true);
         let mut newest = Some(stream);
         while let Some(stream) = newest {

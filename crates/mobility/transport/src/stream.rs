@@ -36,6 +36,8 @@ pub(crate) enum Ended {
     Tls(io::Error),
     #[error("there are new certificates, and it begins anew")]
     Renewed,
+    #[error("it leads in term {0} only, and another controller in {1}")]
+    Deposed(u64, u64),
 }
 
 impl From<io::Error> for Ended {
@@ -64,22 +66,29 @@ impl Ended {
     }
 }
 
-/// Greets whom we have dialled; returns where others are.
-pub(crate) async fn greet(stream: &mut Channel, hello: &Hello) -> Result<Vec<PeerAddress>, Ended> {
+/// Greets whom we have dialled; returns where others are, and its term.
+pub(crate) async fn greet(
+    stream: &mut Channel,
+    hello: &Hello,
+) -> Result<(Vec<PeerAddress>, u64), Ended> {
     stream.write_all(&hello.emit()).await?;
     stream.flush().await?;
     let mut head = [0; ANSWER_HEAD];
-    read(stream, &mut head).await?;
-    let count = hello::parse_answer(&head)?.map_err(Ended::Refused)?;
+    // One of another version may say no more than that.
+    let (first, rest) = head.split_at_mut(8);
+    read(stream, first).await?;
+    hello::check(first)?;
+    read(stream, rest).await?;
+    let welcome = hello::parse_answer(&head)?.map_err(Ended::Refused)?;
     let mut places = Vec::new();
-    for _ in 0..count {
+    for _ in 0..welcome.places {
         let mut head = [0; PLACE_HEAD];
         read(stream, &mut head).await?;
         let mut rest = vec![0; hello::place_rest(&head)];
         read(stream, &mut rest).await?;
         places.push(hello::parse_place(&head, &rest)?);
     }
-    Ok(places)
+    Ok((places, welcome.term))
 }
 
 /// Hears the greeting of who has dialled us.

@@ -151,13 +151,13 @@ fn run(runtime: Runtime, hub: &Arc<Hub>, listener: TcpListener, stopped: oneshot
         if let Some(Security { mutual, .. }) = hub.options.security.clone() {
             tokio::spawn(renew(hub.clone(), mutual));
         }
-        match hub.options.controller.clone() {
-            Some(address) => hub.attend(address),
-            None => {
+        match hub.options.node {
+            NodeId::CONTROLLER => {
                 for place in &hub.options.places {
                     hub.peer(place.node);
                 }
             }
+            _ => hub.attend(),
         }
         tokio::select! {
             _ = stopped => {}

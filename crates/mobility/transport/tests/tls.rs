@@ -112,7 +112,8 @@ fn options(node: u32, name: &str, listen: SocketAddr, security: Security) -> Opt
         name: name.to_owned(),
         listen,
         token: Token::new(TOKEN).unwrap(),
-        controller: None,
+        controllers: Vec::new(),
+        term: 0,
         places: Vec::new(),
         timing: Timing {
             pause: Duration::from_millis(2),
@@ -158,9 +159,9 @@ impl Site {
 
     /// One that says it is the node of that number and name, and shows what it has.
     fn node(&self, number: u32, name: &str, security: Security) -> Party {
-        let controller = Some(self.controller.transport.address().to_string());
+        let controllers = vec![self.controller.transport.address().to_string()];
         let listen = self.at[number as usize - 1];
-        Party::start(Options { controller, ..options(number, name, listen, security) })
+        Party::start(Options { controllers, ..options(number, name, listen, security) })
     }
 
     fn right(&self, number: u32, name: &str) -> Party {
@@ -303,9 +304,9 @@ fn a_controller_has_to_show_that_it_is_the_one() {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let own = options(0, "site", listen, site.authority.security("b"));
     let wrong = Party::start(Options { node: CONTROLLER, ..own });
-    let controller = Some(wrong.transport.address().to_string());
+    let controllers = vec![wrong.transport.address().to_string()];
     let own = options(1, "a", site.at[0], site.authority.security("a"));
-    let a = Party::start(Options { controller, ..own });
+    let a = Party::start(Options { controllers, ..own });
     until("a refusal", || wrong.violations() > 2);
     assert!(a.events.try_iter().next().is_none());
 }
@@ -337,7 +338,7 @@ fn what_a_node_has_said_is_of_no_use_again_whole_or_in_part() {
     let address = site.controller.transport.address();
     let (recorded, said) = recorder(address);
     let own = options(1, "a", site.at[0], site.authority.security("a"));
-    let a = Party::start(Options { controller: Some(recorded.to_string()), ..own });
+    let a = Party::start(Options { controllers: vec![recorded.to_string()], ..own });
     a.wait(&Event::Connected(CONTROLLER));
     let sent = envelope(1, 0, 7);
     exchange(&a, &site.controller, sent.clone());

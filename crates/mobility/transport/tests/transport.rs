@@ -72,7 +72,8 @@ fn options(node: NodeId, name: &str) -> Options {
         name: name.to_owned(),
         listen: local(0),
         token: token(),
-        controller: None,
+        controllers: Vec::new(),
+        term: 0,
         places: Vec::new(),
         timing: timing(),
         security: None,
@@ -84,8 +85,8 @@ fn controller(listen: SocketAddr, places: Vec<PeerAddress>) -> Party {
 }
 
 fn node(number: u32, name: &str, listen: SocketAddr, controller: SocketAddr) -> Party {
-    let controller = Some(controller.to_string());
-    start(Options { listen, controller, ..options(NodeId(number), name) })
+    let controllers = vec![controller.to_string()];
+    start(Options { listen, controllers, ..options(NodeId(number), name) })
 }
 
 /// A free port, for nodes that have to be told of it beforehand.
@@ -174,6 +175,31 @@ fn a_controller_that_starts_again_finds_its_nodes() {
     assert_eq!(a.message(), envelope(CONTROLLER, NodeId(1), 5, Step::Complete));
 }
 
+/// A node looks for the controller that leads, and does not go back to one of a lower term,
+/// which may not know yet that it was deposed.
+#[test]
+fn nodes_turn_to_the_controller_that_leads() {
+    let (first, second) = (free(), free());
+    let places = || vec![place(1, "a", local(9))];
+    let lead = |listen, term| {
+        start(Options { listen, term, places: places(), ..options(CONTROLLER, "controller") })
+    };
+    // No controller listens at the first address.
+    let newer = lead(second, 20);
+    let controllers = vec![first.to_string(), second.to_string()];
+    let node = start(Options { controllers, ..options(NodeId(1), "a") });
+    until("a connection", || newer.transport.sender().is_connected(NodeId(1)));
+    let older = lead(first, 10);
+    drop(newer);
+    until("an end", || !node.transport.sender().is_connected(CONTROLLER));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!node.transport.sender().is_connected(CONTROLLER));
+    drop(older);
+    let newest = lead(first, 21);
+    until("another one", || newest.transport.sender().is_connected(NodeId(1)));
+    until("its other end", || node.transport.sender().is_connected(CONTROLLER));
+}
+
 #[test]
 fn who_is_not_known_is_not_welcome() {
     let controller = controller(local(0), vec![place(1, "a", free())]);
@@ -186,7 +212,7 @@ fn who_is_not_known_is_not_welcome() {
     ];
     for options in refused {
         let before = controller.sender().statistics().violations;
-        let node = start(Options { controller: Some(address.to_string()), ..options });
+        let node = start(Options { controllers: vec![address.to_string()], ..options });
         until("a refusal", || controller.sender().statistics().violations > before + 1);
         assert!(!node.sender().is_connected(CONTROLLER));
     }

@@ -45,7 +45,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let configuration = Configuration::load(&arguments.file)?;
     node_file::warn(&configuration.warnings);
     let termination = Termination::catch()?;
-    let socket = arguments.socket.unwrap_or_else(|| controller_path(&configuration.name));
+    let socket = arguments.socket.unwrap_or_else(|| controller_path(called(&configuration)));
     let what = summary(&configuration);
     let (tell, end) = mpsc::channel();
     let failed = tell.clone();
@@ -86,8 +86,15 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
+/// What its socket is called after.
+fn called(configuration: &Configuration) -> &str {
+    configuration.replica().map_or(&configuration.name, |replica| &replica.name)
+}
+
 fn summary(configuration: &Configuration) -> String {
-    format!("controller {} is ready: {}", configuration.name, counts(configuration))
+    let replica = configuration.replica();
+    let replica = replica.map_or(String::new(), |replica| format!(", replica {}", replica.name));
+    format!("controller {} is ready: {}{replica}", configuration.name, counts(configuration))
 }
 
 /// Of how many nodes and users a configuration speaks.

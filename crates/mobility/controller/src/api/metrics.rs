@@ -1,6 +1,7 @@
 //! `GET /metrics`: counters for Prometheus.
 
 use std::fmt;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -8,11 +9,13 @@ use axum::response::Response;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
+use weft_etcd::Counts;
 use weft_http::metrics::{Families, NO_LABELS, answer};
 use weft_http::problem::Failure;
 
 use super::state::Shared;
 use crate::engine::{Engine, NodeView};
+use crate::standing::Standing;
 
 /// Counters for Prometheus, in OpenMetrics where the client asks for it.
 #[utoipa::path(
@@ -33,10 +36,44 @@ pub async fn metrics(
         nodes: engine.nodes(),
         waiting: engine.waiting(),
     };
-    let counted = shared.handle.ask(read).await?;
+    let standing = shared.site.standing();
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(counted));
+    let leads = !matches!(standing, Standing::Follows(_));
+    registry.register_collector(Box::new(Leads(leads)));
+    if let Standing::Leads(_, counts) = standing {
+        registry.register_collector(Box::new(InEtcd(counts)));
+    }
+    if leads {
+        registry.register_collector(Box::new(shared.handle.ask(read).await?));
+    }
     Ok(answer(&registry, &headers))
+}
+
+/// Whether it leads.
+#[derive(Debug)]
+struct Leads(bool);
+
+impl Collector for Leads {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Whether this replica leads; a controller alone does.";
+        let samples = [(NO_LABELS, u64::from(self.0))];
+        Families::new(encoder).gauge("weft_controller_leads", help, samples)
+    }
+}
+
+/// What records in etcd have cost since this replica leads.
+#[derive(Debug)]
+struct InEtcd(Arc<Counts>);
+
+impl Collector for InEtcd {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families::new(encoder);
+        let help = "Transactions of etcd since this replica leads.";
+        let count = [(NO_LABELS, self.0.transactions())];
+        families.counter("weft_controller_etcd_transactions", help, count)?;
+        let help = "Octets of values written to etcd since this replica leads.";
+        families.counter("weft_controller_etcd_bytes", help, [(NO_LABELS, self.0.octets())])
+    }
 }
 
 /// One look at what the controller counts.

@@ -8,6 +8,7 @@
 mod answer;
 mod events;
 mod handovers;
+mod leader;
 mod metrics;
 mod nodes;
 mod routes;

@@ -8,6 +8,7 @@ use super::answer::refused;
 use super::state::{Shared, body};
 use super::types::{About, Gone, Node};
 use crate::engine::NodeView;
+use crate::standing::Standing;
 
 /// The controller itself.
 #[utoipa::path(
@@ -16,8 +17,22 @@ use crate::engine::NodeView;
     responses((status = 200, description = "Its name and version", body = About)),
 )]
 pub async fn controller(State(shared): State<Shared>) -> Json<About> {
-    let name = shared.configuration.name.clone();
-    Json(About { name, version: env!("CARGO_PKG_VERSION").to_owned() })
+    let (term, leader) = match shared.site.standing() {
+        Standing::Alone => (None, None),
+        Standing::Leads(term, _) => {
+            (Some(term), shared.configuration.replica().map(|replica| replica.name.clone()))
+        }
+        Standing::Follows(leader) => {
+            (leader.as_ref().map(|leader| leader.term), leader.map(|leader| leader.name))
+        }
+    };
+    Json(About {
+        name: shared.configuration.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        replica: shared.configuration.replica().map(|replica| replica.name.clone()),
+        leader,
+        term,
+    })
 }
 
 /// The nodes, in the order of the configuration.

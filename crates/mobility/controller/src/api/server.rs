@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
@@ -23,10 +24,12 @@ use weft_http::tls::{Identity, TlsError};
 use weft_mobility_transport::{Token, TokenError};
 use weft_page::PageError;
 
+use super::leader;
 use super::routes;
 use super::state::Shared;
 use crate::config::{Configuration, Tls};
 use crate::engine::Handle;
+use crate::standing::Site;
 
 /// How long a connection over TCP may last: those who listen to events come again.
 const REMOTE: Duration = Duration::from_secs(3600);
@@ -133,6 +136,7 @@ impl Listening {
         self,
         handle: Handle,
         configuration: Arc<Configuration>,
+        site: Site,
     ) -> Result<Serving, ServeError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)?;
@@ -140,12 +144,12 @@ impl Listening {
         let address = remote.as_ref().and_then(|remote| remote.listener.local_addr().ok());
         let (stop, stopped) = oneshot::channel();
         let watchers = Arc::new(Semaphore::new(WATCHERS));
-        let shared = Shared { handle, watchers, configuration };
+        let shared = Shared { handle, watchers, configuration, site };
         let url = page.as_ref().and_then(weft_page::Listening::url);
         let serve_page = |page: weft_page::Listening| {
             page.serve(weft_page::Api {
                 kind: weft_page::Kind::Controller,
-                routes: routes::all().with_state(shared.clone()),
+                routes: served(&shared),
                 ready: &READY,
                 rate: RATE,
                 runtime: runtime.handle().clone(),
@@ -216,13 +220,12 @@ fn run(
         local.set_nonblocking(true)?;
         let local = tokio::net::UnixListener::from_std(local)?;
         let mut serving = JoinSet::new();
-        serving.spawn(serve_local(local, routes::all().with_state(shared.clone())));
+        serving.spawn(serve_local(local, served(shared)));
         if let Some(Remote { listener, token, identity }) = remote {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let token = Arc::new(token);
-            let known = routes::all().layer(from_fn_with_state(token, authorised));
-            let known = known.with_state(shared.clone());
+            let known = served(shared).layer(from_fn_with_state(token, authorised));
             serving.spawn(serve_remote(listener, identity, known, REMOTE));
         }
         // A task that serves ends by a panic only, and the thread with it.
@@ -236,6 +239,12 @@ fn run(
         tracing::error!(%error, "the API cannot be served");
     }
     runtime.shutdown_background();
+}
+
+/// All routes; what only the leader can answer is sent there.
+fn served(shared: &Shared) -> Router {
+    let routes = routes::all().layer(from_fn_with_state(shared.clone(), leader::follow));
+    routes.with_state(shared.clone())
 }
 
 /// Lets requests with the token through.

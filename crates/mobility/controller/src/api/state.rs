@@ -9,6 +9,7 @@ use weft_mobility_protocol::NodeId;
 
 use crate::config::Configuration;
 use crate::engine::Handle;
+use crate::standing::Site;
 
 /// What requests are answered with.
 #[derive(Clone, Debug)]
@@ -16,6 +17,7 @@ pub struct Shared {
     pub handle: Handle,
     pub watchers: Arc<Semaphore>,
     pub configuration: Arc<Configuration>,
+    pub site: Site,
 }
 
 impl Shared {

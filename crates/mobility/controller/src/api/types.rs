@@ -10,6 +10,15 @@ pub struct About {
     pub name: String,
     /// Version of its program.
     pub version: String,
+    /// Which of several replicas it is; null for a controller alone.
+    #[serde(default)]
+    pub replica: Option<String>,
+    /// The replica that leads; null if that is not known, or there is one controller.
+    #[serde(default)]
+    pub leader: Option<String>,
+    /// The term of that: later leaders have higher ones.
+    #[serde(default)]
+    pub term: Option<u64>,
 }
 
 /// A node.

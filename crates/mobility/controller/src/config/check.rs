@@ -1,5 +1,7 @@
 //! Checks what a file says.
 
+mod records;
+
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,8 +26,8 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
     name(&file.metadata.name, "metadata.name", source);
     let listen = socket(&file.listen, "listen", source);
     path(&file.token_file, "tokenFile", source);
-    path(&file.records, "records", source);
-    let (tls, warning) = security(file, listen, source);
+    let (records, etcd_warning) = records::records(file, source);
+    let (tls, tls_warning) = security(file, listen, source);
     let api = file.api.as_ref().map(|api| {
         path(&api.token_file, "api.tokenFile", source);
         let tls = api.tls.as_ref().map(|tls| {
@@ -52,12 +54,12 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         listen: listen?,
         token_file: file.token_file.clone().into(),
         tls,
-        warnings: Mistakes(warning.into_iter().collect()),
+        warnings: Mistakes(tls_warning.into_iter().chain(etcd_warning).collect()),
         api: match api {
             Some(api) => Some(api?),
             None => None,
         },
-        records: file.records.clone().into(),
+        records: records?,
         window: file.window as usize,
         most_users: MOST_USERS as usize,
         timing: file.transport.timing(),

@@ -5,6 +5,7 @@ mod yaml;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use schemars::schema_for;
 use serde_json::Value;
@@ -27,8 +28,8 @@ pub struct Configuration {
     pub tls: Option<CertificateFiles>,
     /// The API over TCP.
     pub api: Option<Api>,
-    /// Folder of the records.
-    pub records: PathBuf,
+    /// Where records are kept.
+    pub records: Records,
     /// Moves that are under way at once.
     pub window: usize,
     /// Users that it takes in all, of the file and of the API.
@@ -41,6 +42,28 @@ pub struct Configuration {
     pub users: Vec<Users>,
     /// What is probably not meant.
     pub warnings: Mistakes,
+}
+
+/// Where records are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Records {
+    /// In a folder.
+    Folder(PathBuf),
+    /// In etcd, for several replicas.
+    Etcd(Replica),
+}
+
+/// One of several controllers, of which one leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Its name.
+    pub name: String,
+    /// Where clients reach it: a URL.
+    pub address: Option<String>,
+    /// Where records are.
+    pub etcd: weft_etcd::Options,
+    /// How long it leads without renewing its lease.
+    pub lease: Duration,
 }
 
 /// The API over TCP.
@@ -108,7 +131,12 @@ impl Configuration {
         let text = weft_yaml::load(path)?;
         let mut configuration = Configuration::read(&text, &path.display().to_string())?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        configuration.records = folder.join(&configuration.records);
+        match &mut configuration.records {
+            Records::Folder(records) => *records = folder.join(&records),
+            Records::Etcd(replica) => {
+                replica.etcd.tls = replica.etcd.tls.as_ref().map(|files| files.within(folder));
+            }
+        }
         configuration.token_file = folder.join(&configuration.token_file);
         if let Some(files) = &mut configuration.tls {
             *files = files.within(folder);
@@ -137,6 +165,14 @@ impl Configuration {
     /// JSON schema (2020-12) of configurations.
     pub fn schema() -> Value {
         schema_for!(yaml::ControllerFile).to_value()
+    }
+
+    /// Which replica it is, if there are several.
+    pub fn replica(&self) -> Option<&Replica> {
+        match &self.records {
+            Records::Folder(_) => None,
+            Records::Etcd(replica) => Some(replica),
+        }
     }
 
     /// The node of that name.

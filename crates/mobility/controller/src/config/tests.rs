@@ -39,7 +39,12 @@ fn paths_begin_at_the_folder_of_the_file() {
     std::fs::write(&path, FILE.replace("records: records", "records: /var/lib/weft")).unwrap();
     let read = Configuration::load(&path).unwrap();
     assert_eq!(read.token_file, folder.path().join("token"));
-    assert_eq!(read.records, Path::new("/var/lib/weft"));
+    assert_eq!(read.records, Records::Folder("/var/lib/weft".into()));
+    std::fs::write(&path, in_etcd("https://192.0.2.1:2379", CERTIFICATES)).unwrap();
+    let replica = Configuration::load(&path).unwrap().replica().unwrap().clone();
+    assert_eq!((replica.name.as_str(), replica.lease.as_secs()), ("control-a", 2));
+    assert_eq!(replica.etcd.prefix, "/weft/site/");
+    assert_eq!(replica.etcd.tls.unwrap().key, folder.path().join("k.pem"));
     let tls = "api: {tls: {certificate: c.pem, key: /k.pem}, listen";
     std::fs::write(&path, FILE.replace("api: {listen", tls)).unwrap();
     let tls = Configuration::load(&path).unwrap().api.unwrap().tls;
@@ -63,6 +68,55 @@ fn plain_text_leaves_the_machine_only_where_that_is_said() {
         let text = secure.replace(name, wrong);
         let said = Configuration::read(&text, "c.yaml").unwrap_err().to_string();
         assert!(said.contains("would speak for another as well"), "{said}");
+    }
+}
+
+const CERTIFICATES: &str = ", tls: {certificate: c.pem, key: k.pem, authority: a.pem}";
+
+/// The file of a replica.
+fn in_etcd(endpoint: &str, more: &str) -> String {
+    let etcd = format!(
+        "etcd: {{endpoints: ['{endpoint}']{more}}}\n\
+         replica: {{name: control-a, address: 'https://192.0.2.7:9472'}}"
+    );
+    FILE.replace("records: records", &etcd)
+}
+
+#[test]
+fn replicas_share_an_etcd_that_not_all_can_reach() {
+    let said = |text: &str| Configuration::read(text, "c.yaml").unwrap_err().to_string();
+    let read = Configuration::read(&in_etcd("http://127.0.0.1:2379", ""), "c.yaml").unwrap();
+    let replica = read.replica().unwrap();
+    assert_eq!(replica.address.as_deref(), Some("https://192.0.2.7:9472"));
+    assert_eq!((read.warnings.0.len(), replica.etcd.endpoints.len()), (0, 1));
+    let far = "http://192.0.2.1:2379";
+    let plain = said(&in_etcd(far, ""));
+    assert!(plain.contains("c.yaml:6:"), "{plain}");
+    assert!(plain.contains("etcd would be spoken to in plain text"), "{plain}");
+    let allowed = Configuration::read(&in_etcd(far, ", plaintext: true"), "c.yaml").unwrap();
+    assert!(allowed.warnings.to_string().contains("etcd is spoken to in plain text"));
+    for (text, words) in [
+        (in_etcd(far, CERTIFICATES), "there are certificates for etcd, so it is https://"),
+        (in_etcd("https://192.0.2.1:2379", ""), "https:// needs `etcd.tls`"),
+        (in_etcd("192.0.2.1:2379", ""), "`192.0.2.1:2379` is not https://HOST:PORT"),
+        (in_etcd("https://192.0.2.1", CERTIFICATES), "is not https://HOST:PORT"),
+        (in_etcd("http://[::1]:2379", ", plaintext: true"), "no member of etcd is spoken to"),
+        (in_etcd("http://[::1]:2379", ", lease: 1"), "must be 2 to 60 seconds, not 1"),
+        (FILE.replace("records: records\n", ""), "give `records` or `etcd`"),
+        (FILE.replace("records: records", "records: r\nreplica: {name: a}"), "give `etcd`"),
+        (
+            in_etcd("http://[::1]:2379", "").replace("replica:", "records: r\nreplica:"),
+            "not in both",
+        ),
+        (
+            FILE.replace("records: records", "etcd: {endpoints: ['http://[::1]:1']}"),
+            "there is a `replica`",
+        ),
+        (in_etcd("http://[::1]:2379", "").replace("control-a", "a/b"), "`a/b` is not a name"),
+    ] {
+        let said = said(&text);
+        assert!(said.contains(words), "{words}: {said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
     }
 }
 

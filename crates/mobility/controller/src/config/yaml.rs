@@ -31,8 +31,13 @@ pub struct ControllerFile {
     #[serde(default)]
     pub plaintext: bool,
     /// Folder where records are kept: which node owns a user, and the epoch of
-    /// that. The path begins at the folder of this file.
-    pub records: String,
+    /// that. The path begins at the folder of this file. Either this or `etcd`.
+    pub records: Option<String>,
+    /// The etcd where records are kept, for several replicas of a controller of which one
+    /// leads. Either this or `records`.
+    pub etcd: Option<EtcdFile>,
+    /// Which replica this one is; with `etcd`.
+    pub replica: Option<ReplicaFile>,
     /// The API over TCP, beside that on the controller's socket.
     pub api: Option<ApiFile>,
     /// Moves that are under way at once; further ones wait.
@@ -118,6 +123,42 @@ pub struct MutualFile {
     /// File of the authority's certificates in PEM; the path begins at the folder of this
     /// file.
     pub authority: String,
+}
+
+/// An etcd, version 3.4 or newer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Etcd")]
+pub struct EtcdFile {
+    /// URLs of its members: `https://HOST:PORT`, or `http://HOST:PORT`.
+    pub endpoints: Vec<String>,
+    /// The certificate that etcd asks for, and the authority of those of its members.
+    pub tls: Option<MutualFile>,
+    /// Whether etcd on other machines is spoken to without `tls`: who can do that decides
+    /// which node owns which user.
+    #[serde(default)]
+    pub plaintext: bool,
+    /// Seconds for which a leader leads without renewing its lease. etcd takes none below
+    /// one and a half times its election timeout: 2 by default.
+    #[serde(default = "lease")]
+    #[schemars(range(min = 2, max = 60))]
+    pub lease: u64,
+}
+
+fn lease() -> u64 {
+    2
+}
+
+/// One of several controllers of the same name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Replica")]
+pub struct ReplicaFile {
+    /// Name of this replica, which no other has, and which is that of its socket.
+    pub name: String,
+    /// URL at which clients reach its API, told by other replicas while it leads:
+    /// `https://HOST:PORT`, or `http://HOST:PORT`.
+    pub address: Option<String>,
 }
 
 /// A node.

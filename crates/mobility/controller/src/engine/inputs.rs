@@ -1,8 +1,8 @@
 //! The way to the engine, from other threads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 use weft_mobility_protocol::{Message, Step};
@@ -28,14 +28,18 @@ pub(crate) enum Input {
     Stop,
 }
 
-/// The engine has stopped.
+/// There is no engine: it has stopped, or another replica leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the controller is stopping")]
 pub struct Stopped;
 
-/// Asks the engine.
+/// Asks the engine, while there is one.
+#[derive(Clone, Default)]
+pub struct Handle(Arc<Mutex<Option<Way>>>);
+
+/// The way to one engine.
 #[derive(Clone)]
-pub struct Handle {
+struct Way {
     inputs: mpsc::Sender<Input>,
     waiting: Arc<AtomicUsize>,
 }
@@ -46,13 +50,28 @@ impl std::fmt::Debug for Handle {
     }
 }
 
-/// A way to an engine, and where it comes out.
-pub(crate) fn inputs() -> (Handle, Receiver<Input>) {
-    let (inputs, received) = mpsc::channel();
-    (Handle { inputs, waiting: Arc::default() }, received)
-}
-
 impl Handle {
+    /// Leads to a new engine from now on, which reads there; and what of that it has not read.
+    pub(crate) fn begin(&self) -> (Receiver<Input>, Arc<AtomicUsize>) {
+        let (inputs, received) = mpsc::channel();
+        let waiting: Arc<AtomicUsize> = Arc::default();
+        *self.way() = Some(Way { inputs, waiting: waiting.clone() });
+        (received, waiting)
+    }
+
+    /// Leads nowhere from now on; the engine stops.
+    pub(crate) fn stop(&self) {
+        if let Some(way) = self.way().take() {
+            // It may have stopped by itself.
+            let _ = way.inputs.send(Input::Stop);
+        }
+    }
+
+    fn way(&self) -> MutexGuard<'_, Option<Way>> {
+        // What is locked is whole at any time.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets the engine do something, and waits for what comes of it: until that is durable.
     ///
     /// # Errors
@@ -67,7 +86,8 @@ impl Handle {
             // The asker may have gone.
             Box::new(move || drop(answer.send(said))) as Answer
         };
-        self.inputs.send(Input::Ask(Box::new(question))).map_err(|_| Stopped)?;
+        let way = self.way().clone().ok_or(Stopped)?;
+        way.inputs.send(Input::Ask(Box::new(question))).map_err(|_| Stopped)?;
         answered.await.map_err(|_| Stopped)
     }
 
@@ -81,20 +101,11 @@ impl Handle {
         if matches!(message, Some(Message::Handover { step: Step::Contexts(_), .. })) {
             return false;
         }
-        if message.is_some() && self.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
+        let Some(way) = self.way().clone() else { return false };
+        if message.is_some() && way.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
             return false;
         }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.inputs.send(Input::Arrived(event)).is_ok()
-    }
-
-    /// What waits of that which has arrived.
-    pub(crate) fn waiting(&self) -> Arc<AtomicUsize> {
-        self.waiting.clone()
-    }
-
-    pub(crate) fn stop(&self) {
-        // It may have stopped by itself.
-        let _ = self.inputs.send(Input::Stop);
+        way.waiting.fetch_add(1, Ordering::Relaxed);
+        way.inputs.send(Input::Arrived(event)).is_ok()
     }
 }

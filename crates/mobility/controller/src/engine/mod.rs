@@ -26,7 +26,7 @@ use crate::config::Configuration;
 use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
 
 pub use events::{Happening, Watcher};
-pub(crate) use inputs::{Answer, Input, inputs};
+pub(crate) use inputs::{Answer, Input};
 pub use inputs::{Handle, Stopped};
 pub use orders::{Order, OrderError, Ways};
 pub use view::{NodeView, UserView};

@@ -2,7 +2,8 @@
 //! the lowest epoch that has not been given to a move, orders and whom they still mean,
 //! and nodes that do not come back.
 //!
-//! It lies in a store of [`weft_state`], which is written whenever something changes, and is
+//! It lies in a store of records (a file of [`weft_state`], or etcd), which is written whenever
+//! something changes, and is
 //! durable before [`Journal::append`] returns. A file of before, `records`, is taken over once
 //! (`old.rs`).
 
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use weft_mobility_protocol::controller::Record;
 use weft_mobility_protocol::{Epoch, Incarnation, NodeId, User};
-use weft_state::{Change, Kind, Owner, Role, StateError, Store};
+use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
 /// Newest records of users, by user.
 const USERS: Kind = Kind(1);
@@ -130,14 +131,26 @@ pub enum JournalError {
 }
 
 /// The journal of one controller.
-#[derive(Debug)]
 pub struct Journal {
-    store: Store,
+    store: Box<dyn RecordStore>,
     /// Orders as they are kept.
     orders: BTreeMap<u64, (Ordered, BTreeSet<User>)>,
     /// Records that there may be, and changes since that was counted.
     records: u64,
     changes: u64,
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("records", &self.records).finish_non_exhaustive()
+    }
+}
+
+impl JournalError {
+    /// Whether another replica leads now.
+    pub fn is_deposed(&self) -> bool {
+        matches!(self, JournalError::Store(StateError::Deposed(_)))
+    }
 }
 
 impl Journal {
@@ -152,22 +165,7 @@ impl Journal {
             StateError::InUse(_) => JournalError::InUse(folder.to_owned()),
             error => error.into(),
         })?;
-        let (mut recovered, mut records) = (Recovered::default(), 0);
-        for kind in [ORDERS, MEANT, USERS, GONE] {
-            store.each(kind, |_, version, octets| {
-                records += 1;
-                let entry = entry::parse(octets).filter(|_| version == VERSION);
-                recovered.take(entry.ok_or("a record that means nothing here")?);
-                Ok(())
-            })?;
-        }
-        store.each(EPOCH, |_, _, octets| {
-            let epoch = octets.try_into().map_err(|_| "an epoch that is none")?;
-            recovered.next_epoch = Epoch(u64::from_be_bytes(epoch));
-            Ok(())
-        })?;
-        let orders = recovered.orders.clone();
-        let mut journal = Journal { store, orders, records, changes: 0 };
+        let (mut journal, recovered) = Journal::in_store(Box::new(store))?;
         if let Some(old) = old::read(folder)? {
             journal.compact(&old.entries(), old.next_epoch)?;
             old::set_aside(folder)?;
@@ -180,6 +178,29 @@ impl Journal {
             return Ok((journal, old));
         }
         Ok((journal, recovered))
+    }
+
+    /// The journal that lies in a store, and what is in it.
+    ///
+    /// # Errors
+    /// [`JournalError::Store`].
+    pub fn in_store(store: Box<dyn RecordStore>) -> Result<(Journal, Recovered), JournalError> {
+        let (mut recovered, mut records) = (Recovered::default(), 0);
+        for kind in [ORDERS, MEANT, USERS, GONE] {
+            store.each(kind, &mut |_, version, octets| {
+                records += 1;
+                let entry = entry::parse(octets).filter(|_| version == VERSION);
+                recovered.take(entry.ok_or("a record that means nothing here")?);
+                Ok(())
+            })?;
+        }
+        store.each(EPOCH, &mut |_, _, octets| {
+            let epoch = octets.try_into().map_err(|_| "an epoch that is none")?;
+            recovered.next_epoch = Epoch(u64::from_be_bytes(epoch));
+            Ok(())
+        })?;
+        let orders = recovered.orders.clone();
+        Ok((Journal { store, orders, records, changes: 0 }, recovered))
     }
 
     /// Makes changes durable, and that no epoch from `next_epoch` on has been
@@ -232,18 +253,26 @@ impl Journal {
     /// # Errors
     /// As [`Journal::append`].
     pub fn compact(&mut self, entries: &[Entry], next_epoch: Epoch) -> Result<(), JournalError> {
-        let current: BTreeSet<_> = entries.iter().map(|entry| (kind(entry), key(entry))).collect();
+        self.orders.clear();
+        let current = entries.iter().flat_map(|entry| self.changes_of(entry));
+        let key = |change: &Change| (change.kind(), change.key().to_vec());
+        // Of several for one record the last one counts.
+        let mut current: BTreeMap<_, _> = current.map(|change| (key(&change), change)).collect();
         let mut changes = Vec::new();
         for kind in [USERS, ORDERS, MEANT, GONE] {
-            self.store.each(kind, |key, _, _| {
-                if !current.contains(&(kind, key.to_vec())) {
-                    changes.push(Change::remove(kind, key));
+            self.store.each(kind, &mut |key, version, record| {
+                let at = (kind, key.to_vec());
+                match current.get(&at) {
+                    None => changes.push(Change::remove(kind, key)),
+                    Some(wanted) if *wanted == Change::put(kind, key, version, record) => {
+                        current.remove(&at);
+                    }
+                    Some(_) => {}
                 }
                 Ok(())
             })?;
         }
-        self.orders.clear();
-        changes.extend(entries.iter().flat_map(|entry| self.changes_of(entry)));
+        changes.extend(current.into_values());
         changes.push(epoch(next_epoch));
         self.store.write(&changes)?;
         (self.records, self.changes) = (entries.len() as u64, 0);

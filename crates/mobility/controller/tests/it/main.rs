@@ -3,3 +3,4 @@
 mod api;
 mod field;
 mod moves;
+mod replicas;

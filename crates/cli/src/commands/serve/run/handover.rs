@@ -17,14 +17,15 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct HandoverArguments {
-    /// Where the controller listens for nodes, as HOST:PORT
+    /// Where the controller listens for nodes, as HOST:PORT; all of its replicas, with commas
     #[arg(
         long,
         value_name = "HOST:PORT",
+        value_delimiter = ',',
         env = "WEFT_HANDOVER_CONTROLLER",
         requires_all = ["handover_listen", "handover_token_file"]
     )]
-    handover_controller: Option<String>,
+    handover_controller: Vec<String>,
     /// Where other nodes connect, at the address that the controller tells them
     #[arg(long, value_name = "ADDRESS", env = "WEFT_HANDOVER_LISTEN")]
     handover_listen: Option<SocketAddr>,
@@ -49,7 +50,7 @@ impl Joined {
 
 /// What is needed to take part.
 pub struct Part {
-    controller: String,
+    controllers: Vec<String>,
     listen: SocketAddr,
     token: Token,
     security: Option<Security>,
@@ -62,8 +63,9 @@ impl HandoverArguments {
     /// When token or certificates cannot be had, the configuration says nothing of handovers,
     /// or connections would be in plain text that it does not allow.
     pub fn part(self, blueprint: &Blueprint, path: &Path) -> Result<Option<Part>, Failure> {
-        let (Some(controller), Some(listen), Some(file)) =
-            (self.handover_controller, self.handover_listen, self.handover_token_file)
+        let controllers = self.handover_controller;
+        let (false, Some(listen), Some(file)) =
+            (controllers.is_empty(), self.handover_listen, self.handover_token_file)
         else {
             if blueprint.handover.is_some() {
                 tracing::warn!("no user moves: no controller is given (--handover-controller)");
@@ -74,7 +76,7 @@ impl HandoverArguments {
             let reason = "a controller is given, and the configuration has no `handover`";
             return Err(Failure::input(reason));
         };
-        let is_near = listen.ip().is_loopback() && is_loopback(&controller);
+        let is_near = listen.ip().is_loopback() && controllers.iter().all(|one| is_loopback(one));
         if plan.security.is_none() && !plan.plaintext && !is_near {
             let reason = "handovers would go without encryption, and contexts have keys in them: \
                           give `handover.tls`; `handover.plaintext: true` is for a network that \
@@ -89,7 +91,7 @@ impl HandoverArguments {
             mutual.map(|mutual| Security { mutual, controller })
         });
         let security = security.transpose().map_err(Failure::input)?;
-        Ok(Some(Part { controller, listen, token, security }))
+        Ok(Some(Part { controllers, listen, token, security }))
     }
 }
 
@@ -122,7 +124,8 @@ impl Part {
             name: blueprint.name.clone(),
             listen: self.listen,
             token: self.token,
-            controller: Some(self.controller),
+            controllers: self.controllers,
+            term: 0,
             places: Vec::new(),
             timing: plan.map(|plan| plan.timing).unwrap_or_default(),
             security: self.security,

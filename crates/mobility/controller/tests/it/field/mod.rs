@@ -42,6 +42,8 @@ pub struct Field {
     pub nodes: Vec<Node>,
     places: [SocketAddr; 3],
     listen: SocketAddr,
+    /// Where a second replica listens.
+    other: SocketAddr,
     users: u64,
 }
 
@@ -85,9 +87,9 @@ impl Field {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();
         std::fs::write(folder.path().join("api-token"), API_TOKEN).unwrap();
-        let (listen, places) = (free(), [free(), free(), free()]);
-        let mut field =
-            Field { folder, shared: Shared::default(), nodes: Vec::new(), places, listen, users };
+        let (listen, other, places) = (free(), free(), [free(), free(), free()]);
+        let (shared, nodes) = (Shared::default(), Vec::new());
+        let mut field = Field { folder, shared, nodes, places, listen, other, users };
         for number in [GATEWAY, A, B] {
             let node = field.node(number, 1);
             field.nodes.push(node);
@@ -111,6 +113,19 @@ impl Field {
         std::fs::write(self.file(), text).unwrap();
     }
 
+    /// The same, as the file of one of two replicas on etcd.
+    pub fn replica(&self, name: &str, etcd: &[String]) -> Configuration {
+        let text = std::fs::read_to_string(self.file()).unwrap();
+        let etcd = format!("etcd: {{endpoints: {etcd:?}}}\nreplica: {{name: {name}}}");
+        let listen = if name == "one" { self.listen } else { self.other };
+        let text = text
+            .replace("records: records", &etcd)
+            .replace(&format!("listen: {}", self.listen), &format!("listen: {listen}"));
+        let file = self.folder.path().join(format!("{name}.yaml"));
+        std::fs::write(&file, text).unwrap();
+        Configuration::load(&file).unwrap()
+    }
+
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("controller.yaml")
     }
@@ -127,7 +142,8 @@ impl Field {
             name: ["gateway", "a", "b"][at].to_owned(),
             listen: self.places[at],
             token: Token::new(TOKEN).unwrap(),
-            controller: Some(self.listen.to_string()),
+            controllers: vec![self.listen.to_string(), self.other.to_string()],
+            term: 0,
             places: Vec::new(),
             security: None,
             timing: Timing {

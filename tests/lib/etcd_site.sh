@@ -1,0 +1,115 @@
+# shellcheck shell=bash
+# The site of `handover_site.sh` with two replicas of its controller and three members of etcd,
+# each in a namespace of its own beside the others in the network `oam`:
+#
+#     control-a 192.0.2.1   control-b 192.0.2.8   etcd-1, -2, -3 192.0.2.11 to .13
+#
+# etcd asks for certificates of clients and of other members. To be sourced by scripts of
+# end-to-end, behind the same calls as handover_site.sh, with `lay_out_etcd` and
+# `write_etcd_files` after those of the same name there.
+
+# shellcheck source-path=SCRIPTDIR source=handover_site.sh
+. ../lib/handover_site.sh
+
+members=(1 2 3)
+# What etcd may keep, so that a test can fill it.
+quota=$((24 << 20))
+
+lay_out_etcd() {
+    local member
+    make_namespace ctl2
+    attach ctl2 oam oam 8 192.0.2.8
+    for member in "${members[@]}"; do
+        make_namespace "e$member"
+        attach "e$member" oam oam "$(printf '%x' $((member + 8)))" "192.0.2.1$member"
+    done
+    for side in ctl2 "${members[@]/#/e}"; do
+        in_ns "$side" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+    done
+}
+
+# sign NAME ADDRESSES: a certificate that etcd and its clients take.
+sign() {
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" \
+        -keyout "$1-key.pem" -out "$1.csr" 2>/dev/null &&
+        printf 'subjectAltName = %s\nextendedKeyUsage = serverAuth, clientAuth\n' "$2" >"$1.names" &&
+        openssl x509 -req -days 2 -in "$1.csr" -CA ca.pem -CAkey ca-key.pem -CAcreateserial \
+            -extfile "$1.names" -out "$1.pem" 2>/dev/null
+}
+
+# etcd_certificates: those of members and of controllers.
+etcd_certificates() {
+    mkdir -p "$work/etcd" && cd "$work/etcd" || return 1
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=etcd \
+        -keyout ca-key.pem -out ca.pem 2>/dev/null &&
+        sign member "IP:192.0.2.11, IP:192.0.2.12, IP:192.0.2.13" && sign client "DNS:site"
+}
+
+write_etcd_files() {
+    (etcd_certificates) || return 1
+    replica control-a 192.0.2.1 ctl && replica control-b 192.0.2.8 ctl2 || return 1
+    local member name
+    for member in "${members[@]}"; do
+        write_member "$member"
+    done
+    for name in gateway station-a station-b; do
+        sed -i 's/--handover-controller 192.0.2.1:9471/&,192.0.2.8:9471/' "$work/$name.start"
+    done
+    # cut.start NAMESPACE: no packet between it and etcd; join.start NAMESPACE: again.
+    {
+        printf '%s <<EOF\n' "ip netns exec \"$(ns "")\$1\" nft -f -"
+        printf 'table inet cut {\n chain in { type filter hook input priority 0; tcp sport 2379 drop; }\n'
+        printf ' chain out { type filter hook output priority 0; tcp dport 2379 drop; }\n}\nEOF\n'
+    } >"$work/cut.start"
+    printf 'exec ip netns exec "%s$1" nft delete table inet cut\n' "$(ns "")" >"$work/join.start"
+    write_alarm
+}
+
+# replica NAME ADDRESS SIDE
+replica() {
+    local endpoints='https://192.0.2.11:2379, https://192.0.2.12:2379, https://192.0.2.13:2379'
+    local tls='certificate: etcd/client.pem, key: etcd/client-key.pem, authority: etcd/ca.pem'
+    sed -e "s|^listen: .*|listen: $2:9471|" -e "s|^api: {listen: [^,]*|api: {listen: $2:9472|" \
+        -e "s|^records: .*|etcd: {endpoints: [$endpoints], tls: {$tls}}\nreplica: {name: $1, address: 'http://$2:9472'}|" \
+        "$work/site.yaml" >"$work/$1.yaml" &&
+        printf 'exec ip netns exec %q %q control %q\n' "$(ns "$3")" "$WEFT" "$work/$1.yaml" >"$work/$1.start"
+}
+
+# write_member NUMBER
+write_member() {
+    local own=192.0.2.1$1 member cluster='' pem=$work/etcd/member
+    for member in "${members[@]}"; do
+        cluster+="${cluster:+,}etcd-$member=https://192.0.2.1$member:2380"
+    done
+    {
+        printf 'exec ip netns exec %q etcd --name etcd-%s --data-dir %q --logger zap --log-level error \\\n' \
+            "$(ns "e$1")" "$1" "$work/etcd/data-$1"
+        printf '    --listen-client-urls https://%s:2379 --advertise-client-urls https://%s:2379 \\\n' "$own" "$own"
+        printf '    --listen-peer-urls https://%s:2380 --initial-advertise-peer-urls https://%s:2380 \\\n' "$own" "$own"
+        printf '    --initial-cluster %s --initial-cluster-state new --quota-backend-bytes %s \\\n' "$cluster" "$quota"
+        printf '    --cert-file %s.pem --key-file %s-key.pem --trusted-ca-file %q --client-cert-auth \\\n' \
+            "$pem" "$pem" "$work/etcd/ca.pem"
+        printf '    --peer-cert-file %s.pem --peer-key-file %s-key.pem --peer-trusted-ca-file %q --peer-client-cert-auth\n' \
+            "$pem" "$pem" "$work/etcd/ca.pem"
+    } >"$work/etcd-$1.start"
+}
+
+# write_alarm: fill.start uses up the quota of etcd, and free.start gives it back.
+write_alarm() {
+    local ctl
+    ctl="ip netns exec $(ns ctl) env ETCDCTL_API=3 etcdctl --cacert $work/etcd/ca.pem --cert $work/etcd/client.pem"
+    ctl+=" --key $work/etcd/client-key.pem --endpoints https://192.0.2.11:2379,https://192.0.2.12:2379,https://192.0.2.13:2379"
+    head -c 1000000 /dev/zero | tr '\0' x >"$work/etcd/much"
+    cat >"$work/fill.start" <<EOF
+for _ in \$(seq 60); do
+    $ctl put rubbish <$work/etcd/much >/dev/null 2>&1 || { $ctl alarm list | grep -q NOSPACE && exit 0; }
+done
+exit 1
+EOF
+    cat >"$work/free.start" <<EOF
+$ctl del rubbish >/dev/null || exit 1
+revision=\$($ctl get nothing -w json | grep -o '"revision":[0-9]*' | cut -d: -f2)
+$ctl compact "\$revision" && $ctl defrag && $ctl alarm disarm
+EOF
+    printf 'exec %s endpoint status -w json\n' "$ctl" >"$work/status.start"
+}
