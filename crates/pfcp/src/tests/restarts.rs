@@ -15,7 +15,8 @@ fn octets(sequence: u32, seid: Option<u64>, message: &Message<'_>) -> Vec<u8> {
 }
 
 fn recovery(bench: &mut Bench) -> u32 {
-    let heartbeat = Message::HeartbeatRequest(Heartbeat::default());
+    let heartbeat = Heartbeat { recovery: Time(1), ..Heartbeat::default() };
+    let heartbeat = Message::HeartbeatRequest(heartbeat);
     let answer = bench.ask(peer(SMF), None, &heartbeat);
     let Message::HeartbeatResponse(response) = parsed(&answer).1 else { panic!("a heartbeat") };
     response.recovery.0
@@ -62,11 +63,11 @@ fn sessions_and_associations_go_on() {
     let seid = bench.establish(peer(SMF), session(peer(SMF), [10, 45, 0, 1]));
     let (before, rules) = (recovery(&mut bench), bench.agent[&seid].clone());
     bench.restart(9);
+    // The peer hears at once that the node is there.
+    let heartbeats = bench.wait(0);
+    assert!(matches!(parsed(&heartbeats[0].octets).1, Message::HeartbeatRequest(_)));
     assert_eq!(recovery(&mut bench), before);
     assert_eq!((bench.agent[&seid].clone(), bench.plane.tunnels_in_use()), (rules, 1));
-    // The peer hears at once that the node is there.
-    let heartbeats = bench.wait(1);
-    assert!(matches!(parsed(&heartbeats[0].octets).1, Message::HeartbeatRequest(_)));
     // Another session gets another tunnel, and not the address of the first.
     let thief = bench.refusal(
         peer(SMF),
