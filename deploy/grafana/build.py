@@ -94,6 +94,33 @@ HANDOVER = [
           (by("weft_drops_total", "node, reason", reason='=~"no_owner|stale_epoch|gate_full"'), "{{node}} {{reason}}")),
 ]
 
+PFCP = [
+    panel("Sessions", "none", (gauge("weft_pfcp_sessions"), "{{node}}")),
+    panel("Control planes", "none", (gauge("weft_pfcp_associations"), "{{node}} {{state}}")),
+    panel("Changes of sessions", "ops", (by("weft_pfcp_session_changes_total", "node, change"), "{{node}} {{change}}")),
+    panel("Session reports", "ops", (by("weft_pfcp_reports_total", "node, report"), "{{node}} {{report}}")),
+    panel("Requests received", "ops", (by("weft_pfcp_messages_total", "node, message", direction='="rx"', message='=~".*_request"'), "{{node}} {{message}}")),
+    panel("Responses sent that accept", "ops",
+          (by("weft_pfcp_messages_total", "node, message", direction='="tx"', cause='="1"'), "{{node}} {{message}}")),
+    panel("Responses sent that refuse, by cause", "ops",
+          (by("weft_pfcp_messages_total", "node, message, cause", direction='="tx"', cause='=~"6.|7.|8."'), "{{node}} {{message}} {{cause}}"),
+          tells="Numbers of TS 29.244 §8.2.1: 65 no such session, 72 no association, 73 a rule failed, 75 no resources, 76 not supported.", wide=True),
+    panel("Responses received that refuse, by cause", "ops",
+          (by("weft_pfcp_messages_total", "node, message, cause", direction='="rx"', cause='=~"6.|7.|8."'), "{{node}} {{message}} {{cause}}")),
+    panel("Requests sent again or without an answer", "ops",
+          (by("weft_pfcp_retransmissions_total", "node"), "{{node}} sent again"),
+          (by("weft_pfcp_unanswered_requests_total", "node"), "{{node}} without an answer"),
+          (by("weft_pfcp_repeated_requests_total", "node"), "{{node}} repeated by peers"),
+          tells="T1 passed, N1 was reached, or a control plane repeated a request."),
+    panel("Messages dropped", "ops", (by("weft_pfcp_dropped_messages_total", "node, reason"), "{{node}} {{reason}}"),
+          tells="docs/metrics.md explains the reasons."),
+    panel("Control planes lost", "none",
+          ('increase(weft_pfcp_associations_lost_total{node=~"$node"}[1h])', "{{node}} lost"),
+          ('increase(weft_pfcp_hijacks_refused_total{node=~"$node"}[1h])', "{{node}} under another's name"),
+          tells="Within an hour: control planes that restarted or did not answer, and those that used the name of another."),
+    panel("Transactions", "none", (gauge("weft_pfcp_transactions"), "{{node}} {{side}}")),
+]
+
 SITE = [
     panel("Nodes connected", "none", ("weft_controller_node_connected", "{{node}}"), kind="stat"),
     panel("Users that wait for their nodes", "none", ("weft_controller_users_waiting", "waiting"), kind="stat"),
@@ -118,6 +145,7 @@ SITE = [
 DASHBOARDS = {
     "node": ("Weft: nodes", NODE, "weft_users"),
     "handover": ("Weft: handover", HANDOVER, "weft_users"),
+    "pfcp": ("Weft: PFCP", PFCP, "weft_pfcp_sessions"),
     "site": ("Weft: controller and site", SITE, None),
 }
 

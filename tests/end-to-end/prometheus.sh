@@ -136,7 +136,7 @@ metrics_exist() {
     local name wrong=0 served
     served=$(in_ns n curl -sf "http://$METRICS/metrics" | sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p')
     # What this node has no part in.
-    served+=$'\n'$(grep -oE '`weft_(controller|handover)_[a-z_]*`' "$root/docs/metrics.md" | tr -d '`')
+    served+=$'\n'$(grep -oE '`weft_(controller|handover|pfcp)_[a-z_]*`' "$root/docs/metrics.md" | tr -d '`')
     while read -r name; do
         grep -qxE "$name|${name%_bucket}|${name%_count}" <<<"$served" || { echo "no node serves $name"; wrong=1; }
     done < <(grep -ohP '(?<![:a-z_])weft_[a-z_]+(?![:a-z_])' "$deploy"/prometheus/rules.yaml "$deploy"/grafana/*.json | sort -u)

@@ -9,6 +9,7 @@ use weft_http::problem::Failure;
 use weft_node::show::Snapshot;
 use weft_node::{Agent, Handle};
 use weft_pfcp::ServerHandle;
+use weft_pfcp::user_plane::show::PfcpView;
 
 use crate::live::Live;
 
@@ -55,6 +56,13 @@ impl State {
             Some(snapshot) => Ok((*snapshot).clone()),
             None => self.ask(|agent| agent.snapshot()).await,
         }
+    }
+
+    /// What control planes and the node have said; the server is asked once a second, however
+    /// many clients ask. None where no control plane drives the node.
+    pub async fn pfcp_of_late(&self) -> Option<PfcpView> {
+        let server = self.pfcp.get()?.clone();
+        tokio::task::spawn_blocking(move || server.view_of_late()).await.ok().flatten()
     }
 
     /// Asks the agent, away from the thread that serves.

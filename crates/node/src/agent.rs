@@ -268,4 +268,14 @@ impl Handle {
         self.waker.wake();
         wait.recv().map_err(|_| Stopped)
     }
+
+    /// Tells the agent to do something, and does not wait for it.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn tell(&self, order: impl FnOnce(&mut Agent) + Send + 'static) -> Result<(), Stopped> {
+        self.requests.send(Box::new(order)).map_err(|_| Stopped)?;
+        self.waker.wake();
+        Ok(())
+    }
 }

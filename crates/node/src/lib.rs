@@ -35,3 +35,4 @@ pub use migration::{contexts, transfer};
 pub use node::{Node, Running};
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;
+pub use weft_state::Done;

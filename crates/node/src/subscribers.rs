@@ -23,7 +23,7 @@ use weft_function::{PacketMetadata, Scope};
 use weft_node_config::{Blueprint, UserPlan};
 
 pub(crate) use self::keys::Keys;
-pub use self::names::{BearerId, Whose};
+pub use self::names::{BearerId, SessionId, Whose};
 use self::range::Range;
 pub use self::room::{NoRoom, Room};
 pub(crate) use self::search::Sought;

@@ -3,8 +3,8 @@
 use std::sync::mpsc::Receiver;
 
 use weft_node::bearer::Event;
-use weft_node::bearer::session::{SessionCommand, SessionEvent, SessionsChanged};
-use weft_node::{Handle, Stopped};
+use weft_node::bearer::session::{Keep, Kept, SessionCommand, SessionEvent, SessionsChanged};
+use weft_node::{Done, Handle, Stopped};
 
 use crate::server::DataPlane;
 
@@ -19,6 +19,14 @@ impl DataPlane for Handle {
 
     fn peer_events(&self) -> Result<Receiver<Event>, Stopped> {
         self.ask(|agent| agent.listen())
+    }
+
+    fn kept(&self) -> Result<Kept, Stopped> {
+        self.ask(|agent| agent.kept())
+    }
+
+    fn keep(&self, keep: Vec<Keep>, done: Done) -> Result<(), Stopped> {
+        self.tell(move |agent| agent.keep(keep, done))
     }
 
     fn now(&self) -> Result<u64, Stopped> {

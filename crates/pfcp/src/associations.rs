@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::codec::element::{CpFeatures, NodeId, Text};
 
 /// The identity of a control plane.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum NodeKey {
     Address(IpAddr),
     /// A domain name in lower case.
@@ -74,6 +76,12 @@ impl Associations {
         });
         self.slots[slot] = Some((self.next, association));
         AssociationId(self.next)
+    }
+
+    /// One that there was in the node's last life, under the number that it had.
+    pub fn add_as(&mut self, id: AssociationId, association: Association) {
+        self.slots.push(Some((id.0, association)));
+        self.next = self.next.max(id.0);
     }
 
     pub fn remove(&mut self, id: AssociationId) -> Option<Association> {

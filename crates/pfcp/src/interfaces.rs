@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
 use weft_functions::session::rules::{Interface, LocalTunnel, Name};
 use weft_node_config::{PfcpChainPlan, PfcpInterfacePlan, PfcpSide};
 
@@ -42,7 +43,8 @@ struct Chain {
 }
 
 /// What the chain of a packet detection rule follows from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Traits {
     /// Its network instance.
     pub instance: Option<Name>,
@@ -181,6 +183,14 @@ impl Interfaces {
         let known = tunnel.ipv4.is_none_or(|address| entry.ipv4 == Some(address))
             && tunnel.ipv6.is_none_or(|address| entry.ipv6 == Some(address));
         known && self.teids.insert((entry.network, tunnel.teid))
+    }
+
+    /// A session of the node's last life has this tunnel endpoint.
+    pub fn claim(&mut self, network: &Name, tunnel: LocalTunnel) {
+        let known = self.networks.iter().position(|name| name == network);
+        if let Some(network) = known.and_then(|at| u8::try_from(at).ok()) {
+            self.teids.insert((network, tunnel.teid));
+        }
     }
 
     /// Gives back a tunnel endpoint of a network.

@@ -4,22 +4,22 @@
 //! bounded, and what comes beyond the bound is dropped and counted, as the system drops what a
 //! socket has no room for: peers repeat their requests.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use socket2::{Domain, Protocol, Socket, Type};
-use weft_node::Stopped;
-use weft_node::bearer::session::{SessionCommand, SessionEvent, SessionsChanged};
+use weft_node::bearer::session::{Keep, Kept, SessionCommand, SessionEvent, SessionsChanged};
+use weft_node::{Done, Stopped};
 use weft_node_config::PfcpPlan;
 
 use crate::user_plane::show::{PfcpView, SessionView};
-use crate::user_plane::{Start, UserPlane};
+use crate::user_plane::{Datagram, Start, UserPlane};
 
 /// Datagrams and questions that wait for the worker.
 const WAITING: usize = 16_384;
@@ -49,6 +49,16 @@ pub trait DataPlane: Send + 'static {
     /// # Errors
     /// The node has stopped.
     fn peer_events(&self) -> Result<Receiver<weft_node::bearer::Event>, Stopped>;
+    /// What was kept in the node's last life.
+    ///
+    /// # Errors
+    /// The node has stopped.
+    fn kept(&self) -> Result<Kept, Stopped>;
+    /// Keeps something, and calls `done` once that is durable, with all that was given before.
+    ///
+    /// # Errors
+    /// The node has stopped.
+    fn keep(&self, keep: Vec<Keep>, done: Done) -> Result<(), Stopped>;
     /// Nanoseconds since the node started.
     ///
     /// # Errors
@@ -80,6 +90,8 @@ type Question = Box<dyn FnOnce(&UserPlane) + Send>;
 enum Input {
     Datagram(SocketAddr, Box<[u8]>),
     Question(Question),
+    /// Control planes are asked to release their associations.
+    Release(Duration),
 }
 
 /// Serves control planes until it is dropped.
@@ -96,6 +108,9 @@ pub struct Server {
 #[derive(Clone, Debug)]
 pub struct ServerHandle {
     input: SyncSender<Input>,
+    dropped: Arc<AtomicU64>,
+    /// The latest look of [`view_of_late`](Self::view_of_late).
+    looked: Arc<Mutex<Option<(Instant, PfcpView)>>>,
 }
 
 impl ServerHandle {
@@ -115,7 +130,22 @@ impl ServerHandle {
     /// Associations and counts; none if the server has stopped.
     #[must_use]
     pub fn view(&self) -> Option<PfcpView> {
-        self.ask(UserPlane::view)
+        let mut view = self.ask(UserPlane::view)?;
+        view.counts.queue_full = self.dropped.load(Ordering::Relaxed);
+        Some(view)
+    }
+
+    /// The same for many who ask: the server is asked once a second.
+    #[must_use]
+    pub fn view_of_late(&self) -> Option<PfcpView> {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |at: &Instant| at.elapsed() < Duration::from_secs(1);
+        if let Some((_, view)) = looked.as_ref().filter(|(at, _)| is_fresh(at)) {
+            return Some(view.clone());
+        }
+        let view = self.view()?;
+        *looked = Some((Instant::now(), view.clone()));
+        Some(view)
     }
 
     /// At most so many sessions behind the first ones; none if the server has stopped.
@@ -145,7 +175,8 @@ impl Server {
             entropy: entropy()?,
         };
         let clock = Clock { base: started, since: Instant::now() };
-        let plane = UserPlane::new(plan.clone(), start);
+        let mut plane = UserPlane::new(plan.clone(), start);
+        plane.restore(started, data_plane.kept()?);
         let stop = Arc::new(AtomicBool::new(false));
         let dropped = Arc::new(AtomicU64::new(0));
         let (input, inputs) = sync_channel(WAITING);
@@ -170,10 +201,14 @@ impl Server {
             clock,
             stop: stop.clone(),
             unsent: HashMap::new(),
+            given: 0,
+            durable: Arc::new(AtomicU64::new(0)),
+            waiting: VecDeque::new(),
         };
         let thread = Builder::new().name("pfcp".to_owned());
         threads.push(thread.spawn(move || working.run())?);
-        Ok(Server { stop, threads, handle: ServerHandle { input }, addresses, dropped })
+        let handle = ServerHandle { input, dropped: dropped.clone(), looked: Arc::default() };
+        Ok(Server { stop, threads, handle, addresses, dropped })
     }
 
     /// A way to ask it.
@@ -186,6 +221,20 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Asks all control planes to release their associations, and waits until they have, but no
+    /// longer than `patience`. Sessions end with them.
+    pub fn release(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let is_associated =
+            || self.handle.view().is_some_and(|view| view.associations.iter().any(|one| one.up));
+        if !is_associated() || self.handle.input.send(Input::Release(patience)).is_err() {
+            return;
+        }
+        while is_associated() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Datagrams that came while too many waited.
@@ -295,6 +344,11 @@ struct Working<D> {
     clock: Clock,
     stop: Arc<AtomicBool>,
     unsent: HashMap<io::ErrorKind, u64>,
+    /// Lists of what is to be kept that were given to the node, and those that are durable.
+    given: u64,
+    durable: Arc<AtomicU64>,
+    /// Datagrams that wait for a list to be durable, in order.
+    waiting: VecDeque<(u64, Datagram)>,
 }
 
 impl<D: DataPlane> Working<D> {
@@ -311,6 +365,9 @@ impl<D: DataPlane> Working<D> {
                 let Ok(changed) = self.data_plane.change(commands) else { return };
                 self.plane.committed(self.clock.now(), changed);
             }
+            if self.keep().is_err() {
+                return;
+            }
             self.send();
         }
     }
@@ -319,8 +376,11 @@ impl<D: DataPlane> Working<D> {
     fn take_inputs(&mut self) -> bool {
         // Events come without a signal of their own; while some are awaited, they are looked
         // for often.
-        let pause =
-            if self.plane.awaits_events() { Duration::from_micros(200) } else { self.pause() };
+        let pause = if self.plane.awaits_events() || !self.waiting.is_empty() {
+            Duration::from_micros(200)
+        } else {
+            self.pause()
+        };
         match self.inputs.recv_timeout(pause) {
             Ok(input) => self.take(input),
             Err(RecvTimeoutError::Timeout) => return true,
@@ -350,6 +410,9 @@ impl<D: DataPlane> Working<D> {
                 self.plane.receive(self.clock.now(), from, &datagram);
             }
             Input::Question(question) => question(&self.plane),
+            Input::Release(within) => {
+                self.plane.ask_for_release(self.clock.now(), within.as_secs());
+            }
         }
     }
 
@@ -372,19 +435,51 @@ impl<D: DataPlane> Working<D> {
         }
     }
 
+    /// Gives the node what is to be kept.
+    fn keep(&mut self) -> Result<(), Stopped> {
+        let keep = self.plane.take_kept();
+        if keep.is_empty() {
+            return Ok(());
+        }
+        self.given += 1;
+        let (given, durable) = (self.given, self.durable.clone());
+        let done = move |kept: Result<(), Arc<str>>| {
+            if let Err(error) = kept {
+                // The node goes on all the same: sessions must not end for a disk that is full.
+                tracing::error!("PFCP: a change is not durable: {error}");
+            }
+            durable.fetch_max(given, Ordering::Release);
+        };
+        self.data_plane.keep(keep, Box::new(done))
+    }
+
     fn send(&mut self) {
+        let durable = self.durable.load(Ordering::Acquire);
+        while self.waiting.front().is_some_and(|(given, _)| *given <= durable)
+            && let Some((_, datagram)) = self.waiting.pop_front()
+        {
+            self.send_one(&datagram);
+        }
         for datagram in self.plane.take_datagrams() {
-            let family = |socket: &&UdpSocket| {
-                socket.local_addr().is_ok_and(|own| own.is_ipv4() == datagram.to.is_ipv4())
-            };
-            let Some(socket) = self.sockets.iter().find(family) else { continue };
-            if let Err(error) = socket.send_to(&datagram.octets, datagram.to) {
-                // The peer repeats its request, or the node its own. One line for each kind.
-                let count = self.unsent.entry(error.kind()).or_default();
-                *count += 1;
-                if *count == 1 {
-                    tracing::warn!(to = %datagram.to, "PFCP message not sent: {error}");
-                }
+            if !datagram.waits || self.given <= durable {
+                self.send_one(&datagram);
+            } else if self.waiting.len() < WAITING {
+                self.waiting.push_back((self.given, datagram));
+            }
+        }
+    }
+
+    fn send_one(&mut self, datagram: &Datagram) {
+        let family = |socket: &&UdpSocket| {
+            socket.local_addr().is_ok_and(|own| own.is_ipv4() == datagram.to.is_ipv4())
+        };
+        let Some(socket) = self.sockets.iter().find(family) else { return };
+        if let Err(error) = socket.send_to(&datagram.octets, datagram.to) {
+            // The peer repeats its request, or the node its own. One line for each kind.
+            let count = self.unsent.entry(error.kind()).or_default();
+            *count += 1;
+            if *count == 1 {
+                tracing::warn!(to = %datagram.to, "PFCP message not sent: {error}");
             }
         }
     }

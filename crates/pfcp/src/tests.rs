@@ -3,10 +3,11 @@
 mod node;
 mod refused;
 mod repeated;
+mod restarts;
 mod sequences;
 mod sessions;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use weft_functions::session::rules::Session;
 use weft_functions::session::usage::Usage;
 use weft_node::bearer::session::{
-    SessionCommand, SessionError, SessionEvent, SessionId, SessionsChanged,
+    Keep, Kept, KeptSession, SessionCommand, SessionError, SessionEvent, SessionId, SessionsChanged,
 };
 use weft_node_config::{PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide};
 
@@ -99,8 +100,48 @@ pub(crate) struct Bench {
     pub error: Option<SessionError>,
     /// What sessions have measured when they are asked.
     pub usage: HashMap<u64, Vec<Usage>>,
+    /// What the node has kept, and whether it keeps anything.
+    pub store: Store,
     batch: u64,
     sequence: u32,
+}
+
+/// What a node keeps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Store {
+    pub sessions: BTreeMap<SessionId, Vec<u8>>,
+    pub reported: BTreeMap<(SessionId, UrrId), (u32, u32)>,
+    pub notes: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Store {
+    pub fn keep(&mut self, keep: Vec<Keep>) {
+        for one in keep {
+            match one {
+                Keep::Session(id, octets) => drop(self.sessions.insert(id, octets)),
+                Keep::Gone(id) => drop(self.sessions.remove(&id)),
+                Keep::Reported { session, urr, next: Some(next) } => {
+                    self.reported.insert((session, UrrId(urr.0)), next);
+                }
+                Keep::Reported { session, urr, next: None } => {
+                    self.reported.remove(&(session, UrrId(urr.0)));
+                }
+                Keep::Note(key, Some(octets)) => drop(self.notes.insert(key, octets)),
+                Keep::Note(key, None) => drop(self.notes.remove(&key)),
+            }
+        }
+    }
+
+    fn kept(&self) -> Kept {
+        let read = |(id, octets): (&SessionId, &Vec<u8>)| {
+            KeptSession::read(*id, weft_node::bearer::session::VERSION, octets).unwrap().1
+        };
+        Kept {
+            keeps: true,
+            sessions: self.sessions.iter().map(read).collect(),
+            notes: self.notes.clone().into_iter().collect(),
+        }
+    }
 }
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -111,16 +152,9 @@ impl Bench {
     }
 
     pub fn of(plan: PfcpPlan) -> Bench {
-        let mut state = 0x1234_5678_9abc_def1_u64;
-        let entropy = Box::new(move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        });
-        let start = Start { recovery: 1_700_000_000, epoch: 1_700_000_000, entropy };
         Bench {
-            plane: UserPlane::new(plan, start),
+            plane: UserPlane::new(plan, start(0)),
+            store: Store::default(),
             now: 0,
             agent: HashMap::new(),
             commands: Vec::new(),
@@ -129,6 +163,26 @@ impl Bench {
             batch: 0,
             sequence: 0,
         }
+    }
+
+    /// A node that keeps state.
+    pub fn keeping() -> Bench {
+        let mut bench = Bench::new();
+        bench.plane.restore(0, Kept { keeps: true, ..Kept::default() });
+        bench.store.keep(bench.plane.take_kept());
+        bench
+    }
+
+    /// The node dies, and another one goes on with what was kept, some seconds later.
+    pub fn restart(&mut self, seconds: u64) {
+        let mut plane = UserPlane::new(plan(), start(seconds));
+        let kept = self.store.kept();
+        let sessions = kept.sessions.iter();
+        self.agent = sessions.map(|one| (one.id.0, one.rules.clone())).collect();
+        self.now = 0;
+        plane.restore(0, kept);
+        self.plane = plane;
+        self.store.keep(self.plane.take_kept());
     }
 
     /// The agent does what it is told, and packets see it.
@@ -183,6 +237,7 @@ impl Bench {
     pub fn octets(&mut self, from: SocketAddr, octets: &[u8]) -> Vec<Datagram> {
         self.plane.receive(self.now, from, octets);
         self.work();
+        self.store.keep(self.plane.take_kept());
         self.plane.take_datagrams()
     }
 
@@ -206,12 +261,14 @@ impl Bench {
         self.now += nanoseconds;
         self.plane.poll(self.now);
         self.work();
+        self.store.keep(self.plane.take_kept());
         self.plane.take_datagrams()
     }
 
     pub fn event(&mut self, event: SessionEvent) -> Vec<Datagram> {
         self.plane.event(self.now, event);
         self.work();
+        self.store.keep(self.plane.take_kept());
         self.plane.take_datagrams()
     }
 
@@ -256,6 +313,18 @@ impl Bench {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Where a node stands that starts so many seconds later than another.
+fn start(later: u64) -> Start {
+    let mut state = 0x1234_5678_9abc_def1_u64 ^ later << 7;
+    let entropy = Box::new(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    });
+    Start { recovery: 1_700_000_000 + later, epoch: 1_700_000_000 + later, entropy }
 }
 
 pub(crate) fn parsed(octets: &[u8]) -> (Header, Message<'_>) {

@@ -1,7 +1,7 @@
 //! Requests and responses: retransmission and repetition (§6.4).
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::net::SocketAddr;
 
 /// A request of a control plane: where it came from, and its sequence number.
@@ -21,7 +21,8 @@ pub(crate) struct Incoming {
     most: usize,
     /// How long a response is kept, ns.
     keep: u64,
-    digests: RandomState,
+    /// Those of a request are the same in the node's next life.
+    digests: BuildHasherDefault<DefaultHasher>,
 }
 
 struct Entry {
@@ -52,7 +53,7 @@ impl Incoming {
             serial: 0,
             most,
             keep,
-            digests: RandomState::new(),
+            digests: BuildHasherDefault::default(),
         }
     }
 
@@ -82,10 +83,20 @@ impl Incoming {
         Seen::New
     }
 
-    /// The response to a request.
-    pub fn answer(&mut self, id: TransactionId, response: &[u8]) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.response = Some(response.into());
+    /// The response to a request; the digest of what the request said.
+    pub fn answer(&mut self, id: TransactionId, response: &[u8]) -> Option<u64> {
+        let entry = self.entries.get_mut(&id)?;
+        entry.response = Some(response.into());
+        Some(entry.digest)
+    }
+
+    /// A response of the node's last life. It is kept as if it had been given now.
+    pub fn restore(&mut self, id: TransactionId, digest: u64, response: &[u8], now: u64) {
+        if self.entries.len() < self.most || self.evict() {
+            self.serial += 1;
+            let entry = Entry { serial: self.serial, digest, response: Some(response.into()) };
+            self.entries.insert(id, entry);
+            self.order.push_back((now.saturating_add(self.keep), id, self.serial));
         }
     }
 

@@ -4,6 +4,7 @@
 //! and the session becomes what the draft is, or stays what it was.
 
 mod enforce;
+mod filter;
 mod forward;
 mod pdr;
 mod usage;
@@ -11,6 +12,7 @@ mod usage;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
 use weft_functions::session::rules::filter::SdfFilter;
 use weft_functions::session::rules::{FarId, LocalTunnel, Name, PdrId, QerId, Session, UrrId};
 
@@ -27,7 +29,8 @@ pub(crate) use self::usage::usage_trigger;
 pub(crate) type Applications = HashMap<Box<str>, Vec<SdfFilter>>;
 
 /// What a session has beside the rules of the data plane. Most sessions have nothing of it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Extras {
     /// Traffic endpoints.
     pub endpoints: Vec<Endpoint>,
@@ -46,7 +49,8 @@ pub(crate) struct Extras {
 }
 
 /// A traffic endpoint (§7.5.2.7).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Endpoint {
     /// Its number.
     pub id: u8,
@@ -56,7 +60,8 @@ pub(crate) struct Endpoint {
 
 /// What a PDI and a traffic endpoint have in common. An F-TEID to be chosen is chosen once the
 /// interface is known.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct DetectionPart {
     pub fteid: Option<FTeid>,
     pub instance: Option<Box<[u8]>>,
@@ -67,11 +72,14 @@ pub(crate) struct DetectionPart {
 }
 
 /// What a PDR has beside the rule of the data plane.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct PdrExtras {
     pub id: PdrId,
     pub endpoints: Vec<u8>,
     pub traits: Traits,
+    /// Filters beside those of its application, if it has one.
+    pub filters: Vec<SdfFilter>,
 }
 
 /// What a session is to become.
@@ -156,6 +164,8 @@ impl<'n> Draft<'n> {
             acquired.give_back(self.node.interfaces);
             return Err(refusal);
         }
+        // There may be a million sessions: none keeps room for rules to come.
+        shrink(&mut self.rules);
         Ok(Drafted {
             rules: self.rules,
             extras: self.extras,
@@ -243,6 +253,22 @@ impl<'n> Draft<'n> {
             }
         }
     }
+}
+
+/// Gives back the room of lists that they do not fill.
+fn shrink(rules: &mut Session) {
+    let Session { pdrs, fars, qers, urrs, bars, .. } = rules;
+    for pdr in pdrs.iter_mut() {
+        pdr.filters.shrink_to_fit();
+        pdr.qfis.shrink_to_fit();
+        pdr.urrs.shrink_to_fit();
+        pdr.qers.shrink_to_fit();
+    }
+    pdrs.shrink_to_fit();
+    fars.shrink_to_fit();
+    qers.shrink_to_fit();
+    urrs.shrink_to_fit();
+    bars.shrink_to_fit();
 }
 
 /// The tunnels and addresses that a session has.

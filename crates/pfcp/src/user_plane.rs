@@ -11,9 +11,12 @@
 
 mod change;
 mod establish;
+mod kept;
+mod load;
 mod node;
 mod release;
 mod reports;
+mod send;
 mod session;
 pub mod show;
 
@@ -21,7 +24,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use weft_node::bearer::session::{SessionCommand, SessionEvent, SessionsChanged};
+use weft_node::bearer::session::{Keep, SessionCommand, SessionEvent, SessionsChanged};
 use weft_node_config::{PfcpNodeId, PfcpPlan};
 
 use crate::associations::{AssociationId, Associations};
@@ -33,6 +36,8 @@ use crate::refusal::Refusal;
 use crate::transactions::{Incoming, Outgoing, Overdue, Seen, TransactionId};
 use crate::translate::Applications;
 
+use self::kept::Keeping;
+use self::load::Load;
 use self::session::{Record, Work};
 pub use self::show::Counts;
 
@@ -40,7 +45,7 @@ pub use self::show::Counts;
 const OUTGOING: usize = 65_536;
 /// Datagrams that wait for a session's change before them.
 const DEFERRED: usize = 4096;
-/// Sessions that are given up in one round, so that other work goes on.
+/// Sessions that are given up, or change, in one round, so that other work goes on.
 const RELEASES: usize = 512;
 
 /// A datagram to be sent.
@@ -50,6 +55,8 @@ pub struct Datagram {
     pub to: SocketAddr,
     /// What is in it.
     pub octets: Vec<u8>,
+    /// Whether it is sent only once what was to be [kept](UserPlane::take_kept) is durable.
+    pub waits: bool,
 }
 
 /// What requests of the node are about.
@@ -57,7 +64,15 @@ pub struct Datagram {
 pub(crate) enum Sent {
     Heartbeat(AssociationId),
     NodeReport,
-    SessionReport(u64),
+    SessionReport {
+        seid: u64,
+        /// The number by which it is kept.
+        kept: Option<u64>,
+    },
+    /// That the node has deleted a session.
+    Deletion(u64),
+    /// That the association is to be released.
+    ReleaseRequest,
 }
 
 /// Where the node stands when it starts.
@@ -88,13 +103,17 @@ pub struct UserPlane {
     commands: Vec<SessionCommand>,
     /// What the commands are about, in the same order.
     works: Vec<Work>,
-    /// What waits for packets to see a batch of commands.
-    applying: HashMap<u64, Vec<Work>>,
+    /// What waits for packets to see a batch of commands, and what is kept then.
+    applying: HashMap<u64, Vec<(Work, Vec<Keep>)>>,
     deferred: VecDeque<(SocketAddr, Vec<u8>)>,
-    /// Sessions that are to be given up.
+    /// Sessions that are to be given up, and those that get other filters.
     releasing: Vec<u64>,
+    filtering: Vec<u64>,
     datagrams: Vec<Datagram>,
     counts: Counts,
+    messages: show::Messages,
+    keeping: Keeping,
+    load: Load,
 }
 
 impl UserPlane {
@@ -128,8 +147,12 @@ impl UserPlane {
             applying: HashMap::new(),
             deferred: VecDeque::new(),
             releasing: Vec::new(),
+            filtering: Vec::new(),
             datagrams: Vec::new(),
             counts: Counts::default(),
+            messages: show::Messages::default(),
+            keeping: Keeping::default(),
+            load: Load::new(recovery),
             entropy,
             plan,
         }
@@ -184,7 +207,7 @@ impl UserPlane {
             return;
         };
         if !kind.is_request() {
-            return self.take_response(now, from, frame);
+            return self.take_response(now, from, kind, frame);
         }
         let id = TransactionId { from, sequence: frame.header.sequence };
         // A session whose change is under way must not change by what it was before.
@@ -192,6 +215,7 @@ impl UserPlane {
             self.defer(from, datagram);
             return;
         }
+        self.messages.received(kind, None);
         let content = (frame.message, frame.header.seid, frame.body);
         match self.incoming.note(id, content, now) {
             Seen::New => {}
@@ -202,12 +226,13 @@ impl UserPlane {
             Seen::Answered(response) => {
                 let octets = response.to_vec();
                 self.counts.repeated += 1;
-                self.datagrams.push(Datagram { to: from, octets });
+                self.send_kept(from, octets);
                 return;
             }
             Seen::NoRoom => {
                 // The peer repeats it, and there may be room then.
                 self.counts.no_transaction += 1;
+                self.load.note_overload();
                 return;
             }
         }
@@ -234,6 +259,7 @@ impl UserPlane {
             self.deferred.push_back((from, datagram.to_vec()));
         } else {
             self.counts.no_transaction += 1;
+            self.load.note_overload();
         }
     }
 
@@ -270,57 +296,20 @@ impl UserPlane {
         Ok(())
     }
 
-    /// Sends a message that answers nothing that is noted.
-    fn send(&mut self, to: SocketAddr, header: &Header, message: &Message<'_>) {
-        let mut octets = Vec::with_capacity(128);
-        message.emit(header, &mut octets);
-        self.counts.sent += 1;
-        self.datagrams.push(Datagram { to, octets });
-    }
-
-    /// Answers a request.
-    fn respond(&mut self, id: TransactionId, seid: Option<u64>, message: &Message<'_>) {
-        let header = Header { seid, sequence: id.sequence, priority: None };
-        let mut octets = Vec::with_capacity(192);
-        message.emit(&header, &mut octets);
-        self.incoming.answer(id, &octets);
-        self.counts.sent += 1;
-        self.datagrams.push(Datagram { to: id.from, octets });
-    }
-
-    /// Sends a request to the PFCP port of an address. False if too many wait for responses.
-    fn ask(
-        &mut self,
-        now: u64,
-        to: IpAddr,
-        seid: Option<u64>,
-        message: &Message<'_>,
-        what: Sent,
-    ) -> bool {
-        let Some(sequence) = self.outgoing.sequence() else {
-            self.counts.no_transaction += 1;
-            return false;
-        };
-        let to = SocketAddr::new(to, crate::PORT);
-        let mut octets = Vec::with_capacity(128);
-        message.emit(&Header { seid, sequence, priority: None }, &mut octets);
-        self.outgoing.note(sequence, to, &octets, what, now);
-        self.counts.sent += 1;
-        self.datagrams.push(Datagram { to, octets });
-        true
-    }
-
-    fn take_response(&mut self, now: u64, from: SocketAddr, frame: &Frame<'_>) {
+    fn take_response(&mut self, now: u64, from: SocketAddr, kind: MessageType, frame: &Frame<'_>) {
+        let parsed = Message::parse(frame);
+        self.messages.received(kind, parsed.as_ref().ok().and_then(Message::cause));
         let Some(what) = self.outgoing.answered(from, frame.header.sequence) else {
             self.counts.unexpected += 1;
             return;
         };
         // A response that cannot be read is as good as one that says nothing (§7.6).
-        match (what, Message::parse(frame)) {
+        match (what, parsed) {
             (Sent::Heartbeat(id), Ok(Message::HeartbeatResponse(response))) => {
                 self.hear_recovery(now, id, response.recovery);
             }
-            (Sent::SessionReport(seid), Ok(Message::SessionReportResponse(response))) => {
+            (Sent::SessionReport { seid, kept }, Ok(Message::SessionReportResponse(response))) => {
+                self.forget_report(kept);
                 self.take_report_response(seid, &response);
             }
             (_, Ok(_)) => {}
@@ -335,19 +324,22 @@ impl UserPlane {
             match overdue {
                 Overdue::Again(to, octets) => {
                     self.counts.sent_again += 1;
-                    self.datagrams.push(Datagram { to, octets: octets.into() });
+                    self.datagrams.push(Datagram { to, octets: octets.into(), waits: false });
                 }
                 Overdue::Failed(what) => {
                     self.counts.unanswered += 1;
-                    if let Sent::Heartbeat(id) = what {
-                        self.lose(now, id);
+                    match what {
+                        Sent::Heartbeat(id) => self.lose(now, id),
+                        Sent::SessionReport { kept, .. } => self.forget_report(kept),
+                        Sent::NodeReport | Sent::Deletion(_) | Sent::ReleaseRequest => {}
                     }
                 }
             }
         }
         self.look_after_associations(now);
         self.release_some();
-        !self.releasing.is_empty()
+        self.filter_some();
+        self.has_more()
     }
 
     /// When something is due next.
@@ -371,7 +363,11 @@ impl UserPlane {
         let mut applying = Vec::with_capacity(works.len());
         for (work, result) in works.into_iter().zip(changed.results) {
             match result {
-                Ok(()) => applying.push(self.commit(work)),
+                Ok(()) => {
+                    let work = self.commit(work);
+                    let kept = self.to_keep(&work);
+                    applying.push((work, kept));
+                }
                 Err(error) => self.abandon(work, &error),
             }
         }
@@ -401,7 +397,11 @@ impl UserPlane {
     /// Whether requests wait until packets see what they change, or more is to be given up.
     #[must_use]
     pub fn awaits_events(&self) -> bool {
-        !self.applying.is_empty() || !self.releasing.is_empty()
+        !self.applying.is_empty() || self.has_more()
+    }
+
+    fn has_more(&self) -> bool {
+        !self.releasing.is_empty() || !self.filtering.is_empty()
     }
 
     /// Tunnel endpoints in use.

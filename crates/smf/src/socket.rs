@@ -1,10 +1,11 @@
 //! A control plane at a UDP socket.
 
 use std::io::{self, ErrorKind};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use socket2::{Domain, Protocol, Socket, Type};
 use weft_pfcp::codec::element::Time;
 
 use crate::{ControlPlane, Phase, Profile};
@@ -13,6 +14,8 @@ use crate::{ControlPlane, Phase, Profile};
 const BURST: u32 = 64;
 /// How long a control plane that has nothing to do waits.
 const IDLE: Duration = Duration::from_micros(50);
+/// Octets that the socket holds.
+const ROOM: usize = 8 << 20;
 /// Longest datagram.
 const DATAGRAM: usize = 65_536;
 
@@ -25,8 +28,7 @@ pub fn run(
     mut stop: impl FnMut() -> bool,
     mut look: impl FnMut(&ControlPlane, Duration),
 ) -> io::Result<ControlPlane> {
-    let socket = UdpSocket::bind(profile.local)?;
-    socket.set_nonblocking(true)?;
+    let socket = bound(profile.local)?;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let recovery = Time::from_unix(since_1970.as_secs()).0;
     let mut control_plane = ControlPlane::new(profile, recovery);
@@ -68,6 +70,17 @@ pub fn run(
         }
     }
     Ok(control_plane)
+}
+
+/// A socket with room for answers that come in bursts: those that find none are lost, and their
+/// requests are made again.
+fn bound(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    // The system may allow less.
+    let _ = socket.set_recv_buffer_size(ROOM);
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
 }
 
 /// Whether it is worth to go on: no room, an interruption, or an ICMP error of a user plane

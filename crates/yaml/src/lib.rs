@@ -88,11 +88,12 @@ fn foreign(source: &mut Source<'_>, kind: &str) -> Option<Mistake> {
 }
 
 /// Which command reads a file of each kind.
-const READERS: [(&str, &str); 6] = [
+const READERS: [(&str, &str); 7] = [
     ("Node", "weft run"),
     ("Controller", "weft control"),
     ("Model", "weft model"),
     ("Profile", "weft generate"),
+    ("ControlPlane", "weft smf"),
     ("Experiment", "weft bench"),
     ("Bearers", "weft ctl bearer add --file"),
 ];

@@ -16,6 +16,7 @@ mod function;
 pub mod handover;
 mod io_environments;
 mod model;
+mod pfcp;
 mod restart;
 mod sgw;
 mod size_sweep;
@@ -35,6 +36,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment::of::<sgw::bearers::SgwBearers>(),
     Experiment::of::<sgw::bearers_delay::SgwBearersDelay>(),
     Experiment::of::<sgw::signalling::SgwSignalling>(),
+    Experiment::of::<pfcp::Pfcp>(),
     Experiment::of::<restart::Restarts>(),
     Experiment::of::<io_environments::IoEnvironments>(),
     Experiment::of::<function::overhead::FunctionOverhead>(),
@@ -134,6 +136,7 @@ mod tests {
         read::<io_environments::IoEnvironments>();
         read::<model::Model>();
         read::<chain::overload::Overload>();
+        read::<pfcp::Pfcp>();
         read::<restart::Restarts>();
         read::<sgw::signalling::SgwSignalling>();
         read::<size_sweep::SizeSweep>();

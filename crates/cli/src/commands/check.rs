@@ -10,16 +10,18 @@ use weft_functions::KINDS;
 use weft_management_api::api::Mistake;
 use weft_mobility_controller::config::Configuration;
 use weft_node_config as config;
+use weft_smf::Profile;
 use weft_yaml::locate::Source;
 use weft_yaml::mistake::{Mistake as Mistaken, Mistakes, Position};
 
 use super::serve;
 use crate::failure::Failure;
+use crate::number::counted;
 use crate::{node_file, output};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Configurations of nodes and controllers; - for standard input
+    /// Configurations of nodes and controllers, profiles of control planes; - for standard input
     #[arg(value_name = "FILE.yaml", required = true)]
     files: Vec<PathBuf>,
     /// Print JSON, for programs
@@ -63,10 +65,17 @@ enum Found {
         #[serde(skip)]
         text: String,
     },
+    /// A profile of `weft smf`.
+    ControlPlane {
+        name: String,
+        sessions: u32,
+        #[serde(skip)]
+        text: String,
+    },
 }
 
 /// Prints the compiled paths of nodes, and warnings to standard error; of
-/// controllers, how many nodes and users they have.
+/// controllers, how many nodes and users they have; of profiles of control planes, what they do.
 ///
 /// # Errors
 /// The mistakes of all files, as FILE:LINE:COLUMN.
@@ -125,8 +134,13 @@ fn read(path: &Path, name: &str) -> Result<(Found, Mistakes), Mistakes> {
         })?,
         false => weft_yaml::load(path)?,
     };
-    let source = Source::read(&text);
-    if source.is_ok_and(|source| source.root.text("kind") == Some("Controller")) {
+    let source = Source::read(&text).ok();
+    let kind = source.as_ref().and_then(|source| source.root.text("kind"));
+    if kind == Some("ControlPlane") {
+        let profile = Profile::read(&text, name)?;
+        return Ok((Found::control_plane(&profile), Mistakes::default()));
+    }
+    if kind == Some("Controller") {
         let configuration = Configuration::read(&text, name)?;
         let found = Found::controller(&configuration);
         return Ok((found, configuration.warnings));
@@ -150,9 +164,31 @@ impl Found {
         }
     }
 
+    fn control_plane(profile: &Profile) -> Found {
+        let Profile { name, local, user_plane, sessions, rules, load, .. } = profile;
+        let count = |number: usize, what| counted(number as u64, what);
+        let rules = [
+            count(rules.pdrs.len(), "PDR"),
+            count(rules.fars.len(), "FAR"),
+            count(rules.qers.len(), "QER"),
+            count(rules.urrs.len(), "URR"),
+        ];
+        let load = load.map_or("no load".to_owned(), |load| {
+            format!("{} requests a second for {} s", load.rate, load.duration.as_secs_f64())
+        });
+        let text = format!(
+            "control plane {name}: {local} drives {user_plane}, {} of {}, {load}\n",
+            counted(sessions.count.into(), "session"),
+            rules.join(", ")
+        );
+        Found::ControlPlane { name: name.clone(), sessions: sessions.count, text }
+    }
+
     fn text(&self) -> &str {
         match self {
-            Found::Node { paths: text, .. } | Found::Controller { text, .. } => text,
+            Found::Node { paths: text, .. }
+            | Found::Controller { text, .. }
+            | Found::ControlPlane { text, .. } => text,
         }
     }
 }

@@ -153,10 +153,24 @@ fn a_file_of_another_kind_is_told_with_the_command_that_reads_it() {
         ("model-gateway.yaml", "weft model"),
         ("profile.yaml", "weft generate"),
         ("controller.yaml", "weft control"),
+        ("smf.yaml", "weft smf"),
     ] {
         let path = format!("{}/../../examples/{file}", env!("CARGO_MANIFEST_DIR"));
         place.run(&["run", &path]).refused(&[&format!("`{command}` reads this file")]);
     }
+}
+
+#[test]
+fn a_profile_of_a_control_plane_is_checked() {
+    let place = TestFolder::new();
+    let path = format!("{}/../../examples/smf.yaml", env!("CARGO_MANIFEST_DIR"));
+    let text = place.run(&["check", &path]).succeeded();
+    let line = "control plane thousand-sessions: 127.0.0.2:8805 drives 127.0.0.1:8805, 1000 \
+                sessions of 2 PDRs, 2 FARs, 1 QER, 1 URR, 2000 requests a second for 5 s\n";
+    assert_eq!(text, line);
+    let wrong = std::fs::read_to_string(&path).expect("the example").replace("far: 1,", "far: 9,");
+    place.write("wrong.yaml", wrong);
+    place.run(&["check", "wrong.yaml"]).refused(&["wrong.yaml:29:", "9"]);
 }
 
 #[test]

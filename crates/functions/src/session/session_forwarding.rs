@@ -25,8 +25,8 @@ use crate::common::export::{read_list, write_list};
 use crate::common::text;
 use crate::gtpu::tunnel::{Locals, Outer, Unfit};
 
-const NO_RULE: Reason =
-    Reason::new("no_rule", "the packet has met no rule of the session that is still there");
+const NO_SESSION_RULE: Reason =
+    Reason::new("no_session_rule", "the packet has met no rule of the session that is still there");
 const TUNNELLED_ALREADY: Reason = Reason::new("tunnelled_already", "the packet is in a tunnel");
 const NOT_IP: Reason = Reason::new("not_ip", "neither IPv4 nor IPv6");
 const NO_HEADROOM: Reason = Reason::new("no_headroom", "no room for the tunnel's headers");
@@ -65,7 +65,9 @@ impl UserPlaneFunction for SessionForwarding {
     const SUMMARY: &'static str = "Carries out the forwarding action rules of PFCP sessions.";
     const READS: &'static [Tag] = &[DIRECTION, PDR];
     const WRITES: &'static [Tag] = &[NETWORK, DESTINATION];
-    const DROPS: &'static [Reason] = &[NO_RULE, TUNNELLED_ALREADY, NOT_IP, NO_HEADROOM];
+    const DROPS: &'static [Reason] = &[NO_SESSION_RULE, TUNNELLED_ALREADY, NOT_IP, NO_HEADROOM];
+    /// A context is its settings, but for sequence numbers of GTP-U, which begin anew.
+    const CHECKPOINTED: bool = false;
     const HOT_CONTEXT: usize = 64;
 
     type Config = Config;
@@ -235,7 +237,7 @@ impl SessionForwarding {
         context: &mut Context,
         emit: &mut Emit<'_>,
     ) -> Verdict {
-        let Some(entry) = context.entry(pdr) else { return Verdict::Drop(NO_RULE) };
+        let Some(entry) = context.entry(pdr) else { return Verdict::Drop(NO_SESSION_RULE) };
         for copy in &mut entry.copies {
             self.copy(packet, copy, emit);
         }

@@ -125,18 +125,25 @@ pub enum Question {
     End,
     /// What there is, without a report: of each rule, since the last one.
     Show,
+    /// Nothing: it is said which number the next report of each of these rules has, as reports
+    /// were given that a state of before does not know.
+    Reported(Vec<(UrrId, u32)>),
 }
 
 impl Question {
     /// Writes it as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
+        if let Question::Reported(rules) = self {
+            let fields = rules.iter().flat_map(|(rule, next)| [rule.0, *next]);
+            return std::iter::once(6).chain(fields.flat_map(u32::to_le_bytes)).collect();
+        }
         let (kind, rules): (u8, &[UrrId]) = match self {
             Question::Due => (0, &[]),
             Question::Of(rules) => (1, rules),
             Question::All => (2, &[]),
             Question::Last(rules) => (3, rules),
             Question::End => (4, &[]),
-            Question::Show => (5, &[]),
+            Question::Show | Question::Reported(_) => (5, &[]),
         };
         let rules = rules.iter().flat_map(|rule| rule.0.to_le_bytes());
         std::iter::once(kind).chain(rules).collect()
@@ -145,7 +152,7 @@ impl Question {
     /// Reads what [`to_bytes`](Self::to_bytes) wrote; none of other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Question> {
         let (kind, rules) = bytes.split_first()?;
-        let rules = rules.as_chunks().0.iter().map(|rule| UrrId(u32::from_le_bytes(*rule)));
+        let mut rules = rules.as_chunks().0.iter().map(|rule| UrrId(u32::from_le_bytes(*rule)));
         Some(match kind {
             0 => Question::Due,
             1 => Question::Of(rules.collect()),
@@ -153,6 +160,9 @@ impl Question {
             3 => Question::Last(rules.collect()),
             4 => Question::End,
             5 => Question::Show,
+            6 => Question::Reported(
+                std::iter::from_fn(|| Some((rules.next()?, rules.next()?.0))).collect(),
+            ),
             _ => return None,
         })
     }

@@ -3,6 +3,8 @@
 //! A collector writes each family when it is asked to, from the same snapshot as
 //! everything else that is shown; docs/metrics.md describes the families.
 
+mod pfcp;
+
 use std::fmt;
 
 use axum::extract::State as Shared;
@@ -17,6 +19,7 @@ use weft_http::problem::Failure;
 use weft_node::show::{
     DeviceView, FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView,
 };
+use weft_pfcp::user_plane::show::PfcpView;
 
 use crate::state::State;
 
@@ -35,24 +38,25 @@ pub(crate) async fn metrics(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let snapshot = state.snapshot().await?;
-    Ok(answer(&registry(snapshot), &headers))
+    let pfcp = state.pfcp_of_late().await;
+    Ok(answer(&registry(snapshot, pfcp), &headers))
 }
 
 /// All metrics of a node, each with the label `node`.
-fn registry(snapshot: Snapshot) -> Registry {
+fn registry(snapshot: Snapshot, pfcp: Option<PfcpView>) -> Registry {
     let labels = [("node".into(), snapshot.node.clone().into())];
     let mut registry = Registry::with_labels(labels.into_iter());
-    registry.register_collector(Box::new(Counted(snapshot)));
+    registry.register_collector(Box::new(Counted(snapshot, pfcp)));
     registry
 }
 
 /// One look at what a node counts.
 #[derive(Debug)]
-struct Counted(Snapshot);
+struct Counted(Snapshot, Option<PfcpView>);
 
 impl Collector for Counted {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut families, Counted(snapshot)) = (Families::new(encoder), self);
+        let (mut families, Counted(snapshot, pfcp)) = (Families::new(encoder), self);
         traffic(&mut families, snapshot)?;
         drops(&mut families, snapshot)?;
         let ports = snapshot.ports.iter();
@@ -65,7 +69,8 @@ impl Collector for Counted {
         ignored(&mut families, snapshot)?;
         signals(&mut families, &snapshot.signals)?;
         node(&mut families, snapshot)?;
-        handover(&mut families, snapshot)
+        handover(&mut families, snapshot)?;
+        pfcp.as_ref().map_or(Ok(()), |view| pfcp::families(&mut families, view))
     }
 }
 
@@ -295,12 +300,48 @@ mod tests {
     use axum::http::header::ACCEPT;
     use prometheus_client::encoding::text;
     use weft_node::show::DropView;
+    use weft_pfcp::user_plane::show::MessageCount;
 
     use super::*;
 
+    /// A node that control planes drive, as it shows PFCP.
+    fn driven() -> PfcpView {
+        let message = MessageCount {
+            message: "session_deletion_response".to_owned(),
+            direction: "tx".to_owned(),
+            cause: Some("65".to_owned()),
+            count: 4,
+        };
+        PfcpView { messages: vec![message], sessions: 7, ..PfcpView::default() }
+    }
+
+    #[test]
+    fn a_response_is_told_with_its_cause() {
+        let text = exposition(Snapshot { node: "n".to_owned(), ..Snapshot::default() });
+        let line = "weft_pfcp_messages_total{node=\"n\",message=\"session_deletion_response\",\
+                    direction=\"tx\",cause=\"65\"} 4";
+        assert!(text.lines().any(|one| one == line), "{text}");
+        assert!(text.contains("weft_pfcp_sessions{node=\"n\"} 7"), "{text}");
+    }
+
+    #[test]
+    fn every_family_stands_on_the_page_of_metrics() {
+        let page = include_str!("../../../../docs/metrics.md");
+        let text = exposition(Snapshot::default());
+        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let (name, kind) = line.split_once(' ').unwrap();
+            let name = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+            // Those of devices stand there together.
+            let ending = name.strip_prefix("weft_function_device").map(|end| format!("…{end}`"));
+            let is_there = page.contains(&format!("`{name}`"))
+                || ending.is_some_and(|ending| page.contains(&ending));
+            assert!(is_there, "{name} is not in docs/metrics.md");
+        }
+    }
+
     fn exposition(snapshot: Snapshot) -> String {
         let mut written = String::new();
-        text::encode(&mut written, &registry(snapshot)).unwrap();
+        text::encode(&mut written, &registry(snapshot, Some(driven()))).unwrap();
         written
     }
 
@@ -365,7 +406,8 @@ mod tests {
             ..DropView::default()
         };
         let drops = (0..100_000).map(drop).collect();
-        let registry = registry(Snapshot { node: "n".to_owned(), drops, ..Snapshot::default() });
+        let snapshot = Snapshot { node: "n".to_owned(), drops, ..Snapshot::default() };
+        let registry = registry(snapshot, None);
         for accept in ["text/plain", "application/openmetrics-text"] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());

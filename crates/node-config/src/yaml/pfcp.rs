@@ -120,7 +120,7 @@ pub struct PfcpLimits {
 
 impl Default for PfcpLimits {
     fn default() -> Self {
-        PfcpLimits { associations: 64, sessions: None, transactions: 65_536, rules: 256 }
+        PfcpLimits { associations: 64, sessions: None, transactions: 524_288, rules: 256 }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::command::{Configure, UserChange};
 use weft_dataplane::gates::tunnel::FIRST_TEID;
-use weft_functions::session::rules::{Apply, FarId, Session, UrrId};
+use weft_functions::session::rules::{Apply, FarId, Session, Urr};
 use weft_functions::session::usage::{Answer, Question, USAGE, waiting_rule};
 use weft_node_config::UserKey;
 
@@ -26,8 +26,8 @@ const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 
 /// What a batch of commands comes to.
-struct Staged {
-    changes: Changes,
+pub(super) struct Staged {
+    pub(super) changes: Changes,
     batch: Batch,
 }
 
@@ -46,7 +46,7 @@ impl Agent {
         self.subscribers.sessions.listeners.add()
     }
 
-    fn stage_sessions(&self, is_command: bool) -> Staged {
+    pub(super) fn stage_sessions(&self, is_command: bool) -> Staged {
         let workers = self.workers.count();
         let changes = (0..workers).map(|_| Vec::new()).collect();
         let asked = vec![Vec::new(); workers];
@@ -99,7 +99,7 @@ impl Agent {
         }
     }
 
-    fn establish(
+    pub(super) fn establish(
         &mut self,
         id: SessionId,
         like: &Arc<str>,
@@ -148,6 +148,7 @@ impl Agent {
             staged.changes.iter_mut().for_each(|list| list.push(UserChange::Key(*key, slot)));
         }
         self.enter_session(id, entry);
+        self.keep_contexts_of_session(id, slot);
         Ok(())
     }
 
@@ -178,8 +179,8 @@ impl Agent {
             }
             Query::All => self.ask(&functions, (id, slot), Question::All, staged),
         }
-        let is_gone = |id: &UrrId| rules.urrs.iter().all(|rule| rule.id != *id);
-        let last: Vec<_> = before.rules.urrs.iter().map(|rule| rule.id).filter(is_gone).collect();
+        let is_gone = |old: &&Urr| rules.urrs.iter().all(|rule| !rule.is(old));
+        let last: Vec<_> = before.rules.urrs.iter().filter(is_gone).map(|rule| rule.id).collect();
         if !last.is_empty() {
             self.ask(&functions, (id, slot), Question::Last(last), staged);
         }
@@ -409,7 +410,9 @@ impl Agent {
         let Some(far) = far.filter(|far| far.action == Apply::Notify) else { return };
         let bar = far.bar.and_then(|id| rules.bars.iter().find(|bar| bar.id == id));
         match bar.map_or(0, |bar| bar.delay) {
-            0 => sessions.listeners.tell(&SessionEvent::DownlinkData { session: id, pdr }),
+            0 if !sessions.listeners.is_empty() => {
+                sessions.listeners.tell(&SessionEvent::DownlinkData { session: id, pdr })
+            }
             delay => {
                 let time = self.clock.now().saturating_add(u64::from(delay) * MILLISECOND);
                 sessions.timers.tell_at(time, id, pdr);
@@ -426,6 +429,10 @@ impl Agent {
             return false;
         }
         sessions.listeners.flush();
+        // Usage that is told to nothing would be lost.
+        if sessions.listeners.is_empty() {
+            return false;
+        }
         let mut busy = false;
         while let Some((session, pdr)) = sessions.timers.waiting(now) {
             if sessions.entries.get(&session).is_some_and(|entry| entry.told) {

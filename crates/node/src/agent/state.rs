@@ -9,6 +9,7 @@ mod checkpoints;
 mod compositions;
 mod names;
 mod restore;
+mod sessions;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,6 +24,7 @@ pub(crate) use self::restore::{Restored, compositions as restore_compositions};
 use super::Agent;
 use crate::bearer::{Staged, record};
 use crate::error::BuildError;
+use crate::subscribers::Whose;
 
 /// Default bearers that commands have added, by their numbers.
 const BEARERS: Kind = Kind(1);
@@ -58,6 +60,9 @@ pub struct StateView {
     pub checkpoint_age: u64,
     /// Bearers that were there again when the node started.
     pub restored_bearers: u64,
+    /// PFCP sessions that were there again.
+    #[serde(default)]
+    pub restored_sessions: u64,
     /// Contexts that went on from their checkpoints.
     pub restored_contexts: u64,
 }
@@ -121,6 +126,7 @@ impl Agent {
             failure: lag.failure.map(|failure| failure.to_string()),
             checkpoint_age: state.checkpoints.age(self.clock.now()),
             restored_bearers: state.restored.bearers,
+            restored_sessions: state.restored.sessions,
             restored_contexts: state.restored.contexts,
         })
     }
@@ -145,13 +151,13 @@ impl Agent {
                     let octets = record::write(entry, blueprint);
                     state.changes.push(Change::put(kind, &key, record::VERSION, &octets));
                     if is_new {
-                        state.checkpoints.came(id, entry.slot);
+                        state.checkpoints.came(Whose::Added(id), entry.slot);
                     }
                 }
                 None => {
                     state.changes.push(Change::remove(BEARERS, &key));
                     state.changes.push(Change::remove(DEDICATED, &key));
-                    state.checkpoints.went(id, &mut state.changes);
+                    state.checkpoints.went(&Whose::Added(id), &mut state.changes);
                 }
             }
         }

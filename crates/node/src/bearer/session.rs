@@ -6,33 +6,20 @@
 //! functions get the settings of the `users` entry that the session is like.
 
 mod books;
+mod kept;
 mod listeners;
 mod timers;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 use weft_functions::session::rules::{FarId, PdrId, Session, UrrId};
 use weft_functions::session::usage::Usage;
 
 pub(crate) use self::books::{Batch, SessionEntry, SessionFunctions, Sessions};
+pub use self::kept::{Keep, Kept, KeptSession, VERSION};
 pub(crate) use self::timers::has_timers;
-
-/// Number of a session; the sender of the commands chooses it. For PFCP it is the node's SEID.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
-)]
-#[serde(transparent)]
-pub struct SessionId(pub u64);
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
-}
+pub use crate::subscribers::SessionId;
 
 /// A change of one session, applied whole or not at all. Commands of a batch do not depend on
 /// each other: one that is refused leaves the others alone.

@@ -77,6 +77,7 @@ impl Subscribers {
             }
             (Whose::Dedicated { .. }, Scope::User) => None,
             (Whose::Added(id), _) => self.bearers.slot_of(*id, scope),
+            (Whose::Session(id), _) => self.sessions.entries.get(id).map(|entry| entry.slot),
         }
     }
 

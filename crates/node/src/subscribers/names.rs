@@ -18,8 +18,21 @@ impl fmt::Display for BearerId {
     }
 }
 
+/// Number of a session; the sender of the commands chooses it. For PFCP it is the node's SEID.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(transparent)]
+pub struct SessionId(pub u64);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
 /// Whose a context is, by the names that nodes share.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Whose {
     /// A user's of the configuration, or its default bearer's.
@@ -35,6 +48,8 @@ pub enum Whose {
     Added(BearerId),
     /// A group's.
     Group(String),
+    /// A PFCP session's.
+    Session(SessionId),
 }
 
 impl fmt::Display for Whose {
@@ -44,6 +59,7 @@ impl fmt::Display for Whose {
             Whose::Dedicated { user, bearer } => write!(f, "bearer `{bearer}` of user `{user}`"),
             Whose::Added(id) => write!(f, "bearer {id}, added by a command,"),
             Whose::Group(name) => write!(f, "group `{name}`"),
+            Whose::Session(id) => write!(f, "session {id}"),
         }
     }
 }

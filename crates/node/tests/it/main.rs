@@ -14,6 +14,7 @@ mod forwarding;
 mod gateway_faults;
 mod gtpu;
 mod handover;
+mod kept_sessions;
 mod mixtures;
 mod outer_checksums;
 mod paths;

@@ -14,7 +14,7 @@ use weft_node::bearer::session::{
 use weft_wire::MacAddress;
 use weft_wire::gtpu::{ExtensionRepr, Extensions, Message, MessageType, PduSession, Qfi};
 
-const UPF: &str = "
+pub(crate) const UPF: &str = "
 apiVersion: weft/v1
 kind: Node
 metadata: {name: upf}
@@ -134,16 +134,16 @@ impl Upf {
     }
 }
 
-fn read(rules: Value) -> Arc<Session> {
+pub(crate) fn read(rules: Value) -> Arc<Session> {
     Arc::new(serde_json::from_value(rules).unwrap())
 }
 
-fn establish(id: u64, rules: Value) -> SessionCommand {
+pub(crate) fn establish(id: u64, rules: Value) -> SessionCommand {
     SessionCommand::Establish { id: SessionId(id), like: "session".into(), rules: read(rules) }
 }
 
 /// The usual session of user `n`: a tunnel from the base station, and one to it.
-fn usual(n: u8) -> Value {
+pub(crate) fn usual(n: u8) -> Value {
     let address = format!("10.45.0.{n}");
     json!({
         "pdrs": [
@@ -163,13 +163,13 @@ fn usual(n: u8) -> Value {
     })
 }
 
-fn uplink(teid: u32, source: [u8; 4], payload: &[u8]) -> Vec<u8> {
+pub(crate) fn uplink(teid: u32, source: [u8; 4], payload: &[u8]) -> Vec<u8> {
     let inside = udp(source, HOST, payload).split_off(14);
     let session = ExtensionRepr::PduSession(PduSession::Uplink { qfi: Qfi::new(9).unwrap() });
     datagram(&message(MessageType::G_PDU, teid, Extensions::one(session), &inside))
 }
 
-fn downlink(n: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn downlink(n: u8, payload: &[u8]) -> Vec<u8> {
     udp_to(MacAddress([2, 0, 0, 0, 0, 2]), HOST, [10, 45, 0, n], 64, payload)
 }
 

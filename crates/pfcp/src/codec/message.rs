@@ -5,7 +5,7 @@ mod session;
 mod set;
 
 use super::frame::{begin, end};
-use super::{Defect, Error, Frame, Header, Value};
+use super::{Cause, Defect, Error, Frame, Header, Value};
 
 pub use node::{
     ApplicationPfds, AssociationReleaseRequest, AssociationReleaseResponse,
@@ -26,7 +26,7 @@ pub use set::{
 macro_rules! messages {
     ($($(#[$doc:meta])* $number:literal $name:ident($type:ident $(<$life:lifetime>)?), $text:literal;)+) => {
         /// Types of messages (§7.3).
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum MessageType {
             $($(#[$doc])* $name = $number,)+
@@ -153,6 +153,27 @@ messages! {
     56 SessionReportRequest(SessionReportRequest<'a>), "Session Report Request";
     /// Session Report Response.
     57 SessionReportResponse(SessionReportResponse<'a>), "Session Report Response";
+}
+
+impl Message<'_> {
+    /// The cause, of a response that has one.
+    #[must_use]
+    pub const fn cause(&self) -> Option<Cause> {
+        Some(match self {
+            Message::PfdManagementResponse(one) => one.cause,
+            Message::AssociationSetupResponse(one) => one.cause,
+            Message::AssociationUpdateResponse(one) => one.cause,
+            Message::AssociationReleaseResponse(one) => one.cause,
+            Message::NodeReportResponse(one) => one.cause,
+            Message::SessionSetDeletionResponse(one) => one.cause,
+            Message::SessionSetModificationResponse(one) => one.cause,
+            Message::SessionEstablishmentResponse(one) => one.cause,
+            Message::SessionModificationResponse(one) => one.cause,
+            Message::SessionDeletionResponse(one) => one.cause,
+            Message::SessionReportResponse(one) => one.cause,
+            _ => return None,
+        })
+    }
 }
 
 impl MessageType {

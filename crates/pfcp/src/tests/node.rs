@@ -241,3 +241,61 @@ fn bundled_messages_are_each_answered() {
     let out = bench.octets(peer(SMF), &octets);
     assert_eq!(out.len(), 2);
 }
+
+#[test]
+fn load_is_told_to_those_who_want_to_know() {
+    let mut bench = Bench::new();
+    let told = |bench: &mut Bench, from: &str, address: u8| {
+        let request = session(peer(from), [10, 46, 0, address]);
+        let octets = bench.ask(peer(from), Some(0), &Message::SessionEstablishmentRequest(request));
+        let Message::SessionEstablishmentResponse(response) = parsed(&octets).1 else {
+            panic!("a response")
+        };
+        (response.load.map(|load| (load.sequence, load.metric)), response.overload)
+    };
+    bench.associate(peer("10.0.0.1"));
+    let wants = AssociationSetupRequest {
+        node: NodeId::Address(address("10.0.0.2")),
+        recovery: Time(1),
+        cp_features: Some(CpFeatures::LOAD.with(CpFeatures::OVRL)),
+        ..Default::default()
+    };
+    bench.ask(peer("10.0.0.2"), None, &Message::AssociationSetupRequest(wants));
+    assert_eq!(told(&mut bench, "10.0.0.1", 1), (None, None));
+    // Two of eight sessions, then three.
+    let (first, overload) = told(&mut bench, "10.0.0.2", 2);
+    let (second, _) = told(&mut bench, "10.0.0.2", 3);
+    let ((before, 25), (after, 37)) = (first.unwrap(), second.unwrap()) else {
+        panic!("{first:?}, {second:?}")
+    };
+    assert!(after > before && overload.is_none());
+    // The workers are behind: the next response says so.
+    bench.error = Some(SessionError::Busy);
+    let request = session(peer("10.0.0.2"), [10, 46, 0, 4]);
+    let message = Message::SessionEstablishmentRequest(request);
+    assert_eq!(bench.refusal(peer("10.0.0.2"), Some(0), &message).0, Cause::CONGESTION);
+    let (_, overload) = told(&mut bench, "10.0.0.2", 4);
+    assert_eq!(overload.unwrap().validity.seconds(), Some(10));
+}
+
+#[test]
+fn a_node_that_stops_asks_for_the_release_of_its_associations() {
+    let mut bench = Bench::new();
+    bench.associate(peer("10.0.0.1"));
+    bench.establish(peer("10.0.0.1"), session(peer("10.0.0.1"), [10, 45, 0, 1]));
+    bench.plane.ask_for_release(bench.now, 1);
+    let asked = bench.plane.take_datagrams();
+    let Message::AssociationUpdateRequest(request) = parsed(&asked[0].octets).1 else {
+        panic!("{asked:?}")
+    };
+    assert_eq!(request.release, Some(AssociationRelease::SARR));
+    assert_eq!(request.grace.and_then(GracePeriod::seconds), Some(2));
+    let release = AssociationReleaseRequest {
+        node: NodeId::Address(address("10.0.0.1")),
+        ..Default::default()
+    };
+    let message = Message::AssociationReleaseRequest(release);
+    assert!(bench.refusal(peer("10.0.0.1"), None, &message).0.accepted());
+    bench.wait(1);
+    assert!(bench.plane.view().associations.is_empty() && bench.agent.is_empty());
+}

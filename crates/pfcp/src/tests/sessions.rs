@@ -272,3 +272,39 @@ fn sessions_of_sets_end_together() {
     bench.wait(1);
     assert_eq!(bench.agent.keys().copied().collect::<Vec<_>>(), [kept]);
 }
+
+#[test]
+fn other_filters_of_an_application_reach_the_sessions_that_there_are() {
+    let mut bench = Bench::new();
+    let from = peer("10.0.0.1");
+    bench.associate(from);
+    let manage = |bench: &mut Bench, flow: &'static [u8]| {
+        let contents = PfdContents { descriptions: vec![Text(flow)], ..Default::default() };
+        let contexts = vec![PfdContext { contents: vec![contents], ..Default::default() }];
+        let application =
+            ApplicationPfds { application: Text(b"music"), contexts, ..Default::default() };
+        let request =
+            PfdManagementRequest { applications: vec![application], ..Default::default() };
+        let message = Message::PfdManagementRequest(request);
+        assert!(bench.refusal(from, None, &message).0.accepted());
+    };
+    manage(&mut bench, b"permit out 17 from any 4000 to assigned");
+    let mut request = session(from, [10, 45, 0, 1]);
+    request.pdrs[1].pdi.application = Some(Text(b"music"));
+    let seid = bench.establish(from, request);
+    let other = bench.establish(from, session(from, [10, 45, 0, 2]));
+    let ports = |bench: &Bench, seid: u64| {
+        let filters = bench.agent[&seid].pdrs.iter().flat_map(|pdr| &pdr.filters);
+        let flows = filters.filter_map(|filter| filter.flow.as_ref());
+        flows.flat_map(|flow| &flow.remote.ports).map(|range| range.first).collect::<Vec<_>>()
+    };
+    assert_eq!(ports(&bench, seid), [4000]);
+    manage(&mut bench, b"permit out 17 from any 5000 to assigned");
+    bench.wait(1);
+    assert_eq!((ports(&bench, seid), ports(&bench, other)), (vec![5000], vec![]));
+    // Without its filters the application leaves the session those that it had.
+    let message = Message::PfdManagementRequest(PfdManagementRequest::default());
+    assert!(bench.refusal(from, None, &message).0.accepted());
+    bench.wait(1);
+    assert_eq!(ports(&bench, seid), [5000]);
+}

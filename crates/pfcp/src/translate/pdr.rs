@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 
-use weft_functions::session::rules::filter::{Masked, SdfFilter};
 use weft_functions::session::rules::{
-    FarId, Interface, LocalTunnel, Name, Pdr, PdrId, QerId, Removal, UeAddress, UrrId,
+    FarId, Interface, LocalTunnel, Pdr, PdrId, QerId, Removal, UeAddress, UrrId,
 };
 
 use super::{DetectionPart, Draft, Endpoint, PdrExtras, name, rule_of_pdr, unread};
@@ -111,8 +110,11 @@ impl Draft<'_> {
     /// Remembers what a PDR has beside, if there is anything or chains depend on it.
     fn keep(&mut self, extras: PdrExtras) {
         let Traits { application, predefined, instance } = &extras.traits;
-        let by_traits = application.is_some() || !predefined.is_empty() || instance.is_some();
-        if !extras.endpoints.is_empty() || by_traits && self.node.interfaces.has_chains() {
+        let by_traits = !predefined.is_empty() || instance.is_some();
+        if !extras.endpoints.is_empty()
+            || application.is_some()
+            || by_traits && self.node.interfaces.has_chains()
+        {
             self.extras.pdrs.push(extras);
         }
     }
@@ -146,7 +148,9 @@ impl Draft<'_> {
         let mut filters =
             pdi.filters.iter().map(|one| self.filter(one)).collect::<Result<Vec<_>, _>>()?;
         extras.traits.application = pdi.application.map(name);
+        extras.filters.clear();
         if let Some(application) = &extras.traits.application {
+            extras.filters.clone_from(&filters);
             self.add_application(application, &mut filters)?;
         }
         extras.endpoints = pdi.endpoints.iter().map(|endpoint| endpoint.0).collect();
@@ -299,53 +303,6 @@ impl Draft<'_> {
             ue.ipv6 = Some(chosen);
         }
         Ok(())
-    }
-
-    /// The filters of an application beside those of the PDR.
-    fn add_application(
-        &self,
-        application: &Name,
-        filters: &mut Vec<SdfFilter>,
-    ) -> Result<(), Refusal> {
-        match self.node.applications.get(&**application) {
-            Some(known) => filters.extend(known.iter().cloned()),
-            None if self.node.interfaces.has_application(application) => {}
-            None => {
-                return Err(Refusal {
-                    offending: Some(APPLICATION_ID),
-                    ..Refusal::cause(Cause::UNKNOWN_APPLICATION)
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// A filter; one that is only a number is the filter that has it.
-    fn filter(&mut self, filter: &element::SdfFilter<'_>) -> Result<SdfFilter, Refusal> {
-        let element::SdfFilter { description, traffic_class, spi, flow_label, id } = *filter;
-        let is_reference = description.is_none()
-            && traffic_class.is_none()
-            && spi.is_none()
-            && flow_label.is_none();
-        if is_reference {
-            let known = self.extras.filters.iter().find(|(known, _)| Some(*known) == id);
-            return known.map(|(_, filter)| filter.clone()).ok_or(Refusal::incorrect(SDF_FILTER));
-        }
-        let read = |text: Text<'_>| {
-            let text = std::str::from_utf8(text.0).ok();
-            text.and_then(flow::parse).ok_or(Refusal::incorrect(SDF_FILTER))
-        };
-        let filter = SdfFilter {
-            flow: description.map(read).transpose()?,
-            tos: traffic_class.map(|(value, mask)| Masked { value, mask }),
-            spi,
-            flow_label,
-        };
-        if let Some(id) = id {
-            self.extras.filters.retain(|(known, _)| *known != id);
-            self.extras.filters.push((id, filter.clone()));
-        }
-        Ok(filter)
     }
 
     fn endpoint(&self, id: u8) -> Result<usize, Refusal> {

@@ -45,7 +45,8 @@ impl Draft<'_> {
             return Err(Refusal::rule(rule_of_urr(id)));
         }
         let update = as_update(rule);
-        let mut urr = Urr { id, ..Urr::default() };
+        let created = (self.node.entropy)() as u32;
+        let mut urr = Urr { id, created, ..Urr::default() };
         measure(&mut urr, &update).map_err(|refusal| refusal.of(rule_of_urr(id)))?;
         urr.grant = 0;
         self.note_packets(id, rule.information);

@@ -82,6 +82,7 @@ impl UserPlane {
             updated,
             created_endpoints,
             acquired,
+            gone: Vec::new(),
             query: request.query_reference,
             cp,
         };
@@ -132,18 +133,43 @@ impl UserPlane {
         update: Option<&UpdateBarInReport>,
         drop_waiting: bool,
     ) {
+        self.alter(seid, drop_waiting, |draft| {
+            update.map_or(Ok(()), |update| {
+                let packets = update.packets.or(update
+                    .buffering_packets
+                    .map(|count| u8::try_from(count.0).unwrap_or(u8::MAX)));
+                draft.update_bar(update.id, update.notification_delay, packets)
+            })
+        });
+    }
+
+    /// Gives PDRs the filters that their applications have now. False if a command about the
+    /// session is not committed yet.
+    pub(super) fn filter_anew(&mut self, seid: u64) -> bool {
+        if self.is_committing(seid) {
+            return false;
+        }
+        self.alter(seid, false, |draft| {
+            draft.filter_anew();
+            Ok(())
+        });
+        true
+    }
+
+    /// Changes a session without a request of its control plane.
+    fn alter(
+        &mut self,
+        seid: u64,
+        drop_waiting: bool,
+        edit: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal>,
+    ) {
         let Some(record) = self.sessions.get(&seid).filter(|record| !record.is_committing) else {
             return;
         };
         let (cp_seid, before) = (record.cp_seid, record.rules.clone());
         let extras = record.extras.as_deref().cloned().unwrap_or_default();
         let mut draft = self.draft((*before).clone(), extras);
-        let outcome = update.map_or(Ok(()), |update| {
-            let packets = update
-                .packets
-                .or(update.buffering_packets.map(|count| u8::try_from(count.0).unwrap_or(u8::MAX)));
-            draft.update_bar(update.id, update.notification_delay, packets)
-        });
+        let outcome = edit(&mut draft);
         let Ok(drafted) = draft.finish(outcome) else { return };
         let change = Change {
             seid,
@@ -155,6 +181,7 @@ impl UserPlane {
             updated: Vec::new(),
             created_endpoints: Vec::new(),
             acquired: drafted.acquired,
+            gone: Vec::new(),
             query: None,
             cp: None,
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_functions::session::rules::{PdrId, Session};
+use weft_functions::session::rules::{PdrId, Session, Urr};
 use weft_functions::session::usage::Usage;
 use weft_node::bearer::session::{SessionCommand, SessionError, SessionId};
 
@@ -125,6 +125,8 @@ impl UserPlane {
         record.is_committing = false;
         let before = std::mem::replace(&mut record.rules, change.rules.clone());
         let extras = std::mem::replace(&mut record.extras, change.extras.take());
+        let is_gone = |old: &&Urr| record.rules.urrs.iter().all(|urr| !urr.is(old));
+        change.gone = before.urrs.iter().filter(is_gone).map(|urr| urr.id).collect();
         if let Some((seid, address)) = change.cp {
             (record.cp_seid, record.cp_address) = (seid, address);
         }
@@ -224,7 +226,8 @@ impl UserPlane {
     pub(super) fn applied(&mut self, batch: u64, usage: Vec<(SessionId, Vec<Usage>)>) {
         let Some(works) = self.applying.remove(&batch) else { return };
         let usage: std::collections::HashMap<_, _> = usage.into_iter().collect();
-        for work in works {
+        for (work, kept) in works {
+            self.keep_all(kept);
             match work {
                 Work::Establish { seid, id, created, created_endpoints, .. } => {
                     self.answer_establishment(id, seid, created, created_endpoints);
@@ -237,15 +240,18 @@ impl UserPlane {
                     let usage = usage.get(&SessionId(seid)).map_or(&[][..], Vec::as_slice);
                     let Some(id) = id else { continue };
                     let Some(record) = record else { continue };
+                    let (load, overload) = self.load_for(id.from.ip());
                     let reports = usage.iter().map(|one| self.usage_report(one, &record, None));
                     let response = SessionDeletionResponse {
                         cause: Cause::ACCEPTED,
+                        load,
+                        overload,
                         reports: reports.collect(),
                         additional: None,
                         ..SessionDeletionResponse::default()
                     };
                     let response = Message::SessionDeletionResponse(response);
-                    self.respond(id, Some(cp_seid), &response);
+                    self.respond_kept(id, Some(cp_seid), &response);
                 }
             }
         }
@@ -260,19 +266,24 @@ impl UserPlane {
     ) {
         let node = self.node_id_owned();
         let cp_seid = self.sessions.get(&seid).map_or(0, |record| record.cp_seid);
+        let (load, overload) = self.load_for(id.from.ip());
         let response = SessionEstablishmentResponse {
             node: borrowed(&node),
             cause: Cause::ACCEPTED,
+            load,
+            overload,
             fseid: Some(FSeid::at(seid, self.own_address(id.from.ip()))),
             created,
             created_endpoints,
             ..SessionEstablishmentResponse::default()
         };
-        self.respond(id, Some(cp_seid), &Message::SessionEstablishmentResponse(response));
+        self.respond_kept(id, Some(cp_seid), &Message::SessionEstablishmentResponse(response));
     }
 
     fn answer_change(&mut self, change: Change, usage: &[Usage]) {
+        self.keep_reported(change.seid, usage);
         let Some(id) = change.id else { return };
+        let (load, overload) = self.load_for(id.from.ip());
         let Some(record) = self.sessions.get(&change.seid) else {
             let refusal = Refusal::cause(Cause::SESSION_NOT_FOUND);
             let kind = MessageType::SessionModificationRequest;
@@ -281,6 +292,8 @@ impl UserPlane {
         let reports = usage.iter().map(|one| self.usage_report(one, record, change.query));
         let response = SessionModificationResponse {
             cause: Cause::ACCEPTED,
+            load,
+            overload,
             created: change.created,
             updated: change.updated,
             created_endpoints: change.created_endpoints,
@@ -289,7 +302,7 @@ impl UserPlane {
             ..SessionModificationResponse::default()
         };
         let seid = record.cp_seid;
-        self.respond(id, Some(seid), &Message::SessionModificationResponse(response));
+        self.respond_kept(id, Some(seid), &Message::SessionModificationResponse(response));
     }
 
     /// Answers that a request is not done.
@@ -301,6 +314,9 @@ impl UserPlane {
         refusal: Refusal,
     ) {
         self.counts.refused += 1;
+        if refusal.cause == Cause::CONGESTION {
+            self.load.note_overload();
+        }
         let Refusal { cause, offending, rule: failed_rule } = refusal;
         tracing::debug!(peer = %id.from, request = kind.name(), %cause, ?offending, "refused");
         let node_of = self.node_id_owned();

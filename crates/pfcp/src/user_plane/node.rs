@@ -3,9 +3,12 @@
 use std::net::IpAddr;
 
 use super::establish::borrowed;
-use super::{Sent, UserPlane};
+use super::session::Record;
+use super::{RELEASES, Sent, UserPlane};
 use crate::associations::{Association, AssociationId, NodeKey};
-use crate::codec::element::{NodeReportType, PfdContents, RemoteGtpuPeer, Time, UpFeatures};
+use crate::codec::element::{
+    AssociationRelease, GracePeriod, NodeReportType, PfdContents, RemoteGtpuPeer, Time, UpFeatures,
+};
 use crate::codec::ie::*;
 use crate::codec::message::{
     AssociationReleaseRequest, AssociationReleaseResponse, AssociationSetupRequest,
@@ -42,6 +45,7 @@ impl UserPlane {
             self.lose(now, id);
         } else if association.lost_until.take().is_some() {
             tracing::info!(peer = %association.node, "control plane answers again");
+            self.keep_association(id);
         }
     }
 
@@ -59,6 +63,7 @@ impl UserPlane {
                 "control plane has restarted or does not answer");
             association.lost_until = Some(now.saturating_add(stay));
             self.counts.lost += 1;
+            self.keep_association(id);
         }
     }
 
@@ -111,6 +116,7 @@ impl UserPlane {
                 association.features = request.cp_features.unwrap_or_default();
                 association.lost_until = None;
                 retained = true;
+                self.keep_association(known);
             } else {
                 // A node that has restarted and retains nothing has no sessions any more.
                 self.drop_association(known);
@@ -122,7 +128,7 @@ impl UserPlane {
             }
             let heartbeat = self.next_heartbeat(now);
             tracing::info!(peer = %node, address = %from, "control plane associated");
-            self.associations.add(Association {
+            let added = self.associations.add(Association {
                 node,
                 address: from,
                 recovery: request.recovery.0,
@@ -131,6 +137,7 @@ impl UserPlane {
                 heartbeat,
                 lost_until: None,
             });
+            self.keep_association(added);
         }
         let own = self.node_id_owned();
         let response = AssociationSetupResponse {
@@ -142,7 +149,7 @@ impl UserPlane {
                 .then_some(crate::codec::element::AssociationResponseFlags::PSREI),
             ..AssociationSetupResponse::default()
         };
-        self.respond(id, None, &Message::AssociationSetupResponse(response));
+        self.respond_kept(id, None, &Message::AssociationSetupResponse(response));
         Ok(())
     }
 
@@ -178,6 +185,7 @@ impl UserPlane {
         {
             association.features = features;
         }
+        self.keep_association(known);
         let own = self.node_id_owned();
         let response = AssociationUpdateResponse {
             node: borrowed(&own),
@@ -185,7 +193,7 @@ impl UserPlane {
             up_features: Some(self.features()),
             ..AssociationUpdateResponse::default()
         };
-        self.respond(id, None, &Message::AssociationUpdateResponse(response));
+        self.respond_kept(id, None, &Message::AssociationUpdateResponse(response));
         Ok(())
     }
 
@@ -203,12 +211,29 @@ impl UserPlane {
             cause: Cause::ACCEPTED,
             refused: None,
         };
-        self.respond(id, None, &Message::AssociationReleaseResponse(response));
+        self.respond_kept(id, None, &Message::AssociationReleaseResponse(response));
         Ok(())
     }
 
-    /// Takes the filters of applications. Rules that name an application keep the filters that
-    /// it had when they were made.
+    /// Asks all control planes to release their associations within so many seconds, as the node
+    /// stops (§6.2.8.3).
+    pub fn ask_for_release(&mut self, now: u64, seconds: u64) {
+        let own = self.node_id_owned();
+        let message = Message::AssociationUpdateRequest(AssociationUpdateRequest {
+            node: borrowed(&own),
+            release: Some(AssociationRelease::SARR),
+            grace: Some(GracePeriod::at_least(seconds)),
+            ..AssociationUpdateRequest::default()
+        });
+        let up = self.associations.iter().filter(|(_, one)| one.lost_until.is_none());
+        let to: Vec<_> = up.map(|(_, one)| one.address).collect();
+        for address in to {
+            self.ask(now, address, None, &message, Sent::ReleaseRequest);
+        }
+    }
+
+    /// Takes the filters of applications. Rules of sessions that name them follow, some sessions
+    /// at a time.
     pub(super) fn manage_pfds(
         &mut self,
         id: TransactionId,
@@ -251,11 +276,42 @@ impl UserPlane {
         {
             return Err(Refusal::cause(Cause::NO_RESOURCES));
         }
-        self.applications = applications;
+        let before = std::mem::replace(&mut self.applications, applications);
+        self.keep_applications(&before);
+        self.note_filters(&before);
         let response =
             PfdManagementResponse { cause: Cause::ACCEPTED, ..PfdManagementResponse::default() };
-        self.respond(id, None, &Message::PfdManagementResponse(response));
+        self.respond_kept(id, None, &Message::PfdManagementResponse(response));
         Ok(())
+    }
+
+    /// Sessions whose PDRs name an application that has other filters now get them soon.
+    fn note_filters(&mut self, before: &crate::translate::Applications) {
+        let is_other = |name: &str| {
+            let now = self.applications.get(name);
+            now.is_some() && now != before.get(name)
+        };
+        let has_other = |record: &Record| {
+            let pdrs = record.extras.iter().flat_map(|extras| &extras.pdrs);
+            let mut names = pdrs.filter_map(|pdr| pdr.traits.application.as_deref());
+            names.any(is_other)
+        };
+        let sessions = self.sessions.iter();
+        let found: Vec<_> =
+            sessions.filter(|(_, record)| has_other(record)).map(|(seid, _)| *seid).collect();
+        self.filtering.extend(found);
+    }
+
+    /// Gives some of them their filters.
+    pub(super) fn filter_some(&mut self) {
+        let mut later = Vec::new();
+        for _ in 0..RELEASES {
+            let Some(seid) = self.filtering.pop() else { break };
+            if !self.filter_anew(seid) {
+                later.push(seid);
+            }
+        }
+        self.filtering.extend(later);
     }
 
     /// A GTP-U peer has failed, or answers again: all control planes are told (§6.2.9).

@@ -19,6 +19,7 @@ impl UserPlane {
     /// Ends an association at once, and its sessions one after the other.
     pub(super) fn drop_association(&mut self, id: AssociationId) {
         let Some(association) = self.associations.remove(id) else { return };
+        self.keep_association(id);
         tracing::info!(peer = %association.node, sessions = association.sessions.len(),
             "association ended");
         for seid in &association.sessions {
@@ -59,7 +60,7 @@ impl UserPlane {
             cause: Cause::ACCEPTED,
             ..SessionSetDeletionResponse::default()
         };
-        self.respond(id, None, &Message::SessionSetDeletionResponse(response));
+        self.respond_kept(id, None, &Message::SessionSetDeletionResponse(response));
         Ok(())
     }
 
@@ -115,6 +116,8 @@ impl UserPlane {
             for seid in sessions {
                 if let Some(record) = self.sessions.get_mut(&seid) {
                     record.cp_address = to;
+                    let kept = self.session_to_keep(seid);
+                    self.keep_all(kept.into_iter().collect());
                 }
             }
         }
@@ -124,7 +127,7 @@ impl UserPlane {
             cause: Cause::ACCEPTED,
             ..SessionSetModificationResponse::default()
         };
-        self.respond(id, None, &Message::SessionSetModificationResponse(response));
+        self.respond_kept(id, None, &Message::SessionSetModificationResponse(response));
         Ok(())
     }
 }

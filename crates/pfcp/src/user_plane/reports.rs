@@ -64,6 +64,7 @@ impl UserPlane {
     }
 
     pub(super) fn report_usage(&mut self, now: u64, seid: u64, usage: &[Usage]) {
+        self.keep_reported(seid, usage);
         let Some(record) = self.sessions.get(&seid) else { return };
         let usage = usage.iter().map(|one| self.usage_report(one, record, None)).collect();
         let request = SessionReportRequest {
@@ -117,9 +118,17 @@ impl UserPlane {
     fn report(&mut self, now: u64, seid: u64, request: SessionReportRequest<'_>) {
         let Some(record) = self.sessions.get(&seid) else { return };
         let (to, peer) = (record.cp_address, record.cp_seid);
-        self.counts.reports += 1;
+        let counts = &mut self.counts;
+        for (kind, count) in [
+            (ReportType::USAR, &mut counts.usage_reports),
+            (ReportType::DLDR, &mut counts.downlink_data_reports),
+            (ReportType::ERIR, &mut counts.error_reports),
+            (ReportType::UPIR, &mut counts.inactivity_reports),
+        ] {
+            *count += u64::from(request.report.has(kind));
+        }
         let message = Message::SessionReportRequest(request);
-        self.ask(now, to, Some(peer), &message, Sent::SessionReport(seid));
+        self.ask(now, to, Some(peer), &message, Sent::SessionReport { seid, kept: None });
     }
 
     /// A control plane has answered a report.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weft_functions::session::rules::Session;
+use weft_functions::session::rules::{Session, UrrId};
 
 use crate::associations::AssociationId;
 use crate::codec::rule::{CreatedPdr, CreatedTrafficEndpoint};
@@ -57,6 +57,8 @@ pub(super) struct Change {
     pub updated: Vec<CreatedPdr>,
     pub created_endpoints: Vec<CreatedTrafficEndpoint>,
     pub acquired: Acquired,
+    /// Usage reporting rules that are no more; known once it is committed.
+    pub gone: Vec<UrrId>,
     /// Number of the query that reports answer.
     pub query: Option<u32>,
     /// Where reports go from now on.

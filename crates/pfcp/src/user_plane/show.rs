@@ -1,9 +1,13 @@
 //! What the node shows of PFCP.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::UserPlane;
+use crate::codec::message::MessageType;
+use crate::codec::{Cause, Message};
 
 /// What was counted since the node started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -41,8 +45,71 @@ pub struct Counts {
     pub modified: u64,
     /// Sessions that ended.
     pub deleted: u64,
+    /// Datagrams that came while too many waited: dropped.
+    pub queue_full: u64,
+    /// Session reports of usage.
+    pub usage_reports: u64,
+    /// Session reports of downlink data.
+    pub downlink_data_reports: u64,
+    /// Session reports of Error Indications.
+    pub error_reports: u64,
+    /// Session reports of inactivity.
+    pub inactivity_reports: u64,
+}
+
+impl Counts {
     /// Session reports.
-    pub reports: u64,
+    #[must_use]
+    pub fn reports(&self) -> u64 {
+        self.usage_reports
+            + self.downlink_data_reports
+            + self.error_reports
+            + self.inactivity_reports
+    }
+}
+
+/// Messages of one type, and responses of one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageCount {
+    /// The type, such as `session_report_request`.
+    pub message: String,
+    /// `rx` or `tx`.
+    pub direction: String,
+    /// Number of the cause (§8.2.1), of a response that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// How many.
+    pub count: u64,
+}
+
+/// Messages that were received and sent, by type and cause.
+#[derive(Debug, Default)]
+pub(super) struct Messages(BTreeMap<(&'static str, MessageType, Option<Cause>), u64>);
+
+impl Messages {
+    /// One was received.
+    pub fn received(&mut self, kind: MessageType, cause: Option<Cause>) {
+        *self.0.entry(("rx", kind, cause)).or_default() += 1;
+    }
+
+    /// One was sent, or sent again.
+    pub fn sent(&mut self, message: &Message<'_>) {
+        *self.0.entry(("tx", message.message_type(), message.cause())).or_default() += 1;
+    }
+
+    fn view(&self) -> Vec<MessageCount> {
+        let one =
+            |((direction, kind, cause), count): (&(&str, MessageType, Option<Cause>), &u64)| {
+                MessageCount {
+                    message: kind.name().to_lowercase().replace(' ', "_"),
+                    direction: (*direction).to_owned(),
+                    cause: cause.map(|cause| cause.0.to_string()),
+                    count: *count,
+                }
+            };
+        self.0.iter().map(one).collect()
+    }
 }
 
 /// An association.
@@ -82,7 +149,7 @@ pub struct SessionView {
 }
 
 /// Associations and counts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PfcpView {
     /// The control planes.
@@ -95,6 +162,9 @@ pub struct PfcpView {
     pub features: Vec<String>,
     /// What was counted.
     pub counts: Counts,
+    /// Messages by type and cause.
+    #[serde(default)]
+    pub messages: Vec<MessageCount>,
 }
 
 impl UserPlane {
@@ -115,6 +185,7 @@ impl UserPlane {
             transactions: [self.incoming.len(), self.outgoing.len()],
             features: self.features().names().map(str::to_owned).collect(),
             counts: self.counts,
+            messages: self.messages.view(),
         }
     }
 

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use weft_dpdk::{Batch, Pool, Port, PortOptions, TxQueue, tsc};
+use weft_node::Worker;
 use weft_traffic::{Load, Rate, Selection, Share, Source};
 
 use crate::Failure;
@@ -63,6 +64,25 @@ impl Rig {
             let counters = worker.counters.clone();
             let sent = || counters.ports[1].transmitted.packets.get();
             self.sections((load, before), &ring, length, || worker.poll(), sent)
+        })
+    }
+
+    /// The same of a worker that has its users already: packets come from `ring`, and leave by
+    /// the port of that number.
+    ///
+    /// # Errors
+    /// As [`Rig::cost_of_load`].
+    pub fn cost_of_worker(
+        &self,
+        worker: &mut Worker,
+        (ring, leaves): (&str, usize),
+        load: &Load,
+        length: Duration,
+    ) -> Result<(Cost, f64), Failure> {
+        self.on_core(self.cores.system, || {
+            let counters = worker.counters.clone();
+            let sent = || counters.ports[leaves].transmitted.packets.get();
+            self.sections((load, 0), ring, length, || worker.poll(), sent)
         })
     }
 

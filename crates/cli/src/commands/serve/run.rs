@@ -73,6 +73,9 @@ struct Cores(Vec<usize>);
 /// How often the threads of API and handovers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long control planes may take to release their associations when the node stops.
+const RELEASE: Duration = Duration::from_secs(1);
+
 /// How long function processes may take to come before traffic is taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -158,6 +161,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     tracing::info!("stopping after {signal}");
     manager.stopping();
+    // Sessions that are kept go on with the node's next life.
+    if let Some(pfcp) = pfcp.as_ref().filter(|_| described.state.is_none()) {
+        pfcp.release(RELEASE);
+    }
     drop(pfcp);
     drop(joined);
     drop(exporter);

@@ -13,6 +13,9 @@ use super::{FarId, UrrId};
 pub struct Urr {
     /// Its number in the session.
     pub id: UrrId,
+    /// Tells rules apart that had the number one after the other: one with another value here is
+    /// another rule, which measures from 0 on.
+    pub created: u32,
     /// What is measured (§8.2.40).
     pub method: Method,
     /// What leads to a report (§8.2.19).
@@ -83,6 +86,13 @@ pub struct Urr {
     pub paused: bool,
     /// Time is measured from the first, and not from the first packet on (ISTM).
     pub immediate_start: bool,
+}
+
+impl Urr {
+    /// Whether it is that rule, perhaps changed.
+    pub fn is(&self, other: &Urr) -> bool {
+        (self.id, self.created) == (other.id, other.created)
+    }
 }
 
 /// What a rule measures.

@@ -28,6 +28,15 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
             rules.zip(&*meters).map(|(rule, meter)| meter.clone().take(rule, now)).collect();
         return answer.write(out);
     }
+    if let Question::Reported(reported) = &question {
+        for (rule, meter) in rules.urrs.iter().zip(meters.iter_mut()) {
+            if let Some((_, next)) = reported.iter().find(|(id, _)| *id == rule.id) {
+                meter.catch_up(rule, *next, now);
+            }
+        }
+        context.refresh();
+        return Answer::default().write(out);
+    }
     for (rule, meter) in rules.urrs.iter().zip(meters.iter_mut()) {
         meter.split(rule, now);
         meter.look(rule, now);
@@ -37,7 +46,7 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
         Question::Of(rules) => (Some(rules), Some(Trigger::Immediate)),
         Question::All => (None, Some(Trigger::Immediate)),
         Question::Last(rules) => (Some(rules), Some(Trigger::Termination)),
-        Question::End | Question::Show => (None, Some(Trigger::Termination)),
+        Question::End | Question::Show | Question::Reported(_) => (None, Some(Trigger::Termination)),
     };
     let mut reported = vec![false; meters.len()];
     for ((rule, meter), is_reported) in rules.urrs.iter().zip(meters.iter_mut()).zip(&mut reported)

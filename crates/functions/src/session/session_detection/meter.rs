@@ -336,6 +336,16 @@ impl Meter {
         usage
     }
 
+    /// Reports with numbers below `next` were given behind the time that this state is of: what
+    /// they said is not counted once more.
+    pub fn catch_up(&mut self, rule: &Urr, next: u32, now: u64) {
+        // Numbers begin anew behind 2^32 reports.
+        if next.wrapping_sub(self.sequence).cast_signed() > 0 {
+            self.take(rule, now);
+            (self.before, self.sequence) = (None, next);
+        }
+    }
+
     /// The clock is another: it shows `now` in place of `then`.
     pub fn rebase(&mut self, then: u64, now: u64) {
         let moved = |time: &mut u64| *time = now.saturating_add(*time).saturating_sub(then);

@@ -127,7 +127,7 @@ impl Record {
         };
         let limiters = rules.qers.iter().map(limiter).collect();
         let meters = rules.urrs.iter().map(|rule| {
-            let known = old.rules.urrs.iter().position(|one| one.id == rule.id);
+            let known = old.rules.urrs.iter().position(|one| one.is(rule));
             match known.and_then(|at| Some((&old.rules.urrs[at], old.meters.get(at)?))) {
                 Some((before, known)) => {
                     let mut meter = known.clone();

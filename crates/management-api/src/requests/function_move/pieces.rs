@@ -10,6 +10,7 @@
 use weft_mobility_protocol::Envelope;
 use weft_mobility_protocol::function_move::{MAX_PIECE, Piece};
 use weft_node::bearer::BearerId;
+use weft_node::bearer::session::SessionId;
 use weft_node::contexts::{Named, Whose};
 
 use super::{Context, ask};
@@ -106,6 +107,10 @@ fn put(out: &mut Vec<u8>, Named { whose, octets }: &Named) {
             out.extend(id.0.to_be_bytes());
         }
         Whose::Group(name) => put_name(out, 3, name),
+        Whose::Session(id) => {
+            out.push(4);
+            out.extend(id.0.to_be_bytes());
+        }
     }
     put_octets(out, octets);
 }
@@ -134,6 +139,11 @@ fn parse(mut octets: &[u8]) -> Option<Vec<Named>> {
                 Whose::Added(BearerId(u64::from_be_bytes(*id)))
             }
             3 => Whose::Group(name(&mut octets)?),
+            4 => {
+                let (id, rest) = octets.split_first_chunk()?;
+                octets = rest;
+                Whose::Session(SessionId(u64::from_be_bytes(*id)))
+            }
             _ => return None,
         };
         all.push(Named { whose, octets: counted(&mut octets)?.to_vec() });
@@ -163,8 +173,9 @@ mod tests {
             Whose::Dedicated { user, bearer: "vidéo".to_owned() },
             Whose::Added(BearerId(u64::MAX - 1)),
             Whose::Group(String::new()),
+            Whose::Session(SessionId(7)),
         ];
-        let octets = [vec![0, 255, 7], vec![], vec![1; 300], vec![9]];
+        let octets = [vec![0, 255, 7], vec![], vec![1; 300], vec![9], vec![3]];
         whose.into_iter().zip(octets).map(|(whose, octets)| Named { whose, octets }).collect()
     }
 

@@ -16,7 +16,6 @@ use weft_state::Change;
 
 use super::{CONTEXTS, State, names};
 use crate::agent::Agent;
-use crate::bearer::BearerId;
 use crate::migration::contexts::PIECE;
 use crate::subscribers::Whose;
 
@@ -35,8 +34,9 @@ const LOOK_AT_THREADS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     rate: u32,
-    /// Bearers that commands have added, in turn, with their slots; some may have gone.
-    ids: Vec<(BearerId, u32)>,
+    /// Bearers and sessions that commands have added, in turn, with their slots; some may have
+    /// gone.
+    added: Vec<(Whose, u32)>,
     /// Position in turn: users and groups of the configuration, then these.
     next: usize,
     /// When it was looked at last, and how many are due.
@@ -44,8 +44,8 @@ pub(super) struct Checkpoints {
     due: u64,
     /// What workers are asked for.
     reading: Vec<Reading>,
-    /// Bearers that went meanwhile.
-    gone: HashSet<BearerId>,
+    /// Those that went meanwhile.
+    gone: HashSet<Whose>,
     /// What was written last, by function and slot: a hash, or 0.
     written: HashMap<String, Vec<u32>>,
     /// When this round began, and the one before.
@@ -65,7 +65,7 @@ impl Checkpoints {
     pub fn new(rate: u32) -> Checkpoints {
         Checkpoints {
             rate,
-            ids: Vec::new(),
+            added: Vec::new(),
             next: 0,
             last: 0,
             due: 0,
@@ -86,26 +86,30 @@ impl Checkpoints {
         now.saturating_sub(self.began[1])
     }
 
-    /// A bearer came to this slot.
-    pub fn came(&mut self, id: BearerId, slot: u32) {
+    /// There may be contexts of a function in the store.
+    pub fn knows(&mut self, function: &str) {
+        self.written.entry(function.to_owned()).or_default();
+    }
+
+    /// A bearer or session came to this slot.
+    pub fn came(&mut self, whose: Whose, slot: u32) {
         // What was written for the slot was another's.
         for written in self.written.values_mut() {
             if let Some(hash) = written.get_mut(slot as usize) {
                 *hash = 0;
             }
         }
-        self.ids.push((id, slot));
+        self.added.push((whose, slot));
     }
 
-    /// A bearer went, and its contexts with it.
-    pub fn went(&mut self, id: BearerId, changes: &mut Vec<Change>) {
+    /// A bearer or session went, and its contexts with it.
+    pub fn went(&mut self, whose: &Whose, changes: &mut Vec<Change>) {
         let functions = self.written.keys();
-        let whose = Whose::Added(id);
         changes.extend(
-            functions.map(|function| Change::remove(CONTEXTS, &names::key(function, &whose))),
+            functions.map(|function| Change::remove(CONTEXTS, &names::key(function, whose))),
         );
         if !self.reading.is_empty() {
-            self.gone.insert(id);
+            self.gone.insert(whose.clone());
         }
     }
 
@@ -129,8 +133,7 @@ impl Checkpoints {
     fn note(&mut self, reading: &Reading, octets: Octets, changes: &mut Vec<Change>) {
         let written = self.written.entry(reading.function.clone()).or_default();
         for ((whose, slot), octets) in reading.contexts.iter().zip(octets) {
-            let is_gone = |id: &BearerId| self.gone.contains(id);
-            if matches!(whose, Whose::Added(id) if is_gone(id)) {
+            if self.gone.contains(whose) {
                 continue;
             }
             let slot = *slot as usize;
@@ -201,24 +204,38 @@ impl Agent {
             if at < configured {
                 subjects.extend(self.subscribers.users.subject(at));
             } else {
-                let Some((id, slot)) = checkpoints.ids.get(at - configured).copied() else {
+                let Some((whose, slot)) = checkpoints.added.get(at - configured) else {
                     // All of them were looked at: the next round begins.
                     checkpoints.next = 0;
                     checkpoints.began = [now, checkpoints.began[0]];
                     break;
                 };
-                let entry = self.subscribers.bearers.entries.get(&id);
-                let Some(entry) = entry.filter(|entry| entry.slot == slot) else {
-                    checkpoints.ids.swap_remove(at - configured);
+                let Some(has) = self.scopes_of(whose, *slot) else {
+                    checkpoints.added.swap_remove(at - configured);
                     continue;
                 };
-                let scopes = [Scope::Bearer, Scope::User, Scope::Group];
-                let has = scopes.map(|scope| entry.has_context(scope));
-                subjects.push((Whose::Added(id), entry.slot, has));
+                subjects.push((whose.clone(), *slot, has));
             }
             checkpoints.next += 1;
         }
         subjects
+    }
+
+    /// Which scopes of contexts a bearer or session has; none if it is not at that slot any more.
+    fn scopes_of(&self, whose: &Whose, slot: u32) -> Option<[bool; 3]> {
+        match whose {
+            Whose::Added(id) => {
+                let entry = self.subscribers.bearers.entries.get(id);
+                let entry = entry.filter(|entry| entry.slot == slot)?;
+                let scopes = [Scope::Bearer, Scope::User, Scope::Group];
+                Some(scopes.map(|scope| entry.has_context(scope)))
+            }
+            Whose::Session(id) => {
+                let entry = self.subscribers.sessions.entries.get(id);
+                entry.filter(|entry| entry.slot == slot).map(|_| [true, true, false])
+            }
+            Whose::User(_) | Whose::Dedicated { .. } | Whose::Group(_) => None,
+        }
     }
 
     /// Asks workers for the contexts of these.

@@ -1,6 +1,7 @@
 //! Keys of contexts in the store: the function, and whose the context is.
 
 use crate::bearer::BearerId;
+use crate::bearer::session::SessionId;
 use crate::subscribers::Whose;
 
 /// The key of a context. Names have no octet 0 in them.
@@ -21,6 +22,10 @@ pub(super) fn key(function: &str, whose: &Whose) -> Vec<u8> {
         }
         Whose::Added(id) => {
             key.push(b'a');
+            key.extend(id.0.to_be_bytes());
+        }
+        Whose::Session(id) => {
+            key.push(b's');
             key.extend(id.0.to_be_bytes());
         }
         Whose::Group(name) => {
@@ -44,6 +49,7 @@ pub(super) fn read(key: &[u8]) -> Option<(&str, Whose)> {
             Whose::Dedicated { user: text(&rest[..end])?, bearer: text(&rest[end + 1..])? }
         }
         b'a' => Whose::Added(BearerId(u64::from_be_bytes(rest.try_into().ok()?))),
+        b's' => Whose::Session(SessionId(u64::from_be_bytes(rest.try_into().ok()?))),
         b'g' => Whose::Group(text(rest)?),
         _ => return None,
     };
@@ -61,6 +67,7 @@ mod tests {
             Whose::Dedicated { user: "ue-3".to_owned(), bearer: "voice".to_owned() },
             Whose::Added(BearerId(0x0100_0000_0000_0000)),
             Whose::Group("family".to_owned()),
+            Whose::Session(SessionId(0x0100_0000_0000_0007)),
         ];
         for whose in all {
             assert_eq!(read(&key("police", &whose)), Some(("police", whose)));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use weft_dataplane::worker::Worker;
+use weft_function::Scope;
 use weft_node_config::Blueprint;
 use weft_state::{StateError, Store};
 
@@ -15,6 +16,7 @@ use crate::agent::Agent;
 use crate::bearer::record as bearer_record;
 use crate::bearer::{BearerCommand, BearerError, BearerId};
 use crate::error::BuildError;
+use crate::subscribers::Whose;
 
 /// The age of checkpoints where there are none.
 const NEVER: u64 = u64::MAX;
@@ -27,6 +29,8 @@ const AT_ONCE: usize = 4096;
 pub(crate) struct Restored {
     /// Bearers.
     pub bearers: u64,
+    /// PFCP sessions.
+    pub sessions: u64,
     /// Contexts.
     pub contexts: u64,
 }
@@ -65,17 +69,26 @@ impl Agent {
     ) -> Result<(), BuildError> {
         let begun = Instant::now();
         let life_before = read_life(&store)?;
-        let mut restored =
-            Restored { bearers: self.restore_bearers(workers, &store)?, contexts: 0 };
+        let mut restored = Restored {
+            bearers: self.restore_bearers(workers, &store)?,
+            sessions: self.restore_sessions(workers, &store)?,
+            contexts: 0,
+        };
         restored.contexts = self.restore_contexts(workers, &store)?;
+        self.go_on_with_sessions(workers, &store)?;
         if life_before.is_some_and(|life| !life.stopped) {
             workers.iter_mut().for_each(Worker::go_on);
         }
-        let entries = self.subscribers.bearers.entries.iter();
-        let ids: Vec<(BearerId, u32)> = entries.map(|(id, entry)| (*id, entry.slot)).collect();
+        let bearers = self.subscribers.bearers.entries.iter();
+        let bearers = bearers.map(|(id, entry)| (Whose::Added(*id), entry.slot));
+        let sessions = self.subscribers.sessions.entries.iter();
+        let sessions = sessions.map(|(id, entry)| (Whose::Session(*id), entry.slot));
+        let all: Vec<_> = bearers.chain(sessions).collect();
         let mut state = State::new(store, keeping, restored)?;
         state.configured = configured;
-        ids.into_iter().for_each(|(id, slot)| state.checkpoints.came(id, slot));
+        let kept = self.blueprint.functions.iter().filter(|plan| plan.kind.checkpointed);
+        kept.for_each(|plan| state.checkpoints.knows(&plan.name));
+        all.into_iter().for_each(|(whose, slot)| state.checkpoints.came(whose, slot));
         // From here on it lives, and may die.
         let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };
         state.changes.push(life(false, age));
@@ -90,8 +103,8 @@ impl Agent {
                     format!("it was not stopped: usage of its last {age:.1} s may be missing")
                 }
             };
-            let Restored { bearers, contexts } = restored;
-            tracing::info!(bearers, contexts, seconds, "the node goes on: {lost}");
+            let Restored { bearers, sessions, contexts } = restored;
+            tracing::info!(bearers, sessions, contexts, seconds, "the node goes on: {lost}");
         }
         Ok(())
     }
@@ -217,7 +230,9 @@ impl Agent {
                     continue;
                 }
                 let scope = self.trials.instance(number).scope();
-                for whose in self.subscribers.with_contexts(scope) {
+                let sessions = self.subscribers.sessions.entries.keys().copied();
+                let sessions = sessions.map(Whose::Session).filter(|_| scope != Scope::Group);
+                for whose in self.subscribers.with_contexts(scope).into_iter().chain(sessions) {
                     let Some(slot) = self.subscribers.context_slot(scope, &whose) else { continue };
                     let Some(worker) = workers.get_mut(self.workers.owner(slot)) else { continue };
                     let octets = worker.end_with_context(number as u16, slot);

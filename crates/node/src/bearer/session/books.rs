@@ -16,7 +16,7 @@ use weft_node_config::{Blueprint, UserKey};
 use weft_wire::gtpu::Teid;
 
 use super::timers::Timers;
-use super::{SessionEvent, SessionId};
+use super::{Kept, SessionEvent, SessionId};
 use crate::bearer::tunnels::Tunnels;
 use crate::gtpu_peers::Paths;
 use crate::plan::Trials;
@@ -85,6 +85,8 @@ pub(crate) struct Sessions {
     pub due: Vec<SessionId>,
     /// Questions that workers have not answered.
     pub asking: usize,
+    /// What was kept in the node's last life, until it is asked for.
+    pub kept: Kept,
 }
 
 /// A batch of changes that workers have not all made.

@@ -50,6 +50,11 @@ impl SessionListeners {
         self.flush();
     }
 
+    /// Whether nothing listens: what is told is lost.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether events wait.
     pub fn is_behind(&self) -> bool {
         self.0.iter().any(|listener| !listener.backlog.is_empty())

@@ -2,12 +2,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
+
 use super::Text;
 use crate::codec::cursor::{Cursor, put_counted};
 use crate::codec::{Error, Value};
 
 /// A tunnel endpoint with its addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GivenFTeid {
     /// Tunnel endpoint identifier.
     pub teid: u32,
@@ -18,7 +20,7 @@ pub struct GivenFTeid {
 }
 
 /// A tunnel endpoint (§8.2.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FTeid {
     /// This one.
     Given(GivenFTeid),
@@ -80,7 +82,8 @@ impl<'a> Value<'a> for FTeid {
 }
 
 /// Addresses of a user (§8.2.62).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct UeIpAddress {
     /// The address is the packet's destination, and not its source.
     pub destination: bool,

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
+
 use super::Text;
 use crate::codec::cursor::Cursor;
 use crate::codec::{Error, Value};
@@ -125,7 +127,7 @@ impl<'a> Value<'a> for FSeid {
 }
 
 /// Who allocated connection set identifiers (§8.2.45).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeAddress {
     /// An IPv4 or IPv6 address.
     Address(IpAddr),
@@ -134,7 +136,7 @@ pub enum NodeAddress {
 }
 
 /// Fully qualified connection set identifiers (§8.2.45; TS 23.007 §23).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FqCsid {
     /// Who allocated them.
     pub node: NodeAddress,

@@ -79,7 +79,7 @@ fn messages(view: &PfcpView) -> String {
         ("sessions established", counts.established),
         ("sessions modified", counts.modified),
         ("sessions ended", counts.deleted),
-        ("session reports", counts.reports),
+        ("session reports", counts.reports()),
     ] {
         table.row([what.to_owned(), count.to_string()]);
     }

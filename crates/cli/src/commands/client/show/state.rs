@@ -24,6 +24,7 @@ fn table(state: &StateView) -> String {
         ("in writes of the disk", state.commits.to_string()),
         ("oldest checkpoint", milliseconds(state.checkpoint_age)),
         ("bearers from before the start", state.restored_bearers.to_string()),
+        ("sessions from before the start", state.restored_sessions.to_string()),
         ("contexts from before the start", state.restored_contexts.to_string()),
         ("failure", state.failure.clone().unwrap_or_else(|| "none".to_owned())),
     ];

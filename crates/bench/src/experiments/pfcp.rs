@@ -1,0 +1,176 @@
+//! `pfcp`: what a user plane takes that control planes drive, and what a packet of a session
+//! costs.
+
+mod control_plane;
+mod user_plane;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::control_plane::{Answered, ControlPlane};
+use self::user_plane::UserPlane;
+use crate::Failure;
+use crate::experiment::Study;
+use crate::experiments::figure::figure;
+use crate::results::{Axis, Better, FigureKind, Results};
+use crate::rig::Rig;
+use crate::run::{Cell, Run, Values};
+
+const X: &str = "sessions";
+const RATE: &str = "establishments";
+const BYTES: &str = "memory of a session";
+const LOST: &str = "packets lost under messages";
+const UNSENT: &str = "messages due and not sent or not answered";
+const P99: &str = "answers, p99";
+const UPLINK: &str = "uplink";
+const DOWNLINK: &str = "downlink";
+const URR: &str = "a usage reporting rule";
+const MILLION: u32 = 1_000_000;
+
+/// See [`Study::VARIES`].
+pub struct Pfcp;
+
+/// Parameters of `pfcp`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Repetitions with each number of sessions.
+    #[schemars(range(min = 1))]
+    repetitions: u32,
+    /// Seconds of each mixed load.
+    seconds: f64,
+    /// Seconds for which the cost of packets is measured.
+    cycle_seconds: f64,
+    /// Bytes of a frame with its checksum, tunnel and all.
+    #[schemars(range(min = 96, max = 1518))]
+    frame_bytes: usize,
+    /// Numbers of sessions that stay.
+    #[schemars(inner(range(min = 1000, max = 8_000_000)))]
+    sessions: Vec<u32>,
+    /// Requests that wait for their answers, at most, while these are established.
+    #[schemars(range(min = 1))]
+    outstanding: u32,
+    /// Sessions beside them that come, change and go in mixed loads.
+    #[schemars(range(min = 2, max = 1_000_000))]
+    mixed: u32,
+    /// Messages per second of the first mixed load; the second has half of what can be
+    /// established.
+    messages: f64,
+    /// Packets per second that sessions carry meanwhile.
+    packets: f64,
+}
+
+impl Study for Pfcp {
+    const NAME: &'static str = "pfcp";
+    const TITLE: &'static str = "A user plane driven by PFCP";
+    const VARIES: &'static str = "PFCP sessions, 10,000 to 1,000,000, set up by messages on UDP";
+    const PAPER: &'static str = "none";
+    const FILE: &'static str = include_str!("../../../../experiments/pfcp.yaml");
+    type Parameters = Parameters;
+
+    fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
+        run.series(RATE, X, "1/s", Some(Better::Higher));
+        run.series(BYTES, X, "bytes", Some(Better::Lower));
+        run.series(LOST, X, "packets/s", Some(Better::Lower));
+        run.series(UNSENT, X, "messages/s", Some(Better::Lower));
+        run.series(P99, X, "ms", Some(Better::Lower));
+        run.series(UPLINK, X, "cycles/packet", Some(Better::Lower));
+        run.series(DOWNLINK, X, "cycles/packet", Some(Better::Lower));
+        run.series(URR, X, "cycles/packet", Some(Better::Lower));
+        run.note(
+            "Control plane, sockets of this machine, agent, PFCP threads and generator share all \
+             cores but the worker's.",
+        );
+        let cells: Vec<_> =
+            parameters.sessions.iter().map(|count| Cell::new(RATE, *count, *count)).collect();
+        run.rounds(parameters.repetitions, &cells, |rig, &count| parameters.trial(rig, count))
+    }
+
+    fn conclude(parameters: &Parameters, results: &mut Results) {
+        let most = parameters.sessions.iter().copied().max().unwrap_or(MILLION);
+        let at = |name: &str, x: u32| results.series(name).and_then(|series| series.mean_at(x));
+        let (rate, bytes) = (at(RATE, most), at(BYTES, most));
+        let figures = [
+            ("establishments_per_s", rate),
+            ("lost_at_94k_per_s", at(LOST, most)),
+            ("unanswered_at_94k_per_s", at(UNSENT, most)),
+            ("answer_ms_p99", at(P99, most)),
+            ("bytes_per_session", bytes),
+            ("cycles_uplink_1m", at(UPLINK, MILLION)),
+            ("cycles_downlink_1m", at(DOWNLINK, MILLION)),
+            ("urr_cycles", at(URR, most)),
+        ];
+        for (name, value) in figures {
+            value.into_iter().for_each(|value| results.derive(name, value));
+        }
+        if let (Some(rate), Some(bytes)) = (rate, bytes) {
+            results.says = format!(
+                "A control plane establishes {:.1} thousand sessions a second by messages on UDP; a \
+                 session takes {:.1} KiB.",
+                rate / 1e3,
+                bytes / 1024.0
+            );
+        }
+        let drawings = [
+            figure("rate", "Sessions established a second", FigureKind::Lines, [RATE])
+                .caption("As fast as answers come.")
+                .axes(Axis::log("Sessions", ""), Axis::linear("Establishments", "1/s")),
+            figure("cycles", "Cycles per packet", FigureKind::Lines, [UPLINK, DOWNLINK])
+                .caption(
+                    "Sessions in random order, with F-TEID, QER, URR and outer header, besides \
+                     the devices.",
+                )
+                .axes(Axis::log("Sessions", ""), Axis::linear("Cost", "cycles/packet")),
+        ];
+        results.figures = drawings.into_iter().filter_map(|one| one.of(results)).collect();
+    }
+}
+
+impl Parameters {
+    fn trial(&self, rig: &Rig, count: u32) -> Result<(Values, f64), Failure> {
+        let length = Duration::from_secs_f64(self.cycle_seconds);
+        let mut user_plane = UserPlane::new(rig, count + self.mixed, self.frame_bytes)?;
+        let (rate, memory, mixed, p99) = user_plane.drive(|driven| {
+            let stays = ControlPlane::first(count, self.outstanding);
+            let before = driven.resident()?;
+            let rate = stays.establish()?;
+            let memory = driven.resident()?.saturating_sub(before) as f64 / f64::from(count);
+            let load = |nth: u8, rate: f64| {
+                let beside = ControlPlane::beside(nth, self.mixed);
+                driven.under_traffic((count, self.packets), || beside.mix(rate, self.seconds))
+            };
+            let mixed = load(1, self.messages)?;
+            let (Answered { p99, .. }, _) = load(2, rate / 2.0)?;
+            Ok((rate, memory, mixed, p99))
+        })?;
+        let (Answered { missing, .. }, lost) = mixed;
+        let (uplink, downlink, disturbance) = user_plane.cycles(count, length)?;
+        drop(user_plane);
+        let values = Values::of(rate)
+            .and(BYTES, Some(memory))
+            .and(LOST, Some(lost as f64 / self.seconds))
+            .and(UNSENT, Some(missing as f64 / self.seconds))
+            .and(P99, Some(p99.as_secs_f64() * 1e3))
+            .and(UPLINK, Some(uplink))
+            .and(DOWNLINK, Some(downlink))
+            .and(URR, Some(self.urr(rig, length)?));
+        Ok((values, disturbance))
+    }
+
+    /// What a usage reporting rule costs each packet, with few sessions, so that memory tells
+    /// nothing.
+    fn urr(&self, rig: &Rig, length: Duration) -> Result<f64, Failure> {
+        let cost = |has_urr: bool| {
+            let count = 1000;
+            let mut user_plane = UserPlane::new(rig, count, self.frame_bytes)?;
+            let control_plane = ControlPlane::first(count, self.outstanding);
+            let control_plane = if has_urr { control_plane } else { control_plane.without_urr() };
+            user_plane.drive(|_| control_plane.establish())?;
+            let (uplink, ..) = user_plane.cycles(count, length)?;
+            Ok::<_, Failure>(uplink)
+        };
+        Ok(cost(true)? - cost(false)?)
+    }
+}
