@@ -11,6 +11,7 @@ use weft_node::{Agent, Handle};
 use weft_pfcp::ServerHandle;
 
 use crate::live::Live;
+use crate::upgrades::Upgrades;
 
 /// Traces and captures at once.
 const WATCHERS: usize = 8;
@@ -29,6 +30,8 @@ pub(crate) struct State {
     from_last_look: bool,
     /// The server of control planes, once there is one.
     pub pfcp: Arc<OnceLock<ServerHandle>>,
+    /// Where requests for an upgrade go, at a process of its own.
+    pub upgrades: Arc<OnceLock<Upgrades>>,
     /// Free places for traces and captures.
     watchers: Arc<Semaphore>,
     /// Free places for those who listen to looks.
@@ -39,8 +42,9 @@ impl State {
     pub fn new(handle: Handle, kinds: &'static [Kind], live: Arc<Live>) -> State {
         let [watchers, listeners] =
             [WATCHERS, LISTENERS].map(|places| Arc::new(Semaphore::new(places)));
-        let pfcp = Arc::default();
-        State { handle, kinds, live, from_last_look: false, pfcp, watchers, listeners }
+        let (pfcp, upgrades) = (Arc::default(), Arc::default());
+        let from_last_look = false;
+        State { handle, kinds, live, from_last_look, pfcp, upgrades, watchers, listeners }
     }
 
     /// The same for clients that are not trusted: however often they ask for a snapshot, the

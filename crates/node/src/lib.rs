@@ -27,9 +27,12 @@ mod ports;
 mod subscribers;
 mod workers;
 
-pub use agent::{Agent, Changed, Handle, StateView, Stopped, Wanted, Watching, paths, show};
+pub use agent::{
+    Agent, Changed, Handle, Offer, OfferedFunction, OfferedNeighbour, StateView, Stopped, Wanted,
+    Watching, paths, show,
+};
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};
-pub use node::{Node, Running};
+pub use node::{HandedOver, Node, Predecessor, Running, TakeOverError, UpgradeError};
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;

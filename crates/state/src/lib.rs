@@ -15,6 +15,7 @@
 mod disk;
 mod error;
 mod record;
+mod records;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -22,5 +23,6 @@ mod writer;
 
 pub use self::error::StateError;
 pub use self::record::{Change, Kind};
+pub use self::records::{Collection, EachRecord, Records};
 pub use self::store::{Owner, Role, Store, set_aside};
 pub use self::writer::{Done, Durability, Lag, Writer};

@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use weft_dataplane::worker::Worker;
-use weft_node_config::Blueprint;
-use weft_state::{StateError, Store};
+use weft_state::{Records, StateError, Store};
 
 use super::checkpoints::{self, record};
-use super::compositions::{Configured, configured, restore};
 use super::{BEARERS, CONTEXTS, DEDICATED, Keeping, LIFE, NODE, State, life, names};
 use crate::agent::Agent;
 use crate::bearer::record as bearer_record;
@@ -39,19 +37,6 @@ struct Life {
     age: u64,
 }
 
-/// What the configuration says of compositions, in whose place is put what commands have said.
-///
-/// # Errors
-/// [`StateError`].
-pub(crate) fn compositions(
-    blueprint: &mut Blueprint,
-    store: &Store,
-) -> Result<Configured, StateError> {
-    let configured = configured(blueprint);
-    restore(blueprint, store)?;
-    Ok(configured)
-}
-
 impl Agent {
     /// Takes what is in `store`, and keeps what changes from now on. Workers have met no packet.
     ///
@@ -60,7 +45,7 @@ impl Agent {
     pub(crate) fn restore(
         &mut self,
         workers: &mut [Worker],
-        (store, configured): (Store, Configured),
+        store: Store,
         keeping: Keeping,
     ) -> Result<(), BuildError> {
         let begun = Instant::now();
@@ -74,7 +59,6 @@ impl Agent {
         let entries = self.subscribers.bearers.entries.iter();
         let ids: Vec<(BearerId, u32)> = entries.map(|(id, entry)| (*id, entry.slot)).collect();
         let mut state = State::new(store, keeping, restored)?;
-        state.configured = configured;
         ids.into_iter().for_each(|(id, slot)| state.checkpoints.came(id, slot));
         // From here on it lives, and may die.
         let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };
@@ -96,16 +80,16 @@ impl Agent {
         Ok(())
     }
 
-    fn restore_bearers(
+    pub(super) fn restore_bearers(
         &mut self,
         workers: &mut [Worker],
-        store: &Store,
+        records: &dyn Records,
     ) -> Result<u64, BuildError> {
         let mut count = 0;
         for kind in [BEARERS, DEDICATED] {
             let mut commands = Vec::with_capacity(AT_ONCE);
             let mut refused = None;
-            let read = store.each(kind, |key, version, octets| {
+            let read = records.each_of(kind, &mut |key, version, octets| {
                 let number = key.try_into().map_err(|_| "a bearer without a number")?;
                 let id = BearerId(u64::from_be_bytes(number));
                 let command = bearer_record::read(id, version, octets, &self.reader());
