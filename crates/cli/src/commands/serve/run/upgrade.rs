@@ -18,6 +18,8 @@ use crate::notify::ServiceManager;
 /// How long the other process may take to connect, and how often it is looked for.
 const CONNECTING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
+/// How long the answer to who has asked for an upgrade may take to leave.
+const ANSWERING: Duration = Duration::from_millis(500);
 
 /// The program of this process as it was started: what is installed there later is another one.
 #[derive(Debug)]
@@ -127,7 +129,11 @@ impl Upgrades {
                 // It ends by itself, as it was told why.
                 thread::spawn(move || child.wait());
             }
+            let is_last = outcome.is_ok();
             told(outcome);
+            if is_last {
+                thread::sleep(ANSWERING);
+            }
         }
     }
 }
