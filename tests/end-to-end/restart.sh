@@ -143,6 +143,57 @@ begins_anew() {
     says 'no bearers' "$WEFT" ctl bearer show
 }
 
+# on_disk OPTIONS: what runs the node with its folder on a file system of its own, which goes with
+# the process: `ip netns exec` gives it mounts of its own.
+on_disk() {
+    cat >"$netns_work/on-disk" <<SH
+#!/bin/sh
+mkdir -p "$netns_work/disk"
+mount -t tmpfs -o "$1" weft "$netns_work/disk" || exit 9
+exec "\$@"
+SH
+    chmod +x "$netns_work/on-disk"
+    sed 's|directory: state|directory: disk|' "$netns_work/node.yaml" >"$netns_work/disk.yaml"
+}
+
+# full_disk: a command is told, packets pass, and later commands are taken again.
+full_disk() {
+    local before
+    on_disk size=6m
+    rm -f "$netns_work/node.log"
+    start_in n "$netns_work/node.log" "$netns_work/on-disk" "$WEFT" run "$netns_work/disk.yaml"
+    node=$started
+    wait_until 30 ready_or_gone
+    is_ready || { cat "$netns_work/node.log" && return 1; }
+    says 'added 2' "$WEFT" ctl bearer add --file "$netns_work/bearers.yaml" || return 1
+    nsenter -t "$node" -m dd if=/dev/zero of="$netns_work/disk/full" bs=4k 2>/dev/null
+    before=$(usage)
+    for _ in $(seq 200); do
+        "$WEFT" ctl bearer change 2 --action notify >"$netns_work/full.log" 2>&1 || break
+        "$WEFT" ctl bearer change 2 --action forward >"$netns_work/full.log" 2>&1 || break
+    done
+    grep -q 'No space left on device' "$netns_work/full.log" || { cat "$netns_work/full.log" && return 1; }
+    [ "$(wc -l <"$netns_work/full.log")" -eq 1 ] || { cat "$netns_work/full.log" && return 1; }
+    lossless a -I "$UE" "$ADDRESS_B4" || return 1
+    [ "$(usage)" -gt "$before" ] || { echo "nothing passes" && return 1; }
+    says 'No space left' "$WEFT" show state || return 1
+    nsenter -t "$node" -m rm "$netns_work/disk/full"
+    wait_until 20 "$WEFT" ctl bearer change 2 --action notify || return 1
+    says '^2  .*notify' "$WEFT" ctl bearer show
+    says 'changed 1' "$WEFT" ctl bearer change 2 --action forward
+}
+
+read_only_disk() {
+    local output status
+    on_disk size=6m,ro
+    output=$(in_ns n "$netns_work/on-disk" "$WEFT" run "$netns_work/disk.yaml" 2>&1)
+    status=$?
+    [ "$status" -eq 2 ] && [ "$(wc -l <<<"$output")" -eq 1 ] &&
+        grep -q 'Read-only file system.*--without-state begins anew' <<<"$output" && return
+    echo "exit code $status: $output"
+    return 1
+}
+
 write_files
 if ! start_node; then
     fail "the node starts" "$(cat "$netns_work/node.log")"
@@ -197,4 +248,7 @@ PY
 check "a damaged store is told" refuses 'state.redb: damaged'
 try "and the node begins anew where it is told to" begins_anew
 stop_node TERM
+try "a full disk is told, and stops no packet" full_disk
+stop_node TERM
+check "a disk that is read-only is told" read_only_disk
 close_report

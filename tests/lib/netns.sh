@@ -46,7 +46,9 @@ gain_privileges() {
         skip_script "cannot make network namespaces, even by way of $WEFT_PRIVILEGE"
     elif sudo -n true 2>/dev/null; then
         exec sudo -n env "PATH=$PATH" "WEFT=${WEFT:-}" \
-            "KILLS=${KILLS:-}" "ROUNDS=${ROUNDS:-}" "SECONDS_LONG=${SECONDS_LONG:-}" WEFT_PRIVILEGE=sudo bash "$script" "$@"
+            "KILLS=${KILLS:-}" "ROUNDS=${ROUNDS:-}" "SECONDS_LONG=${SECONDS_LONG:-}" \
+            "UPGRADES=${UPGRADES:-}" "RATE=${RATE:-}" "WEFT_OTHER=${WEFT_OTHER:-}" \
+            WEFT_PRIVILEGE=sudo bash "$script" "$@"
     elif unshare -Urnm true 2>/dev/null; then
         # shellcheck disable=SC2016 # expanded by the inner shell
         exec env WEFT_PRIVILEGE=user unshare -Urnm \

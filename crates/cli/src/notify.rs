@@ -39,6 +39,11 @@ impl ServiceManager {
         self.tell("READY=1");
     }
 
+    /// What the command does goes on in that process.
+    pub fn has_main_process(&self, process: u32) {
+        self.tell(&format!("MAINPID={process}"));
+    }
+
     /// The command comes to its end.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");

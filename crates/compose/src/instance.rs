@@ -263,6 +263,8 @@ pub struct Kind {
     pub rollback: bool,
     /// Whether they outlive the node.
     pub checkpointed: bool,
+    /// Version of contexts as they are exported; all up to it are read.
+    pub context_version: u16,
     pub(crate) config_schema: fn() -> schemars::Schema,
     pub(crate) settings_schema: fn() -> schemars::Schema,
     pub(crate) settings: fn(&Value) -> Result<Settings, ConfigError>,

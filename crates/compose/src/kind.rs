@@ -37,6 +37,7 @@ impl Kind {
             drops: F::DROPS,
             rollback: F::ROLLBACK,
             checkpointed: F::CHECKPOINTED,
+            context_version: F::CONTEXT_VERSION,
             config_schema: || schemars::schema_for!(F::Config),
             settings_schema: || schemars::schema_for!(F::Settings),
             settings: |value| {

@@ -16,6 +16,7 @@ mod serving;
 mod state;
 mod take_back;
 mod transfer;
+mod upgrade;
 
 use std::sync::Arc;
 
@@ -28,12 +29,13 @@ use self::apply_commands::retire;
 use self::ending::{drop_malformed, refuse_sessions};
 pub use self::idle::Idle;
 pub use self::state::{BurstState, WorkerParts};
+pub use self::upgrade::Seen;
 use crate::buffering::limits::Limits;
 use crate::buffering::queues::Queues;
 use crate::classify::{Classified, Classifier};
 use crate::clock::Clock;
 use crate::command::{Command, Waker};
-use crate::counters::{DropReason, Stage, WorkerCounters};
+use crate::counters::{Stage, WorkerCounters};
 use crate::forward::{Element, VisitContext};
 use crate::gates::Gates;
 use crate::offload::RemoteQueues;
@@ -134,10 +136,15 @@ impl Worker {
     /// The way of a packet: a burst from one queue, to wherever it goes.
     pub(crate) fn carry(&mut self, inlet: usize) -> bool {
         // 1. Receive: up to 32 packets of one port.
-        let count = self.receive(inlet);
-        if count == 0 {
+        if self.receive(inlet) == 0 {
             return false;
         }
+        self.carry_received(inlet);
+        true
+    }
+
+    #[inline]
+    fn carry_received(&mut self, inlet: usize) {
         // 2. Parse: outer headers once, offsets into the metadata. What is
         //    malformed, or for the node itself, ends here.
         let (transit, tunnelled) = self.parse(inlet);
@@ -147,18 +154,23 @@ impl Worker {
         // 5. Transmit: next hop, MTU, one burst per port.
         self.forward_and_transmit();
         self.serve_arrived();
-        true
     }
 
     #[inline]
     fn receive(&mut self, inlet: usize) -> usize {
-        let BurstState { burst, watch, taps, .. } = &mut self.state;
-        let Inlet { port, queue, .. } = &mut self.inlets[inlet];
+        let BurstState { burst, watch, .. } = &mut self.state;
         watch.start();
-        let count = queue.receive(&mut burst.packets, BURST);
-        if count == 0 {
-            return 0;
+        let count = self.inlets[inlet].queue.receive(&mut burst.packets, BURST);
+        if count > 0 {
+            self.note_received(inlet, count);
         }
+        count
+    }
+
+    #[inline]
+    fn note_received(&mut self, inlet: usize, count: usize) {
+        let BurstState { burst, watch, taps, .. } = &mut self.state;
+        let Inlet { port, .. } = &self.inlets[inlet];
         burst.now = self.clock.now();
         let mut bytes = 0;
         for packet in burst.packets.iter() {
@@ -173,7 +185,6 @@ impl Worker {
             retire(taps, &mut self.departure);
         }
         watch.lap(&self.counters.stages[Stage::Receive as usize], count);
-        count
     }
 
     #[inline]
@@ -478,17 +489,5 @@ impl Worker {
             });
         }
         busy
-    }
-
-    /// Stops: what is in flight leaves, and what still waits is counted.
-    pub fn finish(&mut self) {
-        // What is in the rings, from workers that stop as well.
-        while self.take_over() | self.departure.relay() {}
-        self.finish_stages();
-        self.finish_remote_queues();
-        self.departure.finish();
-        self.counters.dropped(DropReason::Stopped, self.queues.clear());
-        let gated = self.gates.as_mut().map_or(0, |gates| gates.clear());
-        self.counters.dropped(DropReason::Stopped, gated);
     }
 }

@@ -42,7 +42,9 @@ pub mod watchdog;
 pub use buffer::{Batch, METADATA_BYTES, Packet, Pool, layout};
 pub use eal::{Eal, EalOptions, Memory, Registration, pin_to_core};
 pub use error::{Error, Result};
-pub use port::{Link, Port, PortOptions, PortStatistics, RxQueue, TxQueue, is_pci_address};
+pub use port::{
+    Ingress, Link, Port, PortOptions, PortStatistics, RxQueue, TxQueue, is_pci_address, is_shared,
+};
 pub use ring::{Consumer, Producer, Ring};
 pub use room::with_room;
 pub use table::{Full, Key, Table, Value, prefetch, prefetch_at};

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 pub(crate) mod bus;
 mod device;
 mod driver;
+mod ingress;
 mod interface;
 mod open;
 mod options;
@@ -23,10 +24,12 @@ mod queue;
 mod ring_port;
 
 use device::Device;
+use driver::DeviceString;
 use open::Open;
 use ring_port::RingEnd;
 
 pub use device::is_pci_address;
+pub use ingress::Ingress;
 pub use options::PortOptions;
 pub use queue::{RxQueue, TxQueue};
 
@@ -66,6 +69,13 @@ pub struct Port {
     open: Arc<Open>,
     rx_taken: Vec<AtomicBool>,
     tx_taken: Vec<AtomicBool>,
+}
+
+/// Whether two processes may have the device of that string open at the same time, so that either
+/// can receive what comes ([`Ingress`]).
+pub fn is_shared(device: &str) -> bool {
+    DeviceString::parse(device)
+        .is_ok_and(|device| device.driver.is_some_and(|driver| driver.shares))
 }
 
 impl Port {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use etcd_client::{DeleteOptions, GetOptions, Txn, TxnOp, TxnOpResponse};
-use weft_state::{Change, Each, Kind, Owner, RecordStore, StateError};
+use weft_state::{Change, EachRecord, Kind, Owner, RecordStore, Records, StateError};
 
 use crate::cluster::Cluster;
 use crate::election::Leadership;
@@ -395,8 +395,8 @@ impl EtcdStore {
     }
 }
 
-impl RecordStore for EtcdStore {
-    fn each(&self, kind: Kind, each: &mut Each<'_>) -> Result<(), StateError> {
+impl Records for EtcdStore {
+    fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError> {
         let mut records = Changes::new();
         for (key, value) in self.range(&layout::groups_of(kind.0), true)? {
             records.extend(self.records(&key, &value)?);
@@ -420,7 +420,9 @@ impl RecordStore for EtcdStore {
         }
         Ok(())
     }
+}
 
+impl RecordStore for EtcdStore {
     fn write(&mut self, changes: &[Change]) -> Result<(), StateError> {
         let stored: Vec<_> = changes.iter().map(Change::stored).collect();
         let too_long = |(key, record): &&(&[u8], Option<&[u8]>)| {

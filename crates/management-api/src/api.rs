@@ -54,6 +54,22 @@ pub struct RadioNoted {
     pub users: usize,
 }
 
+/// Where the process connects that is to have the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UpgradeSocket {
+    /// Path of the socket.
+    pub socket: String,
+}
+
+/// Another process has the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Upgraded {
+    /// Its number.
+    pub process: u32,
+    /// For how long packets waited, in nanoseconds, as the old process saw it.
+    pub waited: u64,
+}
+
 /// How a function is to be run from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

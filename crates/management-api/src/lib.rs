@@ -23,8 +23,10 @@ mod requests;
 mod routes;
 mod server;
 mod state;
+mod upgrades;
 mod watch;
 
 pub use server::{ControlError, Listening, Options, Serving};
+pub use upgrades::UpgradeRequest;
 pub use weft_http::client;
 pub use weft_http::socket::{nodes, socket_path};

@@ -14,7 +14,7 @@ use weft_http::openapi::complete;
 
 use crate::requests::function_move::Moves;
 use crate::requests::{
-    bearers, capture, configuration, function_move, live, metrics, radio, trace, views,
+    bearers, capture, configuration, function_move, live, metrics, radio, trace, upgrade, views,
 };
 use crate::state::State;
 
@@ -85,6 +85,8 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(function_move::begin, function_move::outcome))
         .routes(routes!(function_move::list, function_move::participant::message))
         .routes(routes!(radio::note))
+        .routes(routes!(upgrade::take_over))
+        .routes(routes!(upgrade::upgrade))
         .routes(routes!(trace::trace))
         .routes(routes!(capture::capture))
         .routes(routes!(metrics::metrics))

@@ -5,6 +5,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -24,6 +26,7 @@ use crate::live::Live;
 use crate::requests::function_move::Moves;
 use crate::routes;
 use crate::state::State;
+use crate::upgrades::{UpgradeRequest, Upgrades};
 
 /// How long a connection over TCP may last.
 const REMOTE: Duration = Duration::from_secs(10);
@@ -152,7 +155,7 @@ impl Listening {
         let listed = moves.clone();
         let live = Live::new(handle.clone(), Box::new(move || listed.views()));
         let state = State::new(handle, kinds, live.clone());
-        let pfcp = state.pfcp.clone();
+        let (pfcp, upgrades) = (state.pfcp.clone(), state.upgrades.clone());
         let api = routes::all(&moves, state.clone());
         let serve_page = |page: weft_page::Listening| {
             live.begin();
@@ -169,7 +172,7 @@ impl Listening {
             .name("control".to_owned())
             .spawn(move || serve(runtime, (local, api), metrics, state, stopped))
             .map_err(ControlError::Thread)?;
-        Ok(Serving { claim, page, stop, thread, pfcp })
+        Ok(Serving { claim, page, stop, thread, pfcp, upgrades })
     }
 }
 
@@ -181,6 +184,7 @@ pub struct Serving {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
     pfcp: Arc<OnceLock<ServerHandle>>,
+    upgrades: Arc<OnceLock<Upgrades>>,
 }
 
 impl Serving {
@@ -188,6 +192,15 @@ impl Serving {
     pub fn show_pfcp(&self, server: ServerHandle) {
         // A second one is not shown.
         let _ = self.pfcp.set(server);
+    }
+
+    /// Tells of other processes that are to have the node, from now on.
+    pub fn upgrades(&self) -> Receiver<UpgradeRequest> {
+        let (requests, receiver) = sync_channel(1);
+        let (socket, numbers) = (self.socket().to_owned(), AtomicU64::new(0));
+        // One who asks again is told nothing.
+        let _ = self.upgrades.set(Upgrades { socket, requests, numbers });
+        receiver
     }
 
     /// The node's socket.

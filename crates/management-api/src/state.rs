@@ -12,6 +12,7 @@ use weft_pfcp::ServerHandle;
 use weft_pfcp::user_plane::show::PfcpView;
 
 use crate::live::Live;
+use crate::upgrades::Upgrades;
 
 /// Traces and captures at once.
 const WATCHERS: usize = 8;
@@ -30,6 +31,8 @@ pub(crate) struct State {
     from_last_look: bool,
     /// The server of control planes, once there is one.
     pub pfcp: Arc<OnceLock<ServerHandle>>,
+    /// Where requests for an upgrade go, at a process of its own.
+    pub upgrades: Arc<OnceLock<Upgrades>>,
     /// Free places for traces and captures.
     watchers: Arc<Semaphore>,
     /// Free places for those who listen to looks.
@@ -40,8 +43,9 @@ impl State {
     pub fn new(handle: Handle, kinds: &'static [Kind], live: Arc<Live>) -> State {
         let [watchers, listeners] =
             [WATCHERS, LISTENERS].map(|places| Arc::new(Semaphore::new(places)));
-        let pfcp = Arc::default();
-        State { handle, kinds, live, from_last_look: false, pfcp, watchers, listeners }
+        let (pfcp, upgrades) = (Arc::default(), Arc::default());
+        let from_last_look = false;
+        State { handle, kinds, live, from_last_look, pfcp, upgrades, watchers, listeners }
     }
 
     /// The same for clients that are not trusted: however often they ask for a snapshot, the

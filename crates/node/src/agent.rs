@@ -37,7 +37,11 @@ pub use self::answers::{Watching, paths};
 pub use self::change::Changed;
 pub use self::compose::Wanted;
 pub use self::state::StateView;
-pub(crate) use self::state::{Keeping, State, restore_compositions};
+pub(crate) use self::state::{
+    Configured, FORMAT, Keeping, Prepared, State, Upgrade, check_functions, configured, position,
+    restore_compositions,
+};
+pub use self::state::{Offer, OfferedFunction, OfferedNeighbour};
 use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;
@@ -72,6 +76,10 @@ pub struct Agent {
     pub(crate) listeners: Listeners,
     /// What outlives the node.
     pub(crate) state: Option<Box<State>>,
+    /// What the configuration says of compositions.
+    pub(crate) configured: Configured,
+    /// Another process takes the node over.
+    pub(crate) upgrade: Option<Upgrade>,
     pub(crate) pool: Pool,
     /// Where packets of the node's own come from.
     pub(crate) answers: Pool,
@@ -120,6 +128,7 @@ impl Agent {
             ports.look_after(now, &mut Means { workers, pool });
             self.look_after_paths(now);
             self.look_after_split(now);
+            self.look_after_upgrade();
         }
         busy | self.write_state(now)
     }

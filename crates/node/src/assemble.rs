@@ -29,7 +29,7 @@ use weft_wire::MacAddress;
 use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::worker::Shared;
-use crate::agent::{Agent, Handle, PANIC_WARNINGS};
+use crate::agent::{Agent, Handle, PANIC_WARNINGS, configured};
 use crate::bearer::session::Sessions;
 use crate::bearer::{Bearers, Listeners, Subscribers};
 use crate::error::BuildError;
@@ -146,6 +146,7 @@ pub fn assemble(
         events: sender,
     };
     let mut agent = Agent {
+        configured: configured(&blueprint),
         blueprint,
         classes,
         profiles,
@@ -161,6 +162,7 @@ pub fn assemble(
         mobility: None,
         listeners: Listeners::default(),
         state: None,
+        upgrade: None,
         pool,
         answers,
         clock,

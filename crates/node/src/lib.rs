@@ -28,11 +28,12 @@ mod subscribers;
 mod workers;
 
 pub use agent::{
-    Agent, Changed, Handle, StateView, Stopped, Wanted, Watching, paths, show, usage,
+    Agent, Changed, Handle, Offer, OfferedFunction, OfferedNeighbour, StateView, Stopped, Wanted,
+    Watching, paths, show, usage,
 };
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};
-pub use node::{Node, Running};
+pub use node::{HandedOver, Node, Predecessor, Running, TakeOverError, UpgradeError};
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;
 pub use weft_state::Done;

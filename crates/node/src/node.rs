@@ -1,5 +1,9 @@
 //! A node as a library object: built, then started or driven step by step.
 
+mod conversation;
+mod successor;
+mod upgrade;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,13 +15,17 @@ use weft_dataplane::worker::Worker;
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Watch};
 use weft_function::Events;
-use weft_node_config::Blueprint;
+use weft_node_config::{Blueprint, Workers};
 use weft_state::{Durability, Store};
 
 use crate::agent::show::Snapshot;
-use crate::agent::{Agent, Handle, Keeping, restore_compositions};
+use crate::agent::{Agent, Handle, Keeping, configured, restore_compositions};
 use crate::assemble::{Assembled, assemble};
 use crate::error::BuildError;
+
+pub use self::conversation::UpgradeError;
+pub use self::successor::{Predecessor, TakeOverError};
+pub use self::upgrade::HandedOver;
 
 /// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);
@@ -86,10 +94,12 @@ impl Node {
             durability: state.map_or_else(Durability::default, |state| state.durability),
             rate: state.map_or(0, |state| state.checkpoint_rate),
         };
-        let configured = restore_compositions(&mut blueprint, &store)?;
+        let configured = configured(&blueprint);
+        restore_compositions(&mut blueprint, &store)?;
         let mut node = Node::build_with(eal, blueprint, time)?;
         let Node { agent, workers, .. } = &mut node;
-        agent.restore(workers, (store, configured), keeping)?;
+        agent.configured = configured;
+        agent.restore(workers, store, keeping)?;
         Ok(node)
     }
 
@@ -185,25 +195,13 @@ impl Node {
         let plan = self.agent.blueprint().workers.clone();
         let mut agent = self.agent;
         agent.functions.threads.start(eal);
-        let workers = self
-            .workers
-            .into_iter()
-            .enumerate()
-            .map(|(number, worker)| {
-                let core = plan.cores.as_ref().and_then(|cores| cores.get(number).copied());
-                let pause = plan.pause();
-                let stop = stop.clone();
-                thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-                    let run = || run_worker(eal, worker, core, pause, &stop);
-                    watchdog::watched(Watch::Rounds, run)
-                })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let workers = start_workers(eal, self.workers, &plan, &stop)?;
         let agent_stop = Arc::new(AtomicBool::new(false));
         let told = agent_stop.clone();
         let run = move || watchdog::watched(Watch::Life, || run_agent(eal, agent, &told));
         let agent = thread::Builder::new().name("agent".to_owned()).spawn(run)?;
-        Ok(Running { stop, agent_stop, workers, agent, handle: self.handle })
+        let (paused, handle) = (Vec::new(), self.handle);
+        Ok(Running { stop, agent_stop, workers, paused, plan, agent, handle })
     }
 
     /// Stops: what is in flight leaves. Returns what was counted.
@@ -226,6 +224,9 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     agent_stop: Arc<AtomicBool>,
     workers: Vec<JoinHandle<Worker>>,
+    /// Workers without threads, while another process takes over.
+    paused: Vec<Worker>,
+    plan: Workers,
     agent: JoinHandle<Agent>,
     handle: Handle,
 }
@@ -242,7 +243,8 @@ impl Running {
         self.stop.store(true, Ordering::Release);
         let workers: Vec<_> = self.workers.into_iter().map(JoinHandle::join).collect();
         // Only now are all rings between workers at rest.
-        let mut workers: Vec<_> = workers.into_iter().filter_map(Result::ok).collect();
+        let ended = workers.into_iter().filter_map(Result::ok);
+        let mut workers: Vec<_> = ended.chain(self.paused).collect();
         for worker in &mut workers {
             worker.finish();
         }
@@ -252,6 +254,25 @@ impl Running {
         agent.end_state(&mut workers);
         Some(agent.snapshot())
     }
+}
+
+/// Gives each worker a thread of its own.
+fn start_workers(
+    eal: &'static Eal,
+    workers: Vec<Worker>,
+    plan: &Workers,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<Vec<JoinHandle<Worker>>> {
+    let start = |(number, worker): (usize, Worker)| {
+        let core = plan.cores.as_ref().and_then(|cores| cores.get(number).copied());
+        let pause = plan.pause();
+        let stop = stop.clone();
+        thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+            let run = || run_worker(eal, worker, core, pause, &stop);
+            watchdog::watched(Watch::Rounds, run)
+        })
+    };
+    workers.into_iter().enumerate().map(start).collect()
 }
 
 fn run_worker(

@@ -13,6 +13,7 @@ use weft_dataplane::command::Command;
 use weft_dataplane::counters::DropReason;
 use weft_dpdk::{Packet, Pool};
 use weft_function::Metadata;
+use weft_wire::MacAddress;
 
 use self::gtpu::Heard;
 pub(crate) use self::loss::Loss;
@@ -116,6 +117,14 @@ impl Ports {
         if let Some(port) = self.0.get_mut(usize::from(port)) {
             port.confirm(peer, now);
         }
+    }
+
+    /// The port of that name knows a neighbour from another process of the node. Returns its
+    /// number.
+    pub fn restore(&mut self, name: &str, of: IpAddr, mac: MacAddress, now: u64) -> Option<u16> {
+        let number = self.0.iter().position(|port| port.name() == name)?;
+        self.0[number].restore(of, mac, now);
+        Some(number as u16)
     }
 
     /// Packets that the devices had no room for.

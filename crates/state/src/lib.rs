@@ -25,6 +25,6 @@ mod writer;
 
 pub use self::error::StateError;
 pub use self::record::{Change, Kind};
-pub use self::records::{Each, RecordStore};
+pub use self::records::{Collection, EachRecord, RecordStore, Records};
 pub use self::store::{Owner, Role, Store, set_aside};
 pub use self::writer::{Done, Durability, Lag, Writer};

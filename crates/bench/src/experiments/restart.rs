@@ -2,6 +2,7 @@
 //! are durable.
 
 mod trial;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ const FIRST: &str = "first packet";
 const ALL: &str = "first packets of all";
 const RATE: &str = "durable commands";
 const LATENCY: &str = "a durable batch, p99";
+const UPGRADE: &str = "an upgrade";
 const MILLION: u32 = 1_000_000;
 
 /// See [`Study::VARIES`].
@@ -38,6 +40,9 @@ pub struct Parameters {
     /// Bearers that commands have added.
     #[schemars(inner(range(min = 1, max = 10_000_000)))]
     bearers: Vec<u32>,
+    /// Users of nodes that are taken over.
+    #[schemars(inner(range(min = 1, max = 10_000_000)))]
+    users: Vec<u32>,
     /// Commands that are applied at once.
     #[schemars(range(min = 1))]
     batch: usize,
@@ -69,6 +74,12 @@ impl Study for Restarts {
         let cells: Vec<_> =
             parameters.bearers.iter().map(|count| Cell::new(READY, *count, *count)).collect();
         let Parameters { batch, clients, .. } = *parameters;
+        run.series(UPGRADE, X, "ms", Some(Better::Lower));
+        let upgrades: Vec<_> =
+            parameters.users.iter().map(|count| Cell::new(UPGRADE, *count, *count)).collect();
+        run.rounds(parameters.repetitions, &upgrades, |rig, &users| {
+            Ok((Values::of(upgrade::upgrade(rig, users)?.as_secs_f64() * 1e3), 0.0))
+        })?;
         run.rounds(parameters.repetitions, &cells, |rig, &bearers| {
             let mut restart = Restart::new(rig, bearers)?;
             let commands = match bearers == most {
@@ -99,6 +110,8 @@ impl Study for Restarts {
             ("all_first_packets_seconds_1m", all),
             ("commands_per_s_durable", rate),
             ("command_latency_us_p99_durable", latency),
+            ("upgrade_blackout_ms_1k", at(UPGRADE, 1000)),
+            ("upgrade_blackout_ms_100k", at(UPGRADE, 100_000)),
         ];
         for (name, value) in figures {
             value.into_iter().for_each(|value| results.derive(name, value));

@@ -279,6 +279,11 @@ impl Queues {
         self.queues.get(&(function, slot)).map_or(0, |queue| queue.length)
     }
 
+    /// How many packets are kept in all.
+    pub fn packets(&self) -> usize {
+        self.queues.values().map(|queue| queue.length).sum()
+    }
+
     /// Drops what is kept for one context; returns how many packets that were.
     pub fn forget(&mut self, function: u16, slot: u32) -> usize {
         let owner = (function, slot);

@@ -211,6 +211,18 @@ impl Worker {
         Some(self.remote_queues.stages[stage].wake(function, slot, now))
     }
 
+    /// Stops: what is in flight leaves, and what still waits is counted.
+    pub fn finish(&mut self) {
+        // What is in the rings, from workers that stop as well.
+        while self.take_over() | self.departure.relay() {}
+        self.finish_stages();
+        self.finish_remote_queues();
+        self.departure.finish();
+        self.counters.dropped(DropReason::Stopped, self.queues.clear());
+        let gated = self.gates.as_mut().map_or(0, |gates| gates.clear());
+        self.counters.dropped(DropReason::Stopped, gated);
+    }
+
     /// Waits for what is away at stages, as the worker stops; the rest is counted.
     pub(crate) fn finish_stages(&mut self) {
         let until = Instant::now() + LAST_WAIT;

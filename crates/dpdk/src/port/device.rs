@@ -184,6 +184,16 @@ impl Device {
         mac.addr_bytes
     }
 
+    /// The kernel interface behind it.
+    pub(super) fn interface(&self) -> Option<&Interface> {
+        self.interface.as_ref()
+    }
+
+    /// Whether two processes may have what is behind it open.
+    pub(super) fn is_shared(&self) -> bool {
+        self.driver.is_some_and(|driver| driver.shares)
+    }
+
     /// Whether there is something at the other end of the wire: the other end
     /// of a memory ring, a kernel interface that exists and has a carrier.
     pub(crate) fn is_connected(&self) -> bool {

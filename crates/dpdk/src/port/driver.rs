@@ -22,6 +22,8 @@ pub(crate) struct Driver {
     pub(crate) queue_packets: u32,
     /// Memory that it locks for a pair of queues.
     pub(crate) locked_bytes: u64,
+    /// Whether two processes may have what is behind it open, and either receive from it.
+    pub(crate) shares: bool,
     /// What it most often means when it refuses a receive queue.
     pub(crate) queue_refused: Option<&'static str>,
 }
@@ -45,11 +47,12 @@ const PLAIN: Driver = Driver {
     kernel: Kernel::Apart,
     queue_packets: 0,
     locked_bytes: 0,
+    shares: false,
     queue_refused: None,
 };
 
 const DRIVERS: [Driver; 5] = [
-    Driver { name: "net_null", arguments: "size copy no-rx", ..PLAIN },
+    Driver { name: "net_null", arguments: "size copy no-rx", shares: true, ..PLAIN },
     Driver {
         name: "net_pcap",
         arguments: "rx_pcap tx_pcap rx_iface rx_iface_in tx_iface iface phy_mac infinite_rx",
@@ -70,6 +73,7 @@ const DRIVERS: [Driver; 5] = [
         defaults: "blocksz=4096 framesz=2048 framecnt=4096",
         kernel: Kernel::Uses,
         locked_bytes: 2 * 2048 * 4096,
+        shares: true,
         ..PLAIN
     },
     Driver {

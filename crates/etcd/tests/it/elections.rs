@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_etcd::{Cluster, Options};
-use weft_state::{Change, Kind, RecordStore};
+use weft_state::{Change, Kind, RecordStore, Records as _};
 
 use crate::site::{Site, open};
 
@@ -86,7 +86,7 @@ fn members_may_die_one_at_a_time() {
         count += 1;
         Ok(())
     };
-    store.each(Kind(1), &mut each).unwrap();
+    store.each_of(Kind(1), &mut each).unwrap();
     assert_eq!(count, written);
 }
 

@@ -10,7 +10,7 @@ use etcd_client::AlarmOptions;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use weft_etcd::EtcdStore;
-use weft_state::{Change, Kind, RecordStore, StateError, Store};
+use weft_state::{Change, Kind, RecordStore, Records as _, StateError, Store};
 
 use crate::site::{PREFIX, Site, open, owner};
 
@@ -68,7 +68,7 @@ fn all(store: &dyn RecordStore) -> Records {
             all.insert((kind.0, key.to_vec()), (version, record.to_vec()));
             Ok(())
         };
-        store.each(kind, &mut each).unwrap();
+        store.each_of(kind, &mut each).unwrap();
     }
     all
 }
@@ -241,7 +241,7 @@ fn values_of_others_are_refused_in_one_line() {
             client.put(key.as_str(), value.clone(), None).await.unwrap();
         });
         let read = open(&leads).and_then(|store| {
-            KINDS.iter().try_for_each(|kind| store.each(*kind, &mut |_, _, _| Ok(())))
+            KINDS.iter().try_for_each(|kind| store.each_of(*kind, &mut |_, _, _| Ok(())))
         });
         let error = read.unwrap_err();
         assert!(matches!(error, StateError::Damaged { .. }), "{error}");

@@ -69,6 +69,7 @@ impl Collector for Counted {
         ignored(&mut families, snapshot)?;
         signals(&mut families, &snapshot.signals)?;
         node(&mut families, snapshot)?;
+        state(&mut families, snapshot)?;
         handover(&mut families, snapshot)?;
         pfcp.as_ref().map_or(Ok(()), |view| pfcp::families(&mut families, view))
     }
@@ -272,6 +273,39 @@ fn node(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         families.counter(name, help, [(NO_LABELS, value)])?;
     }
     Ok(())
+}
+
+/// What outlives the node.
+fn state(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let Some(view) = &snapshot.state else { return Ok(()) };
+    for (name, help, value) in [
+        (
+            "weft_state_failed",
+            "Whether the disk refuses what is to outlive the node.",
+            view.failure.is_some().into(),
+        ),
+        (
+            "weft_state_behind_milliseconds",
+            "How long the oldest change has waited that is not durable.",
+            view.behind / 1_000_000,
+        ),
+        (
+            "weft_state_checkpoint_age_seconds",
+            "How long ago the oldest checkpoint may have been taken.",
+            view.checkpoint_age / 1_000_000_000,
+        ),
+        (
+            "weft_state_restored_bearers",
+            "Bearers that were there again when the node started.",
+            view.restored_bearers,
+        ),
+    ] {
+        families.gauge(name, help, [(NO_LABELS, value)])?;
+    }
+    let help = "Changes that were made durable.";
+    families.counter("weft_state_changes", help, [(NO_LABELS, view.changes)])?;
+    let help = "How many times the disk was written for them.";
+    families.counter("weft_state_commits", help, [(NO_LABELS, view.commits)])
 }
 
 /// Users that move between nodes.

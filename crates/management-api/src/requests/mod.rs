@@ -8,4 +8,5 @@ pub(crate) mod live;
 pub(crate) mod metrics;
 pub(crate) mod radio;
 pub(crate) mod trace;
+pub(crate) mod upgrade;
 pub(crate) mod views;

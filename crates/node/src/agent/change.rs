@@ -47,7 +47,7 @@ impl Agent {
 
     /// The same where a command says how functions are run.
     pub(super) fn apply_composed(&mut self, new: Blueprint) -> Result<Changed, Refused> {
-        if self.workers.is_changing() || self.migration.has_function() {
+        if self.upgrade.is_some() || self.workers.is_changing() || self.migration.has_function() {
             return Err(Refused::Busy);
         }
         self.check_fixed(&new)?;

@@ -212,7 +212,7 @@ impl Agent {
         if process.plain {
             return Err(NotComposed::Plain(name()));
         }
-        if self.workers.is_changing() || self.migration.has_function() {
+        if self.upgrade.is_some() || self.workers.is_changing() || self.migration.has_function() {
             return Err(Refused::Busy.into());
         }
         Ok(())
@@ -295,7 +295,7 @@ impl Agent {
             (false, false) => return Err(NotComposed::Here(name())),
             _ => {}
         }
-        if self.workers.is_changing() || self.migration.has_function() {
+        if self.upgrade.is_some() || self.workers.is_changing() || self.migration.has_function() {
             return Err(Refused::Busy.into());
         }
         if goes && !self.functions.is_reachable(function) {

@@ -83,6 +83,9 @@ impl Agent {
         command: &SessionCommand,
         staged: &mut Staged,
     ) -> Result<(), SessionError> {
+        if self.upgrade.is_some() {
+            return Err(SessionError::Busy);
+        }
         if self.workers.waiting() + staged.changes.iter().map(Vec::len).sum::<usize>()
             >= MOST_WAITING
         {

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use weft_node_config::Composition;
 use weft_offload::process::protocol::PortCounters;
 
+use super::state::StateView;
 pub use super::topology::{FunctionPlace, PortPlace, RuleView, TopologyView};
 use crate::bearer::{Action, BearerId, DefaultBearer};
 pub use crate::gtpu_peers::{PeerView, SignalCounts};
@@ -64,6 +65,9 @@ pub struct Snapshot {
     /// Users that move between nodes, where they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<HandoverView>,
+    /// What outlives the node, where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateView>,
     /// Messages between the node and its GTP-U peers.
     #[serde(default)]
     pub signals: SignalCounts,

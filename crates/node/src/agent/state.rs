@@ -10,6 +10,7 @@ mod compositions;
 mod names;
 mod restore;
 mod sessions;
+mod upgrade;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,8 +20,11 @@ use utoipa::ToSchema;
 use weft_state::{Change, Done, Durability, Kind, Store, Writer};
 
 use self::checkpoints::Checkpoints;
-use self::compositions::Configured;
-pub(crate) use self::restore::{Restored, compositions as restore_compositions};
+pub(crate) use self::compositions::Configured;
+pub(crate) use self::compositions::{configured, restore as restore_compositions};
+pub(crate) use self::restore::Restored;
+pub(crate) use self::upgrade::{FORMAT, Prepared, Upgrade, check_functions, position};
+pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
 use super::Agent;
 use crate::bearer::{Staged, record};
 use crate::error::BuildError;
@@ -86,8 +90,7 @@ pub(crate) struct State {
     /// When the last sign of life was given.
     sign: u64,
     restored: Restored,
-    /// What the configuration says of compositions.
-    configured: Configured,
+    keeping: Keeping,
 }
 
 impl State {
@@ -104,7 +107,7 @@ impl State {
             checkpoints: Checkpoints::new(keeping.rate),
             sign: 0,
             restored,
-            configured: Configured::new(),
+            keeping,
         })
     }
 }
@@ -112,6 +115,9 @@ impl State {
 impl Agent {
     /// Why nothing can be kept at the moment; none where nothing is, or all is well.
     pub(crate) fn state_failure(&self) -> Option<Arc<str>> {
+        if self.upgrade.is_some() {
+            return Some("another process takes the node over; try again".into());
+        }
         self.state.as_ref()?.writer.lag().failure
     }
 
@@ -142,7 +148,9 @@ impl Agent {
 
     /// Keeps what a batch has changed.
     pub(super) fn keep_bearers(&mut self, staged: &Staged) {
-        let Agent { state: Some(state), subscribers, blueprint, .. } = self else { return };
+        let Agent { state: Some(state), subscribers, blueprint, .. } = self else {
+            return self.note_missed();
+        };
         for (id, is_new) in staged.touched() {
             let key = id.0.to_be_bytes();
             match subscribers.bearers.entries.get(&id) {

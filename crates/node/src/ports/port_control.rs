@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_dataplane::command::{Command, Punt, Punted};
 use weft_dataplane::counters::Ignored;
-use weft_dpdk::{Packet, Pool, Port, PortStatistics};
+use weft_dpdk::{Ingress, Packet, Pool, Port, PortStatistics};
 use weft_function::{Headers, Metadata, PacketMetadata};
 use weft_node_config::PortPlan;
 use weft_wire::{EtherType, MacAddress, ethernet};
@@ -140,6 +140,14 @@ impl PortControl {
         })
     }
 
+    /// What it takes in, where another process may take it in, too.
+    ///
+    /// # Errors
+    /// As [`Port::ingress`].
+    pub fn ingress(&self) -> std::io::Result<Option<Ingress>> {
+        self.port.ingress()
+    }
+
     /// What its device has counted.
     pub fn statistics(&self) -> PortStatistics {
         self.port.statistics()
@@ -268,6 +276,13 @@ impl PortControl {
         let is_on_link = neighbours.link().is_on_link(peer);
         if let Some(next_hop) = if is_on_link { Some(peer) } else { gateway() } {
             neighbours.confirm(next_hop, now);
+        }
+    }
+
+    /// A neighbour is at this MAC address, as another process of the node has heard.
+    pub fn restore(&mut self, address: IpAddr, mac: MacAddress, now: u64) {
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.restore(address, mac, now, &mut self.events);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -83,15 +83,7 @@ impl<'r> Restart<'r> {
         let folder = tempfile::tempdir()?;
         let (_, blueprint) = blueprint(rig, bearers)?;
         let mut node = Node::restore(rig.eal, blueprint, store(&folder)?)?;
-        let tunnel = json!({"tunnel": {"teid": 1, "peer": "10.9.0.1", "local": "10.9.0.254"}});
-        let settings = node.agent().settings("to-radio", &tunnel);
-        let settings = settings.map_err(|wrong| wrong.to_string())?;
-        for first in (0..bearers).step_by(AT_ONCE as usize) {
-            let ids = first..bearers.min(first + AT_ONCE);
-            let commands: Vec<_> = ids.map(|id| add(id, &settings)).collect();
-            node.agent().change_bearers(&commands)?;
-            while node.step() {}
-        }
+        let settings = add_bearers(&mut node, bearers)?;
         wait_durable(&mut node)?;
         Ok(Restart { rig, folder, node, bearers, settings })
     }
@@ -102,7 +94,8 @@ impl<'r> Restart<'r> {
     /// # Errors
     /// When a command is refused.
     pub fn commands(&mut self, how: &Commands) -> Result<Commanded, Failure> {
-        let (done, handle) = (AtomicBool::new(false), self.node.handle());
+        // Clients that have not ended. A node that keeps things always has something to do.
+        let (at_work, handle) = (AtomicUsize::new(how.clients), self.node.handle());
         let (count, latencies) = (AtomicU64::new(0), Mutex::new(Vec::new()));
         let begun = Instant::now();
         let failure = Mutex::new(None);
@@ -110,7 +103,7 @@ impl<'r> Restart<'r> {
         thread::scope(|scope| {
             for client in 0..how.clients as u32 {
                 let (handle, count, latencies) = (handle.clone(), &count, &latencies);
-                let (done, failure) = (&done, &failure);
+                let (at_work, failure) = (&at_work, &failure);
                 scope.spawn(move || {
                     // Every client has bearers of its own, spread over all.
                     let mut next = client;
@@ -143,15 +136,11 @@ impl<'r> Restart<'r> {
                             }
                         }
                     }
-                    done.store(true, Ordering::Release);
+                    at_work.fetch_sub(1, Ordering::Release);
                 });
             }
-            // The rest is answered, too: a client waits for it.
-            let mut quiet = Instant::now();
-            while !done.load(Ordering::Acquire) || quiet.elapsed() < PATIENCE {
-                if node.step() {
-                    quiet = Instant::now();
-                } else {
+            while at_work.load(Ordering::Acquire) > 0 {
+                if !node.step() {
                     thread::sleep(Duration::from_micros(50));
                 }
             }
@@ -217,6 +206,20 @@ impl<'r> Restart<'r> {
     }
 }
 
+/// Adds so many bearers, each with a tunnel of its own; returns what they were given.
+pub(super) fn add_bearers(node: &mut Node, bearers: u32) -> Result<Settings, Failure> {
+    let tunnel = json!({"tunnel": {"teid": 1, "peer": "10.9.0.1", "local": "10.9.0.254"}});
+    let settings = node.agent().settings("to-radio", &tunnel);
+    let settings = settings.map_err(|wrong| wrong.to_string())?;
+    for first in (0..bearers).step_by(AT_ONCE as usize) {
+        let ids = first..bearers.min(first + AT_ONCE);
+        let commands: Vec<_> = ids.map(|id| add(id, &settings)).collect();
+        node.agent().change_bearers(&commands)?;
+        while node.step() {}
+    }
+    Ok(settings)
+}
+
 /// Waits until everything so far is durable.
 fn wait_durable(node: &mut Node) -> Result<(), Failure> {
     let (told, tells) = channel();
@@ -255,7 +258,16 @@ fn given(id: u32, settings: &Settings) -> BearerSettings {
 /// Devices and configuration of a node with room for so many bearers.
 fn blueprint(rig: &Rig, bearers: u32) -> Result<([String; 2], Blueprint), Failure> {
     let ring = |side: &str| format!("ring:bench-{side}{}", rig.serial());
-    let [access, core] = [ring("access"), ring("core")];
+    let devices = [ring("access"), ring("core")];
+    let blueprint = blueprint_at(&devices, bearers)?;
+    Ok((devices, blueprint))
+}
+
+/// The configuration at these devices.
+pub(super) fn blueprint_at(
+    [access, core]: &[String; 2],
+    bearers: u32,
+) -> Result<Blueprint, Failure> {
     let document = json!({
         "apiVersion": "weft/v1",
         "kind": "Node",
@@ -281,5 +293,5 @@ fn blueprint(rig: &Rig, bearers: u32) -> Result<([String; 2], Blueprint), Failur
                   from to-radio -> access\n",
     });
     let blueprint = config::read(&document.to_string(), "bench", KINDS);
-    Ok(([access, core], blueprint.map_err(|error| error.to_string())?))
+    Ok(blueprint.map_err(|error| error.to_string())?)
 }

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use weft_management_api::api::Applied;
+use weft_management_api::api::{Applied, Upgraded};
 
 use crate::commands::client::target::Target;
 use crate::failure::{Failure, lines};
@@ -35,6 +35,12 @@ enum CtlCommand {
         /// The configuration, whole
         #[arg(value_name = "NODE.yaml")]
         file: PathBuf,
+    },
+    /// Let the program that is installed now take the node over, with all users, while packets
+    /// pass
+    Upgrade {
+        #[command(flatten)]
+        target: Target,
     },
     /// Run a function otherwise, or on another core, without losing a packet
     Function(function::Arguments),
@@ -69,6 +75,7 @@ enum CtlCommand {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (target, file) = match arguments.what {
         CtlCommand::Apply { target, file } => (target, file),
+        CtlCommand::Upgrade { target } => return upgrade(&target),
         CtlCommand::Function(arguments) => return function::run(arguments),
         CtlCommand::Bearer(what) => return bearer::run(what),
         CtlCommand::Handover(arguments) => return handover::run(arguments),
@@ -103,4 +110,11 @@ pub fn escaped(text: &str) -> String {
         false => format!("%{byte:02X}"),
     };
     text.bytes().map(escape).collect()
+}
+
+/// Lets another process have the node.
+fn upgrade(target: &Target) -> Result<(), Failure> {
+    let Upgraded { process, waited } = target.client()?.post("/v1/upgrade", String::new())?;
+    let milliseconds = waited as f64 / 1e6;
+    output::line(&format!("process {process} has the node; packets waited {milliseconds:.1} ms"))
 }

@@ -2,6 +2,8 @@
 
 mod handover;
 mod state;
+mod take_over;
+mod upgrade;
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,11 +16,12 @@ use weft_dpdk::watchdog::{self, Trouble, Watchdog};
 use weft_functions::KINDS;
 use weft_ipfix::Exporter;
 use weft_management_api::{Listening, Options, Serving, socket_path};
-use weft_node::{Handle, Node, Running};
+use weft_node::{HandedOver, Handle, Node, Running};
 use weft_node_config::{Blueprint, Polling};
 use weft_pfcp::Server;
 
 use self::handover::Joined;
+use self::upgrade::{Program, Upgrades};
 use super::page::{PageArguments, address};
 use super::vf;
 use crate::commands::client::show;
@@ -55,6 +58,9 @@ pub struct Arguments {
     /// Begin anew: what the node has kept is put aside (`state` in the configuration)
     #[arg(long)]
     without_state: bool,
+    /// Take the node over from the process that runs it, with all users, while packets pass
+    #[arg(long, conflicts_with = "without_state")]
+    take_over: bool,
     #[command(flatten)]
     handover: handover::HandoverArguments,
 }
@@ -88,41 +94,65 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     arguments.overrule(&mut blueprint)?;
     let part = arguments.handover.part(&blueprint, &arguments.file)?;
     node_file::warn(&blueprint.warnings);
-    let termination = Termination::catch()?;
-    // Before ports are opened: a second node of this name must not touch them.
-    let socket = arguments.socket.unwrap_or_else(|| socket_path(&blueprint.name));
-    let listening = Listening::claim(&Options {
+    let (termination, program) = (Termination::catch()?, Program::of_process());
+    let socket = arguments.socket.clone().unwrap_or_else(|| socket_path(&blueprint.name));
+    let options = Options {
         node: blueprint.name.clone(),
         socket: socket.clone(),
         metrics: arguments.metrics,
         page: arguments.page.options()?,
         kinds: KINDS,
-    })?;
-    let metrics = listening.metrics();
-    if let Some(file) = used_keys(arguments.used_keys, &blueprint.name, &socket) {
+    };
+    // Before ports are opened: a second node of this name must not touch them.
+    let claimed = (!arguments.take_over).then(|| Listening::claim(&options)).transpose()?;
+    if let Some(file) = used_keys(arguments.used_keys.clone(), &blueprint.name, &socket) {
         weft_functions::ipsec::remember_keys_in(file);
     }
-    let page = listening.page().map_or(String::new(), |url| format!(", page {url}"));
-    let store = state::open(&blueprint, &arguments.file, arguments.without_state)?;
+    let anew = arguments.without_state;
+    let opened = claimed.as_ref().map(|_| state::open(&blueprint, &arguments.file, anew));
+    let store = opened.transpose()?.flatten();
     vf::resolve(&mut blueprint)?;
     // They go behind the node, whose ports are at them.
-    let _switches = vf::start_switches(&arguments.file, &blueprint.switches)?;
+    let _switches = match claimed {
+        Some(_) => vf::start_switches(&arguments.file, &blueprint.switches)?,
+        None => Default::default(),
+    };
     let eal = environment::start(&blueprint, 0)?;
     watchdog::catch_faults().map_err(|error| Failure::broken(format!("signals: {error}")))?;
     let manager = ServiceManager::of_environment();
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
-    let mut node = match store {
-        Some(store) => Node::restore(eal, blueprint, store)?,
-        None => Node::build(eal, blueprint)?,
+    let (mut node, waited) = match (&claimed, store) {
+        (None, _) => {
+            let (node, waited) = take_over::take(eal, blueprint, &options, &arguments.file)?;
+            (node, Some(waited))
+        }
+        (_, Some(store)) => (Node::restore(eal, blueprint, store)?, None),
+        (_, None) => (Node::build(eal, blueprint)?, None),
     };
-    if let Some(function) = node.wait_for_functions(PATIENCE) {
+    if waited.is_none()
+        && let Some(function) = node.wait_for_functions(PATIENCE)
+    {
         tracing::warn!(function, "not attached to its ring yet");
     }
-    let handle = node.handle();
     let events = node.take_events();
-    let serving = listening.serve(handle.clone())?;
-    let running = node.start(eal).map_err(no_thread)?;
+    let mut running = node.start(eal).map_err(no_thread)?;
+    let handle = running.handle();
+    let serving = claimed.map_or_else(|| take_over::claim(&options), Ok).and_then(|listening| {
+        let places = (listening.metrics(), listening.page());
+        Ok((places, listening.serve(handle.clone())?))
+    });
+    let ((metrics, page), serving) = match serving {
+        Ok(serving) => serving,
+        Err(failure) => {
+            running.stop();
+            return Err(failure);
+        }
+    };
+    if let Some(waited) = waited {
+        let milliseconds = waited.as_secs_f64() * 1e3;
+        tracing::info!(milliseconds, "the node was taken over; so long packets have waited");
+    }
     let joined = part.map(|part| part.take(&described, serving.socket(), &handle));
     let joined = joined.transpose();
     let joined = joined.and_then(|joined| Ok((joined, control_planes(&described, &handle)?)));
@@ -142,12 +172,18 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         .map(|plan| Exporter::start(plan, described.name.clone(), handle.clone(), events));
     let exporter = exporter.transpose().map_err(Failure::broken)?;
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
+    let page = page.map_or(String::new(), |url| format!(", page {url}"));
     let ready = format!("{ready}; socket {}{metrics}{page}", serving.socket().display());
     // The node runs on when its output is closed.
     let _ = output::line(&ready);
     manager.ready();
     let _watchdog = watch(described.watchdog, manager.clone())?;
+    let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
     let signal = loop {
+        if let Some(handed_over) = upgrades.look_after(eal, &mut running) {
+            drop(exporter);
+            return leave(running, handed_over, (pfcp, joined, serving));
+        }
         if let Some(signal) = termination.wait_for(LOOK) {
             break signal;
         }
@@ -206,6 +242,23 @@ fn end_at_once(trouble: Trouble) {
 
 fn no_thread(error: io::Error) -> Failure {
     Failure::broken(format!("no thread for the node: {error}"))
+}
+
+/// Ends the process whose node another one has: its sockets first, which that one waits for.
+fn leave(
+    running: Running,
+    handed_over: HandedOver,
+    (pfcp, joined, serving): (Option<Server>, Option<Joined>, Serving),
+) -> Result<(), Failure> {
+    let milliseconds = handed_over.waited.as_secs_f64() * 1e3;
+    let process = handed_over.process;
+    tracing::info!(process, milliseconds, "another process has the node");
+    drop(pfcp);
+    drop(joined);
+    serving.stop();
+    running.leave(handed_over);
+    // Without a destructor: what is left belongs to the other process, too.
+    std::process::exit(0);
 }
 
 /// Stops the node and prints what was counted.

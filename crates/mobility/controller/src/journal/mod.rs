@@ -187,14 +187,14 @@ impl Journal {
     pub fn in_store(store: Box<dyn RecordStore>) -> Result<(Journal, Recovered), JournalError> {
         let (mut recovered, mut records) = (Recovered::default(), 0);
         for kind in [ORDERS, MEANT, USERS, GONE] {
-            store.each(kind, &mut |_, version, octets| {
+            store.each_of(kind, &mut |_, version, octets| {
                 records += 1;
                 let entry = entry::parse(octets).filter(|_| version == VERSION);
                 recovered.take(entry.ok_or("a record that means nothing here")?);
                 Ok(())
             })?;
         }
-        store.each(EPOCH, &mut |_, _, octets| {
+        store.each_of(EPOCH, &mut |_, _, octets| {
             let epoch = octets.try_into().map_err(|_| "an epoch that is none")?;
             recovered.next_epoch = Epoch(u64::from_be_bytes(epoch));
             Ok(())
@@ -260,7 +260,7 @@ impl Journal {
         let mut current: BTreeMap<_, _> = current.map(|change| (key(&change), change)).collect();
         let mut changes = Vec::new();
         for kind in [USERS, ORDERS, MEANT, GONE] {
-            self.store.each(kind, &mut |key, version, record| {
+            self.store.each_of(kind, &mut |key, version, record| {
                 let at = (kind, key.to_vec());
                 match current.get(&at) {
                     None => changes.push(Change::remove(kind, key)),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weft_node_config::{Blueprint, Composition, FunctionPlan, stage};
-use weft_state::{Change, StateError, Store};
+use weft_state::{Change, Records, StateError};
 
 use super::COMPOSITIONS;
 use crate::agent::Agent;
@@ -22,10 +22,10 @@ struct Kept {
 }
 
 /// What the configuration says of each function.
-pub(super) type Configured = Vec<(String, Composition)>;
+pub(crate) type Configured = Vec<(String, Composition)>;
 
 /// What a configuration says.
-pub(super) fn configured(blueprint: &Blueprint) -> Configured {
+pub(crate) fn configured(blueprint: &Blueprint) -> Configured {
     let functions = blueprint.functions.iter();
     functions.map(|plan| (plan.name.clone(), plan.composition)).collect()
 }
@@ -34,8 +34,8 @@ pub(super) fn configured(blueprint: &Blueprint) -> Configured {
 ///
 /// # Errors
 /// [`StateError`].
-pub(super) fn restore(blueprint: &mut Blueprint, store: &Store) -> Result<(), StateError> {
-    store.each(COMPOSITIONS, |key, version, octets| {
+pub(crate) fn restore(blueprint: &mut Blueprint, records: &dyn Records) -> Result<(), StateError> {
+    records.each_of(COMPOSITIONS, &mut |key, version, octets| {
         if version != VERSION {
             return Err(format!("a composition of version {version}, of a newer release"));
         }
@@ -63,19 +63,29 @@ fn can_be(plan: &FunctionPlan, composition: Composition) -> bool {
 impl Agent {
     /// A configuration has been applied: its word holds.
     pub(in crate::agent) fn keep_configured(&mut self) {
+        let before = std::mem::replace(&mut self.configured, configured(&self.blueprint));
         let Some(state) = &mut self.state else { return };
-        let before = std::mem::replace(&mut state.configured, configured(&self.blueprint));
         let removed = before.iter().map(|(name, _)| Change::remove(COMPOSITIONS, name.as_bytes()));
         state.changes.extend(removed);
     }
 
     /// A function is run otherwise by a command.
     pub(in crate::agent) fn keep_composition(&mut self, function: &str) {
-        let Some(state) = &mut self.state else { return };
-        let mut functions = self.blueprint.functions.iter();
-        let Some(plan) = functions.find(|plan| plan.name == function) else { return };
-        let configured = state.configured.iter().find(|(name, _)| name == function);
-        let Some((_, configured)) = configured else { return };
+        let change = self.composition_record(function);
+        if let Some(state) = &mut self.state {
+            state.changes.extend(change);
+        }
+    }
+
+    /// How functions are run where commands have said it.
+    pub(super) fn composition_records(&self) -> Vec<Change> {
+        let functions = self.blueprint.functions.iter();
+        functions.filter_map(|plan| self.composition_record(&plan.name)).collect()
+    }
+
+    fn composition_record(&self, function: &str) -> Option<Change> {
+        let plan = self.blueprint.functions.iter().find(|plan| plan.name == function)?;
+        let (_, configured) = self.configured.iter().find(|(name, _)| name == function)?;
         let kept = Kept {
             configured: *configured,
             composition: plan.composition,
@@ -85,9 +95,9 @@ impl Agent {
         // Names and numbers can be written.
         let octets = serde_json::to_vec(&kept).unwrap_or_default();
         let is_configured = plan.composition == *configured && plan.stage.is_none();
-        state.changes.push(match is_configured {
+        Some(match is_configured {
             true => Change::remove(COMPOSITIONS, function.as_bytes()),
             false => Change::put(COMPOSITIONS, function.as_bytes(), VERSION, &octets),
-        });
+        })
     }
 }

@@ -6,11 +6,9 @@ use std::time::Instant;
 
 use weft_dataplane::worker::Worker;
 use weft_function::Scope;
-use weft_node_config::Blueprint;
-use weft_state::{StateError, Store};
+use weft_state::{Records, StateError, Store};
 
 use super::checkpoints::{self, record};
-use super::compositions::{Configured, configured, restore};
 use super::{BEARERS, CONTEXTS, DEDICATED, Keeping, LIFE, NODE, State, life, names};
 use crate::agent::Agent;
 use crate::bearer::record as bearer_record;
@@ -43,19 +41,6 @@ struct Life {
     age: u64,
 }
 
-/// What the configuration says of compositions, in whose place is put what commands have said.
-///
-/// # Errors
-/// [`StateError`].
-pub(crate) fn compositions(
-    blueprint: &mut Blueprint,
-    store: &Store,
-) -> Result<Configured, StateError> {
-    let configured = configured(blueprint);
-    restore(blueprint, store)?;
-    Ok(configured)
-}
-
 impl Agent {
     /// Takes what is in `store`, and keeps what changes from now on. Workers have met no packet.
     ///
@@ -64,7 +49,7 @@ impl Agent {
     pub(crate) fn restore(
         &mut self,
         workers: &mut [Worker],
-        (store, configured): (Store, Configured),
+        store: Store,
         keeping: Keeping,
     ) -> Result<(), BuildError> {
         let begun = Instant::now();
@@ -85,7 +70,6 @@ impl Agent {
         let sessions = sessions.map(|(id, entry)| (Whose::Session(*id), entry.slot));
         let all: Vec<_> = bearers.chain(sessions).collect();
         let mut state = State::new(store, keeping, restored)?;
-        state.configured = configured;
         let kept = self.blueprint.functions.iter().filter(|plan| plan.kind.checkpointed);
         kept.for_each(|plan| state.checkpoints.knows(&plan.name));
         all.into_iter().for_each(|(whose, slot)| state.checkpoints.came(whose, slot));
@@ -109,16 +93,16 @@ impl Agent {
         Ok(())
     }
 
-    fn restore_bearers(
+    pub(super) fn restore_bearers(
         &mut self,
         workers: &mut [Worker],
-        store: &Store,
+        records: &dyn Records,
     ) -> Result<u64, BuildError> {
         let mut count = 0;
         for kind in [BEARERS, DEDICATED] {
             let mut commands = Vec::with_capacity(AT_ONCE);
             let mut refused = None;
-            let read = store.each(kind, |key, version, octets| {
+            let read = records.each_of(kind, &mut |key, version, octets| {
                 let number = key.try_into().map_err(|_| "a bearer without a number")?;
                 let id = BearerId(u64::from_be_bytes(number));
                 let command = bearer_record::read(id, version, octets, &self.reader());

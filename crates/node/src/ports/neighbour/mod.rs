@@ -129,6 +129,20 @@ impl Neighbours {
         self.table.tick(loss, &mut Moment { now, link: &self.link, events });
     }
 
+    /// A neighbour was asked for by another process of the node, and is at this MAC address. It
+    /// is asked again, and those who send to it know it meanwhile.
+    pub fn restore(&mut self, address: IpAddr, mac: MacAddress, now: u64, events: &mut Vec<Event>) {
+        if !self.link.is_on_link(address) || self.check_sender(address, mac).is_err() {
+            return;
+        }
+        let mut moment = Moment { now, link: &self.link, events };
+        let sign = Sign { mac: Some(mac), answers: false, replaces: true, introduces: true };
+        self.table.hear(address, sign, &mut moment);
+        if let Some(mac) = self.table.want(address, &mut moment) {
+            events.push(Event::Resolved(address, mac));
+        }
+    }
+
     /// What went to the neighbour was answered by the host behind it: it is there.
     pub fn confirm(&mut self, address: IpAddr, now: u64) {
         self.table.confirm(address, now);

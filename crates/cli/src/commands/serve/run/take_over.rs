@@ -1,0 +1,79 @@
+//! `--take-over`: the node runs in another process, and goes on in this one.
+
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weft_dpdk::Eal;
+use weft_management_api::api::UpgradeSocket;
+use weft_management_api::client::Client;
+use weft_management_api::{ControlError, Listening, Options};
+use weft_node::{Node, Predecessor};
+use weft_node_config::Blueprint;
+
+use super::state;
+use crate::failure::Failure;
+
+/// How long the other process may take to give its socket back, and how often it is tried.
+const GIVING_BACK: Duration = Duration::from_secs(20);
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// The node of the process at `options.socket`, which does not have it any more. The node waits
+/// to be started, and so do packets.
+///
+/// # Errors
+/// Why the node goes on in the other process.
+pub fn take(
+    eal: &'static Eal,
+    blueprint: Blueprint,
+    options: &Options,
+    file: &Path,
+) -> Result<(Node, Duration), Failure> {
+    if let Some(switch) = blueprint.switches.first() {
+        let name = &switch.name;
+        return Err(Failure::input(format!(
+            "--take-over: switch {name} is a part of the process that runs; restart the node"
+        )));
+    }
+    can_serve(options)?;
+    let client = Client::new(&options.socket)?;
+    let UpgradeSocket { socket } = client.post("/v1/take-over", String::new())?;
+    let stream = UnixStream::connect(&socket)
+        .map_err(|error| Failure::input(format!("socket {socket}: {error}")))?;
+    let mut predecessor = Predecessor::hear(stream).map_err(Failure::input)?;
+    predecessor.accept(&blueprint).map_err(Failure::input)?;
+    let store = state::open(&blueprint, file, false).inspect_err(|failure| {
+        if let Failure::Input(why) = failure {
+            predecessor.refuse(why);
+        }
+    })?;
+    predecessor.take(eal, blueprint, store).map_err(Failure::input)
+}
+
+/// Whether addresses can be used but for the process that has the node, which may have them.
+fn can_serve(options: &Options) -> Result<(), Failure> {
+    let Some(address) = options.metrics else { return Ok(()) };
+    match TcpListener::bind(address) {
+        Err(reason) if reason.kind() != ErrorKind::AddrInUse => {
+            Err(ControlError::Metrics { address, reason }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes the places of the node, which the other process gives back now.
+///
+/// # Errors
+/// When it does not.
+pub fn claim(options: &Options) -> Result<Listening, Failure> {
+    let until = Instant::now() + GIVING_BACK;
+    loop {
+        match Listening::claim(options) {
+            Err(_) if Instant::now() < until => thread::sleep(AGAIN),
+            claimed => return Ok(claimed?),
+        }
+    }
+}

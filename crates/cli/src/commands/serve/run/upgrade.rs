@@ -1,0 +1,152 @@
+//! Another process is to have the node: as it asks, or as this one starts it.
+
+use std::ffi::OsString;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use std::{env, fs, io, thread};
+
+use weft_dpdk::Eal;
+use weft_management_api::UpgradeRequest;
+use weft_management_api::api::Upgraded;
+use weft_node::{HandedOver, Running};
+
+use crate::notify::ServiceManager;
+
+/// How long the other process may take to connect, and how often it is looked for.
+const CONNECTING: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(5);
+/// How long the answer to who has asked for an upgrade may take to leave.
+const ANSWERING: Duration = Duration::from_millis(500);
+
+/// The program of this process as it was started: what is installed there later is another one.
+#[derive(Debug)]
+pub struct Program {
+    path: io::Result<PathBuf>,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// That of this process.
+    pub fn of_process() -> Program {
+        let given = env::args_os().skip(1);
+        let passing = ["--take-over", "--without-state"];
+        let mut arguments: Vec<_> =
+            given.filter(|one| passing.iter().all(|passing| one != passing)).collect();
+        arguments.push("--take-over".into());
+        Program { path: env::current_exe(), arguments }
+    }
+
+    fn start(&self) -> Result<Child, String> {
+        let path = self.path.as_ref().map_err(|error| format!("the program: {error}"))?;
+        let mut command = Command::new(path);
+        // The new process tells the service manager itself that it is alive.
+        command.args(&self.arguments).env_remove("WATCHDOG_PID");
+        command.spawn().map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+/// What becomes of requests for the node.
+pub struct Upgrades {
+    requests: Receiver<UpgradeRequest>,
+    program: Program,
+    manager: ServiceManager,
+    /// The process that was started, and who waits for it.
+    started: Option<(Child, Told)>,
+}
+
+/// Told what came of it.
+type Told = Box<dyn FnOnce(Result<Upgraded, String>)>;
+
+impl Upgrades {
+    /// Takes `requests` from now on.
+    pub fn new(
+        requests: Receiver<UpgradeRequest>,
+        program: Program,
+        manager: ServiceManager,
+    ) -> Upgrades {
+        Upgrades { requests, program, manager, started: None }
+    }
+
+    /// Does what is asked for. Another process has the node where something is returned.
+    pub fn look_after(&mut self, eal: &'static Eal, running: &mut Running) -> Option<HandedOver> {
+        if let Some((child, _)) = &mut self.started
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            self.tell(Err(format!("the new program has ended: {status}; see the log")));
+        }
+        match self.requests.try_recv().ok()? {
+            UpgradeRequest::Start(told) => {
+                let told: Told = Box::new(move |outcome| drop(told.send(outcome)));
+                if self.started.is_some() {
+                    told(Err("another process is taking the node over already".to_owned()));
+                    return None;
+                }
+                match self.program.start() {
+                    Ok(child) => self.started = Some((child, told)),
+                    Err(why) => told(Err(why)),
+                }
+                None
+            }
+            UpgradeRequest::TakeOver(listener, path) => {
+                let outcome = self.hand_over(eal, running, &listener, &path);
+                let told = match &outcome {
+                    Ok(HandedOver { waited, process, .. }) => {
+                        Ok(Upgraded { process: *process, waited: waited.as_nanos() as u64 })
+                    }
+                    Err(why) => {
+                        tracing::warn!("the node was not taken over: {why}");
+                        Err(why.clone())
+                    }
+                };
+                self.tell(told);
+                outcome.ok()
+            }
+        }
+    }
+
+    fn hand_over(
+        &self,
+        eal: &'static Eal,
+        running: &mut Running,
+        listener: &UnixListener,
+        path: &Path,
+    ) -> Result<HandedOver, String> {
+        let stream = accept(listener);
+        let _ = fs::remove_file(path);
+        let stream = stream.map_err(|error| format!("nothing connects: {error}"))?;
+        let manager = &self.manager;
+        let outcome =
+            running.hand_over(eal, stream, &mut |process| manager.has_main_process(process));
+        outcome.map_err(|error| error.to_string())
+    }
+
+    fn tell(&mut self, outcome: Result<Upgraded, String>) {
+        if let Some((mut child, told)) = self.started.take() {
+            if outcome.is_err() {
+                // It ends by itself, as it was told why.
+                thread::spawn(move || child.wait());
+            }
+            let is_last = outcome.is_ok();
+            told(outcome);
+            if is_last {
+                thread::sleep(ANSWERING);
+            }
+        }
+    }
+}
+
+fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
+    listener.set_nonblocking(true)?;
+    let until = Instant::now() + CONNECTING;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => return Ok(stream),
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Err(_) if Instant::now() >= until => return Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => thread::sleep(LOOK),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The new process: has the node from another one.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use weft_dataplane::worker::{Seen, Worker};
+use weft_dpdk::{Eal, Ingress, is_shared};
+use weft_node_config::Blueprint;
+use weft_state::{Collection, Durability, Records, Store};
+
+use super::Node;
+use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
+use super::upgrade::scope_at;
+use crate::agent::{
+    FORMAT, Keeping, Offer, check_functions, configured, position, restore_compositions,
+};
+use crate::error::BuildError;
+
+/// How long the old process may take for its messages.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the old process may take to end, where its ports must be closed first.
+const CLOSING: Duration = Duration::from_secs(30);
+
+/// Why a node was not taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeOverError {
+    /// The conversation with the process that has it.
+    #[error("{0}; the node goes on in the other process")]
+    Conversation(#[from] UpgradeError),
+    /// This process cannot have it.
+    #[error("{0}; the node goes on in the other process")]
+    Build(#[from] BuildError),
+    /// The other process has ended already: nothing carries packets.
+    #[error("{0}; the other process had closed its ports, and nothing carries packets now")]
+    Ended(BuildError),
+}
+
+/// The node that another process has, and gives away.
+#[derive(Debug)]
+pub struct Predecessor {
+    conversation: Conversation,
+    offer: Offer,
+    records: Collection,
+    /// Whose contexts there are, by scope.
+    subjects: [Vec<Vec<u8>>; 3],
+}
+
+/// A function of this process whose contexts come, and their slots.
+struct Destination {
+    number: u16,
+    slots: Vec<Option<u32>>,
+}
+
+/// A node that is built and waits for contexts.
+struct Built {
+    node: Node,
+    /// By the number of the function at the other process.
+    destinations: Vec<Option<Destination>>,
+    ingress: Vec<(u16, String, Ingress)>,
+}
+
+impl From<io::Error> for TakeOverError {
+    fn from(error: io::Error) -> TakeOverError {
+        UpgradeError::from(error).into()
+    }
+}
+
+impl Predecessor {
+    /// Hears what the process at the other end of `stream` has.
+    ///
+    /// # Errors
+    /// When it gives nothing away, or says something else.
+    pub fn hear(stream: UnixStream) -> Result<Predecessor, TakeOverError> {
+        let mut conversation = Conversation::new(stream, OF_OLD)?;
+        conversation.wait_at_most(PATIENCE)?;
+        let octets = conversation.hear_only(Kind::Offer)?;
+        let offer: Offer = serde_json::from_slice(&octets)
+            .map_err(|_| UpgradeError::Foreign("an offer that is none"))?;
+        let subjects = Default::default();
+        Ok(Predecessor { conversation, offer, records: Collection::default(), subjects })
+    }
+
+    /// What it has.
+    pub fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
+    /// Whether a node of this configuration can have it all, and asks for it. The store of the
+    /// other process is closed when this returns.
+    ///
+    /// # Errors
+    /// [`TakeOverError::Conversation`] with what cannot be had.
+    pub fn accept(&mut self, blueprint: &Blueprint) -> Result<(), TakeOverError> {
+        if let Err(why) = self.check(blueprint) {
+            self.refuse(&why);
+            return Err(UpgradeError::Refused(why).into());
+        }
+        self.conversation.say(Kind::Accept, &std::process::id().to_le_bytes())?;
+        loop {
+            match self.conversation.hear()? {
+                (Kind::Records, octets) => {
+                    let some = Collection::read_from(&mut &octets[..])?;
+                    self.records.append(some);
+                }
+                (Kind::Subjects, octets) => {
+                    let named = octets.split_first().filter(|(at, _)| scope_at(**at).is_some());
+                    let (at, names) = named.ok_or(UpgradeError::Foreign("names of no scope"))?;
+                    self.subjects[usize::from(*at)].push(names.to_vec());
+                }
+                (Kind::Prepared, _) => return Ok(()),
+                _ => return Err(UpgradeError::Foreign("not its turn to say that").into()),
+            }
+        }
+    }
+
+    fn check(&self, blueprint: &Blueprint) -> Result<(), String> {
+        let Offer { format, node, release, process, .. } = &self.offer;
+        if *format != FORMAT {
+            return Err(format!(
+                "the other process (release {release}) speaks format {format}, this one {FORMAT}"
+            ));
+        }
+        if *node != blueprint.name {
+            return Err(format!(
+                "the other process has node {node}, the configuration is of node {}",
+                blueprint.name
+            ));
+        }
+        if blueprint.handover.is_some() {
+            return Err("the configuration takes part in moves of users (`handover`)".to_owned());
+        }
+        // The driver's sockets of two such processes would share packets (PACKET_FANOUT,
+        // packet(7)), while one of them takes none.
+        let same = (process ^ std::process::id()) & 0xffff == 0;
+        if same && self.offer.devices.iter().any(|device| device.starts_with("net_af_packet")) {
+            return Err("this process has the number of the other one; start it again".to_owned());
+        }
+        check_functions(&self.offer, blueprint)
+    }
+
+    /// Tells the other process why its node is not taken over.
+    pub fn refuse(&mut self, why: &str) {
+        self.conversation.refuse(why);
+    }
+
+    /// Builds the node of `blueprint` with all that the other process has, and takes over: when
+    /// this returns the node is this process's, and waits to be started. `store` is the one that
+    /// the other process has closed. Returns for how long packets have waited, too.
+    ///
+    /// # Errors
+    /// [`TakeOverError`].
+    pub fn take(
+        mut self,
+        eal: &Eal,
+        blueprint: Blueprint,
+        store: Option<Store>,
+    ) -> Result<(Node, Duration), TakeOverError> {
+        let outcome = self.try_to_take(eal, blueprint, store);
+        if let Err(error) = &outcome {
+            let text = error.to_string();
+            self.refuse(text.split("; the node goes on").next().unwrap_or_default());
+        }
+        outcome
+    }
+
+    fn try_to_take(
+        &mut self,
+        eal: &Eal,
+        blueprint: Blueprint,
+        store: Option<Store>,
+    ) -> Result<(Node, Duration), TakeOverError> {
+        let own = blueprint.devices().iter().map(|port| &port.device);
+        match own.chain(&self.offer.devices).all(|device| is_shared(device)) {
+            true => self.take_beside(eal, blueprint, store),
+            false => self.take_behind(eal, blueprint, store),
+        }
+    }
+
+    /// Both processes have their ports open.
+    fn take_beside(
+        &mut self,
+        eal: &Eal,
+        blueprint: Blueprint,
+        store: Option<Store>,
+    ) -> Result<(Node, Duration), TakeOverError> {
+        let mut built = self.build(eal, blueprint, store)?;
+        built.node.workers.iter_mut().for_each(Worker::discard_received);
+        self.conversation.say(Kind::Ready, &[1])?;
+        let waited = self.conversation.hear_only(Kind::Open)?;
+        let since = Instant::now();
+        let waited = waited.try_into().map_or(0, u64::from_le_bytes);
+        built.node.workers.iter_mut().for_each(Worker::discard_received);
+        for (_, _, ingress) in &built.ingress {
+            ingress.open()?;
+        }
+        self.conversation.say(Kind::Opened, &[])?;
+        let drained = loop {
+            match self.conversation.hear()? {
+                (Kind::Contexts, octets) => built.import(&octets)?,
+                (Kind::Drained, octets) => break octets,
+                _ => return Err(UpgradeError::Foreign("not its turn to say that").into()),
+            }
+        };
+        let drained: Drained = serde_json::from_slice(&drained)
+            .map_err(|_| UpgradeError::Foreign("ports that are none"))?;
+        built.settle(&self.offer);
+        self.conversation.say(Kind::Taken, &[])?;
+        self.conversation.hear_only(Kind::Yours)?;
+        built.drop_seen(drained);
+        Ok((built.node, since.elapsed() + Duration::from_nanos(waited)))
+    }
+
+    /// The other process closes its ports before this one opens its own.
+    fn take_behind(
+        &mut self,
+        eal: &Eal,
+        blueprint: Blueprint,
+        store: Option<Store>,
+    ) -> Result<(Node, Duration), TakeOverError> {
+        self.conversation.say(Kind::Ready, &[0])?;
+        let mut contexts = Vec::new();
+        let mut since = None;
+        loop {
+            let heard = self.conversation.hear()?;
+            since.get_or_insert_with(Instant::now);
+            match heard {
+                (Kind::Contexts, octets) => contexts.push(octets),
+                (Kind::Drained, _) => break,
+                _ => return Err(UpgradeError::Foreign("not its turn to say that").into()),
+            }
+        }
+        self.conversation.say(Kind::Taken, &[])?;
+        self.conversation.hear_only(Kind::Yours)?;
+        self.conversation.wait_at_most(CLOSING)?;
+        self.conversation.wait_for_end();
+        let ended = |error: TakeOverError| match error {
+            TakeOverError::Build(error) => TakeOverError::Ended(error),
+            other => other,
+        };
+        let mut built = self.build(eal, blueprint, store).map_err(ended)?;
+        for octets in contexts {
+            if let Err(error) = built.import(&octets) {
+                tracing::error!("{error}: contexts begin anew");
+            }
+        }
+        built.settle(&self.offer);
+        Ok((built.node, since.map_or(Duration::ZERO, |since| since.elapsed())))
+    }
+
+    fn build(
+        &mut self,
+        eal: &Eal,
+        mut blueprint: Blueprint,
+        store: Option<Store>,
+    ) -> Result<Built, TakeOverError> {
+        let state = blueprint.state.as_ref();
+        let keeping = Keeping {
+            durability: state.map_or_else(Durability::default, |state| state.durability),
+            rate: state.map_or(0, |state| state.checkpoint_rate),
+        };
+        let configured = configured(&blueprint);
+        let records: &dyn Records = &self.records;
+        restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
+        let mut node = Node::build_with(eal, blueprint, None)?;
+        node.agent.configured = configured;
+        let mut ingress = Vec::new();
+        for (number, port) in node.agent.ports.iter().enumerate() {
+            if let Some(of_port) = port.ingress()? {
+                of_port.shut()?;
+                ingress.push((number as u16, port.name().to_owned(), of_port));
+            }
+        }
+        let store = store.map(|store| (store, keeping));
+        node.agent.take_records(&mut node.workers, records, store)?;
+        self.records = Collection::default();
+        let mut slots = [const { Vec::new() }; 3];
+        for (at, (slots, names)) in slots.iter_mut().zip(&self.subjects).enumerate() {
+            let scope = scope_at(at as u8).unwrap_or_default();
+            for names in names {
+                let some = node.agent.named_slots(scope, names);
+                slots.extend(some.map_err(UpgradeError::Refused)?);
+            }
+        }
+        let mut destinations = Vec::new();
+        for offered in &self.offer.functions {
+            let plans = node.agent.blueprint.functions.iter().enumerate();
+            let own = plans.clone().find(|(_, own)| own.name == offered.name);
+            let own = own.filter(|(at, own)| {
+                let scope = node.agent.trials.instance(*at).scope();
+                own.kind.name == offered.function && scope == offered.scope
+            });
+            if own.is_none() {
+                let function = &offered.name;
+                tracing::warn!(function, "the configuration does not have it any more");
+            }
+            destinations.push(own.map(|(number, _)| Destination {
+                number: number as u16,
+                slots: slots[position(offered.scope)].clone(),
+            }));
+        }
+        Ok(Built { node, destinations, ingress })
+    }
+}
+
+impl Built {
+    /// Takes contexts as the other process sends them.
+    fn import(&mut self, octets: &[u8]) -> Result<(), UpgradeError> {
+        let damaged = || UpgradeError::Foreign("contexts that are none");
+        let (function, mut rest) = octets.split_first_chunk().ok_or_else(damaged)?;
+        let number = usize::from(u16::from_le_bytes(*function));
+        let destination = self.destinations.get(number).ok_or_else(damaged)?;
+        let shift = self.node.agent.workers.shift();
+        while !rest.is_empty() {
+            let (at, behind) = rest.split_first_chunk().ok_or_else(damaged)?;
+            let (length, behind) = behind.split_first_chunk().ok_or_else(damaged)?;
+            let length = u32::from_le_bytes(*length) as usize;
+            let (octets, behind) = behind.split_at_checked(length).ok_or_else(damaged)?;
+            rest = behind;
+            let Some(Destination { number, slots }) = destination else { continue };
+            let slot = slots.get(u32::from_le_bytes(*at) as usize).ok_or_else(damaged)?;
+            if let (Some(slot), false) = (slot, octets.is_empty()) {
+                let worker = &mut self.node.workers[shift.worker(*slot)];
+                worker.begin_with_context(*number, *slot, octets).map_err(|error| {
+                    let name = &self.node.agent.blueprint.functions[usize::from(*number)].name;
+                    UpgradeError::Refused(format!("function {name}: a context: {error}"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Contexts have settings in them; those of the configuration hold.
+    fn settle(&mut self, offer: &Offer) {
+        let Node { agent, workers, .. } = &mut self.node;
+        for number in 0..agent.blueprint.functions.len() {
+            for configure in agent.subscribers.users.settings_of(number) {
+                workers[agent.workers.owner(configure.slot)].begin_with_settings(&configure);
+            }
+        }
+        agent.take_neighbours(&offer.neighbours);
+    }
+
+    /// Leaves out what the other process has carried.
+    fn drop_seen(&mut self, drained: Drained) {
+        for (number, name, _) in &self.ingress {
+            let Some((count, seen)) = drained.seen.get(name) else { continue };
+            let mut seen: Seen = seen.iter().copied().collect();
+            for worker in &mut self.node.workers {
+                let dropped = worker.drop_seen(*number, *count as usize, &mut seen);
+                if dropped > 0 {
+                    tracing::debug!(port = name, packets = dropped, "the other process had them");
+                }
+            }
+        }
+    }
+}

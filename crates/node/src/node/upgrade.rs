@@ -1,0 +1,267 @@
+//! The old process: gives the node to another one, or goes on.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weft_dataplane::worker::Worker;
+use weft_dpdk::{Eal, Ingress};
+use weft_function::Scope;
+
+use super::Running;
+use super::conversation::{Conversation, Drained, Kind, OF_NEW, UpgradeError};
+use crate::agent::{Agent, Offer, Prepared, position};
+
+/// How long the new process may take to build its node: a million bearers take some seconds.
+const PREPARING: Duration = Duration::from_secs(120);
+/// How long it may take for an answer once packets wait.
+const STOPPED: Duration = Duration::from_secs(5);
+/// Octets of contexts that go at once.
+const PIECE: usize = 256 << 10;
+/// A packet that is on its way through the kernel has come to its socket after so long.
+const IN_KERNEL: Duration = Duration::from_micros(100);
+
+/// A port of the node whose interface the new process may have open, too.
+struct SharedPort {
+    number: u16,
+    name: String,
+    ingress: Ingress,
+}
+
+/// What has been received since packets stopped.
+#[derive(Default)]
+struct Received {
+    /// By port: digests in the order of arrival.
+    digests: HashMap<u16, Vec<u64>>,
+}
+
+/// A node that another process has.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// For how long packets waited.
+    pub waited: Duration,
+    /// Number of that process.
+    pub process: u32,
+    /// Whether it has opened its ports already.
+    is_beside: bool,
+    /// It waits for its end to open its ports, if it has not.
+    conversation: Conversation,
+}
+
+/// What is told to the one who gives the node away, in the moment before.
+pub type BeforeYours<'a> = &'a mut dyn FnMut(u32);
+
+impl Running {
+    /// Gives the node to the process at the other end of `stream`. If that comes to nothing, the
+    /// node goes on. Otherwise its workers have ended; `process` is told the number of the new
+    /// process, as it was given, before that goes on.
+    ///
+    /// # Errors
+    /// Why it came to nothing.
+    pub fn hand_over(
+        &mut self,
+        eal: &'static Eal,
+        stream: UnixStream,
+        before_yours: BeforeYours<'_>,
+    ) -> Result<HandedOver, UpgradeError> {
+        let mut conversation = Conversation::new(stream, OF_NEW)?;
+        conversation.wait_at_most(STOPPED)?;
+        match self.try_to_hand_over(&mut conversation, before_yours) {
+            Ok((waited, process, is_beside)) => {
+                Ok(HandedOver { waited, process, is_beside, conversation })
+            }
+            Err(error) => {
+                conversation.refuse(&error.to_string());
+                self.resume(eal);
+                // The node has stopped where the agent does not answer.
+                let _ = self.handle.ask(Agent::end_upgrade);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends what is left of a node that another process has. Ports that both have open stay as
+    /// they are until this process ends: to close them would change their interfaces.
+    pub fn leave(self, handed_over: HandedOver) {
+        let HandedOver { is_beside, conversation, .. } = handed_over;
+        if !is_beside {
+            self.agent_stop.store(true, Ordering::Release);
+            drop(self.agent.join());
+            drop(self.paused);
+        }
+        drop(conversation);
+    }
+
+    fn try_to_hand_over(
+        &mut self,
+        conversation: &mut Conversation,
+        before_yours: BeforeYours<'_>,
+    ) -> Result<(Duration, u32, bool), UpgradeError> {
+        let stopped = |_| UpgradeError::Refused("the node is stopping".to_owned());
+        let offer = self.handle.ask(|agent| agent.offer()).map_err(stopped)?;
+        let offer = offer.map_err(UpgradeError::Refused)?;
+        let octets = serde_json::to_vec(&offer).map_err(io::Error::other)?;
+        conversation.say(Kind::Offer, &octets)?;
+        let process = conversation.hear_only(Kind::Accept)?;
+        let process = process.try_into().map_or(0, u32::from_le_bytes);
+        let prepared = self.handle.ask(Agent::begin_upgrade).map_err(stopped)?;
+        let prepared = prepared.map_err(UpgradeError::Refused)?;
+        conversation.wait_at_most(PREPARING)?;
+        for octets in &prepared.records {
+            conversation.say(Kind::Records, octets)?;
+        }
+        for (scope, octets) in &prepared.subjects {
+            conversation.say(Kind::Subjects, &[&[position(*scope) as u8], &octets[..]].concat())?;
+        }
+        conversation.say(Kind::Prepared, &[])?;
+        let is_beside = conversation.hear_only(Kind::Ready)? == [1];
+        let ports = match is_beside {
+            true => self.handle.ask(|agent| agent.shared_ports()).map_err(stopped)??,
+            false => Vec::new(),
+        };
+        conversation.wait_at_most(STOPPED)?;
+        // From here on packets wait.
+        let since = Instant::now();
+        self.pause();
+        let mut received = Received::default();
+        if is_beside {
+            for port in &ports {
+                port.ingress.taken()?;
+            }
+            let waited = since.elapsed().as_nanos() as u64;
+            conversation.say(Kind::Open, &waited.to_le_bytes())?;
+            conversation.hear_only(Kind::Opened)?;
+            for port in &ports {
+                port.ingress.shut()?;
+            }
+            thread::sleep(IN_KERNEL);
+        }
+        self.drain(&mut received);
+        self.send_contexts(conversation, &offer, &prepared)?;
+        // What was in the kernel still, if anything.
+        self.drain(&mut received);
+        let drained = received.since(&ports)?;
+        let octets = serde_json::to_vec(&drained).map_err(io::Error::other)?;
+        conversation.say(Kind::Drained, &octets)?;
+        conversation.hear_only(Kind::Taken)?;
+        before_yours(process);
+        conversation.say(Kind::Yours, &[])?;
+        let waiting: usize = self.paused.iter().map(Worker::waiting).sum();
+        if waiting > 0 {
+            tracing::warn!(packets = waiting, "packets that waited for idle bearers are dropped");
+        }
+        Ok((since.elapsed(), process, is_beside))
+    }
+
+    /// Ends the threads of the workers.
+    fn pause(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let ended = self.workers.drain(..).filter_map(|worker| worker.join().ok());
+        self.paused = ended.collect();
+    }
+
+    /// Takes packets in and carries them again.
+    fn resume(&mut self, eal: &'static Eal) {
+        let workers = std::mem::take(&mut self.paused);
+        if workers.is_empty() {
+            return;
+        }
+        let ports = self.handle.ask(|agent| agent.shared_ports());
+        for port in ports.ok().and_then(Result::ok).into_iter().flatten() {
+            if let Err(error) = port.ingress.open() {
+                tracing::error!(port = port.name, %error, "the port takes nothing in any more");
+            }
+        }
+        self.stop.store(false, Ordering::Release);
+        match super::start_workers(eal, workers, &self.plan, &self.stop) {
+            Ok(workers) => self.workers = workers,
+            Err(error) => tracing::error!(%error, "no thread for the workers"),
+        }
+    }
+
+    /// Carries all that was received.
+    fn drain(&mut self, received: &mut Received) {
+        let mut note = |port, digest| received.digests.entry(port).or_default().push(digest);
+        let mut busy = true;
+        while busy {
+            busy = false;
+            for worker in &mut self.paused {
+                busy |= worker.drain_received(&mut note);
+            }
+        }
+    }
+
+    fn send_contexts(
+        &mut self,
+        conversation: &mut Conversation,
+        offer: &Offer,
+        prepared: &Prepared,
+    ) -> io::Result<()> {
+        let shift = weft_compose::SlotShift::for_workers(self.paused.len());
+        let mut piece = Vec::with_capacity(2 * PIECE);
+        for (number, function) in offer.functions.iter().enumerate() {
+            let number = number as u16;
+            piece.extend(number.to_le_bytes());
+            for (at, slot) in prepared.slots[position(function.scope)].iter().enumerate() {
+                piece.extend((at as u32).to_le_bytes());
+                let length = piece.len();
+                piece.extend([0; 4]);
+                self.paused[shift.worker(*slot)].export_context(number, *slot, &mut piece);
+                let octets = (piece.len() - length - 4) as u32;
+                piece[length..length + 4].copy_from_slice(&octets.to_le_bytes());
+                if piece.len() >= PIECE {
+                    conversation.say(Kind::Contexts, &piece)?;
+                    piece.clear();
+                    piece.extend(number.to_le_bytes());
+                }
+            }
+            if piece.len() > 2 {
+                conversation.say(Kind::Contexts, &piece)?;
+            }
+            piece.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Received {
+    /// What ports may have given to both processes: their last packets, as many as they have
+    /// counted since they were asked last.
+    fn since(&self, ports: &[SharedPort]) -> io::Result<Drained> {
+        let mut drained = Drained::default();
+        for port in ports {
+            let count = port.ingress.taken()?;
+            let all = self.digests.get(&port.number).map_or(&[][..], Vec::as_slice);
+            let last = &all[all.len().saturating_sub(count as usize)..];
+            if last.is_empty() {
+                continue;
+            }
+            let mut seen: HashMap<u64, u32> = HashMap::new();
+            last.iter().for_each(|digest| *seen.entry(*digest).or_default() += 1);
+            drained.seen.insert(port.name.clone(), (count, seen.into_iter().collect()));
+        }
+        Ok(drained)
+    }
+}
+
+impl Agent {
+    /// The ports whose interfaces two processes may have open.
+    fn shared_ports(&self) -> io::Result<Vec<SharedPort>> {
+        let mut shared = Vec::new();
+        for (number, port) in self.ports.iter().enumerate() {
+            if let Some(ingress) = port.ingress()? {
+                let name = port.name().to_owned();
+                shared.push(SharedPort { number: number as u16, name, ingress });
+            }
+        }
+        Ok(shared)
+    }
+}
+
+/// The scope at a position among slots.
+pub(super) fn scope_at(position: u8) -> Option<Scope> {
+    [Scope::Bearer, Scope::User, Scope::Group].get(usize::from(position)).copied()
+}

@@ -1,0 +1,247 @@
+#!/usr/bin/env bash
+# Processes that take a node over from each other (`weft run --take-over`) while datagrams pass
+# it in both directions: none is lost, doubled or out of order, the user and its counters go
+# along, and so does what the node keeps. Then others that ask for the node and must not get it:
+# it goes on as it was.
+#
+#   UPGRADES=20 RATE=10000 upgrade.sh    that many times, under so many datagrams a second
+#   WEFT_OTHER=PROGRAM upgrade.sh        to and fro between two builds
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
+. ../lib/netns.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/node.sh
+. ../lib/node.sh
+
+UPGRADES=${UPGRADES:-4}
+RATE=${RATE:-1000}
+WEFT_OTHER=${WEFT_OTHER:-$WEFT}
+
+gain_privileges "$@"
+need_locked_memory
+start_namespaces
+export WEFT_SOCKET=$netns_work/node.sock
+build_topology 1500
+
+# write_node_file STATE: the node, which keeps what commands set or not.
+write_node_file() {
+    cat >"$netns_work/node.yaml" <<YAML
+apiVersion: weft/v1
+kind: Node
+metadata: {name: router}
+limits: {bearers: 8}
+$1
+ports:
+  access:
+    device: net_af_packet0,iface=$PORT_ACCESS
+    direction: uplink
+    addresses: [$GATEWAY_A4/24]
+  core:
+    device: net_af_packet1,iface=$PORT_CORE
+    direction: downlink
+    addresses: [$GATEWAY_B4/24]
+functions:
+  count: {function: counter}
+  police:
+    function: marker
+    config: {meter: {singleRate: {committedRate: 1 Gbit/s, committedBurst: 1 MiB}}}
+users:
+  - {name: like-me, match: {ipv4: 10.0.9.9}}
+rules: |
+  from access -> count
+  from core -> count
+  from count -> police
+  from police when direction == downlink -> access
+  from police -> core
+YAML
+}
+
+# usage: packets of the user that the node has counted, both ways.
+usage() {
+    curl --no-progress-meter --unix-socket "$WEFT_SOCKET" http://weft/v1/bearers/1 |
+        jq '.contexts[] | select(.function == "count") | .values.packets'
+}
+
+moves_on() {
+    [ "$(usage)" -gt "$1" ]
+}
+
+# goes_on: the node's process is the one that it was, and packets pass.
+goes_on() {
+    is_gone "$node" && { echo "the node has ended" && cat "$netns_work/node.log" && return 1; }
+    wait_until 10 moves_on "$(usage)" || { echo "nothing passes" && return 1; }
+    says 'changed 1' "$WEFT" ctl bearer change 1 --action forward
+}
+
+start_traffic() {
+    rm -f "$netns_work/go"
+    start_in b "$netns_work/b.log" ../lib/upgrade_traffic.py \
+        "$ADDRESS_B4" 7000 "$ADDRESS_A4" 7000 "$RATE" "$netns_work/go"
+    at_b=$started
+    start_in a "$netns_work/a.log" ../lib/upgrade_traffic.py \
+        "$ADDRESS_A4" 7000 "$ADDRESS_B4" 7000 "$RATE" "$netns_work/go"
+    at_a=$started
+    wait_until 20 is_bound a
+    wait_until 20 is_bound b
+    touch "$netns_work/go"
+}
+
+is_bound() {
+    in_ns "$1" ss -Hlun 'sport = :7000' | grep -q .
+}
+
+# end_traffic: its last lines are in a.log and b.log.
+end_traffic() {
+    kill "$at_a" "$at_b"
+    wait_until 20 is_gone "$at_a"
+    wait_until 20 is_gone "$at_b"
+}
+
+# take_over PROGRAM: another process has the node, and the one before has ended.
+take_over() {
+    local log=$netns_work/node-$((++upgrade)).log before=$node
+    start_in n "$log" "$1" run --take-over "$netns_work/node.yaml"
+    node=$started
+    cp "$log" "$netns_work/node.log" 2>/dev/null
+    wait_until 60 grep -qs '^node .* is ready' "$log"
+    grep -qs '^node .* is ready' "$log" || { cat "$log" "$netns_work"/node*.log && return 1; }
+    wait_until 20 is_gone "$before" || { echo "the process before is still there" && return 1; }
+    cat "$log" >"$netns_work/node.log"
+    grep -o 'milliseconds=[0-9.]*' "$log" | cut -d= -f2 >>"$netns_work/waited"
+    troubles && return 1
+    return 0
+}
+
+upgrade=0
+they_take_over() {
+    local at programs=("$WEFT_OTHER" "$WEFT")
+    : >"$netns_work/waited"
+    for at in $(seq "$UPGRADES"); do
+        sleep 0.5
+        take_over "${programs[$((at % 2 ^ 1))]}" || return 1
+    done
+}
+
+nothing_is_lost() {
+    local side text
+    for side in a b; do
+        text=$(tail -n 1 "$netns_work/$side.log")
+        note "at $side: $text"
+        jq -e '.twice == 0 and .behind == 0 and .came > 500' <<<"$text" >/dev/null || return 1
+    done
+    note "packets waited, ms: $(paste -sd' ' "$netns_work/waited")"
+    [ "$(all_of sent)" -eq "$(all_of came)" ] || { echo "sent $(all_of sent), came $(all_of came)" && return 1; }
+}
+
+# all_of FIELD: of both hosts.
+all_of() {
+    tail -qn 1 "$netns_work/a.log" "$netns_work/b.log" | jq ".$1" | paste -sd+ | bc
+}
+
+# refused PATTERN COMMAND...: exit code 2 and one line that says so.
+refused() {
+    local pattern=$1 output status
+    shift
+    output=$(in_ns n "$@" 2>&1)
+    status=$?
+    [ "$status" -eq 2 ] && [ "$(wc -l <<<"$output")" -eq 1 ] && grep -q "$pattern" <<<"$output" && return
+    echo "exit code $status: $output"
+    return 1
+}
+
+# with_file SED PATTERN: a process with a configuration that was changed so is refused.
+with_file() {
+    sed "$1" "$netns_work/node.yaml" >"$netns_work/changed.yaml"
+    refused "$2" "$WEFT" run --take-over "$netns_work/changed.yaml"
+}
+
+of_a_newer_release() {
+    local status=0
+    rm -f "$netns_work"/strange*
+    start_in n "$netns_work/strange.log" ../lib/upgrade_stranger.py old "$netns_work/strange.sock" router 99 count
+    wait_until 10 test -S "$netns_work/strange.sock.other"
+    refused 'function count: contexts of version 99, of a newer release' \
+        env WEFT_SOCKET="$netns_work/strange.sock" "$WEFT" run --take-over "$netns_work/node.yaml" || status=1
+    return "$status"
+}
+
+is_killed_midway() {
+    local delay
+    for delay in 0.02 0.1 0.2; do
+        start_in n "$netns_work/killed.log" "$WEFT" run --take-over "$netns_work/node.yaml"
+        sleep "$delay"
+        # Past this line it has the node.
+        grep -qs 'was taken over' "$netns_work/killed.log" && { node=$started && return; }
+        stop "$started" KILL
+        is_gone "$node" && { echo "killed after $delay s, and the node with it" && return 1; }
+    done
+    return 0
+}
+
+start_it() {
+    stop_node TERM 2>/dev/null
+    start_node || return 1
+    says 'added 1' "$WEFT" ctl bearer add --file "$netns_work/bearers.yaml"
+}
+
+cat >"$netns_work/bearers.yaml" <<YAML
+- {id: 1, like: like-me, match: {ipv4: $ADDRESS_A4}}
+YAML
+
+write_node_file "state: {directory: state}"
+try "the node starts" start_node || { close_report; exit 1; }
+check "a bearer is added" says 'added 1' "$WEFT" ctl bearer add --file "$netns_work/bearers.yaml"
+check "host a reaches host b" lossless a "$ADDRESS_B4"
+begun=$(usage)
+start_traffic
+try "the node goes from process to process, with what it keeps" they_take_over
+sleep 0.5
+end_traffic
+check "no datagram is lost, doubled or out of order" nothing_is_lost
+check "each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of came)))"
+check "changes are durable in the last one" says 'changed 1' "$WEFT" ctl bearer change 1 --action notify
+stop_node KILL
+try "which is killed, and starts again" start_node
+check "as it was" says '^1  .*notify' "$WEFT" ctl bearer show
+check "and is changed again" says 'changed 1' "$WEFT" ctl bearer change 1 --action forward
+
+RATE=200
+start_traffic
+check "a node of another name is refused" with_file 's/name: router/name: other/' 'node router.*node other'
+check "a configuration without the user's kind is refused" with_file 's/name: like-me/name: like-you/' 'bearer 1: .*like-me'
+check "a configuration with a mistake is refused" with_file 's/function: marker/function: maker/' 'maker'
+check "a socket without a node is refused" refused 'no node is running' \
+    env WEFT_SOCKET="$netns_work/nowhere.sock" "$WEFT" run --take-over "$netns_work/node.yaml"
+check "contexts of a newer release are refused" of_a_newer_release
+check "the node goes on" goes_on
+for how in garbage long accept refuse open silent; do
+    check "a stranger ($how) gets an answer" ../lib/upgrade_stranger.py new "$WEFT_SOCKET" "$how"
+    check "and the node goes on" goes_on
+done
+try "a new process is killed midway" is_killed_midway
+check "and the node goes on" goes_on
+end_traffic
+before=$(usage)
+"$WEFT" ctl upgrade >"$netns_work/upgraded.log" 2>&1
+check "a command takes the node over" says '^process .* has the node; packets waited' cat "$netns_work/upgraded.log"
+wait_until 20 is_gone "$node"
+node=$(awk '$1 == "process" { print $2 }' "$netns_work/upgraded.log")
+wait_until 30 usage
+check "with its usage" equal "usage" "$before" "$(usage)"
+check "and packets pass" lossless a "$ADDRESS_B4"
+stop_node TERM
+
+write_node_file ""
+try "a node that keeps nothing starts" start_it
+begun=$(usage)
+UPGRADES=2
+start_traffic
+try "and goes from process to process" they_take_over
+sleep 0.5
+end_traffic
+check "no datagram is lost, doubled or out of order" nothing_is_lost
+check "each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of came)))"
+stop_node TERM
+close_report
