@@ -70,8 +70,15 @@ impl Subject {
             tags.declare(tag.name, tag.values.into()).expect("a slot for the tag");
         }
         let (contexts, tsc_hz) = (CONTEXTS, tsc::hz());
-        let setup =
-            Setup { instance: "fuzzed", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+        let setup = Setup {
+            instance: "fuzzed",
+            tags: &tags,
+            contexts,
+            worker: 0,
+            tsc_hz,
+            trial: false,
+            events: None,
+        };
         let instance = kind.make(&config, &setup, SlotShift(0)).expect("the example works");
         Subject { kind, instance, settings, pool, now: 1 << 40 }
     }

@@ -41,8 +41,15 @@ fn instance(name: &str, settings: &Value) -> Box<dyn Instance> {
     let kind = weft_functions::kind(name).expect("it is there");
     let tags = TagTable::default();
     let (contexts, tsc_hz) = (1, tsc::hz());
-    let setup =
-        Setup { instance: "fuzzed", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+    let setup = Setup {
+        instance: "fuzzed",
+        tags: &tags,
+        contexts,
+        worker: 0,
+        tsc_hz,
+        trial: false,
+        events: None,
+    };
     let mut instance = kind.make(&json!({}), &setup, SlotShift(0)).expect("a configuration");
     instance.configure(0, &kind.settings(settings).expect("settings"), 0);
     instance

@@ -40,8 +40,15 @@ fn end(name: &str, config: &serde_json::Value) -> Box<dyn Instance> {
         tags.declare(tag.name, tag.values.into()).expect("a slot for the tag");
     }
     let (contexts, tsc_hz) = (1, tsc::hz());
-    let setup =
-        Setup { instance: "fuzzed", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+    let setup = Setup {
+        instance: "fuzzed",
+        tags: &tags,
+        contexts,
+        worker: 0,
+        tsc_hz,
+        trial: false,
+        events: None,
+    };
     kind.make(config, &setup, SlotShift(0)).expect("a configuration")
 }
 

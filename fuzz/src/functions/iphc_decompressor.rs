@@ -37,8 +37,15 @@ impl Link {
             tags.declare(tag.name, tag.values.into()).expect("a slot for the tag");
         }
         let (contexts, tsc_hz) = (2, tsc::hz());
-        let setup =
-            Setup { instance: "fuzzed", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+        let setup = Setup {
+            instance: "fuzzed",
+            tags: &tags,
+            contexts,
+            worker: 0,
+            tsc_hz,
+            trial: false,
+            events: None,
+        };
         let config = serde_json::json!({ "nonTcpFlows": 300 });
         let decompressor = kind.make(&config, &setup, SlotShift(0)).expect("a configuration");
         Link { decompressor, pool: Pool::new(eal, "far", 255).expect("a pool"), now: 0 }

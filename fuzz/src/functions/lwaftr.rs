@@ -38,8 +38,15 @@ impl Border {
             tags.declare(tag.name, tag.values.into()).expect("a slot for the tag");
         }
         let (contexts, tsc_hz) = (1, tsc::hz());
-        let setup =
-            Setup { instance: "fuzzed", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+        let setup = Setup {
+            instance: "fuzzed",
+            tags: &tags,
+            contexts,
+            worker: 0,
+            tsc_hz,
+            trial: false,
+            events: None,
+        };
         let config = serde_json::json!({
             "address": "2001:db8:aaaa::1",
             "ipv4Address": "198.51.100.253",

@@ -48,8 +48,15 @@ impl Translator {
             tags.declare(tag.name, tag.values.into()).expect("a slot for the tag");
         }
         let (contexts, tsc_hz) = (usize::from(USERS) + 1, tsc::hz());
-        let setup =
-            Setup { instance: "fuzzed", tags: &tags, contexts, worker: 0, tsc_hz, trial: false };
+        let setup = Setup {
+            instance: "fuzzed",
+            tags: &tags,
+            contexts,
+            worker: 0,
+            tsc_hz,
+            trial: false,
+            events: None,
+        };
         // Few ports and mappings, so that both run out.
         let config = serde_json::json!({
             "addresses": ["192.0.2.1"], "blockSize": 16, "mappings": 24, "holdDown": 1, "portSeed": 1

@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::Rig;
+use crate::rig::{Measured, Rig};
 use crate::run::{Cell, Run, Values};
 
 const X: &str = "sessions";
@@ -161,7 +161,7 @@ impl Parameters {
 
     /// What a usage reporting rule costs each packet, with few sessions, so that memory tells
     /// nothing.
-    fn urr(&self, rig: &Rig, length: Duration) -> Result<f64, Failure> {
+    fn urr(&self, rig: &Rig, length: Duration) -> Result<Measured, Failure> {
         let cost = |has_urr: bool| {
             let count = 1000;
             let mut user_plane = UserPlane::new(rig, count, self.frame_bytes)?;

@@ -37,11 +37,6 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Its number in the kernel.
-    pub(super) fn index(&self) -> i32 {
-        self.index
-    }
-
     /// Whether it still exists, is up, and has a carrier.
     pub(crate) fn is_running(&self) -> bool {
         let running = libc::IFF_UP | libc::IFF_RUNNING;

@@ -206,8 +206,15 @@ mod tests {
     #[test]
     fn a_trial_takes_no_memory() {
         let tags = weft_function::TagTable::default();
-        let setup =
-            Setup { instance: "test", tags: &tags, contexts: 1, worker: 0, tsc_hz: 1, trial: true, events: None };
+        let setup = Setup {
+            instance: "test",
+            tags: &tags,
+            contexts: 1,
+            worker: 0,
+            tsc_hz: 1,
+            trial: true,
+            events: None,
+        };
         let config = Config { cycles: 250, working_set: MAX_WORKING_SET, ..Config::default() };
         let synthetic = Synthetic::new(config, &setup).unwrap();
         assert_eq!(synthetic.working_set.capacity(), 0);

@@ -321,7 +321,7 @@ impl Nat {
         self.log.note(event);
         if let Some(events) = &self.events {
             events.tell(FunctionEvent::PortBlock {
-                is_given: what == What::Allocated,
+                is_given: what == BlockChange::Allocated,
                 inside: Ipv4Addr::from_bits(context.inside),
                 outside: Ipv4Addr::from_bits(address),
                 first,

@@ -84,8 +84,8 @@ impl Bearers {
     pub fn user_added(&self, id: BearerId) -> Option<(u32, &[UserKey])> {
         let entry = self.entries.get(&id)?;
         match &entry.place {
-            Place::Default { keys, .. } => Some((entry.slot, keys)),
-            Place::Dedicated { .. } => None,
+            BearerRole::Default { keys, .. } => Some((entry.slot, keys)),
+            BearerRole::Dedicated { .. } => None,
         }
     }
 

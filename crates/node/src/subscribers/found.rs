@@ -18,17 +18,6 @@ impl Users {
         })
     }
 
-    /// The same, from the user of that number on.
-    pub fn from(&self, first: usize) -> impl Iterator<Item = (&UserPlan, u32, u32)> + '_ {
-        let mut skip = first;
-        self.ranges.iter().flat_map(move |range| {
-            let skipped = skip.min(range.slots.len());
-            skip -= skipped;
-            let slots = range.slots.iter().enumerate().skip(skipped);
-            slots.map(|(nth, slot)| (&range.plan, nth as u32, *slot))
-        })
-    }
-
     /// The names of the users that someone may mean who calls them `name`, which is no
     /// user's: that of a plan of several users, with or without a number.
     pub fn meant_by(&self, name: &str) -> Option<String> {

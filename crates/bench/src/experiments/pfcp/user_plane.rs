@@ -17,7 +17,7 @@ use weft_wire::gtpu::Teid;
 
 use crate::Failure;
 use crate::experiments::users::resident;
-use crate::rig::{Rig, uplink};
+use crate::rig::{Cost, Measured, Rig, uplink};
 
 /// Where the node listens; control planes speak from the addresses behind it.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 29, 44, 1);
@@ -52,6 +52,9 @@ pub struct Driven<'a> {
     /// Packets that have left towards the core.
     left: &'a (dyn Fn() -> u64 + Sync),
 }
+
+/// What a packet takes uplink and downlink, and the share of the time that was taken.
+pub type BothWays = (Measured, Measured, f64);
 
 impl<'r> UserPlane<'r> {
     /// A node with room for so many sessions.
@@ -171,7 +174,7 @@ impl<'r> UserPlane<'r> {
     ///
     /// # Errors
     /// When nothing leaves.
-    pub fn cycles(&mut self, count: u32, length: Duration) -> Result<(f64, f64, f64), Failure> {
+    pub fn cycles(&mut self, count: u32, length: Duration) -> Result<BothWays, Failure> {
         let (core, access) = (self.port("to-core")?, self.port("to-access")?);
         let up = tunnelled(count, self.frame_bytes, Rate::Unlimited);
         let mut down = uplink(count, self.frame_bytes, Rate::Unlimited);
@@ -183,9 +186,9 @@ impl<'r> UserPlane<'r> {
         let (uplink, one) = rig.cost_of_worker(worker, (&from_access, core), &up, length)?;
         let (downlink, other) = rig.cost_of_worker(worker, (&from_core, access), &down, length)?;
         let (of_devices, third) = rig.cost_of_devices(&up, length)?;
-        let besides = |cycles: f64| cycles - of_devices.cycles;
+        let besides = |cost: Cost| cost.cycles - of_devices.cycles;
         let disturbance = one.max(other).max(third);
-        Ok((besides(uplink.cycles), besides(downlink.cycles), disturbance))
+        Ok((besides(uplink), besides(downlink), disturbance))
     }
 }
 

@@ -46,7 +46,9 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
         Question::Of(rules) => (Some(rules), Some(Trigger::Immediate)),
         Question::All => (None, Some(Trigger::Immediate)),
         Question::Last(rules) => (Some(rules), Some(Trigger::Termination)),
-        Question::End | Question::Show | Question::Reported(_) => (None, Some(Trigger::Termination)),
+        Question::End | Question::Show | Question::Reported(_) => {
+            (None, Some(Trigger::Termination))
+        }
     };
     let mut reported = vec![false; meters.len()];
     for ((rule, meter), is_reported) in rules.urrs.iter().zip(meters.iter_mut()).zip(&mut reported)
