@@ -1,0 +1,154 @@
+//! What is reported of what has passed: triggers, quotas, times.
+
+use super::*;
+
+/// A session with one rule that measures all packets to the user.
+fn measured(rule: Value) -> Value {
+    let mut rule = rule;
+    rule["id"] = json!(1);
+    json!({
+        "pdrs": [{"id": 1, "precedence": 1, "source": "core", "ue": {"ipv4": USER}, "far": 1,
+                  "urrs": [1]}],
+        "fars": [{"id": 1, "action": "forward", "forward": {"interface": "access"}}],
+        "urrs": [rule],
+    })
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+fn send_at(rig: &mut Rig, seconds: u64) -> Seen {
+    rig.now = seconds * SECOND;
+    rig.send(&Spec::udp(b"payload").between("192.0.2.7", USER))
+}
+
+#[test]
+fn time_is_measured_while_packets_pass() {
+    let rule = json!({"method": {"duration": true}, "triggers": ["timeThreshold"],
+                      "timeThreshold": 30, "inactivity": 10});
+    let mut rig = rig(&measured(rule));
+    for second in [100, 105, 109, 200, 205] {
+        send_at(&mut rig, second);
+    }
+    // 9 s and the 10 s of inactivity, and 5 s.
+    rig.now = 205 * SECOND;
+    let answer = ask(&mut rig, &Question::Show);
+    assert_eq!(answer.usage[0].duration, 24 * SECOND);
+    send_at(&mut rig, 212);
+    let due = ask(&mut rig, &Question::Due);
+    assert_eq!((due.usage.len(), due.usage[0].duration), (1, 31 * SECOND));
+    assert!(due.usage[0].triggers.has(Trigger::TimeThreshold));
+}
+
+#[test]
+fn a_period_ends_each_time() {
+    let rule = json!({"method": {"volume": true}, "triggers": ["periodic"], "period": 10});
+    let mut rig = rig(&measured(rule));
+    let mut sum = 0;
+    for round in 1..4_u64 {
+        send_at(&mut rig, 10 * round - 5);
+        assert_eq!(ask(&mut rig, &Question::Due).next, Some(10 * round * SECOND));
+        rig.now = 10 * round * SECOND;
+        let answer = ask(&mut rig, &Question::Due);
+        assert_eq!((answer.usage.len(), answer.next), (1, Some((10 * round + 10) * SECOND)));
+        assert_eq!(answer.usage[0].sequence, round as u32 - 1);
+        sum += answer.usage[0].volume.downlink_packets;
+    }
+    assert_eq!(sum, 3);
+}
+
+#[test]
+fn a_report_leads_to_those_that_are_linked_to_it() {
+    let mut rules = measured(json!({"method": {"volume": true}, "triggers": ["volumeThreshold"],
+                                    "volumeThreshold": {"total": 1}}));
+    rules["urrs"].as_array_mut().expect("a list").extend([
+        json!({"id": 2, "method": {"volume": true}, "triggers": ["linked"], "linked": [1]}),
+        json!({"id": 3, "method": {"volume": true}, "triggers": ["linked"], "linked": [2]}),
+        json!({"id": 4, "method": {"volume": true}, "triggers": ["linked"], "linked": [9]}),
+    ]);
+    let mut rig = rig(&rules);
+    send_at(&mut rig, 1);
+    let usage = ask(&mut rig, &Question::Due).usage;
+    assert_eq!(usage.iter().map(|one| one.urr).collect::<Vec<_>>(), [UrrId(1), UrrId(2), UrrId(3)]);
+    assert!(ask(&mut rig, &Question::Due).usage.is_empty());
+}
+
+#[test]
+fn a_quota_that_is_not_used_is_given_back() {
+    let rule = json!({"method": {"volume": true}, "triggers": ["quotaHoldingTime"],
+                      "volumeQuota": {"total": 10_000}, "quotaHolding": 20});
+    let mut rig = rig(&measured(rule));
+    assert_eq!(send_at(&mut rig, 5).dropped, None);
+    assert_eq!(ask(&mut rig, &Question::Due).next, Some(25 * SECOND));
+    rig.now = 25 * SECOND;
+    let usage = ask(&mut rig, &Question::Due).usage;
+    assert!(usage[0].triggers.has(Trigger::QuotaHoldingTime));
+    assert_eq!(send_at(&mut rig, 26).dropped, Some("quota_used"));
+}
+
+#[test]
+fn beyond_a_quota_packets_take_the_action_for_it() {
+    let mut rules = measured(json!({"method": {"volume": true}, "volumeQuota": {"total": 1},
+                                    "quotaAction": 2}));
+    rules["fars"]
+        .as_array_mut()
+        .expect("a list")
+        .push(json!({"id": 2, "action": "forward", "forward": {"interface": "sgi-lan"}}));
+    let mut rig = rig(&rules);
+    let seen = send_at(&mut rig, 1);
+    assert_eq!(rig.tag("interface", &seen.metadata), 1);
+    let seen = send_at(&mut rig, 2);
+    assert_eq!(
+        (rig.tag("interface", &seen.metadata), rig.tag("pdr", &seen.metadata)),
+        (3, 0x2_0001)
+    );
+}
+
+#[test]
+fn rules_measure_before_or_after_gates_and_rates() {
+    let mut rules = measured(json!({"method": {"volume": true}, "beforeQos": true}));
+    rules["urrs"]
+        .as_array_mut()
+        .expect("a list")
+        .push(json!({"id": 2, "method": {"volume": true}}));
+    rules["pdrs"][0]["urrs"] = json!([1, 2]);
+    rules["pdrs"][0]["qers"] = json!([1]);
+    rules["qers"] = json!([{"id": 1, "closed": {"downlink": true}}]);
+    let mut rig = rig(&rules);
+    assert_eq!(send_at(&mut rig, 1).dropped, Some("gate_closed"));
+    let packets: Vec<_> =
+        ask(&mut rig, &Question::All).usage.iter().map(|one| one.volume.packets()).collect();
+    assert_eq!(packets, [1, 0]);
+}
+
+#[test]
+fn dropped_packets_are_reported_too() {
+    let mut rules = measured(json!({"method": {"volume": true}, "triggers": ["droppedDownlink"],
+                                    "droppedPackets": 2}));
+    rules["fars"][0] = json!({"id": 1, "action": "drop"});
+    let mut rig = rig(&rules);
+    send_at(&mut rig, 1);
+    assert!(ask(&mut rig, &Question::Due).usage.is_empty());
+    assert_eq!(send_at(&mut rig, 2).dropped, Some("far_drop"));
+    assert!(ask(&mut rig, &Question::Due).usage[0].triggers.has(Trigger::DroppedDownlink));
+}
+
+#[test]
+fn usage_before_the_monitoring_time_is_told_apart() {
+    let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let later = unix.expect("a clock").as_secs() + 3_600;
+    let rule = json!({"method": {"volume": true}, "triggers": ["volumeThreshold"],
+                      "volumeThreshold": {"total": 1_000_000}, "monitoringTime": later,
+                      "subsequentVolumeThreshold": {"total": 1}});
+    let mut rig = rig(&measured(rule));
+    send_at(&mut rig, 1);
+    let next = ask(&mut rig, &Question::Due).next.expect("the monitoring time");
+    assert!((3_590..3_610).contains(&(next / SECOND)), "{next}");
+    rig.now = next;
+    // The first packet behind it reaches the threshold that holds from then on.
+    assert!(ask(&mut rig, &Question::Due).usage.is_empty());
+    send_at(&mut rig, next / SECOND + 1);
+    let usage = ask(&mut rig, &Question::Due).usage;
+    let told: Vec<_> = usage.iter().map(|one| (one.before_monitoring_time, one.sequence)).collect();
+    assert_eq!(told, [(true, 0), (false, 1)]);
+    assert!(usage.iter().all(|one| one.volume.packets() == 1));
+}
