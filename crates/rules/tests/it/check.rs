@@ -321,15 +321,15 @@ fn loops_that_packets_of_some_colour_do_not_leave() {
 from access when weight > 4 -> police
 from access -> internet
 from police -> count
-from count when colour == red && weight > 10 -> drop
-from count when colour == red && weight in 5..7 -> rewrite
+from count when colour != green && weight > 10 -> drop
+from count when colour != green && weight in 5..7 -> rewrite
 from count -> internet
 from rewrite -> count
 ",
-        "5:1: error: no packet with `colour` red and `weight` 5..7 leaves the loop of `count`, \
-         `rewrite` (add a rule that leads out of it)",
+        "5:1: error: no packet with `colour` yellow or red and `weight` 5..7 leaves the loop of \
+         `count`, `rewrite` (add a rule that leads out of it)",
     );
-    // Packets of another chain would leave.
+    // What a chain is known to be is no way out.
     finding(
         "\
 chain voice = count
@@ -341,7 +341,7 @@ from count when chain != voice -> police
 from police when chain in {voice, full} -> count
 from police -> drop
 ",
-        "1:1: error: no packet leaves the loop of `count`, `police` (add a rule that leads out of it)",
+        "5:1: error: no packet leaves the loop of `count`, `police` (add a rule that leads out of it)",
     );
 }
 
