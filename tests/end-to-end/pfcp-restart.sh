@@ -85,6 +85,8 @@ they_are_killed() {
         stop_node KILL
         start_node || return 1
         carries || return 1
+        # The log says how much usage may be missing.
+        says 'usage of its last .* s may be missing.*sessions=1' cat "$netns_work/node.log" || return 1
         equal "Recovery Time Stamp" "$recovery" "$(of_recovery)" || return 1
         wait "$ping"
     done

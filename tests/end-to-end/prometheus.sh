@@ -168,6 +168,7 @@ if start_prometheus >"$work/config.log" 2>&1 && wait_until 60 is_up; then
     check "Prometheus evaluates the rules, and no alert fires" rules_hold
     check "Prometheus answers the dashboard of nodes" questions_answered node 15
     check "Prometheus answers the dashboard of handovers" questions_answered handover 1
+    check "Prometheus answers the dashboard of PFCP" questions_answered pfcp 0
     check "Prometheus answers the dashboard of a site" questions_answered site 2
 else
     fail "Prometheus scrapes a node" "$(tail -n 5 "$work/config.log" "$work/prometheus.log")"

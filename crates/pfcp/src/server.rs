@@ -203,6 +203,7 @@ impl Server {
             unsent: HashMap::new(),
             given: 0,
             durable: Arc::new(AtomicU64::new(0)),
+            refused: Arc::default(),
             waiting: VecDeque::new(),
         };
         let thread = Builder::new().name("pfcp".to_owned());
@@ -347,6 +348,8 @@ struct Working<D> {
     /// Lists of what is to be kept that were given to the node, and those that are durable.
     given: u64,
     durable: Arc<AtomicU64>,
+    /// Whether the latest could not be made durable.
+    refused: Arc<AtomicBool>,
     /// Datagrams that wait for a list to be durable, in order.
     waiting: VecDeque<(u64, Datagram)>,
 }
@@ -443,10 +446,12 @@ impl<D: DataPlane> Working<D> {
         }
         self.given += 1;
         let (given, durable) = (self.given, self.durable.clone());
+        let refused = self.refused.clone();
         let done = move |kept: Result<(), Arc<str>>| {
-            if let Err(error) = kept {
-                // The node goes on all the same: sessions must not end for a disk that is full.
-                tracing::error!("PFCP: a change is not durable: {error}");
+            // The node goes on all the same: sessions must not end for a disk that is full. One
+            // line for each time that the disk begins to refuse.
+            if let (false, Err(error)) = (refused.swap(kept.is_err(), Ordering::Relaxed), &kept) {
+                tracing::error!("PFCP: changes are not durable, and answered: {error}");
             }
             durable.fetch_max(given, Ordering::Release);
         };

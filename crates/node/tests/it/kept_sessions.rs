@@ -103,6 +103,8 @@ fn a_session_carries_before_anything_else() {
     drop(rig);
     let mut rig = restored(left.path());
     assert!(carries(&mut rig, 1) && !carries(&mut rig, 2));
+    // The second's tunnel is not known, which its peer was told.
+    assert_eq!(rig.receive(0).len(), 1);
     rig.send(1, &[downlink(1, b"down")]);
     assert_eq!(rig.receive(0).len(), 1);
     let kept = rig.node.agent().kept();
