@@ -178,6 +178,17 @@ mistakes_are_one_line() {
         says 2 'no controller named nowhere is running' nodes --controller nowhere
 }
 
+a_node_is_drained() {
+    "$WEFT" ctl drain station-b | tee "$work/said" && settled station-a "$users" &&
+        grep -Eq "^$users users left station-b in [0-9.]+ s: $users to station-a; it takes no further ones$" "$work/said" &&
+        says 2 'it is cordoned' handover 7 --to station-b && says 2 'no other node can take the users' drain station-a &&
+        "$WEFT" ctl nodes | grep -q '^station-b  *connected, cordoned ' || return 1
+    crash site && controller && settled station-a "$users" && says 2 'it is cordoned' handover 7 --to station-b &&
+        "$WEFT" ctl uncordon station-b && "$WEFT" ctl handover 7 --to station-b && "$WEFT" ctl cordon station-a &&
+        says 2 'it is cordoned' handover 7 --to station-a && "$WEFT" ctl uncordon station-a &&
+        says 2 'there is no node `nowhere`' drain nowhere
+}
+
 check "users get their owners" all_get_owners
 check "nodes, users and events are shown" nodes_users_and_events_are_shown
 check "mistakes are one line each" mistakes_are_one_line
@@ -186,4 +197,5 @@ check "a user goes by order" one_moves
 check "all users of a station go and come back" all_move_and_come_back
 check "a killed controller goes on where it was" controller_is_killed
 check "a station that was killed has its users again" station_is_killed
+check "a node is drained, and takes no further users" a_node_is_drained
 close_report

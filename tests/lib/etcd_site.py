@@ -97,6 +97,12 @@ class EtcdSite(Site):
                 # It may have ended, or not be able to write.
                 pass
 
+    def order(self, body):
+        """Gives an order to the replica that leads, and does not wait for the answer."""
+        connection = Local(self.folder / "weft" / f"{self.leader()}.controller")
+        connection.request("POST", "/v1/handovers", json.dumps(body))
+        return connection
+
     def script(self, name, *arguments):
         done = subprocess.run(
             ["sh", self.folder / f"{name}.start", *arguments],
@@ -146,7 +152,7 @@ class Faults(Rounds):
             site.go_on(chance.uniform(0.0, 0.2))
             site.start(victim)
         else:
-            self.strike(fault)
+            self.strike(fault, ordered)
         site.wait("not settled", site.is_settled)
         site.check_owners()
         self.traffic.ask()
@@ -159,7 +165,7 @@ class Faults(Rounds):
         ]
         super().judge(said, touched)
 
-    def strike(self, fault):
+    def strike(self, fault, ordered):
         """A fault of a controller or of etcd."""
         site, leader = self.site, self.site.leader()
         began = time.monotonic()
@@ -182,11 +188,19 @@ class Faults(Rounds):
             site.script("join", REPLICAS[leader])
         elif fault == "etcd full":
             site.script("fill")
-            users = self.random.sample(list(site.users), 2)
+            # Orders wait, and packets do not.
+            waiting = [site.order({"user": user, "to": STATIONS[0]}) for user in site.users]
+            waiting += [site.order({"user": user, "to": STATIONS[1]}) for user in site.users]
             site.go_on(1.0)
+            self.traffic.ask()
+            super().judge(self.traffic.answer(), ordered)
+            if site.leader() != leader:
+                raise Broken("the leader of a full etcd has gone")
+            began = time.monotonic()
             site.script("free")
-            self.times[fault].append((None, None))
-            del users
+            self.await_writes(fault, began)
+            for order in waiting:
+                order.close()
         else:
             member = site.etcd_leader() if fault.startswith("etcd") else self.random.choice(MEMBERS)
             began = time.monotonic()
@@ -214,10 +228,7 @@ class Faults(Rounds):
         put = lambda: site.request(
             site.leader(), "PUT", f"/v1/users/{user}", {"anchor": "gateway", "node": "station-a"}
         )
-        try:
-            site.wait("nothing is written", lambda: put() is not None)
-        except Broken:
-            raise
+        site.wait("nothing is written", lambda: put() is not None)
         self.times[fault].append((None, time.monotonic() - began))
         site.wait("a user is not removed", lambda: self.removed(user))
 

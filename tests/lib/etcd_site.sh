@@ -86,7 +86,7 @@ write_member() {
             "$(ns "e$1")" "$1" "$work/etcd/data-$1"
         printf '    --listen-client-urls https://%s:2379 --advertise-client-urls https://%s:2379 \\\n' "$own" "$own"
         printf '    --listen-peer-urls https://%s:2380 --initial-advertise-peer-urls https://%s:2380 \\\n' "$own" "$own"
-        printf '    --initial-cluster %s --initial-cluster-state new --quota-backend-bytes %s \\\n' "$cluster" "$quota"
+        printf '    --heartbeat-interval 50 --election-timeout 500 --initial-cluster %s --initial-cluster-state new --quota-backend-bytes %s \\\n' "$cluster" "$quota"
         printf '    --cert-file %s.pem --key-file %s-key.pem --trusted-ca-file %q --client-cert-auth \\\n' \
             "$pem" "$pem" "$work/etcd/ca.pem"
         printf '    --peer-cert-file %s.pem --peer-key-file %s-key.pem --peer-trusted-ca-file %q --peer-client-cert-auth\n' \

@@ -424,11 +424,9 @@ impl Records for EtcdStore {
 
 impl RecordStore for EtcdStore {
     fn write(&mut self, changes: &[Change]) -> Result<(), StateError> {
-        let stored: Vec<_> = changes.iter().map(Change::stored).collect();
-        let too_long = |(key, record): &&(&[u8], Option<&[u8]>)| {
-            key.len() > LONGEST || record.is_some_and(|record| record.len() > LONGEST)
-        };
-        if stored.iter().any(|change| too_long(&change)) {
+        let stored: BTreeMap<_, _> = changes.iter().map(Change::stored).collect();
+        let is_long = |octets: &[u8]| octets.len() > LONGEST;
+        if stored.iter().any(|(key, record)| is_long(key) || record.is_some_and(is_long)) {
             let error = EtcdError::Refused(format!("a record has at most {LONGEST} octets"));
             return Err(error.of_store(self.cluster.prefix()));
         }

@@ -183,7 +183,7 @@ fn cycles(
     user_plane: &mut UserPlane<'_>,
     count: u32,
     length: Duration,
-) -> Result<(f64, f64), Failure> {
+) -> Result<(Measured, Measured), Failure> {
     Spoilt::default().make(|| {
         let (uplink, downlink, disturbance) = user_plane.cycles(count, length)?;
         Ok::<_, Failure>(((uplink, downlink), disturbance))

@@ -259,7 +259,7 @@ mod tests {
             rest in proptest::collection::vec(any::<u8>(), 0..64),
         ) {
             let mut known = head;
-            known[..6].copy_from_slice(b"WEFT\x01\0");
+            known[..6].copy_from_slice(b"WEFT\x02\0");
             for head in [head, known] {
                 let _ = Hello::parse(&head, &rest);
                 let mut answer = [0; ANSWER_HEAD];

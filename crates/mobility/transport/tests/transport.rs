@@ -230,9 +230,9 @@ fn greeted(address: SocketAddr) -> TcpStream {
         name: "a".to_owned(),
     };
     stream.write_all(&hello.emit()).unwrap();
-    let mut answer = [0; 8];
+    let mut answer = [0; 16];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer[..6], b"WEFT\x01\0");
+    assert_eq!(&answer[..6], b"WEFT\x02\0");
     stream
 }
 

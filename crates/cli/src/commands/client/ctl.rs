@@ -3,6 +3,7 @@
 mod bearer;
 mod certificates;
 mod controller;
+mod drain;
 mod function;
 mod function_move;
 mod handover;
@@ -65,6 +66,12 @@ enum CtlCommand {
     Events(site::Events),
     /// Say that a node does not come back, and who takes its users
     Gone(site::GoneNode),
+    /// Hand all users of a node over to others, and let it take no further ones
+    Drain(drain::Arguments),
+    /// Let a node take no further users
+    Cordon(drain::Arguments),
+    /// Let a node take users again
+    Uncordon(drain::Arguments),
 }
 
 /// Does it.
@@ -86,6 +93,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         CtlCommand::Certificates(what) => return certificates::run(what),
         CtlCommand::Events(arguments) => return site::events(&arguments),
         CtlCommand::Gone(arguments) => return site::gone(&arguments),
+        CtlCommand::Drain(arguments) => return drain::drain(&arguments),
+        CtlCommand::Cordon(arguments) => return drain::cordon(&arguments),
+        CtlCommand::Uncordon(arguments) => return drain::uncordon(&arguments),
     };
     let name = file.display().to_string();
     let text = fs::read_to_string(&file)

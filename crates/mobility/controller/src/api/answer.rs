@@ -17,6 +17,8 @@ impl From<OrderError> for Failure {
         match error {
             OrderError::Refused(refusal) => refused(refusal),
             OrderError::Same | OrderError::Anchor => Failure::bad(error),
+            OrderError::Cordoned => Failure::conflict(error),
+            OrderError::Nowhere => Failure::new(StatusCode::SERVICE_UNAVAILABLE, error),
         }
     }
 }

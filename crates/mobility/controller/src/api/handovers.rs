@@ -103,7 +103,7 @@ pub async fn one(
     Ok(Json(handover(&shared, order)))
 }
 
-fn handover(shared: &Shared, order: Order) -> Handover {
+pub fn handover(shared: &Shared, order: Order) -> Handover {
     let unmoved =
         |(user, reason): &(User, String)| Unmoved { user: user.0, reason: reason.clone() };
     Handover {

@@ -1,12 +1,14 @@
 //! `/v1/nodes`: the nodes.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use weft_http::extract::{Json, Path, Text};
 use weft_http::problem::Failure;
 
 use super::answer::refused;
+use super::handovers::handover;
 use super::state::{Shared, body};
-use super::types::{About, Gone, Node};
+use super::types::{About, Gone, Handover, Node};
 use crate::engine::NodeView;
 use crate::standing::Standing;
 
@@ -55,6 +57,7 @@ fn node(shared: &Shared, view: NodeView) -> Node {
         last_heard: view.last_heard.map(|time| time.as_millis() as u64),
         incarnation: view.incarnation,
         successor: view.successor.map(|node| shared.name(node)),
+        cordoned: view.cordoned,
         users: view.users,
         moving: view.moving,
     }
@@ -87,4 +90,63 @@ pub async fn gone(
     let told = shared.handle.ask(move |engine| engine.node_gone(node, successor)).await?;
     told.map_err(refused)?;
     list(State(shared)).await
+}
+
+/// A node takes no further users. Those that it has stay.
+#[utoipa::path(
+    put,
+    path = "/v1/nodes/{name}/cordon",
+    params(("name" = String, Path, description = "The name of the node")),
+    responses(
+        (status = 200, description = "The nodes", body = Vec<Node>),
+        (status = 404, description = "There is no such node"),
+    ),
+)]
+pub async fn cordon(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<Node>>, Failure> {
+    let node = shared.node(&name)?;
+    shared.handle.ask(move |engine| engine.cordon(node, true)).await?;
+    list(State(shared)).await
+}
+
+/// A node takes users again.
+#[utoipa::path(
+    delete,
+    path = "/v1/nodes/{name}/cordon",
+    params(("name" = String, Path, description = "The name of the node")),
+    responses(
+        (status = 200, description = "The nodes", body = Vec<Node>),
+        (status = 404, description = "There is no such node"),
+    ),
+)]
+pub async fn uncordon(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<Node>>, Failure> {
+    let node = shared.node(&name)?;
+    shared.handle.ask(move |engine| engine.cordon(node, false)).await?;
+    list(State(shared)).await
+}
+
+/// Cordons a node and hands its users over, each to the station that has the fewest then.
+#[utoipa::path(
+    post,
+    path = "/v1/nodes/{name}/drain",
+    params(("name" = String, Path, description = "The name of the node")),
+    responses(
+        (status = 202, description = "An order for each station", body = Vec<Handover>),
+        (status = 404, description = "There is no such node"),
+        (status = 503, description = "No other node can take the users, or the controller stops"),
+    ),
+)]
+pub async fn drain(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<(StatusCode, Json<Vec<Handover>>), Failure> {
+    let node = shared.node(&name)?;
+    let orders = shared.handle.ask(move |engine| engine.drain(node)).await??;
+    let orders = orders.into_iter().map(|order| handover(&shared, order)).collect();
+    Ok((StatusCode::ACCEPTED, Json(orders)))
 }

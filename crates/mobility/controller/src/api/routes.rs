@@ -63,9 +63,10 @@ fn parts() -> (Router<Shared>, openapi::OpenApi) {
     complete(
         &mut described,
         &[
+            (307, "Another replica leads, at the place of `Location`"),
             (401, "The token is missing or wrong, over TCP"),
             (408, "The answer takes too long"),
-            (503, "The controller is stopping"),
+            (503, "The controller is stopping, or no replica leads"),
         ],
     );
     (routes, described)
@@ -76,6 +77,8 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::controller))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::gone))
+        .routes(routes!(nodes::cordon, nodes::uncordon))
+        .routes(routes!(nodes::drain))
         .routes(routes!(users::list))
         .routes(routes!(users::one, users::put, users::delete))
         .routes(routes!(handovers::list, handovers::order))

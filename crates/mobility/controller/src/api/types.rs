@@ -43,6 +43,9 @@ pub struct Node {
     /// come back all the same.
     #[serde(default)]
     pub successor: Option<String>,
+    /// Whether it takes no further users.
+    #[serde(default)]
+    pub cordoned: bool,
     /// Users that it owns and that stay.
     pub users: usize,
     /// Users whose moves begin or end at it, or would.

@@ -11,7 +11,7 @@ use weft_mobility_protocol::controller::Refusal;
 use super::answer::refused;
 use super::state::{Shared, body};
 use super::types::{Placement, User};
-use crate::engine::{Engine, UserView};
+use crate::engine::{Engine, OrderError, UserView};
 
 /// Users that one answer holds.
 const MOST: usize = 10_000;
@@ -110,6 +110,9 @@ pub async fn put(
         if let Some(most) = engine.full().filter(|_| engine.user(number).is_none()) {
             let detail = format!("the controller has {most} users and takes no more");
             return Err(Failure::new(StatusCode::INSUFFICIENT_STORAGE, detail));
+        }
+        if engine.is_cordoned(node) {
+            return Err(OrderError::Cordoned.into());
         }
         engine.add(number, anchor, node).map_err(refused)?;
         engine.user(number).ok_or_else(|| refused(Refusal::UnknownUser))

@@ -100,7 +100,10 @@ fn replicas_share_an_etcd_that_not_all_can_reach() {
         (in_etcd("https://192.0.2.1:2379", ""), "https:// needs `etcd.tls`"),
         (in_etcd("192.0.2.1:2379", ""), "`192.0.2.1:2379` is not https://HOST:PORT"),
         (in_etcd("https://192.0.2.1", CERTIFICATES), "is not https://HOST:PORT"),
-        (in_etcd("http://[::1]:2379", ", plaintext: true"), "no member of etcd is spoken to"),
+        (
+            in_etcd("https://[::1]:1", &format!("{CERTIFICATES}, plaintext: true")),
+            "no member of etcd is spoken to",
+        ),
         (in_etcd("http://[::1]:2379", ", lease: 1"), "must be 2 to 60 seconds, not 1"),
         (FILE.replace("records: records\n", ""), "give `records` or `etcd`"),
         (FILE.replace("records: records", "records: r\nreplica: {name: a}"), "give `etcd`"),

@@ -4,13 +4,14 @@
 //! once, but for records, which are gathered and made durable together; only then
 //! the machine is told of them, and the moves that waited for that go on.
 
+mod drain;
 mod events;
 mod inputs;
 mod orders;
 mod seeds;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -47,6 +48,8 @@ pub struct Engine {
     timers: Timers<Instant>,
     orders: Orders,
     seeds: Seeds,
+    /// Nodes that take no further users.
+    cordoned: BTreeSet<NodeId>,
     events: Events,
     counters: BTreeMap<&'static str, u64>,
     /// Entries that are not durable yet.
@@ -78,6 +81,7 @@ impl Engine {
             transport,
             timers: Timers::default(),
             orders: Orders::new(&recovered.orders),
+            cordoned: recovered.cordoned.clone(),
             events: Events::new(),
             counters: BTreeMap::new(),
             unwritten: Vec::new(),
@@ -214,8 +218,10 @@ impl Engine {
             let gone = self.machine.gone().map(|(node, incarnation, successor)| {
                 Entry::Gone(node, Gone { incarnation, successor })
             });
+            let cordoned = self.cordoned.iter().map(|node| Entry::Cordoned(*node, true));
+            let orders = self.orders.entries();
             let entries: Vec<_> =
-                records.chain(removed).chain(gone).chain(self.orders.entries()).collect();
+                records.chain(removed).chain(gone).chain(cordoned).chain(orders).collect();
             self.journal.compact(&entries, self.machine.next_epoch())?;
         }
         self.answers.drain(..).for_each(|answer| answer());

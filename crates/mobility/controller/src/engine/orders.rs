@@ -97,6 +97,12 @@ pub enum OrderError {
     /// From a node to itself.
     #[error("the users of a node cannot go to that node")]
     Same,
+    /// The target takes no further users.
+    #[error("the node takes no further users: it is cordoned")]
+    Cordoned,
+    /// There is no node for the users.
+    #[error("no other node can take the users: none is connected and takes users")]
+    Nowhere,
     /// The target stands before the stations.
     #[error("the anchor cannot own a user itself")]
     Anchor,
@@ -277,6 +283,9 @@ impl Engine {
         if self.machine.incarnation(to).is_none() {
             return Err(Refusal::UnknownNode.into());
         }
+        if self.is_cordoned(to) {
+            return Err(OrderError::Cordoned);
+        }
         let (from, users) = match who {
             Ways::User(user) => (None, vec![self.movable(user, to)?]),
             Ways::AllFrom(node) if node == to => return Err(OrderError::Same),
@@ -290,6 +299,11 @@ impl Engine {
         self.drive(|machine, out| machine.move_users(users, to, out));
         // It was opened just now.
         self.orders.get(number).cloned().ok_or(Refusal::UnknownUser.into())
+    }
+
+    /// An order for users of a node.
+    pub(super) fn open_order(&mut self, to: NodeId, from: NodeId, users: &[User]) -> u64 {
+        self.orders.open(to, Some(from), users)
     }
 
     /// Sorts users of orders that were not finished when the controller stopped: those
@@ -335,7 +349,7 @@ impl Engine {
     }
 
     /// Users that a node owns, or is to own, and that no other order means.
-    fn users_of(&self, node: NodeId) -> Vec<User> {
+    pub(super) fn users_of(&self, node: NodeId) -> Vec<User> {
         let users = self.machine.users_from(User(0));
         let there = users.filter(|(user, record, _)| {
             let leg = super::view::target(record).or(record.owner);

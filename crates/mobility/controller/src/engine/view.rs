@@ -26,6 +26,8 @@ pub struct NodeView {
     pub incarnation: Option<u32>,
     /// Who takes its users, as it does not come back.
     pub successor: Option<NodeId>,
+    /// Whether it takes no further users.
+    pub cordoned: bool,
     /// Users that it owns and that stay.
     pub users: usize,
     /// Users whose moves begin or end at it, or would.
@@ -92,6 +94,7 @@ impl Engine {
                 last_heard: self.transport.last_heard(node.number),
                 incarnation: self.machine.incarnation(node.number).map(|number| number.0),
                 successor: self.successor(node.number),
+                cordoned: self.is_cordoned(node.number),
                 users,
                 moving,
             }
@@ -99,7 +102,7 @@ impl Engine {
         self.configuration.nodes.iter().map(node).collect()
     }
 
-    fn successor(&self, node: NodeId) -> Option<NodeId> {
+    pub(super) fn successor(&self, node: NodeId) -> Option<NodeId> {
         let (_, last, successor) = self.machine.gone().find(|(gone, ..)| *gone == node)?;
         let is_back = self.machine.incarnation(node).is_some_and(|known| known > last);
         (!is_back).then_some(successor)

@@ -11,6 +11,7 @@
 //!   5  meant             9..17 by this order
 //!   6  ended             9..17 by this order, 17 moved (0), aborted (1) or refused (2)
 //!   7  a node is gone    0..8 the node, 9..13 incarnation, 13..17 successor
+//!   8  a node is cordoned  0..8 the node, 9 whether it is
 //! ```
 //! A way (a leg) is 16 octets: node, incarnation, epoch; the owner has an octet 0
 //! or 1 in front, for one that there may not be.
@@ -61,6 +62,10 @@ fn put(entry: &Entry, out: &mut Vec<u8>) {
             out.push(7);
             out.extend(gone.incarnation.0.to_be_bytes());
             out.extend(gone.successor.0.to_be_bytes());
+        }
+        Entry::Cordoned(node, cordoned) => {
+            out.extend(u64::from(node.0).to_be_bytes());
+            out.extend([8, u8::from(cordoned)]);
         }
     }
 }
@@ -118,6 +123,10 @@ pub fn take_entry(octets: &mut &[u8]) -> Option<Entry> {
             let successor = NodeId(u32::from_be_bytes(take(octets)?));
             let node = NodeId(u32::try_from(number).ok()?);
             return Some(Entry::Gone(node, Gone { incarnation, successor }));
+        }
+        8 => {
+            let node = NodeId(u32::try_from(number).ok()?);
+            return Some(Entry::Cordoned(node, flag(octets)?));
         }
         _ => {}
     }

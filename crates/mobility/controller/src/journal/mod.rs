@@ -27,6 +27,8 @@ const MEANT: Kind = Kind(3);
 const GONE: Kind = Kind(4);
 /// The lowest epoch that has not been given.
 const EPOCH: Kind = Kind(5);
+/// Nodes of which it was said whether they take users.
+const CORDONED: Kind = Kind(6);
 
 /// Version of all records.
 const VERSION: u8 = 1;
@@ -47,6 +49,8 @@ pub enum Entry {
     Ended(User, u64, End),
     /// A node does not come back.
     Gone(NodeId, Gone),
+    /// Whether a node takes no further users.
+    Cordoned(NodeId, bool),
 }
 
 /// An order to hand users over.
@@ -93,6 +97,8 @@ pub struct Recovered {
     pub orders: BTreeMap<u64, (Ordered, BTreeSet<User>)>,
     /// Nodes that do not come back.
     pub gone: BTreeMap<NodeId, Gone>,
+    /// Nodes that take no further users.
+    pub cordoned: BTreeSet<NodeId>,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
     /// Octets at the end of a file of before that were being written when its controller was
@@ -186,7 +192,7 @@ impl Journal {
     /// [`JournalError::Store`].
     pub fn in_store(store: Box<dyn RecordStore>) -> Result<(Journal, Recovered), JournalError> {
         let (mut recovered, mut records) = (Recovered::default(), 0);
-        for kind in [ORDERS, MEANT, USERS, GONE] {
+        for kind in [ORDERS, MEANT, USERS, GONE, CORDONED] {
             store.each_of(kind, &mut |_, version, octets| {
                 records += 1;
                 let entry = entry::parse(octets).filter(|_| version == VERSION);
@@ -237,7 +243,7 @@ impl Journal {
                 let meant = Change::remove(MEANT, &key(&Entry::Meant(user, number)));
                 return vec![meant, put(&Entry::Order(*order))];
             }
-            Entry::Record(..) | Entry::Gone(..) => {}
+            Entry::Record(..) | Entry::Gone(..) | Entry::Cordoned(..) => {}
         }
         vec![put(entry)]
     }
@@ -259,7 +265,7 @@ impl Journal {
         // Of several for one record the last one counts.
         let mut current: BTreeMap<_, _> = current.map(|change| (key(&change), change)).collect();
         let mut changes = Vec::new();
-        for kind in [USERS, ORDERS, MEANT, GONE] {
+        for kind in [USERS, ORDERS, MEANT, GONE, CORDONED] {
             self.store.each_of(kind, &mut |key, version, record| {
                 let at = (kind, key.to_vec());
                 match current.get(&at) {
@@ -294,6 +300,7 @@ fn kind(entry: &Entry) -> Kind {
         Entry::Order(_) => ORDERS,
         Entry::Meant(..) | Entry::Ended(..) => MEANT,
         Entry::Gone(..) => GONE,
+        Entry::Cordoned(..) => CORDONED,
     }
 }
 
@@ -304,7 +311,7 @@ fn key(entry: &Entry) -> Vec<u8> {
         Entry::Meant(user, number) | Entry::Ended(user, number, _) => {
             [number.to_be_bytes(), user.0.to_be_bytes()].concat()
         }
-        Entry::Gone(node, _) => node.0.to_be_bytes().to_vec(),
+        Entry::Gone(node, _) | Entry::Cordoned(node, _) => node.0.to_be_bytes().to_vec(),
     }
 }
 
@@ -328,6 +335,8 @@ impl Recovered {
                 }
             }
             Entry::Gone(node, gone) => drop(self.gone.insert(node, gone)),
+            Entry::Cordoned(node, true) => drop(self.cordoned.insert(node)),
+            Entry::Cordoned(node, false) => drop(self.cordoned.remove(&node)),
         }
     }
 
@@ -340,6 +349,7 @@ impl Recovered {
             all.extend(users.iter().map(|user| Entry::Meant(*user, order.number)));
         }
         all.extend(self.gone.iter().map(|(node, gone)| Entry::Gone(*node, *gone)));
+        all.extend(self.cordoned.iter().map(|node| Entry::Cordoned(*node, true)));
         all
     }
 }

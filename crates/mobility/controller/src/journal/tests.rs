@@ -44,6 +44,8 @@ fn entry() -> impl Strategy<Value = Entry> {
         1 => (0..20_u64, 0..5_u64, end)
             .prop_map(|(user, order, end)| Entry::Ended(User(user), order, end)),
         1 => (any::<u32>(), gone).prop_map(|(node, gone)| Entry::Gone(NodeId(node), gone)),
+        1 => (0..4_u32, any::<bool>())
+            .prop_map(|(node, cordoned)| Entry::Cordoned(NodeId(node), cordoned)),
     ]
 }
 

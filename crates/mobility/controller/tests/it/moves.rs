@@ -34,6 +34,51 @@ fn thousands_of_users_go_by_one_order_and_come_back() {
     controller.stop();
 }
 
+/// A node that is drained has no users, and takes none until it is told to: after a restart of
+/// the controller as well.
+#[test]
+fn a_drained_node_takes_no_further_users() {
+    const USERS: u64 = 300;
+    let field = Field::new(USERS);
+    let controller = field.controller();
+    let client = field.client();
+    field.settle(&client, USERS as usize);
+    let orders: Vec<api::Handover> = client.post("/v1/nodes/a/drain", String::new()).unwrap();
+    // The anchor takes no users, so all go to b.
+    let to: Vec<_> = orders.iter().map(|order| (order.to.as_str(), order.users)).collect();
+    assert_eq!(to, [("b", USERS as usize)]);
+    assert_eq!(field.finish(&client, orders[0].id).moved, USERS as usize);
+    field.settle(&client, USERS as usize);
+    field.check(&client, USERS);
+    assert_eq!(field.owned(A), 0);
+    let refusals = |client: &Client| {
+        let order = r#"{"user":1,"to":"a"}"#.to_owned();
+        let error = client.post::<api::Handover>("/v1/handovers", order).unwrap_err();
+        assert_eq!(error.to_string(), "the node takes no further users: it is cordoned");
+        let place = r#"{"anchor":"gateway","node":"a"}"#.to_owned();
+        let error = client.put::<api::User>("/v1/users/9999", place).unwrap_err();
+        assert_eq!(error.to_string(), "the node takes no further users: it is cordoned");
+        let drained = client.post::<Vec<api::Handover>>("/v1/nodes/b/drain", String::new());
+        let error = drained.unwrap_err().to_string();
+        assert!(error.starts_with("no other node can take the users"), "{error}");
+        // What was refused has changed nothing.
+        let nodes: Vec<api::Node> = client.get("/v1/nodes").unwrap();
+        let cordoned: Vec<_> = nodes.iter().filter(|node| node.cordoned).collect();
+        assert_eq!((cordoned.len(), cordoned[0].name.as_str()), (1, "a"));
+    };
+    refusals(&client);
+    controller.stop();
+    let controller = field.controller();
+    field.meet(&client);
+    refusals(&client);
+    client.delete("/v1/nodes/a/cordon").unwrap();
+    let orders: Vec<api::Handover> = client.post("/v1/nodes/b/drain", String::new()).unwrap();
+    assert_eq!(field.finish(&client, orders[0].id).moved, USERS as usize);
+    assert_eq!(field.owned(A), USERS as usize);
+    assert!(client.post::<Vec<api::Handover>>("/v1/nodes/nowhere/drain", String::new()).is_err());
+    controller.stop();
+}
+
 #[test]
 fn cut_connections_delay_moves_and_lose_none() {
     const USERS: u64 = 400;

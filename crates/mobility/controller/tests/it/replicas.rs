@@ -123,3 +123,31 @@ fn one_that_does_not_lead_says_who_does() {
     let about: serde_json::Value = replicas.client(leader).get("/v1/controller").unwrap();
     assert_eq!((&about["replica"], about["term"].is_u64()), (&leader.into(), true));
 }
+
+/// What comes together is one transaction: far fewer than the two records of each move.
+#[test]
+fn many_moves_share_a_transaction() {
+    const MANY: u64 = 4000;
+    let Some((_members, _folder, replicas)) = start(MANY) else { return };
+    let client = replicas.client(replicas.leader());
+    replicas.field.settle(&client, MANY as usize);
+    let count = |name: &str| -> f64 {
+        let text = client.text("/metrics").unwrap();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let names = ["weft_controller_etcd_transactions_total", "weft_controller_etcd_bytes_total"];
+    let before = names.map(count);
+    let began = Instant::now();
+    assert_eq!(replicas.field.drain(&client, "a", "b").moved, MANY as usize);
+    let took = began.elapsed().as_secs_f64();
+    let after = names.map(count);
+    let of_moves = |at: usize| (after[at] - before[at]) / MANY as f64;
+    println!(
+        "{:.0} transactions for 1,000 moves, {:.0} octets a move, {:.0} moves a second",
+        of_moves(0) * 1000.0,
+        of_moves(1),
+        MANY as f64 / took,
+    );
+    assert!(of_moves(0) < 0.5, "{} transactions a move", of_moves(0));
+}

@@ -66,7 +66,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// Waits for a while, and asks how far it is.
-fn follow(client: &Client, id: u64) -> Result<Handover, Failure> {
+pub fn follow(client: &Client, id: u64) -> Result<Handover, Failure> {
     let begin = Instant::now();
     loop {
         match client.get(&format!("/v1/handovers/{id}?wait=20")) {
@@ -83,7 +83,7 @@ fn follow(client: &Client, id: u64) -> Result<Handover, Failure> {
 }
 
 /// What to say when not all users are where they were to be.
-fn unmoved(handover: &Handover) -> Option<String> {
+pub fn unmoved(handover: &Handover) -> Option<String> {
     let missing = handover.aborted + handover.refused;
     if missing == 0 {
         return None;

@@ -101,6 +101,7 @@ pub fn nodes(arguments: &Nodes) -> Result<(), Failure> {
 fn state(node: &Node) -> String {
     match (&node.successor, node.connected) {
         (Some(successor), _) => format!("gone, for {successor}"),
+        (None, true) if node.cordoned => "connected, cordoned".to_owned(),
         (None, true) => "connected".to_owned(),
         (None, false) => "not connected".to_owned(),
     }

@@ -79,7 +79,7 @@ fn etcd_records(
             source.wrong(&at, "https:// needs `etcd.tls`: the own certificate and the authority");
         }
         is_plain |= plain;
-        is_far |= plain && !is_loopback(host);
+        is_far |= plain && etcd.tls.is_none() && !is_loopback(host);
     }
     if !(2..=60).contains(&etcd.lease) {
         source.wrong("etcd.lease", format!("must be 2 to 60 seconds, not {}", etcd.lease));
