@@ -49,9 +49,9 @@ impl State {
     }
 
     /// The same for clients that are not trusted: however often they ask for a snapshot, the
-    /// agent is asked once a second.
+    /// agent is asked once a second. They start no upgrade.
     pub fn for_many(&self) -> State {
-        State { from_last_look: true, ..self.clone() }
+        State { from_last_look: true, upgrades: Arc::default(), ..self.clone() }
     }
 
     /// Everything that is counted.

@@ -29,10 +29,12 @@ fn send(upgrades: &Upgrades, request: UpgradeRequest) -> Result<(), Failure> {
 }
 
 fn upgrades(state: &State) -> Result<&Upgrades, Failure> {
-    state
-        .upgrades
-        .get()
-        .ok_or_else(|| Failure::new(StatusCode::NOT_FOUND, "the node is part of a larger program"))
+    state.upgrades.get().ok_or_else(|| {
+        Failure::new(
+            StatusCode::NOT_FOUND,
+            "only on the socket of a node that is a process of its own",
+        )
+    })
 }
 
 /// Lets another process have the node, by a conversation over the socket that is answered.
@@ -41,7 +43,7 @@ fn upgrades(state: &State) -> Result<&Upgrades, Failure> {
     path = "/v1/take-over",
     responses(
         (status = 200, description = "The process is waited for", body = UpgradeSocket),
-        (status = 404, description = "The node is no process of its own"),
+        (status = 404, description = "Not on this address, or the node is no process of its own"),
         (status = 409, description = "Another process takes the node over already"),
     ),
 )]
@@ -72,7 +74,7 @@ pub(crate) async fn take_over(
     path = "/v1/upgrade",
     responses(
         (status = 200, description = "Another process has the node", body = Upgraded),
-        (status = 404, description = "The node is no process of its own"),
+        (status = 404, description = "Not on this address, or the node is no process of its own"),
         (status = 409, description = "It does not; the node goes on as it was"),
     ),
 )]

@@ -27,6 +27,9 @@ impl Agent {
         &mut self,
         commands: &[BearerCommand],
     ) -> Result<BearersChanged, BearerError> {
+        if let (Some(_), Some(first)) = (&self.upgrade, commands.first()) {
+            return Err(BearerError { number: 1, id: first.id(), wrong: Wrong::Upgrading });
+        }
         if let (Some(failure), Some(first)) = (self.state_failure(), commands.first()) {
             return Err(BearerError { number: 1, id: first.id(), wrong: Wrong::NotKept(failure) });
         }

@@ -115,9 +115,6 @@ impl State {
 impl Agent {
     /// Why nothing can be kept at the moment; none where nothing is, or all is well.
     pub(crate) fn state_failure(&self) -> Option<Arc<str>> {
-        if self.upgrade.is_some() {
-            return Some("another process takes the node over; try again".into());
-        }
         self.state.as_ref()?.writer.lag().failure
     }
 

@@ -124,6 +124,9 @@ pub enum Wrong {
     /// What is changed could not be kept.
     #[error("{0}; commands are refused until it can be written again")]
     NotKept(std::sync::Arc<str>),
+    /// Another process takes the node over, or did not in the end.
+    #[error("another process is taking the node over; try again")]
+    Upgrading,
     /// The workers are behind.
     #[error("too many changes wait for the workers; try again")]
     Busy,
