@@ -72,7 +72,7 @@ impl Ends {
     }
 
     /// The connection ends at both ends, and the node hears nothing of it.
-    fn is_refused(mut self, request: u32, descriptors: &[OwnedFd]) {
+    fn ends(mut self, request: u32, descriptors: &[OwnedFd]) {
         self.say(request, &[0; 8], descriptors);
         assert!(self.heard().is_none(), "request {request}");
         assert_eq!(self.function.read(&mut [0]).unwrap_or(0), 0);
@@ -125,7 +125,7 @@ fn fault_54_memory_that_may_hold_up_a_worker_is_refused() {
     let rig = Rig::new();
     let Some(_) = on_disk() else { return eprintln!("skipped: this program is in memory") };
     for request in [SET_MEM_TABLE, ADD_MEM_REG, SET_LOG_BASE, SET_INFLIGHT_FD] {
-        rig.connect().is_refused(request, &[memory(), on_disk().unwrap()]);
+        rig.connect().ends(request, &[memory(), on_disk().unwrap()]);
     }
     // Others are not hindered.
     rig.connect().is_passed(SET_MEM_TABLE, &[7; 264], vec![memory()]);
@@ -137,10 +137,10 @@ fn fault_54_calls_go_to_eventfds_alone() {
     let rig = Rig::new();
     for request in [SET_VRING_CALL, SET_VRING_KICK, SET_VRING_ERR, SET_LOG_FD] {
         let (_reader, writer) = rustix::pipe::pipe().unwrap();
-        rig.connect().is_refused(request, &[writer]);
+        rig.connect().ends(request, &[writer]);
     }
     // And others have no descriptors at all.
-    rig.connect().is_refused(1, &[notifier()]);
+    rig.connect().ends(1, &[notifier()]);
 }
 
 #[test]
