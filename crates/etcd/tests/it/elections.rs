@@ -54,9 +54,9 @@ fn members_may_die_one_at_a_time() {
     let Some(mut site) = Site::start(3, &[]) else { return };
     let mut leads = site.lead("a");
     let mut store = open(&leads).unwrap();
-    let mut written = 0;
+    let mut written = 0_u64;
     let mut write = |store: &mut weft_etcd::EtcdStore| {
-        let change = Change::put(Kind(1), &(written as u64).to_be_bytes(), 1, b"there");
+        let change = Change::put(Kind(1), &written.to_be_bytes(), 1, b"there");
         let done = store.write(&[change]).is_ok();
         written += u64::from(done);
         done

@@ -48,7 +48,10 @@ impl Place for InEtcd {
     }
 }
 
-fn places(limits: (usize, usize)) -> Vec<Box<dyn FnOnce() -> Option<Box<dyn Place>>>> {
+/// Makes a place, if the machine has what it takes.
+type MakePlace = Box<dyn FnOnce() -> Option<Box<dyn Place>>>;
+
+fn places(limits: (usize, usize)) -> Vec<MakePlace> {
     let folder = || Some(Box::new(Folder(tempfile::tempdir().unwrap())) as Box<dyn Place>);
     let etcd = move || {
         let site = Site::start(1, &[])?;
@@ -247,7 +250,8 @@ fn values_of_others_are_refused_in_one_line() {
         assert!(matches!(error, StateError::Damaged { .. }), "{error}");
         let said = error.to_string();
         assert_eq!(said, format!("state etcd {key}: damaged: {words}"));
-        site.meddle(async |mut client| match before.lock().unwrap().take() {
+        let before = before.into_inner().unwrap();
+        site.meddle(async |mut client| match before.clone() {
             Some(value) => drop(client.put(key.as_str(), value, None).await.unwrap()),
             None => drop(client.delete(key.as_str(), None).await.unwrap()),
         });
