@@ -98,6 +98,11 @@ owner_lives() {
     [ -n "$now" ] && [ "$now" = "$recorded" ]
 }
 
+# list_namespaces: without what `ip` says of those that another test is removing.
+list_namespaces() {
+    ip netns list 2>/dev/null
+}
+
 # Namespaces of ours whose owner is dead, with what still runs in them.
 remove_leftovers() {
     local name record
@@ -106,7 +111,7 @@ remove_leftovers() {
     while read -r name _; do
         [[ $name =~ ^weft-([0-9]+)-[a-z]+$ ]] || continue
         owner_lives "${BASH_REMATCH[1]}" || remove_namespace "$name"
-    done < <(ip netns list)
+    done < <(list_namespaces)
     for record in "$netns_records"/[0-9]*; do
         if [ -e "$record" ] && ! owner_lives "${record##*/}"; then
             rm -rf "$(sed -n 2p "$record")" "$record"
@@ -131,7 +136,7 @@ remove_own() {
     local name
     while read -r name _; do
         [[ $name == weft-$$-* ]] && remove_namespace "$name"
-    done < <(ip netns list)
+    done < <(list_namespaces)
     rm -f "$netns_records/$$"
     rm -rf "$netns_work"
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Trouble, Watchdog};
+use weft_function::Events;
 use weft_functions::KINDS;
 use weft_ipfix::Exporter;
 use weft_management_api::{Listening, Options, Serving, socket_path};
@@ -20,7 +21,7 @@ use weft_node::{HandedOver, Handle, Node, Running};
 use weft_node_config::{Blueprint, Polling};
 use weft_pfcp::Server;
 
-use self::handover::Joined;
+use self::handover::{Joined, Part};
 use self::upgrade::{Program, Upgrades};
 use super::page::{PageArguments, address};
 use super::vf;
@@ -153,24 +154,16 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         let milliseconds = waited.as_secs_f64() * 1e3;
         tracing::info!(milliseconds, "the node was taken over; so long packets have waited");
     }
-    let joined = part.map(|part| part.take(&described, serving.socket(), &handle));
-    let joined = joined.transpose();
-    let joined = joined.and_then(|joined| Ok((joined, control_planes(&described, &handle)?)));
-    let (joined, pfcp) = match joined {
-        Ok(joined) => joined,
+    let beside = match Beside::start((part, &described), serving.socket(), &handle, events) {
+        Ok(beside) => beside,
         Err(failure) => {
             stop(serving, running)?;
             return Err(failure);
         }
     };
-    if let Some(pfcp) = &pfcp {
+    if let Some(pfcp) = &beside.pfcp {
         serving.show_pfcp(pfcp.handle());
     }
-    let exporter = described
-        .ipfix
-        .clone()
-        .map(|plan| Exporter::start(plan, described.name.clone(), handle.clone(), events));
-    let exporter = exporter.transpose().map_err(Failure::broken)?;
     let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
     let page = page.map_or(String::new(), |url| format!(", page {url}"));
     let ready = format!("{ready}; socket {}{metrics}{page}", serving.socket().display());
@@ -181,30 +174,59 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
     let signal = loop {
         if let Some(handed_over) = upgrades.look_after(eal, &mut running) {
-            drop(exporter);
-            return leave(running, handed_over, (pfcp, joined, serving));
+            return leave(running, handed_over, (beside, serving));
         }
         if let Some(signal) = termination.wait_for(LOOK) {
             break signal;
         }
-        let joined = joined.as_ref();
-        let dead = serving.dead().or_else(|| joined.and_then(Joined::dead));
-        let pfcp = pfcp.as_ref().filter(|pfcp| pfcp.is_finished()).map(|_| "pfcp");
-        let exporter = exporter.as_ref().filter(|exporter| exporter.is_dead()).map(|_| "ipfix");
-        if let Some(thread) = dead.or(pfcp).or(exporter) {
+        if let Some(thread) = serving.dead().or_else(|| beside.dead()) {
             end_at_once(Trouble::Ended { thread: thread.to_owned() });
         }
     };
     tracing::info!("stopping after {signal}");
     manager.stopping();
     // Sessions that are kept go on with the node's next life.
-    if let Some(pfcp) = pfcp.as_ref().filter(|_| described.state.is_none()) {
+    if let Some(pfcp) = beside.pfcp.as_ref().filter(|_| described.state.is_none()) {
         pfcp.release(RELEASE);
     }
-    drop(pfcp);
-    drop(joined);
-    drop(exporter);
+    drop(beside);
     stop(serving, running)
+}
+
+/// What asks the agent of a node, and ends before it: in the order of the fields.
+struct Beside {
+    /// Control planes.
+    pfcp: Option<Server>,
+    /// Moves of users.
+    joined: Option<Joined>,
+    /// A collector of IPFIX.
+    exporter: Option<Exporter>,
+}
+
+impl Beside {
+    /// Starts what the configuration has; the node's part in moves was prepared before.
+    fn start(
+        (part, blueprint): (Option<Part>, &Blueprint),
+        socket: &Path,
+        handle: &Handle,
+        events: Option<Events>,
+    ) -> Result<Beside, Failure> {
+        let joined = part.map(|part| part.take(blueprint, socket, handle)).transpose()?;
+        let pfcp = blueprint.pfcp.as_ref();
+        let pfcp = pfcp.map(|plan| Server::start(plan, handle.clone()));
+        let pfcp = pfcp.transpose().map_err(Failure::input)?;
+        let (name, plan) = (blueprint.name.clone(), blueprint.ipfix.clone());
+        let exporter = plan.map(|plan| Exporter::start(plan, name, handle.clone(), events));
+        let exporter = exporter.transpose().map_err(Failure::broken)?;
+        Ok(Beside { pfcp, joined, exporter })
+    }
+
+    /// The name of a thread that has ended by itself.
+    fn dead(&self) -> Option<&str> {
+        let pfcp = self.pfcp.as_ref().filter(|pfcp| pfcp.is_finished()).map(|_| "pfcp");
+        let exporter = self.exporter.as_ref().filter(|exporter| exporter.is_dead());
+        self.joined.as_ref().and_then(Joined::dead).or(pfcp).or(exporter.map(|_| "ipfix"))
+    }
 }
 
 /// Where used keys are remembered, if at all: where systemd has made a folder for what
@@ -220,12 +242,6 @@ fn used_keys(wanted: Option<PathBuf>, node: &str, socket: &Path) -> Option<PathB
             Some(lasts.unwrap_or_else(|| socket.with_extension("used-keys")))
         }
     }
-}
-
-/// Lets control planes drive the node, if the configuration says so.
-fn control_planes(blueprint: &Blueprint, handle: &Handle) -> Result<Option<Server>, Failure> {
-    let start = |plan| Server::start(plan, handle.clone()).map_err(Failure::input);
-    blueprint.pfcp.as_ref().map(start).transpose()
 }
 
 /// Ends the node when one of its threads ends, or does not come back from a function. Tells
@@ -248,13 +264,12 @@ fn no_thread(error: io::Error) -> Failure {
 fn leave(
     running: Running,
     handed_over: HandedOver,
-    (pfcp, joined, serving): (Option<Server>, Option<Joined>, Serving),
+    (beside, serving): (Beside, Serving),
 ) -> Result<(), Failure> {
     let milliseconds = handed_over.waited.as_secs_f64() * 1e3;
     let process = handed_over.process;
     tracing::info!(process, milliseconds, "another process has the node");
-    drop(pfcp);
-    drop(joined);
+    drop(beside);
     serving.stop();
     running.leave(handed_over);
     // Without a destructor: what is left belongs to the other process, too.
