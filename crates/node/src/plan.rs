@@ -189,7 +189,7 @@ fn setup<'a>(
     work: Option<Option<&'a EventSender>>,
 ) -> Setup<'a> {
     let (instance, tags) = (function.name.as_str(), &blueprint.tags);
-    let is_told = |plan: &IpfixPlan| plan.port_blocks.iter().any(|name| *name == function.name);
+    let is_told = |plan: &IpfixPlan| plan.port_blocks.contains(&function.name);
     let events = work.flatten().filter(|_| blueprint.ipfix.as_ref().is_some_and(is_told));
     Setup { instance, tags, contexts, worker, tsc_hz: tsc::hz(), trial: work.is_none(), events }
 }
