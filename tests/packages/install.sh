@@ -21,20 +21,35 @@ command -v mmdebstrap >/dev/null || leave "there is no mmdebstrap"
 deb=$(ls -t "$packages"/weft_*.deb 2>/dev/null | head -n 1)
 [ -f "$deb" ] || leave "there is no package in $packages (make deb)"
 # What is mounted in the systems is seen by nothing else, and gone with this script.
-[ -n "${WEFT_UNSHARED:-}" ] || WEFT_UNSHARED=1 exec unshare --mount --pid --fork --kill-child bash "$0" "$@"
+[ -n "${WEFT_UNSHARED:-}" ] || WEFT_UNSHARED=1 exec unshare --mount --pid --fork --kill-child bash "$PWD/${0##*/}" "$@"
 work=$(mktemp -d)
-trap 'umount -R "$work"/*/proc "$work"/*/dev 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
+trap leave_systems EXIT
 fresh=$work/fresh
+
+# mount_system ROOT: what every system and every container has.
+mount_system() {
+    mkdir -p "$1/proc" "$1/sys" "$1/dev"
+    mount -t proc proc "$1/proc" && mount -t sysfs -o ro sysfs "$1/sys" &&
+        mount --rbind --make-rslave /dev "$1/dev"
+}
+
+leave_systems() {
+    local place
+    for place in "$fresh" "$work/bundle/rootfs"; do
+        umount -R "$place/proc" "$place/sys" "$place/dev" 2>/dev/null
+    done
+    rm -rf --one-file-system "$work"
+}
 
 bootstrap() {
     mmdebstrap --quiet --mode=root --variant=apt --include=man-db,systemd,util-linux \
         --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \
         bookworm "$fresh" || return 1
-    mkdir -p "$fresh/proc" "$fresh/dev"
-    mount -t proc proc "$fresh/proc" && mount --rbind --make-rslave /dev "$fresh/dev"
+    mount_system "$fresh" || return 1
     cp /etc/resolv.conf "$fresh/etc/resolv.conf" 2>/dev/null || true
     cp /etc/apt/apt.conf.d/*proxy* "$fresh/etc/apt/apt.conf.d/" 2>/dev/null || true
     cp "$packages"/weft*_*.deb "$fresh/tmp"
+    there apt-get update -qq # mmdebstrap keeps no lists
 }
 
 there() {
@@ -101,8 +116,7 @@ image_runs() {
     user=$(jq -r '.process.user.uid' "$config")
     [ "$user" != 0 ] || { echo "it runs as root"; return 1; }
     [ "$(jq -r '.process.args | join(" ")' "$config")" = "/usr/bin/weft demo" ] || return 1
-    mkdir -p "$rootfs/proc" "$rootfs/dev"
-    mount -t proc proc "$rootfs/proc" && mount --rbind --make-rslave /dev "$rootfs/dev"
+    mount_system "$rootfs" || return 1
     mkdir -p "$rootfs/var/lib/weft"
     (cd / && chroot --userspec="$user:$user" "$rootfs" /usr/bin/weft demo --seconds 2 --html /tmp/report.html) >"$work/image"
     local status=$?
