@@ -51,7 +51,8 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// Leads to a new engine from now on, which reads there; and what of that it has not read.
+    /// Connects the handle to a new engine. The engine reads inputs from the receiver; the
+    /// counter says how many of them it has not read yet.
     pub(crate) fn begin(&self) -> (Receiver<Input>, Arc<AtomicUsize>) {
         let (inputs, received) = mpsc::channel();
         let waiting: Arc<AtomicUsize> = Arc::default();
@@ -59,7 +60,7 @@ impl Handle {
         (received, waiting)
     }
 
-    /// Leads nowhere from now on; the engine stops.
+    /// Disconnects the handle, and stops the engine.
     pub(crate) fn stop(&self) {
         if let Some(way) = self.way().take() {
             // It may have stopped by itself.

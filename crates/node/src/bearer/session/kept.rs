@@ -1,4 +1,5 @@
-//! What of sessions outlives the node, where the node keeps state.
+//! The records of PFCP sessions that a node with a store (`state`) keeps, so that the sessions
+//! are there again when it restarts.
 
 use std::sync::Arc;
 
