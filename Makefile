@@ -4,7 +4,7 @@
 CARGO := cargo
 WEFT := $(or $(CARGO_TARGET_DIR),target)/release/weft
 
-.PHONY: help demo build test fmt lint source rustdoc unit tested end-to-end book deb image \
+.PHONY: help demo build test fmt lint source unit tested end-to-end book deb image \
 	test-packages test-sriov test-vm bench-quick instructions fuzz soak clean
 
 help:
@@ -30,11 +30,13 @@ build:
 	$(CARGO) build --release --locked -p weft-cli
 	@scripts/split-debug $(WEFT)
 
-# Tests wait more than they compute: those of the crates run beside those of the program.
+# Tests wait more than they compute: those of the crates, clippy and rustdoc run beside those
+# of the program.
 test: source tested
-	WEFT=$(TESTED) tests/run crates.sh rustdoc.sh
+	WEFT=$(TESTED) tests/run crates.sh lint.sh
 
-lint: source rustdoc
+lint: source
+	tests/lint.sh
 
 WORDS := \b(whoever|nobody|somebody|anybody)\b
 source:
@@ -48,10 +50,6 @@ source:
 		{ echo "say who it is: a node, a user, a caller (docs/glossary.md)"; exit 1; }
 	$(CARGO) fmt --all --check
 	rustfmt --check --edition 2024 crates/functions/src/*/*.rs
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-
-rustdoc:
-	tests/rustdoc.sh
 
 unit:
 	@scripts/prepare test
@@ -89,7 +87,7 @@ test-vm: build
 
 bench-quick:
 	@scripts/prepare bench
-	$(CARGO) run --release --locked -p weft-bench --bin bench-quick
+	$(CARGO) run --release --locked -p weft-rig --bin bench-quick
 
 instructions: build
 	@scripts/prepare bench

@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use weft_bench::report;
 use weft_bench::results::Results;
-use weft_bench::{Failure, report};
+use weft_rig::Failure;
 
 fn main() -> ExitCode {
     let Some(directory) = std::env::args_os().nth(1).map(PathBuf::from) else {

@@ -15,7 +15,7 @@ use weft_model::quantity::Bytes;
 use weft_model::{Calibration, dilution};
 
 use crate::results::{Abscissa, Point, Results};
-use crate::statistics;
+use weft_rig::statistics;
 
 /// The series of devices alone.
 pub const RECEIVE: &str = "devices, receive";

@@ -14,8 +14,8 @@ mod simulated;
 mod verdict;
 
 use crate::results::{Better, Point, Results, Series};
-use crate::statistics::CONFIDENCE;
 use shift::{Pair, adjust, shift, typical};
+use weft_rig::statistics::CONFIDENCE;
 
 pub use verdict::{Verdict, better};
 

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::file::File;
-use crate::Failure;
 use crate::machine::Machine;
 use crate::results::Results;
-use crate::rig::Rig;
 use crate::run::{Interrupted, Run, Watch};
+use weft_rig::Failure;
+use weft_rig::Rig;
 
 /// One experiment, as its author writes it.
 pub trait Study {

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use crate::Failure;
 use crate::results::{Abscissa, Better, Point, Results, Series, Way};
-use crate::rig::{Delay, Measured, Rig, Spoilt};
-use crate::statistics;
+use weft_rig::Failure;
+use weft_rig::statistics;
+use weft_rig::{Delay, Measured, Rig, Spoilt};
 
 /// Rounds of which derived numbers have intervals.
 const MOST_ROUNDS: usize = 1000;

@@ -9,7 +9,7 @@ use weft_model::quantity::Bytes;
 
 use super::{PASS, cost_of, least_squares, number};
 use crate::results::{Abscissa, Results};
-use crate::rig::Composition;
+use weft_rig::Composition;
 
 /// The series of the node without a function.
 pub const ALONE: &str = "between devices of compositions ()";

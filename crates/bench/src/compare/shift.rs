@@ -11,7 +11,7 @@
 use fastrand::Rng;
 
 use crate::results::Better;
-use crate::statistics;
+use weft_rig::statistics;
 
 /// Ways to deal rounds out that are looked at; of more, so many at random.
 const DEALS: usize = 5000;

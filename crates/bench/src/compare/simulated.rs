@@ -7,7 +7,7 @@ use fastrand::Rng;
 use super::{Comparison, Terms, Verdict};
 use crate::machine::Machine;
 use crate::results::{Better, Point, Results, Series};
-use crate::rig::Slices;
+use weft_rig::Slices;
 
 /// Rounds of a run, and milliseconds of a trial.
 const ROUNDS: usize = 8;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use crate::Failure;
-use crate::rig::Measured;
 use crate::run::{Run, Values};
+use weft_rig::Failure;
+use weft_rig::Measured;
 
 /// What was not always measured, and why: each told once.
 #[derive(Debug, Default)]

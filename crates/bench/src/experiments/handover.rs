@@ -9,14 +9,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::paper;
 use crate::results::{Better, Results, Series};
-use crate::rig::Rig;
-use crate::rig::handover::{Chain, Course, Faults, Handover, Outcome, Phase, Scene, World};
 use crate::run::{Cell, Run, Value, Values};
-use crate::statistics;
+use weft_rig::Failure;
+use weft_rig::Rig;
+use weft_rig::handover::{Chain, Course, Faults, Handover, Outcome, Phase, Scene, World};
+use weft_rig::statistics;
 
 const ADDED: &str = "added delay";
 const TO_USER: &str = "added delay to the user";

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use self::control_plane::{Answered, ControlPlane};
 use self::user_plane::UserPlane;
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::{Measured, Rig, Spoilt};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::{Measured, Rig, Spoilt};
 
 const X: &str = "sessions";
 const RATE: &str = "establishments";

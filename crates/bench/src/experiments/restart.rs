@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::trial::{Commands, Restart};
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
 
 const X: &str = "bearers";
 const READY: &str = "ready";

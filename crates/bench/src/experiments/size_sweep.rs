@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
-use crate::rig::Setup;
-use crate::rig::USERS;
-use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::Setup;
+use weft_rig::USERS;
+use weft_rig::uplink;
 
 const RATE: &str = "weft call";
 const CYCLES: &str = "weft call, cycles";

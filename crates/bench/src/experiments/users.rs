@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::Devices;
-use crate::rig::NOT_COUNTED;
-use crate::rig::Rig;
-use crate::rig::Setup;
-use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
+use weft_rig::Devices;
+use weft_rig::Failure;
+use weft_rig::NOT_COUNTED;
+use weft_rig::Rig;
+use weft_rig::Setup;
+use weft_rig::uplink;
 
 const RATE: &str = "weft";
 const CYCLES: &str = "weft, cycles";

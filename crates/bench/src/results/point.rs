@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::statistics::{self, CONFIDENCE};
+use weft_rig::statistics::{self, CONFIDENCE};
 
 /// A point: repetitions of one measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

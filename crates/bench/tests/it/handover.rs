@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weft_bench::rig::Cores;
-use weft_bench::rig::handover::{Chain, Course, Phase, Scene, World};
 use weft_dpdk::{Eal, EalOptions};
+use weft_rig::Cores;
+use weft_rig::handover::{Chain, Course, Phase, Scene, World};
 
 use crate::turn;
 

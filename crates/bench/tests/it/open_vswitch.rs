@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weft_bench::baseline::kernel;
-use weft_bench::baseline::open_vswitch::{self, Bridges};
-use weft_bench::rig::{Ends, MEGABYTES, Offer, Rig};
+use weft_rig::baseline::kernel;
+use weft_rig::baseline::open_vswitch::{self, Bridges};
+use weft_rig::{Ends, MEGABYTES, Offer, Rig};
 
 use crate::turn;
 

@@ -4,12 +4,12 @@
 
 use std::fs;
 
-use weft_bench::Failure;
 use weft_bench::experiment::{Effort, Order};
 use weft_bench::experiments::experiment;
 use weft_bench::results::Results;
-use weft_bench::rig::{MEGABYTES, Rig};
 use weft_bench::run::Watch;
+use weft_rig::Failure;
+use weft_rig::{MEGABYTES, Rig};
 
 use crate::turn;
 

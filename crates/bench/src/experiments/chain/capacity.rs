@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use weft_dpdk::tsc;
 
-use crate::Failure;
-use crate::rig::traffic::capture::Content;
-use crate::rig::{Offer, Rig, Setup, Standing, USERS};
+use weft_rig::Failure;
+use weft_rig::traffic::capture::Content;
+use weft_rig::{Offer, Rig, Setup, Standing, USERS};
 
 /// Shares of what functions alone would let a core carry, at which a chain is tried that
 /// has a core beside the node's.

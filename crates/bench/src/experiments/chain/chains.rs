@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::rig::{Setup, USERS};
+use weft_rig::{Setup, USERS};
 
 /// A function of a chain, as in a node's file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

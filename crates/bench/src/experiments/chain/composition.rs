@@ -6,17 +6,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::chain::chains::{Part, chain_of};
 use crate::experiments::failed::Failed;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, Point, Results, Series};
-use crate::rig::Composition;
-use crate::rig::Setup;
-use crate::rig::USERS;
-use crate::rig::uplink;
 use crate::run::{Cell, Run};
+use weft_rig::Composition;
+use weft_rig::Failure;
+use weft_rig::Setup;
+use weft_rig::USERS;
+use weft_rig::uplink;
 
 const CHAIN: &str = "weft, the chain";
 const ONE: &str = "weft, its first function alone";

@@ -7,23 +7,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::chain::chains::{Part, chain_of};
 use crate::experiments::failed::Failed;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, FigureKind, PaperValue, Results};
-use crate::rig::Arrivals;
-use crate::rig::Calibrated;
-use crate::rig::Composition;
-use crate::rig::Offer;
-use crate::rig::Setup;
-use crate::rig::Standing;
-use crate::rig::USERS;
-use crate::rig::Work;
-use crate::rig::network::environments::Loopback;
-use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
+use weft_rig::Arrivals;
+use weft_rig::Calibrated;
+use weft_rig::Composition;
+use weft_rig::Failure;
+use weft_rig::Offer;
+use weft_rig::Setup;
+use weft_rig::Standing;
+use weft_rig::USERS;
+use weft_rig::Work;
+use weft_rig::network::environments::Loopback;
+use weft_rig::uplink;
 
 const X: &str = "functions";
 /// Packets that queues hold.

@@ -6,20 +6,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use crate::Failure;
-use crate::baseline::classical::{self, Polled};
 use crate::experiment::Study;
 use crate::experiments::chain::chains::{Part, chain_of};
 use crate::experiments::failed::Failed;
 use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, PaperValue, Results};
-use crate::rig::Composition;
-use crate::rig::Setup;
-use crate::rig::USERS;
-use crate::rig::traffic::capture::Content;
-use crate::rig::uplink;
 use crate::run::{Cell, Run};
-use crate::statistics::Line;
+use weft_rig::Composition;
+use weft_rig::Failure;
+use weft_rig::Setup;
+use weft_rig::USERS;
+use weft_rig::baseline::classical::{self, Polled};
+use weft_rig::statistics::Line;
+use weft_rig::traffic::capture::Content;
+use weft_rig::uplink;
 
 const X: &str = "functions";
 const NONE: &str = "weft, no function";

@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Results};
-use crate::rig::traffic::capture::Content;
-use crate::rig::{Block, Setup};
 use crate::run::{Cell, Run, Values};
-use crate::statistics::Line;
+use weft_rig::Failure;
+use weft_rig::statistics::Line;
+use weft_rig::traffic::capture::Content;
+use weft_rig::{Block, Setup};
 
 const RATE: &str = "weft";
 const CYCLES: &str = "weft, cycles";

@@ -8,15 +8,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_dpdk::tsc;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::chain::capacity;
 use crate::experiments::chain::chains::{loaded_chain, loaded_last};
 use crate::experiments::failed::Failed;
 use crate::experiments::figure::{Drawing, figure};
 use crate::results::{Abscissa, Axis, Better, Figure, FigureKind, Results, Series};
-use crate::rig::{Composition, Delay, Offer, Rig, Setup, Standing};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::{Composition, Delay, Offer, Rig, Setup, Standing};
 
 const X: &str = "offered load, multiples of the limit";
 /// Packets that the queue at the entry holds.
@@ -265,7 +265,7 @@ fn entry_share(results: &Results, way: Composition) -> Option<f64> {
     let series = results.series(&entry(way))?;
     let overloaded = series.points.iter().filter(|point| is_at_least(&point.x, 1.5));
     let raw: Vec<f64> = overloaded.flat_map(|point| point.raw.iter().copied()).collect();
-    crate::statistics::mean(&raw)
+    weft_rig::statistics::mean(&raw)
 }
 
 /// The series of a chain.

@@ -1,9 +1,9 @@
 //! Rows of hops over software links, as the paper's chains over veth: the kernel's
 //! routers and Open vSwitch's bridges.
 
-use crate::baseline::line::Line;
-use crate::baseline::{kernel, open_vswitch};
 use crate::run::{Interrupted, Run};
+use weft_rig::baseline::line::Line;
+use weft_rig::baseline::{kernel, open_vswitch};
 
 /// What the hops are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

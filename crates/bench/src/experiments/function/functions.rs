@@ -13,14 +13,14 @@ use weft_dpdk::crypto::{Device, Direction};
 
 use self::esp::DeviceAlone;
 use self::flows::Traffic;
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, paper};
 use crate::experiments::sgw::bearers::short as in_name;
 use crate::results::{Axis, Better, Figure, FigureKind, Results};
-use crate::rig::Rig;
-use crate::rig::trials::alone::{Alone, Bench, Subject, Told};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::Rig;
+use weft_rig::trials::alone::{Alone, Bench, Subject, Told};
 
 const X: &str = "frame, bytes";
 const VPP_ROUTE: &str = "VPP, IPv4 forwarding, 1 route, with ports";

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use weft_dpdk::crypto::Device;
 
 use self::real::{Case, ENCRYPT, FUNCTIONS, NONE, Tables};
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::experiments::function::functions::esp;
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::traffic::capture::Content;
-use crate::rig::{Rig, Setup, USERS};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::traffic::capture::Content;
+use weft_rig::{Rig, Setup, USERS};
 
 const CYCLES: &str = "weft call";
 const BESIDE: &str = "weft call, the other function on another core";

@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Failure;
-use crate::baseline::testpmd;
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, paper};
 use crate::results::{Axis, Better, Figure, FigureKind, Point, Results, Series};
-use crate::rig::traffic::capture::Content;
-use crate::rig::{NOT_COUNTED, Rig, Setup};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::baseline::testpmd;
+use weft_rig::traffic::capture::Content;
+use weft_rig::{NOT_COUNTED, Rig, Setup};
 
 const RATE: &str = "weft";
 const CYCLES: &str = "weft, cycles";

@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Results, Series};
-use crate::rig::traffic::capture::Content;
-use crate::rig::{Setup, USERS};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::traffic::capture::Content;
+use weft_rig::{Setup, USERS};
 
 const X: &str = "working set, KiB";
 

@@ -3,7 +3,7 @@
 
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Figure, FigureKind, Mark, Point, Results, Series};
-use crate::rig::handover::{Dot, Handover, Phase};
+use weft_rig::handover::{Dot, Handover, Phase};
 
 /// Packets that are drawn before the order, and as many behind the last phase.
 const BESIDE: usize = 20;

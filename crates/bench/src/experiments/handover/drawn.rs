@@ -6,8 +6,8 @@ use super::{
 };
 use crate::experiments::figure::figure;
 use crate::results::{Abscissa, Axis, Figure, FigureKind, Point, Results, Series};
-use crate::rig::handover::Phase;
-use crate::statistics;
+use weft_rig::handover::Phase;
+use weft_rig::statistics;
 
 /// Percentiles of which a distribution is drawn.
 const DRAWN: [f64; 24] = [

@@ -5,19 +5,19 @@ use std::time::Duration;
 use weft_traffic::Rate;
 
 use super::{DESCRIPTORS, Parameters, System, X, forwarder};
-use crate::Failure;
-use crate::baseline::line::Line;
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, Figure, FigureKind, Results, Series};
-use crate::rig::Arrivals;
-use crate::rig::Calibrated;
-use crate::rig::Offer;
-use crate::rig::OpenLoop;
-use crate::rig::Rig;
-use crate::rig::USERS;
-use crate::rig::network::environments::{Loopback, Opened};
-use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
+use weft_rig::Arrivals;
+use weft_rig::Calibrated;
+use weft_rig::Failure;
+use weft_rig::Offer;
+use weft_rig::OpenLoop;
+use weft_rig::Rig;
+use weft_rig::USERS;
+use weft_rig::baseline::line::Line;
+use weft_rig::network::environments::{Loopback, Opened};
+use weft_rig::uplink;
 
 /// A system that packets go through.
 enum SystemUnderTest<'s, 'r> {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
 use crate::calibration::{
     PASS, RECEIVE, RECEIVE_AND_TRANSMIT, calibration, chain_series, cost_of, mix_series,
 };
@@ -14,9 +13,10 @@ use crate::experiments::figure::figure;
 use crate::experiments::model::components::{Component, shared};
 use crate::experiments::model::composed;
 use crate::results::{Axis, Better, FigureKind, Results, Series};
-use crate::rig::traffic::capture::Content;
-use crate::rig::{Composition, Measured, Rig, Setup, Step};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::traffic::capture::Content;
+use weft_rig::{Composition, Measured, Rig, Setup, Step};
 
 /// What x is.
 pub const X: &str = "frame bytes";

@@ -3,7 +3,7 @@
 use weft_model::Traffic;
 
 use crate::experiments::model::components::{Component, shared};
-use crate::rig::Setup;
+use weft_rig::Setup;
 
 /// Users that take chains, all with packets of one size.
 #[derive(Clone, Debug, PartialEq)]

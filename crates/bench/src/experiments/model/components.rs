@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::calibration::PASS;
-use crate::rig::setup::{Block, Setup};
+use weft_rig::setup::{Block, Setup};
 
 /// A function to be measured.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::calibration::composed::{ALONE, of_series};
 use crate::experiments::failed::Failed;
 use crate::experiments::model::components::{Component, shared};
 use crate::results::Better;
-use crate::rig::Composition;
-use crate::rig::Setup;
-use crate::rig::uplink;
 use crate::run::{Cell, Run};
+use weft_rig::Composition;
+use weft_rig::Failure;
+use weft_rig::Setup;
+use weft_rig::uplink;
 
 /// A place of a series: bytes of a frame, and the node.
 pub type Chain = Cell<(u32, Setup)>;

@@ -14,8 +14,8 @@ use crate::calibration::cost_of;
 use crate::experiments::model::components::Component;
 use crate::experiments::model::composed;
 use crate::results::{Abscissa, Results};
-use crate::rig::{Composition, Setup};
 use crate::run::Cell;
+use weft_rig::{Composition, Setup};
 
 /// What is measured of these.
 pub const MEASURED: &str = "measured in other compositions, cycles";

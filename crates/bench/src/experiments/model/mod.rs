@@ -19,20 +19,20 @@ use weft_model::hardware::Hardware;
 use weft_model::quantity::Frequency;
 use weft_model::{Calibration, Composition, Scenario};
 
-use crate::Failure;
 use crate::calibration::{calibration, cost_of};
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, mpps};
 use crate::experiments::model::calibrate::{Trial, X as FRAME_BYTES, cells};
 use crate::experiments::model::components::Component;
 use crate::results::{Abscissa, Axis, Better, FigureKind, Point, Results, Series};
-use crate::rig::Composition as Way;
-use crate::rig::traffic::capture::Content;
 use crate::run::{Cell, Run, Values};
-use crate::statistics;
 use cases::Case;
 use compositions::Compositions;
 use throttle::Throttled;
+use weft_rig::Composition as Way;
+use weft_rig::Failure;
+use weft_rig::statistics;
+use weft_rig::traffic::capture::Content;
 
 const CASES: &str = "case";
 const MEASURED: &str = "measured, cycles";

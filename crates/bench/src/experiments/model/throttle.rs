@@ -16,16 +16,16 @@ use weft_model::quantity::{BitRate, PacketRate};
 use weft_model::{Calibration, Scenario, Traffic};
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::calibration::QUARTILE;
 use crate::results::{Abscissa, Better, Point, Results, Series};
-use crate::rig::Offer;
-use crate::rig::OpenLoop;
-use crate::rig::Setup;
-use crate::rig::USERS;
-use crate::rig::uplink;
 use crate::run::{Cell, Run, Values};
-use crate::statistics;
+use weft_rig::Failure;
+use weft_rig::Offer;
+use weft_rig::OpenLoop;
+use weft_rig::Setup;
+use weft_rig::USERS;
+use weft_rig::statistics;
+use weft_rig::uplink;
 
 const X: &str = "throttled";
 const AS_IT_IS: &str = "throttled, delivered";

@@ -7,7 +7,7 @@ use serde_json::json;
 use weft_smf::{Kind, Profile, Statistics};
 
 use super::user_plane::{ACCESS, ADDRESS, FIRST_TEID, STATION};
-use crate::Failure;
+use weft_rig::Failure;
 
 /// Requests that wait, at most, of a load that has a rate.
 const OUTSTANDING: u32 = 16_384;

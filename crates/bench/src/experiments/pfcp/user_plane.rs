@@ -15,9 +15,9 @@ use weft_pfcp::Server;
 use weft_traffic::{Direction, Encapsulation, Load, Rate, Source};
 use weft_wire::gtpu::Teid;
 
-use crate::Failure;
 use crate::experiments::users::resident;
-use crate::rig::{Cost, Measured, Rig, uplink};
+use weft_rig::Failure;
+use weft_rig::{Cost, Measured, Rig, uplink};
 
 /// Where the node listens; control planes speak from the addresses behind it.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 29, 44, 1);
@@ -81,7 +81,7 @@ impl<'r> UserPlane<'r> {
             "kind": "Node",
             "metadata": {"name": "bench"},
             "workers": {"polling": "busy"},
-            "memory": {"packets": crate::rig::setup::PACKETS},
+            "memory": {"packets": weft_rig::setup::PACKETS},
             "limits": {"users": sessions},
             "gtpu": {"echoInterval": 0},
             "ports": {

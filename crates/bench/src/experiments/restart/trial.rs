@@ -18,8 +18,8 @@ use weft_node_config::{self as config, Blueprint, UserKey};
 use weft_state::{Owner, Role, Store};
 use weft_traffic::{Expected, Rate, Receiver, Selection, Source};
 
-use crate::Failure;
-use crate::rig::{Rig, uplink};
+use weft_rig::Failure;
+use weft_rig::{Rig, uplink};
 
 const DESCRIPTORS: u16 = 1024;
 const PACKETS: u32 = 4095;
@@ -273,7 +273,7 @@ pub(super) fn blueprint_at(
         "kind": "Node",
         "metadata": {"name": "bench"},
         "workers": {"polling": "busy"},
-        "memory": {"packets": crate::rig::setup::PACKETS},
+        "memory": {"packets": weft_rig::setup::PACKETS},
         "limits": {"users": bearers + 1},
         "gtpu": {"echoInterval": 0},
         "state": {"directory": "unused"},

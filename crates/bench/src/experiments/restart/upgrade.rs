@@ -9,8 +9,8 @@ use weft_node::bearer::BearerId;
 use weft_node::{Node, Predecessor};
 
 use super::trial::{add_bearers, blueprint_at};
-use crate::Failure;
-use crate::rig::Rig;
+use weft_rig::Failure;
+use weft_rig::Rig;
 
 /// For how long packets wait while a node with so many users, each with a tunnel, a counter and
 /// a meter, goes over.

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::figure;
 use crate::experiments::sgw::gateway::{Io, Search};
 use crate::experiments::users::resident;
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::{Devices, Gateway, Rig, Setup};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::{Devices, Gateway, Rig, Setup};
 
 const X: &str = "bearers";
 

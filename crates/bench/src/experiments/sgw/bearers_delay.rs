@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, paper};
 use crate::experiments::sgw::gateway::{Io, ProcessingTime, Search, offer};
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::network::environments::Loopback;
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
+use weft_rig::network::environments::Loopback;
 
 const X: &str = "bearers";
 const BELOW: &str = "the prototype on DPDK to 100 bearers, below";

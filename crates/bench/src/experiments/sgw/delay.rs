@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, paper};
 use crate::experiments::sgw::gateway::{Io, ProcessingTime, offer};
 use crate::results::{Abscissa, Axis, Better, FigureKind, PaperValue, Results};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
 
 const PPS: &str = "offered, pps";
 const UTILISATION: &str = "link utilisation, %";

@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use crate::Failure;
-use crate::rig::network::environments::{Environment, Loopback, Opened};
-use crate::rig::{Arrivals, Gateway, Offer, OpenLoop, Rig, Setup, Spoilt};
-use crate::search::{BinarySearch, Bracket, SystemUnderTest, Trial};
+use weft_rig::Failure;
+use weft_rig::network::environments::{Environment, Loopback, Opened};
+use weft_rig::search::{BinarySearch, Bracket, SystemUnderTest, Trial};
+use weft_rig::{Arrivals, Gateway, Offer, OpenLoop, Rig, Setup, Spoilt};
 
 /// Packets that a queue in memory holds.
 const DESCRIPTORS: u16 = 1024;

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_traffic::Rate;
 
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, paper};
 use crate::experiments::sgw::gateway::{Io, Search, System, offer};
 use crate::results::{Axis, Better, FigureKind, Results};
 use crate::run::{Cell, Run, Values};
+use weft_rig::Failure;
 
 const RATE: &str = "offered, kpps";
 const BYTES: &str = "frame bytes";

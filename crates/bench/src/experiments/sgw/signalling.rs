@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::trial::{Offered, Outcome, Signalled};
-use crate::Failure;
 use crate::experiment::Study;
 use crate::experiments::figure::{figure, paper};
 use crate::results::{Axis, Better, FigureKind, Results};
-use crate::rig::Spoilt;
 use crate::run::{Cell, Run, Values};
-use crate::search::{BinarySearch, SystemUnderTest, Trial};
+use weft_rig::Failure;
+use weft_rig::Spoilt;
+use weft_rig::search::{BinarySearch, SystemUnderTest, Trial};
 
 const X: &str = "commands, thousands per second";
 const LOST: &str = "packets lost";

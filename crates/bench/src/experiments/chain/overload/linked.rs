@@ -6,17 +6,17 @@ use std::time::Duration;
 use weft_traffic::Rate;
 
 use super::{DESCRIPTORS, Parameters, X, worst_share};
-use crate::Failure;
-use crate::baseline::line::Line;
 use crate::experiments::chain::software_links::{self, Hop, Row};
 use crate::experiments::figure::figure;
 use crate::results::{Axis, Better, Figure, FigureKind, Results, Series};
-use crate::rig::Arrivals;
-use crate::rig::Offer;
-use crate::rig::Rig;
-use crate::rig::USERS;
-use crate::rig::uplink;
 use crate::run::{Interrupted, Run, Values};
+use weft_rig::Arrivals;
+use weft_rig::Failure;
+use weft_rig::Offer;
+use weft_rig::Rig;
+use weft_rig::USERS;
+use weft_rig::baseline::line::Line;
+use weft_rig::uplink;
 
 /// The shares of what one core sends at which the limit of a chain is looked for.
 const SHARES: [f64; 8] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08];

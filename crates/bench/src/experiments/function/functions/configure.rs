@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::flows;
-use crate::Failure;
+use weft_rig::Failure;
 
 /// As many prefixes as there are entries, all of them with one next hop.
 ///

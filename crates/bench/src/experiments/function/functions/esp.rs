@@ -6,9 +6,9 @@ use weft_dpdk::crypto::{Device, Direction, NONCE, Session, TAG};
 use weft_wire::esp::{HEADER_LENGTH, Spi};
 use weft_wire::{Protocol, ethernet, ipv4};
 
-use crate::Failure;
-use crate::rig::Rig;
-use crate::rig::trials::alone::{BURST, Finish, Subject};
+use weft_rig::Failure;
+use weft_rig::Rig;
+use weft_rig::trials::alone::{BURST, Finish, Subject};
 
 /// The one that functions take without being told.
 pub const DEVICE: &str = "crypto_aesni_gcm0";

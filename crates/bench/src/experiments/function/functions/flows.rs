@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weft_wire::{EtherType, MacAddress, Protocol, esp as header, ethernet, ipv4, ipv6, udp};
 
 use super::esp;
-use crate::rig::traffic::datagram::headers;
-use crate::rig::trials::alone::{Flow, HEADERS, Packets};
 use weft_function::PacketMetadata;
+use weft_rig::traffic::datagram::headers;
+use weft_rig::trials::alone::{Flow, HEADERS, Packets};
 
 /// Where softwires end.
 pub const ADDRESS: &str = "2001:db8:ffff::1";

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use weft_wire::{Error, EtherType, MacAddress, Protocol, ethernet, ipv4, ipv6, udp};
 
-use crate::Failure;
 use crate::experiments::function::functions::{configure, esp, flows};
-use crate::rig::Rig;
-use crate::rig::Setup;
-use crate::rig::USERS;
-use crate::rig::traffic::capture;
-use crate::rig::traffic::datagram::datagram;
+use weft_rig::Failure;
+use weft_rig::Rig;
+use weft_rig::Setup;
+use weft_rig::USERS;
+use weft_rig::traffic::capture;
+use weft_rig::traffic::datagram::datagram;
 
 /// A node without a function.
 pub const NONE: &str = "none";

@@ -13,8 +13,8 @@ use weft_node::{Agent, Node};
 use weft_node_config::{self as config, UserKey};
 use weft_traffic::{Expected, Rate, Receiver, Source};
 
-use crate::Failure;
-use crate::rig::{Gateway, Look, Rig};
+use weft_rig::Failure;
+use weft_rig::{Gateway, Look, Rig};
 
 /// Packets that each queue holds, and those of the traffic's pool.
 const DESCRIPTORS: u16 = 1024;
@@ -291,7 +291,7 @@ fn document([access, core]: &[String; 2], bearers: u32, sessions: u32) -> Value 
         "kind": "Node",
         "metadata": {"name": "bench"},
         "workers": {"polling": "busy"},
-        "memory": {"packets": crate::rig::setup::PACKETS},
+        "memory": {"packets": weft_rig::setup::PACKETS},
         "limits": {"users": bearers + sessions + 1},
         "gtpu": {"echoInterval": 0},
         "ports": {

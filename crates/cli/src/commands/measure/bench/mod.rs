@@ -13,7 +13,7 @@ use clap::value_parser;
 use weft_bench::experiment::{Effort, Experiment, Order};
 use weft_bench::experiments::{self, EXPERIMENTS};
 use weft_bench::results::Results;
-use weft_bench::rig::Rig;
+use weft_rig::Rig;
 
 use crate::failure::Failure;
 use crate::output;

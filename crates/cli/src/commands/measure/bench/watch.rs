@@ -7,9 +7,9 @@ use std::{io, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use weft_bench::Failure as BenchFailure;
 use weft_bench::results::Results;
 use weft_bench::run::Watch;
+use weft_rig::Failure as BenchFailure;
 
 use super::keep::Directory;
 use crate::failure::Failure;

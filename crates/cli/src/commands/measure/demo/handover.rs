@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde::Serialize;
 use weft_bench::experiments::handover::arrivals;
 use weft_bench::results::Series;
-use weft_bench::rig::Cores;
-use weft_bench::rig::handover::{Chain, Course, Faults, Handover, Outcome, Phase, Scene, World};
 use weft_dpdk::Eal;
+use weft_rig::Cores;
+use weft_rig::handover::{Chain, Course, Faults, Handover, Outcome, Phase, Scene, World};
 
 use super::check::Check;
 use super::scene::FRAME_BYTES;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
-use weft_bench::rig::Schedule;
+use weft_rig::Schedule;
 
 /// Nanoseconds of a tick of `/proc/stat`; it has 100 a second everywhere.
 const TICK: u64 = 10_000_000;

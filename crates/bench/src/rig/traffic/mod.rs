@@ -1,6 +1,0 @@
-//! What is sent: captures, frames, loads.
-
-pub mod capture;
-pub(crate) mod datagram;
-pub(crate) mod flood;
-pub(crate) mod offered;

@@ -1,0 +1,6 @@
+//! What is sent: captures, frames, loads.
+
+pub mod capture;
+pub mod datagram;
+pub(crate) mod flood;
+pub(crate) mod offered;
