@@ -1,7 +1,7 @@
 //! How a function is to be run, and how it fares.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,7 +10,7 @@ use weft_dataplane::offload::Policy;
 use weft_function::{ConfigError, TagTable};
 
 use crate::process::protocol::PortCounters;
-use crate::vf::fabric::Fabric;
+use crate::vf::fabric::{self, Fabric};
 
 /// Who starts the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +93,16 @@ pub struct Plan<'a> {
     pub max_sleep_us: Option<u32>,
 }
 
+impl Plan<'_> {
+    /// The service path of its packets.
+    pub(super) fn path(&self) -> u32 {
+        match self.fabric {
+            Some(_) => fabric::PATHS + self.number,
+            None => self.number,
+        }
+    }
+}
+
 /// What keeps a ring from being made.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -110,6 +120,12 @@ pub enum StartError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
+}
+
+impl StartError {
+    pub(super) fn at(path: &Path, error: io::Error) -> StartError {
+        StartError::Socket { path: path.to_owned(), error }
+    }
 }
 
 /// State of a function process.
