@@ -141,8 +141,9 @@ fn a_station_that_does_not_come_back_has_a_successor() {
     field.settle(&client, USERS as usize);
     let at = field.nodes.iter().position(|node| node.number == A).unwrap();
     field.nodes.remove(at).stop();
-    let gone = r#"{"successor":"b"}"#.to_owned();
-    let _: Vec<api::Node> = client.post("/v1/nodes/a/gone", gone).unwrap();
+    // On a busy machine the successor's connection may be down for a moment.
+    let gone = || client.post("/v1/nodes/a/gone", r#"{"successor":"b"}"#.to_owned());
+    let _: Vec<api::Node> = in_the_end(gone);
     until("a new owner for each", || field.owned(B) == USERS as usize);
     field.settle(&client, USERS as usize);
     field.check(&client, USERS);
@@ -237,8 +238,9 @@ fn fault_57_a_killed_controller_remembers_who_does_not_come_back() {
     field.settle(&client, USERS as usize);
     let at = field.nodes.iter().position(|node| node.number == A).unwrap();
     field.nodes.remove(at).stop();
-    let gone = r#"{"successor":"b"}"#.to_owned();
-    let _: Vec<api::Node> = client.post("/v1/nodes/a/gone", gone).unwrap();
+    // On a busy machine the successor's connection may be down for a moment.
+    let gone = || client.post("/v1/nodes/a/gone", r#"{"successor":"b"}"#.to_owned());
+    let _: Vec<api::Node> = in_the_end(gone);
     let successor = |client: &Client| {
         let nodes: Vec<api::Node> = client.get("/v1/nodes").unwrap_or_default();
         nodes.into_iter().find(|node| node.name == "a").and_then(|node| node.successor)
