@@ -47,9 +47,9 @@ axe() {
     printf '%s' "$folder/axe.min.js"
 }
 
-# start_node PORT: at that port of the page, or one that the system chooses.
+# start_node PORT ARGUMENT...: at that port of the page, or one that the system chooses.
 start_node() {
-    "$WEFT" run "$work/node.yaml" --http "127.0.0.1:$1" --http-token-file "$work/token" \
+    "$WEFT" run "$work/node.yaml" --http "127.0.0.1:$1" "${@:2}" --http-token-file "$work/token" \
         >"$work/node.out" 2>"$work/node.log" &
     node=$!
     wait_until 60 grep -qs 'is ready' "$work/node.out"
@@ -126,6 +126,68 @@ browse() {
 
 axe=$(axe) || axe=
 browse node --url "$url" --token "$(cat "$work/token")" --axe "$axe"
+
+# --- the model ---------------------------------------------------------------------
+
+model() {
+    curl -s "${url}v1/model" | tee "$work/model"
+}
+
+# What the model says is what a hand computes from its steps: capacity by cycles.
+model_adds_up() {
+    model | jq -e --argjson hz "$("$WEFT" show runtime --json | jq .tsc_hz)" '
+        ([.steps[] | select(.core == "the worker'"'"'s core") | .cycles] | add) as $cycles
+        | .carries > 0 and .seconds >= 1 and .size > 60 and (.changes | length) > 0
+        and all(.changes[]; .couldCarry > 0)
+        and (if .limit == "the worker'"'"'s core" then (.couldCarry * $cycles / $hz - 1 | fabs) < 0.001 else .couldCarry > 0 end)' >/dev/null && return
+    cat "$work/model"
+    return 1
+}
+predicts() { model | jq -e '.couldCarry != null'; }
+try "the model has packets to predict from" wait_until 30 predicts
+check "the model's limit is what its steps add up to" model_adds_up
+"$WEFT" top --once >"$work/top" 2>&1
+check "top says what the model says" grep -q '^model, by counted cycles: .* limit ' "$work/top"
+
+# A calibration whose figures are chosen: the prediction is computed from them.
+write_calibration() {
+    cat >"$work/calibration.yaml" <<CALIBRATION
+apiVersion: weft/v1
+kind: Calibration
+metadata: {name: chosen, machine: "a machine of a test", measured: "2026-01-01"}
+frequency: $1
+cpu: {receive: 20, node: 50, chain: 5, hop: 3, transmit: 25, thread: 30, machineCode: 4}
+functions: {counter: 10, marker: 40}
+fused: {counter: 5, marker: 20}
+CALIBRATION
+}
+calibrated() {
+    model | jq -e '.calibration.machine == "a machine of a test" and .calibration.otherMachine == '"$1"'
+        and ([.steps[] | select(.what == "receive")][0] | .cycles == 20 and .calibrated)' >/dev/null && return
+    cat "$work/model"
+    return 1
+}
+frequency=$("$WEFT" show runtime --json | jq .tsc_hz)
+stop_node
+write_calibration "$frequency"
+try "a node starts with a calibration" start_node 0 --calibration "$work/calibration.yaml"
+check "costs of a calibration come first" wait_until 30 calibrated false
+browse calibrated --url "$url" --axe "$axe"
+stop_node
+write_calibration $((frequency * 2))
+try "a node starts with a calibration of another machine" start_node 0 --calibration "$work/calibration.yaml"
+check "it is said to be of another machine" wait_until 30 calibrated true
+stop_node
+wrong_calibration() {
+    local said
+    sed -i 's/receive: 20/receive: -20/' "$work/calibration.yaml"
+    said=$("$WEFT" run "$work/node.yaml" --calibration "$work/calibration.yaml" 2>&1)
+    [ $? -eq 2 ] && grep -q 'calibration.yaml:5:' <<<"$said" && return
+    echo "$said"
+    return 1
+}
+check "a calibration that is wrong is told with its place" wrong_calibration
+try "a node starts again" start_node 0
 
 # --- weft top ------------------------------------------------------------------------
 
@@ -229,9 +291,9 @@ stop_node
 
 sed "s|@WORK@|$work|" site.yaml >"$work/site.yaml"
 "$WEFT" control "$work/site.yaml" --socket "$work/site.controller" --http 127.0.0.1:0 \
-    >"$work/site.out" 2>"$work/site.log" &
+    --http-token-file "$work/token" >"$work/site.out" 2>"$work/site.log" &
 controller=$!
 wait_until 30 grep -qs 'is ready' "$work/site.out"
 site=$(sed -n 's/.*, page \(http[^ ]*\)$/\1/p' "$work/site.out")
-browse site --url "$site" --axe "$axe"
+browse site --url "$site" --token "$(cat "$work/token")" --axe "$axe"
 close_report

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Metrics, alerts and dashboards against the programs that read them: promtool checks the
-# rules and what a node serves, and a real Prometheus scrapes a node, evaluates the rules and
-# answers every question of the dashboards.
+# rules and what is served, and a real Prometheus scrapes a node, a user plane that PFCP drives,
+# a station and a controller, evaluates the rules and answers every question of the dashboards.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
@@ -17,6 +17,9 @@ deploy=$root/deploy
 work=$netns_work
 
 readonly METRICS=127.0.0.1:9470 PROMETHEUS=127.0.0.1:9090
+# Of the user plane, the station and the controller.
+readonly OTHERS=(127.0.0.1:9461 127.0.0.1:9462 127.0.0.1:9463)
+readonly NOWHERE="no-rx=1" # a port at which nothing comes in
 
 as_built() {
     mkdir -p "$work/dashboards"
@@ -58,6 +61,96 @@ rules: |
 NODE
 }
 
+# A user plane without sessions, and a station of a site without users' packets.
+write_others() {
+    cat >"$work/upf.yaml" <<NODE
+apiVersion: weft/v1
+kind: Node
+metadata: {name: upf}
+workers: {polling: adaptive}
+ports:
+  n3: {device: "net_null0,$NOWHERE", direction: uplink, mac: "02:00:00:00:00:03", addresses: [192.0.2.1/24], nextHopMac: "02:00:00:00:01:03"}
+  n6: {device: "net_null1,$NOWHERE", direction: downlink, mac: "02:00:00:00:00:04", addresses: [198.51.100.1/24], nextHopMac: "02:00:00:00:01:04"}
+functions:
+  detect: {function: session-detection}
+  act: {function: session-forwarding}
+users:
+  - {name: session, count: 0}
+pfcp:
+  listen: [127.0.0.1]
+  like: session
+  peers: [127.0.0.0/8]
+  interfaces:
+    - {interface: access, addresses: [192.0.2.1]}
+    - {interface: core, pools: [10.45.0.0/16]}
+rules: |
+  from n3 -> detect
+  from n6 -> detect
+  from detect -> act
+  from act when direction == uplink -> n6
+  from act -> n3
+NODE
+    cat >"$work/station.yaml" <<NODE
+apiVersion: weft/v1
+kind: Node
+metadata: {name: station}
+workers: {polling: adaptive}
+ports:
+  radio: {device: "net_null0,$NOWHERE", direction: uplink, mac: "02:00:00:00:00:05"}
+  core: {device: "net_null1,$NOWHERE", direction: downlink, mac: "02:00:00:00:00:06", addresses: [10.1.0.1/24]}
+functions:
+  from-anchor: {function: gtpu-decapsulate}
+  to-anchor: {function: gtpu-encapsulate}
+users:
+  - {name: ue, count: 10, match: {ipv4: 10.45.0.1}}
+rules: |
+  from radio -> to-anchor
+  from core -> from-anchor
+  from from-anchor -> radio
+  from to-anchor -> core
+handover:
+  node: 2
+  role: station
+  address: 10.1.0.1
+  tunnel: to-anchor
+  users: [{name: ue, first: 1}]
+  peers: [{node: 1, address: 10.1.0.254}]
+NODE
+    cat >"$work/site.yaml" <<SITE
+apiVersion: weft/v1
+kind: Controller
+metadata: {name: site}
+listen: 127.0.0.1:9471
+tokenFile: token
+records: records
+nodes:
+  gateway: {number: 1, address: 127.0.0.1:9473}
+  station: {number: 2, address: 127.0.0.1:9474}
+users:
+  - {first: 1, count: 10, anchor: gateway, node: station}
+SITE
+    echo 0123456789abcdef >"$work/token"
+}
+
+# start_others: each serves metrics; the controller at its page.
+start_others() {
+    local name
+    write_others
+    start_in n "$work/site.log" "$WEFT" control "$work/site.yaml" --socket "$work/site.sock" --http "${OTHERS[2]}"
+    start_in n "$work/upf.log" "$WEFT" run "$work/upf.yaml" --socket "$work/upf.sock" --metrics "${OTHERS[0]}"
+    start_in n "$work/station.log" "$WEFT" run "$work/station.yaml" --socket "$work/station.sock" \
+        --metrics "${OTHERS[1]}" --handover-controller 127.0.0.1:9471 --handover-listen 127.0.0.1:9474 \
+        --handover-token-file "$work/token"
+    for name in site upf station; do
+        wait_until 60 grep -q 'is ready' "$work/$name.log" || { cat "$work/$name.log"; return 1; }
+    done
+    wait_until 60 is_connected
+}
+
+is_connected() {
+    in_ns n curl -sf "http://${OTHERS[2]}/metrics" | grep -q '^weft_controller_node_connected{node="station"} 1$'
+}
+
 start_prometheus() {
     cat >"$work/prometheus.yml" <<CONFIG
 global: {scrape_interval: 1s, evaluation_interval: 1s}
@@ -65,6 +158,10 @@ rule_files: ["$deploy/prometheus/rules.yaml"]
 scrape_configs:
   - job_name: weft-nodes
     static_configs: [{targets: ["$METRICS"]}]
+  - job_name: weft-others
+    static_configs: [{targets: ["${OTHERS[0]}", "${OTHERS[1]}"]}]
+  - job_name: weft-controller
+    static_configs: [{targets: ["${OTHERS[2]}"]}]
 CONFIG
     promtool check config "$work/prometheus.yml" || return 1
     start_in n "$work/prometheus.log" prometheus --config.file="$work/prometheus.yml" \
@@ -81,7 +178,7 @@ value() {
 }
 
 is_up() {
-    [ "$(value 'up{job="weft-nodes"}')" = 1 ]
+    [ "$(value 'sum(up)')" = 4 ]
 }
 
 # What Prometheus has stored is what the node counts: between two looks at the node.
@@ -131,12 +228,13 @@ questions_answered() {
     [ "$answered" -ge "$2" ]
 }
 
-# Every metric that rules and dashboards speak of is one that a node or controller serves.
+# Every metric that rules and dashboards speak of is one that a node or controller serves, also
+# before anything has happened.
 metrics_exist() {
-    local name wrong=0 served
-    served=$(in_ns n curl -sf "http://$METRICS/metrics" | sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p')
-    # What this node has no part in.
-    served+=$'\n'$(grep -oE '`weft_(controller|handover|pfcp)_[a-z_]*`' "$root/docs/metrics.md" | tr -d '`')
+    local name wrong=0 served=
+    for name in "$METRICS" "${OTHERS[@]}"; do
+        served+=$(in_ns n curl -sf "http://$name/metrics" | sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p')$'\n'
+    done
     while read -r name; do
         grep -qxE "$name|${name%_bucket}|${name%_count}" <<<"$served" || { echo "no node serves $name"; wrong=1; }
     done < <(grep -ohP '(?<![:a-z_])weft_[a-z_]+(?![:a-z_])' "$deploy"/prometheus/rules.yaml "$deploy"/grafana/*.json | sort -u)
@@ -144,7 +242,10 @@ metrics_exist() {
 }
 
 page_is_right() {
-    in_ns n curl -sf "http://$METRICS/metrics" >"$work/metrics" && promtool check metrics <"$work/metrics"
+    local place
+    for place in "$METRICS" "${OTHERS[@]}"; do
+        in_ns n curl -sf "http://$place/metrics" >"$work/metrics" && promtool check metrics <"$work/metrics" || return 1
+    done
 }
 
 check "alerts: promtool accepts the rules" promtool check rules "$deploy/prometheus/rules.yaml"
@@ -160,16 +261,17 @@ if ! wait_until 60 grep -q 'is ready' "$work/node.log"; then
     close_report
     exit
 fi
-check "metrics: promtool accepts what a node serves" page_is_right
+try "a user plane, a station and its controller with metrics" start_others
+check "metrics: promtool accepts what nodes and a controller serve" page_is_right
 check "metrics: rules and dashboards ask for nothing else" metrics_exist
 if start_prometheus >"$work/config.log" 2>&1 && wait_until 60 is_up; then
     check "Prometheus has what the node counts" counts_agree
     wait_until 60 rules_are_evaluated
     check "Prometheus evaluates the rules, and no alert fires" rules_hold
     check "Prometheus answers the dashboard of nodes" questions_answered node 15
-    check "Prometheus answers the dashboard of handovers" questions_answered handover 1
-    check "Prometheus answers the dashboard of PFCP" questions_answered pfcp 0
-    check "Prometheus answers the dashboard of a site" questions_answered site 2
+    check "Prometheus answers the dashboard of handovers" questions_answered handover 7
+    check "Prometheus answers the dashboard of PFCP" questions_answered pfcp 8
+    check "Prometheus answers the dashboard of a site" questions_answered site 20
 else
     fail "Prometheus scrapes a node" "$(tail -n 5 "$work/config.log" "$work/prometheus.log")"
 fi

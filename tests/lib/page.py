@@ -16,7 +16,7 @@ import urllib.parse
 from browser import Browser, Failed
 
 parser = argparse.ArgumentParser()
-parser.add_argument("kind", choices=["node", "site"])
+parser.add_argument("kind", choices=["node", "calibrated", "site"])
 for name in ("--url", "--work", "--artefacts", "--axe", "--token"):
     parser.add_argument(name, default="")
 arguments = parser.parse_args()
@@ -166,6 +166,17 @@ def of_node():
         text = browser.wait("a drop", lambda: browser.text("#view-drops tbody tr:first-child"))
         expect("marker_red" in browser.text("#view-drops") and "Raise the rate" in browser.text("#view-drops"), text)
 
+    @check("the model says what the node could carry, and that it has no calibration")
+    def _():
+        view("picture")
+        text = lambda: browser.text("#headroom") or ""
+        browser.wait("a prediction", lambda: "could carry" in text() and "Change first: " in text())
+        for part in ("There is no calibration of this machine", "weft bench calibrate", "--calibration FILE", "limits it"):
+            expect(part in text(), f"no '{part}' in: {text()}")
+        browser.run("document.querySelector('#headroom details').open = true")
+        rows = browser.run("return [...document.querySelectorAll('#headroom tbody tr')].map((one) => one.textContent)")
+        expect(any("one more worker" in row and "/s" in row for row in rows), f"rows: {rows}")
+
     @check("a user is found by name, address and tunnel")
     def _():
         view("users")
@@ -293,6 +304,25 @@ def of_node():
     finish(url)
 
 
+def calibrated():
+    """A node that was given a calibration."""
+    browser.size(1280, 900)
+    browser.open(arguments.url)
+
+    @check("the page says of which machine the calibration is")
+    def _():
+        settled()
+        text = lambda: browser.text("#headroom") or ""
+        browser.wait("a prediction", lambda: "could carry" in text())
+        browser.wait("the calibration", lambda: "from the calibration of a machine of a test" in text())
+        expect("There is no calibration" not in text(), text())
+        expect("20 (now " in text(), f"the cost of reception is not the calibration's: {text()}")
+        browser.wait("what fusing brings", lambda: "fusing " in browser.run("return document.querySelector('#headroom tbody').textContent"))
+
+    pictures(["picture"])
+    browser.size(1280, 900)
+
+
 def of_site():
     browser.size(1280, 900)
     browser.open(arguments.url)
@@ -302,6 +332,31 @@ def of_site():
         settled()
         browser.wait("the nodes", lambda: "station-b" in browser.text("#nodes"))
         expect("not connected" in browser.text("#nodes"), browser.text("#nodes"))
+
+    def press(label):
+        browser.run("document.querySelector(`button[aria-label='${arguments[0]}']`).click()", label)
+
+    def row():
+        return browser.run("return [...document.querySelectorAll('#nodes tbody tr')].find((one) => one.textContent.startsWith('station-a')).textContent")
+
+    @check("without the token no node is cordoned")
+    def _():
+        press("Cordon station-a")
+        browser.wait("the question for the token", lambda: browser.run("return document.querySelector('dialog').open"))
+        expect("cordoned" not in row(), row())
+        browser.type("#token-field", arguments.token)
+        browser.click("dialog button[type=submit]")
+
+    @check("a node is cordoned, drained and uncordoned from the page")
+    def _():
+        press("Cordon station-a")
+        browser.wait("that it is cordoned", lambda: "cordoned" in row())
+        expect("takes no further users" in browser.text("#nodes"), browser.text("#nodes"))
+        press("Uncordon station-a")
+        browser.wait("that it is not", lambda: "cordoned" not in row())
+        press("Drain station-a")
+        browser.wait("that it is drained", lambda: "cordoned" in row())
+        browser.wait("what it came to", lambda: "it has none to hand over" in browser.text("#nodes"))
 
     if arguments.axe:
 
@@ -336,6 +391,6 @@ def finish(url):
 
 
 try:
-    of_node() if arguments.kind == "node" else of_site()
+    {"node": of_node, "calibrated": calibrated, "site": of_site}[arguments.kind]()
 finally:
     browser.close()

@@ -117,7 +117,7 @@ pub fn parse() -> Result<Arguments, ExitCode> {
                 ExitCode::from(2)
             }
             _ => {
-                eprintln!("weft: {}", one_line(&error.to_string()));
+                log::say(&format!("weft: {}", one_line(&error.to_string())));
                 ExitCode::from(2)
             }
         }

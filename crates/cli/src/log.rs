@@ -1,6 +1,6 @@
 //! The log, and what becomes of panics.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -64,10 +64,15 @@ fn journal(level: Level) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes lines to standard error. One who has closed it is told nothing.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Tells why the program ends, where it logs. `text` is a line, or several.
 pub fn failure(text: &str) {
     match FORMAT.get() {
-        None | Some(Format::Text) => eprintln!("{text}"),
+        None | Some(Format::Text) => say(text),
         Some(Format::Json | Format::Journald) => {
             text.lines().for_each(|line| tracing::error!("{line}"));
         }

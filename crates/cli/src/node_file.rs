@@ -5,6 +5,7 @@ use std::path::Path;
 use weft_node_config::{self as config, Blueprint, Mistakes};
 
 use crate::failure::Failure;
+use crate::log;
 
 /// Reads and checks the file.
 ///
@@ -17,6 +18,6 @@ pub fn load(path: &Path) -> Result<Blueprint, Failure> {
 /// Prints what is probably not meant to standard error.
 pub fn warn(warnings: &Mistakes) {
     if !warnings.0.is_empty() {
-        eprintln!("{}", warnings.to_string().trim_end());
+        log::say(warnings.to_string().trim_end());
     }
 }

@@ -9,6 +9,7 @@
 
 mod flows;
 mod history;
+mod predicted;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,6 +22,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use utoipa::ToSchema;
+use weft_model::Calibration;
 use weft_node::bearer::Event;
 use weft_node::show::Snapshot;
 use weft_node::{Handle, Stopped};
@@ -29,6 +31,7 @@ use self::flows::Sample;
 pub use self::flows::{Flow, Flows, UserRate};
 use self::history::History;
 pub use self::history::Past;
+pub use self::predicted::{CalibrationView, ModelChange, ModelStep, ModelView};
 use crate::api::FunctionMoveView;
 
 /// Time between two looks.
@@ -42,6 +45,8 @@ const WATCHED: Duration = Duration::from_millis(10);
 const WITH_THREADS: u64 = 10;
 /// Events that are remembered.
 const EVENTS: usize = 256;
+/// Seconds that the model predicts from.
+const MODELLED: usize = 10;
 
 /// One look at the node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -57,6 +62,9 @@ pub struct Look {
     pub moves: Vec<FunctionMoveView>,
     /// What has happened since the look before.
     pub events: Vec<Event>,
+    /// What the model says that the node could carry.
+    #[serde(default)]
+    pub model: ModelView,
 }
 
 /// What functions have moved; the live thread does not know where that is kept.
@@ -66,6 +74,7 @@ type Moves = Box<dyn Fn() -> Vec<FunctionMoveView> + Send + Sync>;
 pub(crate) struct Live {
     handle: Handle,
     moves: Moves,
+    calibration: Option<Calibration>,
     begun: Once,
     kept: Mutex<Kept>,
     /// The last look, as an event of a stream; empty before the first.
@@ -80,16 +89,20 @@ impl fmt::Debug for Live {
 
 #[derive(Default)]
 struct Kept {
-    snapshot: Option<Arc<Snapshot>>,
+    /// The last looks, the newest at the end.
+    looks: VecDeque<Arc<Snapshot>>,
     history: History,
     events: VecDeque<Event>,
+    /// What the model said, and when on the node's clock.
+    model: Option<(u64, Arc<ModelView>)>,
 }
 
 impl Live {
     /// Looks at the node behind `handle`, not before [`Live::begin`].
-    pub fn new(handle: Handle, moves: Moves) -> Arc<Live> {
+    pub fn new(handle: Handle, moves: Moves, calibration: Option<Calibration>) -> Arc<Live> {
         let (begun, kept) = (Once::new(), Mutex::default());
-        Arc::new(Live { handle, moves, begun, kept, told: watch::Sender::new(Bytes::new()) })
+        let told = watch::Sender::new(Bytes::new());
+        Arc::new(Live { handle, moves, calibration, begun, kept, told })
     }
 
     /// Looks at the node from now on, once a second.
@@ -115,7 +128,28 @@ impl Live {
 
     /// The counters at the last look, if there was one.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.kept().snapshot.clone()
+        self.kept().looks.back().cloned()
+    }
+
+    /// What the model says of the last seconds; computed once for each look.
+    pub fn model(self: &Arc<Self>) -> Arc<ModelView> {
+        self.begin();
+        self.predict()
+    }
+
+    fn predict(&self) -> Arc<ModelView> {
+        let mut kept = self.kept();
+        let Some(now) = kept.looks.back().cloned() else { return Arc::default() };
+        if let Some((at, model)) = &kept.model
+            && *at == now.uptime
+        {
+            return model.clone();
+        }
+        let before = kept.looks.front().filter(|before| before.uptime < now.uptime);
+        let model = predicted::predict(before.map(|it| &**it), &now, self.calibration.as_ref());
+        let model = Arc::new(model);
+        kept.model = Some((now.uptime, model.clone()));
+        model
     }
 
     /// What was seen of the node, a port or a function in the last quarter of an hour.
@@ -140,18 +174,25 @@ impl Live {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut kept = self.kept();
-        let before = kept.snapshot.clone();
+        let before = kept.looks.back().cloned();
         kept.history.enter(time, before.as_deref(), &snapshot);
         kept.events.extend(events.iter().cloned());
         let old = kept.events.len().saturating_sub(EVENTS);
         kept.events.drain(..old);
-        kept.snapshot = Some(Arc::new(snapshot.clone()));
+        if before.as_ref().is_some_and(|before| before.uptime > snapshot.uptime) {
+            kept.looks.clear();
+        }
+        kept.looks.push_back(Arc::new(snapshot.clone()));
+        if kept.looks.len() > MODELLED + 1 {
+            kept.looks.pop_front();
+        }
         drop(kept);
         if self.told.receiver_count() == 0 {
             return;
         }
         let flows = sample.flows(before.as_deref(), &snapshot);
-        let look = Look { time, snapshot, flows, moves: (self.moves)(), events };
+        let model = (*self.predict()).clone();
+        let look = Look { time, snapshot, flows, moves: (self.moves)(), events, model };
         let mut event = b"event: look\ndata: ".to_vec();
         // Writing to memory cannot fail, and JSON has no line feeds.
         let _ = serde_json::to_writer(&mut event, &look);

@@ -80,6 +80,7 @@ fn routes() -> OpenApiRouter<State> {
         .routes(routes!(live::events, bearers::events))
         .routes(routes!(live::live))
         .routes(routes!(live::history))
+        .routes(routes!(live::model))
         .routes(routes!(configuration::apply))
         .routes(routes!(configuration::compose))
         .routes(routes!(function_move::begin, function_move::outcome))

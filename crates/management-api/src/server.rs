@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use weft_compose::Kind;
 use weft_http::connection;
 use weft_http::socket::{Claim, Refused};
+use weft_model::Calibration;
 use weft_node::Handle;
 use weft_page::PageError;
 use weft_pfcp::ServerHandle;
@@ -32,10 +33,11 @@ use crate::upgrades::{UpgradeRequest, Upgrades};
 const REMOTE: Duration = Duration::from_secs(10);
 
 /// Paths that cost the agent nothing, however often they are asked for.
-const READY: [&str; 6] = [
+const READY: [&str; 7] = [
     "/v1/live",
     "/v1/snapshot",
     "/v1/history",
+    "/v1/model",
     "/v1/events",
     "/v1/function-moves",
     "/v1/openapi.json",
@@ -60,6 +62,8 @@ pub struct Options {
     pub page: Option<weft_page::Options>,
     /// Functions that a configuration may use.
     pub kinds: &'static [Kind],
+    /// What packets cost on this machine, for the model.
+    pub calibration: Option<Calibration>,
 }
 
 /// Why a node cannot be served.
@@ -106,6 +110,7 @@ pub struct Listening {
     page: Option<weft_page::Listening>,
     node: String,
     kinds: &'static [Kind],
+    calibration: Option<Calibration>,
 }
 
 impl Listening {
@@ -125,7 +130,8 @@ impl Listening {
         let metrics = options.metrics.map(listen).transpose()?;
         let page = options.page.as_ref().map(weft_page::Listening::claim).transpose()?;
         let (node, kinds) = (options.node.clone(), options.kinds);
-        Ok(Listening { claim, local, metrics, page, node, kinds })
+        let calibration = options.calibration.clone();
+        Ok(Listening { claim, local, metrics, page, node, kinds, calibration })
     }
 
     /// The address where metrics will be served, with the port that the system
@@ -150,10 +156,10 @@ impl Listening {
             .build()
             .map_err(ControlError::Thread)?;
         let (stop, stopped) = oneshot::channel();
-        let Listening { claim, local, metrics, page, node, kinds } = self;
+        let Listening { claim, local, metrics, page, node, kinds, calibration } = self;
         let moves = Arc::new(Moves::new(&node));
         let listed = moves.clone();
-        let live = Live::new(handle.clone(), Box::new(move || listed.views()));
+        let live = Live::new(handle.clone(), Box::new(move || listed.views()), calibration);
         let state = State::new(handle, kinds, live.clone());
         let (pfcp, upgrades) = (state.pfcp.clone(), state.upgrades.clone());
         let api = routes::all(&moves, state.clone());

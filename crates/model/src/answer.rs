@@ -1,5 +1,7 @@
 //! What people ask of the model: how much a chain carries, what limits it, what to
-//! change first, how many cores a load needs.
+//! change first, how many cores a load needs. [`running`] asks the same of a node at work.
+
+pub mod running;
 
 use crate::graph::{Kind, Limit, Part, System};
 use crate::scenario::{Scenario, ScenarioError};

@@ -28,6 +28,7 @@ pub mod quantity;
 pub mod scenario;
 mod version;
 
+pub use answer::running;
 pub use calibration::Calibration;
 pub use file::Model;
 pub use graph::{Limit, System};

@@ -27,6 +27,9 @@ pub(crate) fn unreadable(error: &ScanError, text: &str) -> Mistake {
     {
         return no_colon(key, word);
     }
+    if let Some((key, word)) = key_in(text, at.line) {
+        return no_colon(key, word);
+    }
     if info == COLON {
         // The scanner has joined the line before with this one.
         return match key_before(text, at.line) {
@@ -61,6 +64,19 @@ fn key_before(text: &str, line: usize) -> Option<(Position, &str)> {
     word.chars().all(plain).then_some((Position { line: above + 1, column: blanks + 1 }, word))
 }
 
+/// The first word of a line that has its value behind it without a colon between them: one that
+/// begins with a bracket or a quotation mark.
+fn key_in(text: &str, line: usize) -> Option<(Position, &str)> {
+    let content = text.lines().nth(line.checked_sub(1)?)?;
+    let word = content.trim_start().split(' ').next()?;
+    let column = content.len() - content.trim_start().len();
+    let value = content[column + word.len()..].trim_start();
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_key = word.starts_with(char::is_alphabetic) && word.chars().all(plain);
+    let is_value = value.starts_with(['{', '[', '"', '\'']);
+    (is_key && is_value).then_some((Position { line, column: column + 1 }, word))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::locate::Source;
@@ -88,6 +104,14 @@ mod tests {
             (
                 "a: 1\nmetadata\nb: 2\n",
                 "2:1: a `:` is missing behind `metadata` (write `metadata:`)",
+            ),
+            (
+                "ports:\n  access {device: \"x\", direction: uplink}\n  core: {device: y}\n",
+                "2:3: a `:` is missing behind `access` (write `access:`)",
+            ),
+            (
+                "ports:\n  access {device: x}\n  core: {device: y}\n",
+                "2:3: a `:` is missing behind `access` (write `access:`)",
             ),
             (
                 "name: from: here\n",

@@ -74,6 +74,7 @@ impl Asked {
             metrics: None,
             page: None,
             kinds: KINDS,
+            calibration: None,
         };
         let listening = Listening::claim(&options).expect("a socket");
         let serving = listening.serve(node.handle()).expect("a thread");

@@ -186,6 +186,7 @@ impl Found {
 
     fn text(&self) -> &str {
         match self {
+            Found::Node { paths, .. } if paths.is_empty() => "no users, so no paths\n",
             Found::Node { paths: text, .. }
             | Found::Controller { text, .. }
             | Found::ControlPlane { text, .. } => text,

@@ -121,6 +121,19 @@ fn check_reads_standard_input() {
     place.run(&["check", "-", "-"]).refused(&["weft: standard input"]);
 }
 
+/// The reader of both outputs ends early, as `head` does.
+#[test]
+fn check_ends_well_when_no_one_reads() {
+    let place = TestFolder::new();
+    place.write("wrong.yaml", "kind: Node\n");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut command = place.weft(&["check", "wrong.yaml"]);
+    command.stdout(writer.try_clone().expect("a copy")).stderr(writer);
+    let mut child = command.spawn().expect("it runs");
+    drop((command, reader));
+    assert_eq!(child.wait().expect("it ends").code(), Some(2));
+}
+
 #[test]
 fn check_tells_programs_as_json() {
     let place = TestFolder::new();

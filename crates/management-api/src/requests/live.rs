@@ -16,7 +16,7 @@ use weft_http::pieces::Pieces;
 use weft_http::problem::Failure;
 use weft_node::bearer::Event;
 
-use crate::live::{Look, Past};
+use crate::live::{Look, ModelView, Past};
 use crate::state::State;
 
 /// Looks that wait for a connection: one that reads too slowly misses looks.
@@ -90,6 +90,17 @@ pub(crate) async fn history(
     let past = state.live.past(of.as_deref());
     let none = || Failure::unknown(format!("no port or function {}", of.unwrap_or_default()));
     Ok(Json(past.ok_or_else(none)?))
+}
+
+/// What the model says that the node could carry, beside what it carries: from costs that the
+/// node has counted in the last ten seconds, or those of its calibration, and its load.
+#[utoipa::path(
+    get,
+    path = "/v1/model",
+    responses((status = 200, description = "The prediction", body = ModelView)),
+)]
+pub(crate) async fn model(Shared(state): Shared<State>) -> Json<ModelView> {
+    Json((*state.live.model()).clone())
 }
 
 /// The last events of bearers and GTP-U peers, oldest first, as far as the node has looked.

@@ -25,6 +25,9 @@ export const get = async (path) => (await ask(path)).json();
 /** What is at a path, as text. */
 export const text = async (path) => (await ask(path)).text();
 
+/** Asks for a change that has no body; the answer is JSON. */
+export const change = async (method, path) => (await ask(path, { method })).json();
+
 const written = (body, signal) => ({
   method: "POST",
   headers: { "Content-Type": "application/json" },

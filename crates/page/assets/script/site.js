@@ -1,6 +1,6 @@
 // The page of a controller: nodes, their users, handovers.
 
-import { Refused, get, part, post } from "./api.js";
+import { Refused, change, get, part, post } from "./api.js";
 import { by, h, say, table } from "./dom.js";
 import { clock, counted, duration, exact, percent } from "./format.js";
 import { askAt, askNow, token } from "./token.js";
@@ -23,11 +23,53 @@ const totals = ["nodes", "users", "moving", "events"].map((title) => {
   by("totals").append(h("div", {}, h("dt", {}, title), value, small));
   return [value, small];
 });
-const nodes = table("Nodes", ["node", "state", "last heard", "address", "starts", "users", "share", "moving"], 4);
+const nodes = table("Nodes", ["node", "state", "last heard", "address", "starts", "users", "share", "moving", "work on it"], 4, true);
 const orders = table("Handovers", ["order", "what", "state", "users", "moved", "aborted", "refused"], 3);
 const told = table("Events", ["when", "event", "user", "node", "why"]);
 const users = table("Users", ["user", "owner", "anchor", "state", "goes to"]);
-by("nodes").append(nodes.element);
+const done = h("p", { class: "note", role: "status" });
+by("nodes").append(nodes.element, done,
+  h("p", { class: "note" }, "A node that is cordoned takes no further users. Drain cordons a node and hands its users to the stations that have the fewest. "
+    + "A share is that of all users; packets and drops of a node are on its own page."));
+
+/** Cordons, uncordons or drains a node. */
+async function keep(name, what) {
+  if (!token()) {
+    askNow();
+    return;
+  }
+  const at = `/v1/nodes/${part(name)}`;
+  try {
+    if (what === "Drain") {
+      const orders = await change("POST", `${at}/drain`);
+      const moving = orders.reduce((sum, order) => sum + order.users, 0);
+      const to = orders.map((order) => order.to).join(", ");
+      say(done, `${name} takes no further users; ${moving > 0 ? `${counted(moving, "user")} of it ${moving === 1 ? "goes" : "go"} to ${to}` : "it has none to hand over"}.`);
+    } else {
+      await change(what === "Cordon" ? "PUT" : "DELETE", `${at}/cordon`);
+      say(done, `${name} takes ${what === "Cordon" ? "no further users" : "users again"}.`);
+    }
+    await look();
+  } catch (error) {
+    say(done, `${name}: ${error.message}`);
+    if (error instanceof Refused && error.status === 401) askNow();
+  }
+}
+
+/** The buttons of each node, which stay the same while its row is there. */
+const works = new Map();
+function work({ name, cordoned }) {
+  if (!works.has(name)) {
+    const turn = h("button", { type: "button", class: "quiet", onclick: () => keep(name, turn.textContent) });
+    const drain = h("button", { type: "button", class: "quiet", "aria-label": `Drain ${name}`, onclick: () => keep(name, "Drain") }, "Drain");
+    works.set(name, { turn, all: h("span", { class: "works" }, turn, drain) });
+  }
+  const { turn, all } = works.get(name);
+  const title = cordoned ? "Uncordon" : "Cordon";
+  say(turn, title);
+  turn.setAttribute("aria-label", `${title} ${name}`);
+  return all;
+}
 
 /** Moves all users of a node to another, for work on it. */
 const from = h("select", { id: "from" });
@@ -126,11 +168,11 @@ function show(list, handovers) {
     say(totals[at][0], value);
     say(totals[at][1], small);
   });
-  const state = (node) => (node.successor ? `gone: ${node.successor} takes its users` : node.connected ? "connected" : "not connected");
+  const state = (node) => (node.successor ? `gone: ${node.successor} takes its users` : `${node.connected ? "connected" : "not connected"}${node.cordoned ? ", cordoned" : ""}`);
   nodes.render(list.map((node) => ({
-    key: node.name, mark: !node.connected,
+    key: node.name, mark: !node.connected || node.cordoned,
     cells: [node.name, state(node), node.lastHeard ? `${duration(Math.max(0, Date.now() - node.lastHeard) * 1e6)} ago` : "never", node.address,
-      node.incarnation ?? "–", exact(node.users), all > 0 ? percent(node.users / all) : "–", exact(node.moving)],
+      node.incarnation ?? "–", exact(node.users), all > 0 ? percent(node.users / all) : "–", exact(node.moving), work(node)],
   })), "The controller knows no nodes.");
   orders.render([...handovers].reverse().slice(0, PAGE).map((order) => ({
     key: order.id, mark: !order.finished,

@@ -19,7 +19,7 @@ use weft_management_api::api::{Applied, Upgraded};
 
 use crate::commands::client::target::Target;
 use crate::failure::{Failure, lines};
-use crate::output;
+use crate::{log, output};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -103,7 +103,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let path = format!("/v1/configuration?file={}", escaped(&name));
     let applied: Applied = target.client()?.post(&path, text)?;
     if !applied.warnings.is_empty() {
-        eprintln!("{}", lines(&applied.warnings));
+        log::say(&lines(&applied.warnings));
     }
     let settled = if applied.settled { "" } else { "; the workers are still at it" };
     output::line(&format!(

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use weft_management_api::api::Question;
 
+use crate::log;
+
 /// How long no packet may pass before standard error says so.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -66,7 +68,9 @@ impl Waiting {
         let wanted = choice.text();
         thread::spawn(move || {
             if passed.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("weft: no {wanted} has passed yet; waiting for one (Ctrl-C ends this)");
+                log::say(&format!(
+                    "weft: no {wanted} has passed yet; waiting for one (Ctrl-C ends this)"
+                ));
             }
         });
         Waiting { over }

@@ -17,6 +17,7 @@ use weft_function::Events;
 use weft_functions::KINDS;
 use weft_ipfix::Exporter;
 use weft_management_api::{Listening, Options, Serving, socket_path};
+use weft_model::Calibration;
 use weft_node::{HandedOver, Handle, Node, Running};
 use weft_node_config::{Blueprint, Polling};
 use weft_pfcp::Server;
@@ -56,6 +57,10 @@ pub struct Arguments {
     used_keys: Option<PathBuf>,
     #[command(flatten)]
     page: PageArguments,
+    /// What packets cost on this machine, as `weft bench calibrate` writes it: the page and
+    /// `weft top` predict by it what the node could carry
+    #[arg(long, value_name = "FILE", env = "WEFT_CALIBRATION")]
+    calibration: Option<PathBuf>,
     /// Begin anew: what the node has kept is put aside (`state` in the configuration)
     #[arg(long)]
     without_state: bool,
@@ -93,6 +98,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut blueprint = node_file::load(&arguments.file)?;
     arguments.overrule(&mut blueprint)?;
+    let calibration = arguments.calibration()?;
     let part = arguments.handover.part(&blueprint, &arguments.file)?;
     node_file::warn(&blueprint.warnings);
     let (termination, program) = (Termination::catch()?, Program::of_process());
@@ -103,6 +109,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         metrics: arguments.metrics,
         page: arguments.page.options()?,
         kinds: KINDS,
+        calibration,
     };
     // Before ports are opened: a second node of this name must not touch them.
     let claimed = (!arguments.take_over).then(|| Listening::claim(&options)).transpose()?;
@@ -296,6 +303,11 @@ fn summary(blueprint: &Blueprint, eal: &Eal) -> String {
 }
 
 impl Arguments {
+    /// The calibration that was named.
+    fn calibration(&self) -> Result<Option<Calibration>, Failure> {
+        self.calibration.as_deref().map(Calibration::load).transpose().map_err(Failure::input)
+    }
+
     /// Flags and environment before the file.
     fn overrule(&self, blueprint: &mut Blueprint) -> Result<(), Failure> {
         match self.polling {

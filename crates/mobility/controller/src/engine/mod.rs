@@ -83,7 +83,7 @@ impl Engine {
             orders: Orders::new(&recovered.orders),
             cordoned: recovered.cordoned.clone(),
             events: Events::new(),
-            counters: BTreeMap::new(),
+            counters: view::nothing_counted(),
             unwritten: Vec::new(),
             answers: Vec::new(),
             waiting,

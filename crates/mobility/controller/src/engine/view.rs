@@ -1,9 +1,10 @@
 //! What is shown, and what is changed, of nodes and users.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use weft_mobility_protocol::controller::{Intent, Record, Refusal, Stage};
+use weft_mobility_protocol::output::Counter;
 use weft_mobility_protocol::{Leg, NodeId, User};
 
 use super::Engine;
@@ -49,6 +50,23 @@ pub struct UserView {
     pub target: Option<NodeId>,
     /// Where the controller is with it; `Waiting` for its nodes.
     pub state: &'static str,
+}
+
+/// All counters, at 0: one that came with its first event would hide that event from rates.
+pub(super) fn nothing_counted() -> BTreeMap<&'static str, u64> {
+    const ALL: [Counter; 10] = [
+        Counter::Exported,
+        Counter::Imported,
+        Counter::Resumed,
+        Counter::ContextLost,
+        Counter::NoOwner,
+        Counter::UplinkGateTimeout,
+        Counter::DownlinkGateTimeout,
+        Counter::ReleaseTimeout,
+        Counter::Resent,
+        Counter::Stale,
+    ];
+    ALL.map(|counter| (counter.name(), 0)).into()
 }
 
 /// Where a user is to go.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_management_api::live::Look;
+use weft_management_api::live::{Look, ModelView};
 use weft_node::show::{DropView, FunctionView, Snapshot};
 
 use crate::number::{count, counted, packet_rate, percent, rate};
@@ -97,6 +97,8 @@ pub struct Figures {
     pub node: Vec<String>,
     /// Stages and cycles.
     pub stages: String,
+    /// What the model says that the node could carry.
+    pub model: String,
     /// Rows of each table, by [`Kind::ALL`].
     tables: [Vec<Row>; 5],
 }
@@ -120,6 +122,7 @@ impl Figures {
         Figures {
             node: between.node(),
             stages: between.stages(),
+            model: model(&look.model),
             tables: [
                 now.functions.iter().map(|one| between.function(one)).collect(),
                 users(look),
@@ -143,7 +146,7 @@ impl Figures {
     /// All tables, as text.
     pub fn text(&self) -> String {
         let mut text = self.node.join("\n");
-        text.push_str(&format!("\n{}\n", self.stages));
+        text.push_str(&format!("\n{}\n{}\n", self.stages, self.model));
         for kind in Kind::ALL {
             let mut table = Table::new(kind.head(), kind.numbers_from());
             for row in self.rows(kind, (kind == Kind::Drops).then_some(0)) {
@@ -230,14 +233,8 @@ impl Between<'_> {
         });
         let functions: f64 = functions.sum();
         sum += functions;
-        let mut text = format!("cycles/packet: {}, functions {functions:.0}", texts.join(", "));
-        if sum > 0.0 && received > 0.0 {
-            let could = self.now.tsc_hz as f64 * self.now.workers.len() as f64 / sum;
-            let load = percent(received / could);
-            let could = packet_rate(could.round() as u64);
-            text.push_str(&format!(" = {sum:.0}; could carry about {could} ({load} used)"));
-        }
-        text
+        let texts = texts.join(", ");
+        format!("cycles/packet: {texts}, functions {functions:.0} = {sum:.0}")
     }
 
     fn function_before(&self, function: &FunctionView) -> FunctionView {
@@ -319,6 +316,24 @@ fn per((cycles, packets): (u64, u64), (cycles_before, packets_before): (u64, u64
     }
 }
 
+/// What the node could carry, by what, and what to change first.
+fn model(model: &ModelView) -> String {
+    let Some(could) = model.could_carry else { return "model: no packets to predict from".into() };
+    let rate = |rate: f64| packet_rate(rate.round() as u64);
+    let by = match &model.calibration {
+        None => "counted cycles",
+        Some(known) if known.other_machine => "a calibration of another machine",
+        Some(_) => "the calibration",
+    };
+    let used = percent(model.carries / could);
+    let mut text = format!("model, by {by}: {} of {} ({used})", rate(model.carries), rate(could));
+    text.push_str(&format!(", limit {}", model.limit));
+    if let Some(first) = model.changes.first() {
+        text.push_str(&format!("; first {}: {}", first.what, rate(first.could_carry)));
+    }
+    text
+}
+
 fn composition(function: &FunctionView) -> String {
     format!("{:?}", function.composition).to_lowercase()
 }
@@ -359,7 +374,7 @@ fn moves(look: &Look) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use weft_management_api::live::{Flows, UserRate};
+    use weft_management_api::live::{CalibrationView, Flows, ModelChange, UserRate};
     use weft_node::show::PortView;
 
     use super::*;
@@ -391,7 +406,14 @@ mod tests {
         };
         let user = UserRate { user: "ue-1".into(), sample: 9, rate: 500.0, bits: 4e6 };
         let flows = Flows { sample: 9, rules: Vec::new(), users: vec![user] };
-        Look { time: 0, snapshot, flows, moves: Vec::new(), events: Vec::new() }
+        Look {
+            time: 0,
+            snapshot,
+            flows,
+            moves: Vec::new(),
+            events: Vec::new(),
+            model: ModelView::default(),
+        }
     }
 
     #[test]
@@ -411,6 +433,29 @@ mod tests {
         assert_eq!(reasons(None), ["rule", "no_rule"]);
         assert_eq!(reasons(Some(0)), ["no_rule", "rule"]);
         assert!(figures.text().contains("\nno moves\n"));
+    }
+
+    #[test]
+    fn the_model_is_told_with_where_its_costs_are_from() {
+        assert_eq!(model(&ModelView::default()), "model: no packets to predict from");
+        let change = ModelChange {
+            what: "fusing a, b".into(),
+            could_carry: 8e6,
+            limit: "the worker's core".into(),
+        };
+        let mut view = ModelView {
+            carries: 1e6,
+            could_carry: Some(4e6),
+            limit: "the worker's core".into(),
+            changes: vec![change],
+            ..ModelView::default()
+        };
+        let said = "model, by counted cycles: 1 Mpps of 4 Mpps (25.0 %), limit the worker's core; \
+                    first fusing a, b: 8 Mpps";
+        assert_eq!(model(&view), said);
+        view.calibration =
+            Some(CalibrationView { other_machine: true, ..CalibrationView::default() });
+        assert!(model(&view).starts_with("model, by a calibration of another machine: "));
     }
 
     #[test]

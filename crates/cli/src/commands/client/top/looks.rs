@@ -89,7 +89,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use weft_management_api::live::{Flows, Look};
+    use weft_management_api::live::{Flows, Look, ModelView};
     use weft_node::show::Snapshot;
 
     use super::Reader;
@@ -102,6 +102,7 @@ mod tests {
             flows: Flows::default(),
             moves: Vec::new(),
             events: Vec::new(),
+            model: ModelView::default(),
         };
         let mut stream = b"retry: 1000\n\n".to_vec();
         for time in 1..4 {

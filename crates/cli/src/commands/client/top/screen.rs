@@ -29,7 +29,7 @@ const HELP: &[&str] = &[
 /// Draws all of it.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     let area = frame.area();
-    let rows = [Constraint::Length(4), Constraint::Min(3), Constraint::Length(1)];
+    let rows = [Constraint::Length(5), Constraint::Min(3), Constraint::Length(1)];
     let [head, body, foot] = Layout::vertical(rows).areas(area);
     draw_head(frame, head, state);
     match body.height >= TALL {
@@ -56,6 +56,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
     lines.extend(node.next().map(|line| Line::styled(line.as_str(), strong)));
     lines.extend(node.map(|line| Line::raw(line.as_str())));
     lines.push(Line::raw(figures.stages.as_str()));
+    lines.push(Line::raw(figures.model.as_str()));
     if figures.node.is_empty() && state.gone.is_none() {
         lines = vec![Line::raw("waiting for the node's first look …")];
     }
@@ -179,7 +180,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use weft_management_api::live::{Flows, Look};
+    use weft_management_api::live::{Flows, Look, ModelView};
     use weft_node::show::{DropView, Snapshot};
 
     use super::*;
@@ -201,8 +202,9 @@ mod tests {
         let drops = (0..40).map(drop).collect();
         let snapshot = Snapshot { node: "edge".into(), drops, ..Snapshot::default() };
         let (flows, moves, events) = (Flows::default(), Vec::new(), Vec::new());
+        let model = ModelView::default();
         let mut state = State::default();
-        state.hear(Heard::Look(Box::new(Look { time: 0, snapshot, flows, moves, events })));
+        state.hear(Heard::Look(Box::new(Look { time: 0, snapshot, flows, moves, events, model })));
         state
     }
 
@@ -221,10 +223,10 @@ mod tests {
     fn the_chosen_table_scrolls_and_stops_at_its_end() {
         let mut state = state();
         state.kind = Kind::Drops;
-        assert!(screen(&mut state, 100, 24).contains("3 drops 1–16 of 40"));
+        assert!(screen(&mut state, 100, 24).contains("3 drops 1–15 of 40"));
         state.scrolled = 1000;
         let last = screen(&mut state, 100, 24);
-        assert!(last.contains("25–40 of 40"), "{last}");
+        assert!(last.contains("26–40 of 40"), "{last}");
         state.hear(Heard::Gone("the node has stopped".into()));
         assert!(screen(&mut state, 100, 24).contains("GONE  the node has stopped"));
     }

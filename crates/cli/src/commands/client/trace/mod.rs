@@ -11,7 +11,7 @@ use crate::commands::client::target::Target;
 use crate::commands::client::watch::{Choice, Waiting};
 use crate::failure::Failure;
 use crate::number::counted;
-use crate::output;
+use crate::{log, output};
 
 /// Ways that are kept until they come to their end; more of them, and the
 /// oldest is printed as it is.
@@ -110,7 +110,7 @@ impl Ways {
         if end.missed > 0 {
             let (steps, are) =
                 (counted(end.missed, "step"), if end.missed == 1 { "is" } else { "are" });
-            eprintln!("weft: {steps} {are} missing: they came too fast");
+            log::say(&format!("weft: {steps} {are} missing: they came too fast"));
         }
         Ok(())
     }

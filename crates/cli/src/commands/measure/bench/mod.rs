@@ -16,7 +16,7 @@ use weft_bench::results::Results;
 use weft_rig::Rig;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::{log, output};
 use keep::Directory;
 use watch::Progress;
 
@@ -103,7 +103,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let page = directory.report()?;
     if progress.is_interrupted() {
-        eprintln!("weft: interrupted; what was measured so far is kept (go on with --resume)");
+        log::say("weft: interrupted; what was measured so far is kept (go on with --resume)");
     }
     output::line(&format!("report: {}", page.display()))
 }
