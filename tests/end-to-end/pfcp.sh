@@ -16,6 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 OLD_TEID=0x6000 NEW_TEID=0x7000 # of the two base stations
 STATION_A4=10.0.0.2 STATION_A6=2001:db8:0:1::2
 TOO_LITTLE=3   # the exit code of a rate that is below the one that is wanted
+PORTAL=http://portal.example/
 FLOW_PORT=5300 # of the dedicated flow, at the data network
 
 gain_privileges "$@"
@@ -203,6 +204,27 @@ dedicated_flow() {
             "removePdr": [3, 4], "removeQer": [2], "removeUrr": [2]}}'
 }
 
+# redirect: HTTP of the user is answered with a URL, over both versions, until the rule goes; other
+# packets go on.
+redirect() {
+    accepted "$smf" '{"do": "modify", "session": "ue", "rules": {
+        "createPdr": [{"id": 5, "precedence": 90, "removal": '"$(removal "$old")"', "far": 5,
+            "pdi": {"source": "access", "instance": "access", "ue4": "'"$ue4"'", "ue6": "'"$ue6"'",
+                    "fteid": '"$(header "$teid" "$gateway")"',
+                    "sdf": [{"flow": "permit out 6 from any 80 to assigned"}]}}],
+        "createFar": [{"id": 5, "apply": ["FORW"],
+            "forward": {"destination": "core", "instance": "internet", "redirect": "'"$PORTAL"'"}}]}}' || return 1
+    equal "the answer over IPv4" "302 $PORTAL" "$(fetched "$ue4" "http://$ADDRESS_B4/news")" &&
+        equal "the answer over IPv6" "302 $PORTAL" "$(fetched "$ue6" "http://[$ADDRESS_B6]/news")" &&
+        pings && accepted "$smf" '{"do": "modify", "session": "ue", "rules": {
+            "removePdr": [5], "removeFar": [5]}}'
+}
+
+# fetched ADDRESS URL: the status of the answer, and where it leads.
+fetched() {
+    in_ns a curl -sg -m 20 --interface "$1" -o "$netns_work/body" -w '%{http_code} %{redirect_url}' "$2"
+}
+
 # handover: to the other base station under traffic: no packet is lost, none overtakes, and the
 # old tunnel ends with an End Marker.
 handover() {
@@ -266,6 +288,11 @@ life() {
     check "$smf: a QER holds its rates" rates
     check "$smf: a QER's gate closes and opens" gates
     check "$smf: a dedicated flow by SDF filter" dedicated_flow
+    if command -v curl >/dev/null; then
+        check "$smf: HTTP is redirected" redirect
+    else
+        skip "$smf: HTTP is redirected" "curl is not installed"
+    fi
     check "$smf: handover with an End Marker" handover
     check "$smf: usage is what the hosts count, over all changes" usage_is_counted
     check "$smf: release" released

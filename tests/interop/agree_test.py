@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 PORT = 8805
 GROUPS = {1, 2, 3, 4, 6, 7, 9, 10, 11, 13, 14, 15, 16, 17, 18, 77, 85, 86, 87}
 # Their lengths are those of releases: octets of 0 at the end say nothing.
-GROWN = {37, 44, 89, 95}
+GROWN = {37, 38, 44, 89, 95}
 NETWORK_INSTANCE = 22
 
 RULES = {
@@ -29,6 +29,7 @@ RULES = {
                  "instance": "access", "ue4": "10.45.0.1", "qfi": [9]}},
         {"id": 2, "precedence": 128, "far": 2, "urr": [1],
          "pdi": {"source": "core", "instance": "internet", "ue4": "10.45.0.1", "ue6": "2001:db8:45::/64",
+                 "routes": ["192.168.7.0/24 192.168.7.1 1"],
                  "sdf": [{"flow": "permit out 17 from 198.51.100.0/24 5000-6000 to assigned", "id": 5}]}},
         {"id": 3, "precedence": 1, "removal": 1, "far": 1,
          "pdi": {"source": "access", "fteid": {"teid": 0x1234, "ipv6": "2001:db8::1"},
@@ -40,6 +41,7 @@ RULES = {
         {"id": 3, "apply": ["FORW"], "forward": {"destination": "access", "policy": "chain",
                                                 "header": {"teid": 0x6000, "ipv4": "10.0.0.1"}}},
         {"id": 4, "apply": ["DROP"]},
+        {"id": 5, "apply": ["FORW"], "forward": {"destination": "core", "redirect": "http://portal.example/"}},
     ],
     "createQer": [
         {"id": 1, "gate": {"uplink": "open", "downlink": "closed"}, "mbr": {"uplink": 1000, "downlink": 1 << 33},

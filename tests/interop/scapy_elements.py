@@ -133,6 +133,8 @@ def forward(rule: dict) -> list:
         inner.append(pfcp.IE_OuterHeaderCreation(TEID=header["teid"], **tunnel))
     if "marking" in rule:
         inner.append(pfcp.IE_TransportLevelMarking(tos=rule["marking"] >> 8, traffic_class=rule["marking"] & 0xFF))
+    if "redirect" in rule:
+        inner.append(pfcp.IE_RedirectInformation(type=2, address=rule["redirect"]))
     if "policy" in rule:
         inner.append(pfcp.IE_ForwardingPolicy(policy_identifier=rule["policy"]))
     if rule.get("endMarker"):

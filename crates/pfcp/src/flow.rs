@@ -77,9 +77,44 @@ pub(crate) fn prefix_of(address: IpAddr, length: Option<u8>) -> Option<Prefix> {
     }
 }
 
+/// The network of a framed route (RFC 2865 §5.22, RFC 3162 §2.5): `ADDRESS/LENGTH`, perhaps with a
+/// gateway and metrics behind, which say nothing to a node whose way to the user is the session.
+/// Without a length it is the one of the address's class.
+pub(crate) fn route(text: &str) -> Option<Prefix> {
+    let network = text.split_ascii_whitespace().next()?;
+    let class = match network.parse() {
+        Ok(IpAddr::V4(address)) => Some(match address.octets()[0] {
+            0..128 => 8,
+            128..192 => 16,
+            _ => 24,
+        }),
+        _ => None,
+    };
+    match class {
+        Some(length) => prefix_of(network.parse().ok()?, Some(length)),
+        None => prefix(network),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn framed_routes_are_networks() {
+        for (text, network) in [
+            ("192.168.1.0/24 192.168.1.1 1 2 -1", "192.168.1.0/24"),
+            ("192.168.1.9", "192.168.1.0/24"),
+            ("10.1.2.3", "10.0.0.0/8"),
+            ("172.16.9.9", "172.16.0.0/16"),
+            ("2001:db8:7::/48 2001:db8::1 1", "2001:db8:7::/48"),
+        ] {
+            assert_eq!(route(text), Some(network.parse().unwrap()), "{text}");
+        }
+        for text in ["", " ", "10.0.0.0/33", "net", "10.0.0/8", "10.0.0.0/", "::/129"] {
+            assert_eq!(route(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn flows_are_read() {

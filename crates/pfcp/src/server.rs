@@ -27,6 +27,8 @@ const WAITING: usize = 16_384;
 const BATCH: usize = 256;
 /// Longest pause, so that a stop is seen.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A datagram that has waited longer finds the node in congestion: it takes no new sessions.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Octets that a socket holds: half a second of requests at a high rate.
 const SOCKET_BUFFER: usize = 8 << 20;
 /// Longest datagram (RFC 768 over IPv4).
@@ -88,7 +90,8 @@ pub enum ServerError {
 type Question = Box<dyn FnOnce(&UserPlane) + Send>;
 
 enum Input {
-    Datagram(SocketAddr, Box<[u8]>),
+    /// A datagram, and when it came.
+    Datagram(SocketAddr, Box<[u8]>, Instant),
     Question(Question),
     /// Control planes are asked to release their associations.
     Release(Duration),
@@ -323,7 +326,7 @@ impl Receiving {
         while !self.stop.load(Ordering::Relaxed) {
             // Errors of earlier datagrams, such as ports that are not reachable, come here, too.
             let Ok((length, from)) = self.socket.recv_from(&mut buffer) else { continue };
-            let datagram = Input::Datagram(from, buffer[..length].into());
+            let datagram = Input::Datagram(from, buffer[..length].into(), Instant::now());
             match self.input.try_send(datagram) {
                 Ok(()) => {}
                 Err(TrySendError::Full(_)) => {
@@ -409,7 +412,8 @@ impl<D: DataPlane> Working<D> {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Datagram(from, datagram) => {
+            Input::Datagram(from, datagram, came) => {
+                self.plane.note_congestion(came.elapsed() > PATIENCE);
                 self.plane.receive(self.clock.now(), from, &datagram);
             }
             Input::Question(question) => question(&self.plane),

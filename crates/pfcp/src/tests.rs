@@ -1,5 +1,6 @@
 //! The state machine, driven by messages, with hostile ones first.
 
+mod features;
 mod node;
 mod refused;
 mod repeated;

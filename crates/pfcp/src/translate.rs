@@ -7,12 +7,14 @@ mod enforce;
 mod filter;
 mod forward;
 mod pdr;
+mod shared;
 mod usage;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use weft_functions::common::prefix::Prefix;
 use weft_functions::session::rules::filter::SdfFilter;
 use weft_functions::session::rules::{FarId, LocalTunnel, Name, PdrId, QerId, Session, UrrId};
 
@@ -23,6 +25,7 @@ use crate::codec::rule::{CreatedPdr, CreatedTrafficEndpoint};
 use crate::interfaces::{Entropy, Found, Interfaces, Traits};
 use crate::refusal::Refusal;
 
+pub(crate) use self::shared::Known;
 pub(crate) use self::usage::usage_trigger;
 
 /// Applications, and the filters that a control plane has given for them.
@@ -46,6 +49,8 @@ pub(crate) struct Extras {
     pub policies: Vec<(FarId, Name)>,
     /// Sets that the session belongs to.
     pub sets: Vec<element::FqCsid>,
+    /// Modifications that have created URRs.
+    pub creations: u32,
 }
 
 /// A traffic endpoint (§7.5.2.7).
@@ -66,6 +71,7 @@ pub(crate) struct DetectionPart {
     pub fteid: Option<FTeid>,
     pub instance: Option<Box<[u8]>>,
     pub ue: Vec<UeIpAddress>,
+    pub routes: Vec<Prefix>,
     pub qfis: Vec<u8>,
     /// The network and the tunnel that the F-TEID has become.
     pub chosen: Option<(Name, LocalTunnel)>,
@@ -104,6 +110,10 @@ pub(crate) struct Surroundings<'n> {
     pub entropy: &'n mut Entropy,
     /// Most rules of a session.
     pub most_rules: usize,
+    /// Number of the control plane, and of no other.
+    pub owner: u32,
+    /// Rules that sessions have in common.
+    pub known: &'n mut Known,
 }
 
 /// What a draft has come to.
@@ -166,6 +176,7 @@ impl<'n> Draft<'n> {
         }
         // There may be a million sessions: none keeps room for rules to come.
         shrink(&mut self.rules);
+        self.node.known.share(&mut self.rules);
         Ok(Drafted {
             rules: self.rules,
             extras: self.extras,
@@ -257,17 +268,9 @@ impl<'n> Draft<'n> {
 
 /// Gives back the room of lists that they do not fill.
 fn shrink(rules: &mut Session) {
-    let Session { pdrs, fars, qers, urrs, bars, .. } = rules;
-    for pdr in pdrs.iter_mut() {
-        pdr.filters.shrink_to_fit();
-        pdr.qfis.shrink_to_fit();
-        pdr.urrs.shrink_to_fit();
-        pdr.qers.shrink_to_fit();
-    }
+    let Session { pdrs, fars, bars, .. } = rules;
     pdrs.shrink_to_fit();
     fars.shrink_to_fit();
-    qers.shrink_to_fit();
-    urrs.shrink_to_fit();
     bars.shrink_to_fit();
 }
 

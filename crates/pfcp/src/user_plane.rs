@@ -20,7 +20,7 @@ mod send;
 mod session;
 pub mod show;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ use weft_node_config::{PfcpNodeId, PfcpPlan};
 use crate::associations::{AssociationId, Associations};
 use crate::codec::element::{FSeid, NodeId, Text, Time};
 use crate::codec::message::MessageType;
-use crate::codec::{Defect, Elements, Error, Frame, Header, Message, Value, frames, ie};
+use crate::codec::{Cause, Defect, Elements, Error, Frame, Header, Message, Value, frames, ie};
 use crate::interfaces::{Entropy, Interfaces};
 use crate::refusal::Refusal;
 use crate::transactions::{Incoming, Outgoing, Overdue, Seen, TransactionId};
-use crate::translate::Applications;
+use crate::translate::{Applications, Known};
 
 use self::kept::Keeping;
 use self::load::Load;
@@ -109,6 +109,12 @@ pub struct UserPlane {
     /// Sessions that are to be given up, and those that get other filters.
     releasing: Vec<u64>,
     filtering: Vec<u64>,
+    /// Requests have waited too long for another session.
+    is_congested: bool,
+    /// Rules that sessions have in common.
+    known: Known,
+    /// When extended buffering of sessions ends.
+    extended: BTreeSet<(u64, u64)>,
     datagrams: Vec<Datagram>,
     counts: Counts,
     messages: show::Messages,
@@ -148,6 +154,9 @@ impl UserPlane {
             deferred: VecDeque::new(),
             releasing: Vec::new(),
             filtering: Vec::new(),
+            is_congested: false,
+            known: Known::default(),
+            extended: BTreeSet::new(),
             datagrams: Vec::new(),
             counts: Counts::default(),
             messages: show::Messages::default(),
@@ -156,6 +165,12 @@ impl UserPlane {
             entropy,
             plan,
         }
+    }
+
+    /// Requests that come now have waited too long, or do not any more: while they do, no session
+    /// is established (cause 74).
+    pub fn note_congestion(&mut self, is_congested: bool) {
+        self.is_congested = is_congested;
     }
 
     /// A datagram has come.
@@ -274,6 +289,10 @@ impl UserPlane {
             self.counts.unreadable += 1;
             return Err(Error::new(Defect::Truncated, 0).into());
         }
+        if self.is_congested && kind == MessageType::SessionEstablishmentRequest {
+            // To say so costs little; what relieves the node goes on.
+            return Err(Refusal::cause(Cause::CONGESTION));
+        }
         let message = Message::parse(frame)?;
         if let Some(element) = message.refused() {
             return Err(Refusal::unsupported(element));
@@ -291,7 +310,7 @@ impl UserPlane {
             Message::SessionModificationRequest(request) => self.modify(id, seid, &request)?,
             Message::SessionDeletionRequest(_) => self.delete(id, seid)?,
             // Those that a user plane sends.
-            _ => return Err(Refusal::cause(crate::codec::Cause::NOT_SUPPORTED)),
+            _ => return Err(Refusal::cause(Cause::NOT_SUPPORTED)),
         }
         Ok(())
     }
@@ -310,7 +329,7 @@ impl UserPlane {
             }
             (Sent::SessionReport { seid, kept }, Ok(Message::SessionReportResponse(response))) => {
                 self.forget_report(kept);
-                self.take_report_response(seid, &response);
+                self.take_report_response(now, seid, &response);
             }
             (_, Ok(_)) => {}
             (_, Err(_)) => self.counts.unreadable += 1,
@@ -337,6 +356,7 @@ impl UserPlane {
             }
         }
         self.look_after_associations(now);
+        self.end_buffering(now);
         self.release_some();
         self.filter_some();
         self.has_more()
@@ -349,7 +369,8 @@ impl UserPlane {
             let heartbeat = self.plan.heartbeat.map(|_| one.heartbeat);
             [heartbeat, one.lost_until].into_iter().flatten()
         });
-        of_associations.chain(self.outgoing.next_time()).min()
+        let of_buffering = self.extended.first().map(|(time, _)| *time);
+        of_associations.chain(self.outgoing.next_time()).chain(of_buffering).min()
     }
 
     /// The commands for the agent. [`committed`](Self::committed) tells what came of them.

@@ -76,6 +76,7 @@ type forward struct {
 	Instance    string  `json:"instance"`
 	Header      *header `json:"header"`
 	Policy      string  `json:"policy"`
+	Redirect    string  `json:"redirect"`
 	Marking     *uint16 `json:"marking"`
 	EndMarker   bool    `json:"endMarker"`
 }
@@ -348,6 +349,9 @@ func (x forward) elements() []*ie.IE {
 	}
 	if x.Marking != nil {
 		all = append(all, ie.NewTransportLevelMarking(*x.Marking))
+	}
+	if x.Redirect != "" {
+		all = append(all, ie.NewRedirectInformation(2, x.Redirect)) // a URL
 	}
 	if x.Policy != "" {
 		all = append(all, ie.NewForwardingPolicy(x.Policy))

@@ -21,6 +21,10 @@ pub(super) fn encode(key: &UserKey) -> Encoded {
         UserKey::Ipv6 { network, first, prefix_len } => {
             Encoded::Ipv6(ipv6_key(network, first, prefix_len))
         }
+        UserKey::Route { network, first, prefix_len } => {
+            let length = route_length(first, prefix_len);
+            Encoded::Ipv6(route_key(network, mapped(first), length))
+        }
         UserKey::Teid { network, first } => Encoded::Narrow(teid_key(network, first)),
         UserKey::Spi { network, first } => Encoded::Narrow(spi_key(network, first)),
         UserKey::Vlan { port, first } => Encoded::Narrow(vlan_key(port as u16, first)),
@@ -48,10 +52,11 @@ pub(super) struct Kinds {
 
 impl Kinds {
     /// How many users have a key of this kind; not counted for IPv4 addresses
-    /// and TEIDs, which are looked for in every packet that has them.
+    /// and TEIDs, which are looked for in every packet that has them, nor for routes, which
+    /// [`Routes`] counts.
     pub(super) fn of(&mut self, key: &UserKey) -> Option<&mut usize> {
         match key {
-            UserKey::Ipv4 { .. } | UserKey::Teid { .. } => None,
+            UserKey::Ipv4 { .. } | UserKey::Teid { .. } | UserKey::Route { .. } => None,
             UserKey::Spi { .. } => Some(&mut self.spi),
             UserKey::Ipv6 { prefix_len: 64, .. } => Some(&mut self.ipv6_prefix),
             UserKey::Ipv6 { .. } => Some(&mut self.ipv6_address),
@@ -62,6 +67,72 @@ impl Kinds {
         }
     }
 }
+
+/// The lengths of prefixes that routes have, the longest first, and how many have each. Those of
+/// IPv4 are counted as the mapped ones of IPv6 (RFC 4291 §2.5.5.2).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Routes(Vec<(u8, u32)>);
+
+impl Routes {
+    /// Notes a key that has come.
+    pub(super) fn add(&mut self, key: &UserKey) {
+        let Some(length) = Self::length(key) else { return };
+        match self.0.binary_search_by(|(one, _)| length.cmp(one)) {
+            Ok(at) => self.0[at].1 += 1,
+            Err(at) => self.0.insert(at, (length, 1)),
+        }
+    }
+
+    /// Notes a key that has gone.
+    pub(super) fn remove(&mut self, key: &UserKey) {
+        let Some(length) = Self::length(key) else { return };
+        if let Ok(at) = self.0.binary_search_by(|(one, _)| length.cmp(one)) {
+            self.0[at].1 -= 1;
+            if self.0[at].1 == 0 {
+                self.0.remove(at);
+            }
+        }
+    }
+
+    /// The lengths, the longest first.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = u8> + '_ {
+        self.0.iter().map(|(length, _)| *length)
+    }
+
+    fn length(key: &UserKey) -> Option<u8> {
+        match *key {
+            UserKey::Route { first, prefix_len, .. } => Some(route_length(first, prefix_len)),
+            _ => None,
+        }
+    }
+}
+
+/// Length of a prefix of mapped addresses.
+fn route_length(first: IpAddr, prefix_len: u8) -> u8 {
+    match first {
+        IpAddr::V4(_) => 96 + prefix_len.min(32),
+        IpAddr::V6(_) => prefix_len.min(128),
+    }
+}
+
+/// An address as one of IPv6.
+pub(super) fn mapped(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}
+
+/// Of the first `length` bits of a mapped address.
+pub(super) fn route_key(network: u32, address: Ipv6Addr, length: u8) -> [u64; 3] {
+    let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+    let bits = address.to_bits() & mask;
+    let kind = ROUTE | u64::from(network) << 8 | u64::from(length);
+    [(bits >> 64) as u64, bits as u64, kind]
+}
+
+/// In the last word of a key: it is a route, and no address of a user.
+const ROUTE: u64 = 1 << 63;
 
 /// The highest bits of a narrow key say what it is.
 const VLAN: u64 = 1 << 62;

@@ -76,9 +76,14 @@ fn precedence(key: &UserKey) -> u8 {
         UserKey::Ipv4 { .. } => 2,
         UserKey::Ipv6 { prefix_len: 128, .. } => 3,
         UserKey::Ipv6 { .. } => 4,
-        UserKey::Session { .. } => 5,
-        UserKey::Vlan { .. } => 6,
-        UserKey::Port { .. } => 7,
+        UserKey::Route { first, prefix_len, .. } => {
+            // The longer, the earlier.
+            let all = if first.is_ipv4() { 32 } else { 128 };
+            5 + (all - all.min(*prefix_len))
+        }
+        UserKey::Session { .. } => 253,
+        UserKey::Vlan { .. } => 254,
+        UserKey::Port { .. } => 255,
     }
 }
 
@@ -110,6 +115,17 @@ fn entry(key: &UserKey) -> (Fields, Fields) {
             wants(2, (first.to_bits() >> 64) as u64, u64::MAX);
             let rest = if prefix_len == 64 { 0 } else { u64::MAX };
             wants(3, first.to_bits() as u64, rest);
+        }
+        UserKey::Route { network, first, prefix_len } => {
+            let (family, bits) = match first {
+                IpAddr::V4(first) => (V4, u128::from(first.to_bits())),
+                IpAddr::V6(first) => (V6, first.to_bits()),
+            };
+            let behind = if first.is_ipv4() { 32 } else { 128 } - u32::from(prefix_len);
+            let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
+            wants(0, family | u64::from(network), family | low);
+            wants(2, ((bits & mask) >> 64) as u64, (mask >> 64) as u64);
+            wants(3, (bits & mask) as u64, mask as u64);
         }
         UserKey::Vlan { port, first } => {
             wants(1, u64::from(port as u16) << 48 | u64::from(first) << 32, u64::MAX << 32);

@@ -9,7 +9,8 @@ use weft_wire::gtpu::Teid;
 use weft_wire::{EtherType, Protocol, esp, pppoe};
 
 use super::key::{
-    flow_key, ipv4_key, ipv6_key, port_key, session_key, spi_key, teid_key, vlan_key,
+    flow_key, ipv4_key, ipv6_key, mapped, port_key, route_key, session_key, spi_key, teid_key,
+    vlan_key,
 };
 use super::{Classifier, Scratch, Search};
 
@@ -48,6 +49,9 @@ impl Classifier {
         }
         if self.tables.kinds.ipv6_address + self.tables.kinds.ipv6_prefix > 0 {
             self.look_up_ipv6(burst, &mut rest, search);
+        }
+        if !rest.is_empty() && self.tables.routes.lengths().next().is_some() {
+            self.look_up_routes(burst, &mut rest, search);
         }
         let kinds = &self.tables.kinds;
         if kinds.vlan + kinds.session + kinds.port > 0 {
@@ -105,6 +109,25 @@ impl Classifier {
                     self.scratch.slots[usize::from(*place)] = *slot;
                     rest.remove(usize::from(*place));
                 }
+            }
+        }
+    }
+
+    /// Finds the users whose networks addresses lie in, by the longest prefix.
+    #[cold]
+    fn look_up_routes(&mut self, burst: &Burst, rest: &mut Positions, search: Search) {
+        for position in *rest {
+            let Some((from, to)) = burst.packets[position].addresses() else { continue };
+            let address = mapped(match search.direction {
+                Direction::Uplink => from,
+                Direction::Downlink => to,
+            });
+            let by_length =
+                |length| self.tables.ipv6.get(&route_key(search.network, address, length));
+            let slot = self.tables.routes.lengths().find_map(by_length);
+            if let Some(slot) = slot {
+                self.scratch.slots[position] = slot;
+                rest.remove(position);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use weft_dpdk::{Full, Table};
 
-use super::key::{Encoded, Kinds, encode};
+use super::key::{Encoded, Kinds, Routes, encode};
 use super::{Capacity, UserKey};
 
 /// Slots by what packets are known by. Every worker has one, and so has the
@@ -11,10 +11,11 @@ use super::{Capacity, UserKey};
 pub struct Tables {
     /// IPv4 addresses, TEIDs, VLANs and ports.
     pub(super) narrow: Table<u64>,
-    /// IPv6 addresses and prefixes.
+    /// IPv6 addresses and prefixes, and routes.
     pub(super) ipv6: Table<[u64; 3]>,
     pub(super) flows: Table<[u64; 5]>,
     pub(super) kinds: Kinds,
+    pub(super) routes: Routes,
 }
 
 impl Tables {
@@ -25,6 +26,7 @@ impl Tables {
             ipv6: Table::with_capacity(capacity.ipv6),
             flows: Table::with_capacity(capacity.flows),
             kinds: Kinds::default(),
+            routes: Routes::default(),
         }
     }
 
@@ -38,10 +40,11 @@ impl Tables {
             Encoded::Ipv6(key) => self.ipv6.insert(key, slot)?,
             Encoded::Flow(key) => self.flows.insert(key, slot)?,
         };
-        if old.is_none()
-            && let Some(count) = self.kinds.of(key)
-        {
-            *count += 1;
+        if old.is_none() {
+            self.routes.add(key);
+            if let Some(count) = self.kinds.of(key) {
+                *count += 1;
+            }
         }
         Ok(old)
     }
@@ -53,6 +56,7 @@ impl Tables {
             Encoded::Ipv6(key) => self.ipv6.remove(&key)?,
             Encoded::Flow(key) => self.flows.remove(&key)?,
         };
+        self.routes.remove(key);
         if let Some(count) = self.kinds.of(key) {
             *count -= 1;
         }
@@ -64,7 +68,7 @@ impl Tables {
         let (mut narrow, mut ipv6, mut flows) = (0, 0, 0);
         for key in keys {
             match key {
-                UserKey::Ipv6 { .. } => ipv6 += 1,
+                UserKey::Ipv6 { .. } | UserKey::Route { .. } => ipv6 += 1,
                 UserKey::Flow { .. } => flows += 1,
                 _ => narrow += 1,
             }

@@ -21,6 +21,16 @@ pub enum UserKey {
         /// 64 or 128.
         prefix_len: u8,
     },
+    /// A network behind the user, or a prefix of the user's of any length: the longest that an
+    /// address lies in is the one that counts, behind all addresses of users.
+    Route {
+        /// Number of the network instance.
+        network: u32,
+        /// The first address; bits behind the prefix are 0.
+        first: IpAddr,
+        /// 0 to 32, or 0 to 128.
+        prefix_len: u8,
+    },
     /// The outer VLAN of packets that come in at a port.
     Vlan {
         /// Number of the port.
@@ -98,7 +108,7 @@ impl UserKey {
             UserKey::Session { port, first } => {
                 UserKey::Session { port, first: first.wrapping_add(nth as u16) }
             }
-            UserKey::Port { .. } | UserKey::Flow { .. } => self,
+            UserKey::Port { .. } | UserKey::Flow { .. } | UserKey::Route { .. } => self,
         }
     }
 }

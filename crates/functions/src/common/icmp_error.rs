@@ -209,10 +209,10 @@ fn ipv6(
     Some(error)
 }
 
-/// A frame with room for an IP header and an ICMP header, the quoted octets behind
-/// them, and where the IP packet lies in it. The Ethernet addresses are those of
+/// A frame with room for an IP header and the one behind it, such as that of ICMP, the quoted
+/// octets behind them, and where the IP packet lies in it. The Ethernet addresses are those of
 /// `like` the other way round.
-fn frame(
+pub fn frame(
     like: &Packet,
     ether_type: EtherType,
     protocol: Protocol,

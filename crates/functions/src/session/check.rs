@@ -13,6 +13,11 @@ const MOST_RULES: usize = 256;
 /// Filters, and ranges of ports of a filter, that a rule may have.
 const MOST_FILTERS: usize = 64;
 
+/// Domains that the filters of a session may name.
+pub const MOST_DOMAINS: usize = 64;
+/// Characters of a URL that HTTP requests are sent to; a response with it fits into one segment.
+const LONGEST_URL: usize = 1024;
+
 /// Checks the rules of a session.
 ///
 /// # Errors
@@ -25,8 +30,14 @@ pub fn check(rules: &Session) -> Result<(), ConfigError> {
     unique("urrs", urrs.iter().map(|rule| rule.id))?;
     unique("bars", bars.iter().map(|rule| rule.id))?;
     pdrs.iter().enumerate().try_for_each(|(at, rule)| pdr(rules, at, rule))?;
+    if domains(rules) > MOST_DOMAINS {
+        return wrong("pdrs".to_owned(), format!("a session has at most {MOST_DOMAINS} domains"));
+    }
     fars.iter().enumerate().try_for_each(|(at, rule)| far(rules, at, rule))?;
     for (at, rule) in qers.iter().enumerate() {
+        if rule.marking.is_some_and(|dscp| dscp > 63) {
+            return wrong(format!("qers.{at}.marking"), "a DSCP is within 0..63");
+        }
         if rule.qfi.is_some_and(|qfi| qfi > 63) {
             return wrong(format!("qers.{at}.qfi"), "a QFI is within 0..63");
         }
@@ -74,6 +85,9 @@ fn pdr(rules: &Session, at: usize, rule: &Pdr) -> Result<(), ConfigError> {
     if rule.ue.is_some_and(|ue| ue.ipv6.is_some_and(|prefix| prefix.is_ipv4())) {
         return wrong(path("ue.ipv6"), "write an IPv6 prefix such as 2001:db8::/64");
     }
+    if rule.routes.len() > MOST_FILTERS {
+        return wrong(path("routes"), format!("a rule has at most {MOST_FILTERS} routes"));
+    }
     if rule.qfis.iter().any(|qfi| *qfi > 63) {
         return wrong(path("qfis"), "a QFI is within 0..63");
     }
@@ -84,6 +98,11 @@ fn pdr(rules: &Session, at: usize, rule: &Pdr) -> Result<(), ConfigError> {
         let flow = filter.flow.as_ref();
         flow.map_or(0, |flow| flow.user.ports.len().max(flow.remote.ports.len()))
     };
+    let mut domains = rule.filters.iter().filter_map(|filter| filter.domain.as_deref());
+    if let Some(domain) = domains.find(|domain| !is_domain(domain)) {
+        let message = format!("`{domain}` is no domain such as example.com or *.example.com");
+        return wrong(path("filters"), message);
+    }
     if rule.filters.iter().any(|filter| ports(filter) > MOST_FILTERS) {
         return wrong(path("filters"), format!("a filter has at most {MOST_FILTERS} port ranges"));
     }
@@ -121,6 +140,11 @@ fn forwarding(path: &str, to: &Forwarding) -> Result<(), ConfigError> {
     if to.dscp.is_some_and(|dscp| dscp > 63) {
         return wrong(format!("{path}.dscp"), "a DSCP is within 0..63");
     }
+    if to.redirect.as_deref().is_some_and(|url| !is_url(url)) {
+        let message =
+            format!("a URL has 1 to {LONGEST_URL} characters of ASCII, none of them a space");
+        return wrong(format!("{path}.redirect"), message);
+    }
     let (peer, local, kind) = match to.outer {
         Some(OuterHeader::Gtpu { teid, peer, local }) => {
             if teid == 0 {
@@ -142,6 +166,29 @@ fn forwarding(path: &str, to: &Forwarding) -> Result<(), ConfigError> {
         return wrong(format!("{path}.outer.{kind}.local"), "peer and local are of one family");
     }
     Ok(())
+}
+
+/// Whether a text is a domain as filters have it: labels of small letters, digits, `-` and `_`, with
+/// points between them, perhaps behind `*.`.
+pub fn is_domain(text: &str) -> bool {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let in_label = |octet: u8| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    name.len() <= 253
+        && name
+            .split('.')
+            .all(|label| (1..=63).contains(&label.len()) && label.bytes().all(in_label))
+}
+
+/// How many domains the rules of a session name.
+fn domains(rules: &Session) -> usize {
+    let filters = rules.pdrs.iter().flat_map(|rule| rule.filters.iter());
+    let names: HashSet<_> = filters.filter_map(|filter| filter.domain.as_deref()).collect();
+    names.len()
+}
+
+/// Whether a text may stand in the header of an HTTP response.
+pub fn is_url(text: &str) -> bool {
+    (1..=LONGEST_URL).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_graphic())
 }
 
 fn urr(rules: &Session, at: usize, rule: &Urr) -> Result<(), ConfigError> {

@@ -12,6 +12,7 @@
 
 pub mod filter;
 mod ids;
+pub mod list;
 pub mod urr;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 pub use self::filter::SdfFilter;
 pub use self::ids::{BarId, FarId, Name, PdrId, QerId, UrrId};
+pub use self::list::{Few, Rare, Shared};
 pub use self::urr::{Trigger, Triggers, Urr};
 use crate::common::prefix::Prefix;
 
@@ -35,11 +37,11 @@ pub struct Session {
     /// Forwarding action rules.
     pub fars: Vec<Far>,
     /// QoS enforcement rules.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub qers: Vec<Qer>,
+    #[serde(skip_serializing_if = "Shared::is_empty")]
+    pub qers: Shared<Qer>,
     /// Usage reporting rules.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub urrs: Vec<Urr>,
+    #[serde(skip_serializing_if = "Shared::is_empty")]
+    pub urrs: Shared<Urr>,
     /// Buffering action rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bars: Vec<Bar>,
@@ -90,12 +92,16 @@ pub struct Pdr {
     /// others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ue: Option<UeAddress>,
+    /// Networks behind the user (framed routes, §8.2.109, §8.2.111): addresses as good as the
+    /// user's own.
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub routes: Rare<Prefix>,
     /// Filters, of which one must match; without filters, any packet does.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub filters: Vec<SdfFilter>,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub filters: Rare<SdfFilter>,
     /// QoS flow identifiers, of which a packet must carry one; without any, all match.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub qfis: Vec<u8>,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub qfis: Rare<u8>,
     /// What is taken off a packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removal: Option<Removal>,
@@ -103,15 +109,30 @@ pub struct Pdr {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarId>,
     /// What measures packets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub urrs: Vec<UrrId>,
+    #[serde(default, skip_serializing_if = "Few::is_empty")]
+    pub urrs: Few<UrrId>,
     /// What limits packets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub qers: Vec<QerId>,
+    #[serde(default, skip_serializing_if = "Few::is_empty")]
+    pub qers: Few<QerId>,
     /// The chain that packets take: the value of the tag `chain`. Without one, that of the
     /// `users` entry that the session is like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Name>,
+    /// When it holds, if it does not always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Box<Period>>,
+}
+
+/// A time in which a rule holds; both ends are seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Period {
+    /// Its begin (activation time, §8.2.98).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// Its end (deactivation time, §8.2.99).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
 }
 
 /// A tunnel that ends at the node: local F-TEID (§8.2.3).
@@ -169,8 +190,8 @@ pub struct Far {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<Forwarding>,
     /// Where copies go (DUPL).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub duplicate: Vec<Forwarding>,
+    #[serde(default, skip_serializing_if = "Rare::is_empty")]
+    pub duplicate: Rare<Forwarding>,
     /// How packets wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bar: Option<BarId>,
@@ -214,6 +235,10 @@ pub struct Forwarding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 63))]
     pub dscp: Option<u8>,
+    /// Where HTTP requests are sent (§8.2.20): the URL that they are answered with. No packet
+    /// of such a rule goes further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<Name>,
 }
 
 /// Outer header creation (§8.2.56), with the node's own address.
@@ -254,22 +279,23 @@ fn describe(schema: &mut Schema) {
 }
 
 /// QoS enforcement rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Qer {
     /// Its number in the session.
     pub id: QerId,
-    /// Number that rules of several sessions have in common (§8.2.28). Each has rates of its
-    /// own all the same.
+    /// Number that rules of several sessions have in common (§8.2.10), made of the control
+    /// plane's and its QER Correlation ID: their packets share the maximum bit rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub correlation: Option<u32>,
+    pub correlation: Option<u64>,
     /// Whether the gate is closed (§8.2.7): `uplink`, `downlink`.
     #[serde(default)]
     pub closed: PerDirection<bool>,
     /// Maximum bit rates in kbit/s (§8.2.8).
     #[serde(default)]
     pub maximum: PerDirection<Option<u64>>,
-    /// Guaranteed bit rates in kbit/s (§8.2.9). The node admits no session by them.
+    /// Guaranteed bit rates in kbit/s (§8.2.9). Packets within them pass also where another
+    /// rule of the packet has no more room. The node admits no session by them.
     #[serde(default)]
     pub guaranteed: PerDirection<Option<u64>>,
     /// Packets that may pass in a time (§8.2.63).
@@ -287,10 +313,17 @@ pub struct Qer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 7))]
     pub paging_policy: Option<u8>,
+    /// DSCP that downlink packets get themselves (DL Flow Level Marking, §8.2.66).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 63))]
+    pub marking: Option<u8>,
+    /// Service Class Indicator in the tunnel of downlink packets (TS 29.281 §5.2.2.3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_class: Option<u8>,
 }
 
 /// A value for each direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PerDirection<T: Default> {
     /// Of packets from the user.
@@ -300,7 +333,7 @@ pub struct PerDirection<T: Default> {
 }
 
 /// Packets in a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PacketRate {
     /// How many packets.
@@ -319,6 +352,18 @@ pub struct Bar {
     #[serde(default)]
     pub delay: u32,
     /// Packets that may wait, within the limits of the node (§8.2.66).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u16>,
+    /// Extended buffering (§8.2.29): nothing is told, and in place of `packets` so many wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended: Option<Extended>,
+}
+
+/// Buffering for a time that the control plane has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Extended {
+    /// Packets that may wait (§8.2.30), within the limits of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u16>,
 }

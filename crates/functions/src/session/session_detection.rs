@@ -5,10 +5,12 @@
 mod bucket;
 mod context;
 mod detector;
+mod domains;
 mod enforce;
 mod exchange;
 mod meter;
 mod record;
+mod shared;
 mod way;
 
 use schemars::JsonSchema;
@@ -246,7 +248,10 @@ impl SessionDetection {
             let way = context.ways[usize::from(!packet.is_tunnelled())];
             return self.unusual(packet, way, context);
         }
-        let facts = Facts::of(packet);
+        let mut facts = Facts::of(packet);
+        if let Some(domains) = &mut record.domains {
+            facts.domains = domains.look(packet, emit.now());
+        }
         let place = record.detectors.iter().position(|one| one.matches(packet, &facts));
         let Some(place) = place else { return Verdict::Drop(NO_PDR) };
         let (octets, means) = (&mut context.octets[0], (&self.names, self.burst));

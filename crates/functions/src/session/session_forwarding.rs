@@ -3,10 +3,12 @@
 //! through, and ends tunnels.
 
 mod entry;
+mod redirect;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_function::tag::{DIRECTION, NETWORK};
+use weft_function::tunnel::inside_tunnel;
 use weft_function::{
     ConfigError, ContextError, Direction, Emit, Fields, Headers, IpMut, Metadata, Packet,
     PacketMetadata, Position, Reason, Scope, Setup, Tag, TagSlot, Tunnel as _, TunnelEnd,
@@ -29,6 +31,10 @@ const NO_SESSION_RULE: Reason =
     Reason::new("no_session_rule", "the packet has met no rule of the session that is still there");
 const TUNNELLED_ALREADY: Reason = Reason::new("tunnelled_already", "the packet is in a tunnel");
 const NOT_IP: Reason = Reason::new("not_ip", "neither IPv4 nor IPv6");
+const REDIRECTED: Reason =
+    Reason::new("redirected", "HTTP of a user that is sent elsewhere; the node has answered it");
+const NOT_HTTP: Reason =
+    Reason::new("not_http", "the rule sends HTTP elsewhere, and this is something else");
 const NO_HEADROOM: Reason = Reason::new("no_headroom", "no room for the tunnel's headers");
 
 /// How tunnels are written.
@@ -65,7 +71,8 @@ impl UserPlaneFunction for SessionForwarding {
     const SUMMARY: &'static str = "Carries out the forwarding action rules of PFCP sessions.";
     const READS: &'static [Tag] = &[DIRECTION, PDR];
     const WRITES: &'static [Tag] = &[NETWORK, DESTINATION];
-    const DROPS: &'static [Reason] = &[NO_SESSION_RULE, TUNNELLED_ALREADY, NOT_IP, NO_HEADROOM];
+    const DROPS: &'static [Reason] =
+        &[NO_SESSION_RULE, TUNNELLED_ALREADY, NOT_IP, NO_HEADROOM, REDIRECTED, NOT_HTTP];
     /// A context is its settings, but for sequence numbers of GTP-U, which begin anew.
     const CHECKPOINTED: bool = false;
     const HOT_CONTEXT: usize = 64;
@@ -103,7 +110,8 @@ impl UserPlaneFunction for SessionForwarding {
         let outer = Outer { dscp: self.config.dscp, zero_checksum: self.config.zero_checksum };
         match packet.is_tunnelled() {
             false => {
-                verdict(self.locals.put_into(packet, &mut context.tunnel, container(flow), outer))
+                let flow = container(flow, None);
+                verdict(self.locals.put_into(packet, &mut context.tunnel, flow, outer))
             }
             true => self.relay(packet, context, flow, outer),
         }
@@ -214,6 +222,9 @@ impl SessionForwarding {
 
     /// Gives an entry the tunnel that packets are put into.
     fn target(&mut self, to: Option<&Forwarding>, entry: &mut Entry) -> Kind {
+        if to.is_some_and(|to| to.redirect.is_some()) {
+            return Kind::Redirect;
+        }
         let (end, kind) = match to.and_then(|to| to.outer) {
             Some(OuterHeader::Gtpu { teid, peer, local }) => {
                 (TunnelEnd::new(Teid(teid), local, peer), Kind::Gtpu)
@@ -241,6 +252,13 @@ impl SessionForwarding {
         for copy in &mut entry.copies {
             self.copy(packet, copy, emit);
         }
+        if entry.kind == Kind::Redirect {
+            let url = entry.redirect.as_deref().unwrap_or_default();
+            return match redirect::answer(packet, url, emit) {
+                true => Verdict::Drop(REDIRECTED),
+                false => Verdict::Drop(NOT_HTTP),
+            };
+        }
         self.send(packet, entry)
     }
 
@@ -264,10 +282,18 @@ impl SessionForwarding {
     /// Puts a packet into the tunnel of an entry, or marks it.
     fn send(&self, packet: &mut Packet, entry: &mut Entry) -> Verdict {
         let dscp = entry.dscp;
+        if let Some(marking) = entry.marking {
+            match packet.is_tunnelled() {
+                true => inside_tunnel(packet, |packet| mark(packet, marking)),
+                false => mark(packet, marking),
+            }
+        }
         let outer =
             Outer { dscp: dscp.or(self.config.dscp), zero_checksum: self.config.zero_checksum };
-        let flow = entry.flow();
+        let extensions = entry.extensions();
         match entry.kind {
+            // It has been answered, and copies of it go on as they are.
+            Kind::Redirect => Verdict::Forward,
             Kind::Plain => {
                 if let Some(dscp) = dscp {
                     mark(packet, dscp);
@@ -275,10 +301,10 @@ impl SessionForwarding {
                 Verdict::Forward
             }
             Kind::Gtpu if packet.is_tunnelled() => {
-                relay(&self.locals, packet, &mut entry.tunnel, flow, outer)
+                relay(&self.locals, packet, &mut entry.tunnel, extensions, outer)
             }
             Kind::Gtpu => {
-                verdict(self.locals.put_into(packet, &mut entry.tunnel, container(flow), outer))
+                verdict(self.locals.put_into(packet, &mut entry.tunnel, extensions, outer))
             }
             Kind::Udp(port) => {
                 if packet.is_tunnelled() {
@@ -298,28 +324,36 @@ impl SessionForwarding {
         flow: Option<PduSession>,
         outer: Outer,
     ) -> Verdict {
-        relay(&self.locals, packet, &mut context.tunnel, flow, outer)
+        relay(&self.locals, packet, &mut context.tunnel, container(flow, None), outer)
     }
 }
 
 /// Moves a packet to the next tunnel: with its extension headers, unless the rule says which
-/// QoS flow it belongs to.
+/// it gets.
 fn relay(
     locals: &Locals,
     packet: &mut Packet,
     tunnel: &mut crate::gtpu::tunnel::Tunnel,
-    flow: Option<PduSession>,
+    extensions: Extensions,
     outer: Outer,
 ) -> Verdict {
-    if flow.is_none() || packet.is_end_marker() {
+    if extensions.is_empty() || packet.is_end_marker() {
         return verdict(locals.move_into(packet, tunnel, outer));
     }
     packet.unwrap_tunnel();
-    verdict(locals.put_into(packet, tunnel, container(flow), outer))
+    verdict(locals.put_into(packet, tunnel, extensions, outer))
 }
 
-fn container(flow: Option<PduSession>) -> Extensions {
-    flow.map_or(Extensions::NONE, |flow| Extensions::one(ExtensionRepr::PduSession(flow)))
+/// The extension headers of a QoS flow and a service class.
+#[inline(always)]
+fn container(flow: Option<PduSession>, service_class: Option<u8>) -> Extensions {
+    let mut all =
+        flow.map_or(Extensions::NONE, |flow| Extensions::one(ExtensionRepr::PduSession(flow)));
+    if let Some(class) = service_class {
+        // There is room: it is the second.
+        let _ = all.push(ExtensionRepr::ServiceClass(class));
+    }
+    all
 }
 
 fn verdict(done: Result<(), Unfit>) -> Verdict {

@@ -1,5 +1,6 @@
 //! Random sessions and packets, against a plain reference.
 
+mod domains;
 mod usage;
 
 use std::net::IpAddr;

@@ -343,6 +343,9 @@ impl Agent {
             UserKey::Ipv6 { network: n, first, prefix_len } => {
                 format!("{first}/{prefix_len}{}", network(n))
             }
+            UserKey::Route { network: n, first, prefix_len } => {
+                format!("{first}/{prefix_len}{}", network(n))
+            }
             UserKey::Teid { network: n, first } => format!("teid {first:#010x}{}", network(n)),
             UserKey::Spi { network: n, first } => format!("spi {first:#010x}{}", network(n)),
             UserKey::Vlan { port: p, first } => format!("{} vlan {first}", port(p)),

@@ -418,6 +418,7 @@ pub(crate) fn text(key: &UserKey) -> String {
     match key {
         UserKey::Ipv4 { first, .. } => first.to_string(),
         UserKey::Ipv6 { first, prefix_len, .. } => format!("{first}/{prefix_len}"),
+        UserKey::Route { first, prefix_len, .. } => format!("{first}/{prefix_len}"),
         UserKey::Teid { first, .. } => format!("TEID {first:#x}"),
         UserKey::Spi { first, .. } => format!("SPI {first:#x}"),
         UserKey::Vlan { first, .. } => format!("VLAN {first}"),

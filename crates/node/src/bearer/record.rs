@@ -193,6 +193,11 @@ fn put_key(key: &UserKey, blueprint: &Blueprint, out: &mut Vec<u8>) {
             put_address(destination, out);
             out.extend(destination_port.to_le_bytes());
         }
+        UserKey::Route { network: number, first, prefix_len } => {
+            begin(8, network(number));
+            put_address(first, out);
+            out.push(prefix_len);
+        }
     }
 }
 
@@ -269,6 +274,11 @@ impl Record<'_> {
                 source_port: self.fields.u16()?,
                 destination: self.address()?,
                 destination_port: self.fields.u16()?,
+            },
+            8 => UserKey::Route {
+                network: network()?,
+                first: self.address()?,
+                prefix_len: self.fields.u8()?,
             },
             _ => return Err(ContextError::Damaged.into()),
         })

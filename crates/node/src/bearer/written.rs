@@ -235,7 +235,8 @@ fn write_key(key: &UserKey, networks: &[String], written: &mut WrittenMatch) {
             (written.spi_network, written.spi) = (name(network), Some(first));
         }
         // No user that moves is known by these.
-        UserKey::Vlan { .. }
+        UserKey::Route { .. }
+        | UserKey::Vlan { .. }
         | UserKey::Session { .. }
         | UserKey::Port { .. }
         | UserKey::Flow { .. } => {}

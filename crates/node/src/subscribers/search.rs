@@ -67,6 +67,18 @@ impl Sought {
                 let number = |address: u128| address.checked_shr(shift).unwrap_or(0);
                 number(address.to_bits()).checked_sub(number(first.to_bits()))?.try_into().ok()
             }
+            (UserKey::Route { first, prefix_len, .. }, Some(address)) => {
+                let is_ours = match (first, address) {
+                    (IpAddr::V4(first), IpAddr::V4(address)) => {
+                        (first.to_bits() ^ address.to_bits()).leading_zeros() >= prefix_len.into()
+                    }
+                    (IpAddr::V6(first), IpAddr::V6(address)) => {
+                        (first.to_bits() ^ address.to_bits()).leading_zeros() >= prefix_len.into()
+                    }
+                    _ => false,
+                };
+                is_ours.then_some(0)
+            }
             (UserKey::Flow { source, .. }, Some(address)) => (source == address).then_some(0),
             (UserKey::Teid { first, .. } | UserKey::Spi { first, .. }, None) => behind(first),
             (UserKey::Vlan { first, .. } | UserKey::Session { first, .. }, None) => {

@@ -1,5 +1,6 @@
 //! PFCP sessions: rules from commands to packets.
 
+mod features;
 mod refused;
 
 use std::sync::Arc;

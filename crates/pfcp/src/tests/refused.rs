@@ -116,24 +116,55 @@ fn what_is_not_supported_is_refused() {
         let found = refused(request);
         assert_eq!((found.0, found.1), (Cause::NOT_SUPPORTED, Some(element)));
     };
-    check(ie::FRAMED_ROUTE, &|one| one.pdrs[1].pdi.framed_routes = vec![Text(b"10.0.0.0/8")]);
-    check(ie::ACTIVATION_TIME, &|one| one.pdrs[0].activation = Some(Time(1)));
     check(ie::REPORTING_TRIGGERS, &|one| {
         let triggers = ReportingTriggers::MACAR;
         one.urrs = vec![CreateUrr { id: UrrId(1), triggers, ..Default::default() }];
     });
-    check(ie::DL_FLOW_LEVEL_MARKING, &|one| {
-        let marking = Some(DlFlowLevelMarking::default());
-        one.qers = vec![CreateQer { id: QerId(1), marking, ..Default::default() }];
-    });
     check(ie::REDIRECT_INFORMATION, &|one| {
-        one.fars[0].forwarding.as_mut().unwrap().redirect = Some(Default::default());
+        // A SIP URI.
+        let redirect = RedirectInformation { kind: 3, server: Text(b"sip:a@b"), other: None };
+        one.fars[0].forwarding.as_mut().unwrap().redirect = Some(redirect);
     });
     check(ie::OUTER_HEADER_REMOVAL, &|one| {
         let description = OuterHeaderRemoval::VLAN;
         one.pdrs[0].outer_header_removal =
             Some(OuterHeaderRemoval { description, extensions: None });
     });
+}
+
+#[test]
+fn routes_and_urls_that_are_none_are_refused() {
+    let check = |element: u16, change: &dyn Fn(&mut SessionEstablishmentRequest<'static>)| {
+        let mut request = base();
+        change(&mut request);
+        let found = refused(request);
+        assert_eq!((found.0, found.1), (Cause::MANDATORY_IE_INCORRECT, Some(element)));
+    };
+    for text in [&b"10.0.0.0/33"[..], b"", b"\xff\xfe", b"2001:db8::/32"] {
+        check(ie::FRAMED_ROUTE, &|one| one.pdrs[1].pdi.framed_routes = vec![Text(text)]);
+    }
+    check(ie::FRAMED_IPV6_ROUTE, &|one| {
+        one.pdrs[1].pdi.framed_ipv6_routes = vec![Text(b"10.0.0.0/8")];
+    });
+    let long: &[u8] = &[b'a'; 1025];
+    // With an end of line, a URL could write the rest of the response.
+    for (kind, text) in [
+        (2, &b"http://a/\r\nSet-Cookie: b"[..]),
+        (2, b"http://a b/"),
+        (2, b""),
+        (2, b"http://\xe4/"),
+        (2, long),
+        (0, b"10.0.0"),
+        (1, b"10.0.0.1"),
+    ] {
+        check(ie::REDIRECT_INFORMATION, &|one| {
+            let redirect = RedirectInformation { kind, server: Text(text), other: None };
+            one.fars[0].forwarding.as_mut().unwrap().redirect = Some(redirect);
+        });
+    }
+    let mut request = base();
+    request.pdrs[1].pdi.framed_routes = vec![Text(b"10.0.0.0/8"); 65];
+    assert_eq!(refused(request).0, Cause::NO_RESOURCES);
 }
 
 #[test]
@@ -281,6 +312,23 @@ fn fault_47_sessions_are_bounded() {
     let request = session(peer(SMF), [10, 46, 0, 99]);
     let found = bench.refusal(peer(SMF), Some(0), &establishment(request));
     assert_eq!(found.0, Cause::NO_RESOURCES);
+}
+
+#[test]
+fn a_congested_node_takes_no_new_sessions() {
+    let mut bench = associated();
+    let seid = bench.establish(peer(SMF), base());
+    bench.plane.note_congestion(true);
+    let other = || establishment(session(peer(SMF), [10, 46, 0, 9]));
+    assert_eq!(bench.refusal(peer(SMF), Some(0), &other()).0, Cause::CONGESTION);
+    assert_eq!(bench.plane.view().sessions, 1);
+    // What is there changes and goes.
+    let empty = modification(SessionModificationRequest::default());
+    assert_eq!(bench.refusal(peer(SMF), Some(seid), &empty).0, Cause::ACCEPTED);
+    let deletion = Message::SessionDeletionRequest(Default::default());
+    assert_eq!(bench.refusal(peer(SMF), Some(seid), &deletion).0, Cause::ACCEPTED);
+    bench.plane.note_congestion(false);
+    assert_eq!(bench.refusal(peer(SMF), Some(0), &other()).0, Cause::ACCEPTED);
 }
 
 #[test]

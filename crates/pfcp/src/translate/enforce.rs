@@ -1,9 +1,11 @@
 //! QoS enforcement rules and buffering action rules.
 
-use weft_functions::session::rules::{Bar, BarId, PacketRate, PerDirection, Qer, QerId};
+use weft_functions::session::rules::{Bar, BarId, Extended, PacketRate, PerDirection, Qer, QerId};
 
 use super::{Draft, rule_of_qer, unread};
-use crate::codec::element::{self, Bits, GateStatus, QerControl, Rate, RateLimit, RuleId};
+use crate::codec::element::{
+    self, Bits, DlFlowLevelMarking, GateStatus, QerControl, Rate, RateLimit, RuleId,
+};
 use crate::codec::ie::*;
 use crate::codec::rule::{CreateBar, CreateQer, UpdateQer};
 use crate::refusal::Refusal;
@@ -43,8 +45,11 @@ impl Draft<'_> {
             qfi: None,
             reflective: false,
             paging_policy: None,
+            marking: None,
+            service_class: None,
         };
-        enforce(&mut qer, &update).map_err(|refusal| refusal.of(rule_of_qer(id)))?;
+        enforce(&mut qer, &update, self.node.owner)
+            .map_err(|refusal| refusal.of(rule_of_qer(id)))?;
         self.rules.qers.push(qer);
         Ok(())
     }
@@ -52,9 +57,10 @@ impl Draft<'_> {
     /// Update QER.
     pub fn update_qer(&mut self, rule: &UpdateQer) -> Result<(), Refusal> {
         let id = QerId(rule.id.0);
+        let owner = self.node.owner;
         let qer = self.rules.qers.iter_mut().find(|qer| qer.id == id);
         let qer = qer.ok_or(Refusal::rule(rule_of_qer(id)))?;
-        enforce(qer, rule).map_err(|refusal| refusal.of(rule_of_qer(id)))
+        enforce(qer, rule, owner).map_err(|refusal| refusal.of(rule_of_qer(id)))
     }
 
     /// Remove QER. Rules that have it lose it.
@@ -72,7 +78,7 @@ impl Draft<'_> {
         if !self.rules.bars.is_empty() {
             return Err(Refusal::rule(RuleId::Bar(rule.id)));
         }
-        self.rules.bars.push(Bar { id: BarId(rule.id.0), delay: 0, packets: None });
+        self.rules.bars.push(Bar { id: BarId(rule.id.0), delay: 0, packets: None, extended: None });
         self.update_bar(rule.id, rule.notification_delay, rule.packets)
     }
 
@@ -90,6 +96,11 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Extended buffering begins or ends (§8.2.29).
+    pub fn extend_buffering(&mut self, extended: Option<Extended>) {
+        self.rules.bars.iter_mut().for_each(|bar| bar.extended = extended);
+    }
+
     /// Remove BAR. Rules that have it lose it.
     pub fn remove_bar(&mut self, id: element::BarId) -> Result<(), Refusal> {
         let at = self.rules.bars.iter().position(|bar| bar.id.0 == id.0);
@@ -101,14 +112,18 @@ impl Draft<'_> {
     }
 }
 
-/// What the elements say; the rest of the rule stays.
-fn enforce(qer: &mut Qer, rule: &UpdateQer) -> Result<(), Refusal> {
+/// What the elements say; the rest of the rule stays. Correlation IDs are those of the control
+/// plane with the number `owner`.
+fn enforce(qer: &mut Qer, rule: &UpdateQer, owner: u32) -> Result<(), Refusal> {
     unread(rule.refused)?;
-    if rule.correlation.is_some() {
-        return Err(Refusal::unsupported(QER_CORRELATION_ID));
+    if let Some(correlation) = rule.correlation {
+        qer.correlation = Some(u64::from(owner) << 32 | u64::from(correlation));
     }
-    if rule.marking.is_some() {
-        return Err(Refusal::unsupported(DL_FLOW_LEVEL_MARKING));
+    if let Some(DlFlowLevelMarking { traffic_class, service_class }) = rule.marking {
+        let dscp = |(value, mask): (u8, u8)| (value & mask) >> 2;
+        qer.marking = traffic_class.map(dscp);
+        // The second octet is spare (TS 29.281 §5.2.2.3).
+        qer.service_class = service_class.map(|octets| (octets >> 8) as u8);
     }
     if rule.control.is_some_and(|control| !control.without(QerControl(0)).is_empty()) {
         return Err(Refusal::unsupported(QER_CONTROL_INDICATIONS));

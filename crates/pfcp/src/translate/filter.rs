@@ -63,6 +63,7 @@ impl Draft<'_> {
             tos: traffic_class.map(|(value, mask)| Masked { value, mask }),
             spi,
             flow_label,
+            domain: None,
         };
         if let Some(id) = id {
             self.extras.filters.retain(|(known, _)| *known != id);

@@ -1,20 +1,22 @@
 //! Forwarding action rules.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weft_functions::session::check::is_url;
 use weft_functions::session::rules::{
-    Apply, BarId, Far, FarId, Forwarding, Interface, OuterHeader,
+    Apply, BarId, Far, FarId, Forwarding, Interface, Name, OuterHeader,
 };
 
 use super::{Draft, name, rule_of_far, unread};
 use crate::codec::Cause;
 use crate::codec::element::{
-    self, ApplyAction, Change, ForwardingPolicy, ModificationFlags, OuterHeaderCreation, Text,
-    TransportLevelMarking,
+    self, ApplyAction, Change, ForwardingPolicy, ModificationFlags, OuterHeaderCreation,
+    RedirectInformation, Text, TransportLevelMarking,
 };
 use crate::codec::ie::*;
 use crate::codec::rule::{
-    CreateFar, DuplicatingParameters, ForwardingParameters, UpdateFar, UpdateForwardingParameters,
+    CreateFar, DuplicatingParameters, ForwardingParameters, UpdateDuplicatingParameters, UpdateFar,
+    UpdateForwardingParameters,
 };
 use crate::interfaces::Found;
 use crate::refusal::Refusal;
@@ -44,7 +46,7 @@ impl Draft<'_> {
             id,
             action: action(rule.action, &duplicate)?,
             forward,
-            duplicate,
+            duplicate: duplicate.into(),
             bar: rule.bar.map(|bar| BarId(bar.0)),
             end_marker: false,
         };
@@ -75,9 +77,7 @@ impl Draft<'_> {
                 self.set_policy(id, change)?;
             }
         }
-        if !rule.duplicating.is_empty() {
-            return Err(Refusal::unsupported(UPDATE_DUPLICATING_PARAMETERS));
-        }
+        self.changed_duplicates(&mut far.duplicate, &rule.duplicating)?;
         if let Some(flags) = rule.action {
             if !flags.has(ApplyAction::DUPL) {
                 far.duplicate.clear();
@@ -101,9 +101,6 @@ impl Draft<'_> {
 
     fn forwarding(&self, one: &ForwardingParameters<'_>) -> Result<Forwarding, Refusal> {
         unread(one.refused)?;
-        if one.redirect.is_some() {
-            return Err(Refusal::unsupported(REDIRECT_INFORMATION));
-        }
         let interface = destination(one.destination)?;
         let found = self.towards(interface, one.network_instance)?;
         Ok(Forwarding {
@@ -111,6 +108,7 @@ impl Draft<'_> {
             network: Some(self.node.interfaces.network(found)),
             outer: one.outer_header.map(|header| self.outer(found, header)).transpose()?,
             dscp: one.marking.map(dscp),
+            redirect: one.redirect.map(redirect).transpose()?,
         })
     }
 
@@ -125,7 +123,33 @@ impl Draft<'_> {
             network: Some(self.node.interfaces.network(found)),
             outer: one.outer_header.map(|header| self.outer(found, header)).transpose()?,
             dscp: one.marking.map(dscp),
+            redirect: None,
         })
+    }
+
+    /// Copies have no number: the nth change is one of the nth copy.
+    fn changed_duplicates(
+        &self,
+        copies: &mut Vec<Forwarding>,
+        updates: &[UpdateDuplicatingParameters<'_>],
+    ) -> Result<(), Refusal> {
+        for (at, update) in updates.iter().enumerate() {
+            if update.policy.is_some() {
+                return Err(Refusal::unsupported(FORWARDING_POLICY));
+            }
+            let update = UpdateForwardingParameters {
+                destination: update.destination,
+                outer_header: update.outer_header,
+                marking: update.marking,
+                ..UpdateForwardingParameters::default()
+            };
+            let changed = self.changed_forwarding(copies.get(at), &update)?;
+            match copies.get_mut(at) {
+                Some(copy) => *copy = changed,
+                None => copies.push(changed),
+            }
+        }
+        Ok(())
     }
 
     fn changed_forwarding(
@@ -134,9 +158,6 @@ impl Draft<'_> {
         update: &UpdateForwardingParameters<'_>,
     ) -> Result<Forwarding, Refusal> {
         unread(update.refused)?;
-        if update.redirect.is_some() {
-            return Err(Refusal::unsupported(REDIRECT_INFORMATION));
-        }
         let given = update.destination.map(destination).transpose()?;
         let known = before.and_then(|before| before.interface);
         let interface = given.or(known).ok_or(Refusal::missing(DESTINATION_INTERFACE))?;
@@ -165,6 +186,10 @@ impl Draft<'_> {
             dscp: match update.marking {
                 Some(change) => change.value().map(dscp),
                 None => before.and_then(|before| before.dscp),
+            },
+            redirect: match update.redirect {
+                Some(change) => change.value().map(redirect).transpose()?,
+                None => before.and_then(|before| before.redirect.clone()),
             },
         })
     }
@@ -255,6 +280,27 @@ fn destination(interface: element::Interface) -> Result<Interface, Refusal> {
         element::Interface(5) => return Err(Refusal::unsupported(DESTINATION_INTERFACE)),
         _ => return Err(Refusal::incorrect(DESTINATION_INTERFACE)),
     })
+}
+
+/// The URL that HTTP requests are answered with. A host that is given by its address gets them
+/// at its root.
+fn redirect(information: RedirectInformation<'_>) -> Result<Name, Refusal> {
+    let incorrect = || Refusal::incorrect(REDIRECT_INFORMATION);
+    let text = std::str::from_utf8(information.server.0).map_err(|_| incorrect())?;
+    let url = match information.kind {
+        RedirectInformation::URL => text.to_owned(),
+        // With two addresses, the one of IPv4 is the first.
+        RedirectInformation::IPV4 | RedirectInformation::BOTH => {
+            let address: Ipv4Addr = text.parse().map_err(|_| incorrect())?;
+            format!("http://{address}/")
+        }
+        RedirectInformation::IPV6 => {
+            let address: Ipv6Addr = text.parse().map_err(|_| incorrect())?;
+            format!("http://[{address}]/")
+        }
+        _ => return Err(Refusal::unsupported(REDIRECT_INFORMATION)),
+    };
+    if is_url(&url) { Ok(Name::from(url.as_str())) } else { Err(incorrect()) }
 }
 
 /// The DSCP of a marking: the upper six bits of ToS or Traffic Class.

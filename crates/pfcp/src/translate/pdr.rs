@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
+use weft_functions::common::prefix::Prefix;
 use weft_functions::session::rules::{
-    FarId, Interface, LocalTunnel, Pdr, PdrId, QerId, Removal, UeAddress, UrrId,
+    FarId, Interface, LocalTunnel, Pdr, PdrId, Period, QerId, Rare, Removal, UeAddress, UrrId,
 };
 
 use super::{DetectionPart, Draft, Endpoint, PdrExtras, name, rule_of_pdr, unread};
 use crate::codec::Cause;
-use crate::codec::element::{self, FTeid, GivenFTeid, OuterHeaderRemoval, Text, UeIpAddress};
+use crate::codec::element::{self, FTeid, GivenFTeid, OuterHeaderRemoval, Text, Time, UeIpAddress};
 use crate::codec::ie::*;
 use crate::codec::rule::{
     CreatePdr, CreateTrafficEndpoint, CreatedPdr, CreatedTrafficEndpoint, Pdi, UpdatePdr,
@@ -20,6 +21,8 @@ use crate::refusal::Refusal;
 
 /// Most filters of one rule.
 const FILTERS: usize = 64;
+/// Most framed routes of one rule.
+const ROUTES: usize = 64;
 
 impl Draft<'_> {
     /// Create PDR.
@@ -33,7 +36,6 @@ impl Draft<'_> {
         if self.rules.pdrs.iter().any(|pdr| pdr.id == id) {
             return Err(Refusal::rule(rule_of_pdr(id)));
         }
-        not_timed(rule.activation.is_some(), rule.deactivation.is_some())?;
         let far = rule.far.ok_or(Refusal::missing(FAR_ID))?;
         self.rules.pdrs.push(Pdr {
             id,
@@ -42,8 +44,10 @@ impl Draft<'_> {
             network: None,
             local: None,
             ue: None,
-            filters: Vec::new(),
-            qfis: Vec::new(),
+            filters: Rare::default(),
+            routes: Rare::default(),
+            period: period(None, rule.activation, rule.deactivation),
+            qfis: Rare::default(),
             removal: rule.outer_header_removal.map(removal).transpose()?,
             far: Some(FarId(far.0)),
             urrs: rule.urrs.iter().map(|urr| UrrId(urr.0)).collect(),
@@ -66,13 +70,13 @@ impl Draft<'_> {
 
     fn changed_pdr(&mut self, id: PdrId, rule: &UpdatePdr<'_>) -> Result<(), Refusal> {
         unread(rule.refused)?;
-        not_timed(rule.activation.is_some(), rule.deactivation.is_some())?;
         let at = self.rules.pdrs.iter().position(|pdr| pdr.id == id);
         let at = at.ok_or(Refusal::rule(rule_of_pdr(id)))?;
         let pdr = &mut self.rules.pdrs[at];
         if let Some(header) = rule.outer_header_removal {
             pdr.removal = Some(removal(header)?);
         }
+        pdr.period = period(pdr.period.take(), rule.activation, rule.deactivation);
         pdr.precedence = rule.precedence.unwrap_or(pdr.precedence);
         pdr.far = rule.far.map(|far| FarId(far.0)).or(pdr.far);
         if !rule.urrs.is_empty() {
@@ -138,9 +142,6 @@ impl Draft<'_> {
     /// What packets of the PDR at `at` look like.
     fn detect(&mut self, at: usize, pdi: &Pdi<'_>, extras: &mut PdrExtras) -> Result<(), Refusal> {
         unread(pdi.refused)?;
-        if !pdi.framed_routes.is_empty() || !pdi.framed_ipv6_routes.is_empty() {
-            return Err(Refusal::unsupported(FRAMED_ROUTE));
-        }
         let source = side(pdi.source).ok_or(Refusal::incorrect(SOURCE_INTERFACE))?;
         if pdi.filters.len() > FILTERS {
             return Err(Refusal::cause(Cause::NO_RESOURCES));
@@ -158,6 +159,7 @@ impl Draft<'_> {
             fteid: pdi.fteid,
             instance: pdi.network_instance.map(|text| text.0.into()),
             ue: pdi.ue_addresses.clone(),
+            routes: routes(&pdi.framed_routes, &pdi.framed_ipv6_routes)?,
             qfis: pdi.qfis.iter().map(|qfi| qfi.0).collect(),
             chosen: None,
         };
@@ -174,7 +176,7 @@ impl Draft<'_> {
             };
         }
         let pdr = &mut self.rules.pdrs[at];
-        (pdr.source, pdr.filters, pdr.qfis) = (source, filters, part.qfis.clone());
+        (pdr.source, pdr.filters, pdr.qfis) = (source, filters.into(), part.qfis.clone().into());
         self.place(at, &mut part, extras)?;
         if let Some(of_endpoint) = of_endpoint {
             self.extras.endpoints[of_endpoint].part.chosen = part.chosen;
@@ -210,6 +212,7 @@ impl Draft<'_> {
         let ue = self.ue_address(found, &mut part.ue, &mut created)?;
         let pdr = &mut self.rules.pdrs[at];
         (pdr.network, pdr.local, pdr.ue) = (Some(network), local, ue);
+        pdr.routes = part.routes.clone().into();
         let is_choice = matches!(part.fteid, Some(FTeid::Choose { .. }));
         // What belongs to a traffic endpoint is told of the endpoint.
         if let Some(local) = local.filter(|_| is_choice && extras.endpoints.is_empty()) {
@@ -316,9 +319,6 @@ impl Draft<'_> {
     /// Create Traffic Endpoint.
     pub fn create_endpoint(&mut self, one: &CreateTrafficEndpoint<'_>) -> Result<(), Refusal> {
         unread(one.refused)?;
-        if !one.framed_routes.is_empty() || !one.framed_ipv6_routes.is_empty() {
-            return Err(Refusal::unsupported(FRAMED_ROUTE));
-        }
         if self.endpoint(one.id.0).is_ok() {
             return Err(Refusal::incorrect(TRAFFIC_ENDPOINT_ID));
         }
@@ -328,6 +328,7 @@ impl Draft<'_> {
                 fteid: one.fteid,
                 instance: one.network_instance.map(|text| text.0.into()),
                 ue: one.ue_addresses.clone(),
+                routes: routes(&one.framed_routes, &one.framed_ipv6_routes)?,
                 qfis: one.qfis.iter().map(|qfi| qfi.0).collect(),
                 chosen: None,
             },
@@ -338,10 +339,8 @@ impl Draft<'_> {
     /// Update Traffic Endpoint, and all PDRs that have it.
     pub fn update_endpoint(&mut self, one: &UpdateTrafficEndpoint<'_>) -> Result<(), Refusal> {
         unread(one.refused)?;
-        if !one.framed_routes.is_empty() || !one.framed_ipv6_routes.is_empty() {
-            return Err(Refusal::unsupported(FRAMED_ROUTE));
-        }
         let at = self.endpoint(one.id.0)?;
+        let behind = routes(&one.framed_routes, &one.framed_ipv6_routes)?;
         let part = &mut self.extras.endpoints[at].part;
         if let Some(fteid) = one.fteid {
             (part.fteid, part.chosen) = (Some(fteid), None);
@@ -351,6 +350,9 @@ impl Draft<'_> {
         }
         if !one.ue_addresses.is_empty() {
             part.ue.clone_from(&one.ue_addresses);
+        }
+        if !behind.is_empty() {
+            part.routes = behind;
         }
         if !one.qfis.is_empty() {
             part.qfis = one.qfis.iter().map(|qfi| qfi.0).collect();
@@ -364,7 +366,7 @@ impl Draft<'_> {
             let pdr = self.rules.pdrs.iter().position(|pdr| pdr.id == extras.id);
             let mut part = self.extras.endpoints[at].part.clone();
             if let Some(pdr) = pdr {
-                self.rules.pdrs[pdr].qfis.clone_from(&part.qfis);
+                self.rules.pdrs[pdr].qfis = part.qfis.clone().into();
                 self.place(pdr, &mut part, &mut extras)?;
             }
             self.extras.endpoints[at].part = part;
@@ -430,12 +432,37 @@ fn removal(header: OuterHeaderRemoval) -> Result<Removal, Refusal> {
     })
 }
 
-fn not_timed(activation: bool, deactivation: bool) -> Result<(), Refusal> {
-    match (activation, deactivation) {
-        (true, _) => Err(Refusal::unsupported(ACTIVATION_TIME)),
-        (_, true) => Err(Refusal::unsupported(DEACTIVATION_TIME)),
-        _ => Ok(()),
+/// When a rule holds; what is not given stays.
+fn period(
+    known: Option<Box<Period>>,
+    from: Option<Time>,
+    until: Option<Time>,
+) -> Option<Box<Period>> {
+    let known = known.as_deref().copied().unwrap_or_default();
+    let period = Period {
+        from: from.map(Time::unix).or(known.from),
+        until: until.map(Time::unix).or(known.until),
+    };
+    (period != Period::default()).then(|| Box::new(period))
+}
+
+/// Networks behind a user, as texts say them.
+fn routes(ipv4: &[Text<'_>], ipv6: &[Text<'_>]) -> Result<Vec<Prefix>, Refusal> {
+    if ipv4.len() + ipv6.len() > ROUTES {
+        return Err(Refusal::cause(Cause::NO_RESOURCES));
     }
+    let read = |element: u16, texts: &[Text<'_>]| {
+        let prefix = |text: &Text<'_>| {
+            let prefix = std::str::from_utf8(text.0).ok().and_then(flow::route);
+            prefix
+                .filter(|prefix| prefix.is_ipv4() == (element == FRAMED_ROUTE))
+                .ok_or(Refusal::incorrect(element))
+        };
+        texts.iter().map(prefix).collect::<Result<Vec<_>, _>>()
+    };
+    let mut all = read(FRAMED_ROUTE, ipv4)?;
+    all.extend(read(FRAMED_IPV6_ROUTE, ipv6)?);
+    Ok(all)
 }
 
 fn given(tunnel: LocalTunnel) -> FTeid {

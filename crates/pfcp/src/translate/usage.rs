@@ -45,7 +45,7 @@ impl Draft<'_> {
             return Err(Refusal::rule(rule_of_urr(id)));
         }
         let update = as_update(rule);
-        let created = (self.node.entropy)() as u32;
+        let created = self.extras.creations;
         let mut urr = Urr { id, created, ..Urr::default() };
         measure(&mut urr, &update).map_err(|refusal| refusal.of(rule_of_urr(id)))?;
         urr.grant = 0;

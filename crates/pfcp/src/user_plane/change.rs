@@ -3,18 +3,21 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weft_functions::session::rules::UrrId;
+use weft_functions::session::rules::{Extended, UrrId};
 use weft_node::bearer::session::{Query, SessionCommand, SessionId};
 
 use super::UserPlane;
 use super::session::{Change, Record, Work};
 use crate::codec::Cause;
-use crate::codec::element::ModificationFlags;
+use crate::codec::element::{GracePeriod, ModificationFlags};
 use crate::codec::message::SessionModificationRequest;
 use crate::codec::rule::UpdateBarInReport;
 use crate::refusal::Refusal;
 use crate::transactions::TransactionId;
 use crate::translate::{Draft, Drafted, Extras, rule_of_urr};
+
+/// Nanoseconds after which a session whose change is under way is looked at again.
+const RETRY: u64 = 1_000_000;
 
 impl UserPlane {
     /// The session of a SEID, if the sender may speak of it: it is the control plane that the
@@ -36,7 +39,7 @@ impl UserPlane {
         let from = id.from.ip();
         let not_found = Refusal::cause(Cause::SESSION_NOT_FOUND);
         let record = self.owned(seid, from).ok_or(not_found)?;
-        let cp_seid = record.cp_seid;
+        let (cp_seid, owner) = (record.cp_seid, record.association);
         let before = record.rules.clone();
         let extras = record.extras.as_deref().cloned().unwrap_or_default();
         let cp = request.fseid.map(|fseid| (fseid.seid, fseid.like(from).unwrap_or(from)));
@@ -58,7 +61,11 @@ impl UserPlane {
             }
             Query::Of(asked)
         };
-        let mut draft = self.draft((*before).clone(), extras);
+        let mut draft = self.draft((*before).clone(), extras, owner);
+        if !request.update_fars.is_empty() {
+            // The control plane has decided: what was to wait longer meets its rules now.
+            draft.extend_buffering(None);
+        }
         if let Some(seconds) = request.inactivity {
             draft.rules.inactivity = Some(seconds.0).filter(|seconds| *seconds > 0);
         }
@@ -129,18 +136,47 @@ impl UserPlane {
     /// What a report's response says of buffering (§7.5.9).
     pub(super) fn change_buffering(
         &mut self,
+        now: u64,
         seid: u64,
         update: Option<&UpdateBarInReport>,
         drop_waiting: bool,
     ) {
+        // A timer of 0 is stopped (§8.2.29).
+        let duration = update.and_then(|update| update.buffering_duration);
+        let duration = duration.filter(|duration| duration.seconds() != Some(0));
         self.alter(seid, drop_waiting, |draft| {
-            update.map_or(Ok(()), |update| {
-                let packets = update.packets.or(update
-                    .buffering_packets
-                    .map(|count| u8::try_from(count.0).unwrap_or(u8::MAX)));
-                draft.update_bar(update.id, update.notification_delay, packets)
-            })
+            let Some(update) = update else { return Ok(()) };
+            draft.update_bar(update.id, update.notification_delay, update.packets)?;
+            let extended = duration
+                .map(|_| Extended { packets: update.buffering_packets.map(|count| count.0) });
+            draft.extend_buffering(extended);
+            Ok(())
         });
+        if let Some(seconds) = duration.and_then(GracePeriod::seconds) {
+            let ends = now.saturating_add(seconds.saturating_mul(1_000_000_000));
+            self.extended.insert((ends, seid));
+        }
+    }
+
+    /// Ends extended buffering whose time has come: what waits is dropped, and the next packet is
+    /// told again.
+    pub(super) fn end_buffering(&mut self, now: u64) {
+        while let Some(&(time, seid)) = self.extended.first().filter(|(time, _)| *time <= now) {
+            self.extended.pop_first();
+            let Some(record) = self.sessions.get(&seid) else { continue };
+            if record.is_committing {
+                self.extended.insert((time.max(now) + RETRY, seid));
+                continue;
+            }
+            if record.rules.bars.iter().all(|bar| bar.extended.is_none()) {
+                // The user has come, or is to come later.
+                continue;
+            }
+            self.alter(seid, true, |draft| {
+                draft.extend_buffering(None);
+                Ok(())
+            });
+        }
     }
 
     /// Gives PDRs the filters that their applications have now. False if a command about the
@@ -166,9 +202,9 @@ impl UserPlane {
         let Some(record) = self.sessions.get(&seid).filter(|record| !record.is_committing) else {
             return;
         };
-        let (cp_seid, before) = (record.cp_seid, record.rules.clone());
+        let (cp_seid, owner, before) = (record.cp_seid, record.association, record.rules.clone());
         let extras = record.extras.as_deref().cloned().unwrap_or_default();
-        let mut draft = self.draft((*before).clone(), extras);
+        let mut draft = self.draft((*before).clone(), extras, owner);
         let outcome = edit(&mut draft);
         let Ok(drafted) = draft.finish(outcome) else { return };
         let change = Change {
@@ -204,6 +240,8 @@ fn change(draft: &mut Draft<'_>, request: &SessionModificationRequest<'_>) -> Re
     request.remove_urrs.iter().try_for_each(|one| draft.remove_urr(one.id))?;
     request.remove_bar.iter().try_for_each(|one| draft.remove_bar(one.id))?;
     request.remove_endpoints.iter().try_for_each(|one| draft.remove_endpoint(one.id))?;
+    // A rule of a number that another had before is another rule.
+    draft.extras.creations += u32::from(!request.create_urrs.is_empty());
     request.create_bar.iter().try_for_each(|one| draft.create_bar(one))?;
     request.create_endpoints.iter().try_for_each(|one| draft.create_endpoint(one))?;
     request.create_urrs.iter().try_for_each(|one| draft.create_urr(one))?;

@@ -1,5 +1,6 @@
 //! Session establishment (§6.3.2), and the common end of all changes.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use weft_functions::session::rules::{PdrId, Session, Urr};
@@ -8,6 +9,7 @@ use weft_node::bearer::session::{SessionCommand, SessionError, SessionId};
 
 use super::UserPlane;
 use super::session::{Change, Record, Work};
+use crate::associations::AssociationId;
 use crate::codec::element::{AdditionalReports, FSeid, NodeId, PdnType, Text};
 use crate::codec::ie::*;
 use crate::codec::message::{
@@ -46,7 +48,7 @@ impl UserPlane {
         if self.sessions.len() >= self.plan.sessions {
             return Err(Refusal::cause(Cause::NO_RESOURCES));
         }
-        let mut draft = self.draft(Session::default(), Extras::default());
+        let mut draft = self.draft(Session::default(), Extras::default(), Some(association));
         draft.extras.sets.clone_from(&request.sets);
         draft.rules.inactivity =
             request.inactivity.map(|seconds| seconds.0).filter(|seconds| *seconds > 0);
@@ -86,9 +88,19 @@ impl UserPlane {
         Ok(())
     }
 
-    /// A change of rules.
-    pub(super) fn draft(&mut self, rules: Session, extras: Extras) -> Draft<'_> {
+    /// A change of rules of a session that belongs to this control plane.
+    pub(super) fn draft(
+        &mut self,
+        rules: Session,
+        extras: Extras,
+        owner: Option<AssociationId>,
+    ) -> Draft<'_> {
+        let mut hasher = std::hash::DefaultHasher::new();
+        // A process may have several nodes.
+        (&self.plan.listen, owner.map(|id| id.0)).hash(&mut hasher);
         let node = Surroundings {
+            owner: hasher.finish() as u32,
+            known: &mut self.known,
             interfaces: &mut self.interfaces,
             applications: &self.applications,
             entropy: &mut self.entropy,

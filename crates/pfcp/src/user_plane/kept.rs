@@ -268,6 +268,10 @@ impl UserPlane {
         for address in addresses {
             self.interfaces.note_address(address);
         }
+        if rules.bars.iter().any(|bar| bar.extended.is_some()) {
+            // What waited is lost, and so is the time: the next packet is told again.
+            self.extended.insert((now, seid));
+        }
         let association = note.association.map(AssociationId);
         let known = association.and_then(|id| self.associations.get_mut(id));
         let place = known.map(|association| {

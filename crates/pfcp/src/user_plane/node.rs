@@ -2,12 +2,16 @@
 
 use std::net::IpAddr;
 
+use weft_functions::session::check::is_domain;
+use weft_functions::session::rules::{Name, SdfFilter};
+
 use super::establish::borrowed;
 use super::session::Record;
 use super::{RELEASES, Sent, UserPlane};
 use crate::associations::{Association, AssociationId, NodeKey};
 use crate::codec::element::{
-    AssociationRelease, GracePeriod, NodeReportType, PfdContents, RemoteGtpuPeer, Time, UpFeatures,
+    AssociationRelease, GracePeriod, NodeReportType, PfdContents, RemoteGtpuPeer, Text, Time,
+    UpFeatures,
 };
 use crate::codec::ie::*;
 use crate::codec::message::{
@@ -23,6 +27,12 @@ use crate::transactions::TransactionId;
 /// Most applications, and most filters of one.
 const APPLICATIONS: usize = 4096;
 const FILTERS: usize = 256;
+
+/// A domain of a PFD.
+fn domain_of(text: Text<'_>) -> Option<Name> {
+    let text = std::str::from_utf8(text.0).ok()?.to_ascii_lowercase();
+    is_domain(&text).then(|| Name::from(text.as_str()))
+}
 
 impl UserPlane {
     pub(super) fn take_heartbeat(&mut self, now: u64, id: TransactionId, request: &Heartbeat<'_>) {
@@ -167,6 +177,9 @@ impl UserPlane {
             | UpFeatures::IP6PL
             | UpFeatures::PFDM
             | UpFeatures::PFDE
+            | UpFeatures::DLBD
+            | UpFeatures::FRRT
+            | UpFeatures::DPDRA
             | UpFeatures::SSET;
         let pools = if self.interfaces.has_pools() { UpFeatures::UEIP } else { UpFeatures(0) };
         let chains = if self.interfaces.has_chains() { UpFeatures::TRST } else { UpFeatures(0) };
@@ -253,16 +266,18 @@ impl UserPlane {
             let contents = one.contexts.iter().flat_map(|context| &context.contents);
             let mut filters = Vec::new();
             for PfdContents { descriptions, urls, domains, custom } in contents {
-                if !urls.is_empty() || !domains.is_empty() || custom.is_some() {
+                if !urls.is_empty() || custom.is_some() {
                     return Err(Refusal::unsupported(PFD_CONTENTS));
+                }
+                // Names are looked for in DNS and TLS, whichever protocol is said.
+                for (domain, _) in domains {
+                    let domain = domain_of(*domain).ok_or(Refusal::incorrect(PFD_CONTENTS))?;
+                    filters.push(SdfFilter { domain: Some(domain), ..SdfFilter::default() });
                 }
                 for text in descriptions {
                     let flow = std::str::from_utf8(text.0).ok().and_then(flow::parse);
                     let flow = flow.ok_or(Refusal::incorrect(PFD_CONTENTS))?;
-                    filters.push(weft_functions::session::rules::filter::SdfFilter {
-                        flow: Some(flow),
-                        ..Default::default()
-                    });
+                    filters.push(SdfFilter { flow: Some(flow), ..SdfFilter::default() });
                 }
             }
             if filters.is_empty() {

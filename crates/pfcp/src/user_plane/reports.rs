@@ -132,7 +132,12 @@ impl UserPlane {
     }
 
     /// A control plane has answered a report.
-    pub(super) fn take_report_response(&mut self, seid: u64, response: &SessionReportResponse<'_>) {
+    pub(super) fn take_report_response(
+        &mut self,
+        now: u64,
+        seid: u64,
+        response: &SessionReportResponse<'_>,
+    ) {
         if response.cause == Cause::SESSION_NOT_FOUND {
             // It is of no use to a control plane that does not know it (TS 23.527 §4.3).
             if self.sessions.contains_key(&seid) {
@@ -142,7 +147,7 @@ impl UserPlane {
         }
         let drops = response.flags.is_some_and(|flags| flags.has(ReportResponseFlags::DROBU));
         if drops || response.update_bar.is_some() {
-            self.change_buffering(seid, response.update_bar.as_ref(), drops);
+            self.change_buffering(now, seid, response.update_bar.as_ref(), drops);
         }
     }
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Name;
 use crate::common::prefix::Prefix;
 
 /// A filter: all that is given must be so. A reference to a filter of another rule
@@ -24,6 +25,10 @@ pub struct SdfFilter {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 0xf_ffff))]
     pub flow_label: Option<u32>,
+    /// Domain of the other end: `example.com` with all names below it, or `*.example.com` without
+    /// the name itself. In small letters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<Name>,
 }
 
 /// A value of which some bits count.

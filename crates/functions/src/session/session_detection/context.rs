@@ -202,6 +202,8 @@ impl Usual {
             let is_simple = usual.ways[at].flags == 0
                 && detector.filters.is_empty()
                 && detector.qfis == 0
+                && detector.routes.is_empty()
+                && detector.period.is_none()
                 && detector.fate == Fate::Forward
                 && !detector.way.has(Way::NOT_REMOVED)
                 && detector.urrs == detectors[0].urrs
@@ -247,7 +249,7 @@ impl Usual {
         let rates = qers().filter(|qer| both(qer.maximum)[direction].is_some()).count();
         let urrs = || rules.urrs.iter().filter(|urr| rule.urrs.contains(&urr.id));
         rates <= 1
-            && qers().all(|qer| both(qer.packets)[direction].is_none())
+            && qers().all(|qer| both(qer.packets)[direction].is_none() && qer.correlation.is_none())
             && urrs().all(|urr| !urr.before_qos && urr.quota_action.is_none())
     }
 }

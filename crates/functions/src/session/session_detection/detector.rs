@@ -1,6 +1,7 @@
 //! Packet detection rules, compiled: what a packet must be like, and what becomes of it.
 
 use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_function::{Headers, Metadata, Packet, TagSlot, Tunnel};
 use weft_wire::Protocol;
@@ -8,6 +9,7 @@ use weft_wire::Protocol;
 use super::way::Way;
 use crate::common::prefix::{Masked, Prefix};
 use crate::session::rules::filter::{self, End, Flow, SdfFilter};
+use crate::session::rules::{Few, Rare};
 
 /// What a packet shows to the rules: read once, as far as rules ask.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub struct Facts {
     pub network: u32,
     /// An End Marker: only its tunnel is looked at.
     pub is_end_marker: bool,
+    /// Domains that its other end is known by, a bit for each.
+    pub domains: u64,
     addresses: Option<(IpAddr, IpAddr)>,
     qfi: Option<u8>,
 }
@@ -31,6 +35,7 @@ impl Facts {
             teid: message.as_ref().map_or(0, |message| message.teid().0),
             network: TagSlot::NETWORK.get(packet.metadata()),
             is_end_marker: packet.is_end_marker(),
+            domains: 0,
             addresses: packet.addresses(),
             qfi: qfi.map(|session| session.qfi().value()),
         }
@@ -103,24 +108,33 @@ pub struct Detector {
     pub network: Option<u32>,
     /// The user's addresses.
     pub ue: Addresses,
+    /// Networks behind the user.
+    pub routes: Box<[Addresses]>,
+    /// When it holds, if it does not always: seconds since 1970.
+    pub period: Option<(u64, u64)>,
     /// QoS flow identifiers, a bit for each; 0 for any packet.
     pub qfis: u64,
     /// Filters of which one must match, if there are any.
-    pub filters: Box<[SdfFilter]>,
+    pub filters: Rare<SdfFilter>,
+    /// Of each filter the bit of its domain; none where no filter has one.
+    pub domains: Box<[u64]>,
     /// What is noted in packets that match.
     pub way: Way,
     /// What becomes of them.
     pub fate: Fate,
     /// Places of what measures them.
-    pub urrs: Box<[u16]>,
+    pub urrs: Few<u16>,
     /// Places of what limits them.
-    pub qers: Box<[u16]>,
+    pub qers: Few<u16>,
 }
 
 impl Detector {
     /// Whether the rule is one for a packet.
     pub fn matches(&self, packet: &Packet, facts: &Facts) -> bool {
         if self.teid != facts.teid || self.network.is_some_and(|network| network != facts.network) {
+            return false;
+        }
+        if self.period.is_some_and(|(from, until)| !(from..until).contains(&unix_time())) {
             return false;
         }
         if facts.is_end_marker {
@@ -130,12 +144,24 @@ impl Detector {
         let (user, remote) =
             if self.uplink { (source, destination) } else { (destination, source) };
         let has_flow = facts.qfi.is_some_and(|qfi| self.qfis >> qfi & 1 == 1);
-        if !self.ue.contains(user) || self.qfis != 0 && !has_flow {
+        let is_users =
+            || self.ue.contains(user) || self.routes.iter().any(|behind| behind.contains(user));
+        if self.qfis != 0 && !has_flow || !is_users() {
             return false;
         }
+        let is_of_domain = |at: usize| {
+            self.domains.get(at).is_none_or(|bit| *bit == 0 || bit & facts.domains != 0)
+        };
         self.filters.is_empty()
-            || self.filters.iter().any(|filter| passes(filter, packet, (user, remote), self.uplink))
+            || self.filters.iter().enumerate().any(|(at, filter)| {
+                is_of_domain(at) && passes(filter, packet, (user, remote), self.uplink)
+            })
     }
+}
+
+/// Seconds since 1970.
+fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Whether a packet is one that a filter is for.
@@ -145,7 +171,7 @@ fn passes(
     (user, remote): (IpAddr, IpAddr),
     uplink: bool,
 ) -> bool {
-    let SdfFilter { flow, tos, spi, flow_label } = filter;
+    let SdfFilter { flow, tos, spi, flow_label, .. } = filter;
     tos.is_none_or(|tos| has_tos(packet, tos))
         && spi.is_none_or(|spi| spi_of(packet) == Some(spi))
         && flow_label.is_none_or(|label| flow_label_of(packet) == Some(label))

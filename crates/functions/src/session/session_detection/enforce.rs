@@ -92,10 +92,12 @@ pub fn enforce(
             return refuse(GATE);
         }
     }
+    let guarantees = |at: u16| limiters[usize::from(at)].guarantees(direction, now, octets, burst);
+    let is_guaranteed = qers.iter().any(|at| guarantees(*at));
     // All rates are looked at before any has a packet less.
     for &at in qers {
         let (rule, limiter) = (&rules.qers[usize::from(at)], &limiters[usize::from(at)]);
-        if !limiter.buckets[direction].has_room(now, octets, burst) {
+        if !is_guaranteed && !limiter.has_room(direction, now, octets, burst) {
             return refuse(BIT_RATE);
         }
         let rate = both(rule.packets)[direction];
@@ -124,7 +126,7 @@ pub fn enforce(
     }
     for &at in qers {
         let (rule, limiter) = (&rules.qers[usize::from(at)], &mut limiters[usize::from(at)]);
-        limiter.buckets[direction].take(now, octets);
+        limiter.take(direction, now, octets);
         if let Some(rate) = both(rule.packets)[direction] {
             limiter.packets[direction].take(now, rate);
         }

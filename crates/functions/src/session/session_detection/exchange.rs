@@ -98,6 +98,7 @@ pub(super) fn export(context: &Context, out: &mut Vec<u8>) {
             rules: record.rules.clone(),
             detectors: Box::default(),
             counted: record.counted.clone(),
+            domains: None,
             limiters: record.limiters.clone(),
             meters: record.meters.clone(),
             waiting: record.waiting,
@@ -209,7 +210,7 @@ pub(super) fn import(bytes: &[u8], names: &Names) -> Result<Context, ContextErro
     let told = flag(&mut fields)?;
     let mut record = Record::new(Arc::new(rules), None, 0);
     for limiter in &mut record.limiters {
-        let Limiter { buckets, packets } = limiter;
+        let Limiter { buckets, packets, .. } = limiter;
         for bucket in buckets {
             bucket.full_at = fields.u64()?;
         }

@@ -8,11 +8,14 @@ use weft_function::{TagSlot, TagTable, TagValues};
 
 use super::bucket::{Bucket, PacketBucket};
 use super::detector::{Addresses, Detector, Fate};
+use super::domains::{self, Domains};
 use super::meter::Meter;
+use super::shared::{self, SharedBuckets};
 use super::way::Way;
 use crate::common::prefix::Prefix;
 use crate::session::rules::{
-    Apply, Far, Interface, OuterHeader, Pdr, PerDirection, Qer, QerId, Removal, Session, UrrId,
+    Apply, Far, Few, Interface, Name, OuterHeader, Pdr, PerDirection, Qer, QerId, Removal, Session,
+    UrrId,
 };
 
 /// Names of the node that rules use.
@@ -53,12 +56,23 @@ fn place(names: &[String], name: &str) -> Option<u16> {
 }
 
 /// A quality of service enforcement rule at work.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Limiter {
     /// Uplink, downlink.
     pub buckets: [Bucket; 2],
     /// Uplink, downlink.
     pub packets: [PacketBucket; 2],
+    /// What few rules have.
+    pub rare: Option<Box<Rare>>,
+}
+
+/// What few QoS enforcement rules have.
+#[derive(Clone, Debug, Default)]
+pub struct Rare {
+    /// Guaranteed rates, uplink and downlink; none without.
+    pub guaranteed: [Option<Bucket>; 2],
+    /// Rates that rules of several sessions share.
+    pub shared: Option<Arc<SharedBuckets>>,
 }
 
 /// The two values, uplink and downlink.
@@ -70,14 +84,54 @@ impl Limiter {
     fn new(rule: &Qer) -> Limiter {
         let buckets =
             both(rule.maximum).map(|rate| rate.map_or_else(Bucket::default, Bucket::of_rate));
-        Limiter { buckets, ..Limiter::default() }
+        let guaranteed =
+            both(rule.guaranteed).map(|rate| rate.filter(|rate| *rate > 0).map(Bucket::of_rate));
+        let shared = rule.correlation.map(shared::of);
+        let has_any = guaranteed.iter().any(Option::is_some) || shared.is_some();
+        let rare = has_any.then(|| Box::new(Rare { guaranteed, shared }));
+        Limiter { buckets, rare, ..Limiter::default() }
+    }
+
+    /// Whether a packet may pass by the maximum bit rate.
+    pub fn has_room(&self, direction: usize, now: u64, octets: u64, burst: u64) -> bool {
+        let own = &self.buckets[direction];
+        match self.rare.as_ref().and_then(|rare| rare.shared.as_ref()) {
+            Some(shared) => shared.like(direction, own).has_room(now, octets, burst),
+            None => own.has_room(now, octets, burst),
+        }
+    }
+
+    /// Whether a packet is within the guaranteed bit rate.
+    pub fn guarantees(&self, direction: usize, now: u64, octets: u64, burst: u64) -> bool {
+        let bucket = self.rare.as_ref().and_then(|rare| rare.guaranteed[direction].as_ref());
+        bucket.is_some_and(|bucket| bucket.has_room(now, octets, burst))
+    }
+
+    /// A packet passes.
+    pub fn take(&mut self, direction: usize, now: u64, octets: u64) {
+        let own = &mut self.buckets[direction];
+        let Some(rare) = &mut self.rare else { return own.take(now, octets) };
+        match &rare.shared {
+            Some(shared) => shared.take(direction, own, now, octets),
+            None => own.take(now, octets),
+        }
+        if let Some(guaranteed) = &mut rare.guaranteed[direction] {
+            guaranteed.take(now, octets);
+        }
     }
 
     /// The rule is another; what its buckets lack they lack on.
     fn change(&mut self, rule: &Qer) {
-        let next = Limiter::new(rule).buckets;
-        for (bucket, next) in self.buckets.iter_mut().zip(next) {
+        let next = Limiter::new(rule);
+        for (bucket, next) in self.buckets.iter_mut().zip(next.buckets) {
             bucket.per_octet = next.per_octet;
+        }
+        let known = std::mem::replace(&mut self.rare, next.rare);
+        let (Some(known), Some(rare)) = (known, &mut self.rare) else { return };
+        for (bucket, known) in rare.guaranteed.iter_mut().zip(known.guaranteed) {
+            if let (Some(bucket), Some(known)) = (bucket, known) {
+                bucket.full_at = known.full_at;
+            }
         }
     }
 }
@@ -98,11 +152,13 @@ pub struct Record {
     pub detectors: Box<[Detector]>,
     /// Places of the usage reporting rules that measure all packets, where the context of the
     /// session says all.
-    pub counted: Box<[u16]>,
+    pub counted: Few<u16>,
     /// Of each quality of service enforcement rule.
     pub limiters: Box<[Limiter]>,
     /// Of each usage reporting rule.
     pub meters: Box<[Meter]>,
+    /// Domains of filters, and what leads to them.
+    pub domains: Option<Box<Domains>>,
     /// Packets that wait.
     pub waiting: u32,
     /// The agent has been told of the first of them.
@@ -113,7 +169,8 @@ impl Record {
     /// Rules that are at work from now on, in place of those of `old`.
     pub fn new(rules: Arc<Session>, old: Option<Box<Record>>, now: u64) -> Box<Record> {
         let unix = rules.urrs.iter().any(|rule| rule.monitoring_time.is_some()).then(unix_time);
-        let old = old.unwrap_or_default();
+        let mut old = old.unwrap_or_default();
+        let domains = Domains::of(&rules, old.domains.take());
         let limiter = |rule: &Qer| {
             let known = old.rules.qers.iter().position(|one| one.id == rule.id);
             match known.and_then(|at| old.limiters.get(at)) {
@@ -139,14 +196,15 @@ impl Record {
         });
         let meters = meters.collect();
         // What waits is looked at again, and told again if it still waits.
-        Box::new(Record { limiters, meters, rules, ..Record::default() })
+        Box::new(Record { limiters, meters, rules, domains, ..Record::default() })
     }
 
     /// The packet detection rules, in the order that they are looked at.
     pub fn detectors(rules: &Session, names: &Names) -> Vec<Detector> {
         let mut order: Vec<_> = rules.pdrs.iter().collect();
         order.sort_by_key(|rule| rule.precedence);
-        order.into_iter().map(|rule| detector(rule, rules, names)).collect()
+        let domains = domains::names(rules);
+        order.into_iter().map(|rule| detector(rule, rules, (names, &domains))).collect()
     }
 }
 
@@ -156,7 +214,7 @@ fn unix_time() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn detector(rule: &Pdr, rules: &Session, names: &Names) -> Detector {
+fn detector(rule: &Pdr, rules: &Session, (names, domains): (&Names, &[Name])) -> Detector {
     let far = rule.far.and_then(|id| rules.fars.iter().find(|far| far.id == id));
     let uplink = rule.source == Interface::Access;
     let of = |address: Prefix| Addresses::of(Some(address));
@@ -173,9 +231,22 @@ fn detector(rule: &Pdr, rules: &Session, names: &Names) -> Detector {
         uplink,
         teid: rule.local.map_or(0, |local| local.teid),
         network: names.network(rule.network.as_deref().unwrap_or("default")).map(u32::from),
-        ue: ue.unwrap_or_else(|| Addresses::of(None)),
+        // A rule with routes alone is of no other address.
+        ue: ue.unwrap_or_else(|| match rule.routes.is_empty() {
+            true => Addresses::of(None),
+            false => Addresses::default(),
+        }),
+        routes: rule.routes.iter().copied().map(of).collect(),
+        period: rule
+            .period
+            .as_deref()
+            .map(|period| (period.from.unwrap_or(0), period.until.unwrap_or(u64::MAX))),
         qfis: rule.qfis.iter().fold(0, |all, qfi| all | 1 << (qfi & 63)),
-        filters: rule.filters.clone().into(),
+        filters: rule.filters.clone(),
+        domains: match rule.filters.iter().any(|filter| filter.domain.is_some()) {
+            true => rule.filters.iter().map(|filter| domains::bit(domains, filter)).collect(),
+            false => Box::default(),
+        },
         way: way(rule, far, names),
         fate: fate(far, rules),
         urrs: rule.urrs.iter().filter_map(urr).collect(),
@@ -188,8 +259,10 @@ pub fn fate(far: Option<&Far>, rules: &Session) -> Fate {
     let Some(far) = far else { return Fate::NoFar };
     let wait = |notify| {
         let bar = far.bar.and_then(|id| rules.bars.iter().find(|bar| bar.id == id));
-        let most = bar.and_then(|bar| bar.packets).map_or(u32::MAX, u32::from);
-        Fate::Wait { notify, most }
+        let extended = bar.and_then(|bar| bar.extended);
+        let own = bar.and_then(|bar| bar.packets);
+        let most = extended.map_or(own, |extended| extended.packets.or(own));
+        Fate::Wait { notify: notify && extended.is_none(), most: most.map_or(u32::MAX, u32::from) }
     };
     let has_destination = far.forward.as_ref().is_some_and(|to| to.interface.is_some());
     match far.action {

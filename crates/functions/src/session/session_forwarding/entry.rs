@@ -2,12 +2,13 @@
 
 use weft_function::{ContextError, Fields};
 use weft_wire::Dscp;
-use weft_wire::gtpu::{PduSession, Qfi};
+use weft_wire::gtpu::{Extensions, PduSession, Qfi};
 
-use super::session;
+use super::{container, session};
 use crate::common::export::{read_list, read_option, write_list, write_option};
 use crate::gtpu::tunnel::{Locals, Tunnel};
-use crate::session::rules::{Far, FarId, Forwarding, Interface, Pdr, Session};
+use crate::session::check::is_url;
+use crate::session::rules::{Far, FarId, Forwarding, Interface, Name, Pdr, Session};
 use crate::session::session_detection::Names;
 
 /// What packets are put into.
@@ -20,6 +21,8 @@ pub enum Kind {
     Gtpu,
     /// UDP to this port.
     Udp(u16),
+    /// They end here: HTTP requests are answered with a URL.
+    Redirect,
 }
 
 /// What becomes of packets with one value of the tag `pdr`.
@@ -43,6 +46,12 @@ pub struct Entry {
     pub paging_policy: Option<u8>,
     /// DSCP that the rule sets.
     pub dscp: Option<Dscp>,
+    /// DSCP that packets get themselves.
+    pub marking: Option<Dscp>,
+    /// Service Class Indicator of their tunnel.
+    pub service_class: Option<u8>,
+    /// Where HTTP requests are sent.
+    pub redirect: Option<Name>,
     /// The tag `destination`.
     pub destination: u8,
     /// The tag `network`.
@@ -78,6 +87,7 @@ impl Entry {
         let to = far.forward.as_ref();
         let qers = || rules.qers.iter().filter(|qer| rule.qers.contains(&qer.id));
         let network = to.and_then(|to| names.network(to.network.as_deref()?));
+        let downlink = rule.source != Interface::Access;
         Entry {
             tag,
             far: far.id,
@@ -86,16 +96,21 @@ impl Entry {
             reflective: qers().any(|qer| qer.reflective),
             paging_policy: qers().find_map(|qer| qer.paging_policy),
             dscp: to.and_then(dscp),
+            // Both are of downlink packets only.
+            marking: qers().find_map(|qer| qer.marking.filter(|_| downlink)).and_then(Dscp::new),
+            service_class: qers().find_map(|qer| qer.service_class.filter(|_| downlink)),
+            redirect: to.and_then(|to| to.redirect.clone()),
             destination: to.and_then(|to| to.interface).map_or(0, |interface| interface as u8 + 1),
             network,
             ..Entry::default()
         }
     }
 
-    /// The QoS flow that packets get.
-    pub fn flow(&self) -> Option<PduSession> {
-        let qfi = Qfi::new(self.qfi?)?;
-        Some(session(self.uplink, qfi, self.reflective, self.paging_policy))
+    /// Extension headers that packets get in a tunnel.
+    pub fn extensions(&self) -> Extensions {
+        let qfi = self.qfi.and_then(Qfi::new);
+        let flow = qfi.map(|qfi| session(self.uplink, qfi, self.reflective, self.paging_policy));
+        container(flow, self.service_class)
     }
 
     /// Whether the context itself can say all of it: nothing rare.
@@ -103,8 +118,10 @@ impl Entry {
         self.tag < 1 << 16
             && self.dscp.is_none()
             && self.paging_policy.is_none()
+            && self.marking.is_none()
+            && self.service_class.is_none()
             && self.copies.is_empty()
-            && !matches!(self.kind, Kind::Udp(_))
+            && matches!(self.kind, Kind::Plain | Kind::Gtpu)
     }
 }
 
@@ -241,7 +258,11 @@ pub fn write_entry(entry: &Entry, locals: &Locals, names: &Names, out: &mut Vec<
         Kind::Plain => (0, 0),
         Kind::Gtpu => (1, 0),
         Kind::Udp(port) => (2, port),
+        Kind::Redirect => (3, 0),
     };
+    let is_rare =
+        entry.marking.is_some() || entry.service_class.is_some() || entry.redirect.is_some();
+    let kind = if is_rare { kind | RARE } else { kind };
     out.extend([u8::from(entry.uplink), kind, u8::from(entry.reflective), entry.destination]);
     out.extend_from_slice(&port.to_le_bytes());
     write_option(entry.tunnel.get(), out, |tunnel, out| locals.export(&tunnel, out));
@@ -252,7 +273,34 @@ pub fn write_entry(entry: &Entry, locals: &Locals, names: &Names, out: &mut Vec<
     write_option(entry.network.and_then(|network| names.name_of(network)), out, |name, out| {
         write_list(name.as_bytes(), out, |octet, out| out.push(*octet));
     });
+    if is_rare {
+        for field in [entry.marking.map(|dscp| dscp.value()), entry.service_class] {
+            write_option(field, out, |field, out| out.push(field));
+        }
+        write_option(entry.redirect.as_deref(), out, |url, out| {
+            write_list(url.as_bytes(), out, |octet, out| out.push(*octet));
+        });
+    }
     write_list(&entry.copies, out, |copy, out| write_entry(copy, locals, names, out));
+}
+
+/// In the octet of the kind: what few entries have follows the network.
+const RARE: u8 = 1 << 4;
+
+/// What few entries have: marking, service class and URL.
+type Rare = (Option<Dscp>, Option<u8>, Option<Name>);
+
+fn read_rare(fields: &mut Fields<'_>) -> Result<Rare, ContextError> {
+    let marking = read_option(fields, |fields| fields.u8())?;
+    let dscp = |octet: u8| Dscp::new(octet).ok_or(ContextError::Damaged);
+    let marking = marking.map(dscp).transpose()?;
+    let service_class = read_option(fields, |fields| fields.u8())?;
+    let redirect = read_option(fields, |fields| {
+        let url = read_list(fields, |fields| fields.u8())?;
+        let url = String::from_utf8(url).map_err(|_| ContextError::Damaged)?;
+        if is_url(&url) { Ok(Name::from(url.as_str())) } else { Err(ContextError::Damaged) }
+    })?;
+    Ok((marking, service_class, redirect))
 }
 
 /// Reads what [`write_entry`] wrote.
@@ -272,15 +320,17 @@ fn read_within(
     let (tag, far) = (fields.u32()?, FarId(fields.u32()?));
     let [uplink, kind, reflective, destination] = fields.array()?;
     let port = fields.u16()?;
+    let (is_rare, kind) = (kind & RARE != 0, kind & !RARE);
     let kind = match (kind, port) {
         (0, 0) => Kind::Plain,
         (1, 0) => Kind::Gtpu,
         (2, port) => Kind::Udp(port),
+        (3, 0) => Kind::Redirect,
         _ => return Err(ContextError::Damaged),
     };
     let tunnel = read_option(fields, |fields| locals.import(fields))?;
-    if (kind == Kind::Plain) != tunnel.is_none() || uplink > 1 || reflective > 1 || destination > 6
-    {
+    let has_tunnel = matches!(kind, Kind::Gtpu | Kind::Udp(_));
+    if has_tunnel != tunnel.is_some() || uplink > 1 || reflective > 1 || destination > 6 {
         return Err(ContextError::Damaged);
     }
     let octet = |fields: &mut Fields<'_>, most: u8| {
@@ -297,6 +347,8 @@ fn read_within(
         let name = String::from_utf8(name).map_err(|_| ContextError::Damaged)?;
         names.network(&name).ok_or(ContextError::Damaged)
     })?;
+    let rare = if is_rare { read_rare(fields)? } else { Rare::default() };
+    let (marking, service_class, redirect) = rare;
     let copies = read_list(fields, |fields| match may_copy {
         true => read_within(fields, (&mut *locals, names), false),
         false => Err(ContextError::Damaged),
@@ -311,6 +363,9 @@ fn read_within(
         reflective: reflective == 1,
         paging_policy,
         dscp,
+        marking,
+        service_class,
+        redirect,
         destination,
         network,
         copies,

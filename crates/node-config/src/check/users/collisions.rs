@@ -51,6 +51,8 @@ impl<'u> Collisions<'u> {
                 let step = if prefix_len == 64 { 1 << 64 } else { 1 };
                 (Space::Ipv6(network), numbers(first.to_bits(), step))
             }
+            // Sessions have them, and no configuration.
+            UserKey::Route { .. } => return,
             UserKey::Teid { network, first } => (Space::Teid(network), numbers(first.into(), 1)),
             UserKey::Spi { network, first } => (Space::Spi(network), numbers(first.into(), 1)),
             UserKey::Vlan { port, first } => (Space::Vlan(port), numbers(first.into(), 1)),

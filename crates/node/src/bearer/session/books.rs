@@ -1,7 +1,7 @@
 //! The agent's record of sessions.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weft_compose::Settings;
@@ -134,18 +134,27 @@ impl Sessions {
                 add(UserKey::Teid { network, first: local.teid });
                 continue;
             }
-            // What comes in without a tunnel is known by the user's address.
-            let Some(ue) = rule.ue.filter(|_| rule.source != Interface::CpFunction) else {
+            if rule.source == Interface::CpFunction {
                 continue;
-            };
+            }
+            // What comes in without a tunnel is known by addresses.
+            let ue = rule.ue.unwrap_or_default();
             if let Some(first) = ue.ipv4 {
                 add(UserKey::Ipv4 { network, first });
             }
-            // Prefixes of another length are no keys.
-            let prefix = ue.ipv6.filter(|prefix| [64, 128].contains(&prefix.length()));
-            if let Some((prefix, bits)) = prefix.and_then(|one| Some((one, one.v6()?))) {
+            if let Some((prefix, bits)) = ue.ipv6.and_then(|one| Some((one, one.v6()?))) {
                 let (first, prefix_len) = (Ipv6Addr::from_bits(bits.first()), prefix.length());
-                add(UserKey::Ipv6 { network, first, prefix_len });
+                add(match prefix_len {
+                    64 | 128 => UserKey::Ipv6 { network, first, prefix_len },
+                    _ => UserKey::Route { network, first: first.into(), prefix_len },
+                });
+            }
+            for prefix in &rule.routes {
+                let ipv4 = prefix.v4().map(|bits| Ipv4Addr::from_bits(bits.first()).into());
+                let ipv6 = prefix.v6().map(|bits| Ipv6Addr::from_bits(bits.first()).into());
+                if let Some(first) = ipv4.or(ipv6) {
+                    add(UserKey::Route { network, first, prefix_len: prefix.length() });
+                }
             }
         }
         keys

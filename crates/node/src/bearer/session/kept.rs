@@ -107,7 +107,7 @@ mod tests {
             id: FarId(7),
             action: Apply::Notify,
             forward: None,
-            duplicate: Vec::new(),
+            duplicate: Default::default(),
             bar: None,
             end_marker: false,
         };

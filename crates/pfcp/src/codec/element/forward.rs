@@ -243,8 +243,14 @@ pub struct RedirectInformation<'a> {
 }
 
 impl RedirectInformation<'_> {
+    /// The kind of an IPv4 address.
+    pub const IPV4: u8 = 0;
+    /// The kind of an IPv6 address.
+    pub const IPV6: u8 = 1;
     /// The kind of a URL.
     pub const URL: u8 = 2;
+    /// The kind of an IPv4 and an IPv6 address.
+    pub const BOTH: u8 = 4;
 }
 
 impl<'a> Value<'a> for RedirectInformation<'a> {
