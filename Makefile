@@ -117,7 +117,9 @@ soak: build
 	$(MAKE) test-packages
 	scripts/fuzz $(SOAK_FUZZ_SECONDS)
 	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/restart.sh
+	WEFT=$(WEFT) KILLS=1000 tests/end-to-end/restart-esp.sh
 	WEFT=$(WEFT) UPGRADES=20 RATE=10000 tests/end-to-end/upgrade.sh
+	WEFT=$(WEFT) UPGRADES=20 tests/end-to-end/pfcp-upgrade.sh
 	WEFT_SEEDS=20000 $(CARGO) test --release --locked -p weft-state
 	$(MAKE) test-sriov
 	$(MAKE) test-vm

@@ -14,6 +14,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/netns.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/node.sh
 . ../lib/node.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/upgrade.sh
+. ../lib/upgrade.sh
 
 UPGRADES=${UPGRADES:-4}
 RATE=${RATE:-1000}
@@ -76,45 +78,9 @@ goes_on() {
 }
 
 start_traffic() {
-    rm -f "$netns_work/go"
-    start_in b "$netns_work/b.log" ../lib/upgrade_traffic.py \
-        "$ADDRESS_B4" 7000 "$ADDRESS_A4" 7000 "$RATE" "$netns_work/go"
-    at_b=$started
-    start_in a "$netns_work/a.log" ../lib/upgrade_traffic.py \
-        "$ADDRESS_A4" 7000 "$ADDRESS_B4" 7000 "$RATE" "$netns_work/go"
-    at_a=$started
-    wait_until 20 is_bound a
-    wait_until 20 is_bound b
-    touch "$netns_work/go"
+    start_datagrams a "$ADDRESS_A4" b "$ADDRESS_B4"
 }
 
-is_bound() {
-    in_ns "$1" ss -Hlun 'sport = :7000' | grep -q .
-}
-
-# end_traffic: its last lines are in a.log and b.log.
-end_traffic() {
-    kill "$at_a" "$at_b"
-    wait_until 20 is_gone "$at_a"
-    wait_until 20 is_gone "$at_b"
-}
-
-# take_over PROGRAM: another process has the node, and the one before has ended.
-take_over() {
-    local log=$netns_work/node-$((++upgrade)).log before=$node
-    start_in n "$log" "$1" run --take-over "$netns_work/node.yaml"
-    node=$started
-    cp "$log" "$netns_work/node.log" 2>/dev/null
-    wait_until 60 grep -qs '^node .* is ready' "$log"
-    grep -qs '^node .* is ready' "$log" || { cat "$log" "$netns_work"/node*.log && return 1; }
-    wait_until 20 is_gone "$before" || { echo "the process before is still there" && return 1; }
-    cat "$log" >"$netns_work/node.log"
-    grep -o 'milliseconds=[0-9.]*' "$log" | cut -d= -f2 >>"$netns_work/waited"
-    troubles && return 1
-    return 0
-}
-
-upgrade=0
 they_take_over() {
     local at programs=("$WEFT_OTHER" "$WEFT")
     : >"$netns_work/waited"
@@ -122,33 +88,7 @@ they_take_over() {
         sleep 0.5
         take_over "${programs[$((at % 2 ^ 1))]}" || return 1
     done
-}
-
-nothing_is_lost() {
-    local side text
-    for side in a b; do
-        text=$(tail -n 1 "$netns_work/$side.log")
-        note "at $side: $text"
-        jq -e '.twice == 0 and .behind == 0 and .came > 500' <<<"$text" >/dev/null || return 1
-    done
     note "packets waited, ms: $(paste -sd' ' "$netns_work/waited")"
-    [ "$(all_of sent)" -eq "$(all_of came)" ] || { echo "sent $(all_of sent), came $(all_of came)" && return 1; }
-}
-
-# all_of FIELD: of both hosts.
-all_of() {
-    tail -qn 1 "$netns_work/a.log" "$netns_work/b.log" | jq ".$1" | paste -sd+ | bc
-}
-
-# refused PATTERN COMMAND...: exit code 2 and one line that says so.
-refused() {
-    local pattern=$1 output status
-    shift
-    output=$(in_ns n "$@" 2>&1)
-    status=$?
-    [ "$status" -eq 2 ] && [ "$(wc -l <<<"$output")" -eq 1 ] && grep -q "$pattern" <<<"$output" && return
-    echo "exit code $status: $output"
-    return 1
 }
 
 # with_file SED PATTERN: a process with a configuration that was changed so is refused.
@@ -198,8 +138,8 @@ begun=$(usage)
 start_traffic
 try "the node goes from process to process, with what it keeps" they_take_over
 sleep 0.5
-end_traffic
-check "no datagram is lost, doubled or out of order" nothing_is_lost
+end_datagrams
+check "no datagram is lost, doubled or out of order" nothing_is_lost a b
 check "each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of came)))"
 check "changes are durable in the last one" says 'changed 1' "$WEFT" ctl bearer change 1 --action notify
 stop_node KILL
@@ -222,7 +162,7 @@ for how in garbage long accept refuse open silent; do
 done
 try "a new process is killed midway" is_killed_midway
 check "and the node goes on" goes_on
-end_traffic
+end_datagrams
 before=$(usage)
 "$WEFT" ctl upgrade >"$netns_work/upgraded.log" 2>&1
 check "a command takes the node over" says '^process .* has the node; packets waited' cat "$netns_work/upgraded.log"
@@ -240,8 +180,8 @@ UPGRADES=2
 start_traffic
 try "and goes from process to process" they_take_over
 sleep 0.5
-end_traffic
-check "no datagram is lost, doubled or out of order" nothing_is_lost
+end_datagrams
+check "no datagram is lost, doubled or out of order" nothing_is_lost a b
 check "each is counted once" equal "packets" "$(usage)" "$((begun + $(all_of came)))"
 stop_node TERM
 close_report

@@ -336,11 +336,19 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
     }
 
     fn export(&self, slot: u32, now: u64, out: &mut Vec<u8>) {
+        self.export_as(F::CONTEXT_VERSION, slot, now, out);
+    }
+
+    fn export_as(&self, version: u16, slot: u32, now: u64, out: &mut Vec<u8>) {
         if let Some(context) = self.contexts.get(slot) {
             let before = out.len();
-            out.extend_from_slice(&F::CONTEXT_VERSION.to_le_bytes());
+            out.extend_from_slice(&version.to_le_bytes());
             out.extend_from_slice(&now.to_le_bytes());
-            if guarded(self.name, || self.function.export(context, out)).is_none() {
+            let export = |out: &mut Vec<u8>| match version == F::CONTEXT_VERSION {
+                true => self.function.export(context, out),
+                false => self.function.export_as(version, context, out),
+            };
+            if guarded(self.name, || export(out)).is_none() {
                 // Half a context is none.
                 out.truncate(before);
             }

@@ -161,6 +161,13 @@ pub trait Instance: Send {
     /// [`UserPlaneFunction::export`](weft_function::UserPlaneFunction::export).
     fn export(&self, slot: u32, now: u64, out: &mut Vec<u8>);
 
+    /// The same as `version` has it, see
+    /// [`UserPlaneFunction::export_as`](weft_function::UserPlaneFunction::export_as).
+    #[inline]
+    fn export_as(&self, _version: u16, slot: u32, now: u64, out: &mut Vec<u8>) {
+        self.export(slot, now, out);
+    }
+
     /// Puts an exported context at `slot`, at the time `now` of this node.
     ///
     /// # Errors
@@ -265,6 +272,8 @@ pub struct Kind {
     pub checkpointed: bool,
     /// Version of contexts as they are exported; all up to it are read.
     pub context_version: u16,
+    /// Oldest version that they can be exported as.
+    pub oldest_version: u16,
     pub(crate) config_schema: fn() -> schemars::Schema,
     pub(crate) settings_schema: fn() -> schemars::Schema,
     pub(crate) settings: fn(&Value) -> Result<Settings, ConfigError>,

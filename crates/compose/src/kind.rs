@@ -38,6 +38,7 @@ impl Kind {
             rollback: F::ROLLBACK,
             checkpointed: F::CHECKPOINTED,
             context_version: F::CONTEXT_VERSION,
+            oldest_version: F::OLDEST_VERSION,
             config_schema: || schemars::schema_for!(F::Config),
             settings_schema: || schemars::schema_for!(F::Settings),
             settings: |value| {

@@ -29,6 +29,9 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     const DROPS: &'static [Reason] = &[];
     /// Version of the bytes that [`export`](Self::export) writes.
     const CONTEXT_VERSION: u16 = 1;
+    /// Oldest version that [`export_as`](Self::export_as) writes. Where it is that of the release
+    /// before, that release takes a node back from this one.
+    const OLDEST_VERSION: u16 = Self::CONTEXT_VERSION;
     /// Whether a context may be set back to an earlier checkpoint after a
     /// failure. A counter may; a sequence number that must never be used twice
     /// may not.
@@ -150,6 +153,12 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
 
     /// Writes a context as bytes: compact, little endian, settings included.
     fn export(&self, context: &Self::Context, out: &mut Vec<u8>);
+
+    /// Writes a context as `version` has it, from [`OLDEST_VERSION`](Self::OLDEST_VERSION) on:
+    /// an earlier release goes on with it. What that has no place for is left out.
+    fn export_as(&self, _version: u16, context: &Self::Context, out: &mut Vec<u8>) {
+        self.export(context, out);
+    }
 
     /// Makes a context from bytes that `export` wrote, perhaps of an earlier
     /// version, perhaps on another node. [`Fields`](crate::Fields) reads them.

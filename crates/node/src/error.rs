@@ -57,6 +57,14 @@ pub enum BuildError {
         /// Why not.
         reason: String,
     },
+    /// The configuration cannot have a PFCP session that another process has.
+    #[error("state: session {id}: {reason}; start with a configuration that can have it")]
+    KeptSession {
+        /// The session.
+        id: crate::bearer::session::SessionId,
+        /// Why not.
+        reason: String,
+    },
     /// No thread for what is kept.
     #[error("no thread to write the state: {0}")]
     NoThread(std::io::Error),

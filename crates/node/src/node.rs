@@ -25,7 +25,7 @@ use crate::error::BuildError;
 
 pub use self::conversation::UpgradeError;
 pub use self::successor::{Predecessor, TakeOverError};
-pub use self::upgrade::HandedOver;
+pub use self::upgrade::{Beside, HandedOver};
 
 /// Pause of the agent when there was nothing to do, unless it is woken.
 const AGENT_PAUSE: Duration = Duration::from_micros(500);

@@ -29,6 +29,10 @@ impl DataPlane for Handle {
         self.tell(move |agent| agent.keep(keep, done))
     }
 
+    fn hold(&self, is_held: bool) -> Result<bool, Stopped> {
+        self.ask(move |agent| agent.hold_sessions(is_held))
+    }
+
     fn now(&self) -> Result<u64, Stopped> {
         self.ask(|agent| agent.snapshot().uptime)
     }

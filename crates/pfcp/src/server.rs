@@ -4,11 +4,14 @@
 //! bounded, and what comes beyond the bound is dropped and counted, as the system drops what a
 //! socket has no room for: peers repeat their requests.
 
+mod pause;
+mod working;
+
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,13 +21,12 @@ use weft_node::bearer::session::{Keep, Kept, SessionCommand, SessionEvent, Sessi
 use weft_node::{Done, Stopped};
 use weft_node_config::PfcpPlan;
 
+use self::working::Working;
 use crate::user_plane::show::{PfcpView, SessionView};
-use crate::user_plane::{Datagram, Start, UserPlane};
+use crate::user_plane::{Start, UserPlane};
 
 /// Datagrams and questions that wait for the worker.
 const WAITING: usize = 16_384;
-/// What is worked on before commands go to the agent.
-const BATCH: usize = 256;
 /// Longest pause, so that a stop is seen.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A datagram that has waited longer finds the node in congestion: it takes no new sessions.
@@ -61,6 +63,12 @@ pub trait DataPlane: Send + 'static {
     /// # Errors
     /// The node has stopped.
     fn keep(&self, keep: Vec<Keep>, done: Done) -> Result<(), Stopped>;
+    /// Asks sessions for nothing any more and tells nothing of them, or does so again. Whether
+    /// all that was asked is answered, and told.
+    ///
+    /// # Errors
+    /// The node has stopped.
+    fn hold(&self, is_held: bool) -> Result<bool, Stopped>;
     /// Nanoseconds since the node started.
     ///
     /// # Errors
@@ -95,6 +103,10 @@ enum Input {
     Question(Question),
     /// Control planes are asked to release their associations.
     Release(Duration),
+    /// What is under way ends, and what there is to keep is told.
+    Pause(SyncSender<Result<Vec<Keep>, String>>),
+    /// Requests are taken again.
+    Resume,
 }
 
 /// Serves control planes until it is dropped.
@@ -208,6 +220,9 @@ impl Server {
             durable: Arc::new(AtomicU64::new(0)),
             refused: Arc::default(),
             waiting: VecDeque::new(),
+            pause: None,
+            held: VecDeque::new(),
+            dropped: dropped.clone(),
         };
         let thread = Builder::new().name("pfcp".to_owned());
         threads.push(thread.spawn(move || working.run())?);
@@ -239,6 +254,25 @@ impl Server {
         while is_associated() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Ends what is under way and takes no request any more, until it [resumes](Self::resume):
+    /// all that is to be kept, for another process that has the node then. Requests that come
+    /// meanwhile wait.
+    ///
+    /// # Errors
+    /// It takes too long, or the server has stopped.
+    pub fn pause(&self) -> Result<Vec<Keep>, String> {
+        let (told, kept) = sync_channel(1);
+        let stopped = || "PFCP has stopped".to_owned();
+        self.handle.input.send(Input::Pause(told)).map_err(|_| stopped())?;
+        kept.recv().map_err(|_| stopped())?
+    }
+
+    /// Takes requests again: those that have waited first.
+    pub fn resume(&self) {
+        // One that has stopped takes nothing anyway.
+        let _ = self.handle.input.send(Input::Resume);
     }
 
     /// Datagrams that came while too many waited.
@@ -333,162 +367,6 @@ impl Receiving {
                     self.dropped.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(TrySendError::Disconnected(_)) => return,
-            }
-        }
-    }
-}
-
-struct Working<D> {
-    plane: UserPlane,
-    sockets: Vec<UdpSocket>,
-    inputs: Receiver<Input>,
-    sessions: Receiver<SessionEvent>,
-    peers: Receiver<weft_node::bearer::Event>,
-    data_plane: D,
-    clock: Clock,
-    stop: Arc<AtomicBool>,
-    unsent: HashMap<io::ErrorKind, u64>,
-    /// Lists of what is to be kept that were given to the node, and those that are durable.
-    given: u64,
-    durable: Arc<AtomicU64>,
-    /// Whether the latest could not be made durable.
-    refused: Arc<AtomicBool>,
-    /// Datagrams that wait for a list to be durable, in order.
-    waiting: VecDeque<(u64, Datagram)>,
-}
-
-impl<D: DataPlane> Working<D> {
-    fn run(mut self) {
-        while !self.stop.load(Ordering::Relaxed) {
-            if !self.take_inputs() {
-                return;
-            }
-            self.take_events();
-            let now = self.clock.now();
-            self.plane.poll(now);
-            let commands = self.plane.take_commands();
-            if !commands.is_empty() {
-                let Ok(changed) = self.data_plane.change(commands) else { return };
-                self.plane.committed(self.clock.now(), changed);
-            }
-            if self.keep().is_err() {
-                return;
-            }
-            self.send();
-        }
-    }
-
-    /// Takes what has come, or waits a little. False when no more can come.
-    fn take_inputs(&mut self) -> bool {
-        // Events come without a signal of their own; while some are awaited, they are looked
-        // for often.
-        let pause = if self.plane.awaits_events() || !self.waiting.is_empty() {
-            Duration::from_micros(200)
-        } else {
-            self.pause()
-        };
-        match self.inputs.recv_timeout(pause) {
-            Ok(input) => self.take(input),
-            Err(RecvTimeoutError::Timeout) => return true,
-            Err(RecvTimeoutError::Disconnected) => return false,
-        }
-        for _ in 1..BATCH {
-            let Ok(input) = self.inputs.try_recv() else { break };
-            self.take(input);
-        }
-        true
-    }
-
-    fn pause(&self) -> Duration {
-        // Usage and downlink data are told within this time.
-        const EVENTS: Duration = Duration::from_millis(2);
-        let next = self
-            .plane
-            .next_time()
-            .map_or(PAUSE, |time| Duration::from_nanos(time.saturating_sub(self.clock.now())));
-        let most = if self.plane.has_sessions() { EVENTS } else { PAUSE };
-        next.clamp(Duration::from_micros(200), most)
-    }
-
-    fn take(&mut self, input: Input) {
-        match input {
-            Input::Datagram(from, datagram, came) => {
-                self.plane.note_congestion(came.elapsed() > PATIENCE);
-                self.plane.receive(self.clock.now(), from, &datagram);
-            }
-            Input::Question(question) => question(&self.plane),
-            Input::Release(within) => {
-                self.plane.ask_for_release(self.clock.now(), within.as_secs());
-            }
-        }
-    }
-
-    fn take_events(&mut self) {
-        let now = self.clock.now();
-        for _ in 0..BATCH {
-            let Ok(event) = self.sessions.try_recv() else { break };
-            self.plane.event(now, event);
-        }
-        while let Ok(event) = self.peers.try_recv() {
-            match event {
-                weft_node::bearer::Event::PeerFailed { peer, .. } => {
-                    self.plane.path_event(now, peer, true);
-                }
-                weft_node::bearer::Event::PeerReturned { peer, .. } => {
-                    self.plane.path_event(now, peer, false);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Gives the node what is to be kept.
-    fn keep(&mut self) -> Result<(), Stopped> {
-        let keep = self.plane.take_kept();
-        if keep.is_empty() {
-            return Ok(());
-        }
-        self.given += 1;
-        let (given, durable) = (self.given, self.durable.clone());
-        let refused = self.refused.clone();
-        let done = move |kept: Result<(), Arc<str>>| {
-            // The node goes on all the same: sessions must not end for a disk that is full. One
-            // line for each time that the disk begins to refuse.
-            if let (false, Err(error)) = (refused.swap(kept.is_err(), Ordering::Relaxed), &kept) {
-                tracing::error!("PFCP: changes are not durable, and answered: {error}");
-            }
-            durable.fetch_max(given, Ordering::Release);
-        };
-        self.data_plane.keep(keep, Box::new(done))
-    }
-
-    fn send(&mut self) {
-        let durable = self.durable.load(Ordering::Acquire);
-        while self.waiting.front().is_some_and(|(given, _)| *given <= durable)
-            && let Some((_, datagram)) = self.waiting.pop_front()
-        {
-            self.send_one(&datagram);
-        }
-        for datagram in self.plane.take_datagrams() {
-            if !datagram.waits || self.given <= durable {
-                self.send_one(&datagram);
-            } else if self.waiting.len() < WAITING {
-                self.waiting.push_back((self.given, datagram));
-            }
-        }
-    }
-
-    fn send_one(&mut self, datagram: &Datagram) {
-        let family = |socket: &&UdpSocket| {
-            socket.local_addr().is_ok_and(|own| own.is_ipv4() == datagram.to.is_ipv4())
-        };
-        let Some(socket) = self.sockets.iter().find(family) else { return };
-        if let Err(error) = socket.send_to(&datagram.octets, datagram.to) {
-            // The peer repeats its request, or the node its own. One line for each kind.
-            let count = self.unsent.entry(error.kind()).or_default();
-            *count += 1;
-            if *count == 1 {
-                tracing::warn!(to = %datagram.to, "PFCP message not sent: {error}");
             }
         }
     }

@@ -100,6 +100,14 @@ impl Incoming {
         }
     }
 
+    /// All that are answered, the oldest first: the digest of what was asked, and the response.
+    pub fn answered(&self) -> impl Iterator<Item = (TransactionId, u64, &[u8])> {
+        self.order.iter().filter_map(|(_, id, serial)| {
+            let entry = self.entries.get(id).filter(|entry| entry.serial == *serial)?;
+            Some((*id, entry.digest, entry.response.as_deref()?))
+        })
+    }
+
     /// How many are noted.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -185,6 +193,23 @@ impl<W> Outgoing<W> {
     pub fn note(&mut self, sequence: u32, to: SocketAddr, octets: &[u8], what: W, now: u64) {
         self.entries.insert(sequence, Pending { to, octets: octets.into(), sent: 1, what });
         self.order.push_back((now.saturating_add(self.t1), sequence, 1));
+    }
+
+    /// Whether no request that waits has this sequence number.
+    pub fn is_free(&self, sequence: u32) -> bool {
+        self.entries.len() < self.most && !self.entries.contains_key(&sequence)
+    }
+
+    /// Those that wait, the oldest first: octets, and what they are about.
+    pub fn in_order(&self) -> Vec<(&[u8], &W)> {
+        let mut all: Vec<_> = self.entries.iter().collect();
+        all.sort_by_key(|(sequence, _)| sequence.wrapping_sub(self.next) & 0x00ff_ffff);
+        all.into_iter().map(|(_, pending)| (&*pending.octets, &pending.what)).collect()
+    }
+
+    /// Whether one waits of which that is so.
+    pub fn any(&self, is_so: impl Fn(&W) -> bool) -> bool {
+        self.entries.values().any(|pending| is_so(&pending.what))
     }
 
     /// A response has come from an address. What the request was about, if there is one.

@@ -75,6 +75,12 @@ pub(crate) enum Sent {
     ReleaseRequest,
 }
 
+/// Whether a datagram begins with a response.
+pub(crate) fn is_response(datagram: &[u8]) -> bool {
+    let kind = datagram.get(1).and_then(|number| MessageType::from_number(*number));
+    kind.is_some_and(|kind| !kind.is_request())
+}
+
 /// Where the node stands when it starts.
 pub struct Start {
     /// Its Recovery Time Stamp, seconds since 1970.
@@ -419,6 +425,17 @@ impl UserPlane {
     #[must_use]
     pub fn awaits_events(&self) -> bool {
         !self.applying.is_empty() || self.has_more()
+    }
+
+    /// Whether a request is being worked on.
+    pub(crate) fn is_busy(&self) -> bool {
+        let has_work = !self.commands.is_empty() || !self.works.is_empty();
+        has_work || self.awaits_events() || !self.deferred.is_empty()
+    }
+
+    /// Whether reports wait for responses.
+    pub(crate) fn awaits_responses(&self) -> bool {
+        self.outgoing.any(|what| matches!(what, Sent::SessionReport { .. }))
     }
 
     fn has_more(&self) -> bool {

@@ -44,7 +44,7 @@ impl Change {
     }
 
     /// Octets that it takes, about.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.key.len() + self.value.as_ref().map_or(0, Vec::len)
     }
 }

@@ -82,12 +82,17 @@ impl Worker {
         dropped
     }
 
-    /// Appends what a function exports of the context at `slot`, once no packet comes any more;
-    /// nothing where it has none.
-    pub fn export_context(&mut self, function: u16, slot: u32, out: &mut Vec<u8>) {
+    /// Appends what a function exports of the context at `slot`, as `version` has it, once no
+    /// packet comes any more; nothing where it has none.
+    pub fn export_context(
+        &mut self,
+        (function, version): (u16, u16),
+        slot: u32,
+        out: &mut Vec<u8>,
+    ) {
         let now = self.clock.now();
         if let Some(function) = self.element.functions_mut().get_mut(usize::from(function)) {
-            function.instance.export(slot, now, out);
+            function.instance.export_as(version, slot, now, out);
         }
     }
 

@@ -83,7 +83,7 @@ impl Agent {
         command: &SessionCommand,
         staged: &mut Staged,
     ) -> Result<(), SessionError> {
-        if self.upgrade.is_some() {
+        if self.is_given_away() {
             return Err(SessionError::Busy);
         }
         if self.workers.waiting() + staged.changes.iter().map(Vec::len).sum::<usize>()
@@ -413,7 +413,7 @@ impl Agent {
         let Some(far) = far.filter(|far| far.action == Apply::Notify) else { return };
         let bar = far.bar.and_then(|id| rules.bars.iter().find(|bar| bar.id == id));
         match bar.map_or(0, |bar| bar.delay) {
-            0 if !sessions.listeners.is_empty() => {
+            0 if sessions.may_tell() => {
                 sessions.listeners.tell(&SessionEvent::DownlinkData { session: id, pdr })
             }
             delay => {
@@ -433,7 +433,7 @@ impl Agent {
         }
         sessions.listeners.flush();
         // Usage that is told to nothing would be lost.
-        if sessions.listeners.is_empty() {
+        if !sessions.may_tell() {
             return false;
         }
         let mut busy = false;

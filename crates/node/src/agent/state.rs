@@ -10,6 +10,7 @@ mod compositions;
 mod names;
 mod restore;
 mod sessions;
+mod suspended;
 mod upgrade;
 
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use self::checkpoints::Checkpoints;
 pub(crate) use self::compositions::Configured;
 pub(crate) use self::compositions::{configured, restore as restore_compositions};
 pub(crate) use self::restore::Restored;
-pub(crate) use self::upgrade::{FORMAT, Prepared, Upgrade, check_functions, position};
+pub(crate) use self::suspended::Upgrade;
+pub(crate) use self::upgrade::{FORMAT, Prepared, check_functions, position, versions};
 pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
 use super::Agent;
 use crate::bearer::{Staged, record};
@@ -135,34 +137,57 @@ impl Agent {
     }
 
     /// Calls `done` once everything that has changed so far is durable; at once where nothing
-    /// is kept.
+    /// is kept. While another process may take the node over, nothing is durable here: `done`
+    /// waits for what comes of that, and is dropped with a node that has gone.
     pub fn when_durable(&mut self, done: Done) {
         match &mut self.state {
             Some(state) => state.done.push(done),
-            None => done(Ok(())),
+            None => match self.suspended() {
+                Some(suspended) => suspended.when_durable(done),
+                None => done(Ok(())),
+            },
         }
     }
 
     /// Keeps what a batch has changed.
     pub(super) fn keep_bearers(&mut self, staged: &Staged) {
-        let Agent { state: Some(state), subscribers, blueprint, .. } = self else {
-            return self.note_missed();
-        };
+        let mut changes = Vec::new();
         for (id, is_new) in staged.touched() {
             let key = id.0.to_be_bytes();
-            match subscribers.bearers.entries.get(&id) {
+            match self.subscribers.bearers.entries.get(&id) {
                 Some(entry) => {
                     let kind = if record::is_dedicated(entry) { DEDICATED } else { BEARERS };
-                    let octets = record::write(entry, blueprint);
-                    state.changes.push(Change::put(kind, &key, record::VERSION, &octets));
-                    if is_new {
+                    let octets = record::write(entry, &self.blueprint);
+                    changes.push(Change::put(kind, &key, record::VERSION, &octets));
+                    if let (true, Some(state)) = (is_new, &mut self.state) {
                         state.checkpoints.came(Whose::Added(id), entry.slot);
                     }
                 }
                 None => {
-                    state.changes.push(Change::remove(BEARERS, &key));
-                    state.changes.push(Change::remove(DEDICATED, &key));
-                    state.checkpoints.went(&Whose::Added(id), &mut state.changes);
+                    changes.push(Change::remove(BEARERS, &key));
+                    changes.push(Change::remove(DEDICATED, &key));
+                    self.forget_contexts(&Whose::Added(id), &mut changes);
+                }
+            }
+        }
+        self.keep_changes(changes);
+    }
+
+    /// A bearer or session went, and its contexts with it.
+    fn forget_contexts(&mut self, whose: &Whose, changes: &mut Vec<Change>) {
+        match &mut self.state {
+            Some(state) => state.checkpoints.went(whose, changes),
+            None => changes.extend(self.contexts_gone(whose)),
+        }
+    }
+
+    /// Keeps changes, where anything is kept.
+    fn keep_changes(&mut self, changes: Vec<Change>) {
+        match &mut self.state {
+            Some(state) => state.changes.extend(changes),
+            None => {
+                if let Some(suspended) = self.suspended() {
+                    suspended.keep(changes);
                 }
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! old      OFFER      JSON: what the node has
-//!     new  ACCEPT     it can have that
+//!     new  ACCEPT     it can have that: its number (u32); where it reads older versions of
+//!                     contexts than are offered, the version of each function's (u16)
 //! old      RECORDS*   what commands have set
 //! old      SUBJECTS*  whose contexts there are
 //! old      PREPARED   the store is closed

@@ -13,7 +13,7 @@ use super::Node;
 use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
 use super::upgrade::scope_at;
 use crate::agent::{
-    FORMAT, Keeping, Offer, check_functions, configured, position, restore_compositions,
+    FORMAT, Keeping, Offer, check_functions, configured, position, restore_compositions, versions,
 };
 use crate::error::BuildError;
 
@@ -96,7 +96,10 @@ impl Predecessor {
             self.refuse(&why);
             return Err(UpgradeError::Refused(why).into());
         }
-        self.conversation.say(Kind::Accept, &std::process::id().to_le_bytes())?;
+        let mut accept = std::process::id().to_le_bytes().to_vec();
+        let wanted = versions(&self.offer, blueprint).into_iter().flatten();
+        accept.extend(wanted.flat_map(u16::to_le_bytes));
+        self.conversation.say(Kind::Accept, &accept)?;
         loop {
             match self.conversation.hear()? {
                 (Kind::Records, octets) => {
@@ -115,8 +118,8 @@ impl Predecessor {
     }
 
     fn check(&self, blueprint: &Blueprint) -> Result<(), String> {
-        let Offer { format, node, release, process, .. } = &self.offer;
-        if *format != FORMAT {
+        let Offer { format, node, release, process, sessions, .. } = &self.offer;
+        if !(1..=FORMAT).contains(format) {
             return Err(format!(
                 "the other process (release {release}) speaks format {format}, this one {FORMAT}"
             ));
@@ -129,6 +132,11 @@ impl Predecessor {
         }
         if blueprint.handover.is_some() {
             return Err("the configuration takes part in moves of users (`handover`)".to_owned());
+        }
+        if *sessions > 0 && blueprint.pfcp.is_none() {
+            return Err(format!(
+                "the node has {sessions} PFCP sessions, and the configuration no `pfcp`"
+            ));
         }
         // The driver's sockets of two such processes would share packets (PACKET_FANOUT,
         // packet(7)), while one of them takes none.
@@ -184,7 +192,7 @@ impl Predecessor {
         blueprint: Blueprint,
         store: Option<Store>,
     ) -> Result<(Node, Duration), TakeOverError> {
-        let mut built = self.build(eal, blueprint, store)?;
+        let mut built = self.build(eal, blueprint, store, true)?;
         built.node.workers.iter_mut().for_each(Worker::discard_received);
         self.conversation.say(Kind::Ready, &[1])?;
         let waited = self.conversation.hear_only(Kind::Open)?;
@@ -238,7 +246,7 @@ impl Predecessor {
             TakeOverError::Build(error) => TakeOverError::Ended(error),
             other => other,
         };
-        let mut built = self.build(eal, blueprint, store).map_err(ended)?;
+        let mut built = self.build(eal, blueprint, store, false).map_err(ended)?;
         for octets in contexts {
             if let Err(error) = built.import(&octets) {
                 tracing::error!("{error}: contexts begin anew");
@@ -253,6 +261,7 @@ impl Predecessor {
         eal: &Eal,
         mut blueprint: Blueprint,
         store: Option<Store>,
+        is_beside: bool,
     ) -> Result<Built, TakeOverError> {
         let state = blueprint.state.as_ref();
         let keeping = Keeping {
@@ -272,7 +281,7 @@ impl Predecessor {
             }
         }
         let store = store.map(|store| (store, keeping));
-        node.agent.take_records(&mut node.workers, records, store)?;
+        node.agent.take_records(&mut node.workers, records, store, is_beside)?;
         self.records = Collection::default();
         let mut slots = [const { Vec::new() }; 3];
         for (at, (slots, names)) in slots.iter_mut().zip(&self.subjects).enumerate() {
@@ -334,10 +343,12 @@ impl Built {
     fn settle(&mut self, offer: &Offer) {
         let Node { agent, workers, .. } = &mut self.node;
         for number in 0..agent.blueprint.functions.len() {
-            for configure in agent.subscribers.users.settings_of(number) {
+            let sessions = agent.subscribers.sessions.settings_of(number);
+            for configure in agent.subscribers.users.settings_of(number).chain(sessions) {
                 workers[agent.workers.owner(configure.slot)].begin_with_settings(&configure);
             }
         }
+        agent.take_on_sessions();
         agent.take_neighbours(&offer.neighbours);
     }
 

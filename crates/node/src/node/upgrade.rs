@@ -13,12 +13,15 @@ use weft_function::Scope;
 
 use super::Running;
 use super::conversation::{Conversation, Drained, Kind, OF_NEW, UpgradeError};
-use crate::agent::{Agent, Offer, Prepared, position};
+use crate::agent::{Agent, Offer, Prepared, Stopped, position};
+use crate::bearer::session::Keep;
 
 /// How long the new process may take to build its node: a million bearers take some seconds.
 const PREPARING: Duration = Duration::from_secs(120);
 /// How long it may take for an answer once packets wait.
 const STOPPED: Duration = Duration::from_secs(5);
+/// How long changes that were made already may take until packets see them.
+const REST: Duration = Duration::from_secs(2);
 /// Octets of contexts that go at once.
 const PIECE: usize = 256 << 10;
 /// A packet that is on its way through the kernel has come to its socket after so long.
@@ -51,12 +54,37 @@ pub struct HandedOver {
     conversation: Conversation,
 }
 
-/// What is told to the one who gives the node away, in the moment before.
-pub type BeforeYours<'a> = &'a mut dyn FnMut(u32);
+/// What speaks for the node beside it: with control planes and other nodes, in threads of its
+/// own.
+pub trait Beside {
+    /// Does what is under way, takes nothing new, and says what is to be kept of PFCP sessions:
+    /// all of it.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn pause(&mut self) -> Result<Vec<Keep>, String>;
+
+    /// The node stays: takes requests again.
+    fn resume(&mut self);
+
+    /// In the moment before the process of that number goes on with the node.
+    fn before_yours(&mut self, process: u32);
+}
+
+/// Nothing is beside the node.
+impl Beside for () {
+    fn pause(&mut self) -> Result<Vec<Keep>, String> {
+        Ok(Vec::new())
+    }
+
+    fn resume(&mut self) {}
+
+    fn before_yours(&mut self, _: u32) {}
+}
 
 impl Running {
     /// Gives the node to the process at the other end of `stream`. If that comes to nothing, the
-    /// node goes on. Otherwise its workers have ended; `process` is told the number of the new
+    /// node goes on. Otherwise its workers have ended; `beside` is told the number of the new
     /// process, as it was given, before that goes on.
     ///
     /// # Errors
@@ -65,11 +93,11 @@ impl Running {
         &mut self,
         eal: &'static Eal,
         stream: UnixStream,
-        before_yours: BeforeYours<'_>,
+        beside: &mut dyn Beside,
     ) -> Result<HandedOver, UpgradeError> {
         let mut conversation = Conversation::new(stream, OF_NEW)?;
         conversation.wait_at_most(STOPPED)?;
-        match self.try_to_hand_over(&mut conversation, before_yours) {
+        match self.try_to_hand_over(&mut conversation, beside) {
             Ok((waited, process, is_beside)) => {
                 Ok(HandedOver { waited, process, is_beside, conversation })
             }
@@ -78,6 +106,7 @@ impl Running {
                 self.resume(eal);
                 // The node has stopped where the agent does not answer.
                 let _ = self.handle.ask(Agent::end_upgrade);
+                beside.resume();
                 Err(error)
             }
         }
@@ -98,16 +127,18 @@ impl Running {
     fn try_to_hand_over(
         &mut self,
         conversation: &mut Conversation,
-        before_yours: BeforeYours<'_>,
+        beside: &mut dyn Beside,
     ) -> Result<(Duration, u32, bool), UpgradeError> {
         let stopped = |_| UpgradeError::Refused("the node is stopping".to_owned());
         let offer = self.handle.ask(|agent| agent.offer()).map_err(stopped)?;
         let offer = offer.map_err(UpgradeError::Refused)?;
         let octets = serde_json::to_vec(&offer).map_err(io::Error::other)?;
         conversation.say(Kind::Offer, &octets)?;
-        let process = conversation.hear_only(Kind::Accept)?;
-        let process = process.try_into().map_or(0, u32::from_le_bytes);
-        let prepared = self.handle.ask(Agent::begin_upgrade).map_err(stopped)?;
+        let accepted = conversation.hear_only(Kind::Accept)?;
+        let (process, versions) = accepted_of(&accepted, &offer)?;
+        let keep = beside.pause().map_err(UpgradeError::Refused)?;
+        self.wait_for_rest().map_err(stopped)?;
+        let prepared = self.handle.ask(|agent| agent.begin_upgrade(keep)).map_err(stopped)?;
         let prepared = prepared.map_err(UpgradeError::Refused)?;
         conversation.wait_at_most(PREPARING)?;
         for octets in &prepared.records {
@@ -140,20 +171,29 @@ impl Running {
             thread::sleep(IN_KERNEL);
         }
         self.drain(&mut received);
-        self.send_contexts(conversation, &offer, &prepared)?;
+        self.send_contexts(conversation, (&offer, &versions), &prepared)?;
         // What was in the kernel still, if anything.
         self.drain(&mut received);
         let drained = received.since(&ports)?;
         let octets = serde_json::to_vec(&drained).map_err(io::Error::other)?;
         conversation.say(Kind::Drained, &octets)?;
         conversation.hear_only(Kind::Taken)?;
-        before_yours(process);
+        beside.before_yours(process);
         conversation.say(Kind::Yours, &[])?;
         let waiting: usize = self.paused.iter().map(Worker::waiting).sum();
         if waiting > 0 {
             tracing::warn!(packets = waiting, "packets that waited for idle bearers are dropped");
         }
         Ok((since.elapsed(), process, is_beside))
+    }
+
+    /// Waits until nothing is under way, but not for long.
+    fn wait_for_rest(&self) -> Result<(), Stopped> {
+        let until = Instant::now() + REST;
+        while self.handle.ask(|agent| agent.under_way().is_some())? && Instant::now() < until {
+            thread::sleep(IN_KERNEL);
+        }
+        Ok(())
     }
 
     /// Ends the threads of the workers.
@@ -197,19 +237,20 @@ impl Running {
     fn send_contexts(
         &mut self,
         conversation: &mut Conversation,
-        offer: &Offer,
+        (offer, versions): (&Offer, &[u16]),
         prepared: &Prepared,
     ) -> io::Result<()> {
         let shift = weft_compose::SlotShift::for_workers(self.paused.len());
         let mut piece = Vec::with_capacity(2 * PIECE);
-        for (number, function) in offer.functions.iter().enumerate() {
+        for (number, (function, version)) in offer.functions.iter().zip(versions).enumerate() {
             let number = number as u16;
             piece.extend(number.to_le_bytes());
             for (at, slot) in prepared.slots[position(function.scope)].iter().enumerate() {
                 piece.extend((at as u32).to_le_bytes());
                 let length = piece.len();
                 piece.extend([0; 4]);
-                self.paused[shift.worker(*slot)].export_context(number, *slot, &mut piece);
+                let worker = &mut self.paused[shift.worker(*slot)];
+                worker.export_context((number, *version), *slot, &mut piece);
                 let octets = (piece.len() - length - 4) as u32;
                 piece[length..length + 4].copy_from_slice(&octets.to_le_bytes());
                 if piece.len() >= PIECE {
@@ -258,6 +299,24 @@ impl Agent {
             }
         }
         Ok(shared)
+    }
+}
+
+/// What the new process has said as it accepts: its number, and the version of each function's
+/// contexts that it wants.
+fn accepted_of(octets: &[u8], offer: &Offer) -> Result<(u32, Vec<u16>), UpgradeError> {
+    let (process, versions) = octets.split_first_chunk().unwrap_or((&[0; 4], &[]));
+    let process = u32::from_le_bytes(*process);
+    let wanted: Vec<_> = versions.as_chunks().0.iter().copied().map(u16::from_le_bytes).collect();
+    if wanted.is_empty() {
+        return Ok((process, offer.functions.iter().map(|one| one.version).collect()));
+    }
+    let are_written = offer.functions.iter().zip(&wanted).all(|(offered, wanted)| {
+        (offered.oldest.unwrap_or(offered.version)..=offered.version).contains(wanted)
+    });
+    match wanted.len() == offer.functions.len() && are_written {
+        true => Ok((process, wanted)),
+        false => Err(UpgradeError::Foreign("versions that contexts are not written as")),
     }
 }
 

@@ -55,16 +55,7 @@ impl UserPlane {
         if !self.keeping.is_on {
             return;
         }
-        let note = self.associations.get(id).map(|one| {
-            let note = AssociationNote {
-                node: one.node.clone(),
-                address: one.address,
-                recovery: one.recovery,
-                features: one.features.0,
-                is_lost: one.lost_until.is_some(),
-            };
-            note.to_octets()
-        });
+        let note = self.associations.get(id).map(|one| AssociationNote::of(one).to_octets());
         self.note(Key::Association(id.0), note);
     }
 
@@ -118,6 +109,40 @@ impl UserPlane {
                 reported.chain([Keep::Gone(session)]).collect()
             }
         }
+    }
+
+    /// All that is to be kept, for another process that goes on with the node: it hears nothing
+    /// else of what was before. Usage needs no numbers of reports beside, as contexts go along.
+    pub(crate) fn all_to_keep(&self) -> Vec<Keep> {
+        let note = |key: Key, octets| Keep::Note(key.to_octets(), Some(octets));
+        let mut all = vec![note(Key::Recovery, self.recovery.0.to_be_bytes().to_vec())];
+        all.extend(
+            self.associations.iter().map(|(id, one)| {
+                note(Key::Association(id.0), AssociationNote::of(one).to_octets())
+            }),
+        );
+        all.extend(self.applications.iter().map(|(name, filters)| {
+            note(Key::Application(name.to_string()), notes::of_filters(filters))
+        }));
+        let answered: Vec<_> = self.incoming.answered().collect();
+        let first = self.keeping.answers.saturating_sub(answered.len() as u64);
+        all.extend(answered.into_iter().zip(first..).map(
+            |((request, digest, response), serial)| {
+                let place = (serial % self.plan.transactions.max(1) as u64) as u32;
+                let answer = Answer { serial, digest, request, response };
+                note(Key::Answer(place), answer.to_octets())
+            },
+        ));
+        let mut numbers = self.keeping.reports..;
+        for (octets, what) in self.outgoing.in_order() {
+            if let Sent::SessionReport { seid, kept } = what {
+                let Some(number) = kept.or_else(|| numbers.next()) else { break };
+                let octets = [&seid.to_be_bytes()[..], octets].concat();
+                all.push(note(Key::Report(number), octets));
+            }
+        }
+        all.extend(self.sessions.keys().filter_map(|seid| self.session_to_keep(*seid)));
+        all
     }
 
     /// Usage has been reported: it is not to be counted once more.
@@ -322,7 +347,16 @@ impl UserPlane {
         };
         let to = record.cp_address;
         let sent = Sent::SessionReport { seid, kept: Some(number) };
-        self.ask(now, to, frame.header.seid, &message, sent);
+        let sequence = frame.header.sequence;
+        if !self.outgoing.is_free(sequence) {
+            self.ask(now, to, frame.header.seid, &message, sent);
+            return;
+        }
+        // To a peer that has had it, it is the same request once more.
+        let to = std::net::SocketAddr::new(to, crate::PORT);
+        self.outgoing.note(sequence, to, octets, sent, now);
+        self.counts.sent_again += 1;
+        self.send_kept(to, octets.to_vec());
     }
 
     /// A datagram that is sent once what is kept is durable.

@@ -27,7 +27,7 @@ pub fn upgrade(rig: &Rig, users: u32) -> Result<Duration, Failure> {
     let (taken, given) = thread::scope(|scope| {
         let given = scope.spawn(|| {
             let _registration = rig.eal.register_thread();
-            old.hand_over(rig.eal, to_new, &mut |_| {}).map_err(|error| error.to_string())
+            old.hand_over(rig.eal, to_new, &mut ()).map_err(|error| error.to_string())
         });
         let taken = Predecessor::hear(to_old).and_then(|mut predecessor| {
             predecessor.accept(&next)?;

@@ -50,6 +50,9 @@ pub struct Parameters {
     /// Commands that are applied at once.
     #[schemars(range(min = 1))]
     batch: usize,
+    /// Whether what commands set is kept on the disk, and each is answered once it is durable.
+    #[serde(default)]
+    durable: bool,
     /// Commands per second, in thousands.
     thousands: Vec<f64>,
     /// The share of the highest rate without loss that is offered.
@@ -84,8 +87,14 @@ impl Study for SgwSignalling {
     type Parameters = Parameters;
 
     fn measure(parameters: &Parameters, run: &mut Run<'_>) -> Result<(), Failure> {
-        let Parameters { bearers, sessions, batch, .. } = *parameters;
-        let system = RefCell::new(Signalled::new(run.rig, bearers, sessions, batch)?);
+        let Parameters { bearers, sessions, batch, durable, .. } = *parameters;
+        let system = RefCell::new(Signalled::new(run.rig, (bearers, sessions), batch, durable)?);
+        if durable {
+            run.note(format!(
+                "Commands were durable: the store lay in {}.",
+                std::env::temp_dir().display()
+            ));
+        }
         let limit = parameters.limit(&mut system.borrow_mut())?;
         run.derive("lossless_pps", limit);
         run.derive("offered_pps", limit * parameters.share);

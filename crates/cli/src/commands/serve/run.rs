@@ -180,7 +180,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let _watchdog = watch(described.watchdog, manager.clone())?;
     let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
     let signal = loop {
-        if let Some(handed_over) = upgrades.look_after(eal, &mut running) {
+        if let Some(handed_over) = upgrades.look_after(eal, &mut running, &beside) {
             return leave(running, handed_over, (beside, serving));
         }
         if let Some(signal) = termination.wait_for(LOOK) {

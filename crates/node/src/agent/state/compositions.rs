@@ -64,17 +64,14 @@ impl Agent {
     /// A configuration has been applied: its word holds.
     pub(in crate::agent) fn keep_configured(&mut self) {
         let before = std::mem::replace(&mut self.configured, configured(&self.blueprint));
-        let Some(state) = &mut self.state else { return };
         let removed = before.iter().map(|(name, _)| Change::remove(COMPOSITIONS, name.as_bytes()));
-        state.changes.extend(removed);
+        self.keep_changes(removed.collect());
     }
 
     /// A function is run otherwise by a command.
     pub(in crate::agent) fn keep_composition(&mut self, function: &str) {
         let change = self.composition_record(function);
-        if let Some(state) = &mut self.state {
-            state.changes.extend(change);
-        }
+        self.keep_changes(change.into_iter().collect());
     }
 
     /// How functions are run where commands have said it.

@@ -9,7 +9,7 @@ use weft_function::Scope;
 use weft_state::{Records, StateError, Store};
 
 use super::checkpoints::{self, record};
-use super::{BEARERS, CONTEXTS, DEDICATED, Keeping, LIFE, NODE, State, life, names};
+use super::{BEARERS, CONTEXTS, DEDICATED, Keeping, LIFE, NODE, life, names};
 use crate::agent::Agent;
 use crate::bearer::record as bearer_record;
 use crate::bearer::{BearerCommand, BearerError, BearerId};
@@ -54,29 +54,19 @@ impl Agent {
     ) -> Result<(), BuildError> {
         let begun = Instant::now();
         let life_before = read_life(&store)?;
-        let mut restored = Restored {
-            bearers: self.restore_bearers(workers, &store)?,
-            sessions: self.restore_sessions(workers, &store)?,
-            contexts: 0,
-        };
+        let bearers = self.restore_bearers(workers, &store)?;
+        let (sessions, lost) = self.restore_sessions(workers, &store)?;
+        Agent::tell_lost(&lost);
+        let mut restored = Restored { bearers, sessions, contexts: 0 };
         restored.contexts = self.restore_contexts(workers, &store)?;
         self.go_on_with_sessions(workers, &store)?;
         if life_before.is_some_and(|life| !life.stopped) {
             workers.iter_mut().for_each(Worker::go_on);
         }
-        let bearers = self.subscribers.bearers.entries.iter();
-        let bearers = bearers.map(|(id, entry)| (Whose::Added(*id), entry.slot));
-        let sessions = self.subscribers.sessions.entries.iter();
-        let sessions = sessions.map(|(id, entry)| (Whose::Session(*id), entry.slot));
-        let all: Vec<_> = bearers.chain(sessions).collect();
-        let mut state = State::new(store, keeping, restored)?;
-        let kept = self.blueprint.functions.iter().filter(|plan| plan.kind.checkpointed);
-        kept.for_each(|plan| state.checkpoints.knows(&plan.name));
-        all.into_iter().for_each(|(whose, slot)| state.checkpoints.came(whose, slot));
+        let state = self.begin_to_keep(store, keeping, restored)?;
         // From here on it lives, and may die.
         let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };
         state.changes.push(life(false, age));
-        self.state = Some(Box::new(state));
         if let Some(last) = life_before {
             let seconds = begun.elapsed().as_secs_f64();
             let lost = match last {

@@ -7,11 +7,11 @@ use weft_dataplane::command::UserChange;
 use weft_dataplane::worker::Worker;
 use weft_functions::session::rules::{Session, UrrId};
 use weft_functions::session::usage::Question;
-use weft_state::{Change, Done, Kind, StateError, Store};
+use weft_state::{Change, Done, Kind, Records, StateError, Store};
 
 use crate::agent::Agent;
 use crate::bearer::session::{
-    Keep, Kept, KeptSession, SessionError, SessionId, VERSION, has_timers,
+    Keep, Kept, KeptSession, SessionEntry, SessionError, SessionId, VERSION, has_timers,
 };
 use crate::subscribers::Whose;
 
@@ -26,38 +26,37 @@ impl Agent {
     /// Keeps something of sessions; `done` is called once that is durable, and at once where
     /// nothing is kept.
     pub fn keep(&mut self, keep: Vec<Keep>, done: Done) {
-        let Some(state) = &mut self.state else { return done(Ok(())) };
-        for one in keep {
-            let change = match one {
-                Keep::Session(id, octets) => {
-                    Change::put(SESSIONS, &id.0.to_be_bytes(), VERSION, &octets)
+        if self.keeps() {
+            let mut changes = Vec::with_capacity(keep.len());
+            for one in keep {
+                if let Keep::Gone(id) = one {
+                    self.forget_contexts(&Whose::Session(id), &mut changes);
                 }
-                Keep::Gone(id) => {
-                    state.checkpoints.went(&Whose::Session(id), &mut state.changes);
-                    Change::remove(SESSIONS, &id.0.to_be_bytes())
-                }
-                Keep::Reported { session, urr, next } => {
-                    let key = reported_key(session, urr);
-                    match next {
-                        Some((created, next)) => {
-                            let octets = [created.to_le_bytes(), next.to_le_bytes()].concat();
-                            Change::put(REPORTED, &key, VERSION, &octets)
-                        }
-                        None => Change::remove(REPORTED, &key),
-                    }
-                }
-                Keep::Note(key, Some(octets)) => Change::put(NOTES, &key, VERSION, &octets),
-                Keep::Note(key, None) => Change::remove(NOTES, &key),
-            };
-            state.changes.push(change);
+                changes.push(change_of(one));
+            }
+            self.keep_changes(changes);
         }
-        state.done.push(done);
+        self.when_durable(done);
+    }
+
+    /// Whether the node keeps anything, or will once more.
+    fn keeps(&mut self) -> bool {
+        self.state.is_some() || self.suspended().is_some()
+    }
+
+    /// Asks sessions for nothing and tells nothing of them, or does so again. Whether all that
+    /// was asked is answered, and told.
+    pub fn hold_sessions(&mut self, is_held: bool) -> bool {
+        let sessions = &mut self.subscribers.sessions;
+        sessions.is_held = is_held;
+        sessions.listeners.flush();
+        sessions.asking == 0 && sessions.batches.is_empty() && !sessions.listeners.is_behind()
     }
 
     /// What was kept in the node's last life, for the one that asks first.
     pub fn kept(&mut self) -> Kept {
         let kept = std::mem::take(&mut self.subscribers.sessions.kept);
-        Kept { keeps: self.state.is_some(), ..kept }
+        Kept { keeps: self.keeps(), ..kept }
     }
 
     /// A session has come to this slot: its contexts are kept from now on.
@@ -68,50 +67,48 @@ impl Agent {
     }
 
     /// Makes the sessions of the last life again. Those that the configuration cannot have any
-    /// more are left for the control protocol to give up. How many there are.
+    /// more are left for the control protocol to give up. How many there are, and those.
     ///
     /// # Errors
     /// [`StateError`].
     pub(super) fn restore_sessions(
         &mut self,
         workers: &mut [Worker],
-        store: &Store,
-    ) -> Result<u64, StateError> {
+        records: &dyn Records,
+    ) -> Result<(u64, Vec<(SessionId, SessionError)>), StateError> {
         let mut kept = Kept::default();
-        store.each(NOTES, |key, _, octets| {
+        records.each_of(NOTES, &mut |key, _, octets| {
             kept.notes.push((key.to_vec(), octets.to_vec()));
             Ok(())
         })?;
         if self.blueprint.pfcp.is_none() {
-            return Ok(0);
+            return Ok((0, Vec::new()));
         }
-        let (mut count, mut lost) = (0, 0_u64);
-        store.each(SESSIONS, |key, version, octets| {
+        let (mut count, mut lost) = (0, Vec::new());
+        records.each_of(SESSIONS, &mut |key, version, octets| {
             let id = key.try_into().map_err(|_| "a session without a number")?;
             let id = SessionId(u64::from_be_bytes(id));
             let read = KeptSession::read(id, version, octets);
             let (like, session) = read.ok_or_else(|| format!("session {id}: {UNREAD}"))?;
             let made = self.make_again(workers, id, &like, &session.rules);
-            match &made {
-                Ok(()) => count += 1,
-                Err(error) => {
-                    lost += 1;
-                    if lost == 1 {
-                        tracing::error!(session = %id, "cannot be had any more: {error}");
-                    }
-                }
-            }
             kept.sessions.push(KeptSession { is_there: made.is_ok(), ..session });
+            match made {
+                Ok(()) => count += 1,
+                Err(error) => lost.push((id, error)),
+            }
             Ok(())
         })?;
-        if lost > 0 {
-            tracing::error!(
-                sessions = lost,
-                "given up, as the configuration cannot have them any more"
-            );
-        }
         self.subscribers.sessions.kept = kept;
-        Ok(count)
+        Ok((count, lost))
+    }
+
+    /// Says that sessions are given up, if any are.
+    pub(super) fn tell_lost(lost: &[(SessionId, SessionError)]) {
+        if let Some((session, error)) = lost.first() {
+            tracing::error!(%session, "cannot be had any more: {error}");
+            let sessions = lost.len();
+            tracing::error!(sessions, "given up, as the configuration cannot have them any more");
+        }
     }
 
     fn make_again(
@@ -165,15 +162,24 @@ impl Agent {
             Ok(())
         })?;
         self.tell_reported(workers, &of_session);
+        self.ask_all_sessions(|entry| has_timers(&entry.rules));
+        Ok(())
+    }
+
+    /// Asks those sessions what is due as soon as the node runs.
+    fn ask_all_sessions(&mut self, wanted: impl Fn(&SessionEntry) -> bool) {
         let now = self.clock.now();
         let sessions = &mut self.subscribers.sessions;
-        for (id, entry) in &mut sessions.entries {
-            if has_timers(&entry.rules) {
-                entry.next = now;
-                sessions.timers.ask_at(now, *id);
-            }
+        for (id, entry) in sessions.entries.iter_mut().filter(|(_, entry)| wanted(entry)) {
+            entry.next = now;
+            sessions.timers.ask_at(now, *id);
         }
-        Ok(())
+    }
+
+    /// Contexts of sessions are there as another process had them: what was due there, and not
+    /// asked for any more, is asked for here.
+    pub(crate) fn take_on_sessions(&mut self) {
+        self.ask_all_sessions(|entry| !entry.rules.urrs.is_empty() || has_timers(&entry.rules));
     }
 
     fn tell_reported(
@@ -198,6 +204,26 @@ impl Agent {
 }
 
 const UNREAD: &str = "the record is damaged, or of a newer release";
+
+/// The record of what is to be kept.
+pub(super) fn change_of(keep: Keep) -> Change {
+    match keep {
+        Keep::Session(id, octets) => Change::put(SESSIONS, &id.0.to_be_bytes(), VERSION, &octets),
+        Keep::Gone(id) => Change::remove(SESSIONS, &id.0.to_be_bytes()),
+        Keep::Reported { session, urr, next } => {
+            let key = reported_key(session, urr);
+            match next {
+                Some((created, next)) => {
+                    let octets = [created.to_le_bytes(), next.to_le_bytes()].concat();
+                    Change::put(REPORTED, &key, VERSION, &octets)
+                }
+                None => Change::remove(REPORTED, &key),
+            }
+        }
+        Keep::Note(key, Some(octets)) => Change::put(NOTES, &key, VERSION, &octets),
+        Keep::Note(key, None) => Change::remove(NOTES, &key),
+    }
+}
 
 fn reported_key(session: SessionId, urr: UrrId) -> Vec<u8> {
     let mut key = session.0.to_be_bytes().to_vec();

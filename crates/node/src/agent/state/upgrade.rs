@@ -4,29 +4,30 @@
 //! follow is agreed on beforehand, so that behind the last packet only their octets have to go.
 //! From the beginning to the end the store is closed and commands are refused.
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
 use serde::{Deserialize, Serialize};
+use weft_dataplane::worker::Worker;
 use weft_function::Scope;
 use weft_node_config::Blueprint;
-use weft_state::{Change, Collection, Kind, Owner, Records, Role, Store};
+use weft_state::{Change, Collection, Kind, Records, Store};
 
-use super::{BEARERS, DEDICATED, Keeping, Restored, State, life, names};
+use super::suspended::Upgrade;
+use super::{BEARERS, DEDICATED, Keeping, Restored, life, names, sessions};
 use crate::agent::Agent;
 use crate::bearer::record;
+use crate::bearer::session::Keep;
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
-/// The conversation between the two processes. It is raised when an earlier one could not be
-/// followed any more.
-pub(crate) const FORMAT: u16 = 1;
+/// The conversation between the two processes. It is raised when more may go along than an
+/// earlier release takes; a node offers the lowest in which all goes along that it has.
+pub(crate) const FORMAT: u16 = 2;
 
-/// Records and names that go in one piece.
+/// Records and names that go in one piece, and octets of records after which it ends.
 const PIECE: usize = 1000;
+const OCTETS: usize = 4 << 20;
 
-/// How long the old process waits before it tries again to open a store that it had closed.
-const AGAIN: Duration = Duration::from_millis(500);
+/// The format that a node needs whose PFCP sessions go along; those without any need the first.
+const WITH_SESSIONS: u16 = 2;
 
 /// What a node has, as it offers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub struct Offer {
     pub process: u32,
     /// Whether it keeps what commands set.
     pub state: bool,
+    /// PFCP sessions.
+    #[serde(default)]
+    pub sessions: u64,
     /// Devices of its ports.
     pub devices: Vec<String>,
     /// Its functions.
@@ -60,6 +64,9 @@ pub struct OfferedFunction {
     pub function: String,
     /// Version of its contexts.
     pub version: u16,
+    /// Oldest version that they can be written as, where that is said.
+    #[serde(default)]
+    pub oldest: Option<u16>,
     /// Whose contexts it has.
     pub scope: Scope,
 }
@@ -97,26 +104,6 @@ pub(crate) fn position(scope: Scope) -> usize {
     }
 }
 
-/// What the agent does not do while another process takes over.
-#[derive(Debug)]
-pub(crate) struct Upgrade {
-    /// What is to be opened again if it does not.
-    suspended: Option<Suspended>,
-    /// Whether bearers have changed by themselves meanwhile.
-    missed: bool,
-    /// It will not take over.
-    is_over: bool,
-    tried: Option<Instant>,
-}
-
-/// A store that is closed for a while.
-#[derive(Debug)]
-struct Suspended {
-    folder: PathBuf,
-    keeping: Keeping,
-    restored: Restored,
-}
-
 impl Agent {
     /// What this node has.
     ///
@@ -124,11 +111,14 @@ impl Agent {
     /// Why another process cannot have all of it now.
     pub(crate) fn offer(&self) -> Result<Offer, String> {
         self.check_whole()?;
-        let functions = self.blueprint.functions.iter().enumerate().map(|(at, plan)| {
-            let (function, version) = (plan.kind.name.to_owned(), plan.kind.context_version);
-            let scope = self.trials.instance(at).scope();
-            OfferedFunction { name: plan.name.clone(), function, version, scope }
-        });
+        let functions =
+            self.blueprint.functions.iter().enumerate().map(|(at, plan)| OfferedFunction {
+                name: plan.name.clone(),
+                function: plan.kind.name.to_owned(),
+                version: plan.kind.context_version,
+                oldest: Some(plan.kind.oldest_version),
+                scope: self.trials.instance(at).scope(),
+            });
         let now = self.clock.now();
         let known = self.ports.iter().flat_map(|port| port.neighbours(now));
         let neighbours = known.filter_map(|known| {
@@ -136,18 +126,21 @@ impl Agent {
             let mac = known.mac.filter(|_| is_asked_for)?;
             Some(OfferedNeighbour { port: known.port, address: known.address, mac })
         });
+        let sessions = self.subscribers.sessions.entries.len() as u64;
         Ok(Offer {
-            format: FORMAT,
+            format: if self.blueprint.pfcp.is_some() { WITH_SESSIONS } else { 1 },
             node: self.blueprint.name.clone(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
             state: self.state.is_some(),
+            sessions,
             devices: self.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
             functions: functions.collect(),
             neighbours: neighbours.collect(),
         })
     }
 
+    /// Whether another process can have all of the node, once nothing is under way.
     fn check_whole(&self) -> Result<(), String> {
         if self.upgrade.is_some() {
             return Err("another process is taking the node over already".to_owned());
@@ -164,41 +157,51 @@ impl Agent {
         if self.blueprint.handover.is_some() {
             return Err("the node takes part in moves of users (`handover`)".to_owned());
         }
-        if !self.subscribers.sessions.entries.is_empty() {
-            return Err("the node has PFCP sessions".to_owned());
-        }
-        if self.migration.has_users() || self.migration.has_function() {
-            return Err("a user or a function moves; try again".to_owned());
-        }
-        if self.workers.is_changing() {
-            return Err("an earlier change is still being applied; try again".to_owned());
-        }
         Ok(())
     }
 
-    /// Closes the store, refuses commands from now on, and says what goes over first.
+    /// What is still under way, if anything is.
+    pub(crate) fn under_way(&self) -> Option<&'static str> {
+        if self.migration.has_users() || self.migration.has_function() {
+            return Some("a user or a function moves; try again");
+        }
+        self.workers.is_changing().then_some("an earlier change is still being applied; try again")
+    }
+
+    /// Closes the store, refuses commands from now on, and says what goes over first; `keep` is
+    /// what the control protocol has of PFCP sessions.
     ///
     /// # Errors
-    /// As [`offer`](Self::offer).
-    pub(crate) fn begin_upgrade(&mut self) -> Result<Prepared, String> {
+    /// As [`offer`](Self::offer), and what is [under way](Self::under_way).
+    pub(crate) fn begin_upgrade(&mut self, keep: Vec<Keep>) -> Result<Prepared, String> {
         self.check_whole()?;
+        if let Some(what) = self.under_way() {
+            return Err(what.to_owned());
+        }
         let mut prepared = Prepared::default();
-        let mut piece = Collection::default();
+        let (mut piece, mut size) = (Collection::default(), 0);
         let mut put = |change: Option<Change>| {
             let is_last = change.is_none();
+            size += change.as_ref().map_or(0, Change::size);
             change.into_iter().for_each(|change| piece.add(change));
-            if piece.len() >= PIECE || is_last && !piece.is_empty() {
+            if piece.len() >= PIECE || size >= OCTETS || is_last && !piece.is_empty() {
                 let mut octets = Vec::new();
                 // There is always room in memory.
                 let _ = std::mem::take(&mut piece).write_to(&mut octets);
                 prepared.records.push(octets);
+                size = 0;
             }
         };
         self.bearer_records(&mut |change| put(Some(change)));
         self.composition_records().into_iter().for_each(|change| put(Some(change)));
+        keep.into_iter().for_each(|keep| put(Some(sessions::change_of(keep))));
         put(None);
         for scope in [Scope::Bearer, Scope::User, Scope::Group] {
-            let all = self.subscribers.with_contexts(scope);
+            let mut all = self.subscribers.with_contexts(scope);
+            if scope != Scope::Group {
+                let sessions = self.subscribers.sessions.entries.keys();
+                all.extend(sessions.copied().map(Whose::Session));
+            }
             for some in all.chunks(PIECE) {
                 let mut octets = Vec::new();
                 for whose in some {
@@ -212,7 +215,7 @@ impl Agent {
             }
         }
         let suspended = self.state.take().map(|state| state.suspend());
-        self.upgrade = Some(Upgrade { suspended, missed: false, is_over: false, tried: None });
+        self.upgrade = Some(Upgrade { suspended, is_over: false });
         Ok(prepared)
     }
 
@@ -229,75 +232,27 @@ impl Agent {
         }
     }
 
-    /// The other process does not take over: the node goes on as before.
-    pub(crate) fn end_upgrade(&mut self) {
-        if let Some(upgrade) = &mut self.upgrade {
-            upgrade.is_over = true;
-        }
-        self.look_after_upgrade();
-    }
-
-    /// Opens a store again that was closed for another process.
-    pub(in crate::agent) fn look_after_upgrade(&mut self) {
-        let Some(upgrade) = self.upgrade.as_mut().filter(|upgrade| upgrade.is_over) else { return };
-        let Some(suspended) = &upgrade.suspended else {
-            self.upgrade = None;
-            return;
-        };
-        if upgrade.tried.is_some_and(|tried| tried.elapsed() < AGAIN) {
-            return;
-        }
-        let owner = Owner { role: Role::Node, name: self.blueprint.name.clone() };
-        let opened = Store::open(&suspended.folder, &owner)
-            .map_err(|error| error.to_string())
-            .and_then(|store| {
-                let state = State::new(store, suspended.keeping, suspended.restored);
-                state.map_err(|error| error.to_string())
-            });
-        let mut state = match opened {
-            Ok(state) => state,
-            Err(why) => {
-                if upgrade.tried.replace(Instant::now()).is_none() {
-                    tracing::warn!("{why}; commands are refused until it can be opened again");
-                }
-                return;
-            }
-        };
-        let missed = upgrade.missed;
-        self.upgrade = None;
-        let entries = self.subscribers.bearers.entries.iter();
-        entries.for_each(|(id, entry)| state.checkpoints.came(Whose::Added(*id), entry.slot));
-        state.changes.push(life(false, 0));
-        if missed {
-            self.bearer_records(&mut |change| state.changes.push(change));
-        }
-        self.state = Some(Box::new(state));
-    }
-
-    /// Bearers change while the store is closed.
-    pub(super) fn note_missed(&mut self) {
-        if let Some(upgrade) = &mut self.upgrade {
-            upgrade.missed = true;
-        }
-    }
-
     /// Takes what another process of the node had: records, and a store that has them already.
+    /// Where it can go on (`is_beside`), all of it is taken or nothing.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
     pub(crate) fn take_records(
         &mut self,
-        workers: &mut [weft_dataplane::worker::Worker],
+        workers: &mut [Worker],
         records: &dyn Records,
         store: Option<(Store, Keeping)>,
+        is_beside: bool,
     ) -> Result<(), BuildError> {
         let bearers = self.restore_bearers(workers, records)?;
+        let (sessions, lost) = self.restore_sessions(workers, records)?;
+        if let Some((id, error)) = lost.first().filter(|_| is_beside) {
+            return Err(BuildError::KeptSession { id: *id, reason: error.to_string() });
+        }
+        Agent::tell_lost(&lost);
         let Some((store, keeping)) = store else { return Ok(()) };
-        let mut state = State::new(store, keeping, Restored { bearers, sessions: 0, contexts: 0 })?;
-        let entries = self.subscribers.bearers.entries.iter();
-        entries.for_each(|(id, entry)| state.checkpoints.came(Whose::Added(*id), entry.slot));
-        state.changes.push(life(false, 0));
-        self.state = Some(Box::new(state));
+        let restored = Restored { bearers, sessions, contexts: 0 };
+        self.begin_to_keep(store, keeping, restored)?.changes.push(life(false, 0));
         Ok(())
     }
 
@@ -341,16 +296,17 @@ impl Agent {
     }
 }
 
-impl State {
-    /// Makes everything durable and closes the store.
-    fn suspend(mut self) -> Suspended {
-        self.changes.push(life(false, 0));
-        self.writer.write(self.changes, self.done);
-        let store = self.writer.stop();
-        let path = store.as_ref().map(|store| store.path().to_owned()).unwrap_or_default();
-        let folder = path.parent().map(PathBuf::from).unwrap_or_default();
-        Suspended { folder, keeping: self.keeping, restored: self.restored }
-    }
+/// In which version each function's contexts are to come: as they are, or as the newest that this
+/// program reads. None where all come as they are.
+pub(crate) fn versions(offer: &Offer, blueprint: &Blueprint) -> Option<Vec<u16>> {
+    let wanted = offer.functions.iter().map(|offered| {
+        let own = blueprint.functions.iter().find(|own| own.name == offered.name);
+        let own = own.filter(|own| own.kind.name == offered.function);
+        own.map_or(offered.version, |own| own.kind.context_version.min(offered.version))
+    });
+    let wanted: Vec<_> = wanted.collect();
+    let offered = offer.functions.iter().map(|offered| offered.version);
+    (!offered.eq(wanted.iter().copied())).then_some(wanted)
 }
 
 /// Whether the configuration has the functions whose contexts are offered, and can read them.
@@ -361,7 +317,8 @@ pub(crate) fn check_functions(offer: &Offer, blueprint: &Blueprint) -> Result<()
     for offered in &offer.functions {
         let mut own = blueprint.functions.iter();
         let Some(own) = own.find(|own| own.name == offered.name) else { continue };
-        if own.kind.name == offered.function && own.kind.context_version < offered.version {
+        let oldest = offered.oldest.unwrap_or(offered.version);
+        if own.kind.name == offered.function && own.kind.context_version < oldest {
             return Err(format!(
                 "function {}: contexts of version {}, of a newer release; this one reads up to \
                  version {}",

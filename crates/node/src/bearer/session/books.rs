@@ -85,6 +85,9 @@ pub(crate) struct Sessions {
     pub due: Vec<SessionId>,
     /// Questions that workers have not answered.
     pub asking: usize,
+    /// Nothing is told, and nothing asked that leads to it: what there is to tell goes over to
+    /// another process.
+    pub is_held: bool,
     /// What was kept in the node's last life, until it is asked for.
     pub kept: Kept,
 }
@@ -114,6 +117,11 @@ impl Sessions {
     pub fn adopt(&mut self, blueprint: &Blueprint) {
         self.functions = SessionFunctions::of(blueprint);
         self.networks.clone_from(&blueprint.networks);
+    }
+
+    /// Whether anything listens, and may hear something new.
+    pub fn may_tell(&self) -> bool {
+        !self.is_held && !self.listeners.is_empty()
     }
 
     /// The keys of a session with these rules.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use weft_functions::session::rules::filter::SdfFilter;
 
-use crate::associations::NodeKey;
+use crate::associations::{Association, NodeKey};
 use crate::transactions::TransactionId;
 use crate::translate::Extras;
 
@@ -80,6 +80,16 @@ pub(super) struct AssociationNote {
 }
 
 impl AssociationNote {
+    pub fn of(one: &Association) -> AssociationNote {
+        AssociationNote {
+            node: one.node.clone(),
+            address: one.address,
+            recovery: one.recovery,
+            features: one.features.0,
+            is_lost: one.lost_until.is_some(),
+        }
+    }
+
     pub fn to_octets(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }

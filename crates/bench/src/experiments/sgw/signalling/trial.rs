@@ -1,16 +1,19 @@
 //! A serving gateway that carries packets of some bearers while commands establish,
 //! modify and delete others.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use weft_dpdk::{Pool, Port, PortOptions, RxQueue, TxQueue, pin_to_core};
 use weft_functions::KINDS;
 use weft_node::bearer::{Action, BearerCommand, BearerId, BearerSettings, Detection, Settings};
 use weft_node::{Agent, Node};
 use weft_node_config::{self as config, UserKey};
+use weft_state::{Owner, Role, Store};
 use weft_traffic::{Expected, Rate, Receiver, Source};
 
 use weft_rig::Failure;
@@ -73,23 +76,38 @@ pub struct Signalled<'r> {
     streams: u16,
     bearers: u32,
     sessions: Sessions,
+    /// Where what commands set is kept, if it is.
+    _folder: Option<TempDir>,
     /// They close with the last of port and queues.
     _ports: [Port; 2],
 }
 
 impl<'r> Signalled<'r> {
     /// A gateway with so many bearers that have traffic, and so many sessions that
-    /// come and go, `batch` commands at a time.
+    /// come and go, `batch` commands at a time. With `durable` they are kept on the disk.
     ///
     /// # Errors
     /// When the machine has one core only, or lacks something else.
-    pub fn new(rig: &'r Rig, bearers: u32, sessions: u32, batch: usize) -> Result<Self, Failure> {
+    pub fn new(
+        rig: &'r Rig,
+        (bearers, sessions): (u32, u32),
+        batch: usize,
+        durable: bool,
+    ) -> Result<Self, Failure> {
         rig.cores.traffic()?;
         let ring = |side: &str| format!("ring:bench-{side}{}", rig.serial());
         let devices = [ring("access"), ring("core")];
-        let text = document(&devices, bearers, sessions).to_string();
-        let blueprint = config::read(&text, "bench", KINDS).map_err(|error| error.to_string())?;
-        let mut node = Node::build(rig.eal, blueprint)?;
+        let mut document = document(&devices, bearers, sessions);
+        if durable {
+            document["state"] = json!({"directory": "unused"});
+        }
+        let blueprint = config::read(&document.to_string(), "bench", KINDS);
+        let blueprint = blueprint.map_err(|error| error.to_string())?;
+        let folder = durable.then(tempfile::tempdir).transpose()?;
+        let mut node = match &folder {
+            Some(folder) => Node::restore(rig.eal, blueprint, store(folder)?)?,
+            None => Node::build(rig.eal, blueprint)?,
+        };
         let pool = Pool::new(rig.eal, &format!("traffic{}", rig.serial()), PACKETS)?;
         let options = PortOptions { descriptors: DESCRIPTORS, ..PortOptions::default() };
         let [access, core] = devices;
@@ -101,7 +119,8 @@ impl<'r> Signalled<'r> {
         sessions.establish_all(node.agent())?;
         while node.step() {}
         let _ports = [access, core];
-        Ok(Signalled { rig, node, pool, tx, rx, streams: 0, bearers, sessions, _ports })
+        let (streams, _folder) = (0, folder);
+        Ok(Signalled { rig, node, pool, tx, rx, streams, bearers, sessions, _folder, _ports })
     }
 
     /// Offers packets and commands at the same time. One core has the worker; the
@@ -141,6 +160,11 @@ impl<'r> Signalled<'r> {
     }
 }
 
+fn store(folder: &TempDir) -> Result<Store, Failure> {
+    let owner = Owner { role: Role::Node, name: "bench".to_owned() };
+    Store::open(folder.path(), &owner).map_err(|error| error.to_string().into())
+}
+
 /// The far ends of the gateway's ports.
 struct Far<'a> {
     pool: &'a Pool,
@@ -161,6 +185,7 @@ impl Far<'_> {
         let expected = load.shares.iter().map(|share| Expected::of(&share.template, share.users));
         let mut receiver = Receiver::new(expected);
         let (mut commands, mut commanding) = (0, Duration::ZERO);
+        let durable = Arc::new(AtomicU64::new(0));
         let (look, start) = (Look::now(core)?, Instant::now());
         while start.elapsed() < offered.duration {
             for _ in 0..TURNS {
@@ -170,7 +195,12 @@ impl Far<'_> {
             let begun = Instant::now();
             let due = ((begun - start).as_secs_f64() * offered.commands) as u64;
             if due >= commands + sessions.batch as u64 {
-                commands += sessions.signal(agent)?;
+                let batch = sessions.signal(agent)?;
+                let durable = durable.clone();
+                agent.when_durable(Box::new(move |kept| {
+                    durable.fetch_add(if kept.is_ok() { batch } else { 0 }, Ordering::Release);
+                }));
+                commands += batch;
                 commanding += begun.elapsed();
             }
             agent.poll();
@@ -184,11 +214,15 @@ impl Far<'_> {
             }
         }
         let since = Instant::now();
-        while !agent.is_settled() && since.elapsed() < SETTLING {
+        let is_durable = || durable.load(Ordering::Acquire) == commands;
+        while !(agent.is_settled() && is_durable()) && since.elapsed() < SETTLING {
             agent.poll();
         }
         if !agent.is_settled() {
             return Err("the worker did not work off the commands".into());
+        }
+        if !is_durable() {
+            return Err("the disk did not take the commands".into());
         }
         let received: u64 = receiver.streams().iter().map(|stream| stream.received).sum();
         let tally = source.tally();

@@ -11,8 +11,11 @@ use std::{env, fs, io, thread};
 use weft_dpdk::Eal;
 use weft_management_api::UpgradeRequest;
 use weft_management_api::api::Upgraded;
+use weft_node::bearer::session::Keep;
 use weft_node::{HandedOver, Running};
+use weft_pfcp::Server;
 
+use super::Beside;
 use crate::notify::ServiceManager;
 
 /// How long the other process may take to connect, and how often it is looked for.
@@ -57,6 +60,28 @@ pub struct Upgrades {
     started: Option<(Child, Told)>,
 }
 
+/// What speaks for the node, while another process may have it.
+struct Given<'a> {
+    beside: &'a Beside,
+    manager: &'a ServiceManager,
+}
+
+impl weft_node::Beside for Given<'_> {
+    fn pause(&mut self) -> Result<Vec<Keep>, String> {
+        self.beside.pfcp.as_ref().map_or(Ok(Vec::new()), Server::pause)
+    }
+
+    fn resume(&mut self) {
+        if let Some(pfcp) = &self.beside.pfcp {
+            pfcp.resume();
+        }
+    }
+
+    fn before_yours(&mut self, process: u32) {
+        self.manager.has_main_process(process);
+    }
+}
+
 /// Told what came of it.
 type Told = Box<dyn FnOnce(Result<Upgraded, String>)>;
 
@@ -71,7 +96,12 @@ impl Upgrades {
     }
 
     /// Does what is asked for. Another process has the node where something is returned.
-    pub fn look_after(&mut self, eal: &'static Eal, running: &mut Running) -> Option<HandedOver> {
+    pub fn look_after(
+        &mut self,
+        eal: &'static Eal,
+        running: &mut Running,
+        beside: &Beside,
+    ) -> Option<HandedOver> {
         if let Some((child, _)) = &mut self.started
             && let Ok(Some(status)) = child.try_wait()
         {
@@ -91,7 +121,8 @@ impl Upgrades {
                 None
             }
             UpgradeRequest::TakeOver(listener, path) => {
-                let outcome = self.hand_over(eal, running, &listener, &path);
+                let parts = (running, beside);
+                let outcome = self.hand_over(eal, parts, &listener, &path);
                 let told = match &outcome {
                     Ok(HandedOver { waited, process, .. }) => {
                         Ok(Upgraded { process: *process, waited: waited.as_nanos() as u64 })
@@ -110,16 +141,15 @@ impl Upgrades {
     fn hand_over(
         &self,
         eal: &'static Eal,
-        running: &mut Running,
+        (running, beside): (&mut Running, &Beside),
         listener: &UnixListener,
         path: &Path,
     ) -> Result<HandedOver, String> {
         let stream = accept(listener);
         let _ = fs::remove_file(path);
         let stream = stream.map_err(|error| format!("nothing connects: {error}"))?;
-        let manager = &self.manager;
-        let outcome =
-            running.hand_over(eal, stream, &mut |process| manager.has_main_process(process));
+        let mut given = Given { beside, manager: &self.manager };
+        let outcome = running.hand_over(eal, stream, &mut given);
         outcome.map_err(|error| error.to_string())
     }
 

@@ -1,0 +1,201 @@
+//! The thread that works: datagrams and events go to the state machine, commands and what is to
+//! be kept to the agent, datagrams out.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use weft_node::Stopped;
+use weft_node::bearer::session::SessionEvent;
+
+use super::pause::Pause;
+use super::{Clock, DataPlane, Input, PATIENCE, PAUSE, WAITING};
+use crate::user_plane::{Datagram, UserPlane};
+
+/// What is worked on before commands go to the agent.
+const BATCH: usize = 256;
+
+/// Works on what comes, one thing after the other.
+pub(super) struct Working<D> {
+    pub plane: UserPlane,
+    pub sockets: Vec<UdpSocket>,
+    pub inputs: Receiver<Input>,
+    pub sessions: Receiver<SessionEvent>,
+    pub peers: Receiver<weft_node::bearer::Event>,
+    pub data_plane: D,
+    pub clock: Clock,
+    pub stop: Arc<AtomicBool>,
+    pub unsent: HashMap<io::ErrorKind, u64>,
+    /// Lists of what is to be kept that were given to the node, and those that are durable.
+    pub given: u64,
+    pub durable: Arc<AtomicU64>,
+    /// Whether the latest could not be made durable.
+    pub refused: Arc<AtomicBool>,
+    /// Datagrams that wait for a list to be durable, in order.
+    pub waiting: VecDeque<(u64, Datagram)>,
+    /// Another process may have the node.
+    pub pause: Option<Pause>,
+    /// Datagrams that wait for the end of that.
+    pub held: VecDeque<(SocketAddr, Box<[u8]>)>,
+    pub dropped: Arc<AtomicU64>,
+}
+
+impl<D: DataPlane> Working<D> {
+    /// Until the server stops, or the node has.
+    pub fn run(mut self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            if !self.take_inputs() {
+                return;
+            }
+            // What sessions have told is taken behind their last word.
+            let is_pausing = self.pause.as_ref().is_some_and(Pause::waits);
+            let told = is_pausing.then(|| self.data_plane.hold(true));
+            let took_events = self.take_events();
+            // Requests are not sent again, nor given up, while responses wait.
+            if self.pause.is_none() || is_pausing {
+                self.plane.poll(self.clock.now());
+            }
+            let commands = self.plane.take_commands();
+            if !commands.is_empty() {
+                let Ok(changed) = self.data_plane.change(commands) else { return };
+                self.plane.committed(self.clock.now(), changed);
+            }
+            if self.keep().is_err() {
+                return;
+            }
+            self.send();
+            match told {
+                Some(Ok(told)) => self.look_after_pause(told, took_events),
+                Some(Err(Stopped)) => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Takes what has come, or waits a little. False when no more can come.
+    fn take_inputs(&mut self) -> bool {
+        // Events come without a signal of their own; while some are awaited, they are looked
+        // for often.
+        let is_pausing = self.pause.as_ref().is_some_and(Pause::waits);
+        let pause = if self.plane.awaits_events() || !self.waiting.is_empty() || is_pausing {
+            Duration::from_micros(200)
+        } else {
+            self.pause()
+        };
+        match self.inputs.recv_timeout(pause) {
+            Ok(input) => self.take(input),
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        for _ in 1..BATCH {
+            let Ok(input) = self.inputs.try_recv() else { break };
+            self.take(input);
+        }
+        true
+    }
+
+    fn pause(&self) -> Duration {
+        // Usage and downlink data are told within this time.
+        const EVENTS: Duration = Duration::from_millis(2);
+        let next = self
+            .plane
+            .next_time()
+            .map_or(PAUSE, |time| Duration::from_nanos(time.saturating_sub(self.clock.now())));
+        let most = if self.plane.has_sessions() { EVENTS } else { PAUSE };
+        next.clamp(Duration::from_micros(200), most)
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Datagram(from, datagram, came) => {
+                self.plane.note_congestion(came.elapsed() > PATIENCE);
+                self.take_datagram(from, datagram);
+            }
+            Input::Question(question) => question(&self.plane),
+            Input::Release(within) => {
+                self.plane.ask_for_release(self.clock.now(), within.as_secs());
+            }
+            Input::Pause(told) => self.pause = Some(Pause::new(told)),
+            Input::Resume => self.resume(),
+        }
+    }
+
+    /// Takes what the node has told of sessions and peers; whether there was anything of
+    /// sessions.
+    fn take_events(&mut self) -> bool {
+        let now = self.clock.now();
+        let mut any = false;
+        for _ in 0..BATCH {
+            let Ok(event) = self.sessions.try_recv() else { break };
+            self.plane.event(now, event);
+            any = true;
+        }
+        while let Ok(event) = self.peers.try_recv() {
+            match event {
+                weft_node::bearer::Event::PeerFailed { peer, .. } => {
+                    self.plane.path_event(now, peer, true);
+                }
+                weft_node::bearer::Event::PeerReturned { peer, .. } => {
+                    self.plane.path_event(now, peer, false);
+                }
+                _ => {}
+            }
+        }
+        any
+    }
+
+    /// Gives the node what is to be kept.
+    fn keep(&mut self) -> Result<(), Stopped> {
+        let keep = self.plane.take_kept();
+        if keep.is_empty() {
+            return Ok(());
+        }
+        self.given += 1;
+        let (given, durable) = (self.given, self.durable.clone());
+        let refused = self.refused.clone();
+        let done = move |kept: Result<(), Arc<str>>| {
+            // The node goes on all the same: sessions must not end for a disk that is full. One
+            // line for each time that the disk begins to refuse.
+            if let (false, Err(error)) = (refused.swap(kept.is_err(), Ordering::Relaxed), &kept) {
+                tracing::error!("PFCP: changes are not durable, and answered: {error}");
+            }
+            durable.fetch_max(given, Ordering::Release);
+        };
+        self.data_plane.keep(keep, Box::new(done))
+    }
+
+    fn send(&mut self) {
+        let durable = self.durable.load(Ordering::Acquire);
+        while self.waiting.front().is_some_and(|(given, _)| *given <= durable)
+            && let Some((_, datagram)) = self.waiting.pop_front()
+        {
+            self.send_one(&datagram);
+        }
+        for datagram in self.plane.take_datagrams() {
+            if !datagram.waits || self.given <= durable {
+                self.send_one(&datagram);
+            } else if self.waiting.len() < WAITING {
+                self.waiting.push_back((self.given, datagram));
+            }
+        }
+    }
+
+    fn send_one(&mut self, datagram: &Datagram) {
+        let family = |socket: &&UdpSocket| {
+            socket.local_addr().is_ok_and(|own| own.is_ipv4() == datagram.to.is_ipv4())
+        };
+        let Some(socket) = self.sockets.iter().find(family) else { return };
+        if let Err(error) = socket.send_to(&datagram.octets, datagram.to) {
+            // The peer repeats its request, or the node its own. One line for each kind.
+            let count = self.unsent.entry(error.kind()).or_default();
+            *count += 1;
+            if *count == 1 {
+                tracing::warn!(to = %datagram.to, "PFCP message not sent: {error}");
+            }
+        }
+    }
+}
