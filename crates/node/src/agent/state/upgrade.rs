@@ -167,6 +167,10 @@ impl Agent {
         if !self.subscribers.sessions.entries.is_empty() {
             return Err("the node has PFCP sessions".to_owned());
         }
+        if self.lease().is_some() {
+            return Err("the node has a standby (`standby`); stop it, and the standby takes over"
+                .to_owned());
+        }
         if self.migration.has_users() || self.migration.has_function() {
             return Err("a user or a function moves; try again".to_owned());
         }
