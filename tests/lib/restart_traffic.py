@@ -7,7 +7,9 @@
 `serve` answers each line of a TCP connection with the same line, and each UDP datagram with
 itself. `drive` keeps one TCP connection, with a numbered line at a time, and sends numbered
 datagrams, 100 a second. Both run until SIGTERM. `drive` ends with a line of JSON: lines that
-came back, datagrams that were sent, came back, and came back twice, and connections that broke.
+came back, datagrams that were sent, came back, and came back twice, connections that broke, and
+pauses of more than 0.2 s in which nothing came back, in seconds. SIGUSR1 begins the latter anew and
+prints those so far.
 """
 
 import json
@@ -18,7 +20,9 @@ import sys
 import time
 
 RATE = 100
+PAUSE = 0.2
 ended = False
+asked = False
 
 
 def end(*_: object) -> None:
@@ -27,10 +31,21 @@ def end(*_: object) -> None:
     ended = True
 
 
+def ask(*_: object) -> None:
+    """SIGUSR1."""
+    global asked
+    asked = True
+
+
+def family(address: str) -> socket.AddressFamily:
+    """That of an address."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 def serve(address: str, port: int) -> None:
     """Answers."""
-    listener = socket.create_server((address, port))
-    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    listener = socket.create_server((address, port), family=family(address))
+    datagrams = socket.socket(family(address), socket.SOCK_DGRAM)
     datagrams.bind((address, port))
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
@@ -84,12 +99,14 @@ class Lines:
 
 def drive(address: str, port: int, own: str) -> None:
     """Sends, and looks at what comes back."""
+    global asked
     lines = Lines((address, port), own)
-    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams = socket.socket(family(own), socket.SOCK_DGRAM)
     datagrams.bind((own, 0))
     datagrams.setblocking(False)
     sent, back, twice = 0, set(), 0
-    due = time.monotonic()
+    due = heard = time.monotonic()
+    pauses = []
     last_line = 0.0
     while not ended:
         now = time.monotonic()
@@ -107,15 +124,23 @@ def drive(address: str, port: int, own: str) -> None:
             number = int(datagrams.recv(2048))
             twice += number in back
             back.add(number)
+            if now - heard > PAUSE:
+                pauses.append(round(now - heard, 2))
+            heard = now
         except OSError:
             time.sleep(0.001)
+        if asked:
+            asked = False
+            print(json.dumps(pauses), flush=True)
+            pauses.clear()
     print(json.dumps({
         "lines": lines.back, "broken": lines.broken,
-        "sent": sent, "back": len(back), "twice": twice,
+        "sent": sent, "back": len(back), "twice": twice, "pauses": pauses,
     }), flush=True)
 
 
 signal.signal(signal.SIGTERM, end)
+signal.signal(signal.SIGUSR1, ask)
 match sys.argv[1:]:
     case ["serve", at, number]:
         serve(at, int(number))

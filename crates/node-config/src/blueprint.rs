@@ -22,7 +22,7 @@ use weft_state::Durability;
 use weft_vf::{Nic, Switch};
 
 pub use self::functions::{Composition, FunctionPlan, ProcessPlan, VfPlan};
-pub use self::handover::{HandoverPlan, HandoverSecurity, MovingUsers};
+pub use self::handover::{HandoverPlan, HandoverSecurity, MovingUsers, StandbyPlan};
 pub use self::ipfix::{IpfixPlan, IpfixTransport};
 pub use self::pfcp::{PfcpChainPlan, PfcpInterfacePlan, PfcpNodeId, PfcpPlan, PfcpSide};
 pub use self::ports::PortPlan;
@@ -68,6 +68,8 @@ pub struct Blueprint {
     pub rules: RuleSet,
     /// Where the node keeps what commands have set.
     pub state: Option<StatePlan>,
+    /// Its part in a pair of nodes for one set of users.
+    pub standby: Option<StandbyPlan>,
     /// How users move between this node and others.
     pub handover: Option<HandoverPlan>,
     /// How control planes drive the node.

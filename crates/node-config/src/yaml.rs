@@ -9,6 +9,7 @@ mod paths;
 mod pfcp;
 mod process;
 mod remote;
+mod standby;
 mod state;
 mod thread;
 mod users;
@@ -30,6 +31,7 @@ pub use paths::PathFile;
 pub use pfcp::{PfcpChain, PfcpFile, PfcpInterface};
 pub use process::{OnFailure, ProcessFile, ProcessLimitsFile, RestartFile, StartedBy, TagsBy};
 pub use remote::RemoteFile;
+pub use standby::StandbyFile;
 pub use state::StateFile;
 pub use thread::{ThreadFile, ThreadOf};
 pub use users::{Flow, Group, Match, Users};
@@ -96,6 +98,8 @@ pub struct NodeFile {
     pub rules: String,
     /// Where the node keeps what commands have set; without it, all of that ends with the node.
     pub state: Option<StateFile>,
+    /// Another node that takes over when this one dies; without it, none does.
+    pub standby: Option<StandbyFile>,
     /// How users move between this node and others; without it, they do not.
     pub handover: Option<HandoverFile>,
     /// How control planes drive the node by PFCP; without it, they do not.

@@ -36,11 +36,11 @@ use weft_rules::Condition;
 pub use self::answers::{Watching, paths};
 pub use self::change::Changed;
 pub use self::compose::Wanted;
-pub use self::state::StateView;
 pub(crate) use self::state::{
-    Configured, FORMAT, Keeping, Prepared, State, Upgrade, check_functions, configured, position,
-    restore_compositions, versions,
+    Configured, FORMAT, Keeping, Prepared, Standby, State, Upgrade, check_functions, configured,
+    position, restore_compositions, versions,
 };
+pub use self::state::{Lease, StandbyView, StateView};
 pub use self::state::{Offer, OfferedFunction, OfferedNeighbour};
 use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
@@ -78,6 +78,8 @@ pub struct Agent {
     pub(crate) state: Option<Box<State>>,
     /// What the configuration says of compositions.
     pub(crate) configured: Configured,
+    /// Another node stands by.
+    pub(crate) standby: Option<Box<Standby>>,
     /// Another process takes the node over.
     pub(crate) upgrade: Option<Upgrade>,
     pub(crate) pool: Pool,
@@ -112,6 +114,9 @@ impl Agent {
             request(self);
             busy = true;
         }
+        if self.is_away() {
+            return busy;
+        }
         for worker in 0..self.workers.count() {
             busy |= self.take_reports(worker);
             busy |= self.take_packets(worker);
@@ -129,6 +134,7 @@ impl Agent {
             self.look_after_paths(now);
             self.look_after_split(now);
             self.look_after_upgrade();
+            self.announce();
         }
         busy | self.write_state(now)
     }

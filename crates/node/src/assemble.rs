@@ -162,6 +162,7 @@ pub fn assemble(
         mobility: None,
         listeners: Listeners::default(),
         state: None,
+        standby: None,
         upgrade: None,
         pool,
         answers,

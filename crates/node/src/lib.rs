@@ -28,8 +28,8 @@ mod subscribers;
 mod workers;
 
 pub use agent::{
-    Agent, Changed, Handle, Offer, OfferedFunction, OfferedNeighbour, StateView, Stopped, Wanted,
-    Watching, paths, show, usage,
+    Agent, Changed, Handle, Lease, Offer, OfferedFunction, OfferedNeighbour, StandbyView,
+    StateView, Stopped, Wanted, Watching, paths, show, usage,
 };
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};

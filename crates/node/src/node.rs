@@ -19,7 +19,7 @@ use weft_node_config::{Blueprint, Workers};
 use weft_state::{Durability, Store};
 
 use crate::agent::show::Snapshot;
-use crate::agent::{Agent, Handle, Keeping, configured, restore_compositions};
+use crate::agent::{Agent, Handle, Keeping, Lease, configured, restore_compositions};
 use crate::assemble::{Assembled, assemble};
 use crate::error::BuildError;
 
@@ -195,7 +195,8 @@ impl Node {
         let plan = self.agent.blueprint().workers.clone();
         let mut agent = self.agent;
         agent.functions.threads.start(eal);
-        let workers = start_workers(eal, self.workers, &plan, &stop)?;
+        let lease = agent.lease();
+        let workers = start_workers(eal, self.workers, (&plan, lease), &stop)?;
         let agent_stop = Arc::new(AtomicBool::new(false));
         let told = agent_stop.clone();
         let run = move || watchdog::watched(Watch::Life, || run_agent(eal, agent, &told));
@@ -260,15 +261,15 @@ impl Running {
 fn start_workers(
     eal: &'static Eal,
     workers: Vec<Worker>,
-    plan: &Workers,
+    (plan, lease): (&Workers, Option<Lease>),
     stop: &Arc<AtomicBool>,
 ) -> io::Result<Vec<JoinHandle<Worker>>> {
     let start = |(number, worker): (usize, Worker)| {
         let core = plan.cores.as_ref().and_then(|cores| cores.get(number).copied());
         let pause = plan.pause();
-        let stop = stop.clone();
+        let (stop, lease) = (stop.clone(), lease.clone());
         thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            let run = || run_worker(eal, worker, core, pause, &stop);
+            let run = || run_worker(eal, worker, (core, pause), lease, &stop);
             watchdog::watched(Watch::Rounds, run)
         })
     };
@@ -278,8 +279,8 @@ fn start_workers(
 fn run_worker(
     eal: &'static Eal,
     mut worker: Worker,
-    core: Option<usize>,
-    pause: Option<Duration>,
+    (core, pause): (Option<usize>, Option<Duration>),
+    lease: Option<Lease>,
     stop: &AtomicBool,
 ) -> Worker {
     let _registration = eal.register_thread();
@@ -291,6 +292,13 @@ fn run_worker(
     let mut idle = Idle::new(pause);
     while !stop.load(Ordering::Acquire) {
         watchdog::begin_round();
+        if let Some(lease) = &lease
+            && !lease.holds()
+        {
+            // Another node may have the users.
+            thread::sleep(AGENT_PAUSE);
+            continue;
+        }
         match worker.poll() {
             true => idle.reset(),
             false => idle.wait(),

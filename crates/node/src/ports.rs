@@ -127,6 +127,14 @@ impl Ports {
         Some(number as u16)
     }
 
+    /// Says at all ports where the addresses are.
+    pub fn announce(&mut self, means: &mut Means<'_>) {
+        for number in 0..self.0.len() {
+            self.0[number].announce();
+            self.send(number as u16, means);
+        }
+    }
+
     /// Packets that the devices had no room for.
     pub fn missed(&self) -> u64 {
         self.0.iter().map(PortControl::missed).sum()

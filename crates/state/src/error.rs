@@ -58,6 +58,9 @@ pub enum StateError {
         /// What is wrong.
         reason: String,
     },
+    /// The thread that writes has ended, or the machine has none for it.
+    #[error("no thread for the state: {0}")]
+    Thread(io::Error),
     /// Another process writes there now, and this one no longer may.
     #[error("state {0}: another process leads now")]
     Deposed(String),

@@ -5,6 +5,8 @@
 //! ([`Store::write`]). A [`Writer`] does that in a thread of its own, so who changes
 //! something never waits for the disk, but gives changes away and is told once they are durable.
 //!
+//! A [`Feed`] has what is written for another machine that keeps the same records.
+//!
 //! Who may keep its records elsewhere as well writes against [`RecordStore`].
 //!
 //! The store knows nothing of what records mean. A user of it gives each of its kinds a number,
@@ -16,15 +18,21 @@
 #[cfg(test)]
 mod disk;
 mod error;
+mod feed;
+mod pieces;
 mod record;
 mod records;
+mod snapshot;
 mod store;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use self::error::StateError;
-pub use self::record::{Change, Kind};
+pub use self::feed::{Copied, Done, Feed};
+pub use self::pieces::{LONGEST_RECORD, Piece, read_changes};
+pub use self::record::{Change, Kind, LOCAL};
 pub use self::records::{Collection, EachRecord, RecordStore, Records};
+pub use self::snapshot::Snapshot;
 pub use self::store::{Owner, Role, Store, set_aside};
-pub use self::writer::{Done, Durability, Lag, Writer};
+pub use self::writer::{Durability, Lag, Writer};

@@ -5,6 +5,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(pub u16);
 
+/// What the store says of itself.
+pub(crate) const OWN: Kind = Kind(0);
+/// What belongs to one machine and goes to no other that keeps the same records.
+pub const LOCAL: Kind = Kind(6);
+
 /// One record that is there from now on, or is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {

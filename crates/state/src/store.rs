@@ -8,16 +8,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableDefinition, TableError};
+use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableError};
 
 use crate::error::StateError;
-use crate::record::{Change, Kind, full_key};
+use crate::feed::Feed;
+use crate::record::{Change, Kind, OWN, full_key};
+use crate::snapshot::{RECORDS, Snapshot};
 
 /// Is given the key and the octets of each record.
 type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
-
-/// All records: kind and key, and version and record.
-const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
 
 /// How records are laid out in the file. It is raised when a program of before could not read
 /// the file any more; kinds of records have versions of their own.
@@ -25,7 +24,6 @@ const FORMAT: u16 = 1;
 
 /// The record that says whose store it is.
 const IDENTITY: &[u8] = b"identity";
-const OWN: Kind = Kind(0);
 
 /// What a file of `redb` begins with.
 const MAGIC: &[u8] = b"redb";
@@ -77,6 +75,8 @@ pub struct Store {
     /// Opens it again.
     open: Box<dyn Fn() -> Result<Database, StateError> + Send>,
     is_new: bool,
+    /// What is written, for another machine.
+    feed: Option<Feed>,
 }
 
 impl fmt::Debug for Store {
@@ -155,7 +155,7 @@ impl Store {
         owner: &Owner,
     ) -> Result<Store, StateError> {
         let database = open()?;
-        let mut store = Store { path, database: Some(database), open, is_new: false };
+        let mut store = Store { path, database: Some(database), open, is_new: false, feed: None };
         store.check_owner(owner)?;
         Ok(store)
     }
@@ -237,6 +237,64 @@ impl Store {
             let (key, value) = entry.map_err(storage)?;
             each(key.value(), value.value()).map_err(|what| StateError::damaged(path, what))?;
         }
+        Ok(())
+    }
+
+    /// What a [`Writer`](crate::Writer) writes here from now on goes into a feed as well.
+    pub fn feed_into(&mut self, feed: Feed) {
+        self.feed = Some(feed);
+    }
+
+    pub(crate) fn feed(&self) -> Option<&Feed> {
+        self.feed.as_ref()
+    }
+
+    /// The record under this key, behind its version.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn record(&self, kind: Kind, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        self.get(kind, key)
+    }
+
+    /// All records as they are now, to be read while others are written.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn snapshot(&self) -> Result<Snapshot, StateError> {
+        let path = self.path.clone();
+        let Some(database) = &self.database else {
+            return Err(StateError::damaged(&path, "a write has failed"));
+        };
+        let reading =
+            database.begin_read().map_err(|error| StateError::of_transaction(&path, error))?;
+        Ok(Snapshot::new(path, reading))
+    }
+
+    /// Removes all records but the one that says whose they are.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn clear(&mut self) -> Result<(), StateError> {
+        let identity = self.get(OWN, IDENTITY)?;
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => (self.open)()?,
+        };
+        let path = &self.path;
+        let begun = database.begin_write();
+        let mut writing = begun.map_err(|error| StateError::of_transaction(path, error))?;
+        writing.set_two_phase_commit(true);
+        let deleted = writing.delete_table(RECORDS);
+        deleted.map_err(|error| StateError::of_table(path, error))?;
+        if let Some(identity) = identity {
+            let table = writing.open_table(RECORDS);
+            let mut table = table.map_err(|error| StateError::of_table(path, error))?;
+            let inserted = table.insert(&full_key(OWN, IDENTITY)[..], &identity[..]);
+            inserted.map_err(|error| StateError::of_storage(path, error))?;
+        }
+        writing.commit().map_err(|error| StateError::of_commit(path, error))?;
+        self.database = Some(database);
         Ok(())
     }
 

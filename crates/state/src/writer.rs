@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::StateError;
+use crate::feed::{Copied, Done};
 use crate::record::Change;
 use crate::store::Store;
 
@@ -34,9 +35,6 @@ pub enum Durability {
     Relaxed,
 }
 
-/// Told once changes are durable, or why they are not yet.
-pub type Done = Box<dyn FnOnce(Result<(), Arc<str>>) + Send>;
-
 /// How far the disk is behind, and how it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
@@ -52,6 +50,8 @@ pub struct Lag {
 
 enum Job {
     Write(Instant, Vec<Change>, Vec<Done>),
+    /// All records are wanted, as they are in the store.
+    Copy(Copied),
     Stop,
 }
 
@@ -86,6 +86,10 @@ impl Writer {
     /// When the machine has no thread for it.
     pub fn start(store: Store, durability: Durability) -> std::io::Result<Writer> {
         let (jobs, inbox) = channel();
+        if let Some(feed) = store.feed() {
+            let jobs = jobs.clone();
+            feed.attach(move |then| jobs.send(Job::Copy(then)).is_ok());
+        }
         let shared = Arc::new(Mutex::new(Shared::default()));
         let work = Work {
             path: store.path().to_owned(),
@@ -179,7 +183,7 @@ impl Work {
                     Err(_) => return self.store,
                 },
             };
-            let (mut done, mut stops) = (Vec::new(), false);
+            let (mut done, mut copies, mut stops) = (Vec::new(), Vec::new(), false);
             let mut job = job;
             loop {
                 match job {
@@ -187,6 +191,7 @@ impl Work {
                         self.gather(changes);
                         done.extend(told);
                     }
+                    Some(Job::Copy(then)) => copies.push(then),
                     Some(Job::Stop) => stops = true,
                     None => {}
                 }
@@ -209,11 +214,20 @@ impl Work {
                 };
             }
             drop(shared);
-            done.into_iter().for_each(|done| done(outcome.clone()));
+            match (self.store.feed(), &outcome) {
+                (Some(feed), Ok(())) => feed.answer(done),
+                _ => done.into_iter().for_each(|done| done(outcome.clone())),
+            }
+            copies.into_iter().for_each(|then| self.copy(then));
             if stops {
                 return self.store;
             }
         }
+    }
+
+    fn copy(&self, then: Copied) {
+        let newest = self.store.feed().map_or(0, |feed| feed.newest());
+        then(self.store.snapshot().map(|snapshot| (snapshot, newest)));
     }
 
     fn gather(&mut self, changes: Vec<Change>) {
@@ -242,6 +256,9 @@ impl Work {
         match written {
             Ok(()) => {
                 self.size = 0;
+                if let Some(feed) = self.store.feed() {
+                    feed.append(&changes);
+                }
                 let mut shared = lock(&self.shared);
                 (shared.changes, shared.commits) =
                     (shared.changes + changes.len() as u64, shared.commits + 1);

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use weft_dataplane::counters::{BurstSizes, BurstTimes};
 use weft_http::metrics::{Distribution, Families, Label, NO_LABELS, answer};
 use weft_http::problem::Failure;
+use weft_node::StandbyView;
 use weft_node::show::{
     DeviceView, FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView,
 };
@@ -305,7 +306,36 @@ fn state(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Changes that were made durable.";
     families.counter("weft_state_changes", help, [(NO_LABELS, view.changes)])?;
     let help = "How many times the disk was written for them.";
-    families.counter("weft_state_commits", help, [(NO_LABELS, view.commits)])
+    families.counter("weft_state_commits", help, [(NO_LABELS, view.commits)])?;
+    match &view.standby {
+        Some(standby) => of_standby(families, standby),
+        None => Ok(()),
+    }
+}
+
+/// How far the standby is.
+fn of_standby(families: &mut Families<'_>, standby: &StandbyView) -> fmt::Result {
+    for (name, help, value) in [
+        ("weft_standby_heard", "Whether the standby was heard lately.", standby.hears.into()),
+        (
+            "weft_standby_whole",
+            "Whether the standby has all records, and may take over.",
+            standby.whole.into(),
+        ),
+        (
+            "weft_standby_lag_milliseconds",
+            "For how long the standby has not had all that is durable.",
+            standby.lag / 1_000_000,
+        ),
+        ("weft_standby_waiting_bytes", "Changes that wait for the standby.", standby.waiting),
+        ("weft_standby_answers", "Answers that wait for the standby.", standby.answers),
+    ] {
+        families.gauge(name, help, [(NO_LABELS, value)])?;
+    }
+    let help = "Copies of all records that were begun for the standby.";
+    families.counter("weft_standby_copies", help, [(NO_LABELS, standby.copies)])?;
+    let help = "Pieces of changes that were sent to the standby.";
+    families.counter("weft_standby_pieces", help, [(NO_LABELS, standby.pieces)])
 }
 
 /// Users that move between nodes.

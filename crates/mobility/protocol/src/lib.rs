@@ -47,3 +47,10 @@ pub use output::{
 pub use settings::{Arrival, Settings};
 pub use station::Station;
 pub use timers::Timers;
+
+/// A pair of nodes: one owns the users, and the other stands by. `docs/design/standby.md`
+/// describes what they say; the machines are those of `weft_mobility_standby` and of the
+/// controller.
+pub mod standby {
+    pub use crate::message::{MAX_RECORDS, Position, StandbyStep, Standing};
+}

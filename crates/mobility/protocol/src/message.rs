@@ -2,9 +2,11 @@
 
 mod encoding;
 mod function_step;
+mod standby;
 
 pub use encoding::{MAX_CONTEXTS, ParseError, VERSION};
 pub use function_step::{FunctionStep, MAX_PIECE, Piece, Side};
+pub use standby::{MAX_RECORDS, Position, StandbyStep, Standing};
 
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 
@@ -51,6 +53,8 @@ pub enum Message {
         /// The step.
         step: FunctionStep,
     },
+    /// What is said about a pair of nodes, of which one stands by the other.
+    Standby(StandbyStep),
 }
 
 /// A step of a move: request and answer beside each other.

@@ -90,3 +90,18 @@ impl MovingUsers {
         self.nth(user).filter(|nth| *nth >= self.count)
     }
 }
+
+/// Its part in a pair of nodes for one set of users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StandbyPlan {
+    /// The number of this node.
+    pub node: NodeId,
+    /// Answers wait until the standby has what they say.
+    pub wait: bool,
+    /// Octets of changes that are kept for a standby that is away.
+    pub buffer: usize,
+    /// How connections are enciphered; none when they are not.
+    pub security: Option<HandoverSecurity>,
+    /// Whether that is meant, beyond this machine.
+    pub plaintext: bool,
+}

@@ -61,7 +61,7 @@ pub(super) fn plan(
     for (key, why) in file.transport.mistakes() {
         source.wrong(&format!("handover.transport.{key}"), why);
     }
-    let security = file.tls.as_ref().map(|tls| security(name, tls, source));
+    let security = file.tls.as_ref().map(|tls| security("handover", (name, tls), source));
     if file.tls.is_some() && file.plaintext {
         source.wrong("handover.plaintext", "connections have `tls`, so none is in plain text");
     }
@@ -96,20 +96,25 @@ pub(super) fn plan(
     })
 }
 
-fn security(name: &str, tls: &HandoverTls, source: &mut Source<'_>) -> HandoverSecurity {
+/// The certificates of a node that has this name, in the section `of` the file.
+pub(super) fn security(
+    of: &str,
+    (name, tls): (&str, &HandoverTls),
+    source: &mut Source<'_>,
+) -> HandoverSecurity {
     let HandoverTls { certificate, key, authority, controller } = tls;
     for (at, text) in [("certificate", certificate), ("key", key), ("authority", authority)] {
         if text.is_empty() {
-            source.wrong(&format!("handover.tls.{at}"), "a path is not empty");
+            source.wrong(&format!("{of}.tls.{at}"), "a path is not empty");
         }
     }
     if !Mutual::can_name(controller) {
         let message = format!("`{controller}` cannot be the name of a certificate");
-        source.wrong("handover.tls.controller", message);
+        source.wrong(&format!("{of}.tls.controller"), message);
     }
     if controller.eq_ignore_ascii_case(name) {
         let message = "the node of that name could speak for the controller";
-        source.wrong("handover.tls.controller", message).hint("give them different names");
+        source.wrong(&format!("{of}.tls.controller"), message).hint("give them different names");
     }
     HandoverSecurity {
         files: CertificateFiles {

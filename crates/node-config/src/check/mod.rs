@@ -16,6 +16,7 @@ mod pfcp;
 mod ports;
 mod ranges;
 mod rules;
+mod standby;
 mod users;
 
 pub use functions::thread::stage;
@@ -49,6 +50,7 @@ pub(super) fn blueprint(
     let gtpu = frame::gtpu(&file.gtpu, source);
     let limits = frame::limits(file, source);
     let state = file.state.as_ref().map(|state| frame::state(state, source));
+    let standby = standby::plan(file, source);
     let ipfix = file.ipfix.as_ref().map(|ipfix| ipfix::plan(ipfix, file, &functions, source));
     let moving = handover::Scene {
         ports: &ports,
@@ -64,6 +66,7 @@ pub(super) fn blueprint(
     functions::remote::once(&functions, &ports, source);
     let mut warnings = rules.check(source);
     warnings.extend(named.and_then(|(_, handover)| handover::warning(handover, source)));
+    warnings.extend(standby::warning(file, source));
     if !source.mistakes.is_empty() {
         return None;
     }
@@ -88,6 +91,7 @@ pub(super) fn blueprint(
         tags: functions.tags,
         functions: functions_made,
         state,
+        standby,
         handover,
         pfcp,
         gtpu,

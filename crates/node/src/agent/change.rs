@@ -189,6 +189,7 @@ impl Agent {
             ("classification", old.classification == new.classification),
             ("limits", limits(old) == limits(new)),
             ("state", old.state == new.state),
+            ("standby", old.standby == new.standby),
             ("ports", same_ports(old, new)),
             ("ipfix", old.ipfix == new.ipfix),
             ("functions in processes of their own", same_processes(old, new)),

@@ -10,6 +10,7 @@ mod compositions;
 mod names;
 mod restore;
 mod sessions;
+mod standby;
 mod suspended;
 mod upgrade;
 
@@ -24,6 +25,8 @@ use self::checkpoints::Checkpoints;
 pub(crate) use self::compositions::Configured;
 pub(crate) use self::compositions::{configured, restore as restore_compositions};
 pub(crate) use self::restore::Restored;
+pub(crate) use self::standby::Standby;
+pub use self::standby::{Lease, StandbyView};
 pub(crate) use self::suspended::Upgrade;
 pub(crate) use self::upgrade::{FORMAT, Prepared, check_functions, position, versions};
 pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
@@ -71,6 +74,9 @@ pub struct StateView {
     pub restored_sessions: u64,
     /// Contexts that went on from their checkpoints.
     pub restored_contexts: u64,
+    /// How far the standby is, where the node is one of two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<StandbyView>,
 }
 
 /// How a node keeps what outlives it.
@@ -117,7 +123,7 @@ impl State {
 impl Agent {
     /// Why nothing can be kept at the moment; none where nothing is, or all is well.
     pub(crate) fn state_failure(&self) -> Option<Arc<str>> {
-        self.state.as_ref()?.writer.lag().failure
+        self.state.as_ref()?.writer.lag().failure.or_else(|| self.away())
     }
 
     /// What is kept, where something is.
@@ -133,6 +139,7 @@ impl Agent {
             restored_bearers: state.restored.bearers,
             restored_sessions: state.restored.sessions,
             restored_contexts: state.restored.contexts,
+            standby: self.standby_view(),
         })
     }
 

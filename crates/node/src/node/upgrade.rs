@@ -216,7 +216,7 @@ impl Running {
             }
         }
         self.stop.store(false, Ordering::Release);
-        match super::start_workers(eal, workers, &self.plan, &self.stop) {
+        match super::start_workers(eal, workers, (&self.plan, None), &self.stop) {
             Ok(workers) => self.workers = workers,
             Err(error) => tracing::error!(%error, "no thread for the workers"),
         }

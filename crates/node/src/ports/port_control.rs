@@ -58,6 +58,9 @@ pub struct PortControl {
     up: bool,
 }
 
+/// Addresses that a port stands in for of which it says by itself where they are.
+const MOST_ANNOUNCED: usize = 64;
+
 /// Something to send, before there is a buffer for it.
 #[derive(Debug)]
 enum Outgoing {
@@ -283,6 +286,14 @@ impl PortControl {
     pub fn restore(&mut self, address: IpAddr, mac: MacAddress, now: u64) {
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.restore(address, mac, now, &mut self.events);
+        }
+    }
+
+    /// Says where the addresses are.
+    pub fn announce(&mut self) {
+        if let Some(neighbours) = &self.neighbours {
+            let frames = neighbours.link().announcements(MOST_ANNOUNCED);
+            self.outgoing.extend(frames.into_iter().map(Outgoing::Frame));
         }
     }
 

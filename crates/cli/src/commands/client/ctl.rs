@@ -54,6 +54,8 @@ enum CtlCommand {
     Radio(radio::Arguments),
     /// Show the nodes of a controller
     Nodes(site::Nodes),
+    /// Show nodes of which one stands by the other
+    Pairs(site::Nodes),
     /// Show users that move, or one: owner and epoch
     Users(site::Users),
     /// Add and remove users that move
@@ -88,6 +90,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         CtlCommand::Handover(arguments) => return handover::run(arguments),
         CtlCommand::Radio(arguments) => return radio::run(arguments),
         CtlCommand::Nodes(arguments) => return site::nodes(&arguments),
+        CtlCommand::Pairs(arguments) => return site::pairs(&arguments),
         CtlCommand::Users(arguments) => return site::users(&arguments),
         CtlCommand::User(what) => return user::run(what),
         CtlCommand::Certificates(what) => return certificates::run(what),

@@ -1,6 +1,7 @@
 //! `weft run`: a node, until it is told to stop.
 
 mod handover;
+mod standby;
 mod state;
 mod take_over;
 mod upgrade;
@@ -21,8 +22,10 @@ use weft_model::Calibration;
 use weft_node::{HandedOver, Handle, Node, Running};
 use weft_node_config::{Blueprint, Polling};
 use weft_pfcp::Server;
+use weft_state::Store;
 
 use self::handover::{Joined, Part};
+use self::standby::Owning;
 use self::upgrade::{Program, Upgrades};
 use super::page::{PageArguments, address};
 use super::vf;
@@ -112,22 +115,40 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         calibration,
     };
     // Before ports are opened: a second node of this name must not touch them.
-    let claimed = (!arguments.take_over).then(|| Listening::claim(&options)).transpose()?;
+    // One that stands by claims it when it owns the users; its store is its own until then.
+    let stands_by = blueprint.standby.is_some();
+    if stands_by && arguments.take_over {
+        let why = "--take-over: the node has a standby (`standby`); stop it, and that takes over";
+        return Err(Failure::input(why));
+    }
+    let claims = !arguments.take_over && !stands_by;
+    let mut claimed = claims.then(|| Listening::claim(&options)).transpose()?;
     if let Some(file) = used_keys(arguments.used_keys.clone(), &blueprint.name, &socket) {
         weft_functions::ipsec::remember_keys_in(file);
     }
     let anew = arguments.without_state;
-    let opened = claimed.as_ref().map(|_| state::open(&blueprint, &arguments.file, anew));
+    let opens = !arguments.take_over;
+    let opened = opens.then(|| state::open(&blueprint, &arguments.file, anew));
     let store = opened.transpose()?.flatten();
     vf::resolve(&mut blueprint)?;
     // They go behind the node, whose ports are at them.
-    let _switches = match claimed {
-        Some(_) => vf::start_switches(&arguments.file, &blueprint.switches)?,
-        None => Default::default(),
+    let _switches = match arguments.take_over {
+        false => vf::start_switches(&arguments.file, &blueprint.switches)?,
+        true => Default::default(),
     };
     let eal = environment::start(&blueprint, 0)?;
     watchdog::catch_faults().map_err(|error| Failure::broken(format!("signals: {error}")))?;
-    let manager = ServiceManager::of_environment();
+    let mut manager = ServiceManager::of_environment();
+    let (mut part, mut store, mut owning) = (part, store, None);
+    if stands_by {
+        let means = (part.take(), store.take());
+        let life = (&termination, &mut manager);
+        let Some((had, owns)) = stand_by(&blueprint, &socket, means, life)? else {
+            return Ok(());
+        };
+        (store, owning) = (Some(had), Some(owns));
+        claimed = Some(Listening::claim(&options)?);
+    }
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
     let (mut node, waited) = match (&claimed, store) {
@@ -142,6 +163,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         && let Some(function) = node.wait_for_functions(PATIENCE)
     {
         tracing::warn!(function, "not attached to its ring yet");
+    }
+    if let Some(owning) = &owning {
+        owning.hold(&mut node);
     }
     let events = node.take_events();
     let mut running = node.start(eal).map_err(no_thread)?;
@@ -186,6 +210,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         if let Some(signal) = termination.wait_for(LOOK) {
             break signal;
         }
+        if let Some(why) = owning.as_ref().and_then(Owning::ended) {
+            // What is in flight must not leave: the other node has the users.
+            let _ = Failure::broken(why).report();
+            watchdog::end_process();
+        }
         if let Some(thread) = serving.dead().or_else(|| beside.dead()) {
             end_at_once(Trouble::Ended { thread: thread.to_owned() });
         }
@@ -197,7 +226,26 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         pfcp.release(RELEASE);
     }
     drop(beside);
-    stop(serving, running)
+    let stopped = stop(serving, running);
+    if let Some(owning) = owning {
+        owning.leave();
+    }
+    stopped
+}
+
+/// Stands by until the node owns the users of its pair.
+fn stand_by(
+    blueprint: &Blueprint,
+    socket: &Path,
+    (part, store): (Option<Part>, Option<Store>),
+    life: (&Termination, &mut ServiceManager),
+) -> Result<Option<(Store, Owning)>, Failure> {
+    let Some(part) = part else {
+        let why = "standby: no controller is given (--handover-controller)";
+        return Err(Failure::input(why));
+    };
+    let store = store.ok_or_else(|| Failure::input("standby: the node keeps nothing"))?;
+    standby::stand_by((part, blueprint), socket, store, life)
 }
 
 /// What asks the agent of a node, and ends before it: in the order of the fields.

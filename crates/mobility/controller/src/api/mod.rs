@@ -13,11 +13,12 @@ mod metrics;
 mod nodes;
 mod routes;
 mod server;
+mod standby;
 mod state;
 mod types;
 mod users;
 
 pub use crate::engine::Happening as Event;
 pub use server::{Listening, ServeError, Serving};
-pub use types::{Gone, Handover, HandoverOrder, Node, Placement, Unmoved, User};
+pub use types::{Gone, Handover, HandoverOrder, Node, Pair, Placement, Unmoved, User};
 pub use weft_http::problem::Problem;

@@ -14,7 +14,7 @@ use weft_http::extract::Json;
 use weft_http::openapi::complete;
 
 use super::state::Shared;
-use super::{events, handovers, metrics, nodes, users};
+use super::{events, handovers, metrics, nodes, standby, users};
 
 const BOUNDS: Bounds = Bounds { body: 64 << 10, answer: Duration::from_secs(30) };
 
@@ -79,6 +79,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::gone))
         .routes(routes!(nodes::cordon, nodes::uncordon))
         .routes(routes!(nodes::drain))
+        .routes(routes!(standby::list))
         .routes(routes!(users::list))
         .routes(routes!(users::one, users::put, users::delete))
         .routes(routes!(handovers::list, handovers::order))

@@ -52,6 +52,24 @@ pub struct Node {
     pub moving: usize,
 }
 
+/// Two nodes for one set of users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pair {
+    /// Who owns the users.
+    pub owner: String,
+    /// Who stands by.
+    pub standby: String,
+    /// By which they are owned; 0 before a node has claimed them.
+    pub epoch: u64,
+    /// Whether the owner was heard lately.
+    pub owner_heard: bool,
+    /// Whether the standby was heard lately.
+    pub standby_heard: bool,
+    /// Whether the standby has all records and may take over.
+    pub whole: bool,
+}
+
 /// A user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct User {

@@ -1,10 +1,12 @@
 //! Checks what a file says.
 
+mod pairs;
 mod records;
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use weft_http::tls::{CertificateFiles, Mutual};
 use weft_mobility_protocol::{NodeId, User};
@@ -45,6 +47,7 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         source.wrong(&format!("transport.{key}"), why);
     }
     let nodes = nodes(file, source);
+    let pairs = pairs::pairs(file, &nodes, source);
     let users = users(file, &nodes, source);
     if !source.mistakes.is_empty() {
         return None;
@@ -63,6 +66,8 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         window: file.window as usize,
         most_users: MOST_USERS as usize,
         timing: file.transport.timing(),
+        pairs,
+        lease: Duration::from_millis(file.standby.lease),
         nodes,
         users,
     })
@@ -151,7 +156,7 @@ fn nodes(file: &ControllerFile, source: &mut Source<'_>) -> Vec<Node> {
     }
     let mut numbers = HashMap::new();
     let mut nodes = Vec::new();
-    for (called, NodeFile { number, address }) in &file.nodes.0 {
+    for (called, NodeFile { number, address, .. }) in &file.nodes.0 {
         let at = format!("nodes.{called}");
         if called.is_empty() || called.len() > 64 || called.contains(char::is_control) {
             source.wrong_key(&at, "the name of a node has 1 to 64 characters");

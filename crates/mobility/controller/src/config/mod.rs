@@ -15,6 +15,8 @@ use weft_mobility_transport::Timing;
 use weft_yaml::mistake::Mistakes;
 use weft_yaml::shape;
 
+use crate::pair::Couple;
+
 /// A controller as a file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
@@ -38,6 +40,10 @@ pub struct Configuration {
     pub timing: Timing,
     /// The nodes.
     pub nodes: Vec<Node>,
+    /// Nodes of which one stands by the other.
+    pub pairs: Vec<Couple>,
+    /// For how long a node of a pair owns the users without a word.
+    pub lease: Duration,
     /// Users that there are at first.
     pub users: Vec<Users>,
     /// What is probably not meant.

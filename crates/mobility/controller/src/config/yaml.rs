@@ -47,6 +47,9 @@ pub struct ControllerFile {
     /// Connections with nodes.
     #[serde(default)]
     pub transport: TransportSettings,
+    /// Nodes of which one stands by the other.
+    #[serde(default)]
+    pub standby: StandbyFile,
     /// The nodes by name.
     pub nodes: Entries<NodeFile>,
     /// Users that there are at first; others come and go by the API.
@@ -171,6 +174,27 @@ pub struct NodeFile {
     pub number: u32,
     /// Host and port where other nodes connect to it.
     pub address: String,
+    /// The node whose users it takes over when that one dies. It has the same users, and
+    /// `standby` in its configuration.
+    #[serde(rename = "standbyFor")]
+    pub standby_for: Option<String>,
+}
+
+/// Nodes of which one stands by the other.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Standby")]
+pub struct StandbyFile {
+    /// For how long a node owns the users without hearing from this controller or its
+    /// standby, in milliseconds. The standby takes over when that has passed.
+    #[schemars(range(min = 100, max = 60_000))]
+    pub lease: u64,
+}
+
+impl Default for StandbyFile {
+    fn default() -> Self {
+        StandbyFile { lease: 800 }
+    }
 }
 
 /// Users in a row, with an anchor and a first owner.

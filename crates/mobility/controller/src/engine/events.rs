@@ -26,6 +26,7 @@ pub struct Happening {
     /// node. `aborted`: the node still owns the user. `no-owner`: the owner is
     /// gone. `owned`: the node owns the user, which is new or had no owner.
     /// `removed`, `refused`: of a user. `connected`, `lost`: of a node.
+    /// `takes-over`: the standby owns the users of its pair.
     pub event: String,
     /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +73,11 @@ impl Happening {
     /// A node has come or gone.
     pub fn connected(node: String, connected: bool) -> Happening {
         Happening::new(if connected { "connected" } else { "lost" }, None, Some(node))
+    }
+
+    /// A standby owns the users of its pair.
+    pub fn takes_over(node: String) -> Happening {
+        Happening::new("takes-over", None, Some(node))
     }
 
     /// What the machine tells.

@@ -8,6 +8,7 @@ mod drain;
 mod events;
 mod inputs;
 mod orders;
+mod pairs;
 mod seeds;
 mod view;
 
@@ -25,11 +26,13 @@ use weft_mobility_transport::{Event, Sender};
 
 use crate::config::Configuration;
 use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
+use crate::pair::Pair;
 
 pub use events::{Happening, Watcher};
 pub(crate) use inputs::{Answer, Input};
 pub use inputs::{Handle, Stopped};
 pub use orders::{Order, OrderError, Ways};
+pub use pairs::PairView;
 pub use view::{NodeView, UserView};
 
 use events::Events;
@@ -50,6 +53,10 @@ pub struct Engine {
     seeds: Seeds,
     /// Nodes that take no further users.
     cordoned: BTreeSet<NodeId>,
+    /// Nodes of which one stands by the other.
+    pairs: Vec<Pair>,
+    /// Nodes that have said they are of a pair, and are of none.
+    unpaired: BTreeSet<NodeId>,
     events: Events,
     counters: BTreeMap<&'static str, u64>,
     /// Entries that are not durable yet.
@@ -75,6 +82,8 @@ impl Engine {
         let machine = Controller::new(settings, records, recovered.next_epoch, &mut out);
         let mut engine = Engine {
             seeds: Seeds::new(&configuration.users, &recovered.records),
+            pairs: pairs::recovered(&configuration, recovered),
+            unpaired: BTreeSet::new(),
             configuration,
             machine,
             journal,
@@ -144,6 +153,9 @@ impl Engine {
     }
 
     fn message(&mut self, envelope: Envelope) {
+        if let Message::Standby(step) = &envelope.message {
+            return self.claimed(envelope.from, envelope.from_incarnation, step);
+        }
         let hello = matches!(envelope.message, Message::Hello);
         self.drive(|machine, out| machine.message(envelope, out));
         if hello {
@@ -220,8 +232,8 @@ impl Engine {
             });
             let cordoned = self.cordoned.iter().map(|node| Entry::Cordoned(*node, true));
             let orders = self.orders.entries();
-            let entries: Vec<_> =
-                records.chain(removed).chain(gone).chain(cordoned).chain(orders).collect();
+            let entries = records.chain(removed).chain(gone).chain(cordoned).chain(orders);
+            let entries: Vec<_> = entries.chain(self.pair_entries()).collect();
             self.journal.compact(&entries, self.machine.next_epoch())?;
         }
         self.answers.drain(..).for_each(|answer| answer());

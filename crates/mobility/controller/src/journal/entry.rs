@@ -12,6 +12,8 @@
 //!   6  ended             9..17 by this order, 17 moved (0), aborted (1) or refused (2)
 //!   7  a node is gone    0..8 the node, 9..13 incarnation, 13..17 successor
 //!   8  a node is cordoned  0..8 the node, 9 whether it is
+//!   9  a pair of nodes  0..8 its first owner, 9..17 epoch, 17..21 owner, 21 whether the standby
+//!                        has all records
 //! ```
 //! A way (a leg) is 16 octets: node, incarnation, epoch; the owner has an octet 0
 //! or 1 in front, for one that there may not be.
@@ -20,6 +22,7 @@ use weft_mobility_protocol::controller::{Intent, Record};
 use weft_mobility_protocol::{Epoch, Incarnation, Leg, NodeId, User};
 
 use super::{End, Entry, Gone, Ordered};
+use crate::pair::PairRecord;
 
 /// The octets of an entry.
 pub fn octets(entry: &Entry) -> Vec<u8> {
@@ -66,6 +69,13 @@ fn put(entry: &Entry, out: &mut Vec<u8>) {
         Entry::Cordoned(node, cordoned) => {
             out.extend(u64::from(node.0).to_be_bytes());
             out.extend([8, u8::from(cordoned)]);
+        }
+        Entry::Pair(first, record) => {
+            out.extend(u64::from(first.0).to_be_bytes());
+            out.push(9);
+            out.extend(record.epoch.0.to_be_bytes());
+            out.extend(record.owner.0.to_be_bytes());
+            out.push(u8::from(record.whole));
         }
     }
 }
@@ -127,6 +137,12 @@ pub fn take_entry(octets: &mut &[u8]) -> Option<Entry> {
         8 => {
             let node = NodeId(u32::try_from(number).ok()?);
             return Some(Entry::Cordoned(node, flag(octets)?));
+        }
+        9 => {
+            let first = NodeId(u32::try_from(number).ok()?);
+            let epoch = Epoch(take_number(octets)?);
+            let owner = NodeId(u32::from_be_bytes(take(octets)?));
+            return Some(Entry::Pair(first, PairRecord { owner, epoch, whole: flag(octets)? }));
         }
         _ => {}
     }

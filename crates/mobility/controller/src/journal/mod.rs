@@ -17,6 +17,8 @@ use weft_mobility_protocol::controller::Record;
 use weft_mobility_protocol::{Epoch, Incarnation, NodeId, User};
 use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
+use crate::pair::PairRecord;
+
 /// Newest records of users, by user.
 const USERS: Kind = Kind(1);
 /// Orders, by number.
@@ -29,6 +31,8 @@ const GONE: Kind = Kind(4);
 const EPOCH: Kind = Kind(5);
 /// Nodes of which it was said whether they take users.
 const CORDONED: Kind = Kind(6);
+/// Pairs of nodes, by the one that owned the users first.
+const PAIRS: Kind = Kind(7);
 
 /// Version of all records.
 const VERSION: u8 = 1;
@@ -51,6 +55,8 @@ pub enum Entry {
     Gone(NodeId, Gone),
     /// Whether a node takes no further users.
     Cordoned(NodeId, bool),
+    /// Who owns the users of a pair, which is named by its first owner.
+    Pair(NodeId, PairRecord),
 }
 
 /// An order to hand users over.
@@ -99,6 +105,8 @@ pub struct Recovered {
     pub gone: BTreeMap<NodeId, Gone>,
     /// Nodes that take no further users.
     pub cordoned: BTreeSet<NodeId>,
+    /// Pairs of nodes, by their first owners.
+    pub pairs: BTreeMap<NodeId, PairRecord>,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
     /// Octets at the end of a file of before that were being written when its controller was
@@ -192,7 +200,7 @@ impl Journal {
     /// [`JournalError::Store`].
     pub fn in_store(store: Box<dyn RecordStore>) -> Result<(Journal, Recovered), JournalError> {
         let (mut recovered, mut records) = (Recovered::default(), 0);
-        for kind in [ORDERS, MEANT, USERS, GONE, CORDONED] {
+        for kind in [ORDERS, MEANT, USERS, GONE, CORDONED, PAIRS] {
             store.each_of(kind, &mut |_, version, octets| {
                 records += 1;
                 let entry = entry::parse(octets).filter(|_| version == VERSION);
@@ -243,7 +251,7 @@ impl Journal {
                 let meant = Change::remove(MEANT, &key(&Entry::Meant(user, number)));
                 return vec![meant, put(&Entry::Order(*order))];
             }
-            Entry::Record(..) | Entry::Gone(..) | Entry::Cordoned(..) => {}
+            Entry::Record(..) | Entry::Gone(..) | Entry::Cordoned(..) | Entry::Pair(..) => {}
         }
         vec![put(entry)]
     }
@@ -265,7 +273,7 @@ impl Journal {
         // Of several for one record the last one counts.
         let mut current: BTreeMap<_, _> = current.map(|change| (key(&change), change)).collect();
         let mut changes = Vec::new();
-        for kind in [USERS, ORDERS, MEANT, GONE, CORDONED] {
+        for kind in [USERS, ORDERS, MEANT, GONE, CORDONED, PAIRS] {
             self.store.each_of(kind, &mut |key, version, record| {
                 let at = (kind, key.to_vec());
                 match current.get(&at) {
@@ -301,6 +309,7 @@ fn kind(entry: &Entry) -> Kind {
         Entry::Meant(..) | Entry::Ended(..) => MEANT,
         Entry::Gone(..) => GONE,
         Entry::Cordoned(..) => CORDONED,
+        Entry::Pair(..) => PAIRS,
     }
 }
 
@@ -311,7 +320,9 @@ fn key(entry: &Entry) -> Vec<u8> {
         Entry::Meant(user, number) | Entry::Ended(user, number, _) => {
             [number.to_be_bytes(), user.0.to_be_bytes()].concat()
         }
-        Entry::Gone(node, _) | Entry::Cordoned(node, _) => node.0.to_be_bytes().to_vec(),
+        Entry::Gone(node, _) | Entry::Cordoned(node, _) | Entry::Pair(node, _) => {
+            node.0.to_be_bytes().to_vec()
+        }
     }
 }
 
@@ -337,6 +348,7 @@ impl Recovered {
             Entry::Gone(node, gone) => drop(self.gone.insert(node, gone)),
             Entry::Cordoned(node, true) => drop(self.cordoned.insert(node)),
             Entry::Cordoned(node, false) => drop(self.cordoned.remove(&node)),
+            Entry::Pair(first, record) => drop(self.pairs.insert(first, record)),
         }
     }
 
@@ -350,6 +362,7 @@ impl Recovered {
         }
         all.extend(self.gone.iter().map(|(node, gone)| Entry::Gone(*node, *gone)));
         all.extend(self.cordoned.iter().map(|node| Entry::Cordoned(*node, true)));
+        all.extend(self.pairs.iter().map(|(first, record)| Entry::Pair(*first, *record)));
         all
     }
 }

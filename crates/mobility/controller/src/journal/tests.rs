@@ -46,6 +46,10 @@ fn entry() -> impl Strategy<Value = Entry> {
         1 => (any::<u32>(), gone).prop_map(|(node, gone)| Entry::Gone(NodeId(node), gone)),
         1 => (0..4_u32, any::<bool>())
             .prop_map(|(node, cordoned)| Entry::Cordoned(NodeId(node), cordoned)),
+        1 => (0..4_u32, any::<(u32, u64, bool)>()).prop_map(|(first, (owner, epoch, whole))| {
+            let (owner, epoch) = (NodeId(owner), Epoch(epoch));
+            Entry::Pair(NodeId(first), PairRecord { owner, epoch, whole })
+        }),
     ]
 }
 

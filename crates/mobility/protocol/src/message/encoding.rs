@@ -13,15 +13,18 @@
 //! of a step of a function's move:
 //!       24..32    epoch           32..34  octets of the function's name
 //!       34..      the name, and what the step says
+//! of a pair of nodes:
+//!       24..      what is said
 //! ```
 //! A way (a leg) is 16 octets: node, incarnation, epoch. One that may be absent
 //! has an octet 0 or 1 in front. Messages follow one another without padding.
 
 mod function_step;
+mod standby;
 
 use self::function_step::{put_text, text};
 use super::function_step::FunctionStep;
-use super::{Envelope, Message, Reason, RouteStage, Step};
+use super::{Envelope, Message, Reason, RouteStage, StandbyStep, Step};
 use crate::identity::{Epoch, Incarnation, Leg, NodeId, User};
 
 /// The version that is written, and the only one that is read.
@@ -124,7 +127,8 @@ impl Envelope {
     ///
     /// # Errors
     /// [`ParseError::Length`] for contexts above [`MAX_CONTEXTS`], or
-    /// [`MAX_PIECE`](crate::function_move::MAX_PIECE) of a function; nothing is appended then.
+    /// [`MAX_PIECE`](crate::function_move::MAX_PIECE) of a function, and for records above
+    /// [`MAX_RECORDS`](crate::standby::MAX_RECORDS); nothing is appended then.
     pub fn emit(&self, out: &mut Vec<u8>) -> Result<(), ParseError> {
         if let Message::Handover { step: Step::Contexts(bytes), .. } = &self.message
             && bytes.len() > MAX_CONTEXTS
@@ -132,6 +136,11 @@ impl Envelope {
             return Err(ParseError::Length);
         }
         if let Message::FunctionMove { step, .. } = &self.message
+            && !step.fits()
+        {
+            return Err(ParseError::Length);
+        }
+        if let Message::Standby(step) = &self.message
             && !step.fits()
         {
             return Err(ParseError::Length);
@@ -149,6 +158,9 @@ impl Envelope {
         if let Message::FunctionMove { function, epoch, step } = &self.message {
             out.extend(epoch.0.to_be_bytes());
             put_text(out, function);
+            step.emit(out);
+        }
+        if let Message::Standby(step) = &self.message {
             step.emit(out);
         }
         // At most LONGEST, which fits.
@@ -197,6 +209,7 @@ fn kind(message: &Message) -> u8 {
             Message::Hello => 1,
             Message::Probe => 2,
             Message::FunctionMove { step, .. } => step.kind(),
+            Message::Standby(step) => step.kind(),
             _ => 3,
         };
     };
@@ -268,6 +281,7 @@ fn parse_message(kind: u8, reader: &mut Reader) -> Result<Message, ParseError> {
             let step = FunctionStep::parse(kind, reader)?;
             return Ok(Message::FunctionMove { function, epoch, step });
         }
+        80..=85 => return StandbyStep::parse(kind, reader).map(Message::Standby),
         _ => return Err(ParseError::Kind(kind)),
     }
     let (user, epoch) = (User(reader.u64()?), Epoch(reader.u64()?));

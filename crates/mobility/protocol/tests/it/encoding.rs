@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use weft_mobility_protocol::function_move::{FunctionStep, MAX_PIECE, Piece, Side};
+use weft_mobility_protocol::standby::{MAX_RECORDS, Position, StandbyStep, Standing};
 use weft_mobility_protocol::{
     Envelope, Epoch, Incarnation, Leg, Message, NodeId, ParseError, Reason, RouteStage, Step, User,
 };
@@ -96,6 +97,60 @@ fn function_step() -> impl Strategy<Value = FunctionStep> {
     ]
 }
 
+fn position() -> impl Strategy<Value = Position> {
+    any::<(u32, bool, u64, u64)>().prop_map(|(stream, whole, base, number)| Position {
+        stream: Incarnation(stream),
+        whole,
+        base,
+        number,
+    })
+}
+
+fn standby_step() -> impl Strategy<Value = StandbyStep> {
+    let standing =
+        prop_oneof![Just(Standing::Owns), Just(Standing::Stands), Just(Standing::Leaves)];
+    let numbers = any::<(u64, u64)>().prop_map(|(epoch, stamp)| (Epoch(epoch), stamp));
+    prop_oneof![
+        (numbers.clone(), standing, any::<(bool, bool)>()).prop_map(
+            |((epoch, stamp), standing, (whole, hears))| StandbyStep::Claim {
+                epoch,
+                stamp,
+                standing,
+                whole,
+                hears
+            }
+        ),
+        (numbers.clone(), any::<(u32, bool, u32)>()).prop_map(
+            |((epoch, stamp), (lease, whole, peer))| StandbyStep::Grant {
+                epoch,
+                stamp,
+                lease,
+                whole,
+                peer: NodeId(peer)
+            }
+        ),
+        (numbers.clone(), any::<(u32, u32)>()).prop_map(|((epoch, stamp), (lease, peer))| {
+            StandbyStep::Deny { epoch, stamp, lease, peer: NodeId(peer) }
+        }),
+        (numbers.clone(), any::<(u64, bool)>()).prop_map(|((epoch, stamp), (newest, leaves))| {
+            StandbyStep::Alive { epoch, stamp, newest, leaves }
+        }),
+        (numbers, position()).prop_map(|((epoch, stamp), position)| StandbyStep::Attend {
+            epoch,
+            stamp,
+            position
+        }),
+        (any::<u64>(), position(), any::<bool>(), vec(any::<u8>(), 0..300)).prop_map(
+            |(epoch, at, is_last, octets)| StandbyStep::Records {
+                epoch: Epoch(epoch),
+                at,
+                is_last,
+                octets
+            }
+        ),
+    ]
+}
+
 fn envelope() -> impl Strategy<Value = Envelope> {
     let message = prop_oneof![
         1 => Just(Message::Hello),
@@ -106,6 +161,7 @@ fn envelope() -> impl Strategy<Value = Envelope> {
             epoch: Epoch(epoch),
             step,
         }),
+        10 => standby_step().prop_map(Message::Standby),
         10 => ("[a-zé-]{0,40}", any::<u64>(), function_step()).prop_map(
             |(function, epoch, step)| Message::FunctionMove { function, epoch: Epoch(epoch), step },
         ),
@@ -204,4 +260,29 @@ fn a_piece_has_a_bound_and_a_reason_is_cut() {
         panic!("another message");
     };
     assert_eq!(said, reason[..1024]);
+}
+
+#[test]
+fn records_have_a_bound() {
+    let envelope = |octets| Envelope {
+        from: NodeId(1),
+        from_incarnation: Incarnation(2),
+        to: NodeId(3),
+        to_incarnation: Incarnation(4),
+        message: Message::Standby(StandbyStep::Records {
+            epoch: Epoch(5),
+            at: Position::default(),
+            is_last: true,
+            octets: vec![7; octets],
+        }),
+    };
+    let most = envelope(MAX_RECORDS);
+    let mut bytes = written(&most);
+    assert_eq!(Envelope::parse(&bytes), Ok((most, bytes.len())));
+    assert_eq!(envelope(MAX_RECORDS + 1).emit(&mut Vec::new()), Err(ParseError::Length));
+    // One octet more than may be, written by another.
+    bytes.push(7);
+    let length = bytes.len() as u32;
+    bytes[4..8].copy_from_slice(&length.to_be_bytes());
+    assert_eq!(Envelope::parse(&bytes), Err(ParseError::Length));
 }

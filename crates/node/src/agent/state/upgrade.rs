@@ -157,6 +157,10 @@ impl Agent {
         if self.blueprint.handover.is_some() {
             return Err("the node takes part in moves of users (`handover`)".to_owned());
         }
+        if self.lease().is_some() {
+            return Err("the node has a standby (`standby`); stop it, and the standby takes over"
+                .to_owned());
+        }
         Ok(())
     }
 

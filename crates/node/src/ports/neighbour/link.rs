@@ -153,6 +153,42 @@ impl Link {
         self.icmpv6_frame(mac, source, destination, &message)
     }
 
+    /// Frames that say where the own addresses are, and those that the node stands in for, to
+    /// stations that have not asked: so many of the latter at most.
+    pub fn announcements(&self, most: usize) -> Vec<Vec<u8>> {
+        let own = self.addresses.iter().map(|(address, _)| *address);
+        let proxied = self.proxied.iter().flat_map(|prefix| hosts(*prefix, most)).take(most);
+        let frame = |address| match address {
+            IpAddr::V4(address) => {
+                let announcement = arp::Repr {
+                    operation: arp::Operation::REQUEST,
+                    sender_mac: self.mac,
+                    sender_ip: address,
+                    target_mac: MacAddress::UNSPECIFIED,
+                    target_ip: address,
+                };
+                self.arp_frame(MacAddress::BROADCAST, &announcement)
+            }
+            IpAddr::V6(address) => self.advertisement_for_all(address),
+        };
+        own.chain(proxied).filter_map(frame).collect()
+    }
+
+    /// An unsolicited advertisement, by which the address is at this station now (RFC 4861 §7.2.6).
+    fn advertisement_for_all(&self, target: Ipv6Addr) -> Option<Vec<u8>> {
+        let is_own = self.is_own(target.into());
+        let source = if is_own { target.into() } else { self.source_for(ALL_NODES.into())? };
+        let IpAddr::V6(source) = source else { return None };
+        let message = icmpv6::Repr::NeighbourAdvertisement {
+            target,
+            target_mac: Some(self.mac),
+            router: true,
+            solicited: false,
+            replaces: true,
+        };
+        self.icmpv6_frame(MacAddress::of_ipv6_multicast(ALL_NODES), source, ALL_NODES, &message)
+    }
+
     fn arp_frame(&self, destination: MacAddress, packet: &arp::Repr) -> Option<Vec<u8>> {
         let mut frame = vec![0; MIN_FRAME_LENGTH];
         let header = ethernet::Repr { source: self.mac, destination, ether_type: EtherType::ARP };
@@ -187,6 +223,22 @@ impl Link {
         let pseudo_header = PseudoHeader::V6 { source, destination };
         icmpv6::Message::new_checked(bytes).ok()?.fill_checksum(&pseudo_header);
         Some(frame)
+    }
+}
+
+/// Addresses of a prefix, from its first on: so many at most.
+fn hosts((prefix, length): (IpAddr, u8), most: usize) -> Box<dyn Iterator<Item = IpAddr>> {
+    match prefix {
+        IpAddr::V4(prefix) => {
+            let mask = u32::MAX.checked_shr(length.into()).unwrap_or(0);
+            let (first, last) = (prefix.to_bits() & !mask, prefix.to_bits() | mask);
+            Box::new((first..=last).take(most).map(|bits| Ipv4Addr::from_bits(bits).into()))
+        }
+        IpAddr::V6(prefix) => {
+            let mask = u128::MAX.checked_shr(length.into()).unwrap_or(0);
+            let (first, last) = (prefix.to_bits() & !mask, prefix.to_bits() | mask);
+            Box::new((first..=last).take(most).map(|bits| Ipv6Addr::from_bits(bits).into()))
+        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! `weft ctl nodes`, `users`, `events` and `gone`: what a controller knows and is told.
+//! `weft ctl nodes`, `pairs`, `users`, `events` and `gone`: what a controller knows and is told.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use weft_mobility_controller::api::{Event, Gone, Node, User};
+use weft_mobility_controller::api::{Event, Gone, Node, Pair, User};
 
 use super::controller::ControllerAddress;
 use super::escaped;
@@ -93,6 +93,32 @@ pub fn nodes(arguments: &Nodes) -> Result<(), Failure> {
             node.number.to_string(),
             node.users.to_string(),
             node.moving.to_string(),
+        ]);
+    }
+    output::print(&table.text())
+}
+
+/// Shows nodes of which one stands by the other.
+///
+/// # Errors
+/// When the controller cannot be asked.
+pub fn pairs(arguments: &Nodes) -> Result<(), Failure> {
+    let pairs: Vec<Pair> = arguments.target.client()?.get("/v1/pairs")?;
+    if arguments.json {
+        return as_json(&pairs);
+    }
+    let heard = |is: bool| if is { "heard" } else { "not heard" }.to_owned();
+    let head = ["owner", "", "standby", "", "may take over", "epoch"];
+    let mut table = Table::new(&head, 5);
+    for pair in &pairs {
+        let whole = if pair.whole { "yes" } else { "no" }.to_owned();
+        table.row([
+            pair.owner.clone(),
+            heard(pair.owner_heard),
+            pair.standby.clone(),
+            heard(pair.standby_heard),
+            whole,
+            pair.epoch.to_string(),
         ]);
     }
     output::print(&table.text())

@@ -5,6 +5,7 @@ mod peers;
 mod ports;
 mod runtime;
 mod sessions;
+mod standby;
 mod state;
 mod users;
 
@@ -73,6 +74,8 @@ enum View {
     Peers,
     /// What the node keeps on its disk, and how far that is
     State,
+    /// How far the standby of the node is
+    Standby,
     /// Control planes that drive the node by PFCP, and the messages between them and it
     Associations,
     /// Sessions of control planes
@@ -125,6 +128,7 @@ fn once(what: &View, client: &Client, form: Form) -> Result<(), Failure> {
         View::Fused => text("/v1/fused"),
         View::Peers => peers::run(client, form),
         View::State => state::run(client, form),
+        View::Standby => standby::run(client, form),
         View::Associations => sessions::associations(client, form),
         View::Sessions(arguments) => sessions::run(arguments, client, form),
         View::Events => events(client),

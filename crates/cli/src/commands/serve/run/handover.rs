@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_http::tls::Mutual;
-use weft_mobility_protocol::Incarnation;
-use weft_mobility_transport::{Event, Options, Security, Token, Transport};
+use weft_mobility_protocol::{Incarnation, NodeId};
+use weft_mobility_transport::{Event, Options, Security, Timing, Token, Transport};
 use weft_node::Handle;
 use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
@@ -72,19 +72,24 @@ impl HandoverArguments {
             }
             return Ok(None);
         };
-        let Some(plan) = &blueprint.handover else {
-            let reason = "a controller is given, and the configuration has no `handover`";
+        let handover = blueprint.handover.as_ref();
+        let handover = handover.map(|plan| ("handover", &plan.security, plan.plaintext));
+        let standby = blueprint.standby.as_ref();
+        let standby = standby.map(|plan| ("standby", &plan.security, plan.plaintext));
+        let Some((section, security, plaintext)) = handover.or(standby) else {
+            let reason =
+                "a controller is given, and the configuration has neither `handover` nor `standby`";
             return Err(Failure::input(reason));
         };
         let is_near = listen.ip().is_loopback() && controllers.iter().all(|one| is_loopback(one));
-        if plan.security.is_none() && !plan.plaintext && !is_near {
-            let reason = "handovers would go without encryption, and contexts have keys in them: \
-                          give `handover.tls`; `handover.plaintext: true` is for a network that \
-                          is trusted";
-            return Err(Failure::input(reason));
+        if security.is_none() && !plaintext && !is_near {
+            return Err(Failure::input(format!(
+                "connections would go without encryption, and contexts have keys in them: give \
+                 `{section}.tls`; `{section}.plaintext: true` is for a network that is trusted"
+            )));
         }
         let token = Token::load(&file).map_err(Failure::input)?;
-        let security = plan.security.as_ref().map(|security| {
+        let security = security.as_ref().map(|security| {
             let folder = path.parent().unwrap_or(Path::new(""));
             let mutual = Mutual::load(&blueprint.name, &security.files.within(folder));
             let controller = security.controller.clone();
@@ -103,6 +108,21 @@ fn is_loopback(address: &str) -> bool {
 }
 
 impl Part {
+    /// The connections of the node of that number and name.
+    pub fn options(self, node: NodeId, name: &str, timing: Timing) -> Options {
+        Options {
+            node,
+            name: name.to_owned(),
+            listen: self.listen,
+            token: self.token,
+            controllers: self.controllers,
+            term: 0,
+            places: Vec::new(),
+            timing,
+            security: self.security,
+        }
+    }
+
     /// Takes part until what it returns is dropped.
     ///
     /// # Errors
@@ -119,17 +139,9 @@ impl Part {
         let Mail { to_node, from_node, waker } =
             joined.map_err(Failure::broken)?.map_err(Failure::input)?;
         let plan = blueprint.handover.as_ref();
-        let options = Options {
-            node: plan.map(|plan| plan.node).unwrap_or_default(),
-            name: blueprint.name.clone(),
-            listen: self.listen,
-            token: self.token,
-            controllers: self.controllers,
-            term: 0,
-            places: Vec::new(),
-            timing: plan.map(|plan| plan.timing).unwrap_or_default(),
-            security: self.security,
-        };
+        let node = plan.map(|plan| plan.node).unwrap_or_default();
+        let timing = plan.map(|plan| plan.timing).unwrap_or_default();
+        let options = self.options(node, &blueprint.name, timing);
         let deliver = move |event| match event {
             Event::Message(envelope) => {
                 let taken = to_node.send(envelope).is_ok();
@@ -150,7 +162,7 @@ impl Part {
 
 /// A number that no life of this node has had: the seconds since 1970, or one more
 /// than the last, which a file remembers.
-fn incarnation(file: &Path) -> Result<Incarnation, Failure> {
+pub fn incarnation(file: &Path) -> Result<Incarnation, Failure> {
     let last = fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<u32>().ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // Enough until 2106.

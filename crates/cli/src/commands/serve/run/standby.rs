@@ -1,0 +1,136 @@
+//! A node's part in a pair: it stands by until it owns the users, and owns them as long as the
+//! controller or its standby says so.
+
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+use weft_mobility_standby::{Options, Pair, PairView, Told};
+use weft_mobility_transport::Timing;
+use weft_node::{Lease, Node, StandbyView};
+use weft_node_config::Blueprint;
+use weft_state::Store;
+
+use super::handover::{Part, incarnation};
+use crate::failure::Failure;
+use crate::notify::ServiceManager;
+use crate::output;
+use crate::signals::Termination;
+
+/// How often the process looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(5);
+/// How often a service manager is told that the process lives.
+const ALIVE: u32 = 200;
+/// How long a standby may take for the last records of a node that stops.
+const LAST: Duration = Duration::from_secs(3);
+
+/// A node that owns the users of a pair.
+pub struct Owning {
+    pair: Pair,
+    told: Receiver<Told>,
+    lease: Lease,
+}
+
+/// Stands by until the node owns the users: with its store then. None where it is told to stop
+/// before.
+///
+/// # Errors
+/// When it cannot take part, or its records cannot be kept.
+pub fn stand_by(
+    (part, blueprint): (Part, &Blueprint),
+    socket: &Path,
+    store: Store,
+    (termination, manager): (&Termination, &mut ServiceManager),
+) -> Result<Option<(Store, Owning)>, Failure> {
+    let Some(plan) = &blueprint.standby else {
+        return Err(Failure::input("the configuration has no `standby`"));
+    };
+    let options = Options {
+        transport: part.options(plan.node, &blueprint.name, timing()),
+        incarnation: incarnation(&socket.with_extension("incarnation"))?,
+        waits: plan.wait,
+        bound: plan.buffer,
+    };
+    let lease = Lease::default();
+    let (tell, told) = mpsc::channel();
+    let extended = lease.clone();
+    let pair = Pair::start(
+        options,
+        store,
+        move |one| drop(tell.send(one)),
+        move |until| extended.extend(until),
+    );
+    let pair = pair.map_err(Failure::input)?;
+    let _ = output::line(&format!("node {} waits for its controller", blueprint.name));
+    manager.ready();
+    for look in 0_u32.. {
+        if look % ALIVE == 0 {
+            manager.alive();
+        }
+        match told.recv_timeout(LOOK) {
+            Ok(Told::Own(store, _)) => return Ok(Some((store, Owning { pair, told, lease }))),
+            Ok(Told::End(why)) => return Err(Failure::broken(format!("standby: {why}"))),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Some(signal) = termination.wait_for(Duration::ZERO) {
+            tracing::info!("stopping after {signal}");
+            return Ok(None);
+        }
+    }
+    Err(Failure::broken("the thread standby has ended by a panic"))
+}
+
+/// Signs of life go often, so a connection that carries none is dead soon.
+fn timing() -> Timing {
+    Timing {
+        greeting: Duration::from_secs(2),
+        pause: Duration::from_millis(20),
+        pause_most: Duration::from_millis(200),
+        alive: Duration::from_millis(500),
+        silence: Duration::from_secs(3),
+        queue_octets: 64 << 20,
+        ..Timing::default()
+    }
+}
+
+impl Owning {
+    /// The node carries packets while its lease holds.
+    pub fn hold(&self, node: &mut Node) {
+        let view = self.pair.view();
+        node.agent().hold_by(self.lease.clone(), move || shown(&view()));
+    }
+
+    /// Why the node must end, if it must.
+    pub fn ended(&self) -> Option<String> {
+        match self.told.try_recv() {
+            Ok(Told::End(why)) => Some(format!("standby: {why}; the node ends")),
+            Ok(Told::Own(..)) | Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some("the thread standby has ended".to_owned()),
+        }
+    }
+
+    /// The node has stopped: its standby gets the rest, and the users.
+    pub fn leave(&self) {
+        match self.pair.leave(LAST) {
+            true => tracing::info!("the standby has all records, and may take over"),
+            false => tracing::warn!("the standby does not have all records"),
+        }
+    }
+}
+
+fn shown(view: &PairView) -> StandbyView {
+    StandbyView {
+        peer: view.peer,
+        epoch: view.epoch,
+        hears: view.hears,
+        whole: view.whole,
+        lease: view.lease,
+        lag: view.lag,
+        waiting: view.waiting,
+        answers: view.answers,
+        copies: view.copies,
+        pieces: view.pieces,
+        refused: view.refused,
+    }
+}

@@ -1,0 +1,106 @@
+//! Pairs of nodes, as the engine has them.
+
+use std::time::Instant;
+
+use weft_mobility_protocol::standby::StandbyStep;
+use weft_mobility_protocol::{Envelope, Incarnation, Message, NodeId};
+
+use super::Engine;
+use super::events::Happening;
+use crate::config::Configuration;
+use crate::journal::{Entry, Recovered};
+use crate::pair::{Couple, Pair};
+
+/// A pair as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairView {
+    /// Who owns the users.
+    pub owner: String,
+    /// Who stands by.
+    pub standby: String,
+    /// By which they are owned; 0 before a node has claimed them.
+    pub epoch: u64,
+    /// The owner was heard lately.
+    pub owner_heard: bool,
+    /// The standby was heard lately.
+    pub standby_heard: bool,
+    /// The standby has all records and may take over.
+    pub whole: bool,
+}
+
+/// The pairs of the configuration, as they were durable.
+pub(super) fn recovered(configuration: &Configuration, recovered: &Recovered) -> Vec<Pair> {
+    let (lease, now) = (configuration.lease, Instant::now());
+    let pair = |couple: &Couple| {
+        Pair::new(*couple, recovered.pairs.get(&couple.first).copied(), lease, now)
+    };
+    configuration.pairs.iter().map(pair).collect()
+}
+
+impl Engine {
+    /// A node says something about its pair. The answer goes once what it says is durable.
+    pub(super) fn claimed(&mut self, from: NodeId, life: Incarnation, step: &StandbyStep) {
+        let StandbyStep::Claim { epoch, stamp, standing, whole, hears } = *step else { return };
+        let lease = self.configuration.lease;
+        let Some(pair) = self.pairs.iter_mut().find(|pair| pair.couple.has(from)) else {
+            return self.note_unpaired(from);
+        };
+        let claim = (epoch, stamp, standing, whole, hears);
+        let answer = pair.claimed(from, claim, lease, Instant::now());
+        if answer.is_new {
+            self.unwritten.push(Entry::Pair(pair.couple.first, pair.record));
+        }
+        if answer.takes_over {
+            let epoch = pair.record.epoch.0;
+            let name = self.name(from);
+            tracing::warn!(node = name, epoch, "the standby takes over");
+            self.events.tell(Happening::takes_over(name));
+        }
+        if let Some(step) = answer.step {
+            let sender = self.transport.clone();
+            let envelope = Envelope {
+                from: NodeId::CONTROLLER,
+                from_incarnation: Incarnation(0),
+                to: from,
+                to_incarnation: life,
+                message: Message::Standby(step),
+            };
+            self.answers.push(Box::new(move || sender.send(envelope)));
+        }
+    }
+
+    fn note_unpaired(&mut self, node: NodeId) {
+        if self.unpaired.insert(node) {
+            let name = self.name(node);
+            tracing::warn!(
+                node = name,
+                "it has `standby`, and this controller knows no pair of it: give `standbyFor`"
+            );
+        }
+    }
+
+    /// All pairs.
+    pub fn pairs(&self) -> Vec<PairView> {
+        /// As often as a node speaks, in leases.
+        const LATELY: u32 = 2;
+        let (lately, now) = (self.configuration.lease * LATELY, Instant::now());
+        let view = |pair: &Pair| {
+            let owner = pair.record.owner;
+            let (owner_heard, standby_heard, whole) = pair.heard(lately, now);
+            PairView {
+                owner: self.name(owner),
+                standby: self.name(pair.couple.other(owner)),
+                epoch: pair.record.epoch.0,
+                owner_heard,
+                standby_heard,
+                whole,
+            }
+        };
+        self.pairs.iter().map(view).collect()
+    }
+
+    pub(super) fn pair_entries(&self) -> impl Iterator<Item = Entry> {
+        let known = self.pairs.iter().filter(|pair| pair.record.epoch.0 > 0);
+        known.map(|pair| Entry::Pair(pair.couple.first, pair.record))
+    }
+}

@@ -1,0 +1,399 @@
+//! The thread of one node's part in a pair.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weft_mobility_protocol::standby::{StandbyStep, Standing};
+use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Message, NodeId};
+use weft_mobility_transport::{self as transport, Event, Transport, TransportError};
+use weft_state::{Feed, Store};
+
+use crate::clock::Clock;
+use crate::input::Input;
+use crate::mirror::Mirror;
+use crate::owner::Owner;
+use crate::view::PairView;
+
+/// Octets of messages that wait for the thread.
+const MOST_WAITING: usize = 64 << 20;
+/// How often the thread looks after itself, and how many signs of life go in a lease.
+const BEAT: Duration = Duration::from_millis(20);
+const BEATS: u32 = 5;
+/// The time between two signs of life before the lease is known.
+const FIRST: Duration = Duration::from_millis(100);
+
+/// How a node takes part.
+#[derive(Debug)]
+pub struct Options {
+    /// Its connections.
+    pub transport: transport::Options,
+    /// The number of this life of the node; none before had it.
+    pub incarnation: Incarnation,
+    /// Answers wait until the standby has what they say.
+    pub waits: bool,
+    /// Octets of changes that are kept for a standby that is away.
+    pub bound: usize,
+}
+
+/// What the node is told.
+#[derive(Debug)]
+pub enum Told {
+    /// It owns the users, and has this store.
+    Own(Store, Epoch),
+    /// Another node owns the users, or nothing can be kept: it must end, for this reason.
+    End(String),
+}
+
+/// One node's part in a pair, until it is dropped.
+#[derive(Debug)]
+pub struct Pair {
+    inputs: Sender<Input>,
+    view: Arc<Mutex<PairView>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pair {
+    /// Takes part with `store`. `told` is called once when the node owns the users, and when it
+    /// must end; `extend` with each moment up to which it owns them.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub fn start(
+        options: Options,
+        store: Store,
+        told: impl Fn(Told) + Send + 'static,
+        extend: impl Fn(Instant) + Send + 'static,
+    ) -> Result<Pair, TransportError> {
+        let (inputs, received) = mpsc::channel();
+        let waiting: Arc<AtomicUsize> = Arc::default();
+        let (arrived, octets) = (inputs.clone(), waiting.clone());
+        let own = options.transport.node;
+        let deliver = move |event: Event| {
+            let size = size(&event);
+            if octets.fetch_add(size, Ordering::Relaxed) + size > MOST_WAITING {
+                octets.fetch_sub(size, Ordering::Relaxed);
+                return false;
+            }
+            arrived.send(Input::Arrived(event)).is_ok()
+        };
+        let transport = Transport::start(options.transport, deliver)?;
+        let view: Arc<Mutex<PairView>> = Arc::default();
+        let mut work = Work {
+            own,
+            incarnation: options.incarnation,
+            waits: options.waits,
+            bound: options.bound,
+            transport,
+            clock: Clock::new(),
+            inputs: inputs.clone(),
+            waiting,
+            told: Box::new(told),
+            extend: Box::new(extend),
+            view: view.clone(),
+            part: Part::Over,
+            every: FIRST,
+        };
+        let run = move || {
+            match Mirror::new(store) {
+                Ok(mirror) => work.part = Part::Mirror(Box::new(mirror)),
+                Err(error) => return work.end(error.to_string()),
+            }
+            work.run(&received);
+        };
+        let thread = thread::Builder::new().name("standby".to_owned());
+        let thread = thread.spawn(run).map_err(TransportError::Thread)?;
+        Ok(Pair { inputs, view, thread: Some(thread) })
+    }
+
+    /// Whether its thread has ended by itself.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// What it is at the moment, for any thread to ask.
+    pub fn view(&self) -> impl Fn() -> PairView + Send + Sync + use<> {
+        let view = self.view.clone();
+        move || view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The node has stopped, and its store with it: gives the standby what it does not have, and
+    /// the users. Whether the standby has all.
+    pub fn leave(&self, patience: Duration) -> bool {
+        let (done, has_all) = mpsc::channel();
+        let until = Instant::now() + patience;
+        let asked = self.inputs.send(Input::Leave(until, done));
+        asked.is_ok() && has_all.recv().unwrap_or(false)
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = self.inputs.send(Input::Stop);
+        // It may have ended by itself.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Octets of a message in memory, about.
+fn size(event: &Event) -> usize {
+    const FEW: usize = 256;
+    match event {
+        Event::Message(Envelope {
+            message: Message::Standby(StandbyStep::Records { octets, .. }),
+            ..
+        }) => FEW + octets.len(),
+        _ => FEW,
+    }
+}
+
+enum Part {
+    Mirror(Box<Mirror>),
+    Owner(Box<Owner>),
+    Over,
+}
+
+struct Work {
+    own: NodeId,
+    incarnation: Incarnation,
+    waits: bool,
+    bound: usize,
+    transport: Transport,
+    clock: Clock,
+    inputs: Sender<Input>,
+    waiting: Arc<AtomicUsize>,
+    told: Box<dyn Fn(Told) + Send>,
+    extend: Box<dyn Fn(Instant) + Send>,
+    view: Arc<Mutex<PairView>>,
+    part: Part,
+    every: Duration,
+}
+
+impl Work {
+    fn run(&mut self, inputs: &Receiver<Input>) {
+        let mut beat = Instant::now();
+        loop {
+            match inputs.recv_timeout(BEAT) {
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Input::Leave(until, done)) => {
+                    let has_all = self.leave(inputs, until);
+                    let _ = done.send(has_all);
+                    return;
+                }
+                Ok(input) => self.take(input),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if matches!(self.part, Part::Over) {
+                return;
+            }
+            if beat <= Instant::now() {
+                beat = Instant::now() + self.every;
+                self.beat();
+            }
+            self.pump();
+        }
+    }
+
+    fn take(&mut self, input: Input) {
+        let now = self.clock.now();
+        match (input, &mut self.part) {
+            (Input::Arrived(event), _) => {
+                self.waiting.fetch_sub(size(&event), Ordering::Relaxed);
+                if let Event::Message(Envelope { from, message: Message::Standby(step), .. }) =
+                    event
+                {
+                    self.hear(from, step);
+                }
+            }
+            (Input::Copy(base, source), Part::Owner(owner)) => {
+                owner.copies(Some((base, source)), now);
+            }
+            (Input::NoCopy, Part::Owner(owner)) => owner.copies(None, now),
+            (Input::Durable(position), Part::Mirror(mirror)) => {
+                mirror.durable(position);
+                self.attend();
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&mut self, from: NodeId, step: StandbyStep) {
+        let now = self.clock.now();
+        match (&mut self.part, step) {
+            (Part::Owner(owner), StandbyStep::Grant { epoch, stamp, lease, whole, peer })
+                if from == NodeId::CONTROLLER && epoch == owner.epoch =>
+            {
+                owner.granted(stamp, lease, whole, peer);
+                self.every = Duration::from_millis(lease.into()) / BEATS;
+                self.extend();
+            }
+            (Part::Owner(owner), StandbyStep::Deny { epoch, peer, .. })
+                if from == NodeId::CONTROLLER && epoch > owner.epoch =>
+            {
+                self.end(format!("node {} owns the users, in epoch {}", peer.0, epoch.0));
+            }
+            (Part::Owner(owner), StandbyStep::Attend { epoch, stamp, position })
+                if Some(from) == owner.peer && epoch == owner.epoch =>
+            {
+                owner.attended(stamp, position, now, &self.inputs);
+                self.extend();
+            }
+            (Part::Mirror(mirror), StandbyStep::Deny { epoch, lease, peer, .. })
+                if from == NodeId::CONTROLLER =>
+            {
+                mirror.denied(epoch, lease, peer);
+                self.every = Duration::from_millis(lease.into()) / BEATS;
+            }
+            (Part::Mirror(mirror), StandbyStep::Grant { epoch, stamp, lease, whole, peer })
+                if from == NodeId::CONTROLLER =>
+            {
+                self.every = Duration::from_millis(lease.into()) / BEATS;
+                if mirror.may_own(epoch, lease, peer, now) {
+                    self.own(epoch, (stamp, lease, whole, peer));
+                }
+            }
+            (Part::Mirror(mirror), StandbyStep::Alive { epoch, stamp, newest, leaves })
+                if Some(from) == mirror.peer =>
+            {
+                match mirror.alive(epoch, (stamp, newest, leaves), now) {
+                    Some(true) => self.attend(),
+                    // The controller is to know at once.
+                    Some(false) => self.beat(),
+                    None => {}
+                }
+            }
+            (Part::Mirror(mirror), StandbyStep::Records { epoch, at, is_last, octets })
+                if Some(from) == mirror.peer =>
+            {
+                if let Err(error) = mirror.records((epoch, at, is_last), &octets, now, &self.inputs)
+                {
+                    self.end(format!("records of the other node: {error}"));
+                }
+            }
+            (Part::Owner(owner), _) => owner.refused += 1,
+            (Part::Mirror(mirror), _) => mirror.refused += 1,
+            (Part::Over, _) => {}
+        }
+    }
+
+    fn own(&mut self, epoch: Epoch, grant: (u64, u32, bool, NodeId)) {
+        let Part::Mirror(mirror) = &mut self.part else { return };
+        let mut store = match mirror.own(epoch) {
+            Ok(store) => store,
+            Err(error) => return self.end(error.to_string()),
+        };
+        let inputs = self.inputs.clone();
+        let feed = Feed::new(self.bound, move || drop(inputs.send(Input::Fed)));
+        store.feed_into(feed.clone());
+        let now = self.clock.now();
+        let mut owner = Owner::new((epoch, self.incarnation), feed, self.waits, now);
+        let (stamp, lease, whole, peer) = grant;
+        owner.granted(stamp, lease, whole, peer);
+        self.part = Part::Owner(Box::new(owner));
+        self.extend();
+        tracing::info!(epoch = epoch.0, "the node owns the users");
+        (self.told)(Told::Own(store, epoch));
+        self.beat();
+    }
+
+    fn end(&mut self, why: String) {
+        // What was owned is not any more.
+        (self.extend)(Instant::now());
+        self.part = Part::Over;
+        (self.told)(Told::End(why));
+    }
+
+    fn extend(&self) {
+        if let Part::Owner(owner) = &self.part {
+            (self.extend)(self.clock.moment(owner.until()));
+        }
+    }
+
+    fn send(&self, to: NodeId, step: StandbyStep) {
+        self.transport.sender().send(Envelope {
+            from: self.own,
+            from_incarnation: self.incarnation,
+            to,
+            to_incarnation: Incarnation(0),
+            message: Message::Standby(step),
+        });
+    }
+
+    fn attend(&mut self) {
+        let Part::Mirror(mirror) = &self.part else { return };
+        if let (Some(peer), Some(step)) = (mirror.peer, mirror.attend()) {
+            self.send(peer, step);
+        }
+    }
+
+    fn beat(&mut self) {
+        let now = self.clock.now();
+        let shown = match &mut self.part {
+            Part::Mirror(mirror) => {
+                let claim = mirror.claim(now);
+                let shown = mirror.view(now);
+                self.send(NodeId::CONTROLLER, claim);
+                self.attend();
+                shown
+            }
+            Part::Owner(owner) => {
+                let (claim, alive) = owner.beat(now);
+                let (peer, shown) = (owner.peer, owner.view(now));
+                self.send(NodeId::CONTROLLER, claim);
+                if let (Some(peer), Some(alive)) = (peer, alive) {
+                    self.send(peer, alive);
+                }
+                shown
+            }
+            Part::Over => return,
+        };
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    }
+
+    fn pump(&mut self) {
+        let now = self.clock.now();
+        let Part::Owner(owner) = &mut self.part else { return };
+        let (steps, peer) = (owner.pump(now), owner.peer);
+        if let Some(peer) = peer {
+            steps.into_iter().for_each(|step| self.send(peer, step));
+        }
+    }
+
+    /// Gives the standby the rest, then tells it and the controller that the users are free.
+    fn leave(&mut self, inputs: &Receiver<Input>, until: Instant) -> bool {
+        /// How long the last words may take to leave.
+        const LAST: Duration = Duration::from_millis(200);
+        let mut beat = Instant::now();
+        let has_all = loop {
+            let Part::Owner(owner) = &self.part else { return false };
+            if owner.is_level() || !owner.view(self.clock.now()).hears || Instant::now() >= until {
+                break owner.is_level();
+            }
+            if let Ok(input) = inputs.recv_timeout(BEAT) {
+                self.take(input);
+            }
+            if beat <= Instant::now() {
+                beat = Instant::now() + self.every;
+                self.beat();
+            }
+            self.pump();
+        };
+        let now = self.clock.now();
+        if let Part::Owner(owner) = &self.part {
+            let (epoch, peer) = (owner.epoch, owner.peer);
+            let alive = owner.alive(now, true);
+            (self.extend)(Instant::now());
+            if let Some(peer) = peer {
+                self.send(peer, alive);
+            }
+            let standing = Standing::Leaves;
+            let claim =
+                StandbyStep::Claim { epoch, stamp: now, standing, whole: has_all, hears: false };
+            self.send(NodeId::CONTROLLER, claim);
+        }
+        thread::sleep(LAST);
+        has_all
+    }
+}

@@ -1,0 +1,70 @@
+//! All records of a store at one moment.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use redb::{ReadTransaction, TableDefinition, TableError};
+
+use crate::error::StateError;
+use crate::pieces::{self, Piece};
+
+/// All records: kind and key, and version and record.
+pub(crate) const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
+
+/// All records of a store at one moment.
+pub struct Snapshot {
+    path: PathBuf,
+    reading: ReadTransaction,
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn new(path: PathBuf, reading: ReadTransaction) -> Snapshot {
+        Snapshot { path, reading }
+    }
+
+    /// Shows all of them in pieces, but for what belongs to this machine alone; the last piece
+    /// says so, and may be empty. Ends early when `each` returns false.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn pieces(&self, mut each: impl FnMut(Piece) -> bool) -> Result<(), StateError> {
+        /// Records that are gathered before they are cut into pieces.
+        const AT_ONCE: usize = 4096;
+        let storage = |error| StateError::of_storage(&self.path, error);
+        let last = Piece { is_last: true, octets: Vec::new().into() };
+        let table = match self.reading.open_table(RECORDS) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => {
+                each(last);
+                return Ok(());
+            }
+            Err(error) => return Err(StateError::of_table(&self.path, error)),
+        };
+        let mut some: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut show = |some: &mut Vec<(Vec<u8>, Vec<u8>)>| {
+            let all = some.iter().map(|(key, value)| (&key[..], Some(&value[..])));
+            let pieces = pieces::pieces(all);
+            some.clear();
+            pieces.into_iter().all(&mut each)
+        };
+        for entry in table.range::<&[u8]>(..).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            if pieces::is_shared(key.value()) {
+                some.push((key.value().to_vec(), value.value().to_vec()));
+            }
+            if some.len() == AT_ONCE && !show(&mut some) {
+                return Ok(());
+            }
+        }
+        if show(&mut some) {
+            each(last);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+#!/usr/bin/env bash
+# Two gateways for one set of users, with a controller: the active one is killed, stands still, is
+# cut off and is stopped in turn, under TCP and UDP of two users, over IPv4 and over IPv6. The
+# standby takes over each time, with all bearers; the connections live through all of it, no
+# datagram is doubled, and the one that comes back does not take the users. Then strangers.
+#
+#     a (base stations) --+                  +-- b (data network)
+#                         |  [gateway-a] na  |
+#                     acc +------------------+ dn
+#                         |  [gateway-b] nb  |
+#                         +------------------+
+#     ctl [site] -------- oam: na, nb
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+# shellcheck source-path=SCRIPTDIR source=../lib/report.sh
+. ../lib/report.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/netns.sh
+. ../lib/netns.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/node.sh
+. ../lib/node.sh
+
+UE4=10.45.0.1 UE6=2001:db8:45::1
+GATEWAY6=2001:db8:0:1::fe
+LONGEST=${LONGEST:-15} # seconds that users may be without a gateway, on a machine with much to do
+declare -A running
+
+gain_privileges "$@"
+need_locked_memory
+/usr/bin/python3 -c 'import scapy.contrib.gtp' 2>/dev/null || skip_script "python3-scapy is not installed"
+[ -c /dev/net/tun ] || skip_script "the kernel has no TUN devices"
+start_namespaces
+work=$netns_work
+export XDG_RUNTIME_DIR=$work
+
+# attach SIDE DEVICE BRIDGE NUMBER: a link to a switch.
+attach() {
+    make_link "$1" "$2" "02:00:00:00:0$4:01" net "$3-$1" "02:00:00:00:0$4:02" 1600
+    in_ns net ip link set "$3-$1" master "$3"
+}
+
+lay_out() {
+    local side bridge
+    for side in a b na nb ctl net; do
+        make_namespace "$side"
+    done
+    for side in na nb; do
+        in_ns "$side" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+    done
+    for bridge in acc dn oam; do
+        in_ns net ip link add "$bridge" type bridge mcast_snooping 0
+        in_ns net ip link set "$bridge" up
+    done
+    attach a eth0 acc 1 && attach b eth0 dn 2 && attach ctl oam oam 3
+    attach na access acc 4 && attach na core dn 5 && attach na oam oam 6
+    attach nb access acc 7 && attach nb core dn 8 && attach nb oam oam 9
+    in_ns ctl ip address add 192.0.2.1/24 dev oam
+    in_ns na ip address add 192.0.2.2/24 dev oam
+    in_ns nb ip address add 192.0.2.3/24 dev oam
+    in_ns a ip address add 10.0.0.1/24 dev eth0
+    in_ns a ip address add 2001:db8:0:1::1/64 dev eth0
+    in_ns b ip address add 198.51.100.1/24 dev eth0
+    in_ns b ip address add 2001:db8:ffff::1/64 dev eth0
+    in_ns b ip route add 10.45.0.0/16 via 198.51.100.254
+    in_ns b ip -6 route add 2001:db8:45::/48 via 2001:db8:ffff::fe
+}
+
+write_files() {
+    local name number
+    printf 'nodes-know-this-token' >"$work/node-token"
+    "$WEFT" ctl certificates init --folder "$work/certificates" >/dev/null &&
+        "$WEFT" ctl certificates issue --folder "$work/certificates" site gateway-a gateway-b gateway-c >/dev/null ||
+        return 1
+    cat >"$work/site.yaml" <<YAML
+apiVersion: weft/v1
+kind: Controller
+metadata: {name: site}
+listen: 192.0.2.1:9471
+tokenFile: node-token
+tls: {certificate: certificates/site.pem, key: certificates/site-key.pem, authority: certificates/authority.pem}
+records: records
+nodes:
+  gateway-a: {number: 1, address: 192.0.2.2:9473}
+  gateway-b: {number: 2, address: 192.0.2.3:9473, standbyFor: gateway-a}
+YAML
+    number=0
+    for name in gateway-a gateway-b; do
+        number=$((number + 1))
+        write_gateway "$name" "$number" "$name" "$work/$name.yaml"
+    done
+    # The certificate and the name of another, and the number of the standby.
+    write_gateway gateway-c 2 gateway-c "$work/gateway-c.yaml"
+    cat >"$work/bearers.yaml" <<YAML
+- id: 1
+  like: like-me
+  match: {ipv4: $UE4, teid: 0x1000}
+  functions:
+    from-radio: {peer: 10.0.0.1, ipv4: $UE4}
+    to-radio: {tunnel: {teid: 0x6000, peer: 10.0.0.1, local: 10.0.0.254}, qfi: 9}
+- id: 2
+  like: like-me
+  match: {ipv6: "$UE6", teid: 0x2000}
+  functions:
+    from-radio: {peer: "2001:db8:0:1::1", ipv6: "$UE6"}
+    to-radio: {tunnel: {teid: 0x7000, peer: "2001:db8:0:1::1", local: "$GATEWAY6"}, qfi: 9}
+YAML
+}
+
+# write_gateway NAME NUMBER CERTIFICATE FILE
+write_gateway() {
+    cat >"$4" <<YAML
+apiVersion: weft/v1
+kind: Node
+metadata: {name: $1}
+gtpu: {errorIndication: notify}
+limits: {bearers: 1000}
+state: {directory: state-$1}
+standby:
+  node: $2
+  tls: {certificate: certificates/$3.pem, key: certificates/$3-key.pem, authority: certificates/authority.pem, controller: site}
+ports:
+  access:
+    device: net_af_packet0,iface=access
+    direction: uplink
+    addresses: [10.0.0.254/24, "$GATEWAY6/64"]
+  core:
+    device: net_af_packet1,iface=core
+    direction: downlink
+    addresses: [198.51.100.254/24, "2001:db8:ffff::fe/64"]
+functions:
+  from-radio: {function: gtpu-decapsulate}
+  count: {function: counter}
+  to-radio: {function: gtpu-encapsulate}
+users:
+  - {name: like-me, match: {ipv4: 10.45.9.9, teid: 0x9000}}
+rules: |
+  from access -> from-radio
+  from from-radio -> count
+  from core -> count
+  from count when direction == downlink -> to-radio
+  from count -> core
+  from to-radio -> access
+YAML
+}
+
+# launch NAME SIDE ADDRESS: a gateway.
+launch() {
+    rm -f "$work/$1.log"
+    start_in "$2" "$work/$1.log" env WEFT_SOCKET="$work/$1.sock" "$WEFT" run "$work/$1.yaml" \
+        --handover-controller 192.0.2.1:9471 --handover-listen "$3:9473" --handover-token-file "$work/node-token"
+    running[$1]=$started
+    wait_until 30 grep -q 'waits for its controller' "$work/$1.log" || { cat "$work/$1.log" && return 1; }
+}
+
+launch_a() { launch gateway-a na 192.0.2.2; }
+launch_b() { launch gateway-b nb 192.0.2.3; }
+
+launch_site() {
+    start_in ctl "$work/site.log" "$WEFT" control "$work/site.yaml"
+    running[site]=$started
+    wait_until 30 test -S "$work/weft/site.controller"
+}
+
+# pairs: JSON of what the controller knows of the pair.
+pairs() { "$WEFT" ctl pairs --controller site --json; }
+
+# owns NAME: the controller says so, and the node is ready.
+owns() {
+    pairs | jq -e ".[0].owner == \"$1\"" && grep -q "^node $1 is ready" "$work/$1.log"
+}
+
+# may_take_over NAME: it stands by and has all.
+may_take_over() {
+    pairs | jq -e ".[0].standby == \"$1\" and .[0].whole and .[0].standbyHeard"
+}
+
+stands_by() {
+    wait_until 30 may_take_over "$1" && return
+    cat "$work/$1.log"
+    pairs
+    return 1
+}
+
+# lines NAME: lines that came back of the traffic; they grow.
+pauses() {
+    local family
+    for family in 4 6; do
+        kill -USR1 "${running[drive$family]}"
+    done
+    sleep 1
+    for family in 4 6; do
+        tail -n 1 "$work/drive$family.log"
+    done
+}
+
+# taken_over NAME: it owns the users, carries packets of both, and has the bearers.
+taken_over() {
+    wait_until 30 owns "$1" || { tail -n 5 "$work"/gateway-?.log "$work/site.log" && pairs && return 1; }
+    wait_until 30 in_ns a ping -q -c 1 -W 1 -I "$UE4" 198.51.100.1 &&
+        wait_until 30 in_ns a ping -q -c 1 -W 1 -I "$UE6" 2001:db8:ffff::1 || return 1
+    sleep 1
+    local worst
+    worst=$(pauses | jq -s 'flatten | max // 0')
+    note "$2: users waited $worst s"
+    jq -en "$worst < $LONGEST" >/dev/null || { echo "users waited $worst s" && return 1; }
+    [ "$(WEFT_SOCKET=$work/$1.sock "$WEFT" ctl bearer show --json | jq length)" -eq "$bearers" ] ||
+        { WEFT_SOCKET=$work/$1.sock "$WEFT" ctl bearer show && return 1; }
+}
+
+# add_one NAME: one more bearer, answered.
+add_one() {
+    bearers=$((bearers + 1))
+    printf -- '- {id: %s, like: like-me, match: {ipv4: 10.45.1.%s, teid: %s}, functions: {from-radio: {peer: 10.0.0.1}}}\n' \
+        "$bearers" "$bearers" "$((bearers + 0x3000))" >"$work/one.yaml"
+    WEFT_SOCKET=$work/$1.sock "$WEFT" ctl bearer add --file "$work/one.yaml" | grep -q 'added 1'
+}
+
+ends_by_itself() {
+    wait_until 30 is_gone "${running[$1]}" || { tail -n 5 "$work/$1.log" && return 1; }
+    wait "${running[$1]}" 2>/dev/null
+    grep -E 'owns the users, in epoch [0-9]+; the node ends' "$work/$1.log" || { cat "$work/$1.log" && return 1; }
+}
+
+cut_off() {
+    in_ns na nft add table inet cut
+    in_ns na nft add chain inet cut in '{ type filter hook input priority 0; }'
+    in_ns na nft add chain inet cut out '{ type filter hook output priority 0; }'
+    in_ns na nft add rule inet cut in iifname oam "$@" drop
+    in_ns na nft add rule inet cut out oifname oam "${@/saddr/daddr}" drop
+}
+
+join() { in_ns na nft delete table inet cut; }
+
+goes_on() {
+    local before after
+    before=$(pauses | jq -s 'flatten | length')
+    sleep "$1"
+    after=$(pauses | jq -s 'flatten | max // 0')
+    [ "$before" -ge 0 ] && jq -en "$after < 1.5" >/dev/null || { echo "users waited $after s" && return 1; }
+}
+
+killed() {
+    add_one gateway-a && kill -9 "${running[gateway-a]}" && taken_over gateway-b "killed (SIGKILL)"
+}
+
+stands_still() {
+    add_one gateway-b && kill -STOP "${running[gateway-b]}" && taken_over gateway-a "stands still (SIGSTOP)" || return 1
+    kill -CONT "${running[gateway-b]}"
+    ends_by_itself gateway-b
+}
+
+is_cut_off() {
+    add_one gateway-a && cut_off ip saddr 192.0.2.0/24 || return 1
+    taken_over gateway-b "cut off from controller and standby" || return 1
+    wait_until 10 grep -q 'the node carries no packets' "$work/gateway-a.log" || return 1
+    join
+    ends_by_itself gateway-a
+}
+
+is_stopped() {
+    add_one gateway-b && kill -TERM "${running[gateway-b]}" && taken_over gateway-a "stopped (SIGTERM)" || return 1
+    wait "${running[gateway-b]}"
+    grep -q 'the standby has all records, and may take over' "$work/gateway-b.log"
+}
+
+# no_controller: the active one goes on by the word of its standby.
+no_controller() {
+    kill -9 "${running[site]}"
+    goes_on 4 || return 1
+    WEFT_SOCKET=$work/gateway-a.sock "$WEFT" show standby
+    rm -f "$work/weft/site.controller"
+    launch_site && stands_by gateway-b && owns gateway-a
+}
+
+# no_standby: commands are answered once the controller knows that the standby lacks them.
+no_standby() {
+    kill -9 "${running[gateway-b]}"
+    add_one gateway-a || return 1
+    grep 'the node goes on without its standby' "$work/gateway-a.log" || return 1
+    # What lacks a bearer that was answered does not take over.
+    kill -9 "${running[gateway-a]}"
+    launch_b || return 1
+    wait_until 20 grep -q 'the standby does not take over: it does not have all records' "$work/site.log" ||
+        { cat "$work/site.log" && return 1; }
+    launch_a && taken_over gateway-a "killed (SIGKILL) without a standby, and started again" && stands_by gateway-b
+}
+
+strangers() {
+    local to
+    for to in 192.0.2.1:9471 192.0.2.2:9473 192.0.2.3:9473; do
+        in_ns ctl timeout 2 bash -c "head -c 100000 /dev/urandom >/dev/tcp/${to/://}" 2>/dev/null
+        in_ns ctl timeout 2 bash -c "printf 'WEFT\2\0\0\60\0\0\0\1\0\0\0\2' >/dev/tcp/${to/://}" 2>/dev/null
+        in_ns ctl timeout 2 openssl s_client -connect "$to" </dev/null >/dev/null 2>&1
+    done
+    # A certificate of the authority, of a name that has no part in the pair.
+    start_in ctl "$work/gateway-c.log" env WEFT_SOCKET="$work/gateway-c.sock" "$WEFT" run "$work/gateway-c.yaml" \
+        --handover-controller 192.0.2.1:9471 --handover-listen 192.0.2.1:9473 --handover-token-file "$work/node-token"
+    wait_until 20 grep -q 'no connection: ' "$work/gateway-c.log"
+    grep -m1 'no connection: ' "$work/gateway-c.log" || { cat "$work/gateway-c.log" && return 1; }
+    stop "$started" KILL
+    goes_on 1 && owns gateway-a && may_take_over gateway-b
+}
+
+traffic_is_whole() {
+    local family text
+    for family in 4 6; do
+        stop "${running[drive$family]}"
+        text=$(tail -n 1 "$work/drive$family.log")
+        note "IPv$family: $text"
+        jq -e '.broken == 0 and .twice == 0 and .lines > 20 and .back > 50' <<<"$text" >/dev/null ||
+            { cat "$work/drive$family.log" && return 1; }
+    done
+}
+
+bearers=2
+lay_out && write_files || { fail "the site is laid out" "" && close_report && exit 1; }
+check "configurations are right" says 'is valid\|ok' "$WEFT" check "$work/gateway-a.yaml"
+try "the controller starts" launch_site
+try "the first gateway starts" launch_a
+try "and owns the users" wait_until 30 owns gateway-a
+try "the second one starts" launch_b
+start_in a "$work/peer4.log" ../lib/gtpu_peer.py gtp0 10.0.0.1 10.0.0.254 0x1000 0x6000
+start_in a "$work/peer6.log" ../lib/gtpu_peer.py gtp1 2001:db8:0:1::1 "$GATEWAY6" 0x2000 0x7000
+wait_until 20 in_ns a ip link show gtp0 && wait_until 20 in_ns a ip link show gtp1
+in_ns a ip address add "$UE4/32" dev gtp0
+in_ns a ip -6 address add "$UE6/128" dev gtp1
+in_ns a ip link set gtp0 mtu 1400 up
+in_ns a ip link set gtp1 mtu 1400 up
+in_ns a ip route add 198.51.100.1 dev gtp0 src "$UE4"
+in_ns a ip -6 route add 2001:db8:ffff::1 dev gtp1 src "$UE6"
+export WEFT_SOCKET=$work/gateway-a.sock
+check "bearers are added" says 'added 2' "$WEFT" ctl bearer add --file "$work/bearers.yaml"
+check "the standby has all records" stands_by gateway-b
+check "the users reach the host" lossless a -I "$UE4" 198.51.100.1
+check "over IPv6, too" lossless a -I "$UE6" 2001:db8:ffff::1
+start_server b 7000 ../lib/restart_traffic.py serve 198.51.100.1 7000
+start_server b 7006 ../lib/restart_traffic.py serve 2001:db8:ffff::1 7006
+start_in a "$work/drive4.log" ../lib/restart_traffic.py drive 198.51.100.1 7000 "$UE4"
+running[drive4]=$started
+start_in a "$work/drive6.log" ../lib/restart_traffic.py drive 2001:db8:ffff::1 7006 "$UE6"
+running[drive6]=$started
+try "the standby takes over from one that is killed" killed
+try "which stands by when it comes back" launch_a
+try "and has all records then" stands_by gateway-a
+try "the standby takes over from one that stands still, which then ends" stands_still
+try "it stands by again" launch_b
+try "and has all records" stands_by gateway-b
+try "the standby takes over from one that is cut off, which then ends" is_cut_off
+try "that stands by again" launch_a
+try "and has all records, too" stands_by gateway-a
+try "the standby takes over from one that is stopped" is_stopped
+try "the other stands by again" launch_b
+try "with all records" stands_by gateway-b
+try "without a controller the active one goes on" no_controller
+try "strangers get nothing" strangers
+try "what a standby lacks keeps it from taking over" no_standby
+check "the connections have lived through it, and nothing was doubled" traffic_is_whole
+check "peers were told of no unknown tunnel" says '^0$' bash -c "cat $work/peer?.log | grep -c 'error indication'"
+close_report
