@@ -77,6 +77,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::controller))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::gone))
+        .routes(routes!(nodes::remove))
         .routes(routes!(nodes::cordon, nodes::uncordon))
         .routes(routes!(nodes::drain))
         .routes(routes!(users::list))

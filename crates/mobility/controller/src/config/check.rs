@@ -5,14 +5,15 @@ mod records;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use weft_http::tls::{CertificateFiles, Mutual};
 use weft_mobility_protocol::{NodeId, User};
 use weft_yaml::locate::Source;
 use weft_yaml::mistake::{Mistake, Mistakes};
 
-use super::yaml::{ControllerFile, MutualFile, NodeFile, UsersFile};
-use super::{Api, Configuration, Node, Tls, Users};
+use super::yaml::{ControllerFile, MembershipFile, MutualFile, NodeFile, UsersFile};
+use super::{Api, Configuration, Membership, Node, Tls, Users};
 
 /// Users that a controller may have: each takes some hundred bytes of memory.
 const MOST_USERS: u64 = 1 << 24;
@@ -41,6 +42,12 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
     if !(1..=MOST_MOVES).contains(&file.window) {
         source.wrong("window", format!("must be 1 to {MOST_MOVES}, not {}", file.window));
     }
+    if let Some(membership) = &file.membership
+        && !(1..=86_400).contains(&membership.lease)
+    {
+        let message = format!("must be 1 to 86400 seconds, not {}", membership.lease);
+        source.wrong("membership.lease", message);
+    }
     for (key, why) in file.transport.mistakes() {
         source.wrong(&format!("transport.{key}"), why);
     }
@@ -62,10 +69,16 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         records: records?,
         window: file.window as usize,
         most_users: MOST_USERS as usize,
+        membership: membership(file),
         timing: file.transport.timing(),
         nodes,
         users,
     })
+}
+
+fn membership(file: &ControllerFile) -> Option<Membership> {
+    let lasts = |file: &MembershipFile| Duration::from_secs(file.lease);
+    file.membership.as_ref().map(|file| Membership { lease: lasts(file), adopt: file.adopt })
 }
 
 /// The certificates, and what is probably not meant.
@@ -143,8 +156,9 @@ fn path(text: &str, at: &str, source: &mut Source<'_>) {
 }
 
 fn nodes(file: &ControllerFile, source: &mut Source<'_>) -> Vec<Node> {
-    if file.nodes.0.is_empty() {
-        source.wrong("nodes", "a controller has at least one node");
+    if file.nodes.0.is_empty() && file.membership.is_none() {
+        let hint = "with `membership: {}` nodes join that are not named here";
+        source.wrong("nodes", "a controller has at least one node").hint(hint);
     }
     if file.nodes.0.len() > MOST_NODES {
         source.wrong("nodes", format!("a controller has at most {MOST_NODES} nodes"));

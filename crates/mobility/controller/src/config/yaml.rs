@@ -47,7 +47,10 @@ pub struct ControllerFile {
     /// Connections with nodes.
     #[serde(default)]
     pub transport: TransportSettings,
-    /// The nodes by name.
+    /// Lets nodes join that are not among `nodes`, and gives up those that are not heard of.
+    pub membership: Option<MembershipFile>,
+    /// The nodes by name; may be left out where nodes join.
+    #[serde(default)]
     pub nodes: Entries<NodeFile>,
     /// Users that there are at first; others come and go by the API.
     #[serde(default)]
@@ -159,6 +162,26 @@ pub struct ReplicaFile {
     /// URL at which clients reach its API, told by other replicas while it leads:
     /// `https://HOST:PORT`, or `http://HOST:PORT`.
     pub address: Option<String>,
+}
+
+/// How nodes join and are given up.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Membership")]
+pub struct MembershipFile {
+    /// Seconds that a node may be without a connection with the controller before its lease
+    /// ends.
+    #[serde(default = "node_lease")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub lease: u64,
+    /// Whether another station takes over the users of a station whose lease has ended. They
+    /// begin there without what the station knew of them.
+    #[serde(default)]
+    pub adopt: bool,
+}
+
+fn node_lease() -> u64 {
+    10
 }
 
 /// A node.

@@ -25,7 +25,8 @@ pub struct Happening {
     /// user, and the move is over. `aborting`: the radio had better be at the
     /// node. `aborted`: the node still owns the user. `no-owner`: the owner is
     /// gone. `owned`: the node owns the user, which is new or had no owner.
-    /// `removed`, `refused`: of a user. `connected`, `lost`: of a node.
+    /// `removed`, `refused`: of a user. `connected`, `lost`: of a node. `registered`: a
+    /// node has said where and what it is. `expired`: its lease has ended.
     pub event: String,
     /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +73,16 @@ impl Happening {
     /// A node has come or gone.
     pub fn connected(node: String, connected: bool) -> Happening {
         Happening::new(if connected { "connected" } else { "lost" }, None, Some(node))
+    }
+
+    /// A node has registered.
+    pub fn registered(node: String) -> Happening {
+        Happening::new("registered", None, Some(node))
+    }
+
+    /// The lease of a node has ended.
+    pub fn expired(node: String) -> Happening {
+        Happening::new("expired", None, Some(node))
     }
 
     /// What the machine tells.

@@ -7,11 +7,12 @@
 mod drain;
 mod events;
 mod inputs;
+mod membership;
 mod orders;
 mod seeds;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -21,18 +22,22 @@ use weft_mobility_protocol::controller::Notice;
 use weft_mobility_protocol::{
     Controller, Envelope, Message, NodeId, Output, Settings, Timers, User,
 };
-use weft_mobility_transport::{Event, Sender};
+use weft_mobility_transport::{Event, PeerAddress, Sender};
+use weft_state::Change;
 
 use crate::config::Configuration;
 use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
+use crate::members::Members;
 
 pub use events::{Happening, Watcher};
 pub(crate) use inputs::{Answer, Input};
 pub use inputs::{Handle, Stopped};
+pub use membership::NotRemoved;
 pub use orders::{Order, OrderError, Ways};
 pub use view::{NodeView, UserView};
 
 use events::Events;
+use membership::Leases;
 use orders::Orders;
 use seeds::Seeds;
 
@@ -50,10 +55,20 @@ pub struct Engine {
     seeds: Seeds,
     /// Nodes that take no further users.
     cordoned: BTreeSet<NodeId>,
+    members: Members,
+    leases: Leases,
+    /// Whether users of a node are adopted when its lease ends.
+    adopts: bool,
+    /// Nodes that are welcome once their registration is durable.
+    joining: Vec<PeerAddress>,
+    /// Names of nodes that could not register.
+    unfit: HashSet<String>,
     events: Events,
     counters: BTreeMap<&'static str, u64>,
     /// Entries that are not durable yet.
     unwritten: Vec<Entry>,
+    /// Other records that are not.
+    changes: Vec<Change>,
     /// Answers that wait for that.
     answers: Vec<Answer>,
     /// Inputs that have arrived and were not taken.
@@ -63,6 +78,7 @@ pub struct Engine {
 impl Engine {
     pub(crate) fn new(
         configuration: Arc<Configuration>,
+        members: Members,
         journal: Journal,
         recovered: &Recovered,
         transport: Sender,
@@ -73,7 +89,14 @@ impl Engine {
         let records = recovered.records.iter().filter_map(known);
         let mut out = Vec::new();
         let machine = Controller::new(settings, records, recovered.next_epoch, &mut out);
+        let membership = configuration.membership;
+        let lease = membership.map(|membership| membership.lease);
         let mut engine = Engine {
+            leases: Leases::new(lease, &members, Instant::now()),
+            adopts: membership.is_some_and(|membership| membership.adopt),
+            members,
+            joining: Vec::new(),
+            unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),
             configuration,
             machine,
@@ -85,6 +108,7 @@ impl Engine {
             events: Events::new(),
             counters: BTreeMap::new(),
             unwritten: Vec::new(),
+            changes: Vec::new(),
             answers: Vec::new(),
             waiting,
         };
@@ -103,7 +127,8 @@ impl Engine {
     /// When records cannot be made durable.
     pub(crate) fn run(mut self, inputs: &Receiver<Input>) -> Result<(), JournalError> {
         loop {
-            let first = match self.timers.next() {
+            let next = self.timers.next().into_iter().chain(self.leases.next()).min();
+            let first = match next {
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
@@ -126,6 +151,7 @@ impl Engine {
             while let Some(key) = self.timers.due(now) {
                 self.drive(|machine, out| machine.timer(key, out));
             }
+            self.expire(now);
             self.sow();
             self.commit()?;
         }
@@ -136,10 +162,16 @@ impl Engine {
         match event {
             Event::Message(envelope) => self.message(envelope),
             Event::Connected(node) => {
+                self.leases.connected(node, true, Instant::now());
                 self.events.tell(Happening::connected(self.name(node), true));
                 self.drive(|machine, out| machine.probe(node, out));
             }
-            Event::Lost(node) => self.events.tell(Happening::connected(self.name(node), false)),
+            Event::Lost(node) => {
+                self.leases.connected(node, false, Instant::now());
+                self.events.tell(Happening::connected(self.name(node), false));
+            }
+            Event::Registered(said) => self.registered(said),
+            Event::Reported(..) | Event::Settings(..) => {}
         }
     }
 
@@ -198,11 +230,13 @@ impl Engine {
     fn commit(&mut self) -> Result<(), JournalError> {
         loop {
             self.unwritten.extend(self.orders.take_entries());
-            if self.unwritten.is_empty() {
+            if self.unwritten.is_empty() && self.changes.is_empty() {
                 break;
             }
             let written = std::mem::take(&mut self.unwritten);
-            self.journal.append(&written, self.machine.next_epoch())?;
+            let changes = std::mem::take(&mut self.changes);
+            self.journal.append_with(&written, changes, self.machine.next_epoch())?;
+            self.join();
             for entry in written {
                 if let Entry::Record(user, Some(record)) = entry {
                     self.drive(|machine, out| machine.persisted(user, record.epoch(), out));
@@ -236,6 +270,6 @@ impl Engine {
     }
 
     fn name(&self, node: NodeId) -> String {
-        self.configuration.name_of(node).map_or_else(|| node.to_string(), str::to_owned)
+        self.members.name_of(node)
     }
 }

@@ -2,5 +2,6 @@
 
 mod api;
 mod field;
+mod members;
 mod moves;
 mod replicas;
