@@ -27,6 +27,7 @@ pub struct Happening {
     /// gone. `owned`: the node owns the user, which is new or had no owner.
     /// `removed`, `refused`: of a user. `connected`, `lost`: of a node. `registered`: a
     /// node has said where and what it is. `expired`: its lease has ended.
+    /// `rollout-failed`, `rollout-complete`: of documents.
     pub event: String,
     /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +84,11 @@ impl Happening {
     /// The lease of a node has ended.
     pub fn expired(node: String) -> Happening {
         Happening::new("expired", None, Some(node))
+    }
+
+    /// What becomes of documents: `failed` at a node, or `complete`.
+    pub fn rollout(event: &str, node: Option<String>, said: String) -> Happening {
+        Happening { reason: Some(said), ..Happening::new(&format!("rollout-{event}"), None, node) }
     }
 
     /// What the machine tells.

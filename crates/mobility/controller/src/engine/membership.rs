@@ -2,7 +2,7 @@
 //!
 //! A node's lease begins when its connection ends, and with the controller. A node that is not
 //! back before it ends is given up: where the configuration says so, other stations adopt its
-//! users. An adoption raises the epochs of users at their anchor first, which fences the node:
+//! users. An adoption raises the epochs of users at their anchor first, which shuts the node out:
 //! what it still sends for them is dropped there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,6 +179,7 @@ impl Engine {
         self.members.forget(node);
         self.transport.displace(node);
         self.leases.forget(node);
+        self.desired.forget(&member.name);
         Ok(())
     }
 }

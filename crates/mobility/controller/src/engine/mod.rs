@@ -4,6 +4,7 @@
 //! once, but for records, which are gathered and made durable together; only then
 //! the machine is told of them, and the moves that waited for that go on.
 
+mod desired;
 mod drain;
 mod events;
 mod inputs;
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::controller::Notice;
 use weft_mobility_protocol::{
@@ -29,6 +30,7 @@ use crate::config::Configuration;
 use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
 use crate::members::Members;
 
+pub use desired::{Outcome, Standing as SiteStanding};
 pub use events::{Happening, Watcher};
 pub(crate) use inputs::{Answer, Input};
 pub use inputs::{Handle, Stopped};
@@ -36,6 +38,7 @@ pub use membership::NotRemoved;
 pub use orders::{Order, OrderError, Ways};
 pub use view::{NodeView, UserView};
 
+use desired::Desired;
 use events::Events;
 use membership::Leases;
 use orders::Orders;
@@ -43,6 +46,11 @@ use seeds::Seeds;
 
 /// Inputs that are taken before records are made durable.
 const BATCH: usize = 4096;
+
+/// How long records wait for others, where each transaction goes to etcd.
+const GATHER: Duration = Duration::from_millis(50);
+/// Moves below which they do not.
+const MANY: usize = 64;
 
 /// The machine and all that it needs.
 pub struct Engine {
@@ -59,6 +67,7 @@ pub struct Engine {
     leases: Leases,
     /// Whether users of a node are adopted when its lease ends.
     adopts: bool,
+    desired: Desired,
     /// Nodes that are welcome once their registration is durable.
     joining: Vec<PeerAddress>,
     /// Names of nodes that could not register.
@@ -95,6 +104,7 @@ impl Engine {
             leases: Leases::new(lease, &members, Instant::now()),
             adopts: membership.is_some_and(|membership| membership.adopt),
             members,
+            desired: Desired::new(recovered.history.clone()),
             joining: Vec::new(),
             unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),
@@ -127,7 +137,7 @@ impl Engine {
     /// When records cannot be made durable.
     pub(crate) fn run(mut self, inputs: &Receiver<Input>) -> Result<(), JournalError> {
         loop {
-            let next = self.timers.next().into_iter().chain(self.leases.next()).min();
+            let next = self.next();
             let first = match next {
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
@@ -138,23 +148,72 @@ impl Engine {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             for input in first.into_iter().chain(inputs.try_iter().take(BATCH)) {
-                match input {
-                    Input::Stop => return self.commit(),
-                    Input::Arrived(event) => self.arrived(event),
-                    Input::Ask(question) => {
-                        let answer = question(&mut self);
-                        self.answers.push(answer);
-                    }
+                if !self.take(input) {
+                    return self.commit();
                 }
+            }
+            if !self.gather(inputs) {
+                return self.commit();
             }
             let now = Instant::now();
             while let Some(key) = self.timers.due(now) {
                 self.drive(|machine, out| machine.timer(key, out));
             }
             self.expire(now);
+            self.roll();
             self.sow();
             self.commit()?;
         }
+    }
+
+    /// Takes an input; false if it is the last one.
+    fn take(&mut self, input: Input) -> bool {
+        match input {
+            Input::Stop => return false,
+            Input::Arrived(event) => self.arrived(event),
+            Input::Ask(question) => {
+                let answer = question(self);
+                self.answers.push(answer);
+            }
+        }
+        true
+    }
+
+    /// Waits a moment for what comes together while many users move, so that a transaction of
+    /// etcd carries as many moves as may be; false if the engine is to stop.
+    fn gather(&mut self, inputs: &Receiver<Input>) -> bool {
+        let until = Instant::now() + GATHER;
+        while self.is_worth_waiting() {
+            let left = until.saturating_duration_since(Instant::now());
+            match inputs.recv_timeout(left) {
+                Ok(input) => {
+                    if !self.take(input) {
+                        return false;
+                    }
+                }
+                Err(_) => break,
+            }
+            if left.is_zero() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Whether more records will come soon than there are to be written. One user that moves
+    /// is never kept waiting.
+    fn is_worth_waiting(&self) -> bool {
+        let together = self.orders.under_way().min(self.configuration.window) / 2;
+        let gathered = self.unwritten.len();
+        self.configuration.replica().is_some()
+            && together >= MANY
+            && (1..together).contains(&gathered)
+    }
+
+    /// When there is something to do although nothing arrives.
+    fn next(&self) -> Option<Instant> {
+        let own = [self.leases.next(), self.desired.next()];
+        self.timers.next().into_iter().chain(own.into_iter().flatten()).min()
     }
 
     fn arrived(&mut self, event: Event) {
@@ -163,15 +222,21 @@ impl Engine {
             Event::Message(envelope) => self.message(envelope),
             Event::Connected(node) => {
                 self.leases.connected(node, true, Instant::now());
-                self.events.tell(Happening::connected(self.name(node), true));
+                let name = self.name(node);
+                self.desired.connected(&name, true);
+                self.events.tell(Happening::connected(name, true));
                 self.drive(|machine, out| machine.probe(node, out));
             }
             Event::Lost(node) => {
                 self.leases.connected(node, false, Instant::now());
-                self.events.tell(Happening::connected(self.name(node), false));
+                let name = self.name(node);
+                self.desired.connected(&name, false);
+                self.events.tell(Happening::connected(name, false));
             }
             Event::Registered(said) => self.registered(said),
-            Event::Reported(..) | Event::Settings(..) => {}
+            Event::Reported(node, report) => self.reported(node, report),
+            // Of a node only.
+            Event::Settings(..) => {}
         }
     }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use weft_mobility_protocol::controller::Record;
 use weft_mobility_protocol::{Epoch, Incarnation, NodeId, User};
+use weft_site::history::History;
 use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
 use crate::members::Member;
@@ -106,6 +107,8 @@ pub struct Recovered {
     pub cordoned: BTreeSet<NodeId>,
     /// Nodes that have registered.
     pub members: Vec<Member>,
+    /// What the site is to be.
+    pub history: History,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
     /// Octets at the end of a file of before that were being written when its controller was
@@ -220,6 +223,7 @@ impl Journal {
             recovered.members.push(Member { number, has_registered: true, ..read });
             Ok(())
         })?;
+        recovered.history = History::read(store.as_ref())?;
         let orders = recovered.orders.clone();
         Ok((Journal { store, orders, records, changes: 0 }, recovered))
     }

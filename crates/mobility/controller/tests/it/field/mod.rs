@@ -34,6 +34,8 @@ pub struct Shared {
     pub owners: Arc<Mutex<HashMap<User, Vec<NodeId>>>>,
     /// How often a user's contexts were carried on since they were made.
     pub moves: Arc<Mutex<HashMap<User, u64>>>,
+    /// What the controller has told nodes of how they are to run.
+    pub settings: Arc<Mutex<HashMap<NodeId, String>>>,
 }
 
 pub struct Field {
