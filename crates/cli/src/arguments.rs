@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use tracing::Level;
 
-use crate::commands::client::{capture, ctl, show, top, trace};
+use crate::commands::client::{capture, ctl, show, site, top, trace};
 use crate::commands::measure::{bench, compare, demo, generate, model, replay, simulate, smf};
 use crate::commands::serve::{control, function, run, vf};
 use crate::commands::{check, document, schema};
@@ -75,6 +75,16 @@ pub enum Command {
     Capture(capture::Arguments),
     /// Change a running node, or hand users over
     Ctl(ctl::Arguments),
+    /// Let documents say what a site is to be: checked whole, then rolled out node by node
+    Apply(site::ApplyArguments),
+    /// Show the nodes of a site, its documents, or how far they are rolled out
+    Get(site::GetArguments),
+    /// Show what `weft apply` would change; exit code 1 if anything
+    Diff(site::DiffArguments),
+    /// Remove a document of a site, or a node that had registered
+    Delete(site::DeleteArguments),
+    /// Wait until documents are rolled out, or a node is connected
+    Wait(site::WaitArguments),
     /// Virtual functions of NICs (SR-IOV) for a node: plan, make, show and remove them
     Vf(vf::Arguments),
     /// Print JSON schemas of configurations

@@ -22,7 +22,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command, command_line};
-use commands::client::{capture, ctl, show, top, trace};
+use commands::client::{capture, ctl, show, site, top, trace};
 use commands::measure::{bench, compare, demo, generate, model, replay, simulate, smf};
 use commands::serve::{control, function, run, vf};
 use commands::{check, document, schema, version};
@@ -61,6 +61,11 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Trace(arguments) => trace::run(arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Ctl(arguments) => ctl::run(arguments),
+        Command::Apply(arguments) => site::apply(arguments),
+        Command::Get(arguments) => site::get(arguments),
+        Command::Diff(arguments) => site::diff(arguments),
+        Command::Delete(arguments) => site::delete(arguments),
+        Command::Wait(arguments) => site::wait(arguments),
         Command::Vf(arguments) => vf::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
         Command::Completions(arguments) => document::completions(&arguments, command_line()),

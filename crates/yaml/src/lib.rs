@@ -88,12 +88,14 @@ fn foreign(source: &mut Source<'_>, kind: &str) -> Option<Mistake> {
 }
 
 /// Which command reads a file of each kind.
-const READERS: [(&str, &str); 7] = [
+const READERS: [(&str, &str); 9] = [
     ("Node", "weft run"),
     ("Controller", "weft control"),
     ("Model", "weft model"),
     ("Profile", "weft generate"),
     ("ControlPlane", "weft smf"),
     ("Experiment", "weft bench"),
+    ("Site", "weft apply"),
+    ("NodeTemplate", "weft apply"),
     ("Bearers", "weft ctl bearer add --file"),
 ];

@@ -2,7 +2,9 @@
 
 pub mod capture;
 pub mod ctl;
+mod difference;
 pub mod show;
+pub mod site;
 mod target;
 pub mod top;
 pub mod trace;

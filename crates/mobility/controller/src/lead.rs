@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use weft_mobility_protocol::NodeId;
-use weft_mobility_transport::{Options, PeerAddress, Security, Token, Transport, TransportError};
+use weft_mobility_transport::{Options, Security, Token, Transport, TransportError};
 
 use crate::config::Configuration;
 use crate::engine::{Engine, Handle};
 use crate::journal::{Journal, JournalError, Recovered};
+use crate::members::Members;
 
 /// What it takes to lead.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub struct Means {
     pub token: Token,
     pub security: Option<Security>,
     pub handle: Handle,
+    pub members: Members,
 }
 
 /// Why it cannot lead.
@@ -50,12 +52,14 @@ impl Means {
         term: u64,
         ended: impl FnOnce(JournalError) + Send + 'static,
     ) -> Result<Lead, LeadError> {
+        self.members.recover(&self.configuration, &recovered.members);
         let (received, waiting) = self.handle.begin();
         let deliver = self.handle.clone();
         let transport = Transport::start(self.options(term), move |event| deliver.deliver(event))?;
         let (configuration, sender) = (self.configuration.clone(), transport.sender());
+        let members = self.members.clone();
         let work = move || {
-            let engine = Engine::new(configuration, journal, &recovered, sender, waiting);
+            let engine = Engine::new(configuration, members, journal, &recovered, sender, waiting);
             drop(recovered);
             if let Err(error) = engine.run(&received) {
                 ended(error);
@@ -67,11 +71,6 @@ impl Means {
     }
 
     fn options(&self, term: u64) -> Options {
-        let place = |node: &crate::config::Node| PeerAddress {
-            node: node.number,
-            name: node.name.clone(),
-            address: node.address.clone(),
-        };
         let configuration = &self.configuration;
         Options {
             node: NodeId::CONTROLLER,
@@ -80,7 +79,9 @@ impl Means {
             token: self.token.clone(),
             controllers: Vec::new(),
             term,
-            places: configuration.nodes.iter().map(place).collect(),
+            places: self.members.places(),
+            registration: None,
+            admits: configuration.membership.is_some(),
             timing: configuration.timing,
             security: self.security.clone(),
         }

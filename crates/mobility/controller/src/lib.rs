@@ -19,6 +19,7 @@ pub mod config;
 pub mod engine;
 pub mod journal;
 mod lead;
+pub mod members;
 mod pair;
 mod replica;
 mod running;

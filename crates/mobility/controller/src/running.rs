@@ -14,6 +14,7 @@ use crate::config::{Configuration, Records};
 use crate::engine::Handle;
 use crate::journal::{Journal, JournalError};
 use crate::lead::{Lead, LeadError, Means};
+use crate::members::Members;
 use crate::replica::Running;
 use crate::standing::Site;
 
@@ -87,8 +88,14 @@ impl Controller {
         let security = security(&configuration)?;
         let listening = Listening::claim(&configuration, socket, page)?;
         let (handle, configuration) = (Handle::default(), Arc::new(configuration));
-        let means =
-            Means { configuration: configuration.clone(), token, security, handle: handle.clone() };
+        let members = Members::new(&configuration);
+        let means = Means {
+            configuration: configuration.clone(),
+            token,
+            security,
+            handle: handle.clone(),
+            members: members.clone(),
+        };
         let listen = configuration.listen;
         let (work, site, listen) = match &configuration.records {
             Records::Folder(folder) => {
@@ -104,7 +111,7 @@ impl Controller {
                 (Work::Replica(running.map_err(StartError::Thread)?), site, listen)
             }
         };
-        let serving = listening.serve(handle.clone(), configuration, site)?;
+        let serving = listening.serve(handle.clone(), configuration, members, site)?;
         Ok(Controller { handle, work, serving, listen })
     }
 

@@ -34,6 +34,8 @@ fn options(node: NodeId, listen: SocketAddr, controllers: Vec<String>) -> transp
         controllers,
         term: 0,
         places: Vec::new(),
+        registration: None,
+        admits: false,
         timing: Timing { pause_most: Duration::from_millis(100), ..Timing::default() },
         security: None,
     }

@@ -12,7 +12,8 @@ use weft_mobility_protocol::NodeId;
 
 use crate::channel::Channel;
 use crate::hello::{self, Hello, Refusal};
-use crate::hub::{Hub, count};
+use crate::hub::{Event, Hub, count};
+use crate::note::{Registered, Registration};
 use crate::stream::{Ended, answer, hear};
 
 /// Connections whose greeting is waited for. Beyond these the oldest is ended, so those that
@@ -70,16 +71,35 @@ async fn receive(hub: &Arc<Hub>, stream: TcpStream) -> Result<(), Ended> {
     };
     match peer {
         Ok(peer) => {
-            answer(&mut channel, &hello::welcome(&hub.options.places, hub.options.term)).await?;
+            register(hub, &hello)?;
+            answer(&mut channel, &hello::welcome(&hub.places(), hub.options.term)).await?;
             // It has ended only if the transport has.
             let _ = peer.streams.send(channel).await;
             Ok(())
         }
-        Err(refusal) => {
+        Err(mut refusal) => {
+            // It has shown token and certificate, and only its number is new.
+            if refusal == Refusal::Unknown && register(hub, &hello)? {
+                refusal = Refusal::Registering;
+            }
             answer(&mut channel, &hello::refuse(refusal)).await?;
             Err(Ended::Unwelcome(refusal))
         }
     }
+}
+
+/// Tells what a node says of itself; whether it says something, and that is heard.
+fn register(hub: &Hub, hello: &Hello) -> Result<bool, Ended> {
+    let Some(said) = hello.registration.as_ref().filter(|_| hub.options.admits) else {
+        return Ok(false);
+    };
+    let registration = Registration::parse(said)?;
+    if !registration.has_address() {
+        return Err(hello::HelloError::Value.into());
+    }
+    let (node, name) = (hello.from, hello.name.clone());
+    hub.tell(Event::Registered(Registered { node, name, registration }));
+    Ok(true)
 }
 
 fn unwelcome(hub: &Hub, hello: &Hello, shown: Option<&Shown>) -> Option<Refusal> {
@@ -95,7 +115,7 @@ fn unwelcome(hub: &Hub, hello: &Hello, shown: Option<&Shown>) -> Option<Refusal>
     }
     let known = match options.node {
         NodeId::CONTROLLER => {
-            let mut places = options.places.iter();
+            let mut places = hub.places().into_iter();
             places.any(|place| place.node == hello.from && place.name == hello.name)
         }
         // The controller dials no node.

@@ -8,9 +8,9 @@ use tokio::time::timeout;
 use weft_mobility_protocol::NodeId;
 
 use crate::channel::Channel;
-use crate::hello::Hello;
+use crate::hello::{Hello, PeerAddress};
 use crate::hub::Hub;
-use crate::options::PeerAddress;
+use crate::note::Registration;
 use crate::stream::{Ended, greet};
 
 /// How long one of several controllers may take: another one may lead.
@@ -24,6 +24,11 @@ pub(crate) async fn dial(hub: &Arc<Hub>, place: &PeerAddress) -> Result<Channel,
         to: place.node,
         token: options.token.octets().to_vec(),
         name: options.name.clone(),
+        registration: options
+            .registration
+            .as_ref()
+            .filter(|_| place.node == NodeId::CONTROLLER)
+            .map(Registration::emit),
     };
     let made = async {
         let stream = TcpStream::connect(&place.address).await?;

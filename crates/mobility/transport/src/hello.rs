@@ -4,19 +4,18 @@
 //! who dials:                          who is dialled:
 //!  0..4   "WEFT"                       0..4  "WEFT"
 //!  4      version, 2                   4     version, 2
-//!  5      0                            5     0 welcome, or why not
+//!  5      1 if it registers, or 0      5     0 welcome, or why not
 //!  6..8   octets of the whole          6..8  places that follow
 //!  8..12  number of who dials          8..16 term of a controller, or 0
 //! 12..16  number of who is meant      of each place:
 //! 16      octets of the token          0..4  number
 //! 17      octets of the name           4     octets of the name
-//! 18..    token, then name             5     octets of the address
-//!                                      6..   name, then address
+//! 18..    token, then name, then       5     octets of the address
+//!         a registration               6..   name, then address
 //! ```
+//! A registration is what a node says of itself (`note.rs`).
 
 use weft_mobility_protocol::NodeId;
-
-use crate::options::PeerAddress;
 
 /// The version that is spoken, and the only one that is understood.
 pub const VERSION: u8 = 2;
@@ -31,6 +30,17 @@ pub const MOST_PLACES: usize = 4096;
 
 const MAGIC: [u8; 4] = *b"WEFT";
 
+/// Where a node is to be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerAddress {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Where it listens for other nodes, as `HOST:PORT`.
+    pub address: String,
+}
+
 /// What a node says when it dials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -42,6 +52,8 @@ pub struct Hello {
     pub token: Vec<u8>,
     /// The name of who dials.
     pub name: String,
+    /// What it says of itself, as octets; 1,024 at most.
+    pub registration: Option<Vec<u8>>,
 }
 
 /// What the head of an answer says to who is welcome.
@@ -71,6 +83,9 @@ pub enum Refusal {
     /// The certificate is not of the name.
     #[error("the certificate is of another name")]
     Name,
+    /// It has registered just now, and becomes known.
+    #[error("it is registered just now; it may come again")]
+    Registering,
 }
 
 /// What can be wrong with a greeting.
@@ -90,8 +105,16 @@ pub enum HelloError {
     Value,
 }
 
-const CODES: [Refusal; 5] =
-    [Refusal::Version, Refusal::Token, Refusal::Unknown, Refusal::Elsewhere, Refusal::Name];
+const CODES: [Refusal; 6] = [
+    Refusal::Version,
+    Refusal::Token,
+    Refusal::Unknown,
+    Refusal::Elsewhere,
+    Refusal::Name,
+    Refusal::Registering,
+];
+/// Octets of a registration.
+const MOST_REGISTRATION: usize = 1024;
 
 /// How records of TLS begin: an alert, a handshake (RFC 8446 section 5.1).
 const SECURE: [[u8; 2]; 2] = [[21, 3], [22, 3]];
@@ -101,16 +124,20 @@ impl Hello {
     pub fn emit(&self) -> Vec<u8> {
         let token = cut(&self.token);
         let name = cut(self.name.as_bytes());
-        let mut out = Vec::with_capacity(HEAD + token.len() + name.len());
+        let registration = self.registration.as_deref().unwrap_or_default();
+        let registration = &registration[..registration.len().min(MOST_REGISTRATION)];
+        let length = HEAD + token.len() + name.len() + registration.len();
+        let mut out = Vec::with_capacity(length);
         out.extend(MAGIC);
-        out.extend([VERSION, 0]);
-        out.extend(((HEAD + token.len() + name.len()) as u16).to_be_bytes());
+        out.extend([VERSION, u8::from(self.registration.is_some())]);
+        out.extend((length as u16).to_be_bytes());
         out.extend(self.from.0.to_be_bytes());
         out.extend(self.to.0.to_be_bytes());
         // Both fit: they were cut.
         out.extend([token.len() as u8, name.len() as u8]);
         out.extend(token);
         out.extend(name);
+        out.extend(registration);
         out
     }
 
@@ -122,7 +149,12 @@ impl Hello {
         check(head)?;
         let length = usize::from(u16::from_be_bytes([head[6], head[7]]));
         let rest = usize::from(head[16]) + usize::from(head[17]);
-        if head[5] == 0 && length == HEAD + rest { Ok(rest) } else { Err(HelloError::Value) }
+        let more = length.checked_sub(HEAD + rest).ok_or(HelloError::Value)?;
+        match head[5] {
+            0 if more == 0 => Ok(rest),
+            1 if more <= MOST_REGISTRATION => Ok(rest + more),
+            _ => Err(HelloError::Value),
+        }
     }
 
     /// Reads what follows a head.
@@ -133,13 +165,15 @@ impl Hello {
         if Hello::rest(head)? != rest.len() {
             return Err(HelloError::Value);
         }
-        let (token, name) = rest.split_at(usize::from(head[16]));
+        let (token, rest) = rest.split_at(usize::from(head[16]));
+        let (name, registration) = rest.split_at(usize::from(head[17]));
         let name = std::str::from_utf8(name).map_err(|_| HelloError::Value)?;
         Ok(Hello {
             from: number(&head[8..12]),
             to: number(&head[12..16]),
             token: token.to_vec(),
             name: name.to_owned(),
+            registration: (head[5] == 1).then(|| registration.to_vec()),
         })
     }
 }
@@ -147,8 +181,7 @@ impl Hello {
 /// The octets of a welcome, which tells where others are; the first
 /// [`MOST_PLACES`], without those whose name or address is longer than 255.
 pub fn welcome(places: &[PeerAddress], term: u64) -> Vec<u8> {
-    let fits = |place: &&PeerAddress| place.name.len().max(place.address.len()) <= 255;
-    let places: Vec<_> = places.iter().filter(fits).take(MOST_PLACES).collect();
+    let places: Vec<_> = places.iter().filter(|place| fits(place)).take(MOST_PLACES).collect();
     let mut out = answer(0, places.len() as u16, term);
     for place in places {
         out.extend(place.node.0.to_be_bytes());
@@ -157,6 +190,11 @@ pub fn welcome(places: &[PeerAddress], term: u64) -> Vec<u8> {
         out.extend(place.address.as_bytes());
     }
     out
+}
+
+/// Whether name and address of a place have at most 255 octets each.
+pub fn fits(place: &PeerAddress) -> bool {
+    place.name.len().max(place.address.len()) <= 255
 }
 
 /// The octets of an answer to a node that is not welcome.
@@ -245,8 +283,9 @@ mod tests {
             to in any::<u32>(),
             token in proptest::collection::vec(any::<u8>(), 0..=255),
             name in "[a-z0-9-]{0,255}",
+            registration in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..99)),
         ) {
-            let hello = Hello { from: NodeId(from), to: NodeId(to), token, name };
+            let hello = Hello { from: NodeId(from), to: NodeId(to), token, name, registration };
             let octets = hello.emit();
             let (head, rest) = octets.split_first_chunk().unwrap();
             prop_assert_eq!(Hello::rest(head), Ok(rest.len()));
@@ -260,7 +299,9 @@ mod tests {
         ) {
             let mut known = head;
             known[..6].copy_from_slice(b"WEFT\x02\0");
-            for head in [head, known] {
+            let mut registers = known;
+            registers[5] = 1;
+            for head in [head, known, registers] {
                 let _ = Hello::parse(&head, &rest);
                 let mut answer = [0; ANSWER_HEAD];
                 answer.copy_from_slice(&head[..ANSWER_HEAD]);

@@ -10,7 +10,9 @@ use tokio::sync::{Notify, mpsc};
 use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::channel::Channel;
-use crate::options::{Options, PeerAddress};
+use crate::hello::{HelloError, PeerAddress};
+use crate::note::{Note, Registered, Report};
+use crate::options::Options;
 use crate::stream::Ended;
 
 /// What the transport tells.
@@ -22,6 +24,14 @@ pub enum Event {
     Connected(NodeId),
     /// There is no connection with the node any more.
     Lost(NodeId),
+    /// A node has said of itself where and what it is. It may come only when it has a
+    /// [place](crate::Sender::place).
+    Registered(Registered),
+    /// A node has said how it runs.
+    Reported(NodeId, Report),
+    /// The controller has said how this node is to run: the generation of that, and its
+    /// configuration.
+    Settings(u64, String),
 }
 
 /// Who is given what arrives; false when there is no room for it.
@@ -80,6 +90,8 @@ pub(crate) struct Hub {
     waiting: AtomicUsize,
     runtime: Handle,
     attend: Attend,
+    /// A controller's nodes.
+    places: Mutex<Vec<PeerAddress>>,
     /// The task of a peer has panicked.
     pub broken: Notify,
     /// There are new certificates: connections are made anew.
@@ -136,6 +148,7 @@ impl Hub {
     pub fn new(options: Options, deliver: Deliver, runtime: Handle, attend: Attend) -> Arc<Hub> {
         let (counters, peers) = (Counters::default(), Mutex::default());
         let waiting = AtomicUsize::new(0);
+        let places = Mutex::new(options.places.clone());
         let (broken, renewed) = (Notify::new(), Notify::new());
         Arc::new(Hub {
             options,
@@ -145,6 +158,7 @@ impl Hub {
             waiting,
             runtime,
             attend,
+            places,
             broken,
             renewed,
             term: AtomicU64::new(0),
@@ -195,6 +209,56 @@ impl Hub {
                 *locked(&peer.place) = Some(place);
             }
         }
+    }
+
+    /// Where a controller's nodes are.
+    pub fn places(&self) -> Vec<PeerAddress> {
+        locked(&self.places).clone()
+    }
+
+    /// A node is there from now on, and all others are told so.
+    pub fn place(self: &Arc<Hub>, place: PeerAddress) {
+        let node = place.node;
+        let others: Vec<_> = {
+            let mut places = locked(&self.places);
+            places.retain(|known| known.node != node);
+            let others = places.iter().map(|known| known.node).collect();
+            places.push(place.clone());
+            others
+        };
+        self.peer(node);
+        for other in others {
+            self.note(other, &Note::Places(vec![place.clone()]));
+        }
+    }
+
+    /// A node is no longer one of the controller's.
+    pub fn displace(&self, node: NodeId) {
+        locked(&self.places).retain(|known| known.node != node);
+    }
+
+    /// Tells a connected peer something beside messages; whether there was room for it.
+    pub fn note(&self, node: NodeId, note: &Note) -> bool {
+        let peer = self.known(node).filter(|peer| peer.connected.load(Ordering::Relaxed));
+        match peer.zip(note.emit()) {
+            Some((peer, octets)) => self.queue(&peer, octets),
+            None => false,
+        }
+    }
+
+    /// A note has come from the other end of a connection between controller and node.
+    pub fn noted(self: &Arc<Hub>, from: NodeId, note: Note) -> Result<(), Ended> {
+        match (note, self.options.node == NodeId::CONTROLLER, from == NodeId::CONTROLLER) {
+            (Note::Places(places), false, true) => self.learn(places),
+            (Note::Settings { generation, text }, false, true) => {
+                self.tell(Event::Settings(generation, text));
+            }
+            (Note::Report(report), true, false) if self.options.admits => {
+                self.tell(Event::Reported(from, report));
+            }
+            _ => return Err(HelloError::Value.into()),
+        }
+        Ok(())
     }
 
     /// A controller leads in that term. What one of an earlier term orders no longer counts,
@@ -255,15 +319,22 @@ impl Hub {
             tracing::error!(to = %envelope.to, %error, "a message cannot be sent");
             return;
         }
+        self.queue(&peer, octets);
+    }
+
+    /// Lets octets wait for a peer; whether there was room.
+    fn queue(&self, peer: &Peer, octets: Vec<u8>) -> bool {
         let length = octets.len();
         let most = self.options.timing.queue_octets;
         let waiting = peer.waiting.fetch_add(length, Ordering::Relaxed);
         let all = self.waiting.fetch_add(length, Ordering::Relaxed);
         let room = waiting + length <= most && all + length <= most.saturating_mul(PEERS_FULL);
-        if !room || peer.outbox.try_send(octets).is_err() {
-            self.no_longer_waits(&peer, length);
+        let taken = room && peer.outbox.try_send(octets).is_ok();
+        if !taken {
+            self.no_longer_waits(peer, length);
             count(&self.counters.queue_full);
         }
+        taken
     }
 
     /// So many octets do not wait for a peer any more.
@@ -318,6 +389,8 @@ mod tests {
             controllers: Vec::new(),
             term: 0,
             places: Vec::new(),
+            registration: None,
+            admits: false,
             timing: Timing { queue_octets: ROOM, ..Timing::default() },
             security: None,
         };

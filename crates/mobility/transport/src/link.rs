@@ -1,5 +1,6 @@
 //! A connection behind its greeting: messages in, messages out.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use weft_mobility_protocol::{Envelope, NodeId, ParseError};
 
 use crate::channel::Channel;
 use crate::hub::{Event, Hub, Peer, count};
+use crate::note::{self, Note};
 use crate::stream::Ended;
 
 /// Octets that are read at once, and written under one time limit.
@@ -21,7 +23,7 @@ const ALIVE: u8 = 0;
 
 /// Reads messages of `node` until the connection ends.
 pub(crate) async fn read(
-    hub: &Hub,
+    hub: &Arc<Hub>,
     node: NodeId,
     peer: &Peer,
     mut stream: ReadHalf<Channel>,
@@ -43,11 +45,17 @@ pub(crate) async fn read(
 }
 
 /// Passes on the whole messages that the buffer begins with; returns their octets.
-fn take_messages(hub: &Hub, node: NodeId, buffer: &[u8]) -> Result<usize, Ended> {
+fn take_messages(hub: &Arc<Hub>, node: NodeId, buffer: &[u8]) -> Result<usize, Ended> {
     let mut taken = 0;
     while let Some(&first) = buffer.get(taken) {
         if first == ALIVE {
             taken += 1;
+            continue;
+        }
+        if first == note::TAG {
+            let Some((note, length)) = Note::parse(&buffer[taken..])? else { break };
+            hub.noted(node, note)?;
+            taken += length;
             continue;
         }
         let (envelope, length) = match Envelope::parse(&buffer[taken..]) {

@@ -6,18 +6,9 @@ use std::time::Duration;
 use weft_http::tls::Mutual;
 use weft_mobility_protocol::NodeId;
 
+use crate::hello::PeerAddress;
+use crate::note::Registration;
 use crate::token::Token;
-
-/// Where a node is to be found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerAddress {
-    /// Its number.
-    pub node: NodeId,
-    /// Its name.
-    pub name: String,
-    /// Where it listens for other nodes, as `HOST:PORT`.
-    pub address: String,
-}
 
 /// How one takes part.
 #[derive(Clone, Debug)]
@@ -38,6 +29,11 @@ pub struct Options {
     /// A controller's nodes: no other is welcome, and each is told of the
     /// others. Empty for a node.
     pub places: Vec<PeerAddress>,
+    /// What a node says of itself to its controllers, so that it need not be in their files.
+    pub registration: Option<Registration>,
+    /// Whether a controller hears of nodes that it does not know and that register
+    /// ([`Event::Registered`](crate::Event::Registered)).
+    pub admits: bool,
     /// Times and bounds.
     pub timing: Timing,
     /// How connections are enciphered; none when they are not.

@@ -6,8 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use weft_mobility_protocol::{NodeId, ParseError};
 
 use crate::channel::Channel;
-use crate::hello::{self, ANSWER_HEAD, HEAD, Hello, HelloError, PLACE_HEAD, Refusal};
-use crate::options::PeerAddress;
+use crate::hello::{self, ANSWER_HEAD, HEAD, Hello, HelloError, PLACE_HEAD, PeerAddress, Refusal};
 
 /// Why a connection ends, or does not come to be.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,9 @@ use weft_http::tls::Mutual;
 use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::accept::accept;
+use crate::hello::PeerAddress;
 use crate::hub::{Event, Hub, Statistics};
+use crate::note::Note;
 use crate::options::{Options, Security};
 use crate::peer::attend;
 
@@ -112,6 +114,23 @@ impl Sender {
     /// sent is dropped and counted.
     pub fn send(&self, envelope: Envelope) {
         self.0.send(envelope);
+    }
+
+    /// A controller has a node from now on, or it is elsewhere: it may come, and all others
+    /// are told where it is.
+    pub fn place(&self, place: PeerAddress) {
+        self.0.place(place);
+    }
+
+    /// A controller has that node no longer. A connection with it lasts.
+    pub fn displace(&self, node: NodeId) {
+        self.0.displace(node);
+    }
+
+    /// Tells a connected node, or the controller, something beside messages; false if it is
+    /// not connected, has no room, or what is said is too long.
+    pub fn note(&self, node: NodeId, note: &Note) -> bool {
+        self.0.note(node, note)
     }
 
     /// Whether there is a connection with the node.

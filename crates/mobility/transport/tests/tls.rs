@@ -115,6 +115,8 @@ fn options(node: u32, name: &str, listen: SocketAddr, security: Security) -> Opt
         controllers: Vec::new(),
         term: 0,
         places: Vec::new(),
+        registration: None,
+        admits: false,
         timing: Timing {
             pause: Duration::from_millis(2),
             pause_most: Duration::from_millis(20),
@@ -266,7 +268,7 @@ fn an_expired_certificate_is_refused_here_and_there() {
 /// Greets as a node would, over what it is given; the answer of the other end, if any.
 fn greet(stream: &mut TcpStream) -> Vec<u8> {
     let (from, to) = (NodeId(1), CONTROLLER);
-    let hello = Hello { from, to, token: TOKEN.into(), name: "a".to_owned() };
+    let hello = Hello { from, to, token: TOKEN.into(), name: "a".to_owned(), registration: None };
     let _ = stream.write_all(&hello.emit());
     let mut answer = Vec::new();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -75,6 +75,8 @@ fn options(node: NodeId, name: &str) -> Options {
         controllers: Vec::new(),
         term: 0,
         places: Vec::new(),
+        registration: None,
+        admits: false,
         timing: timing(),
         security: None,
     }
@@ -228,6 +230,7 @@ fn greeted(address: SocketAddr) -> TcpStream {
         to: CONTROLLER,
         token: token().octets().to_vec(),
         name: "a".to_owned(),
+        registration: None,
     };
     stream.write_all(&hello.emit()).unwrap();
     let mut answer = [0; 16];

@@ -2,13 +2,13 @@
 
 mod bearer;
 mod certificates;
-mod controller;
+pub mod controller;
 mod drain;
 mod function;
 mod function_move;
 mod handover;
 mod radio;
-mod site;
+pub mod site;
 mod user;
 
 use std::fs;

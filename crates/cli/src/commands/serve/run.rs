@@ -1,6 +1,7 @@
 //! `weft run`: a node, until it is told to stop.
 
 mod handover;
+mod settings;
 mod standby;
 mod state;
 mod take_over;

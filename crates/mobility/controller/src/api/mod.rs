@@ -6,6 +6,7 @@
 //! (`application/problem+json`).
 
 mod answer;
+pub mod documents;
 mod events;
 mod handovers;
 mod leader;

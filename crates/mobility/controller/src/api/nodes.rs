@@ -58,6 +58,10 @@ fn node(shared: &Shared, view: NodeView) -> Node {
         incarnation: view.incarnation,
         successor: view.successor.map(|node| shared.name(node)),
         cordoned: view.cordoned,
+        capacity: Some(view.capacity).filter(|capacity| *capacity > 0),
+        version: Some(view.version).filter(|version| !version.is_empty()),
+        registered: view.has_registered,
+        expired: view.has_expired,
         users: view.users,
         moving: view.moving,
     }
@@ -128,6 +132,26 @@ pub async fn uncordon(
     let node = shared.node(&name)?;
     shared.handle.ask(move |engine| engine.cordon(node, false)).await?;
     list(State(shared)).await
+}
+
+/// A node that had registered is one no longer.
+#[utoipa::path(
+    delete,
+    path = "/v1/nodes/{name}",
+    params(("name" = String, Path, description = "The name of the node")),
+    responses(
+        (status = 204, description = "It is not one of the nodes any more"),
+        (status = 404, description = "There is no such node"),
+        (status = 409, description = "It is connected, has users, or is in the file"),
+    ),
+)]
+pub async fn remove(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Failure> {
+    let node = shared.node(&name)?;
+    let removed = shared.handle.ask(move |engine| engine.remove_node(node)).await?;
+    removed.map(|()| StatusCode::NO_CONTENT).map_err(Failure::conflict)
 }
 
 /// Cordons a node and hands its users over, each to the station that has the fewest then.

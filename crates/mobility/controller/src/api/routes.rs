@@ -12,11 +12,15 @@ use utoipa_axum::routes;
 use weft_http::bounds::Bounds;
 use weft_http::extract::Json;
 use weft_http::openapi::complete;
+use weft_site::set::MOST_OCTETS;
 
 use super::state::Shared;
-use super::{events, handovers, metrics, nodes, standby, users};
+use super::{documents, events, handovers, metrics, nodes, standby, users};
 
-const BOUNDS: Bounds = Bounds { body: 64 << 10, answer: Duration::from_secs(30) };
+/// Documents are the longest that is said: escaped, they have up to twice their octets.
+const MOST_BODY: usize = 2 * MOST_OCTETS;
+
+const BOUNDS: Bounds = Bounds { body: MOST_BODY, answer: Duration::from_secs(30) };
 
 /// Where the description is found.
 const DESCRIPTION: &str = "/v1/openapi.json";
@@ -77,9 +81,14 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(nodes::controller))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::gone))
+        .routes(routes!(nodes::remove))
         .routes(routes!(nodes::cordon, nodes::uncordon))
         .routes(routes!(nodes::drain))
         .routes(routes!(standby::list))
+        .routes(routes!(documents::list, documents::apply))
+        .routes(routes!(documents::delete))
+        .routes(routes!(documents::revisions))
+        .routes(routes!(documents::rollout))
         .routes(routes!(users::list))
         .routes(routes!(users::one, users::put, users::delete))
         .routes(routes!(handovers::list, handovers::order))

@@ -29,6 +29,7 @@ use super::routes;
 use super::state::Shared;
 use crate::config::{Configuration, Tls};
 use crate::engine::Handle;
+use crate::members::Members;
 use crate::standing::Site;
 
 /// How long a connection over TCP may last: those who listen to events come again.
@@ -136,6 +137,7 @@ impl Listening {
         self,
         handle: Handle,
         configuration: Arc<Configuration>,
+        members: Members,
         site: Site,
     ) -> Result<Serving, ServeError> {
         let runtime =
@@ -144,7 +146,7 @@ impl Listening {
         let address = remote.as_ref().and_then(|remote| remote.listener.local_addr().ok());
         let (stop, stopped) = oneshot::channel();
         let watchers = Arc::new(Semaphore::new(WATCHERS));
-        let shared = Shared { handle, watchers, configuration, site };
+        let shared = Shared { handle, watchers, configuration, members, site };
         let url = page.as_ref().and_then(weft_page::Listening::url);
         let serve_page = |page: weft_page::Listening| {
             page.serve(weft_page::Api {

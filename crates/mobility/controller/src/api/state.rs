@@ -9,6 +9,7 @@ use weft_mobility_protocol::NodeId;
 
 use crate::config::Configuration;
 use crate::engine::Handle;
+use crate::members::Members;
 use crate::standing::Site;
 
 /// What requests are answered with.
@@ -17,20 +18,20 @@ pub struct Shared {
     pub handle: Handle,
     pub watchers: Arc<Semaphore>,
     pub configuration: Arc<Configuration>,
+    pub members: Members,
     pub site: Site,
 }
 
 impl Shared {
     /// The number of a node.
     pub fn node(&self, name: &str) -> Result<NodeId, Failure> {
-        let node = self.configuration.node(name);
         let none = || Failure::unknown(format!("there is no node `{name}`"));
-        node.map(|node| node.number).ok_or_else(none)
+        self.members.named(name).ok_or_else(none)
     }
 
     /// The name of a node.
     pub fn name(&self, node: NodeId) -> String {
-        self.configuration.name_of(node).map_or_else(|| node.to_string(), str::to_owned)
+        self.members.name_of(node)
     }
 }
 

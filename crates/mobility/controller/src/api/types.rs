@@ -46,6 +46,18 @@ pub struct Node {
     /// Whether it takes no further users.
     #[serde(default)]
     pub cordoned: bool,
+    /// What it says that it can carry, in packets a second; null for nothing.
+    #[serde(default)]
+    pub capacity: Option<u64>,
+    /// Version of its program, if it says so.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Whether it has registered, and is not in the controller's file.
+    #[serde(default)]
+    pub registered: bool,
+    /// Whether its lease has ended: nothing was heard of it for too long.
+    #[serde(default)]
+    pub expired: bool,
     /// Users that it owns and that stay.
     pub users: usize,
     /// Users whose moves begin or end at it, or would.

@@ -13,8 +13,8 @@ use weft_mobility_protocol::{NodeId, User};
 use weft_yaml::locate::Source;
 use weft_yaml::mistake::{Mistake, Mistakes};
 
-use super::yaml::{ControllerFile, MutualFile, NodeFile, UsersFile};
-use super::{Api, Configuration, Node, Tls, Users};
+use super::yaml::{ControllerFile, MembershipFile, MutualFile, NodeFile, UsersFile};
+use super::{Api, Configuration, Membership, Node, Tls, Users};
 
 /// Users that a controller may have: each takes some hundred bytes of memory.
 const MOST_USERS: u64 = 1 << 24;
@@ -22,6 +22,10 @@ const MOST_USERS: u64 = 1 << 24;
 const MOST_NODES: usize = weft_mobility_transport::hello::MOST_PLACES;
 /// Moves that may be under way at once: stations prepare for as many.
 const MOST_MOVES: u64 = 16_384;
+
+/// Moves under way at once where that is not said: with a folder, and with etcd.
+const WINDOW: u64 = 256;
+const WINDOW_OF_REPLICAS: u64 = 1024;
 
 /// The configuration, or none if there are mistakes, which are noted in `source`.
 pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<Configuration> {
@@ -40,8 +44,16 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         let listen = socket(&api.listen, "api.listen", source)?;
         Some(Api { listen, token_file: api.token_file.clone().into(), tls })
     });
-    if !(1..=MOST_MOVES).contains(&file.window) {
-        source.wrong("window", format!("must be 1 to {MOST_MOVES}, not {}", file.window));
+    let usual = if file.etcd.is_some() { WINDOW_OF_REPLICAS } else { WINDOW };
+    let window = file.window.unwrap_or(usual);
+    if !(1..=MOST_MOVES).contains(&window) {
+        source.wrong("window", format!("must be 1 to {MOST_MOVES}, not {window}"));
+    }
+    if let Some(membership) = &file.membership
+        && !(1..=86_400).contains(&membership.lease)
+    {
+        let message = format!("must be 1 to 86400 seconds, not {}", membership.lease);
+        source.wrong("membership.lease", message);
     }
     for (key, why) in file.transport.mistakes() {
         source.wrong(&format!("transport.{key}"), why);
@@ -63,14 +75,20 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
             None => None,
         },
         records: records?,
-        window: file.window as usize,
+        window: window as usize,
         most_users: MOST_USERS as usize,
+        membership: membership(file),
         timing: file.transport.timing(),
         pairs,
         lease: Duration::from_millis(file.standby.lease),
         nodes,
         users,
     })
+}
+
+fn membership(file: &ControllerFile) -> Option<Membership> {
+    let lasts = |file: &MembershipFile| Duration::from_secs(file.lease);
+    file.membership.as_ref().map(|file| Membership { lease: lasts(file), adopt: file.adopt })
 }
 
 /// The certificates, and what is probably not meant.
@@ -148,8 +166,9 @@ fn path(text: &str, at: &str, source: &mut Source<'_>) {
 }
 
 fn nodes(file: &ControllerFile, source: &mut Source<'_>) -> Vec<Node> {
-    if file.nodes.0.is_empty() {
-        source.wrong("nodes", "a controller has at least one node");
+    if file.nodes.0.is_empty() && file.membership.is_none() {
+        let hint = "with `membership: {}` nodes join that are not named here";
+        source.wrong("nodes", "a controller has at least one node").hint(hint);
     }
     if file.nodes.0.len() > MOST_NODES {
         source.wrong("nodes", format!("a controller has at most {MOST_NODES} nodes"));

@@ -36,6 +36,8 @@ pub struct Configuration {
     pub window: usize,
     /// Users that it takes in all, of the file and of the API.
     pub most_users: usize,
+    /// How nodes join that the file does not have; none if they cannot.
+    pub membership: Option<Membership>,
     /// Times and bounds of connections with nodes.
     pub timing: Timing,
     /// The nodes.
@@ -70,6 +72,15 @@ pub struct Replica {
     pub etcd: weft_etcd::Options,
     /// How long it leads without renewing its lease.
     pub lease: Duration,
+}
+
+/// How nodes join and are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// How long a node may be without a connection.
+    pub lease: Duration,
+    /// Whether other stations adopt the users of a node whose lease has ended.
+    pub adopt: bool,
 }
 
 /// The API over TCP.

@@ -40,25 +40,24 @@ pub struct ControllerFile {
     pub replica: Option<ReplicaFile>,
     /// The API over TCP, beside that on the controller's socket.
     pub api: Option<ApiFile>,
-    /// Moves that are under way at once; further ones wait.
-    #[serde(default = "window")]
+    /// Moves that are under way at once; further ones wait. 256 if it is left out, and 1,024
+    /// with `etcd`, where a transaction carries as many as come together.
     #[schemars(range(min = 1, max = 16_384))]
-    pub window: u64,
+    pub window: Option<u64>,
     /// Connections with nodes.
     #[serde(default)]
     pub transport: TransportSettings,
     /// Nodes of which one stands by the other.
     #[serde(default)]
     pub standby: StandbyFile,
-    /// The nodes by name.
+    /// Lets nodes join that are not among `nodes`, and gives up those that are not heard of.
+    pub membership: Option<MembershipFile>,
+    /// The nodes by name; may be left out where nodes join.
+    #[serde(default)]
     pub nodes: Entries<NodeFile>,
     /// Users that there are at first; others come and go by the API.
     #[serde(default)]
     pub users: Vec<UsersFile>,
-}
-
-fn window() -> u64 {
-    256
 }
 
 /// Versions of this format.
@@ -162,6 +161,26 @@ pub struct ReplicaFile {
     /// URL at which clients reach its API, told by other replicas while it leads:
     /// `https://HOST:PORT`, or `http://HOST:PORT`.
     pub address: Option<String>,
+}
+
+/// How nodes join and are given up.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Membership")]
+pub struct MembershipFile {
+    /// Seconds that a node may be without a connection with the controller before its lease
+    /// ends.
+    #[serde(default = "node_lease")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub lease: u64,
+    /// Whether another station takes over the users of a station whose lease has ended. They
+    /// begin there without what the station knew of them.
+    #[serde(default)]
+    pub adopt: bool,
+}
+
+fn node_lease() -> u64 {
+    10
 }
 
 /// A node.

@@ -58,7 +58,7 @@ impl Engine {
 
     /// Nodes that can take users, and how many they have: connected, not cordoned, and no
     /// user's anchor.
-    fn stations(&self) -> BTreeMap<NodeId, usize> {
+    pub(super) fn stations(&self) -> BTreeMap<NodeId, usize> {
         let mut anchors = BTreeSet::new();
         let mut counts: BTreeMap<NodeId, usize> = BTreeMap::new();
         for (_, record, _) in self.machine.users_from(User(0)) {
@@ -66,7 +66,7 @@ impl Engine {
             let leg = super::view::target(&record).or(record.owner);
             *counts.entry(leg.map(|leg| leg.node).unwrap_or_default()).or_default() += 1;
         }
-        let nodes = self.configuration.nodes.iter().map(|node| node.number);
+        let nodes = self.members.all().into_iter().map(|member| member.number);
         let fit = nodes.filter(|node| {
             self.machine.incarnation(*node).is_some()
                 && self.transport.is_connected(*node)

@@ -25,8 +25,10 @@ pub struct Happening {
     /// user, and the move is over. `aborting`: the radio had better be at the
     /// node. `aborted`: the node still owns the user. `no-owner`: the owner is
     /// gone. `owned`: the node owns the user, which is new or had no owner.
-    /// `removed`, `refused`: of a user. `connected`, `lost`: of a node.
+    /// `removed`, `refused`: of a user. `connected`, `lost`: of a node. `registered`: a
+    /// node has said where and what it is. `expired`: its lease has ended.
     /// `takes-over`: the standby owns the users of its pair.
+    /// `rollout-failed`, `rollout-complete`: of documents.
     pub event: String,
     /// The user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +80,21 @@ impl Happening {
     /// A standby owns the users of its pair.
     pub fn takes_over(node: String) -> Happening {
         Happening::new("takes-over", None, Some(node))
+    }
+
+    /// A node has registered.
+    pub fn registered(node: String) -> Happening {
+        Happening::new("registered", None, Some(node))
+    }
+
+    /// The lease of a node has ended.
+    pub fn expired(node: String) -> Happening {
+        Happening::new("expired", None, Some(node))
+    }
+
+    /// What becomes of documents: `failed` at a node, or `complete`.
+    pub fn rollout(event: &str, node: Option<String>, said: String) -> Happening {
+        Happening { reason: Some(said), ..Happening::new(&format!("rollout-{event}"), None, node) }
     }
 
     /// What the machine tells.

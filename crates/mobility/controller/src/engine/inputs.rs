@@ -98,12 +98,28 @@ impl Handle {
         let message = match &event {
             Event::Message(envelope) => Some(&envelope.message),
             Event::Connected(_) | Event::Lost(_) => None,
+            // Said again when the node comes again.
+            Event::Registered(_) | Event::Reported(..) => {
+                return self.deliver_unless_full(event);
+            }
+            // Of a node only.
+            Event::Settings(..) => return false,
         };
         if matches!(message, Some(Message::Handover { step: Step::Contexts(_), .. })) {
             return false;
         }
+        let is_message = message.is_some();
+        self.pass(event, is_message)
+    }
+
+    /// Passes on what may be lost.
+    fn deliver_unless_full(&self, event: Event) -> bool {
+        self.pass(event, true)
+    }
+
+    fn pass(&self, event: Event, may_be_lost: bool) -> bool {
         let Some(way) = self.way().clone() else { return false };
-        if message.is_some() && way.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
+        if may_be_lost && way.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
             return false;
         }
         way.waiting.fetch_add(1, Ordering::Relaxed);

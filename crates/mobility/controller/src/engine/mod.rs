@@ -4,43 +4,56 @@
 //! once, but for records, which are gathered and made durable together; only then
 //! the machine is told of them, and the moves that waited for that go on.
 
+mod desired;
 mod drain;
 mod events;
 mod inputs;
+mod membership;
 mod orders;
 mod pairs;
 mod seeds;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::controller::Notice;
 use weft_mobility_protocol::{
     Controller, Envelope, Message, NodeId, Output, Settings, Timers, User,
 };
-use weft_mobility_transport::{Event, Sender};
+use weft_mobility_transport::{Event, PeerAddress, Sender};
+use weft_state::Change;
 
 use crate::config::Configuration;
 use crate::journal::{Entry, Gone, Journal, JournalError, Recovered};
+use crate::members::Members;
 use crate::pair::Pair;
 
+pub use desired::{Outcome, Standing as SiteStanding};
 pub use events::{Happening, Watcher};
 pub(crate) use inputs::{Answer, Input};
 pub use inputs::{Handle, Stopped};
+pub use membership::NotRemoved;
 pub use orders::{Order, OrderError, Ways};
 pub use pairs::PairView;
 pub use view::{NodeView, UserView};
 
+use desired::Desired;
 use events::Events;
+use membership::Leases;
 use orders::Orders;
 use seeds::Seeds;
 
 /// Inputs that are taken before records are made durable.
 const BATCH: usize = 4096;
+
+/// How long records wait for others, where each transaction goes to etcd.
+const GATHER: Duration = Duration::from_millis(50);
+/// Moves below which they do not.
+const MANY: usize = 64;
 
 /// The machine and all that it needs.
 pub struct Engine {
@@ -57,10 +70,21 @@ pub struct Engine {
     pairs: Vec<Pair>,
     /// Nodes that have said they are of a pair, and are of none.
     unpaired: BTreeSet<NodeId>,
+    members: Members,
+    leases: Leases,
+    /// Whether users of a node are adopted when its lease ends.
+    adopts: bool,
+    desired: Desired,
+    /// Nodes that are welcome once their registration is durable.
+    joining: Vec<PeerAddress>,
+    /// Names of nodes that could not register.
+    unfit: HashSet<String>,
     events: Events,
     counters: BTreeMap<&'static str, u64>,
     /// Entries that are not durable yet.
     unwritten: Vec<Entry>,
+    /// Other records that are not.
+    changes: Vec<Change>,
     /// Answers that wait for that.
     answers: Vec<Answer>,
     /// Inputs that have arrived and were not taken.
@@ -70,6 +94,7 @@ pub struct Engine {
 impl Engine {
     pub(crate) fn new(
         configuration: Arc<Configuration>,
+        members: Members,
         journal: Journal,
         recovered: &Recovered,
         transport: Sender,
@@ -80,7 +105,15 @@ impl Engine {
         let records = recovered.records.iter().filter_map(known);
         let mut out = Vec::new();
         let machine = Controller::new(settings, records, recovered.next_epoch, &mut out);
+        let membership = configuration.membership;
+        let lease = membership.map(|membership| membership.lease);
         let mut engine = Engine {
+            leases: Leases::new(lease, &members, Instant::now()),
+            adopts: membership.is_some_and(|membership| membership.adopt),
+            members,
+            desired: Desired::new(recovered.history.clone()),
+            joining: Vec::new(),
+            unfit: HashSet::new(),
             seeds: Seeds::new(&configuration.users, &recovered.records),
             pairs: pairs::recovered(&configuration, recovered),
             unpaired: BTreeSet::new(),
@@ -94,6 +127,7 @@ impl Engine {
             events: Events::new(),
             counters: view::nothing_counted(),
             unwritten: Vec::new(),
+            changes: Vec::new(),
             answers: Vec::new(),
             waiting,
         };
@@ -112,7 +146,8 @@ impl Engine {
     /// When records cannot be made durable.
     pub(crate) fn run(mut self, inputs: &Receiver<Input>) -> Result<(), JournalError> {
         loop {
-            let first = match self.timers.next() {
+            let next = self.next();
+            let first = match next {
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
@@ -122,22 +157,72 @@ impl Engine {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             for input in first.into_iter().chain(inputs.try_iter().take(BATCH)) {
-                match input {
-                    Input::Stop => return self.commit(),
-                    Input::Arrived(event) => self.arrived(event),
-                    Input::Ask(question) => {
-                        let answer = question(&mut self);
-                        self.answers.push(answer);
-                    }
+                if !self.take(input) {
+                    return self.commit();
                 }
+            }
+            if !self.gather(inputs) {
+                return self.commit();
             }
             let now = Instant::now();
             while let Some(key) = self.timers.due(now) {
                 self.drive(|machine, out| machine.timer(key, out));
             }
+            self.expire(now);
+            self.roll();
             self.sow();
             self.commit()?;
         }
+    }
+
+    /// Takes an input; false if it is the last one.
+    fn take(&mut self, input: Input) -> bool {
+        match input {
+            Input::Stop => return false,
+            Input::Arrived(event) => self.arrived(event),
+            Input::Ask(question) => {
+                let answer = question(self);
+                self.answers.push(answer);
+            }
+        }
+        true
+    }
+
+    /// Waits a moment for what comes together while many users move, so that a transaction of
+    /// etcd carries as many moves as may be; false if the engine is to stop.
+    fn gather(&mut self, inputs: &Receiver<Input>) -> bool {
+        let until = Instant::now() + GATHER;
+        while self.is_worth_waiting() {
+            let left = until.saturating_duration_since(Instant::now());
+            match inputs.recv_timeout(left) {
+                Ok(input) => {
+                    if !self.take(input) {
+                        return false;
+                    }
+                }
+                Err(_) => break,
+            }
+            if left.is_zero() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Whether more records will come soon than there are to be written. One user that moves
+    /// is never kept waiting.
+    fn is_worth_waiting(&self) -> bool {
+        let together = self.orders.under_way().min(self.configuration.window) / 2;
+        let gathered = self.unwritten.len();
+        self.configuration.replica().is_some()
+            && together >= MANY
+            && (1..together).contains(&gathered)
+    }
+
+    /// When there is something to do although nothing arrives.
+    fn next(&self) -> Option<Instant> {
+        let own = [self.leases.next(), self.desired.next()];
+        self.timers.next().into_iter().chain(own.into_iter().flatten()).min()
     }
 
     fn arrived(&mut self, event: Event) {
@@ -145,10 +230,22 @@ impl Engine {
         match event {
             Event::Message(envelope) => self.message(envelope),
             Event::Connected(node) => {
-                self.events.tell(Happening::connected(self.name(node), true));
+                self.leases.connected(node, true, Instant::now());
+                let name = self.name(node);
+                self.desired.connected(&name, true);
+                self.events.tell(Happening::connected(name, true));
                 self.drive(|machine, out| machine.probe(node, out));
             }
-            Event::Lost(node) => self.events.tell(Happening::connected(self.name(node), false)),
+            Event::Lost(node) => {
+                self.leases.connected(node, false, Instant::now());
+                let name = self.name(node);
+                self.desired.connected(&name, false);
+                self.events.tell(Happening::connected(name, false));
+            }
+            Event::Registered(said) => self.registered(said),
+            Event::Reported(node, report) => self.reported(node, report),
+            // Of a node only.
+            Event::Settings(..) => {}
         }
     }
 
@@ -210,11 +307,13 @@ impl Engine {
     fn commit(&mut self) -> Result<(), JournalError> {
         loop {
             self.unwritten.extend(self.orders.take_entries());
-            if self.unwritten.is_empty() {
+            if self.unwritten.is_empty() && self.changes.is_empty() {
                 break;
             }
             let written = std::mem::take(&mut self.unwritten);
-            self.journal.append(&written, self.machine.next_epoch())?;
+            let changes = std::mem::take(&mut self.changes);
+            self.journal.append_with(&written, changes, self.machine.next_epoch())?;
+            self.join();
             for entry in written {
                 if let Entry::Record(user, Some(record)) = entry {
                     self.drive(|machine, out| machine.persisted(user, record.epoch(), out));
@@ -248,6 +347,6 @@ impl Engine {
     }
 
     fn name(&self, node: NodeId) -> String {
-        self.configuration.name_of(node).map_or_else(|| node.to_string(), str::to_owned)
+        self.members.name_of(node)
     }
 }

@@ -150,6 +150,11 @@ impl Orders {
         orders
     }
 
+    /// Users of whom it is not known yet what becomes of them.
+    pub fn under_way(&self) -> usize {
+        self.of_user.len()
+    }
+
     /// What is to be made durable.
     pub fn take_entries(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.entries)

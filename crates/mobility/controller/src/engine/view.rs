@@ -19,6 +19,14 @@ pub struct NodeView {
     pub number: NodeId,
     /// Where others connect to it.
     pub address: String,
+    /// What it can carry, in packets a second; 0 where it has not said so.
+    pub capacity: u64,
+    /// Version of its program; empty where it has not said so.
+    pub version: String,
+    /// Whether it has registered, and is not in the controller's file.
+    pub has_registered: bool,
+    /// Whether its lease has ended.
+    pub has_expired: bool,
     /// Whether it is connected with the controller.
     pub connected: bool,
     /// When something of it was last heard, since 1970 (UTC).
@@ -102,12 +110,16 @@ impl Engine {
                 counts.entry(node).or_default().1 += 1;
             }
         }
-        let node = |node: &crate::config::Node| {
+        let node = |node: crate::members::Member| {
             let (users, moving) = counts.get(&node.number).copied().unwrap_or_default();
             NodeView {
-                name: node.name.clone(),
+                name: node.name,
                 number: node.number,
-                address: node.address.clone(),
+                address: node.address,
+                capacity: node.capacity,
+                version: node.version,
+                has_registered: node.has_registered,
+                has_expired: self.has_expired(node.number),
                 connected: self.transport.is_connected(node.number),
                 last_heard: self.transport.last_heard(node.number),
                 incarnation: self.machine.incarnation(node.number).map(|number| number.0),
@@ -117,7 +129,7 @@ impl Engine {
                 moving,
             }
         };
-        self.configuration.nodes.iter().map(node).collect()
+        self.members.all().into_iter().map(node).collect()
     }
 
     pub(super) fn successor(&self, node: NodeId) -> Option<NodeId> {

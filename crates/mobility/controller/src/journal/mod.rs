@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
 
 use weft_mobility_protocol::controller::Record;
 use weft_mobility_protocol::{Epoch, Incarnation, NodeId, User};
+use weft_site::history::History;
 use weft_state::{Change, Kind, Owner, RecordStore, Role, StateError, Store};
 
+use crate::members::Member;
 use crate::pair::PairRecord;
 
 /// Newest records of users, by user.
@@ -33,6 +35,9 @@ const EPOCH: Kind = Kind(5);
 const CORDONED: Kind = Kind(6);
 /// Pairs of nodes, by the one that owned the users first.
 const PAIRS: Kind = Kind(7);
+
+/// Nodes that have registered, by node.
+const MEMBERS: Kind = Kind(16);
 
 /// Version of all records.
 const VERSION: u8 = 1;
@@ -107,6 +112,10 @@ pub struct Recovered {
     pub cordoned: BTreeSet<NodeId>,
     /// Pairs of nodes, by their first owners.
     pub pairs: BTreeMap<NodeId, PairRecord>,
+    /// Nodes that have registered.
+    pub members: Vec<Member>,
+    /// What the site is to be.
+    pub history: History,
     /// The lowest epoch that has not been given.
     pub next_epoch: Epoch,
     /// Octets at the end of a file of before that were being written when its controller was
@@ -213,6 +222,15 @@ impl Journal {
             recovered.next_epoch = Epoch(u64::from_be_bytes(epoch));
             Ok(())
         })?;
+        store.each_of(MEMBERS, &mut |key, version, octets| {
+            let number = key.try_into().map_err(|_| "a node without a number")?;
+            let read = serde_json::from_slice::<Member>(octets).ok();
+            let read = read.filter(|_| version == VERSION).ok_or("a node that means nothing")?;
+            let number = NodeId(u32::from_be_bytes(number));
+            recovered.members.push(Member { number, has_registered: true, ..read });
+            Ok(())
+        })?;
+        recovered.history = History::read(store.as_ref())?;
         let orders = recovered.orders.clone();
         Ok((Journal { store, orders, records, changes: 0 }, recovered))
     }
@@ -224,7 +242,21 @@ impl Journal {
     /// What the system says; what is on disk is not known then, and nothing more
     /// may be written.
     pub fn append(&mut self, entries: &[Entry], next_epoch: Epoch) -> Result<(), JournalError> {
-        let mut changes: Vec<_> = entries.iter().flat_map(|entry| self.changes_of(entry)).collect();
+        self.append_with(entries, Vec::new(), next_epoch)
+    }
+
+    /// The same, together with changes of other records.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    pub fn append_with(
+        &mut self,
+        entries: &[Entry],
+        others: Vec<Change>,
+        next_epoch: Epoch,
+    ) -> Result<(), JournalError> {
+        let mut changes = others;
+        changes.extend(entries.iter().flat_map(|entry| self.changes_of(entry)));
         changes.push(epoch(next_epoch));
         self.changes += changes.len() as u64;
         Ok(self.store.write(&changes)?)
@@ -292,6 +324,18 @@ impl Journal {
         (self.records, self.changes) = (entries.len() as u64, 0);
         Ok(())
     }
+}
+
+/// A node has registered.
+pub fn member(member: &Member) -> Change {
+    // Texts and a number: there is nothing that JSON could not say.
+    let octets = serde_json::to_vec(member).unwrap_or_default();
+    Change::put(MEMBERS, &member.number.0.to_be_bytes(), VERSION, &octets)
+}
+
+/// A node that had registered is one no longer.
+pub fn no_member(node: NodeId) -> Change {
+    Change::remove(MEMBERS, &node.0.to_be_bytes())
 }
 
 fn epoch(next: Epoch) -> Change {

@@ -1,6 +1,8 @@
 //! The integration tests of this crate, as one program: one to link, not one for each file.
 
 mod api;
+mod documents;
 mod field;
+mod members;
 mod moves;
 mod replicas;

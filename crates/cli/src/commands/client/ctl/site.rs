@@ -124,16 +124,19 @@ pub fn pairs(arguments: &Nodes) -> Result<(), Failure> {
     output::print(&table.text())
 }
 
-fn state(node: &Node) -> String {
+/// What a node is, in a few words.
+pub fn state(node: &Node) -> String {
     match (&node.successor, node.connected) {
         (Some(successor), _) => format!("gone, for {successor}"),
         (None, true) if node.cordoned => "connected, cordoned".to_owned(),
         (None, true) => "connected".to_owned(),
+        (None, false) if node.expired => "expired".to_owned(),
         (None, false) => "not connected".to_owned(),
     }
 }
 
-fn ago(time: Duration) -> String {
+/// How long ago something was.
+pub fn ago(time: Duration) -> String {
     match time.as_secs() {
         0..100 => format!("{:.1} s ago", time.as_secs_f64()),
         seconds @ 100..6000 => format!("{} min ago", seconds / 60),
@@ -256,7 +259,11 @@ pub fn gone(arguments: &GoneNode) -> Result<(), Failure> {
     output::line(&format!("{node} does not come back; its users are those of {successor}"))
 }
 
-fn as_json(value: &impl Serialize) -> Result<(), Failure> {
+/// Prints JSON.
+///
+/// # Errors
+/// When the output is closed.
+pub fn as_json(value: &impl Serialize) -> Result<(), Failure> {
     output::line(&serde_json::to_string_pretty(value).map_err(Failure::broken)?)
 }
 

@@ -3,16 +3,18 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_http::tls::Mutual;
 use weft_mobility_protocol::{Incarnation, NodeId};
-use weft_mobility_transport::{Event, Options, Security, Timing, Token, Transport};
+use weft_mobility_transport::{Event, Options, Registration, Security, Timing, Token, Transport};
 use weft_node::Handle;
 use weft_node::mobility::Mail;
 use weft_node_config::Blueprint;
 
+use super::settings::{self, Settings};
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
@@ -32,18 +34,40 @@ pub struct HandoverArguments {
     /// File of the token that nodes and controller share
     #[arg(long, value_name = "FILE", env = "WEFT_HANDOVER_TOKEN_FILE")]
     handover_token_file: Option<PathBuf>,
+    /// Register with the controller: other nodes connect to this one at HOST:PORT. It need not
+    /// be in the controller's file, and takes what documents say of it
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "WEFT_HANDOVER_ADVERTISE",
+        requires = "handover_controller"
+    )]
+    handover_advertise: Option<String>,
+    /// What this node can carry, in packets a second, as `weft model` says of a calibrated
+    /// machine; stations are given users in that proportion
+    #[arg(
+        long,
+        value_name = "PACKETS",
+        env = "WEFT_HANDOVER_CAPACITY",
+        requires = "handover_advertise"
+    )]
+    handover_capacity: Option<u64>,
 }
 
 /// Takes part until it is dropped.
 pub struct Joined {
     transport: Transport,
     post: JoinHandle<()>,
+    /// Takes settings of the controller, and tells it how the node runs.
+    reporter: Option<JoinHandle<()>>,
 }
 
 impl Joined {
     /// The thread of it that has ended, if one has.
     pub fn dead(&self) -> Option<&'static str> {
         let post = self.post.is_finished().then_some("post");
+        let reporter = self.reporter.as_ref().is_some_and(JoinHandle::is_finished);
+        let post = post.or(reporter.then_some("settings"));
         post.or_else(|| self.transport.is_finished().then_some("handover"))
     }
 }
@@ -54,6 +78,7 @@ pub struct Part {
     listen: SocketAddr,
     token: Token,
     security: Option<Security>,
+    registration: Option<Registration>,
 }
 
 impl HandoverArguments {
@@ -63,6 +88,7 @@ impl HandoverArguments {
     /// When token or certificates cannot be had, the configuration says nothing of handovers,
     /// or connections would be in plain text that it does not allow.
     pub fn part(self, blueprint: &Blueprint, path: &Path) -> Result<Option<Part>, Failure> {
+        let registration = self.registration()?;
         let controllers = self.handover_controller;
         let (false, Some(listen), Some(file)) =
             (controllers.is_empty(), self.handover_listen, self.handover_token_file)
@@ -96,7 +122,22 @@ impl HandoverArguments {
             mutual.map(|mutual| Security { mutual, controller })
         });
         let security = security.transpose().map_err(Failure::input)?;
-        Ok(Some(Part { controllers, listen, token, security }))
+        Ok(Some(Part { controllers, listen, token, security, registration }))
+    }
+
+    /// What the node says of itself.
+    fn registration(&self) -> Result<Option<Registration>, Failure> {
+        let Some(address) = self.handover_advertise.clone() else { return Ok(None) };
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let capacity = self.handover_capacity.unwrap_or_default();
+        let registration = Registration { address, capacity, version };
+        match registration.has_address() && registration.address.len() < 256 {
+            true => Ok(Some(registration)),
+            false => {
+                let address = registration.address;
+                Err(Failure::input(format!("--handover-advertise: `{address}` is not HOST:PORT")))
+            }
+        }
     }
 }
 
@@ -118,6 +159,8 @@ impl Part {
             controllers: self.controllers,
             term: 0,
             places: Vec::new(),
+            registration: self.registration,
+            admits: false,
             timing,
             security: self.security,
         }
@@ -142,13 +185,18 @@ impl Part {
         let node = plan.map(|plan| plan.node).unwrap_or_default();
         let timing = plan.map(|plan| plan.timing).unwrap_or_default();
         let options = self.options(node, &blueprint.name, timing);
+        let (tell, told) = mpsc::channel();
+        let registers = options.registration.is_some();
         let deliver = move |event| match event {
             Event::Message(envelope) => {
                 let taken = to_node.send(envelope).is_ok();
                 waker.wake();
                 taken
             }
-            Event::Connected(_) | Event::Lost(_) => true,
+            Event::Settings(generation, text) => {
+                registers && tell.send(Settings { generation, text }).is_ok()
+            }
+            _ => true,
         };
         let transport = Transport::start(options, deliver).map_err(Failure::input)?;
         let sender = transport.sender();
@@ -156,7 +204,11 @@ impl Part {
         // Ends with the node.
         let pass = move || from_node.iter().for_each(|envelope| sender.send(envelope));
         let post = post.spawn(pass).map_err(Failure::broken)?;
-        Ok(Joined { transport, post })
+        let reporter = registers.then(|| {
+            settings::follow(blueprint.name.clone(), handle.clone(), transport.sender(), told)
+        });
+        let reporter = reporter.transpose().map_err(Failure::broken)?;
+        Ok(Joined { transport, post, reporter })
     }
 }
 

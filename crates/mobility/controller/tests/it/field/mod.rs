@@ -16,7 +16,7 @@ use weft_mobility_controller::Controller;
 use weft_mobility_controller::api;
 use weft_mobility_controller::config::Configuration;
 use weft_mobility_protocol::{NodeId, User};
-use weft_mobility_transport::{Options, Timing, Token};
+use weft_mobility_transport::{Options, Registration, Timing, Token};
 
 pub const TOKEN: &str = "a-token-for-all-of-these-tests";
 pub const API_TOKEN: &str = "another-one-for-their-clients";
@@ -34,6 +34,8 @@ pub struct Shared {
     pub owners: Arc<Mutex<HashMap<User, Vec<NodeId>>>>,
     /// How often a user's contexts were carried on since they were made.
     pub moves: Arc<Mutex<HashMap<User, u64>>>,
+    /// What the controller has told nodes of how they are to run.
+    pub settings: Arc<Mutex<HashMap<NodeId, String>>>,
 }
 
 pub struct Field {
@@ -45,6 +47,8 @@ pub struct Field {
     /// Where a second replica listens.
     other: SocketAddr,
     users: u64,
+    /// Stations register, and are not in the file.
+    joins: bool,
 }
 
 /// An address that is free, and stays so: below the ports that connections begin at,
@@ -84,12 +88,21 @@ pub fn in_the_end<T, E: std::fmt::Display>(mut start: impl FnMut() -> Result<T, 
 impl Field {
     /// Three nodes, and a configuration with so many users at a.
     pub fn new(users: u64) -> Field {
+        Field::of(users, false)
+    }
+
+    /// The same, where the stations register; users begin when they are added.
+    pub fn joining() -> Field {
+        Field::of(0, true)
+    }
+
+    fn of(users: u64, joins: bool) -> Field {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();
         std::fs::write(folder.path().join("api-token"), API_TOKEN).unwrap();
         let (listen, other, places) = (free(), free(), [free(), free(), free()]);
         let (shared, nodes) = (Shared::default(), Vec::new());
-        let mut field = Field { folder, shared, nodes, places, listen, other, users };
+        let mut field = Field { folder, shared, nodes, places, listen, other, users, joins };
         for number in [GATEWAY, A, B] {
             let node = field.node(number, 1);
             field.nodes.push(node);
@@ -100,15 +113,20 @@ impl Field {
 
     fn write(&self) {
         let [gateway, a, b] = self.places;
+        let stations = match self.joins {
+            true => "membership: {lease: 1, adopt: true}\n".to_owned(),
+            false => format!(
+                "  a: {{number: 2, address: '{a}'}}\n  b: {{number: 3, address: '{b}'}}\n\
+                 users: [{{first: 1, count: {}, anchor: gateway, node: a}}]\n",
+                self.users
+            ),
+        };
         let text = format!(
             "apiVersion: weft/v1\nkind: Controller\nmetadata: {{name: test}}\n\
              listen: {listen}\ntokenFile: token\nrecords: records\n\
              api: {{listen: '127.0.0.1:0', tokenFile: api-token}}\n\
-             nodes:\n  gateway: {{number: 1, address: '{gateway}'}}\n  \
-             a: {{number: 2, address: '{a}'}}\n  b: {{number: 3, address: '{b}'}}\n\
-             users: [{{first: 1, count: {users}, anchor: gateway, node: a}}]\n",
+             nodes:\n  gateway: {{number: 1, address: '{gateway}'}}\n{stations}",
             listen = self.listen,
-            users = self.users,
         );
         std::fs::write(self.file(), text).unwrap();
     }
@@ -145,6 +163,12 @@ impl Field {
             controllers: vec![self.listen.to_string(), self.other.to_string()],
             term: 0,
             places: Vec::new(),
+            registration: self.joins.then(|| Registration {
+                address: self.places[at].to_string(),
+                capacity: 1000 * u64::from(number.0),
+                version: "0.1.0".to_owned(),
+            }),
+            admits: false,
             security: None,
             timing: Timing {
                 pause: Duration::from_millis(2),

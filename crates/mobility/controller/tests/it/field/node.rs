@@ -5,14 +5,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::{
     Anchor, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
 };
-use weft_mobility_transport::{Event, Options, Transport};
+use weft_mobility_transport::note::Note;
+use weft_mobility_transport::{Event, Options, Report, Transport};
 
 use super::{Shared, in_the_end};
+
+/// How often a node that registers says how it runs, at least.
+const REPORTS: Duration = Duration::from_millis(100);
 
 /// What a node is given.
 pub enum Input {
@@ -57,6 +61,7 @@ impl Node {
                 shared,
                 timers: BTreeMap::new(),
                 contexts: HashMap::new(),
+                report: Report::default(),
             };
             work.carry_out(out);
             work.run(&received);
@@ -92,16 +97,20 @@ struct Work {
     shared: Shared,
     timers: BTreeMap<TimerKey, Instant>,
     contexts: HashMap<User, u64>,
+    report: Report,
 }
 
 impl Work {
     fn run(&mut self, inputs: &Receiver<Input>) {
         loop {
             let next = self.timers.iter().min_by_key(|(_, at)| **at).map(|(key, at)| (*key, *at));
-            let received = match next {
-                None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some((_, at)) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
-            };
+            let timer = next.map(|(_, at)| at);
+            let at = timer.into_iter().chain([Instant::now() + REPORTS]).min();
+            let left = at.map_or(REPORTS, |at| at.saturating_duration_since(Instant::now()));
+            let received = inputs.recv_timeout(left);
+            if self.options.registration.is_some() {
+                self.tell();
+            }
             match received {
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return self.die(),
                 Ok(Input::Arrived(Event::Message(envelope))) => {
@@ -109,6 +118,9 @@ impl Work {
                         Machine::Station(station) => station.message(envelope, out),
                         Machine::Anchor(anchor) => anchor.message(envelope, out),
                     });
+                }
+                Ok(Input::Arrived(Event::Settings(generation, text))) => {
+                    self.settings(generation, text);
                 }
                 Ok(Input::Arrived(_)) => {}
                 Ok(Input::Marker(user, marker)) => self.drive(|machine, out| match machine {
@@ -124,7 +136,8 @@ impl Work {
                     self.transport = connect(&self.options, &self.own);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let Some((key, _)) = next else { continue };
+                    let due = next.filter(|(_, at)| *at <= Instant::now());
+                    let Some((key, _)) = due else { continue };
                     self.timers.remove(&key);
                     self.drive(|machine, out| match machine {
                         Machine::Station(station) => station.timer(key, out),
@@ -133,6 +146,27 @@ impl Work {
                 }
             }
         }
+    }
+
+    /// Takes settings, but for those that say `refuse`; by those that say `harm` it drops.
+    fn settings(&mut self, generation: u64, text: String) {
+        if text.contains("refuse") {
+            (self.report.refused, self.report.reason) = (generation, "it says refuse".to_owned());
+            return;
+        }
+        self.report.generation = generation;
+        self.shared.settings.lock().unwrap().insert(self.number, text);
+    }
+
+    /// Says how it runs.
+    fn tell(&mut self) {
+        self.report.received += 1000;
+        let settings = self.shared.settings.lock().unwrap();
+        if settings.get(&self.number).is_some_and(|text| text.contains("harm")) {
+            self.report.dropped += 100;
+        }
+        let note = Note::Report(self.report.clone());
+        self.transport.sender().note(NodeId::CONTROLLER, &note);
     }
 
     fn die(&mut self) {

@@ -1,0 +1,285 @@
+//! What a controller and its nodes tell each other beside the messages of moves, in network
+//! byte order.
+//!
+//! ```text
+//! 0     240, with which no message begins      1     kind
+//! 2..4  0                                      4..8  octets that follow
+//!   kind 1  places       each as in a greeting
+//!   kind 2  settings     0..8 their generation, then a node's configuration as text
+//!   kind 3  report       0..8 generation of the settings that the node runs by, 8..16
+//!                        generation that it refuses, 16..24 packets received since it started,
+//!                        24..32 dropped, then why it refuses as text
+//! ```
+//! A generation is a number that settings have by what they say; 0 stands for none.
+
+use weft_mobility_protocol::NodeId;
+
+use crate::hello::{self, HelloError, PeerAddress};
+
+/// The first octet.
+pub const TAG: u8 = 240;
+/// Octets before what is said.
+const HEAD: usize = 8;
+/// Octets that one says at most.
+pub const MOST: usize = 1 << 20;
+
+/// What is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// By a controller: where others are.
+    Places(Vec<PeerAddress>),
+    /// By a controller: how a node is to run.
+    Settings {
+        /// What it is known by.
+        generation: u64,
+        /// A node's configuration, as YAML.
+        text: String,
+    },
+    /// By a node: how it runs.
+    Report(Report),
+}
+
+/// How a node runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Generation of the settings that it runs by; 0 for those of its own file.
+    pub generation: u64,
+    /// Generation of the settings that it was told last and refuses; 0 for none.
+    pub refused: u64,
+    /// Packets that it has received since it started.
+    pub received: u64,
+    /// Packets that it has dropped since then.
+    pub dropped: u64,
+    /// Why it refuses settings.
+    pub reason: String,
+}
+
+/// Octets of a place in a greeting.
+pub fn put_place(place: &PeerAddress, out: &mut Vec<u8>) {
+    out.extend(place.node.0.to_be_bytes());
+    out.extend([place.name.len() as u8, place.address.len() as u8]);
+    out.extend(place.name.as_bytes());
+    out.extend(place.address.as_bytes());
+}
+
+impl Note {
+    /// The octets; none if it says more than [`MOST`] octets.
+    pub fn emit(&self) -> Option<Vec<u8>> {
+        let (kind, said) = match self {
+            Note::Places(places) => {
+                let mut said = Vec::new();
+                let fits = |place: &&PeerAddress| hello::fits(place);
+                places.iter().filter(fits).for_each(|place| put_place(place, &mut said));
+                (1, said)
+            }
+            Note::Settings { generation, text } => {
+                (2, [&generation.to_be_bytes()[..], text.as_bytes()].concat())
+            }
+            Note::Report(report) => {
+                let Report { generation, refused, received, dropped, reason } = report;
+                let numbers = [generation, refused, received, dropped];
+                let mut said = numbers.map(|number| number.to_be_bytes()).concat();
+                said.extend(reason.as_bytes());
+                (3, said)
+            }
+        };
+        if said.len() > MOST {
+            return None;
+        }
+        let mut out = vec![TAG, kind, 0, 0];
+        out.extend((said.len() as u32).to_be_bytes());
+        out.extend(said);
+        Some(out)
+    }
+
+    /// Reads one, with its length; `None` while octets are missing.
+    ///
+    /// # Errors
+    /// [`HelloError::Value`] when it means nothing, or is longer than [`MOST`].
+    pub fn parse(octets: &[u8]) -> Result<Option<(Note, usize)>, HelloError> {
+        let Some((head, rest)) = octets.split_first_chunk::<HEAD>() else { return Ok(None) };
+        let length = u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        if head[0] != TAG || !(1..=3).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
+            return Err(HelloError::Value);
+        }
+        let Some(said) = rest.get(..length) else { return Ok(None) };
+        let note = match head[1] {
+            1 => Note::Places(places(said)?),
+            2 => {
+                let (generation, text) = number(said)?;
+                Note::Settings { generation, text: text_of(text)? }
+            }
+            _ => {
+                let (generation, said) = number(said)?;
+                let (refused, said) = number(said)?;
+                let (received, said) = number(said)?;
+                let (dropped, said) = number(said)?;
+                let reason = text_of(said)?;
+                Note::Report(Report { generation, refused, received, dropped, reason })
+            }
+        };
+        Ok(Some((note, HEAD + length)))
+    }
+}
+
+fn places(mut said: &[u8]) -> Result<Vec<PeerAddress>, HelloError> {
+    let mut places = Vec::new();
+    while !said.is_empty() {
+        let (head, rest) = said.split_first_chunk().ok_or(HelloError::Value)?;
+        let own = rest.split_at_checked(hello::place_rest(head)).ok_or(HelloError::Value)?;
+        places.push(hello::parse_place(head, own.0)?);
+        said = own.1;
+        if places.len() > hello::MOST_PLACES {
+            return Err(HelloError::Value);
+        }
+    }
+    Ok(places)
+}
+
+fn number(said: &[u8]) -> Result<(u64, &[u8]), HelloError> {
+    let (number, rest) = said.split_first_chunk().ok_or(HelloError::Value)?;
+    Ok((u64::from_be_bytes(*number), rest))
+}
+
+fn text_of(said: &[u8]) -> Result<String, HelloError> {
+    std::str::from_utf8(said).map(str::to_owned).map_err(|_| HelloError::Value)
+}
+
+/// What a node says of itself when it greets its controller, so that it need not be in the
+/// controller's file.
+///
+/// ```text
+/// 0..8  capacity   8  octets of the address   9  octets of the version   10..  both
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registration {
+    /// Where other nodes connect to it, as `HOST:PORT`.
+    pub address: String,
+    /// What it can carry, in packets a second; 0 where that is not known.
+    pub capacity: u64,
+    /// Version of its program.
+    pub version: String,
+}
+
+impl Registration {
+    /// Octets before address and version.
+    const HEAD: usize = 10;
+
+    /// The octets; texts are cut to 255 octets each.
+    pub fn emit(&self) -> Vec<u8> {
+        let cut = |text: &str| text.as_bytes()[..text.len().min(255)].to_vec();
+        let (address, version) = (cut(&self.address), cut(&self.version));
+        let mut out = self.capacity.to_be_bytes().to_vec();
+        out.extend([address.len() as u8, version.len() as u8]);
+        out.extend(address);
+        out.extend(version);
+        out
+    }
+
+    /// Reads one, which is all there is.
+    ///
+    /// # Errors
+    /// [`HelloError::Value`].
+    pub fn parse(said: &[u8]) -> Result<Registration, HelloError> {
+        let (capacity, _) = number(said)?;
+        let (head, texts) = said.split_at_checked(Registration::HEAD).ok_or(HelloError::Value)?;
+        let (address, version) =
+            texts.split_at_checked(usize::from(head[8])).ok_or(HelloError::Value)?;
+        if version.len() != usize::from(head[9]) {
+            return Err(HelloError::Value);
+        }
+        let (address, version) = (text_of(address)?, text_of(version)?);
+        let plain = |text: &str| !text.contains(|c: char| c.is_control() || c.is_whitespace());
+        if !plain(&address) || !plain(&version) {
+            return Err(HelloError::Value);
+        }
+        Ok(Registration { address, capacity, version })
+    }
+
+    /// Whether the address is `HOST:PORT`.
+    pub fn has_address(&self) -> bool {
+        let parts = self.address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        parts.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
+    }
+}
+
+/// A node that has greeted its controller with a registration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name: that of its certificate, where there is one.
+    pub name: String,
+    /// What it says of itself.
+    pub registration: Registration,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn note() -> impl Strategy<Value = Note> {
+        let place = (any::<u32>(), "[a-z]{0,255}", "[a-z0-9:]{0,255}");
+        let place = place.prop_map(|(node, name, address)| PeerAddress {
+            node: NodeId(node),
+            name,
+            address,
+        });
+        let report = (any::<[u64; 4]>(), ".{0,40}").prop_map(|(numbers, reason)| {
+            let [generation, refused, received, dropped] = numbers;
+            Note::Report(Report { generation, refused, received, dropped, reason })
+        });
+        prop_oneof![
+            proptest::collection::vec(place, 0..4).prop_map(Note::Places),
+            (any::<u64>(), ".{0,200}")
+                .prop_map(|(generation, text)| Note::Settings { generation, text }),
+            report,
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn notes_read_as_they_were_written(note in note(), behind: Vec<u8>, cut in 0_usize..2000) {
+            let octets = note.emit().unwrap();
+            let whole = [&octets[..], &behind].concat();
+            prop_assert_eq!(Note::parse(&whole), Ok(Some((note, octets.len()))));
+            prop_assert_eq!(Note::parse(&octets[..cut % octets.len()]), Ok(None));
+        }
+
+        #[test]
+        fn whatever_comes_is_read_or_refused(mut octets: Vec<u8>, kind in 0_u8..5, length in 0_u8..40) {
+            let _ = Registration::parse(&octets);
+            let _ = Note::parse(&octets);
+            let head = [TAG, kind, 0, 0, 0, 0, 0, length];
+            octets.splice(..0, head);
+            let _ = Note::parse(&octets);
+        }
+
+        #[test]
+        fn registrations_read_as_they_were_written(
+            address in "[a-z0-9:.]{0,255}", capacity: u64, version in "[0-9.]{0,255}",
+        ) {
+            let registration = Registration { address, capacity, version };
+            prop_assert_eq!(Registration::parse(&registration.emit()), Ok(registration));
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_neither_said_nor_waited_for() {
+        let long = Note::Settings { generation: 1, text: "x".repeat(MOST) };
+        assert_eq!(long.emit(), None);
+        let head = [TAG, 2, 0, 0, 0x7f, 0, 0, 0];
+        assert_eq!(Note::parse(&head), Err(HelloError::Value));
+    }
+
+    #[test]
+    fn addresses_are_told_from_others() {
+        let is = |address: &str| {
+            Registration { address: address.into(), ..Registration::default() }.has_address()
+        };
+        assert!(is("192.0.2.1:9473") && is("[2001:db8::1]:9473") && is("a.example:1"));
+        assert!(!is("192.0.2.1") && !is(":9473") && !is("a:0") && !is(""));
+    }
+}

@@ -1,0 +1,397 @@
+//! Documents as they are written. The comments of types with `Deserialize` are the
+//! descriptions in the published schema, so they speak to the author of a document.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weft_functions::KINDS;
+use weft_yaml::locate::Source;
+use weft_yaml::mistake::{Mistake, Mistakes, Position};
+use weft_yaml::shape;
+use weft_yaml::values::Entries;
+
+use crate::template;
+
+/// What a document describes.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum DocumentKind {
+    /// How a site treats its nodes; there is one at most.
+    Site,
+    /// Nodes that are alike.
+    NodeTemplate,
+    /// One node: its configuration.
+    Node,
+}
+
+const ALL: [(DocumentKind, &str); 3] = [
+    (DocumentKind::Site, "Site"),
+    (DocumentKind::NodeTemplate, "NodeTemplate"),
+    (DocumentKind::Node, "Node"),
+];
+
+impl fmt::Display for DocumentKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = ALL.iter().find(|(kind, _)| kind == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
+impl FromStr for DocumentKind {
+    type Err = String;
+
+    /// Reads a kind in any case, also with an `s` behind it.
+    fn from_str(text: &str) -> Result<DocumentKind, String> {
+        let said = text.to_ascii_lowercase();
+        let is = |name: &str| said.trim_end_matches('s') == name.to_ascii_lowercase();
+        let found = ALL.iter().find(|(_, name)| is(name));
+        found.map(|(kind, _)| *kind).ok_or_else(|| {
+            format!("`{text}` is not a kind of document: Site, NodeTemplate or Node")
+        })
+    }
+}
+
+/// Versions of this format.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum ApiVersion {
+    /// The one there is.
+    #[serde(rename = "weft/v1")]
+    V1,
+}
+
+/// What a document is called.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// Its name.
+    pub name: String,
+}
+
+/// How a site treats its nodes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Site")]
+pub struct SiteFile {
+    /// Version of this format.
+    #[serde(rename = "apiVersion")]
+    pub _api_version: ApiVersion,
+    /// `Site`.
+    #[serde(rename = "kind")]
+    pub _kind: DocumentKind,
+    /// Name of the site.
+    pub metadata: Metadata,
+    /// How nodes come to run as documents say.
+    #[serde(default)]
+    pub rollout: RolloutFile,
+}
+
+/// How nodes come to run as documents say.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Rollout")]
+pub struct RolloutFile {
+    /// Seconds that a node is looked at after its change, before the next one is changed.
+    #[serde(default = "watch")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub watch: u64,
+    /// Seconds that a node may take to say that it has changed.
+    #[serde(default = "answer")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub answer: u64,
+    /// Percent of packets that a node may drop beyond what it dropped before its change.
+    #[serde(default = "drops")]
+    #[schemars(range(min = 0, max = 100))]
+    pub drops: f64,
+}
+
+impl Default for RolloutFile {
+    fn default() -> RolloutFile {
+        RolloutFile { watch: watch(), answer: answer(), drops: drops() }
+    }
+}
+
+fn watch() -> u64 {
+    5
+}
+
+fn answer() -> u64 {
+    30
+}
+
+fn drops() -> f64 {
+    0.1
+}
+
+/// Nodes that are alike.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "NodeTemplate")]
+pub struct TemplateFile {
+    /// Version of this format.
+    #[serde(rename = "apiVersion")]
+    pub _api_version: ApiVersion,
+    /// `NodeTemplate`.
+    #[serde(rename = "kind")]
+    pub _kind: DocumentKind,
+    /// Name of the template.
+    pub metadata: Metadata,
+    /// The nodes by name, in the order in which they are changed, and what each has for the
+    /// gaps of the template.
+    pub nodes: Entries<BTreeMap<String, Word>>,
+    /// A node's configuration with gaps: `$(name)` is the name of the node, `$(KEY)` what it
+    /// has for KEY.
+    pub template: String,
+}
+
+/// A value of one word.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Word {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// A truth.
+    Truth(bool),
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Word::Text(text) => f.write_str(text),
+            Word::Number(number) => write!(f, "{number}"),
+            Word::Truth(truth) => write!(f, "{truth}"),
+        }
+    }
+}
+
+/// A node as a document says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Its name.
+    pub node: String,
+    /// Its configuration.
+    pub text: String,
+    /// What that is known by: the same text has the same one, and none is 0.
+    pub generation: u64,
+}
+
+/// How a site rolls changes out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// How long a node is looked at after its change.
+    pub watch: Duration,
+    /// How long it may take to say that it has changed.
+    pub answer: Duration,
+    /// Share of packets that it may drop beyond what it dropped before, 0 to 1.
+    pub drops: f64,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace::of(&RolloutFile::default())
+    }
+}
+
+impl Pace {
+    fn of(file: &RolloutFile) -> Pace {
+        Pace {
+            watch: Duration::from_secs(file.watch),
+            answer: Duration::from_secs(file.answer),
+            drops: file.drops / 100.0,
+        }
+    }
+}
+
+/// What a document says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Meaning {
+    /// Of a site.
+    Site(Pace),
+    /// Of nodes, in the order in which they are changed.
+    Nodes(Vec<Described>),
+}
+
+/// A document, read and checked by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// What it describes.
+    pub kind: DocumentKind,
+    /// Its name.
+    pub name: String,
+    /// As it was written.
+    pub text: String,
+    /// What it says.
+    pub meaning: Meaning,
+    /// What mistakes call it, and the line at which it begins there.
+    pub place: (String, usize),
+}
+
+/// Reads the documents of a file, which stand one behind the other with a line `---` between.
+///
+/// # Errors
+/// [`Mistakes`] of all of them.
+pub fn read(text: &str, file: &str) -> Result<Vec<Document>, Mistakes> {
+    let (mut documents, mut mistakes) = (Vec::new(), Vec::new());
+    let (mut first, mut piece) = (1, String::new());
+    let lines = text.lines().map(str::trim_end).chain(["---"]);
+    for (nth, line) in lines.enumerate() {
+        if line != "---" {
+            piece.push_str(line);
+            piece.push('\n');
+            continue;
+        }
+        let says = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        if piece.lines().any(says) {
+            match one(&piece, file, first) {
+                Ok(document) => documents.push(document),
+                Err(wrong) => mistakes.extend(wrong.0),
+            }
+        }
+        (first, piece) = (nth + 2, String::new());
+    }
+    if documents.is_empty() && mistakes.is_empty() {
+        mistakes.push(Mistake::at(Position::START, "there is no document in this file"));
+    }
+    match mistakes.is_empty() {
+        true => Ok(documents),
+        false => Err(Mistakes::of(file, mistakes)),
+    }
+}
+
+/// Reads one document, which begins at that line.
+fn one(piece: &str, file: &str, line: usize) -> Result<Document, Mistakes> {
+    // With lines before it, so that every mistake has its place in the file.
+    let placed = format!("{}{piece}", "\n".repeat(line - 1));
+    let read = Source::read(&placed).map_err(|mistake| Mistakes::of(file, vec![mistake]))?;
+    let said = read.root.text("kind").unwrap_or("Node").to_owned();
+    let Some((kind, name)) = ALL.iter().find(|(_, name)| *name == said) else {
+        let mut source = read;
+        let message = format!("`{said}` is not a kind of document of a site");
+        source.wrong("kind", message).suggest(&said, ALL.iter().map(|(_, name)| *name));
+        return Err(Mistakes::of(file, source.mistakes));
+    };
+    let (name, meaning) = match kind {
+        DocumentKind::Node => {
+            let node = described(&placed, file, piece)?;
+            (node.node.clone(), Meaning::Nodes(vec![node]))
+        }
+        DocumentKind::Site => {
+            let mut source = weft_yaml::parse(&placed, file, name)?;
+            site(&mut source).ok_or_else(|| Mistakes::of(file, source.mistakes))?
+        }
+        DocumentKind::NodeTemplate => {
+            let mut source = weft_yaml::parse(&placed, file, name)?;
+            let read = shape::read(&mut source);
+            let Some(read) = read.filter(|read| is_template(read, &mut source)) else {
+                return Err(Mistakes::of(file, source.mistakes));
+            };
+            (read.metadata.name.clone(), Meaning::Nodes(nodes(&read, &source, file)?))
+        }
+    };
+    let place = (file.to_owned(), line);
+    Ok(Document { kind: *kind, name, text: piece.to_owned(), meaning, place })
+}
+
+fn site(source: &mut Source<'_>) -> Option<(String, Meaning)> {
+    let read: SiteFile = shape::read(source)?;
+    check_name(&read.metadata.name, source);
+    let RolloutFile { watch, answer, drops } = read.rollout;
+    for (key, seconds) in [("watch", watch), ("answer", answer)] {
+        if !(1..=3600).contains(&seconds) {
+            let message = format!("must be 1 to 3600 seconds, not {seconds}");
+            source.wrong(&format!("rollout.{key}"), message);
+        }
+    }
+    if !(0.0..=100.0).contains(&drops) {
+        source.wrong("rollout.drops", format!("must be 0 to 100 percent, not {drops}"));
+    }
+    source.mistakes.is_empty().then(|| (read.metadata.name, Meaning::Site(Pace::of(&read.rollout))))
+}
+
+fn check_name(name: &str, source: &mut Source<'_>) {
+    let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
+    if !(1..=64).contains(&name.len()) || !name.bytes().all(plain) {
+        let message = format!("`{name}` is not a name: 1 to 64 letters, digits, `-`, `_` and `.`");
+        source.wrong("metadata.name", message);
+    }
+}
+
+fn is_template(read: &TemplateFile, source: &mut Source<'_>) -> bool {
+    check_name(&read.metadata.name, source);
+    if read.nodes.0.is_empty() {
+        source.wrong("nodes", "a template has at least one node");
+    }
+    if source.joins_lines("template") {
+        source.wrong("template", "YAML joins these lines to one").hint("write `template: |`");
+    }
+    for (node, values) in &read.nodes.0 {
+        if values.contains_key("name") {
+            let message = "`name` is the name of the node itself";
+            source.wrong(&format!("nodes.{node}.name"), message);
+        }
+    }
+    source.mistakes.is_empty()
+}
+
+/// The nodes of a template, each checked with its gaps filled in.
+fn nodes(read: &TemplateFile, source: &Source<'_>, file: &str) -> Result<Vec<Described>, Mistakes> {
+    let (mut nodes, mut mistakes) = (Vec::new(), Vec::new());
+    let placed = source.in_place("template");
+    for (name, values) in &read.nodes.0 {
+        let mut values: BTreeMap<_, _> =
+            values.iter().map(|(key, word)| (key.clone(), word.to_string())).collect();
+        values.insert("name".to_owned(), name.clone());
+        let wrong = |text: &str, (octets, message): (usize, String)| {
+            let before = &text[..octets];
+            let line = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
+            let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+            let at = match placed {
+                Some(_) => Position { line, column },
+                None => source.value_at("template"),
+            };
+            Mistakes::of(file, vec![Mistake::at(at, format!("of {name}: {message}"))])
+        };
+        let checked = placed.as_ref().unwrap_or(&read.template);
+        let filled = template::fill(checked, &values).map_err(|error| wrong(checked, error));
+        let node = filled.and_then(|filled| {
+            let text = template::fill(&read.template, &values);
+            described(&filled, file, &text.map_err(|error| wrong(&read.template, error))?)
+        });
+        match node {
+            Ok(node) if node.node == *name => nodes.push(node),
+            Ok(node) => {
+                let message = format!(
+                    "the template calls the node {name} `{}`: write `metadata: {{name: $(name)}}`",
+                    node.node
+                );
+                mistakes.push(Mistake::at(source.value_at("template"), message));
+            }
+            Err(wrong) => mistakes.extend(wrong.0),
+        }
+    }
+    match mistakes.is_empty() {
+        true => Ok(nodes),
+        false => Err(Mistakes::of(file, mistakes)),
+    }
+}
+
+/// The node of a configuration. It is read as it is `placed`, and is `text`.
+fn described(placed: &str, file: &str, text: &str) -> Result<Described, Mistakes> {
+    let blueprint = weft_node_config::read(placed, file, KINDS)?;
+    Ok(Described { node: blueprint.name, text: text.to_owned(), generation: generation(text) })
+}
+
+/// FNV-1a of 64 bits: names texts that are not hostile to each other.
+fn generation(text: &str) -> u64 {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+        (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash.max(1)
+}

@@ -1,0 +1,17 @@
+//! What a site is to be: documents, their history, and how nodes come to run as they say.
+//!
+//! An operator applies [documents](document): templates of nodes, nodes, and how the site treats
+//! them. They are read and checked whole, with all that were applied before; a [set](set::Set)
+//! that has no mistakes becomes the next revision of the [history](history::History). A
+//! [rollout](rollout::Rollout) then changes one node after another, looks at each for a while,
+//! and says so if a node refuses or drops more than before.
+//!
+//! There is no I/O here: a controller keeps records, tells nodes, and has the time.
+
+#![forbid(unsafe_code)]
+
+pub mod document;
+pub mod history;
+pub mod rollout;
+pub mod set;
+mod template;

@@ -1,0 +1,5 @@
+//! The integration tests of this crate, as one program.
+
+mod documents;
+mod history;
+mod rollout;
