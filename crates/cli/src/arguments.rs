@@ -44,7 +44,7 @@ pub enum Command {
     /// Show a node at work, and account for every packet
     Demo(demo::Arguments),
     /// Run a node until SIGINT or SIGTERM
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     /// Run a controller, which hands users over between nodes, until SIGINT or SIGTERM
     Control(control::Arguments),
     /// Check configurations and print the paths they are compiled to
