@@ -110,10 +110,6 @@ mod tests {
                 "2:3: a `:` is missing behind `access` (write `access:`)",
             ),
             (
-                "ports:\n  access {device: x}\n  core: {device: y}\n",
-                "2:3: a `:` is missing behind `access` (write `access:`)",
-            ),
-            (
                 "name: from: here\n",
                 "1:11: a second `:` stands in this line (put text in quotes that has a colon and a \
                  blank in it)",

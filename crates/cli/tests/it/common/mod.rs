@@ -44,7 +44,17 @@ impl TestFolder {
     pub fn weft(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
         command.args(arguments).current_dir(self.folder.path());
-        for name in ["METRICS", "HTTP", "SOCKET", "CORES", "POLLING", "NODE", "LOG", "LOG_FORMAT"] {
+        for name in [
+            "METRICS",
+            "HTTP",
+            "SOCKET",
+            "CORES",
+            "POLLING",
+            "NODE",
+            "LOG",
+            "LOG_FORMAT",
+            "CALIBRATION",
+        ] {
             command.env_remove(format!("WEFT_{name}"));
         }
         command.env("XDG_RUNTIME_DIR", self.folder.path());
