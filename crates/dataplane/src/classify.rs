@@ -3,8 +3,8 @@
 //! A packet in a tunnel is known by its TEID, and by nothing that its sender
 //! could put inside. Of other packets a key is looked for in this order, the most
 //! telling first: the flow (both addresses, protocol and ports), the user's
-//! address within the network instance of the port, the PPPoE session, the VLAN,
-//! the port. Kinds of keys that no user has are not looked for, so a node whose
+//! address within the network instance of the port, the longest route of a user
+//! that the address lies in, the PPPoE session, the VLAN, the port. Kinds of keys that no user has are not looked for, so a node whose
 //! users are known by address does one bulk lookup per burst and no more.
 //!
 //! Every worker holds the whole table, so that it can tell whose packet it has

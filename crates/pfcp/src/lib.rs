@@ -11,6 +11,7 @@ mod associations;
 pub mod codec;
 mod flow;
 mod interfaces;
+mod random;
 mod refusal;
 pub mod server;
 mod transactions;

@@ -10,7 +10,7 @@ mod working;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -22,6 +22,7 @@ use weft_node::{Done, Stopped};
 use weft_node_config::PfcpPlan;
 
 use self::working::Working;
+use crate::random::entropy;
 use crate::user_plane::show::{PfcpView, SessionView};
 use crate::user_plane::{Start, UserPlane};
 
@@ -29,8 +30,8 @@ use crate::user_plane::{Start, UserPlane};
 const WAITING: usize = 16_384;
 /// Longest pause, so that a stop is seen.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A datagram that has waited longer finds the node in congestion: it takes no new sessions.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// While more wait, the node is in congestion: it takes no new sessions.
+const CONGESTION: usize = WAITING / 2;
 /// Octets that a socket holds: half a second of requests at a high rate.
 const SOCKET_BUFFER: usize = 8 << 20;
 /// Longest datagram (RFC 768 over IPv4).
@@ -98,8 +99,7 @@ pub enum ServerError {
 type Question = Box<dyn FnOnce(&UserPlane) + Send>;
 
 enum Input {
-    /// A datagram, and when it came.
-    Datagram(SocketAddr, Box<[u8]>, Instant),
+    Datagram(SocketAddr, Box<[u8]>),
     Question(Question),
     /// Control planes are asked to release their associations.
     Release(Duration),
@@ -195,10 +195,12 @@ impl Server {
         let stop = Arc::new(AtomicBool::new(false));
         let dropped = Arc::new(AtomicU64::new(0));
         let (input, inputs) = sync_channel(WAITING);
+        let waiting = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::new();
         for socket in &sockets {
             let receiver = Receiving {
                 socket: socket.try_clone()?,
+                waiting: waiting.clone(),
                 input: input.clone(),
                 stop: stop.clone(),
                 dropped: dropped.clone(),
@@ -208,6 +210,7 @@ impl Server {
         }
         let working = Working {
             plane,
+            waiting_inputs: waiting,
             sockets,
             inputs,
             sessions: data_plane.session_events()?,
@@ -311,29 +314,6 @@ fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Numbers of the system's generator, read in blocks.
-fn entropy() -> io::Result<crate::Entropy> {
-    use std::io::Read;
-    let mut source = std::fs::File::open("/dev/urandom")?;
-    let mut block = [0; 4096];
-    source.read_exact(&mut block)?;
-    let mut at = 0;
-    let mut fallback = 0_u64;
-    Ok(Box::new(move || {
-        if at == block.len() {
-            at = 0;
-            // The device cannot fail once it has been read (random(4)); were it to, numbers
-            // would at least differ.
-            if source.read_exact(&mut block).is_err() {
-                fallback = fallback.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            }
-        }
-        let octets = block[at..at + 8].try_into().unwrap_or_default();
-        at += 8;
-        u64::from_ne_bytes(octets).wrapping_add(fallback)
-    }))
-}
-
 /// The time of the node.
 struct Clock {
     base: u64,
@@ -349,6 +329,8 @@ impl Clock {
 
 struct Receiving {
     socket: UdpSocket,
+    /// Datagrams that wait for the worker.
+    waiting: Arc<AtomicUsize>,
     input: SyncSender<Input>,
     stop: Arc<AtomicBool>,
     dropped: Arc<AtomicU64>,
@@ -360,10 +342,12 @@ impl Receiving {
         while !self.stop.load(Ordering::Relaxed) {
             // Errors of earlier datagrams, such as ports that are not reachable, come here, too.
             let Ok((length, from)) = self.socket.recv_from(&mut buffer) else { continue };
-            let datagram = Input::Datagram(from, buffer[..length].into(), Instant::now());
+            let datagram = Input::Datagram(from, buffer[..length].into());
+            self.waiting.fetch_add(1, Ordering::Relaxed);
             match self.input.try_send(datagram) {
                 Ok(()) => {}
                 Err(TrySendError::Full(_)) => {
+                    self.waiting.fetch_sub(1, Ordering::Relaxed);
                     self.dropped.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(TrySendError::Disconnected(_)) => return,

@@ -115,7 +115,7 @@ pub struct UserPlane {
     /// Sessions that are to be given up, and those that get other filters.
     releasing: Vec<u64>,
     filtering: Vec<u64>,
-    /// Requests have waited too long for another session.
+    /// Too many requests wait for another session.
     is_congested: bool,
     /// Rules that sessions have in common.
     known: Known,
@@ -173,8 +173,8 @@ impl UserPlane {
         }
     }
 
-    /// Requests that come now have waited too long, or do not any more: while they do, no session
-    /// is established (cause 74).
+    /// Too many requests wait, or do not any more: while they do, no session is established (cause
+    /// 74).
     pub fn note_congestion(&mut self, is_congested: bool) {
         self.is_congested = is_congested;
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use weft_node::Stopped;
 use weft_node::bearer::session::SessionEvent;
 
 use super::pause::Pause;
-use super::{Clock, DataPlane, Input, PATIENCE, PAUSE, WAITING};
+use super::{CONGESTION, Clock, DataPlane, Input, PAUSE, WAITING};
 use crate::user_plane::{Datagram, UserPlane};
 
 /// What is worked on before commands go to the agent.
@@ -22,6 +22,8 @@ const BATCH: usize = 256;
 /// Works on what comes, one thing after the other.
 pub(super) struct Working<D> {
     pub plane: UserPlane,
+    /// Datagrams among `inputs`.
+    pub waiting_inputs: Arc<AtomicUsize>,
     pub sockets: Vec<UdpSocket>,
     pub inputs: Receiver<Input>,
     pub sessions: Receiver<SessionEvent>,
@@ -111,8 +113,9 @@ impl<D: DataPlane> Working<D> {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Datagram(from, datagram, came) => {
-                self.plane.note_congestion(came.elapsed() > PATIENCE);
+            Input::Datagram(from, datagram) => {
+                let waiting = self.waiting_inputs.fetch_sub(1, Ordering::Relaxed);
+                self.plane.note_congestion(waiting > CONGESTION);
                 self.take_datagram(from, datagram);
             }
             Input::Question(question) => question(&self.plane),

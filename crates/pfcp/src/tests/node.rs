@@ -26,7 +26,7 @@ fn an_association_tells_features() {
     let Message::AssociationSetupResponse(response) = message else { panic!("{message:?}") };
     let features = response.up_features.unwrap();
     assert!(features.has(UpFeatures::FTUP) && features.has(UpFeatures::UEIP));
-    assert!(!features.any(UpFeatures::FRRT | UpFeatures::HEEU | UpFeatures::TRACE));
+    assert!(!features.any(UpFeatures::HEEU | UpFeatures::TRACE));
     assert_eq!(bench.plane.view().associations.len(), 1);
 }
 

@@ -23,7 +23,7 @@ pub struct ControlPlane {
 
 /// What came of a load.
 pub struct Answered {
-    /// Requests that were due and not sent, or not answered.
+    /// Requests that were due and not sent, not answered, or refused.
     pub missing: u64,
     /// Time from a request to its answer that 99 of 100 keep to.
     pub p99: Duration,
@@ -75,7 +75,10 @@ impl ControlPlane {
         }
         let p99 = Duration::from_nanos(delays.value_at_quantile(0.99));
         let lost: u64 = kinds.iter().map(|kind| statistics.of(*kind).lost).sum();
-        Ok(Answered { missing: statistics.unsent + lost, p99 })
+        // What the user plane refuses, as too much waits, is not done either.
+        let refused: u64 =
+            kinds.iter().flat_map(|kind| statistics.of(*kind).refused.values()).sum();
+        Ok(Answered { missing: statistics.unsent + lost + refused, p99 })
     }
 
     fn run(&self, load: Option<(f64, f64)>) -> Result<Statistics, Failure> {

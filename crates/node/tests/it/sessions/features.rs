@@ -45,7 +45,7 @@ fn packets_of_a_network_behind_the_user_are_the_users() {
     assert_eq!(upf.rig.drops("no_pdr"), 1);
     // A network has one user.
     let other = establish(3, with(3, routes(json!(["192.168.7.0/24"]))));
-    let (changed, _) = upf.change(&[other.clone()]);
+    let (changed, _) = upf.change(std::slice::from_ref(&other));
     assert!(
         matches!(&changed.results[0], Err(error) if error.to_string().contains("192.168.7.0/24"))
     );
