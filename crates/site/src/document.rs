@@ -240,9 +240,9 @@ pub struct Document {
 pub fn read(text: &str, file: &str) -> Result<Vec<Document>, Mistakes> {
     let (mut documents, mut mistakes) = (Vec::new(), Vec::new());
     let (mut first, mut piece) = (1, String::new());
-    let lines = text.lines().map(str::trim_end).chain(["---"]);
+    let lines = text.lines().chain(["---"]);
     for (nth, line) in lines.enumerate() {
-        if line != "---" {
+        if line.trim_end() != "---" {
             piece.push_str(line);
             piece.push('\n');
             continue;

@@ -71,8 +71,8 @@ struct Seen {
 struct Changing {
     nth: usize,
     told: Duration,
-    /// Share of packets that it dropped before.
-    before: f64,
+    /// Share of packets that it dropped before, if it received enough to say so.
+    before: Option<f64>,
     /// Since when it runs by its new settings, and what it had counted then.
     runs: Option<(Duration, u64, u64)>,
 }
@@ -193,7 +193,7 @@ impl Rollout {
         }
         if let Some(nth) = self.nodes.iter().position(|node| self.is_behind(node)) {
             let node = self.nodes[nth].clone();
-            let before = self.seen.get(&node.node).map_or(0.0, |seen| share(&seen.counts));
+            let before = self.seen.get(&node.node).and_then(|seen| share(&seen.counts));
             self.changing = Some(Changing { nth, told: now, before, runs: None });
             actions.push(Action::Tell(node));
         } else if !self.is_over && !self.nodes.iter().any(|node| self.is_awaited(node, now)) {
@@ -237,8 +237,10 @@ impl Rollout {
                     return Look::Wait(Some(start));
                 };
                 let now = share(&VecDeque::from([start, last]));
-                if now > changing.before + self.pace.drops {
-                    let percent = [now, changing.before].map(|share| share * 100.0);
+                if let (Some(now), Some(before)) = (now, changing.before)
+                    && now > before + self.pace.drops
+                {
+                    let percent = [now, before].map(|share| share * 100.0);
                     return Look::Wrong(format!(
                         "it drops {:.2} % of its packets, and {:.2} % before",
                         percent[0], percent[1]
@@ -306,10 +308,12 @@ enum Look {
     Wrong(String),
 }
 
-/// Share of packets that were dropped between the first and the last count.
-fn share(counts: &VecDeque<(Duration, u64, u64)>) -> f64 {
-    let (Some(first), Some(last)) = (counts.front(), counts.back()) else { return 0.0 };
+/// Share of packets that were dropped between the first and the last count; none if there were
+/// too few.
+fn share(counts: &VecDeque<(Duration, u64, u64)>) -> Option<f64> {
+    let (first, last) = (counts.front()?, counts.back()?);
     let received = last.1.saturating_sub(first.1);
     let dropped = last.2.saturating_sub(first.2);
-    if received.max(dropped) < FEW { 0.0 } else { dropped as f64 / received.max(dropped) as f64 }
+    let all = received.max(dropped);
+    (all >= FEW).then(|| dropped as f64 / all as f64)
 }

@@ -74,9 +74,9 @@ fn mistakes_have_their_places() {
     assert!(said.contains("must be 1 to 3600 seconds, not 0"), "{said}");
     let said = mistakes(&SITE.replace("drops: 1", "drop: 1"));
     assert!(said.contains("did you mean `drops`?"), "{said}");
-    let said = mistakes(&SITE.replace("kind: Site", "kind: Sight"));
+    let said = mistakes(&SITE.replace("kind: Site", "kind: Sites"));
     assert!(
-        said.contains("`Sight` is not a kind of document of a site (did you mean `Site`?)"),
+        said.contains("`Sites` is not a kind of document of a site (did you mean `Site`?)"),
         "{said}"
     );
     assert!(mistakes("---\n# nothing\n").contains("there is no document in this file"));

@@ -140,6 +140,16 @@ fn one_that_drops_anyway_is_changed() {
     assert_eq!(field.log.last().unwrap(), "complete");
 }
 
+/// A station that starts anew may meet with packets of users that others own now.
+#[test]
+fn one_of_which_nothing_is_known_is_not_judged_by_its_drops() {
+    let mut field = Field::new();
+    field.nodes[0].drops = 900;
+    field.begin(7, true);
+    field.pass(30);
+    assert_eq!(field.log, ["a 7", "b 7", "c 7", "complete"]);
+}
+
 #[test]
 fn refusal_and_silence_end_it() {
     let mut field = Field::new();

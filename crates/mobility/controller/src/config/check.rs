@@ -23,10 +23,6 @@ const MOST_NODES: usize = weft_mobility_transport::hello::MOST_PLACES;
 /// Moves that may be under way at once: stations prepare for as many.
 const MOST_MOVES: u64 = 16_384;
 
-/// Moves under way at once where that is not said: with a folder, and with etcd.
-const WINDOW: u64 = 256;
-const WINDOW_OF_REPLICAS: u64 = 1024;
-
 /// The configuration, or none if there are mistakes, which are noted in `source`.
 pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<Configuration> {
     name(&file.metadata.name, "metadata.name", source);
@@ -44,10 +40,8 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
         let listen = socket(&api.listen, "api.listen", source)?;
         Some(Api { listen, token_file: api.token_file.clone().into(), tls })
     });
-    let usual = if file.etcd.is_some() { WINDOW_OF_REPLICAS } else { WINDOW };
-    let window = file.window.unwrap_or(usual);
-    if !(1..=MOST_MOVES).contains(&window) {
-        source.wrong("window", format!("must be 1 to {MOST_MOVES}, not {window}"));
+    if !(1..=MOST_MOVES).contains(&file.window) {
+        source.wrong("window", format!("must be 1 to {MOST_MOVES}, not {}", file.window));
     }
     if let Some(membership) = &file.membership
         && !(1..=86_400).contains(&membership.lease)
@@ -75,7 +69,7 @@ pub fn configuration(file: &ControllerFile, source: &mut Source<'_>) -> Option<C
             None => None,
         },
         records: records?,
-        window: window as usize,
+        window: file.window as usize,
         most_users: MOST_USERS as usize,
         membership: membership(file),
         timing: file.transport.timing(),

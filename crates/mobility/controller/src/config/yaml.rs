@@ -40,10 +40,10 @@ pub struct ControllerFile {
     pub replica: Option<ReplicaFile>,
     /// The API over TCP, beside that on the controller's socket.
     pub api: Option<ApiFile>,
-    /// Moves that are under way at once; further ones wait. 256 if it is left out, and 1,024
-    /// with `etcd`, where a transaction carries as many as come together.
+    /// Moves that are under way at once; further ones wait.
+    #[serde(default = "window")]
     #[schemars(range(min = 1, max = 16_384))]
-    pub window: Option<u64>,
+    pub window: u64,
     /// Connections with nodes.
     #[serde(default)]
     pub transport: TransportSettings,
@@ -58,6 +58,10 @@ pub struct ControllerFile {
     /// Users that there are at first; others come and go by the API.
     #[serde(default)]
     pub users: Vec<UsersFile>,
+}
+
+fn window() -> u64 {
+    256
 }
 
 /// Versions of this format.

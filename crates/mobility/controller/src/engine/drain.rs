@@ -9,6 +9,9 @@ use super::Engine;
 use super::orders::{Order, OrderError};
 use crate::journal::Entry;
 
+/// Users for each packet a second are compared in so many parts.
+const SCALE: u128 = 1 << 40;
+
 impl Engine {
     /// Whether a node takes no further users.
     pub fn is_cordoned(&self, node: NodeId) -> bool {
@@ -26,8 +29,8 @@ impl Engine {
         }
     }
 
-    /// Cordons a node and hands its users over, each to the station that has the fewest then.
-    /// Returns an order for each of these.
+    /// Cordons a node and hands its users over, each to the station that has the fewest then for
+    /// what it can carry. Returns an order for each of these.
     ///
     /// # Errors
     /// [`OrderError::Nowhere`]: then nothing has changed.
@@ -39,14 +42,7 @@ impl Engine {
             return Err(OrderError::Nowhere);
         }
         self.cordon(node, true);
-        let mut by_load: BinaryHeap<_> =
-            stations.into_iter().map(|(station, users)| Reverse((users, station))).collect();
-        let mut shares: BTreeMap<NodeId, Vec<User>> = BTreeMap::new();
-        for user in users {
-            let Some(Reverse((load, station))) = by_load.pop() else { break };
-            shares.entry(station).or_default().push(user);
-            by_load.push(Reverse((load + 1, station)));
-        }
+        let shares = share_out(users, &stations, &self.weights(&stations));
         let mut orders = Vec::new();
         for (to, users) in shares {
             let number = self.open_order(to, node, &users);
@@ -54,6 +50,24 @@ impl Engine {
             orders.extend(self.order(number));
         }
         Ok(orders)
+    }
+
+    /// What stations can carry, as they say; the same of each if one of them does not say it.
+    fn weights(&self, stations: &BTreeMap<NodeId, usize>) -> BTreeMap<NodeId, u64> {
+        let capacity = |node: &NodeId| self.members.get(*node).map_or(0, |member| member.capacity);
+        let all: BTreeMap<_, _> =
+            stations.keys().map(|station| (*station, capacity(station))).collect();
+        match all.values().any(|capacity| *capacity == 0) {
+            true => all.into_keys().map(|station| (station, 1)).collect(),
+            false => all,
+        }
+    }
+
+    /// The station that has the fewest users for what it can carry.
+    pub(super) fn emptiest(&self, stations: &BTreeMap<NodeId, usize>) -> Option<NodeId> {
+        let weights = self.weights(stations);
+        let full = stations.iter().map(|(node, users)| (fullness(&weights, *node, *users), *node));
+        full.min().map(|(_, station)| station)
     }
 
     /// Nodes that can take users, and how many they have: connected, not cordoned, and no
@@ -75,5 +89,52 @@ impl Engine {
                 && self.successor(*node).is_none()
         });
         fit.map(|node| (node, counts.get(&node).copied().unwrap_or_default())).collect()
+    }
+}
+
+/// How full a station would be with one more user.
+fn fullness(weights: &BTreeMap<NodeId, u64>, station: NodeId, users: usize) -> u128 {
+    let weight = weights.get(&station).copied().unwrap_or(1);
+    (users as u128 + 1) * SCALE / u128::from(weight)
+}
+
+/// Each user goes to the station that is emptiest then.
+fn share_out(
+    users: Vec<User>,
+    stations: &BTreeMap<NodeId, usize>,
+    weights: &BTreeMap<NodeId, u64>,
+) -> BTreeMap<NodeId, Vec<User>> {
+    let full = |station, users| Reverse((fullness(weights, station, users), station, users));
+    let mut by_load: BinaryHeap<_> =
+        stations.iter().map(|(station, users)| full(*station, *users)).collect();
+    let mut shares: BTreeMap<NodeId, Vec<User>> = BTreeMap::new();
+    for user in users {
+        let Some(Reverse((_, station, users))) = by_load.pop() else { break };
+        shares.entry(station).or_default().push(user);
+        by_load.push(full(station, users + 1));
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(stations: [(u32, usize); 3], weights: [u64; 3], users: u64) -> Vec<usize> {
+        let weights =
+            stations.iter().zip(weights).map(|((node, _), weight)| (NodeId(*node), weight));
+        let stations: BTreeMap<_, _> =
+            stations.iter().map(|(node, users)| (NodeId(*node), *users)).collect();
+        let shares = share_out((1..=users).map(User).collect(), &stations, &weights.collect());
+        stations.keys().map(|node| shares.get(node).map_or(0, Vec::len)).collect()
+    }
+
+    #[test]
+    fn users_go_where_there_is_room_for_them() {
+        let empty = [(1, 0), (2, 0), (3, 0)];
+        assert_eq!(shares(empty, [1, 1, 1], 9), [3, 3, 3]);
+        assert_eq!(shares(empty, [1_000_000, 2_000_000, 3_000_000], 600), [100, 200, 300]);
+        assert_eq!(shares([(1, 50), (2, 0), (3, 20)], [1, 1, 1], 30), [0, 25, 5]);
+        assert_eq!(shares(empty, [1, u64::MAX, 1], 7), [0, 7, 0]);
     }
 }

@@ -141,10 +141,7 @@ impl Engine {
         }
         let mut stations = self.stations();
         stations.remove(&node);
-        let Some((successor, _)) = stations.into_iter().min_by_key(|(node, users)| (*users, *node))
-        else {
-            return false;
-        };
+        let Some(successor) = self.emptiest(&stations) else { return false };
         let (name, successor_name) = (self.name(node), self.name(successor));
         tracing::warn!(name, successor = successor_name, "users of a node are adopted");
         self.node_gone(node, successor).is_ok()
