@@ -180,7 +180,7 @@ stands_by() {
     return 1
 }
 
-# lines NAME: lines that came back of the traffic; they grow.
+# pauses: those of the traffic since the last call, as JSON.
 pauses() {
     local family
     for family in 4 6; do
@@ -313,7 +313,8 @@ traffic_is_whole() {
 
 bearers=2
 lay_out && write_files || { fail "the site is laid out" "" && close_report && exit 1; }
-check "configurations are right" says 'is valid\|ok' "$WEFT" check "$work/gateway-a.yaml"
+check "configurations are right" in_ns na "$WEFT" check "$work/gateway-a.yaml"
+check "that of the controller, too" "$WEFT" check "$work/site.yaml"
 try "the controller starts" launch_site
 try "the first gateway starts" launch_a
 try "and owns the users" wait_until 30 owns gateway-a
@@ -338,6 +339,7 @@ start_in a "$work/drive4.log" ../lib/restart_traffic.py drive 198.51.100.1 7000 
 running[drive4]=$started
 start_in a "$work/drive6.log" ../lib/restart_traffic.py drive 2001:db8:ffff::1 7006 "$UE6"
 running[drive6]=$started
+try "traffic flows" wait_until 30 test -s "$work/drive4.log" -a -s "$work/drive6.log"
 try "the standby takes over from one that is killed" killed
 try "which stands by when it comes back" launch_a
 try "and has all records then" stands_by gateway-a
