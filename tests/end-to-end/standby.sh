@@ -10,6 +10,8 @@
 #                         |  [gateway-b] nb  |
 #                         +------------------+
 #     ctl [site] -------- oam: na, nb
+#
+#   BEARERS=100000 standby.sh    so many more bearers
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
@@ -22,6 +24,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 UE4=10.45.0.1 UE6=2001:db8:45::1
 GATEWAY6=2001:db8:0:1::fe
 LONGEST=${LONGEST:-15} # seconds that users may be without a gateway, on a machine with much to do
+MORE=${BEARERS:-0} # bearers beside those of the traffic
 declare -A running
 
 gain_privileges "$@"
@@ -112,7 +115,7 @@ apiVersion: weft/v1
 kind: Node
 metadata: {name: $1}
 gtpu: {errorIndication: notify}
-limits: {bearers: 1000}
+limits: {bearers: $((MORE + 1000)), users: $((MORE + 1000))}
 state: {directory: state-$1}
 standby:
   node: $2
@@ -180,7 +183,7 @@ stands_by() {
     return 1
 }
 
-# lines NAME: lines that came back of the traffic; they grow.
+# pauses: those of the traffic since the last call, as JSON.
 pauses() {
     local family
     for family in 4 6; do
@@ -202,15 +205,31 @@ taken_over() {
     worst=$(pauses | jq -s 'flatten | max // 0')
     note "$2: users waited $worst s"
     jq -en "$worst < $LONGEST" >/dev/null || { echo "users waited $worst s" && return 1; }
-    [ "$(WEFT_SOCKET=$work/$1.sock "$WEFT" ctl bearer show --json | jq length)" -eq "$bearers" ] ||
-        { WEFT_SOCKET=$work/$1.sock "$WEFT" ctl bearer show && return 1; }
+    equal bearers "$(WEFT_SOCKET=$work/$1.sock "$WEFT" show state --json | jq .restoredBearers)" "$bearers"
+}
+
+# many: bearers that only have to be there.
+many() {
+    /usr/bin/python3 - "$MORE" >"$work/many.yaml" <<'PY'
+import json, sys
+for n in range(int(sys.argv[1])):
+    print("- " + json.dumps({"id": 1000000 + n, "like": "like-me",
+        "match": {"ipv4": f"10.{64 + (n >> 16)}.{n >> 8 & 255}.{n & 255}", "teid": 0x100000 + n},
+        "functions": {"from-radio": {"peer": "10.0.0.1"}}}))
+PY
+    split -l 20000 --additional-suffix=.yaml "$work/many.yaml" "$work/many-"
+    local part
+    for part in "$work"/many-*.yaml; do
+        says 'added' "$WEFT" ctl bearer add --file "$part" || return 1
+    done
+    bearers=$((bearers + MORE))
 }
 
 # add_one NAME: one more bearer, answered.
 add_one() {
     bearers=$((bearers + 1))
     printf -- '- {id: %s, like: like-me, match: {ipv4: 10.45.1.%s, teid: %s}, functions: {from-radio: {peer: 10.0.0.1}}}\n' \
-        "$bearers" "$bearers" "$((bearers + 0x3000))" >"$work/one.yaml"
+        "$bearers" "$((bearers - MORE))" "$((bearers - MORE + 0x3000))" >"$work/one.yaml"
     WEFT_SOCKET=$work/$1.sock "$WEFT" ctl bearer add --file "$work/one.yaml" | grep -q 'added 1'
 }
 
@@ -313,7 +332,8 @@ traffic_is_whole() {
 
 bearers=2
 lay_out && write_files || { fail "the site is laid out" "" && close_report && exit 1; }
-check "configurations are right" says 'is valid\|ok' "$WEFT" check "$work/gateway-a.yaml"
+check "configurations are right" in_ns na "$WEFT" check "$work/gateway-a.yaml"
+check "that of the controller, too" "$WEFT" check "$work/site.yaml"
 try "the controller starts" launch_site
 try "the first gateway starts" launch_a
 try "and owns the users" wait_until 30 owns gateway-a
@@ -329,6 +349,7 @@ in_ns a ip route add 198.51.100.1 dev gtp0 src "$UE4"
 in_ns a ip -6 route add 2001:db8:ffff::1 dev gtp1 src "$UE6"
 export WEFT_SOCKET=$work/gateway-a.sock
 check "bearers are added" says 'added 2' "$WEFT" ctl bearer add --file "$work/bearers.yaml"
+[ "$MORE" -eq 0 ] || try "and many more" many
 check "the standby has all records" stands_by gateway-b
 check "the users reach the host" lossless a -I "$UE4" 198.51.100.1
 check "over IPv6, too" lossless a -I "$UE6" 2001:db8:ffff::1
@@ -338,6 +359,7 @@ start_in a "$work/drive4.log" ../lib/restart_traffic.py drive 198.51.100.1 7000 
 running[drive4]=$started
 start_in a "$work/drive6.log" ../lib/restart_traffic.py drive 2001:db8:ffff::1 7006 "$UE6"
 running[drive6]=$started
+try "traffic flows" wait_until 30 test -s "$work/drive4.log" -a -s "$work/drive6.log"
 try "the standby takes over from one that is killed" killed
 try "which stands by when it comes back" launch_a
 try "and has all records then" stands_by gateway-a

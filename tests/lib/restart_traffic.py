@@ -9,7 +9,7 @@ itself. `drive` keeps one TCP connection, with a numbered line at a time, and se
 datagrams, 100 a second. Both run until SIGTERM. `drive` ends with a line of JSON: lines that
 came back, datagrams that were sent, came back, and came back twice, connections that broke, and
 pauses of more than 0.2 s in which nothing came back, in seconds. SIGUSR1 begins the latter anew and
-prints those so far.
+prints those so far; the first datagram that comes back prints them, too.
 """
 
 import json
@@ -122,6 +122,8 @@ def drive(address: str, port: int, own: str) -> None:
             lines.work()
         try:
             number = int(datagrams.recv(2048))
+            if not back:
+                print(json.dumps(pauses), flush=True)
             twice += number in back
             back.add(number)
             if now - heard > PAUSE:
