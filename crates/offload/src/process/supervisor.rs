@@ -100,6 +100,7 @@ impl Supervisor {
             rx_queues: workers,
             tx_queues: workers,
             descriptors: WINDOW as u16,
+            steering: None,
             mtu: PortOptions::MAX_MTU,
         };
         // What comes back has a header around it, and every packet may come back.
