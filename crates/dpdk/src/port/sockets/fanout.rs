@@ -56,7 +56,7 @@ unsafe extern "C" fn join(
         // SAFETY: the caller gives four octets.
         let asked = unsafe { value.cast::<u32>().read_unaligned() };
         // Group in the lower half; above it the way, and flags (packet(7)).
-        let way = (libc::PACKET_FANOUT_CBPF as u32) << 16;
+        let way = libc::PACKET_FANOUT_CBPF << 16;
         let own = asked & 0xff00_ffff | way;
         // SAFETY: four octets are read.
         let status =
