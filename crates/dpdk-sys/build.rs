@@ -23,6 +23,12 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_promiscuous_disable",
     "rte_eth_link_get_nowait",
     "rte_eth_stats_get",
+    "rte_eth_xstats_get",
+    "rte_eth_xstats_get_names",
+    "rte_eth_dev_rss_reta_update",
+    "rte_eth_dev_rx_offload_name",
+    "rte_eth_dev_socket_id",
+    "rte_eth_dev_tx_offload_name",
     "rte_eth_from_rings",
     "rte_cryptodev_get_dev_id",
     "rte_cryptodev_sym_get_private_session_size",
@@ -47,7 +53,7 @@ const FUNCTIONS: &[&str] = &[
 
 const TYPES: &[&str] = &["rte_mbuf", "rte_mempool", "rte_ring", "rte_eth_.*", "rte_ether_addr"];
 
-const VARIABLES: &[&str] = &["RTE_PKTMBUF_HEADROOM", "RING_F_SP_ENQ", "RING_F_SC_DEQ"];
+const VARIABLES: &[&str] = &["RTE_PKTMBUF_HEADROOM", "RING_F_SP_ENQ", "RING_F_SC_DEQ", "WEFT_.*"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/shim.c");

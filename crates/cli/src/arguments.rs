@@ -9,7 +9,7 @@ use tracing::Level;
 use crate::commands::client::{capture, ctl, show, site, top, trace};
 use crate::commands::measure::{bench, compare, demo, generate, model, replay, simulate, smf};
 use crate::commands::serve::{control, function, run, vf};
-use crate::commands::{check, document, schema};
+use crate::commands::{check, doctor, document, schema};
 use crate::log;
 
 /// An execution environment for the mobile user plane: ports, small functions,
@@ -49,6 +49,9 @@ pub enum Command {
     Control(control::Arguments),
     /// Check configurations and print the paths they are compiled to
     Check(check::Arguments),
+    /// Say what this machine lacks for a node, and what would make one faster; exit code 1 when
+    /// none would run
+    Doctor(doctor::Arguments),
     /// Send captures through the data path of a node
     Replay(replay::Arguments),
     /// Measure: experiments with results and a report

@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod client;
+pub mod doctor;
 pub mod document;
 pub mod measure;
 pub mod schema;

@@ -25,7 +25,7 @@ use arguments::{Arguments, Command, command_line};
 use commands::client::{capture, ctl, show, site, top, trace};
 use commands::measure::{bench, compare, demo, generate, model, replay, simulate, smf};
 use commands::serve::{control, function, run, vf};
-use commands::{check, document, schema, version};
+use commands::{check, doctor, document, schema, version};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -47,6 +47,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Run(arguments) => run::run(*arguments),
         Command::Control(arguments) => control::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),

@@ -369,6 +369,8 @@ pub struct PortCounters {
     pub received: Traffic,
     /// Taken by the device.
     pub transmitted: Traffic,
+    /// Received here and owned by another worker.
+    pub misdirected: Counter,
 }
 
 /// What a worker counts for one function.

@@ -205,7 +205,11 @@ impl Departure {
                 drop(service.arrived.push(packet));
             }
         } else if left_over.elsewhere.contains(position) {
-            let worker = self.shift.worker(packet.metadata().user);
+            let PacketMetadata { user, port, .. } = *packet.metadata();
+            let worker = self.shift.worker(user);
+            if let Some(port) = self.counters.ports.get(usize::from(port)) {
+                port.misdirected.add(1);
+            }
             if !self.back_into_header(&mut packet) {
                 return;
             }

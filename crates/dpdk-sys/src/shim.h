@@ -18,6 +18,14 @@
 #include <rte_ring.h>
 #include <rte_version.h>
 
+/* Bits that DPDK spells as macros of casts, which bindgen does not read. */
+static const uint64_t WEFT_RSS_IP = RTE_ETH_RSS_IP;
+static const uint64_t WEFT_RSS_UDP = RTE_ETH_RSS_UDP;
+static const uint64_t WEFT_RSS_TCP = RTE_ETH_RSS_TCP;
+static const uint64_t WEFT_RSS_SCTP = RTE_ETH_RSS_SCTP;
+static const uint64_t WEFT_RSS_GTPU = RTE_ETH_RSS_GTPU;
+static const uint64_t WEFT_RSS_ESP = RTE_ETH_RSS_ESP;
+
 int weft_errno(void);
 int weft_log_to(ssize_t (*write)(void *, const char *, size_t));
 void weft_quiet_xdp(void);

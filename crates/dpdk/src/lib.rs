@@ -43,7 +43,8 @@ pub use buffer::{Batch, METADATA_BYTES, Packet, Pool, layout};
 pub use eal::{Eal, EalOptions, Memory, Registration, pin_to_core};
 pub use error::{Error, Result};
 pub use port::{
-    Ingress, Link, Port, PortOptions, PortStatistics, RxQueue, TxQueue, is_pci_address, is_shared,
+    Capabilities, Ingress, Link, Port, PortOptions, PortStatistics, RxQueue, Spreading, Steering,
+    SteeringKey, SteeringRun, TxQueue, is_pci_address, is_shared, kernel_offloads,
 };
 pub use ring::{Consumer, Producer, Ring};
 pub use room::with_room;

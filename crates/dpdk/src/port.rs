@@ -12,26 +12,31 @@ use crate::eal::log;
 use crate::error::{Error, Result};
 
 pub(crate) mod bus;
+mod capabilities;
 mod device;
 mod driver;
+mod extended;
 mod ingress;
 mod interface;
 mod open;
 mod options;
-mod packet_sockets;
 mod privilege;
 mod queue;
 mod ring_port;
+mod sockets;
 
 use device::Device;
 use driver::DeviceString;
 use open::Open;
 use ring_port::RingEnd;
 
+pub use capabilities::{Capabilities, Spreading};
 pub use device::is_pci_address;
 pub use ingress::Ingress;
+pub use interface::kernel_offloads;
 pub use options::PortOptions;
 pub use queue::{RxQueue, TxQueue};
+pub use sockets::{Steering, SteeringKey, SteeringRun};
 
 /// State of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +55,8 @@ pub struct PortStatistics {
     pub rx_packets: u64,
     /// Bytes received.
     pub rx_bytes: u64,
-    /// Packets lost because the receive queue was full.
+    /// Packets lost because the receive queue was full: as the device counts them, and as the
+    /// kernel does in front of AF_PACKET and AF_XDP sockets.
     pub rx_missed: u64,
     /// Packets received in error, or for which there was no buffer.
     pub rx_errors: u64,
@@ -91,7 +97,7 @@ impl Port {
     pub fn open(eal: &Eal, device: &str, options: &PortOptions, pool: &Pool) -> Result<Port> {
         let log = log::listen();
         let started = options.check().and_then(|()| {
-            let device = Device::make(eal, device, options)?;
+            let mut device = Device::make(eal, device, options)?;
             let queues = device.start(options, pool)?;
             Ok((device, queues))
         });
@@ -136,6 +142,26 @@ impl Port {
     pub fn take_tx(&self, queue: u16) -> Option<TxQueue> {
         let taken = self.tx_taken.get(usize::from(queue))?.swap(true, Ordering::Relaxed);
         (!taken).then(|| TxQueue::new(self.open.clone(), queue))
+    }
+
+    /// How packets come to its receive queues.
+    pub fn spreading(&self) -> &Spreading {
+        self.open.device.spreading()
+    }
+
+    /// What the device that `device` names can do. It is made and removed again, without
+    /// being started; the other options are as for [`Port::open`].
+    ///
+    /// # Errors
+    /// As [`Port::open`].
+    pub fn capabilities(eal: &Eal, device: &str, options: &PortOptions) -> Result<Capabilities> {
+        let made = Device::make(eal, device, options);
+        let asked = made.and_then(|device| device.capabilities(options));
+        asked.map_err(|reason| Error::Device {
+            device: device.to_owned(),
+            log: None,
+            reason: reason.to_string(),
+        })
     }
 
     /// State of the link. It is down where nothing is at the other end of the

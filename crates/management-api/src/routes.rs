@@ -62,6 +62,7 @@ fn parts() -> (Router<State>, openapi::OpenApi) {
 fn routes() -> OpenApiRouter<State> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(views::snapshot))
+        .routes(routes!(views::extended))
         .routes(routes!(views::paths))
         .routes(routes!(views::peers))
         .routes(routes!(views::topology))

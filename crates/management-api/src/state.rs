@@ -1,12 +1,13 @@
 //! What all requests share: the way to the node's agent.
 
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use weft_compose::Kind;
 use weft_http::problem::Failure;
-use weft_node::show::Snapshot;
+use weft_node::show::{ExtendedView, Snapshot};
 use weft_node::{Agent, Handle};
 use weft_pfcp::ServerHandle;
 use weft_pfcp::user_plane::show::PfcpView;
@@ -18,6 +19,9 @@ use crate::upgrades::Upgrades;
 const WATCHERS: usize = 8;
 /// Clients that are told once a second what the node does.
 const LISTENERS: usize = 24;
+
+/// How often drivers are asked for all that they count.
+const EXTENDED_EVERY: Duration = Duration::from_secs(1);
 
 /// A node as requests see it.
 #[derive(Clone)]
@@ -31,6 +35,8 @@ pub(crate) struct State {
     from_last_look: bool,
     /// The server of control planes, once there is one.
     pub pfcp: Arc<OnceLock<ServerHandle>>,
+    /// What drivers have counted, and when they were asked.
+    extended: Arc<Mutex<Option<(Instant, Vec<ExtendedView>)>>>,
     /// Where requests for an upgrade go, at a process of its own.
     pub upgrades: Arc<OnceLock<Upgrades>>,
     /// Free places for traces and captures.
@@ -43,9 +49,17 @@ impl State {
     pub fn new(handle: Handle, kinds: &'static [Kind], live: Arc<Live>) -> State {
         let [watchers, listeners] =
             [WATCHERS, LISTENERS].map(|places| Arc::new(Semaphore::new(places)));
-        let (pfcp, upgrades) = (Arc::default(), Arc::default());
-        let from_last_look = false;
-        State { handle, kinds, live, from_last_look, pfcp, upgrades, watchers, listeners }
+        State {
+            handle,
+            kinds,
+            live,
+            from_last_look: false,
+            pfcp: Arc::default(),
+            extended: Arc::default(),
+            upgrades: Arc::default(),
+            watchers,
+            listeners,
+        }
     }
 
     /// The same for clients that are not trusted: however often they ask for a snapshot, the
@@ -67,6 +81,20 @@ impl State {
     pub async fn pfcp_of_late(&self) -> Option<PfcpView> {
         let server = self.pfcp.get()?.clone();
         tokio::task::spawn_blocking(move || server.view_of_late()).await.ok().flatten()
+    }
+
+    /// What the drivers of ports count by their own names; they are asked once a second,
+    /// however many clients ask.
+    pub async fn extended_of_late(&self) -> Result<Vec<ExtendedView>, Failure> {
+        let mut last = self.extended.lock().await;
+        match &*last {
+            Some((when, views)) if when.elapsed() < EXTENDED_EVERY => Ok(views.clone()),
+            _ => {
+                let views = self.ask(|agent| agent.extended_ports()).await?;
+                *last = Some((Instant::now(), views.clone()));
+                Ok(views)
+            }
+        }
     }
 
     /// Asks the agent, away from the thread that serves.

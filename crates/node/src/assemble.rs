@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod rings;
+mod steering;
 mod worker;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use weft_wire::MacAddress;
 
 use self::elsewhere::Elsewhere;
 use self::rings::Rings;
+use self::steering::queues_of_users;
 use self::worker::Shared;
 use crate::agent::{Agent, Handle, PANIC_WARNINGS, configured};
 use crate::bearer::session::Sessions;
@@ -84,7 +86,7 @@ pub fn assemble(
     let waker = Waker::default();
     let InitialUsers { classes, profiles, users, changes, taken } =
         InitialUsers::of(&blueprint, room)?;
-    let ports = open_ports(eal, &blueprint, &pool)?;
+    let ports = open_ports(eal, &blueprint, &pool, &users)?;
     let mut rings = Rings::new(eal, &blueprint, &ports)?;
     let steering = Steering::of(&blueprint, &classes, shift)?;
     let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
@@ -267,7 +269,12 @@ struct OpenPort {
     mac: MacAddress,
 }
 
-fn open_ports(eal: &Eal, blueprint: &Blueprint, pool: &Pool) -> Result<Vec<OpenPort>, BuildError> {
+fn open_ports(
+    eal: &Eal,
+    blueprint: &Blueprint,
+    pool: &Pool,
+    users: &Users,
+) -> Result<Vec<OpenPort>, BuildError> {
     let open = |(number, plan): (usize, &PortPlan)| {
         // A memory ring has as many queues at either end and in either
         // direction; other devices get a transmit queue for each worker.
@@ -276,6 +283,7 @@ fn open_ports(eal: &Eal, blueprint: &Blueprint, pool: &Pool) -> Result<Vec<OpenP
             rx_queues: plan.queues,
             tx_queues: own.max(if own == 0 { blueprint.workers.count as u16 } else { 1 }),
             descriptors: plan.descriptors,
+            steering: queues_of_users(blueprint, plan, users),
             mtu: plan.mtu,
         };
         let port = Port::open(eal, &plan.device, &options, pool)

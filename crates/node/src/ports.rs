@@ -17,8 +17,8 @@ use weft_wire::MacAddress;
 
 use self::gtpu::Heard;
 pub(crate) use self::loss::Loss;
-pub use self::port_control::NeighbourView;
 pub(crate) use self::port_control::PortControl;
+pub use self::port_control::{ExtendedView, NeighbourView};
 use crate::workers::Workers;
 
 /// Why an answer of a neighbour, or the question, may have been dropped.

@@ -135,6 +135,7 @@ impl Host<'_> {
             rx_queues: 1,
             tx_queues: 1,
             descriptors: weft_vf::QUEUE,
+            steering: None,
             mtu: PortOptions::MAX_MTU,
         };
         let mut outlets = Vec::with_capacity(counters.len());

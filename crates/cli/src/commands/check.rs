@@ -1,5 +1,6 @@
 //! `weft check`: is a configuration right, and where do a node's packets go?
 
+mod devices;
 mod machine;
 
 use std::io;
@@ -24,6 +25,9 @@ pub struct Arguments {
     /// Configurations of nodes and controllers, profiles of control planes; - for standard input
     #[arg(value_name = "FILE.yaml", required = true)]
     files: Vec<PathBuf>,
+    /// Ask the devices of a node, on this machine, what they can do, and say what will be used
+    #[arg(long)]
+    devices: bool,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
@@ -80,6 +84,9 @@ enum Found {
 /// # Errors
 /// The mistakes of all files, as FILE:LINE:COLUMN.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    if arguments.devices {
+        return devices::run(&arguments.files, arguments.json);
+    }
     let mut standard_input = arguments.files.iter().filter(|file| file.as_os_str() == "-");
     if standard_input.nth(1).is_some() {
         return Err(Failure::input("standard input can be read once"));

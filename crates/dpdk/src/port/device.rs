@@ -3,19 +3,22 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::ptr::null;
+use std::sync::Mutex;
 
 use weft_dpdk_sys as sys;
 
 use super::bus::{ALREADY, NO_DRIVER, PCI, VIRTUAL, plug, unplug};
+use super::capabilities::{Capabilities, Spreading, ask_for_hash, redirect};
 use super::driver::{DeviceString, Driver, Kernel, known_drivers};
 use super::interface::Interface;
 use super::options::PortOptions;
-use super::packet_sockets::PacketSockets;
 use super::privilege::{may_lock, may_use_interfaces};
 use super::ring_port::RingEnd;
+use super::sockets::{PacketSockets, XdpSockets, joining_by_program};
 use crate::buffer::Pool;
 use crate::eal::Eal;
 use crate::error::invalid;
+use crate::lock;
 
 /// A device that DPDK drives; stopped and removed when dropped.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct Device {
     driver: Option<&'static Driver>,
     interface: Option<Interface>,
     sockets: PacketSockets,
+    xdp_sockets: XdpSockets,
+    spreading: Spreading,
     pub(crate) ring: Option<RingEnd>,
 }
 
@@ -46,7 +51,18 @@ impl Device {
         if is_pci_address(device) {
             return Device::on_pci_bus(device);
         }
-        Device::on_virtual_bus(DeviceString::parse(device)?)
+        let device = DeviceString::parse(device)?.with_queues(options.rx_queues)?;
+        let Some(steering) = options.steering.as_ref().filter(|_| device.is_af_packet()) else {
+            return Device::on_virtual_bus(device);
+        };
+        let (made, joined) = joining_by_program(|| Device::on_virtual_bus(device));
+        let mut made = made?;
+        if joined > 0 {
+            // Without a program all would go to one queue.
+            made.sockets.steer(steering)?;
+            made.spreading = Spreading::Exact;
+        }
+        Ok(made)
     }
 
     fn on_pci_bus(address: &str) -> io::Result<Device> {
@@ -101,8 +117,17 @@ impl Device {
         let mut id = 0;
         // SAFETY: the environment stands; `name` is a C string, `id` writable.
         if unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &mut id) } == 0 {
-            let sockets = PacketSockets::default();
-            return Ok(Device { id, bus, name, driver: None, interface: None, sockets, ring });
+            return Ok(Device {
+                id,
+                bus,
+                name,
+                driver: None,
+                interface: None,
+                sockets: PacketSockets::default(),
+                xdp_sockets: XdpSockets::default(),
+                spreading: Spreading::default(),
+                ring,
+            });
         }
         unplug(bus, &name);
         Err(io::Error::other("not an Ethernet device"))
@@ -113,16 +138,51 @@ impl Device {
     ///
     /// # Errors
     /// What is wrong and what to do about it.
-    pub(crate) fn start(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
-        self.set_up(options, pool).map_err(|reason| explain(self.driver, reason))
+    pub(crate) fn start(&mut self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
+        /// New sockets are told by those that there were before.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let started = if self.driver.is_some_and(|driver| driver.has_xdp_sockets()) {
+            let _turn = lock(&ONE_AT_A_TIME);
+            let (started, sockets) = XdpSockets::made_by(|| self.set_up(options, pool));
+            self.xdp_sockets = sockets;
+            started
+        } else {
+            self.set_up(options, pool)
+        };
+        let (rx, tx, spreading) = started.map_err(|reason| explain(self.driver, reason))?;
+        if self.spreading == Spreading::OneQueue {
+            self.spreading = spreading;
+        }
+        Ok((rx, tx))
     }
 
-    fn set_up(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16)> {
-        let id = self.id;
+    fn information(&self) -> io::Result<sys::rte_eth_dev_info> {
         let mut info = sys::rte_eth_dev_info::default();
+        // SAFETY: the device exists; `info` is writable.
+        check(unsafe { sys::rte_eth_dev_info_get(self.id, &mut info) }, "its information")?;
+        Ok(info)
+    }
+
+    /// What it can do, and how packets would come to as many queues as the options say.
+    ///
+    /// # Errors
+    /// What its driver says.
+    pub(crate) fn capabilities(&self, options: &PortOptions) -> io::Result<Capabilities> {
+        let info = self.information()?;
+        let queues = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
+        let spreading = self.spread(&info, queues, &mut sys::rte_eth_conf::default());
+        Ok(Capabilities::of(self.id, &info, spreading))
+    }
+
+    /// How packets come to its receive queues, once it is started.
+    pub(crate) fn spreading(&self) -> &Spreading {
+        &self.spreading
+    }
+
+    fn set_up(&self, options: &PortOptions, pool: &Pool) -> io::Result<(u16, u16, Spreading)> {
+        let id = self.id;
+        let info = self.information()?;
         let mut conf = sys::rte_eth_conf::default();
-        // SAFETY: the device exists and is not started; `info` is writable.
-        check(unsafe { sys::rte_eth_dev_info_get(id, &mut info) }, "its information")?;
         if self.bus == PCI {
             // Drivers of virtual functions know no other way to be told; without it longer
             // frames vanish.
@@ -130,6 +190,7 @@ impl Device {
         }
         let rx = options.rx_queues.clamp(1, info.max_rx_queues.max(1));
         let tx = options.tx_queues.clamp(1, info.max_tx_queues.max(1));
+        let mut spreading = self.spread(&info, rx, &mut conf);
         // SAFETY: as above; `conf` is only read.
         check(unsafe { sys::rte_eth_dev_configure(id, rx, tx, &conf) }, "its configuration")?;
         self.set_up_queues(rx, tx, options.descriptors, pool)?;
@@ -140,7 +201,32 @@ impl Device {
             check(sys::rte_eth_dev_start(id), "to start")?;
             sys::rte_eth_promiscuous_enable(id);
         }
-        Ok((rx, tx))
+        if let Spreading::Hash { table, .. } = &mut spreading
+            && info.reta_size > 0
+            && redirect(id, info.reta_size, rx).is_ok()
+        {
+            *table = info.reta_size;
+        }
+        Ok((rx, tx, spreading))
+    }
+
+    /// How packets will come to `queues` receive queues; asks for it where it is the device
+    /// that spreads.
+    fn spread(
+        &self,
+        info: &sys::rte_eth_dev_info,
+        queues: u16,
+        conf: &mut sys::rte_eth_conf,
+    ) -> Spreading {
+        let known = if self.ring.is_some() {
+            Some(Spreading::Sender)
+        } else {
+            self.driver.and_then(|driver| driver.spreading.clone())
+        };
+        match known {
+            Some(known) if queues > 1 => known,
+            _ => ask_for_hash(info, queues, conf),
+        }
     }
 
     fn set_up_queues(&self, rx: u16, tx: u16, descriptors: u16, pool: &Pool) -> io::Result<()> {
@@ -173,7 +259,7 @@ impl Device {
 
     /// Packets that the kernel has dropped in front of it.
     pub(crate) fn missed_by_kernel(&self) -> u64 {
-        self.sockets.missed()
+        self.sockets.missed() + self.xdp_sockets.missed()
     }
 
     /// Its own MAC address; all zero when it has none.

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use super::capabilities::Spreading;
 use crate::error::invalid;
 
 /// A driver of DPDK for virtual devices. Lists are words between spaces.
@@ -26,6 +27,10 @@ pub(crate) struct Driver {
     pub(crate) shares: bool,
     /// What it most often means when it refuses a receive queue.
     pub(crate) queue_refused: Option<&'static str>,
+    /// The argument for the number of its receive queues, and its value where it is not given.
+    queues: Option<(&'static str, u16)>,
+    /// How packets come to several receive queues, where the device is not asked for it.
+    pub(crate) spreading: Option<Spreading>,
 }
 
 /// What a driver has to do with the interfaces of the kernel.
@@ -49,9 +54,11 @@ const PLAIN: Driver = Driver {
     locked_bytes: 0,
     shares: false,
     queue_refused: None,
+    queues: None,
+    spreading: None,
 };
 
-const DRIVERS: [Driver; 5] = [
+static DRIVERS: [Driver; 5] = [
     Driver { name: "net_null", arguments: "size copy no-rx", shares: true, ..PLAIN },
     Driver {
         name: "net_pcap",
@@ -63,6 +70,7 @@ const DRIVERS: [Driver; 5] = [
         name: "net_tap",
         arguments: "iface remote mac persist",
         kernel: Kernel::Makes,
+        spreading: Some(Spreading::Kernel),
         ..PLAIN
     },
     Driver {
@@ -74,6 +82,8 @@ const DRIVERS: [Driver; 5] = [
         kernel: Kernel::Uses,
         locked_bytes: 2 * 2048 * 4096,
         shares: true,
+        queues: Some(("qpairs", 1)),
+        spreading: Some(Spreading::Kernel),
         ..PLAIN
     },
     Driver {
@@ -86,6 +96,8 @@ const DRIVERS: [Driver; 5] = [
             "AF_XDP holds this interface already, or held it before in this process; \
              make the interface anew",
         ),
+        queues: Some(("queue_count", 1)),
+        spreading: Some(Spreading::Interface),
         ..PLAIN
     },
 ];
@@ -138,9 +150,42 @@ impl DeviceString {
         }
         Ok(device)
     }
+
+    /// Whether its queues are AF_PACKET sockets.
+    pub(crate) fn is_af_packet(&self) -> bool {
+        self.driver.is_some_and(|driver| driver.name == "net_af_packet")
+    }
+
+    /// The same with so many receive queues. Each queue that its driver has must be polled:
+    /// the kernel gives packets to all of them.
+    ///
+    /// # Errors
+    /// When the device string says another number.
+    pub(crate) fn with_queues(mut self, queues: u16) -> io::Result<DeviceString> {
+        let Some((key, default)) = self.driver.and_then(|driver| driver.queues) else {
+            return Ok(self);
+        };
+        let mut given = self.arguments.split(',').filter_map(|argument| argument.split_once('='));
+        match given.find(|(other, _)| *other == key) {
+            Some((_, value)) if value.parse() != Ok(queues) => Err(invalid(format!(
+                "{key}={value} beside {queues} receive queues: packets for queues that are not \
+                 polled would be lost; leave {key} out"
+            ))),
+            None if queues != default => {
+                self.arguments.push_str(&format!(",{key}={queues}"));
+                Ok(self)
+            }
+            _ => Ok(self),
+        }
+    }
 }
 
 impl Driver {
+    /// Whether its queues are AF_XDP sockets.
+    pub(crate) fn has_xdp_sockets(&self) -> bool {
+        self.name == "net_af_xdp"
+    }
+
     fn check(&self, given: &[(&str, &str)]) -> io::Result<()> {
         for (key, value) in given {
             if !lists(self.arguments, key) {
@@ -172,7 +217,7 @@ impl Driver {
 
 /// The names of all known drivers, for a message.
 pub(crate) fn known_drivers() -> String {
-    DRIVERS.map(|driver| driver.name).join(", ")
+    DRIVERS.each_ref().map(|driver| driver.name).join(", ")
 }
 
 #[cfg(test)]
@@ -198,6 +243,18 @@ mod tests {
         assert_eq!(parse("net_pcap0,iface=b").interface.as_deref(), Some("b"));
         assert_eq!(parse("net_vhost0,iface=/run/socket").interface, None);
         assert_eq!(parse("net_tapestry0,iface=a").interface, None);
+    }
+
+    #[test]
+    fn drivers_have_as_many_queues_as_are_polled() {
+        let two = |device| DeviceString::parse(device).unwrap().with_queues(2);
+        let arguments = two("net_af_xdp0,iface=a").unwrap().arguments;
+        assert_eq!(arguments, "iface=a,queue_count=2");
+        assert!(two("net_af_packet0,iface=a").unwrap().arguments.ends_with(",qpairs=2"));
+        assert!(two("net_af_packet0,iface=a,qpairs=2").is_ok());
+        let refused = two("net_af_packet0,iface=a,qpairs=4").unwrap_err().to_string();
+        assert!(refused.starts_with("qpairs=4 beside 2 receive queues"), "{refused}");
+        assert_eq!(two("net_tap0,iface=a").unwrap().arguments, "iface=a");
     }
 
     #[test]

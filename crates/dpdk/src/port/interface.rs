@@ -66,6 +66,37 @@ impl Interface {
     }
 }
 
+/// What the kernel or its NIC does to packets of the interface `name` that makes them longer than
+/// a wire carries, or leaves their checksums open: `tso`, `gso`, `gro`, `lro`, `tx-checksum`.
+/// Not told are those that are off, or that the kernel has no answer for.
+///
+/// # Errors
+/// As the kernel says, `ENODEV` when there is no such interface.
+pub fn kernel_offloads(name: &str) -> io::Result<Vec<&'static str>> {
+    // ethtool.h: ETHTOOL_GTSO, _GGSO, _GGRO, _GTXCSUM, _GFLAGS with ETH_FLAG_LRO.
+    const ASKED: [(&str, u32, u32); 5] = [
+        ("tso", 0x1e, !0),
+        ("gso", 0x23, !0),
+        ("gro", 0x2b, !0),
+        ("lro", 0x25, 1 << 15),
+        ("tx-checksum", 0x16, !0),
+    ];
+    let interface = Interface::find(name)?;
+    let is_on = |(_, command, bits): &&(&str, u32, u32)| {
+        let mut value = [*command, 0];
+        // SAFETY: all bytes zero are a valid request.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_name = interface.name;
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        // SAFETY: these commands read and write a `struct ethtool_value`, two words.
+        let status = unsafe {
+            libc::ioctl(interface.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request)
+        };
+        status == 0 && value[1] & bits != 0
+    };
+    Ok(ASKED.iter().filter(is_on).map(|(name, ..)| *name).collect())
+}
+
 impl std::fmt::Debug for Interface {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Interface({})", self.index)

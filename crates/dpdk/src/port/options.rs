@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::sockets::Steering;
 use crate::buffer::Pool;
 use crate::error::invalid;
 
@@ -14,6 +15,8 @@ pub struct PortOptions {
     pub tx_queues: u16,
     /// Packets that each queue holds.
     pub descriptors: u16,
+    /// Which queue a packet should come to, where the kernel can be told (AF_PACKET).
+    pub steering: Option<Steering>,
     /// Longest IP packet, in bytes, from [`PortOptions::MIN_MTU`] to
     /// [`PortOptions::MAX_MTU`].
     pub mtu: u16,
@@ -39,6 +42,6 @@ impl PortOptions {
 
 impl Default for PortOptions {
     fn default() -> Self {
-        PortOptions { rx_queues: 1, tx_queues: 1, descriptors: 1024, mtu: 1500 }
+        PortOptions { rx_queues: 1, tx_queues: 1, descriptors: 1024, steering: None, mtu: 1500 }
     }
 }

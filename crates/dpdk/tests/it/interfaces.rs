@@ -5,8 +5,10 @@
 use crate::common::network::{
     exchange, frame, in_own_network, ip, kernel_socket, veth, with_af_packet, with_af_xdp,
 };
-use crate::common::{open, pool, queues, skipped, wait_until};
-use weft_dpdk::{Batch, Pool, Port, RxQueue, TxQueue};
+use crate::common::{eal, open, pool, queues, skipped, wait_until, waiting};
+use weft_dpdk::{
+    Batch, Pool, Port, PortOptions, RxQueue, Steering, SteeringKey, SteeringRun, TxQueue,
+};
 
 /// Opens a port on an interface that the kernel talks to as `kernel_side`. The
 /// driver may keep up to `kept` packets when the port is closed.
@@ -94,6 +96,45 @@ fn af_packet_counts_what_the_kernel_drops() {
     });
 }
 
+/// The kernel puts each packet into the queue of its user, and others into either.
+#[test]
+fn af_packet_steers_users_to_queues() {
+    with_af_packet("interfaces::af_packet_steers_users_to_queues", || {
+        veth("w0", "w1");
+        let pool = pool(16_383);
+        let run = |key, first, queue| SteeringRun { key, first, count: 50, queue };
+        let runs = vec![run(SteeringKey::Teid, 100, 1), run(SteeringKey::DestinationIpv4, 0, 0)];
+        let steering = Some(Steering { queues: 2, runs });
+        let ring = "framesz=2048,framecnt=512,blocksz=4096";
+        let device = format!("net_af_packet0,iface=w0,{ring}");
+        let options = PortOptions { rx_queues: 2, tx_queues: 2, steering, ..Default::default() };
+        let port = Port::open(eal(), &device, &options, &pool).expect("the device opens");
+        assert!(port.spreading().to_string().starts_with("a program"), "{:?}", port.spreading());
+        let socket = kernel_socket("w1");
+        for teid in 100..150_u32 {
+            let mut message = vec![0x30, 255, 0, 4];
+            message.extend(teid.to_be_bytes());
+            message.extend([0; 4]);
+            socket.send_to(&message, "10.0.0.2:2152").unwrap();
+        }
+        let mut queues = [port.take_rx(0).unwrap(), port.take_rx(1).unwrap()];
+        let mut seen = 0;
+        wait_until("all messages are received", || {
+            for (number, queue) in queues.iter_mut().enumerate() {
+                for frame in waiting(queue).iter().filter(|frame| frame[36..38] == [8, 104]) {
+                    let teid = u32::from_be_bytes(frame[46..50].try_into().unwrap());
+                    assert_eq!(number as u32, (1 + teid - 100) % 2);
+                    seen += 1;
+                }
+            }
+            seen >= 50
+        });
+        assert_eq!(seen, 50);
+        let names: Vec<_> = port.extended_statistics().into_iter().collect();
+        assert!(names.iter().any(|(name, value)| name == "rx_good_packets" && *value >= 50));
+    });
+}
+
 #[test]
 fn af_packet_loses_nothing_with_the_default_ring() {
     with_af_packet("interfaces::af_packet_loses_nothing_with_the_default_ring", || {
@@ -107,8 +148,7 @@ fn af_packet_loses_nothing_with_the_default_ring() {
         }
         let (mut rx, _) = queues(&port);
         let mut expected = 0;
-        for frame in crate::common::waiting(&mut rx).iter().filter(|frame| frame[12..14] == [8, 0])
-        {
+        for frame in waiting(&mut rx).iter().filter(|frame| frame[12..14] == [8, 0]) {
             let number = u32::from_be_bytes(frame[42..46].try_into().unwrap());
             assert_eq!(number, expected);
             expected += 1;

@@ -4,6 +4,7 @@
 //! everything else that is shown; docs/metrics.md describes the families.
 
 mod pfcp;
+mod ports;
 
 use std::fmt;
 
@@ -18,7 +19,7 @@ use weft_http::metrics::{Distribution, Families, Label, NO_LABELS, answer};
 use weft_http::problem::Failure;
 use weft_node::StandbyView;
 use weft_node::show::{
-    DeviceView, FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView,
+    DeviceView, ExtendedView, FunctionView, PortView, SignalCounts, Snapshot, StageView, WorkerView,
 };
 use weft_pfcp::user_plane::show::PfcpView;
 
@@ -40,29 +41,31 @@ pub(crate) async fn metrics(
 ) -> Result<Response, Failure> {
     let snapshot = state.snapshot().await?;
     let pfcp = state.pfcp_of_late().await;
-    Ok(answer(&registry(snapshot, pfcp), &headers))
+    let extended = state.extended_of_late().await?;
+    Ok(answer(&registry(snapshot, pfcp, extended), &headers))
 }
 
 /// All metrics of a node, each with the label `node`.
-fn registry(snapshot: Snapshot, pfcp: Option<PfcpView>) -> Registry {
+fn registry(snapshot: Snapshot, pfcp: Option<PfcpView>, extended: Vec<ExtendedView>) -> Registry {
     let labels = [("node".into(), snapshot.node.clone().into())];
     let mut registry = Registry::with_labels(labels.into_iter());
-    registry.register_collector(Box::new(Counted(snapshot, pfcp)));
+    registry.register_collector(Box::new(Counted(snapshot, pfcp, extended)));
     registry
 }
 
 /// One look at what a node counts.
 #[derive(Debug)]
-struct Counted(Snapshot, Option<PfcpView>);
+struct Counted(Snapshot, Option<PfcpView>, Vec<ExtendedView>);
 
 impl Collector for Counted {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut families, Counted(snapshot, pfcp)) = (Families::new(encoder), self);
+        let (mut families, Counted(snapshot, pfcp, extended)) = (Families::new(encoder), self);
         traffic(&mut families, snapshot)?;
         drops(&mut families, snapshot)?;
         let ports = snapshot.ports.iter();
         let up = ports.map(|port| ([("port", port.name.as_str())], u64::from(port.up)));
         families.gauge("weft_port_up", "Whether packets can pass the port.", up)?;
+        ports::families(&mut families, snapshot, extended)?;
         stages(&mut families, snapshot)?;
         functions(&mut families, snapshot)?;
         workers(&mut families, snapshot)?;
@@ -405,7 +408,7 @@ mod tests {
 
     fn exposition(snapshot: Snapshot) -> String {
         let mut written = String::new();
-        text::encode(&mut written, &registry(snapshot, Some(driven()))).unwrap();
+        text::encode(&mut written, &registry(snapshot, Some(driven()), Vec::new())).unwrap();
         written
     }
 
@@ -471,7 +474,7 @@ mod tests {
         };
         let drops = (0..100_000).map(drop).collect();
         let snapshot = Snapshot { node: "n".to_owned(), drops, ..Snapshot::default() };
-        let registry = registry(snapshot, None);
+        let registry = registry(snapshot, None, Vec::new());
         for accept in ["text/plain", "application/openmetrics-text"] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());

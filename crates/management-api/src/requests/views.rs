@@ -9,8 +9,8 @@ use weft_http::extract::{Json, Path, Query};
 use weft_http::problem::Failure;
 use weft_node::StateView;
 use weft_node::show::{
-    BearerView, ContextView, DedicatedView, NeighbourView, PeerView, Snapshot, TopologyView,
-    UserView,
+    BearerView, ContextView, DedicatedView, ExtendedView, NeighbourView, PeerView, Snapshot,
+    TopologyView, UserView,
 };
 use weft_pfcp::user_plane::show::{PfcpView, SessionView};
 
@@ -28,6 +28,18 @@ pub(crate) const CONTEXTS: Duration = Duration::from_secs(2);
 )]
 pub(crate) async fn snapshot(Shared(state): Shared<State>) -> Result<Json<Snapshot>, Failure> {
     Ok(Json(state.snapshot().await?))
+}
+
+/// What the drivers of ports count, by their own names; of the last second.
+#[utoipa::path(
+    get,
+    path = "/v1/ports/extended",
+    responses((status = 200, description = "The counters", body = Vec<ExtendedView>)),
+)]
+pub(crate) async fn extended(
+    Shared(state): Shared<State>,
+) -> Result<Json<Vec<ExtendedView>>, Failure> {
+    Ok(Json(state.extended_of_late().await?))
 }
 
 /// What is fused: micro-operations and machine code.

@@ -96,6 +96,7 @@ impl Agent {
     fn port_view(&self, number: usize) -> PortView {
         let port_control = self.ports.get(number);
         let device = port_control.statistics();
+        let (queues, spread) = port_control.spreading();
         let mut view = PortView {
             name: port_control.name().to_owned(),
             device: port_control.device().to_owned(),
@@ -103,12 +104,16 @@ impl Agent {
             up: port_control.is_up(),
             rx_missed: device.rx_missed,
             rx_errors: device.rx_errors,
+            queues,
+            spread,
             ..PortView::default()
         };
         for link in self.workers.iter() {
             let counters = &link.counters.ports[number];
             view.rx_packets += counters.received.packets.get();
             view.rx_bytes += counters.received.bytes.get();
+            view.by_worker.push(counters.received.packets.get());
+            view.misdirected += counters.misdirected.get();
             view.tx_packets += counters.transmitted.packets.get();
             view.tx_bytes += counters.transmitted.bytes.get();
         }

@@ -13,7 +13,7 @@ pub use super::topology::{FunctionPlace, PortPlace, RuleView, TopologyView};
 use crate::bearer::{Action, BearerId, DefaultBearer};
 pub use crate::gtpu_peers::{PeerView, SignalCounts};
 pub use crate::mobility::HandoverView;
-pub use crate::ports::NeighbourView;
+pub use crate::ports::{ExtendedView, NeighbourView};
 
 /// One look at everything that is counted. Counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -144,6 +144,18 @@ pub struct PortView {
     pub tx_packets: u64,
     /// Bytes sent.
     pub tx_bytes: u64,
+    /// Receive queues.
+    #[serde(default)]
+    pub queues: u16,
+    /// How packets come to the queues.
+    #[serde(default)]
+    pub spread: String,
+    /// Packets received by each worker.
+    #[serde(default)]
+    pub by_worker: Vec<u64>,
+    /// Packets received by a worker that does not own their user.
+    #[serde(default)]
+    pub misdirected: u64,
 }
 
 /// One function.

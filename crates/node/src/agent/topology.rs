@@ -10,6 +10,7 @@ use weft_rules::{FunctionIndex, Next, NextHop, PortIndex, To, Vocabulary};
 
 use super::Agent;
 use crate::plan;
+use crate::ports::{ExtendedView, PortControl};
 
 /// The node as a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -72,6 +73,12 @@ pub struct RuleView {
 type Rules = BTreeMap<(String, String), Vec<String>>;
 
 impl Agent {
+    /// What the drivers of all ports count, by their own names. NICs may take milliseconds to
+    /// answer.
+    pub fn extended_ports(&self) -> Vec<ExtendedView> {
+        self.ports.iter().map(PortControl::extended).collect()
+    }
+
     /// The node as a graph.
     pub fn topology(&self) -> TopologyView {
         let blueprint = &self.blueprint;

@@ -1,6 +1,7 @@
 //! One port as the agent sees it: its device, its neighbours, and what it owes
 //! in ICMP.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -31,6 +32,15 @@ pub struct NeighbourView {
     pub state: String,
     /// Nanoseconds since its last sign of life.
     pub quiet: u64,
+}
+
+/// What the driver of a port counts beyond what all drivers count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExtendedView {
+    /// The port.
+    pub port: String,
+    /// Counts since the port was opened, by the driver's own names; without what is 0.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// A port, off the way of packets.
@@ -154,6 +164,20 @@ impl PortControl {
     /// What its device has counted.
     pub fn statistics(&self) -> PortStatistics {
         self.port.statistics()
+    }
+
+    /// What its driver counts, by its own names; without what is 0.
+    pub fn extended(&self) -> ExtendedView {
+        let counted = self.port.extended_statistics().into_iter();
+        ExtendedView {
+            port: self.name.clone(),
+            counters: counted.filter(|(_, value)| *value > 0).collect(),
+        }
+    }
+
+    /// Its receive queues, and how packets come to them.
+    pub fn spreading(&self) -> (u16, String) {
+        (self.port.rx_queues(), self.port.spreading().to_string())
     }
 
     /// A worker needs the MAC address of a next hop.

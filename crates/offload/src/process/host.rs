@@ -203,6 +203,7 @@ impl Host<'_> {
             rx_queues: workers,
             tx_queues: workers,
             descriptors: welcome.descriptors,
+            steering: None,
             mtu: PortOptions::MAX_MTU,
         };
         let port = Port::open(self.eal, &device, &options, pool)?;

@@ -71,6 +71,7 @@ fn ring(eal: &Eal, plan: &Plan<'_>, path: &str, pool: &Pool) -> Result<Port, Sta
         rx_queues: workers,
         tx_queues: workers,
         descriptors: WINDOW as u16,
+        steering: None,
         mtu: PortOptions::MAX_MTU,
     };
     Ok(Port::open(eal, &device, &options, pool)?)

@@ -69,7 +69,7 @@ enum View {
     /// What was dropped, by reason
     Drops,
     /// Ports, their links and counters
-    Ports,
+    Ports(ports::Arguments),
     /// GTP-U peers: whether they answer, and the messages between them and the node
     Peers,
     /// What the node keeps on its disk, and how far that is
@@ -123,7 +123,7 @@ fn once(what: &View, client: &Client, form: Form) -> Result<(), Failure> {
     match what {
         View::Runtime => show(runtime::text),
         View::Drops => show(drops::text),
-        View::Ports => show(ports::text),
+        View::Ports(arguments) => ports::run(arguments, client, form),
         View::Paths => text("/v1/paths"),
         View::Fused => text("/v1/fused"),
         View::Peers => peers::run(client, form),

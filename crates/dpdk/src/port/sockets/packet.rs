@@ -5,13 +5,16 @@
 //! the interface that they are bound to.
 
 use std::fs;
+use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::program::Steering;
+
 /// The sockets of one port; empty where the driver has none.
 #[derive(Debug, Default)]
-pub(crate) struct PacketSockets {
+pub(in crate::port) struct PacketSockets {
     /// They are the driver's, and stay open as long as the device.
     descriptors: Vec<RawFd>,
     missed: AtomicU64,
@@ -19,15 +22,33 @@ pub(crate) struct PacketSockets {
 
 impl PacketSockets {
     /// The sockets of this process that are bound to the interface `index`.
-    pub(crate) fn of_interface(index: i32) -> PacketSockets {
+    pub(in crate::port) fn of_interface(index: i32) -> PacketSockets {
         let folder = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
         let descriptors = folder.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let descriptors = descriptors.filter(|fd| is_bound_to(*fd, index)).collect();
         PacketSockets { descriptors, missed: AtomicU64::new(0) }
     }
 
+    /// Lets the kernel choose one of them for each packet by what `steering` says.
+    ///
+    /// # Errors
+    /// When there are more runs of users than a program has room for, or the sockets were
+    /// joined otherwise.
+    pub(in crate::port) fn steer(&self, steering: &Steering) -> io::Result<()> {
+        let mut program = steering.program().ok_or(io::ErrorKind::InvalidInput)?;
+        let socket = *self.descriptors.first().ok_or(io::ErrorKind::NotConnected)?;
+        let own = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
+        // SAFETY: the kernel reads the program and keeps a copy.
+        let status = unsafe {
+            let value = (&raw const own).cast();
+            libc::setsockopt(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, value, length)
+        };
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Packets that the kernel has dropped so far: their rings were full.
-    pub(crate) fn missed(&self) -> u64 {
+    pub(in crate::port) fn missed(&self) -> u64 {
         for fd in &self.descriptors {
             // The kernel begins to count anew each time it is asked.
             self.missed.fetch_add(drops(*fd), Ordering::Relaxed);

@@ -1,0 +1,235 @@
+//! What a device can do, as its driver says (`rte_eth_dev_info`), and how packets are spread
+//! over its receive queues.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::io;
+
+use weft_dpdk_sys as sys;
+
+/// Kinds of packets that receive-side scaling may hash, with their names.
+const KINDS: [(&str, u64); 6] = [
+    ("IP", sys::WEFT_RSS_IP),
+    ("UDP", sys::WEFT_RSS_UDP),
+    ("TCP", sys::WEFT_RSS_TCP),
+    ("SCTP", sys::WEFT_RSS_SCTP),
+    ("GTP-U", sys::WEFT_RSS_GTPU),
+    ("ESP", sys::WEFT_RSS_ESP),
+];
+
+/// A key of the Toeplitz hash that repeats each 16 bits: swapping source and destination
+/// leaves the hash as it is, so both directions of a flow meet (Woo and Park, "Scalable TCP
+/// Session Monitoring with Symmetric Receive-side Scaling", 2012).
+static SYMMETRIC: [u8; 64] = {
+    let mut key = [0x6d; 64];
+    let mut at = 1;
+    while at < key.len() {
+        key[at] = 0x5a;
+        at += 2;
+    }
+    key
+};
+
+/// What a device can do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Name of its driver in DPDK.
+    pub driver: String,
+    /// Socket of the machine (NUMA node) that it is at; none where it does not say.
+    pub socket: Option<u32>,
+    /// Receive queues that it can have.
+    pub rx_queues: u16,
+    /// Transmit queues that it can have.
+    pub tx_queues: u16,
+    /// Longest IP packet, in bytes.
+    pub mtu: u16,
+    /// Kinds of packets that it can spread by receive-side scaling.
+    pub hashes: Vec<&'static str>,
+    /// Entries of its redirection table; 0 without one.
+    pub table: u16,
+    /// How packets would come to as many receive queues as were asked for.
+    pub spreading: Spreading,
+    /// What it can do with received packets, by DPDK's names.
+    pub rx_offloads: Vec<String>,
+    /// What it can do with packets to be sent, by DPDK's names.
+    pub tx_offloads: Vec<String>,
+}
+
+/// How packets come to a port's receive queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Spreading {
+    /// There is one queue.
+    #[default]
+    OneQueue,
+    /// By receive-side scaling: a hash of these kinds of packets chooses an entry of the
+    /// redirection table.
+    Hash {
+        /// Kinds of packets; others come to queue 0.
+        kinds: Vec<&'static str>,
+        /// Entries of the redirection table that were set; 0 where it is the driver's own.
+        table: u16,
+        /// Whether both directions of a flow meet.
+        symmetric: bool,
+    },
+    /// To the worker that owns the user, by a program in the kernel.
+    Exact,
+    /// By the kernel's hash of flows.
+    Kernel,
+    /// By queue of the interface, which the driver of the kernel chooses.
+    Interface,
+    /// The sender chooses.
+    Sender,
+    /// Not spread: the device offers no hash, and may give queue 0 all.
+    Unspread,
+}
+
+impl fmt::Display for Spreading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Spreading::OneQueue => f.write_str("one queue"),
+            Spreading::Exact => f.write_str("a program in the kernel, by user"),
+            Spreading::Kernel => f.write_str("the kernel's hash of flows"),
+            Spreading::Interface => f.write_str("the interface's queues"),
+            Spreading::Sender => f.write_str("the sender chooses"),
+            Spreading::Unspread => f.write_str("not spread: the device has no hash"),
+            Spreading::Hash { kinds, table, symmetric } => {
+                let symmetric = if *symmetric { "symmetric " } else { "" };
+                write!(f, "{symmetric}hash of {}", kinds.join(", "))?;
+                if *table > 0 {
+                    write!(f, ", table of {table}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Capabilities {
+    /// Of the device `id`, as `info` has it.
+    pub(super) fn of(id: u16, info: &sys::rte_eth_dev_info, spreading: Spreading) -> Self {
+        // SAFETY: the device exists; it answers with -1 for one that does not say.
+        let socket = unsafe { sys::rte_eth_dev_socket_id(id) };
+        // SAFETY: the driver's name is a static C string, or null.
+        let driver = unsafe { static_text(info.driver_name) };
+        let names = |set: u64, name: unsafe extern "C" fn(u64) -> *const std::ffi::c_char| {
+            let bits = (0..64).map(|bit| 1_u64 << bit).filter(|bit| set & bit != 0);
+            // SAFETY: returns a static C string.
+            bits.map(|bit| unsafe { static_text(name(bit)) }).collect()
+        };
+        Capabilities {
+            driver,
+            socket: u32::try_from(socket).ok(),
+            rx_queues: info.max_rx_queues,
+            tx_queues: info.max_tx_queues,
+            mtu: info.max_mtu,
+            hashes: kinds(info.flow_type_rss_offloads),
+            table: info.reta_size,
+            spreading,
+            rx_offloads: names(info.rx_offload_capa, sys::rte_eth_dev_rx_offload_name),
+            tx_offloads: names(info.tx_offload_capa, sys::rte_eth_dev_tx_offload_name),
+        }
+    }
+}
+
+/// # Safety
+/// The pointer is null or to a C string that lives for ever.
+unsafe fn static_text(text: *const std::ffi::c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as the caller promises.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// The names of the kinds of which `set` has a bit.
+fn kinds(set: u64) -> Vec<&'static str> {
+    KINDS.iter().filter(|(_, bits)| set & bits != 0).map(|(name, _)| *name).collect()
+}
+
+/// Asks for receive-side scaling over `queues` in the configuration of a device, as far as
+/// the device offers it.
+pub(super) fn ask_for_hash(
+    info: &sys::rte_eth_dev_info,
+    queues: u16,
+    conf: &mut sys::rte_eth_conf,
+) -> Spreading {
+    let all = KINDS.iter().fold(0, |all, (_, bits)| all | bits);
+    let set = info.flow_type_rss_offloads & all;
+    if queues < 2 {
+        return Spreading::OneQueue;
+    }
+    if set == 0 {
+        return Spreading::Unspread;
+    }
+    conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf.rss_hf = set;
+    let length = usize::from(info.hash_key_size);
+    let symmetric = (1..=SYMMETRIC.len()).contains(&length);
+    if symmetric {
+        // Drivers copy the key and do not write to it.
+        conf.rx_adv_conf.rss_conf.rss_key = SYMMETRIC.as_ptr().cast_mut();
+        conf.rx_adv_conf.rss_conf.rss_key_len = info.hash_key_size;
+    }
+    Spreading::Hash { kinds: kinds(set), table: 0, symmetric }
+}
+
+/// Sets the redirection table of the started device `id`: its entries lead to all `queues`
+/// in turn.
+///
+/// # Errors
+/// What the driver says; then the table is its own.
+pub(super) fn redirect(id: u16, entries: u16, queues: u16) -> io::Result<()> {
+    let groups = usize::from(entries).div_ceil(64);
+    let mut table = vec![sys::rte_eth_rss_reta_entry64::default(); groups];
+    for entry in 0..entries {
+        let group = &mut table[usize::from(entry / 64)];
+        group.mask |= 1 << (entry % 64);
+        group.reta[usize::from(entry % 64)] = entry % queues;
+    }
+    // SAFETY: the device exists; the table has `entries` entries.
+    match unsafe { sys::rte_eth_dev_rss_reta_update(id, table.as_mut_ptr(), entries) } {
+        0 => Ok(()),
+        status => Err(io::Error::from_raw_os_error(-status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hash as NICs compute it (Microsoft, "RSS Hashing Functions").
+    fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
+        let bit = |bytes: &[u8], at: usize| bytes[at / 8] >> (7 - at % 8) & 1;
+        let window = |at: usize| (0..32).fold(0, |w, n| w << 1 | u32::from(bit(key, at + n)));
+        let set = (0..input.len() * 8).filter(|&at| bit(input, at) == 1);
+        set.fold(0, |hash, at| hash ^ window(at))
+    }
+
+    #[test]
+    fn both_directions_of_a_flow_have_one_hash_and_flows_differ() {
+        let mut seen = std::collections::BTreeSet::new();
+        for user in 0..=255_u8 {
+            let (a, b) = ([10, 0, 1, user], [198, 51, 100, 7]);
+            let there = toeplitz(&SYMMETRIC, &[a, b, [8, 104, 1, 187]].concat());
+            let back = toeplitz(&SYMMETRIC, &[b, a, [1, 187, 8, 104]].concat());
+            assert_eq!(there, back);
+            seen.insert(there % 128);
+        }
+        assert!(seen.len() > 32, "{}", seen.len());
+    }
+
+    #[test]
+    fn a_hash_is_asked_for_as_far_as_the_device_has_one() {
+        let mut conf = sys::rte_eth_conf::default();
+        let mut info = sys::rte_eth_dev_info::default();
+        assert_eq!(ask_for_hash(&info, 1, &mut conf), Spreading::OneQueue);
+        assert_eq!(ask_for_hash(&info, 4, &mut conf), Spreading::Unspread);
+        assert_eq!(conf.rxmode.mq_mode, 0);
+        info.flow_type_rss_offloads = sys::WEFT_RSS_IP | 1 << 63;
+        info.hash_key_size = 40;
+        let spreading = ask_for_hash(&info, 4, &mut conf);
+        assert_eq!(spreading.to_string(), "symmetric hash of IP");
+        // SAFETY: plain numbers.
+        assert_eq!(conf.rx_adv_conf.rss_conf.rss_hf, sys::WEFT_RSS_IP);
+    }
+}

@@ -1,0 +1,13 @@
+//! Sockets of the kernel that drivers receive by: what is lost in front of them, and which of
+//! them a packet goes to.
+
+mod fanout;
+mod packet;
+mod program;
+mod xdp;
+
+pub(super) use fanout::joining_by_program;
+pub(super) use packet::PacketSockets;
+pub(super) use xdp::XdpSockets;
+
+pub use program::{Steering, SteeringKey, SteeringRun};
