@@ -38,8 +38,8 @@ pub use self::change::Changed;
 pub use self::compose::Wanted;
 pub use self::state::StateView;
 pub(crate) use self::state::{
-    Configured, FORMAT, Keeping, Prepared, State, Upgrade, check_functions, configured, position,
-    restore_compositions, versions,
+    Configured, FORMAT, Keeping, Prepared, State, Upgrade, check_functions, configured, folder_of,
+    position, restore_compositions, versions,
 };
 pub use self::state::{Offer, OfferedFunction, OfferedNeighbour};
 use crate::bearer::{Event, Listeners, Subscribers};
