@@ -193,6 +193,9 @@ impl Verdicts<'_> {
     }
 }
 
+/// In the place of a version: the octets behind are of a context without its settings.
+const STATE: u16 = 0;
+
 impl<F: UserPlaneFunction> Instance for Called<F> {
     fn kind(&self) -> &'static Kind {
         self.kind
@@ -355,9 +358,31 @@ impl<F: UserPlaneFunction> Instance for Called<F> {
         }
     }
 
+    fn export_state(&self, slot: u32, now: u64, out: &mut Vec<u8>) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let before = out.len();
+        out.extend_from_slice(&STATE.to_le_bytes());
+        out.extend_from_slice(&now.to_le_bytes());
+        let written = guarded(self.name, || self.function.export_state(context, out));
+        if written != Some(true) {
+            out.truncate(before);
+            self.export(slot, now, out);
+        }
+    }
+
     fn import(&mut self, slot: u32, now: u64, bytes: &[u8]) -> Result<(), ContextError> {
         let (version, bytes) = bytes.split_first_chunk().ok_or(ContextError::Damaged)?;
         let (then, bytes) = bytes.split_first_chunk().ok_or(ContextError::Damaged)?;
+        if *version == STATE.to_le_bytes() {
+            let context = self.contexts.get_mut(slot).ok_or(ContextError::Damaged)?;
+            let then = u64::from_le_bytes(*then);
+            let read = || {
+                self.function.import_state(context, bytes)?;
+                self.function.rebase(context, then, now);
+                Ok(())
+            };
+            return guarded(self.name, read).unwrap_or(Err(ContextError::Panicked));
+        }
         let read = || {
             let mut context = self.function.import(u16::from_le_bytes(*version), bytes)?;
             self.function.rebase(&mut context, u64::from_le_bytes(*then), now);

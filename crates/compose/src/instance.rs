@@ -168,6 +168,13 @@ pub trait Instance: Send {
         self.export(slot, now, out);
     }
 
+    /// The same without settings, for a context that has the same, where the function writes
+    /// that; [`import`](Self::import) takes it.
+    #[inline]
+    fn export_state(&self, slot: u32, now: u64, out: &mut Vec<u8>) {
+        self.export(slot, now, out);
+    }
+
     /// Puts an exported context at `slot`, at the time `now` of this node.
     ///
     /// # Errors

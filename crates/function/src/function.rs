@@ -160,6 +160,24 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
         self.export(context, out);
     }
 
+    /// Writes what a context has beside its settings, for one that has the same settings in
+    /// another process. False where it is written whole only.
+    fn export_state(&self, _context: &Self::Context, _out: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// Reads into a context what [`export_state`](Self::export_state) wrote.
+    ///
+    /// # Errors
+    /// [`ContextError`]; the context is then as it was.
+    fn import_state(
+        &mut self,
+        _context: &mut Self::Context,
+        _bytes: &[u8],
+    ) -> Result<(), ContextError> {
+        Err(ContextError::Damaged)
+    }
+
     /// Makes a context from bytes that `export` wrote, perhaps of an earlier
     /// version, perhaps on another node. [`Fields`](crate::Fields) reads them.
     ///

@@ -23,6 +23,9 @@ const LISTENERS: usize = 24;
 /// How often drivers are asked for all that they count.
 const EXTENDED_EVERY: Duration = Duration::from_secs(1);
 
+/// What drivers have counted, and when they were asked.
+type Extended = (Instant, Vec<ExtendedView>);
+
 /// A node as requests see it.
 #[derive(Clone)]
 pub(crate) struct State {
@@ -36,7 +39,7 @@ pub(crate) struct State {
     /// The server of control planes, once there is one.
     pub pfcp: Arc<OnceLock<ServerHandle>>,
     /// What drivers have counted, and when they were asked.
-    extended: Arc<Mutex<Option<(Instant, Vec<ExtendedView>)>>>,
+    extended: Arc<Mutex<Option<Extended>>>,
     /// Where requests for an upgrade go, at a process of its own.
     pub upgrades: Arc<OnceLock<Upgrades>>,
     /// Free places for traces and captures.

@@ -38,7 +38,7 @@ pub use self::change::Changed;
 pub use self::compose::Wanted;
 pub(crate) use self::state::{
     Configured, FORMAT, Keeping, Prepared, Standby, State, Upgrade, check_functions, configured,
-    position, restore_compositions, versions,
+    folder_of, position, restore_compositions, versions,
 };
 pub use self::state::{Lease, StandbyView, StateView};
 pub use self::state::{Offer, OfferedFunction, OfferedNeighbour};

@@ -96,6 +96,15 @@ impl Worker {
         }
     }
 
+    /// The same without settings, which the context has at the other end as well, where the
+    /// function writes that.
+    pub fn export_state(&mut self, function: u16, slot: u32, out: &mut Vec<u8>) {
+        let now = self.clock.now();
+        if let Some(function) = self.element.functions_mut().get_mut(usize::from(function)) {
+            function.instance.export_state(slot, now, out);
+        }
+    }
+
     /// Packets that wait for functions or for their bearers.
     pub fn waiting(&self) -> usize {
         self.queues.packets()

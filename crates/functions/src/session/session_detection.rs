@@ -206,6 +206,15 @@ impl UserPlaneFunction for SessionDetection {
         exchange::export(context, out);
     }
 
+    fn export_state(&self, context: &Context, out: &mut Vec<u8>) -> bool {
+        exchange::export_state(context, out);
+        true
+    }
+
+    fn import_state(&mut self, context: &mut Context, bytes: &[u8]) -> Result<(), ContextError> {
+        exchange::import_state(context, bytes)
+    }
+
     fn import(&mut self, version: u16, bytes: &[u8]) -> Result<Context, ContextError> {
         if version != Self::CONTEXT_VERSION {
             return Err(ContextError::Version(version));

@@ -14,6 +14,7 @@ mod standby;
 mod suspended;
 mod upgrade;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -43,6 +44,16 @@ const DEDICATED: Kind = Kind(2);
 const COMPOSITIONS: Kind = Kind(3);
 /// Contexts of functions, by function and whose they are.
 const CONTEXTS: Kind = Kind(4);
+/// All kinds but the node's own.
+const ALL: [Kind; 7] = [
+    BEARERS,
+    DEDICATED,
+    COMPOSITIONS,
+    CONTEXTS,
+    sessions::SESSIONS,
+    sessions::REPORTED,
+    sessions::NOTES,
+];
 /// What is known of the node itself.
 const NODE: Kind = Kind(5);
 
@@ -91,6 +102,8 @@ pub(crate) struct Keeping {
 /// What outlives the node.
 pub(crate) struct State {
     writer: Writer,
+    /// Where the store lies.
+    folder: PathBuf,
     /// What this round has changed, and who waits for it.
     changes: Vec<Change>,
     done: Vec<Done>,
@@ -107,9 +120,11 @@ impl State {
     /// # Errors
     /// [`BuildError::NoThread`].
     pub fn new(store: Store, keeping: Keeping, restored: Restored) -> Result<State, BuildError> {
+        let folder = folder_of(&store);
         let writer = Writer::start(store, keeping.durability).map_err(BuildError::NoThread)?;
         Ok(State {
             writer,
+            folder,
             changes: Vec::new(),
             done: Vec::new(),
             checkpoints: Checkpoints::new(keeping.rate),
@@ -217,6 +232,12 @@ impl Agent {
         self.state = Some(state);
         busy
     }
+}
+
+/// Where a store lies, by a path that is the same in all processes.
+pub(crate) fn folder_of(store: &Store) -> PathBuf {
+    let folder = store.path().parent().unwrap_or(store.path());
+    folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
 /// The record that says how the node's life went: the time, whether it was stopped, and how

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weft_dataplane::worker::{Seen, Worker};
@@ -13,7 +14,8 @@ use super::Node;
 use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
 use super::upgrade::scope_at;
 use crate::agent::{
-    FORMAT, Keeping, Offer, check_functions, configured, position, restore_compositions, versions,
+    FORMAT, Keeping, Offer, check_functions, configured, folder_of, position, restore_compositions,
+    versions,
 };
 use crate::error::BuildError;
 
@@ -280,8 +282,11 @@ impl Predecessor {
                 ingress.push((number as u16, port.name().to_owned(), of_port));
             }
         }
+        let same = |kept: &PathBuf| store.as_ref().is_some_and(|own| folder_of(own) == *kept);
+        let has_them = self.offer.state && self.offer.store.as_ref().is_none_or(same);
         let store = store.map(|store| (store, keeping));
-        node.agent.take_records(&mut node.workers, records, store, is_beside)?;
+        let taken = (is_beside, has_them);
+        node.agent.take_records(&mut node.workers, records, store, taken)?;
         self.records = Collection::default();
         let mut slots = [const { Vec::new() }; 3];
         for (at, (slots, names)) in slots.iter_mut().zip(&self.subjects).enumerate() {
@@ -343,8 +348,7 @@ impl Built {
     fn settle(&mut self, offer: &Offer) {
         let Node { agent, workers, .. } = &mut self.node;
         for number in 0..agent.blueprint.functions.len() {
-            let sessions = agent.subscribers.sessions.settings_of(number);
-            for configure in agent.subscribers.users.settings_of(number).chain(sessions) {
+            for configure in agent.subscribers.users.settings_of(number) {
                 workers[agent.workers.owner(configure.slot)].begin_with_settings(&configure);
             }
         }

@@ -250,7 +250,12 @@ impl Running {
                 let length = piece.len();
                 piece.extend([0; 4]);
                 let worker = &mut self.paused[shift.worker(*slot)];
-                worker.export_context((number, *version), *slot, &mut piece);
+                // A process that takes sessions has given them their rules already.
+                let is_session = at >= prepared.before_sessions[position(function.scope)];
+                match is_session && *version == function.version {
+                    true => worker.export_state(number, *slot, &mut piece),
+                    false => worker.export_context((number, *version), *slot, &mut piece),
+                }
                 let octets = (piece.len() - length - 4) as u32;
                 piece[length..length + 4].copy_from_slice(&octets.to_le_bytes());
                 if piece.len() >= PIECE {

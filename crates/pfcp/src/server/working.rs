@@ -14,7 +14,7 @@ use weft_node::bearer::session::SessionEvent;
 
 use super::pause::Pause;
 use super::{CONGESTION, Clock, DataPlane, Input, PAUSE, WAITING};
-use crate::user_plane::{Datagram, UserPlane};
+use crate::user_plane::{Datagram, UserPlane, is_response};
 
 /// What is worked on before commands go to the agent.
 const BATCH: usize = 256;
@@ -199,6 +199,42 @@ impl<D: DataPlane> Working<D> {
             if *count == 1 {
                 tracing::warn!(to = %datagram.to, "PFCP message not sent: {error}");
             }
+        }
+    }
+
+    /// A datagram has come: a request waits while another process may have the node, and so does
+    /// a response once it is told what that has to do.
+    fn take_datagram(&mut self, from: SocketAddr, datagram: Box<[u8]>) {
+        match &self.pause {
+            Some(pause) if !pause.waits() || !is_response(&datagram) => {
+                if self.held.len() < WAITING {
+                    self.held.push_back((from, datagram));
+                } else {
+                    self.dropped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            _ => self.plane.receive(self.clock.now(), from, &datagram),
+        }
+    }
+
+    /// Tells what is to be kept, once nothing is under way; `told` says that the agent has told
+    /// all, before its events were taken.
+    fn look_after_pause(&mut self, told: bool, took_events: bool) {
+        let is_at_rest = told && !took_events && self.waiting.is_empty() && !self.plane.is_busy();
+        let is_answered = !self.plane.awaits_responses();
+        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.waits()) {
+            pause.tell(is_at_rest, is_answered, || self.plane.all_to_keep());
+        }
+    }
+
+    /// Requests are taken again.
+    fn resume(&mut self) {
+        self.pause = None;
+        // A node that has stopped is found out in the next round.
+        let _ = self.data_plane.hold(false);
+        let now = self.clock.now();
+        for (from, datagram) in std::mem::take(&mut self.held) {
+            self.plane.receive(now, from, &datagram);
         }
     }
 }

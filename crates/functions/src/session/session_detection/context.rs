@@ -124,6 +124,20 @@ impl Context {
         self.refresh();
     }
 
+    /// The record has another state: nothing is counted here yet, and buckets are as it says.
+    pub fn go_on(&mut self) {
+        (self.octets, self.packets) = ([0; 2], [0; 2]);
+        if let Some(record) = self.record.as_ref().filter(|record| record.detectors.is_empty()) {
+            for direction in [0, 1] {
+                let at = metered(&record.rules, direction);
+                if let Some(limiter) = at.and_then(|at| record.limiters.get(at)) {
+                    self.buckets[direction] = limiter.buckets[direction];
+                }
+            }
+        }
+        self.refresh();
+    }
+
     /// Says anew when something is to be looked at, and what is closed.
     pub fn refresh(&mut self) {
         let Some(record) = &self.record else { return };

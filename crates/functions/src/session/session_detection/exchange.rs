@@ -92,6 +92,31 @@ pub(super) fn export(context: &Context, out: &mut Vec<u8>) {
     let text = serde_json::to_vec(&*record.rules).unwrap_or_default();
     out.extend_from_slice(&(text.len() as u32).to_le_bytes());
     out.extend_from_slice(&text);
+    write_state(context, out);
+}
+
+/// Writes the state of each rule, for a context that has the same rules.
+pub(super) fn export_state(context: &Context, out: &mut Vec<u8>) {
+    let Some(record) = &context.record else { return };
+    write_names(&record.rules, out);
+    write_state(context, out);
+}
+
+/// What tells the rules that have a state from others.
+fn write_names(rules: &Session, out: &mut Vec<u8>) {
+    let limited = rules.qers.iter().map(|rule| (rule.id.0, 0));
+    let measured = rules.urrs.iter().map(|rule| (rule.id.0, rule.created));
+    for names in [limited.collect::<Vec<_>>(), measured.collect()] {
+        out.extend_from_slice(&(names.len() as u32).to_le_bytes());
+        for (id, created) in names {
+            out.extend_from_slice(&id.to_le_bytes());
+            out.extend_from_slice(&created.to_le_bytes());
+        }
+    }
+}
+
+fn write_state(context: &Context, out: &mut Vec<u8>) {
+    let Some(record) = &context.record else { return };
     // What is counted in the context belongs to the record.
     let mut copy = Context {
         record: Some(Box::new(Record {
@@ -205,12 +230,44 @@ pub(super) fn import(bytes: &[u8], names: &Names) -> Result<Context, ContextErro
     let rules: Session = serde_json::from_slice(text).map_err(|_| damaged(()))?;
     check::check(&rules).map_err(|_| damaged(()))?;
     let mut fields = Fields::new(bytes);
-    let last = fields.u64()?;
-    let waiting = u32::try_from(fields.u64()?).map_err(|_| damaged(()))?;
-    let told = flag(&mut fields)?;
     let mut record = Record::new(Arc::new(rules), None, 0);
-    for limiter in &mut record.limiters {
-        let Limiter { buckets, packets, .. } = limiter;
+    let last = read_state(&mut record, &mut fields)?;
+    fields.end()?;
+    let mut context = Context { last, ..Context::default() };
+    context.put(record, names);
+    Ok(context)
+}
+
+/// Reads what [`export_state`] wrote of a session that has the same rules here.
+pub(super) fn import_state(context: &mut Context, bytes: &[u8]) -> Result<(), ContextError> {
+    let Some(record) = &mut context.record else {
+        return if bytes.is_empty() { Ok(()) } else { Err(ContextError::Damaged) };
+    };
+    let mut names = Vec::with_capacity(64);
+    write_names(&record.rules, &mut names);
+    let state = bytes.strip_prefix(&names[..]).ok_or(ContextError::Damaged)?;
+    let mut fields = Fields::new(state);
+    let before = (record.limiters.clone(), record.meters.clone(), record.waiting, record.told);
+    let read = read_state(record, &mut fields);
+    match read.and_then(|last| fields.end().map(|()| last)) {
+        Ok(last) => {
+            context.last = last;
+            context.go_on();
+            Ok(())
+        }
+        Err(error) => {
+            (record.limiters, record.meters, record.waiting, record.told) = before;
+            Err(error)
+        }
+    }
+}
+
+/// Reads what [`write_state`] wrote; when the last packet passed.
+fn read_state(record: &mut Record, fields: &mut Fields<'_>) -> Result<u64, ContextError> {
+    let last = fields.u64()?;
+    record.waiting = u32::try_from(fields.u64()?).map_err(|_| ContextError::Damaged)?;
+    record.told = flag(fields)?;
+    for Limiter { buckets, packets, .. } in &mut record.limiters {
         for bucket in buckets {
             bucket.full_at = fields.u64()?;
         }
@@ -219,13 +276,9 @@ pub(super) fn import(bytes: &[u8], names: &Names) -> Result<Context, ContextErro
         }
     }
     for meter in &mut record.meters {
-        *meter = read_meter(&mut fields)?;
+        *meter = read_meter(fields)?;
     }
-    fields.end()?;
-    (record.waiting, record.told) = (waiting, told);
-    let mut context = Context { last, ..Context::default() };
-    context.put(record, names);
-    Ok(context)
+    Ok(last)
 }
 
 /// The clock is another: it shows `now` in place of `then`.

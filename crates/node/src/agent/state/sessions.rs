@@ -16,11 +16,11 @@ use crate::bearer::session::{
 use crate::subscribers::Whose;
 
 /// Sessions, by their numbers.
-const SESSIONS: Kind = Kind(64);
+pub(super) const SESSIONS: Kind = Kind(64);
 /// Numbers of the next reports of rules, by session and rule.
-const REPORTED: Kind = Kind(65);
+pub(super) const REPORTED: Kind = Kind(65);
 /// Notes of the control protocol, by keys of its own.
-const NOTES: Kind = Kind(66);
+pub(super) const NOTES: Kind = Kind(66);
 
 impl Agent {
     /// Keeps something of sessions; `done` is called once that is durable, and at once where

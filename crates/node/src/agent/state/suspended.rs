@@ -67,10 +67,8 @@ impl State {
     pub(super) fn suspend(mut self) -> Suspended {
         self.changes.push(life(false, 0));
         self.writer.write(self.changes, self.done);
-        let store = self.writer.stop();
-        let path = store.as_ref().map(|store| store.path().to_owned()).unwrap_or_default();
-        let folder = path.parent().map(PathBuf::from).unwrap_or_default();
-        let (keeping, restored) = (self.keeping, self.restored);
+        drop(self.writer.stop());
+        let State { folder, keeping, restored, .. } = self;
         let (changes, done) = (HashMap::new(), Vec::new());
         Suspended { folder, keeping, restored, changes, done, refused: None }
     }

@@ -4,14 +4,16 @@
 //! follow is agreed on beforehand, so that behind the last packet only their octets have to go.
 //! From the beginning to the end the store is closed and commands are refused.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use weft_dataplane::worker::Worker;
 use weft_function::Scope;
 use weft_node_config::Blueprint;
-use weft_state::{Change, Collection, Kind, Records, Store};
+use weft_state::{Change, Collection, Kind, Records, StateError, Store};
 
 use super::suspended::Upgrade;
-use super::{BEARERS, DEDICATED, Keeping, Restored, life, names, sessions};
+use super::{ALL, BEARERS, DEDICATED, Keeping, Restored, life, names, sessions};
 use crate::agent::Agent;
 use crate::bearer::record;
 use crate::bearer::session::Keep;
@@ -43,6 +45,9 @@ pub struct Offer {
     pub process: u32,
     /// Whether it keeps what commands set.
     pub state: bool,
+    /// Where, if that is said.
+    #[serde(default)]
+    pub store: Option<PathBuf>,
     /// PFCP sessions.
     #[serde(default)]
     pub sessions: u64,
@@ -93,6 +98,9 @@ pub(crate) struct Prepared {
     pub subjects: Vec<(Scope, Vec<u8>)>,
     /// Their slots, by scope: that of bearers, users, groups.
     pub slots: [Vec<u32>; 3],
+    /// How many of them, from the first on, have settings of the configuration or of records
+    /// that the other process may read otherwise; the others are sessions.
+    pub before_sessions: [usize; 3],
 }
 
 /// The position of a scope among [`Prepared::slots`].
@@ -133,6 +141,7 @@ impl Agent {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
             state: self.state.is_some(),
+            store: self.state.as_ref().map(|state| state.folder.clone()),
             sessions,
             devices: self.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
             functions: functions.collect(),
@@ -210,6 +219,8 @@ impl Agent {
                 let mut octets = Vec::new();
                 for whose in some {
                     let Some(slot) = self.subscribers.context_slot(scope, whose) else { continue };
+                    let is_session = matches!(whose, Whose::Session(_));
+                    prepared.before_sessions[position(scope)] += usize::from(!is_session);
                     prepared.slots[position(scope)].push(slot);
                     let key = names::key("", whose);
                     octets.extend((key.len() as u16).to_le_bytes());
@@ -236,8 +247,9 @@ impl Agent {
         }
     }
 
-    /// Takes what another process of the node had: records, and a store that has them already.
-    /// Where it can go on (`is_beside`), all of it is taken or nothing.
+    /// Takes what another process of the node had: records, and a store. Where that is another
+    /// one than the other process had, it has these records from now on, and no others. Where
+    /// the other process can go on (`is_beside`), all is taken or nothing.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
@@ -246,7 +258,7 @@ impl Agent {
         workers: &mut [Worker],
         records: &dyn Records,
         store: Option<(Store, Keeping)>,
-        is_beside: bool,
+        (is_beside, has_them): (bool, bool),
     ) -> Result<(), BuildError> {
         let bearers = self.restore_bearers(workers, records)?;
         let (sessions, lost) = self.restore_sessions(workers, records)?;
@@ -256,7 +268,10 @@ impl Agent {
         Agent::tell_lost(&lost);
         let Some((store, keeping)) = store else { return Ok(()) };
         let restored = Restored { bearers, sessions, contexts: 0 };
-        self.begin_to_keep(store, keeping, restored)?.changes.push(life(false, 0));
+        let changes = if has_them { Vec::new() } else { replaced(&store, records)? };
+        let state = self.begin_to_keep(store, keeping, restored)?;
+        state.changes.extend(changes);
+        state.changes.push(life(false, 0));
         Ok(())
     }
 
@@ -298,6 +313,22 @@ impl Agent {
             }
         }
     }
+}
+
+/// What makes a store one of these records and no others.
+fn replaced(store: &Store, records: &dyn Records) -> Result<Vec<Change>, StateError> {
+    let mut changes = Vec::new();
+    for kind in ALL {
+        store.each(kind, |key, _, _| {
+            changes.push(Change::remove(kind, key));
+            Ok(())
+        })?;
+        records.each_of(kind, &mut |key, version, octets| {
+            changes.push(Change::put(kind, key, version, octets));
+            Ok(())
+        })?;
+    }
+    Ok(changes)
 }
 
 /// In which version each function's contexts are to come: as they are, or as the newest that this
