@@ -49,6 +49,7 @@ axe() {
 
 # start_node PORT ARGUMENT...: at that port of the page, or one that the system chooses.
 start_node() {
+    rm -f "$work/node.out" # of the one before, whose words are not this one's
     "$WEFT" run "$work/node.yaml" --http "127.0.0.1:$1" "${@:2}" --http-token-file "$work/token" \
         >"$work/node.out" 2>"$work/node.log" &
     node=$!

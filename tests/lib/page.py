@@ -171,7 +171,7 @@ def of_node():
         view("picture")
         text = lambda: browser.text("#headroom") or ""
         browser.wait("a prediction", lambda: "could carry" in text() and "Change first: " in text())
-        for part in ("There is no calibration of this machine", "weft bench calibrate", "--calibration FILE", "limits it"):
+        for part in ("There is no calibration of this machine", "weft bench calibrate", "--calibration FILE", "limited by"):
             expect(part in text(), f"no '{part}' in: {text()}")
         browser.run("document.querySelector('#headroom details').open = true")
         rows = browser.run("return [...document.querySelectorAll('#headroom tbody tr')].map((one) => one.textContent)")

@@ -64,7 +64,7 @@ export function headroom(element) {
         say(out, "");
         return;
       }
-      say(sentence, `The node carries ${rate(model.carries)} and could carry ${rate(model.couldCarry)}: ${percent(model.carries / model.couldCarry)} of that. ${model.limit} limits it.`);
+      say(sentence, `The node carries ${rate(model.carries)} and could carry ${rate(model.couldCarry)}: ${percent(model.carries / model.couldCarry)} of that, limited by ${model.limit}.`);
       const [best] = model.changes;
       say(first, best ? `Change first: ${best.what}. Then it could carry ${rate(best.couldCarry)}.` : "No single change brings more.");
       draw(model.steps, new Set(snapshot.functions.map((one) => one.name)));
