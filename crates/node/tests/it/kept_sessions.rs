@@ -1,6 +1,8 @@
 //! PFCP sessions that outlive the node: it dies at any moment, and another one goes on with what
 //! was on the disk.
 
+mod records;
+
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::channel;

@@ -5,6 +5,7 @@
 //! of machine code, and `watchdog` starts nodes that end.
 
 mod bearers;
+mod captured;
 mod carried;
 mod changes;
 mod classification;
@@ -29,4 +30,5 @@ mod sessions;
 mod stages;
 mod state;
 mod transfer;
+mod upgrades;
 mod vf;

@@ -1,6 +1,8 @@
 //! What outlives a node: another one is made from the folder that the first has left, as it
 //! was on the disk at that moment.
 
+mod records;
+
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::channel;

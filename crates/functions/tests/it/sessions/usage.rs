@@ -40,6 +40,41 @@ fn time_is_measured_while_packets_pass() {
 }
 
 #[test]
+fn a_session_with_the_same_rules_takes_the_state_alone() {
+    let mut rules = measured(json!({"method": {"volume": true, "duration": true},
+        "triggers": ["volumeThreshold", "periodic"], "volumeThreshold": {"total": 99},
+        "period": 50}));
+    rules["qers"] = json!([{"id": 1, "maximum": {"downlink": 800_000}}]);
+    rules["pdrs"][0]["qers"] = json!([1]);
+    let mut source = rig(&rules);
+    for second in 1..9 {
+        send_at(&mut source, second);
+        if second % 3 == 0 {
+            ask(&mut source, &Question::Due);
+        }
+    }
+    let mut state = Vec::new();
+    source.instance.export_state(0, source.now, &mut state);
+    let mut target = rig(&rules);
+    // Cut off anywhere it is refused, and leaves the context as it was.
+    let before = target.export(0);
+    for end in 0..state.len() {
+        assert!(target.instance.import(0, 0, &state[..end]).is_err());
+        assert_eq!(target.export(0), before);
+    }
+    target.now = source.now;
+    target.instance.import(0, target.now, &state).expect("it has the same rules");
+    for second in 9..20 {
+        assert_eq!(send_at(&mut source, second), send_at(&mut target, second));
+        assert_eq!(ask(&mut source, &Question::Due), ask(&mut target, &Question::Due));
+    }
+    // Another rule of that number measures from 0 on.
+    rules["urrs"][0]["created"] = json!(7);
+    let mut other = rig(&rules);
+    assert!(other.instance.import(0, 0, &state).is_err());
+}
+
+#[test]
 fn a_period_ends_each_time() {
     let rule = json!({"method": {"volume": true}, "triggers": ["periodic"], "period": 10});
     let mut rig = rig(&measured(rule));

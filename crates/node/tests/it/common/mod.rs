@@ -261,11 +261,26 @@ impl Rig {
         Rig::with(yaml, |blueprint, time| Node::restore_timed(eal(), blueprint, store, time))
     }
 
+    /// A node of these kinds of functions, which `build` makes.
+    pub fn of_kinds<E>(
+        yaml: &str,
+        kinds: &[Kind],
+        build: impl FnOnce(Blueprint) -> Result<Node, E>,
+    ) -> Result<Rig, E> {
+        Rig::of(blueprint_of(yaml, kinds), |blueprint, _| build(blueprint))
+    }
+
     fn with(
         yaml: &str,
         build: impl FnOnce(Blueprint, Arc<AtomicU64>) -> Result<Node, BuildError>,
     ) -> Result<Rig, BuildError> {
-        let blueprint = blueprint(yaml);
+        Rig::of(blueprint(yaml), build)
+    }
+
+    fn of<E>(
+        blueprint: Blueprint,
+        build: impl FnOnce(Blueprint, Arc<AtomicU64>) -> Result<Node, E>,
+    ) -> Result<Rig, E> {
         let eal = eal();
         let devices: Vec<_> = blueprint.devices().iter().map(|port| port.device.clone()).collect();
         let time = Arc::new(AtomicU64::new(1));
@@ -332,10 +347,14 @@ impl Rig {
 }
 
 pub fn blueprint(yaml: &str) -> Blueprint {
+    blueprint_of(yaml, &KINDS)
+}
+
+fn blueprint_of(yaml: &str, kinds: &[Kind]) -> Blueprint {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let yaml = yaml.replace("ring:", &format!("ring:t{serial}-"));
-    config::read(&yaml, "test.yaml", &KINDS).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    config::read(&yaml, "test.yaml", kinds).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
 /// A UDP packet in an Ethernet frame.
