@@ -214,10 +214,17 @@ redirect() {
                     "sdf": [{"flow": "permit out 6 from any 80 to assigned"}]}}],
         "createFar": [{"id": 5, "apply": ["FORW"],
             "forward": {"destination": "core", "instance": "internet", "redirect": "'"$PORTAL"'"}}]}}' || return 1
-    equal "the answer over IPv4" "302 $PORTAL" "$(fetched "$ue4" "http://$ADDRESS_B4/news")" &&
-        equal "the answer over IPv6" "302 $PORTAL" "$(fetched "$ue6" "http://[$ADDRESS_B6]/news")" &&
+    same "the answer over IPv4" "302 $PORTAL" "$(fetched "$ue4" "http://$ADDRESS_B4/news")" &&
+        same "the answer over IPv6" "302 $PORTAL" "$(fetched "$ue6" "http://[$ADDRESS_B6]/news")" &&
         pings && accepted "$smf" '{"do": "modify", "session": "ue", "rules": {
             "removePdr": [5], "removeFar": [5]}}'
+}
+
+# same WHAT ONE OTHER: two texts are the same.
+same() {
+    [ "$2" = "$3" ] && return
+    echo "$1: $2 and $3"
+    return 1
 }
 
 # fetched ADDRESS URL: the status of the answer, and where it leads.

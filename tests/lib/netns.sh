@@ -155,10 +155,12 @@ in_ns() {
     ip netns exec "weft-$$-$side" "$@"
 }
 
-# start_in SIDE LOG COMMAND...: in the background; sets `started` to its id.
+# start_in SIDE LOG COMMAND...: in the background; sets `started` to its id. The log is empty
+# from the start: what an earlier command has said in it is not taken for its own.
 start_in() {
     local side=$1 log=$2
     shift 2
+    : >"$log"
     ip netns exec "weft-$$-$side" "$@" >"$log" 2>&1 &
     # shellcheck disable=SC2034 # for the caller
     started=$!

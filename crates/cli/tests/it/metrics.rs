@@ -175,7 +175,7 @@ fn the_description_is_of_what_is_served() {
             }
         }
     }
-    assert_eq!(operations, 33);
+    assert_eq!(operations, 35);
     for (path, status) in [
         ("/nothing", 404),
         ("/v1/users?count=x", 400),

@@ -272,7 +272,8 @@ fn a_full_etcd_is_waited_for() {
     store.write(&[put(1, b"one")]).unwrap();
     site.meddle(async |mut client| {
         let filled = async {
-            for _ in 0..8 {
+            // What is used is known when a batch of puts is committed, ten times a second.
+            for _ in 0..200 {
                 client.put("rubbish", vec![1; 900_000], None).await?;
             }
             Ok::<_, etcd_client::Error>(())

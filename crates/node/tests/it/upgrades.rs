@@ -189,7 +189,7 @@ fn take_over(
     kinds: &[Kind],
     mut beside: impl Beside + Send + 'static,
     store: Option<Store>,
-) -> Result<Rig, (String, Snapshot)> {
+) -> Result<Rig, (String, Box<Snapshot>)> {
     let Rig { node, .. } = old;
     let mut running = node.start(eal()).unwrap();
     let (to_new, to_old) = UnixStream::pair().unwrap();
@@ -200,7 +200,7 @@ fn take_over(
                 running.leave(handed_over);
                 Ok(())
             }
-            Err(error) => Err((error.to_string(), running.stop().expect("it goes on"))),
+            Err(error) => Err((error.to_string(), running.stop().expect("it goes on").into())),
         }
     });
     let taken = Rig::of_kinds(yaml, kinds, |blueprint| {
