@@ -60,6 +60,7 @@ const FAMILIES = [
   ["no_destination", "The FAR has no forwarding parameters: an error of the control plane."],
   ["far_drop", "As the control plane commands."],
   ["gate_closed", "As the control plane commands: a QER closes the gate."],
+  ["not_http", "As the control plane commands: only HTTP is led to another page, and this is something else."],
   ["redirected", "As the control plane commands: the user was led to another page by HTTP."],
   ["quota_used", "The control plane has to grant a new quota; see that reports reach it."],
   ["bit_rate", "The session sends above its rate (MBR). Raise the QER's rate or leave it."],
