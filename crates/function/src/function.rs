@@ -204,9 +204,9 @@ pub trait UserPlaneFunction: Sized + Send + 'static {
     fn abandon(&mut self, _context: Self::Context) {}
 
     /// The node has died and goes on: `contexts` are those of the last checkpoints, or fresh
-    /// ones, and what happened since is not known. Called once, before the first packet, at the
-    /// time `now` in nanoseconds. A function that must not do again what it may have done skips
-    /// ahead here.
+    /// ones, and what happened since is not known. Called before the first packet, at the time
+    /// `now` in nanoseconds, once for each life that may have gone beyond those checkpoints. A
+    /// function that must not do again what it may have done skips ahead here.
     fn go_on(&mut self, _contexts: &mut [Self::Context], _now: u64) {}
 
     /// What the function shows of a context to an operator.

@@ -60,6 +60,10 @@ const NODE: Kind = Kind(5);
 /// How the node's last life went, under [`NODE`].
 const LIFE: &[u8] = b"life";
 
+/// Lives in a row that have ended without being stopped before all contexts had their turn of
+/// checkpoints, under [`NODE`]: each may have gone as far beyond the checkpoints.
+const CRASHES: &[u8] = b"crashes";
+
 /// Nanoseconds between two signs of life.
 const SIGNS: u64 = 1_000_000_000;
 
@@ -110,6 +114,8 @@ pub(crate) struct State {
     checkpoints: Checkpoints,
     /// When the last sign of life was given.
     sign: u64,
+    /// Whether it is kept that all contexts had their turn in this life.
+    has_all: bool,
     restored: Restored,
     keeping: Keeping,
 }
@@ -129,6 +135,7 @@ impl State {
             done: Vec::new(),
             checkpoints: Checkpoints::new(keeping.rate),
             sign: 0,
+            has_all: false,
             restored,
             keeping,
         })
@@ -222,6 +229,9 @@ impl Agent {
         if now.wrapping_sub(state.sign) >= SIGNS && state.checkpoints.is_at_work() {
             state.sign = now;
             state.changes.push(life(false, state.checkpoints.age(now)));
+            if state.checkpoints.has_all() && !std::mem::replace(&mut state.has_all, true) {
+                state.changes.push(Change::remove(NODE, CRASHES));
+            }
         }
         if !state.changes.is_empty() || !state.done.is_empty() {
             busy = true;

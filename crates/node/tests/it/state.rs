@@ -1,6 +1,7 @@
 //! What outlives a node: another one is made from the folder that the first has left, as it
 //! was on the disk at that moment.
 
+mod esp;
 mod records;
 
 use std::fs;

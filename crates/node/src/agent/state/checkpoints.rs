@@ -86,6 +86,12 @@ impl Checkpoints {
         now.saturating_sub(self.began[1])
     }
 
+    /// Whether all contexts were written since the node started.
+    pub fn has_all(&self) -> bool {
+        // The end of the second round: the last contexts of the first are asked for at its end.
+        self.began[1] > 0
+    }
+
     /// There may be contexts of a function in the store.
     pub fn knows(&mut self, function: &str) {
         self.written.entry(function.to_owned()).or_default();

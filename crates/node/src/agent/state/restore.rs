@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use weft_dataplane::worker::Worker;
 use weft_function::Scope;
-use weft_state::{Records, StateError, Store};
+use weft_state::{Change, Records, StateError, Store};
 
 use super::checkpoints::{self, record};
-use super::{BEARERS, CONTEXTS, DEDICATED, Keeping, LIFE, NODE, life, names};
+use super::{BEARERS, CONTEXTS, CRASHES, DEDICATED, Keeping, LIFE, NODE, life, names};
 use crate::agent::Agent;
 use crate::bearer::record as bearer_record;
 use crate::bearer::{BearerCommand, BearerError, BearerId};
@@ -49,7 +49,7 @@ impl Agent {
     pub(crate) fn restore(
         &mut self,
         workers: &mut [Worker],
-        store: Store,
+        mut store: Store,
         keeping: Keeping,
     ) -> Result<(), BuildError> {
         let begun = Instant::now();
@@ -60,13 +60,18 @@ impl Agent {
         let mut restored = Restored { bearers, sessions, contexts: 0 };
         restored.contexts = self.restore_contexts(workers, &store)?;
         self.go_on_with_sessions(workers, &store)?;
-        if life_before.is_some_and(|life| !life.stopped) {
+        let crashes = match life_before {
+            Some(life) if !life.stopped => read_crashes(&store)?.saturating_add(1),
+            _ => 0,
+        };
+        for _ in 0..crashes {
             workers.iter_mut().for_each(Worker::go_on);
         }
-        let state = self.begin_to_keep(store, keeping, restored)?;
-        // From here on it lives, and may die.
-        let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };
-        state.changes.push(life(false, age));
+        // Durable before the first packet: from then on the node may die, and the next life has
+        // to skip what this one may have used.
+        let age = if keeping.rate > 0 { 0 } else { NEVER };
+        store.write(&[life(false, age), Change::put(NODE, CRASHES, 1, &crashes.to_le_bytes())])?;
+        self.begin_to_keep(store, keeping, restored)?;
         if let Some(last) = life_before {
             let seconds = begun.elapsed().as_secs_f64();
             let lost = match last {
@@ -215,7 +220,7 @@ impl Agent {
             }
         }
         let age = if state.checkpoints.is_at_work() { 0 } else { NEVER };
-        state.changes.push(life(true, age));
+        state.changes.extend([life(true, age), Change::remove(NODE, CRASHES)]);
         state.writer.write(state.changes, state.done);
         drop(state.writer.stop());
     }
@@ -228,6 +233,18 @@ fn read_life(store: &Store) -> Result<Option<Life>, StateError> {
             && let Ok(age) = age.try_into()
         {
             found = Some(Life { stopped: *stopped != 0, age: u64::from_le_bytes(age) });
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Lives before the last one that have gone beyond the same checkpoints.
+fn read_crashes(store: &Store) -> Result<u32, StateError> {
+    let mut found = 0;
+    store.each(NODE, |key, _, octets| {
+        if let (CRASHES, Ok(octets)) = (key, octets.try_into()) {
+            found = u32::from_le_bytes(octets);
         }
         Ok(())
     })?;
