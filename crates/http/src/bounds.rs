@@ -3,13 +3,21 @@
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_LENGTH, EXPECT};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
 
 use crate::problem::Failure;
+
+/// A body that is refused is read to its end if it announces at most so many octets, and for
+/// so long: a connection that is closed with octets on their way is reset, and a client that
+/// sends all before it listens never sees the answer (RFC 9112 §9.6).
+const DISCARDED: usize = 8 << 20;
+const DISCARDING: Duration = Duration::from_secs(2);
 
 /// Bounds of a request.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +45,12 @@ impl Bounds {
     /// too long.
     async fn admit(self, request: Request, next: Next) -> Response {
         let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        if length.and_then(|length| length.parse().ok()).unwrap_or(0) > self.body {
+        let length = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+        if length > self.body {
+            // One that asks before it sends is still silent (RFC 9110 §10.1.1).
+            if length <= DISCARDED && !request.headers().contains_key(EXPECT) {
+                discard(request.into_body()).await;
+            }
             let reason = format!("more than {} bytes", self.body);
             return Failure::new(StatusCode::PAYLOAD_TOO_LARGE, reason).into_response();
         }
@@ -46,4 +59,11 @@ impl Bounds {
             Err(_) => Failure::new(StatusCode::REQUEST_TIMEOUT, "took too long").into_response(),
         }
     }
+}
+
+/// Reads a body to its end, while there is time.
+async fn discard(mut body: Body) {
+    let to_the_end = async { while let Some(Ok(_)) = body.frame().await {} };
+    // The answer is the same for one that is slow.
+    let _ = tokio::time::timeout(DISCARDING, to_the_end).await;
 }

@@ -180,6 +180,18 @@ fn what_cannot_be_done_is_told_as_a_problem() {
         Err(ClientError::Refused(problem)) => assert_eq!(problem.detail, "there is no such user"),
         other => panic!("{other:?}"),
     }
+    // Who announces too much is refused, whether the octets come or not.
+    for announced in ["600000", "1000000000000"] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!(
+            "POST /v1/handovers HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+             Authorization: Bearer {API_TOKEN}\r\nContent-Length: {announced}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{announced}: {answer}");
+    }
     let long = "x".repeat(600_000);
     assert_eq!(say(address, "POST", "/v1/handovers", API_TOKEN, &long).0, 413);
     controller.stop();
