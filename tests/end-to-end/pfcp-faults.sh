@@ -16,15 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 UE4=10.45.0.1 TEID=0x6000
 SESSIONS_AT_MOST=64
 
-gain_privileges "$@"
-need_locked_memory
-need_scapy
-[ -c /dev/net/tun ] || skip_script "the kernel has no TUN devices"
-build_control_planes
-start_namespaces
-export WEFT_SOCKET=$netns_work/node.sock
-build_topology 1500
-build_control_link
+prepare "$@"
 
 # establish NAME SESSION UE4 FTEID [INSTANCE]: a session that forwards in both directions.
 establish() {
@@ -53,11 +45,6 @@ attach() {
 }
 
 # of_recovery: the user plane's Recovery Time Stamp.
-of_recovery() {
-    ask smf '{"do": "heartbeat"}'
-    of_answer .recovery
-}
-
 carries() {
     lossless a -I "$UE4" "$ADDRESS_B4" && lossless b "$UE4"
 }

@@ -24,15 +24,7 @@ SMF_ANCHOR6=2001:db8:91::1 UP_ANCHOR6=2001:db8:91::fe
 UE4=10.45.0.9 UE6=2001:db8:45:9::1
 STATION_TEID=0x6000
 
-gain_privileges "$@"
-need_locked_memory
-need_scapy
-[ -c /dev/net/tun ] || skip_script "the kernel has no TUN devices"
-build_control_planes
-start_namespaces
-export WEFT_SOCKET=$netns_work/node.sock
-build_topology 1500
-build_control_link
+prepare "$@"
 for side in p d; do
     make_namespace "$side"
 done

@@ -16,6 +16,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 . ../lib/node.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/pfcp.sh
 . ../lib/pfcp.sh
+# shellcheck source-path=SCRIPTDIR source=../lib/metered_session.sh
+. ../lib/metered_session.sh
 # shellcheck source-path=SCRIPTDIR source=../lib/upgrade.sh
 . ../lib/upgrade.sh
 
@@ -23,44 +25,7 @@ UE4=10.45.0.1 UE6=2001:db8:45:1::1 TEID=0x6000
 UPGRADES=${UPGRADES:-2}
 RATE=${RATE:-100}
 
-gain_privileges "$@"
-need_locked_memory
-need_scapy
-[ -c /dev/net/tun ] || skip_script "the kernel has no TUN devices"
-build_control_planes
-start_namespaces
-export WEFT_SOCKET=$netns_work/node.sock
-build_topology 1500
-build_control_link
-
-# establish SESSION UE4 [UE6]: with a rule that reports every 20,000 octets.
-establish() {
-    cat <<JSON
-{"do": "establish", "session": "$1", "rules": {
-    "createPdr": [
-        {"id": 1, "precedence": 200, "removal": 0, "far": 1, "urr": [1],
-         "pdi": {"source": "access", "instance": "access", "ue4": "$2", "fteid": {"choose": "v4"}}},
-        {"id": 2, "precedence": 200, "far": 2, "urr": [1],
-         "pdi": {"source": "core", "instance": "internet", "ue4": "$2"}}],
-    "createFar": [
-        {"id": 1, "apply": ["FORW"], "forward": {"destination": "core", "instance": "internet"}},
-        {"id": 2, "apply": ["FORW"],
-         "forward": {"destination": "access", "instance": "access", "header": $(header "$TEID" "$ADDRESS_A4")}}],
-    "createUrr": [{"id": 1, "method": ["VOLUM"], "triggers": ["VOLTH"], "volumeThreshold": {"total": 20000}}],
-    "pdnType": 1}}
-JSON
-}
-
-attach() {
-    accepted smf '{"do": "associate"}' && accepted smf "$(establish ue "$UE4")" || return 1
-    teid=$(of_answer '.created[] | select(.pdr == 1).teid')
-    gateway=$(of_answer '.created[] | select(.pdr == 1).ipv4')
-}
-
-of_recovery() {
-    ask smf '{"do": "heartbeat"}'
-    of_answer .recovery
-}
+prepare "$@"
 
 # count_at_b: the host counts the user's IP packets, both ways.
 count_at_b() {
@@ -75,11 +40,6 @@ NFT
 
 passed() {
     in_ns b nft -j list table ip of_user | jq '[.nftables[].rule?.expr[]?.counter?.bytes // 0] | add'
-}
-
-numbers() {
-    jq -Rc 'fromjson? | select(.session == "ue") | .usage[]? | select(.urr == 1) | .number' \
-        "$netns_work/smf.told"
 }
 
 numbers_go_on() {

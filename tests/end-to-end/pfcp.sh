@@ -19,15 +19,7 @@ TOO_LITTLE=3   # the exit code of a rate that is below the one that is wanted
 PORTAL=http://portal.example/
 FLOW_PORT=5300 # of the dedicated flow, at the data network
 
-gain_privileges "$@"
-need_locked_memory
-need_scapy
-[ -c /dev/net/tun ] || skip_script "the kernel has no TUN devices"
-build_control_planes
-start_namespaces
-export WEFT_SOCKET=$netns_work/node.sock
-build_topology 1500
-build_control_link
+prepare "$@"
 in_ns a ip address add "$STATION_A4/24" dev eth0
 in_ns a ip address add "$STATION_A6/64" dev eth0 nodad
 

@@ -3,10 +3,7 @@
 # Control planes that Weft did not make, and the user plane that they drive. To be sourced
 # behind report.sh, netns.sh and node.sh:
 #
-#     build_control_planes            # before namespaces: Go modules come from a proxy
-#     start_namespaces
-#     build_topology 1500
-#     build_control_link              # namespace c, with a veth of its own to the node
+#     prepare "$@"                    # hosts a and b, and namespace c with a veth to the node
 #     start_control_plane smf go c "$SMF4" "$UP4"
 #     accepted smf '{"do": "associate"}'
 #     event smf '.event == "report"'  # waits for what comes behind the latest `ask`
@@ -26,6 +23,20 @@ declare -A control_plane_input=() # by its name: a file descriptor
 declare -A control_plane_mark=()  # by its name: lines that it had told before the latest `ask`
 declare -A control_plane_id=()    # by its name: its process
 answer=                           # the latest answer, one line of JSON
+
+# prepare ARGUMENT...: all that a script needs before its node; its own arguments.
+prepare() {
+    gain_privileges "$@"
+    need_locked_memory
+    need_scapy
+    [ -c /dev/net/tun ] || skip_script "the kernel has no TUN devices"
+    # Before namespaces: Go modules come from a proxy.
+    build_control_planes
+    start_namespaces
+    export WEFT_SOCKET=$netns_work/node.sock
+    build_topology 1500
+    build_control_link
+}
 
 # --- building -------------------------------------------------------------------
 
@@ -253,6 +264,12 @@ version_of() {
 # removal ADDRESS: the kind of outer header of packets to that address (§8.2.64).
 removal() {
     case $1 in *:*) echo 1 ;; *) echo 0 ;; esac
+}
+
+# of_recovery: the user plane's Recovery Time Stamp, as it answers a heartbeat of `smf`.
+of_recovery() {
+    ask smf '{"do": "heartbeat"}'
+    of_answer .recovery
 }
 
 # --- traffic --------------------------------------------------------------------
