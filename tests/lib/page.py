@@ -332,6 +332,7 @@ def of_site():
         settled()
         browser.wait("the nodes", lambda: "station-b" in browser.text("#nodes"))
         expect("not connected" in browser.text("#nodes"), browser.text("#nodes"))
+        expect("not said" in browser.text("#nodes"), f"a version that is not known: {browser.text('#nodes')}")
 
     def press(label):
         browser.run("document.querySelector(`button[aria-label='${arguments[0]}']`).click()", label)

@@ -23,7 +23,7 @@ const totals = ["nodes", "users", "moving", "events"].map((title) => {
   by("totals").append(h("div", {}, h("dt", {}, title), value, small));
   return [value, small];
 });
-const nodes = table("Nodes", ["node", "state", "last heard", "address", "starts", "users", "share", "moving", "work on it"], 4, true);
+const nodes = table("Nodes", ["node", "state", "last heard", "address", "version", "starts", "users", "share", "moving", "work on it"], 5, true);
 const orders = table("Handovers", ["order", "what", "state", "users", "moved", "aborted", "refused"], 3);
 const told = table("Events", ["when", "event", "user", "node", "why"]);
 const users = table("Users", ["user", "owner", "anchor", "state", "goes to"]);
@@ -168,11 +168,11 @@ function show(list, handovers) {
     say(totals[at][0], value);
     say(totals[at][1], small);
   });
-  const state = (node) => (node.successor ? `gone: ${node.successor} takes its users` : `${node.connected ? "connected" : "not connected"}${node.cordoned ? ", cordoned" : ""}`);
+  const state = (node) => (node.successor ? `gone: ${node.successor} takes its users` : `${node.connected ? "connected" : "not connected"}${node.expired ? ", its lease has ended" : ""}${node.cordoned ? ", cordoned" : ""}`);
   nodes.render(list.map((node) => ({
     key: node.name, mark: !node.connected || node.cordoned,
     cells: [node.name, state(node), node.lastHeard ? `${duration(Math.max(0, Date.now() - node.lastHeard) * 1e6)} ago` : "never", node.address,
-      node.incarnation ?? "–", exact(node.users), all > 0 ? percent(node.users / all) : "–", exact(node.moving), work(node)],
+      node.version ?? "not said", node.incarnation ?? "–", exact(node.users), all > 0 ? percent(node.users / all) : "–", exact(node.moving), work(node)],
   })), "The controller knows no nodes.");
   orders.render([...handovers].reverse().slice(0, PAGE).map((order) => ({
     key: order.id, mark: !order.finished,
@@ -196,7 +196,8 @@ function listen() {
       key: one.number, cells: [clock(one.time), one.event, one.user ?? "", one.node ?? "", one.reason ?? ""],
     })), "");
   };
-  for (const kind of ["ready", "moved", "aborting", "aborted", "no-owner", "owned", "removed", "refused", "connected", "lost"]) {
+  for (const kind of ["ready", "moved", "aborting", "aborted", "no-owner", "owned", "removed", "refused", "connected", "lost",
+    "registered", "expired", "takes-over", "rollout-failed", "rollout-complete"]) {
     source.addEventListener(kind, enter);
   }
   told.render([], "Nothing has happened since this page was opened.");
