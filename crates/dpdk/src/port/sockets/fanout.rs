@@ -70,13 +70,17 @@ unsafe extern "C" fn join(
 
 /// The place of one function in the table of a library.
 #[derive(Clone, Copy)]
-struct Entry(usize);
+struct Entry {
+    at: usize,
+    /// Whether the loader has made the table read-only (`PT_GNU_RELRO`).
+    is_read_only: bool,
+}
 
 impl Entry {
     /// Puts another function there; returns the one before. None where the kernel refuses to
-    /// make the table writable.
+    /// make the table writable. One that was read-only is so again behind it.
     fn replace(self, function: usize) -> Option<usize> {
-        let page = (self.0 & !(PAGE - 1)) as *mut c_void;
+        let page = (self.at & !(PAGE - 1)) as *mut c_void;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the entry lies in a loaded library's table of addresses, which is data; it is
         // aligned and lies in one page. Readers see the old or the new address.
@@ -84,8 +88,12 @@ impl Entry {
             if libc::mprotect(page, PAGE, access) != 0 {
                 return None;
             }
-            let entry = &*(self.0 as *const std::sync::atomic::AtomicUsize);
-            Some(entry.swap(function, std::sync::atomic::Ordering::SeqCst))
+            let entry = &*(self.at as *const std::sync::atomic::AtomicUsize);
+            let before = entry.swap(function, std::sync::atomic::Ordering::SeqCst);
+            if self.is_read_only {
+                libc::mprotect(page, PAGE, libc::PROT_READ);
+            }
+            Some(before)
         }
     }
 }
@@ -140,10 +148,22 @@ unsafe fn entry_of(info: &libc::dl_phdr_info) -> Option<Entry> {
                 let symbol = (of(DT_SYMTAB) as *const libc::Elf64_Sym).add((kind >> 32) as usize);
                 let name = (of(DT_STRTAB) as *const c_char).add((*symbol).st_name as usize);
                 if kind >> 32 != 0 && CStr::from_ptr(name) == c"setsockopt" {
-                    return Some(Entry(base + offset as usize));
+                    let at = base + offset as usize;
+                    return Some(Entry { at, is_read_only: is_read_only(headers, base, at) });
                 }
             }
         }
     }
     None
+}
+
+/// Whether the loader has taken the right to write away from the whole page of an address.
+fn is_read_only(headers: &[libc::Elf64_Phdr], base: usize, at: usize) -> bool {
+    let page = at & !(PAGE - 1);
+    let relro = headers.iter().filter(|header| header.p_type == libc::PT_GNU_RELRO);
+    relro
+        .map(|header| {
+            base + header.p_vaddr as usize..base + (header.p_vaddr + header.p_memsz) as usize
+        })
+        .any(|range| (range.start & !(PAGE - 1)..range.end & !(PAGE - 1)).contains(&page))
 }
