@@ -1,4 +1,5 @@
-//! `weft check --devices`: what the devices of a node can do, and what of it will be used.
+//! `weft check --devices`: queues, hashes and offloads that the devices of a node offer, and
+//! those that the node will use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
