@@ -147,9 +147,12 @@ impl<'a> Run<'a> {
                 if self.count(&cell.series, &cell.x) > round {
                     continue;
                 }
-                self.go_on()?;
-                let rig = self.rig;
-                let values = self.spoilt.make(|| trial(rig, &cell.what))?;
+                let (rig, watch) = (self.rig, self.watch);
+                let values = self.spoilt.make(|| {
+                    // Attempts of a spoilt trial take as long as several.
+                    go_on(watch)?;
+                    trial(rig, &cell.what)
+                })?;
                 if let Some(own) = values.own {
                     self.record(&cell.series, &cell.x, own);
                 }
@@ -167,7 +170,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`Interrupted`].
     pub fn go_on(&self) -> Result<(), Interrupted> {
-        if self.watch.is_over() { Err(Interrupted) } else { Ok(()) }
+        go_on(self.watch)
     }
 
     /// Records a repetition of a series that was begun.
@@ -268,6 +271,10 @@ impl<'a> Run<'a> {
         };
         derived.iter().filter_map(of).collect()
     }
+}
+
+fn go_on(watch: &dyn Watch) -> Result<(), Interrupted> {
+    if watch.is_over() { Err(Interrupted) } else { Ok(()) }
 }
 
 /// The series as a way of looking at trials shows them; those without slices as they are.
