@@ -227,7 +227,8 @@ impl Field {
     /// Hands all users of a node over, and waits for the end.
     pub fn drain(&self, client: &Client, from: &str, to: &str) -> api::Handover {
         let order = format!(r#"{{"allFrom":"{from}","to":"{to}"}}"#);
-        let handover: api::Handover = client.post("/v1/handovers", order).unwrap();
+        // A node that has just started is not connected yet.
+        let handover: api::Handover = in_the_end(|| client.post("/v1/handovers", order.clone()));
         self.finish(client, handover.id)
     }
 
