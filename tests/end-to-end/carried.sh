@@ -136,6 +136,13 @@ refuses() {
     composed "$composition"
 }
 
+# milliseconds COMPOSITION: how long a move takes that nothing kills.
+milliseconds() {
+    local begun=${EPOCHREALTIME/./}
+    to_and_fro "$1" >/dev/null || return 1
+    echo $(((${EPOCHREALTIME/./} - begun) / 1000))
+}
+
 # killed_at PAUSE COMPOSITION: a command that asks for a move and is killed after so many seconds.
 killed_at() {
     local command
@@ -155,16 +162,19 @@ outcome() {
     curl --no-progress-meter --unix-socket "$WEFT_SOCKET" http://weft/v1/functions/count/move
 }
 
-# without_commands: each of twenty commands is killed, after 6 to 44 ms. The move ends by itself,
-# or has not begun; the same command again has it done, or says what has come of it.
+# without_commands: each of twenty commands is killed, after shares of the time that a move takes
+# here. The move ends by itself, or has not begun; the same command again has it done, or says
+# what has come of it.
 without_commands() {
     echoes || start_in b "$netns_work/echo.log" ../lib/udp_echo.py serve "$ADDRESS_B4" 4000
     wait_until 10 echoes
     start_in a "$netns_work/numbers" ../lib/udp_echo.py ask "$ADDRESS_B4" 4000 1000 15
-    local asks=$started round to said begun=0
+    local asks=$started round to said begun=0 whole back
+    whole=$(milliseconds remote) && back=$(milliseconds call) || return 1
+    note "a move takes $whole and $back ms"
     for round in $(seq 20); do
         to=$([ $((round % 2)) -eq 1 ] && echo remote || echo call)
-        killed_at "$(printf '0.%03d' $((4 + 2 * round)))" "$to"
+        killed_at "$(awk -v all="$whole" -v round="$round" 'BEGIN {print all * round / 20000}')" "$to"
         outcome >"$netns_work/outcome" || return 1
         composed "$to" && begun=$((begun + 1))
         said=$(to_and_fro "$to") || { echo "round $round: $said" && return 1; }

@@ -183,15 +183,18 @@ stands_by() {
     return 1
 }
 
+# has_lines COUNT FILE
+has_lines() { [ "$(wc -l <"$2")" -ge "$1" ]; }
+
 # pauses: those of the traffic since the last call, as JSON.
 pauses() {
-    local family
+    local family log lines
     for family in 4 6; do
+        log=$work/drive$family.log
+        lines=$(wc -l <"$log")
         kill -USR1 "${running[drive$family]}"
-    done
-    sleep 1
-    for family in 4 6; do
-        tail -n 1 "$work/drive$family.log"
+        wait_until 10 has_lines $((lines + 1)) "$log" || echo "drive$family says nothing" >&2
+        tail -n 1 "$log"
     done
 }
 
@@ -323,6 +326,7 @@ traffic_is_whole() {
     local family text
     for family in 4 6; do
         stop "${running[drive$family]}"
+        wait_until 20 grep -q '^{' "$work/drive$family.log"
         text=$(tail -n 1 "$work/drive$family.log")
         note "IPv$family: $text"
         jq -e '.broken == 0 and .twice == 0 and .lines > 20 and .back > 50' <<<"$text" >/dev/null ||
