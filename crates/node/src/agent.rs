@@ -8,6 +8,7 @@
 mod answers;
 mod bearers;
 mod change;
+mod commands;
 mod compose;
 mod contexts;
 mod gtpu_peers;
@@ -16,9 +17,7 @@ mod relocate;
 mod sessions;
 pub mod show;
 mod state;
-mod topology;
 mod transfer;
-pub mod usage;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -33,9 +32,11 @@ use weft_fusion::{Compiled, FusedPlan};
 use weft_node_config::Blueprint;
 use weft_rules::Condition;
 
-pub use self::answers::{Watching, paths};
+pub use self::answers::Watching;
 pub use self::change::Changed;
 pub use self::compose::Wanted;
+pub use self::contexts::usage;
+pub use self::show::paths;
 pub(crate) use self::state::{
     Configured, FORMAT, Keeping, Prepared, Standby, State, Upgrade, check_functions, configured,
     folder_of, position, restore_compositions, versions,

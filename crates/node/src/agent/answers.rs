@@ -1,6 +1,6 @@
 //! What the agent answers: views of the node, and traces.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -9,17 +9,17 @@ use weft_dataplane::command::{Command, Punt, Shown};
 use weft_dataplane::counters::{Counter, DropReason, Ignored, Stage};
 use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
-use weft_function::{Reason, TagSlot, TagValues};
-use weft_node_config::{UserKey, UserPlan};
+use weft_function::Reason;
 
 use super::Agent;
 use super::show::{
     BearerView, Buffers, DedicatedView, DropView, FunctionView, IgnoredView, NeighbourView,
     PortView, ProcessView, SignalCounts, Snapshot, StageView, UserView, WithheldView, WorkerView,
 };
+use super::show::{TopologyView, UserViews, paths};
 use crate::bearer::BearerId;
-use crate::plan;
-use crate::subscribers::Sought;
+use crate::gtpu_peers::PeerView;
+use crate::ports::{ExtendedView, PortControl};
 
 /// Sightings that wait for the client that watches.
 const SIGHTINGS: usize = 4096;
@@ -44,6 +44,11 @@ pub struct Watching {
 }
 
 impl Agent {
+    fn user_views(&self) -> UserViews<'_> {
+        let Agent { blueprint, subscribers, workers, .. } = self;
+        UserViews { blueprint, subscribers, workers }
+    }
+
     /// Name of the node.
     pub fn name(&self) -> &str {
         &self.blueprint.name
@@ -251,67 +256,46 @@ impl Agent {
     /// Up to `count` users from the `first` on, without what their contexts
     /// hold; see [`Agent::contexts_of`].
     pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
-        let users = self.subscribers.users.from(first).take(count);
-        users.map(|user| self.user_view(user)).collect()
-    }
-
-    fn user_view(&self, (plan, nth, slot): (&UserPlan, u32, u32)) -> UserView {
-        UserView {
-            name: plan.name_of(nth),
-            slot,
-            worker: self.subscribers.users.worker_of(slot),
-            keys: plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect(),
-            tags: self.tag_texts(plan),
-            contexts: Vec::new(),
-        }
+        self.user_views().users(first, count)
     }
 
     /// Users of the configuration whose name has `text` in it or that are found by it: an
     /// address, TEID, SPI, VLAN or session. Up to `count` from the `first` on.
     pub fn search_users(&self, text: &str, first: usize, count: usize) -> Vec<UserView> {
-        let found = self.subscribers.users.search(&Sought::new(text), first, count);
-        found.into_iter().map(|user| self.user_view(user)).collect()
+        self.user_views().search(text, first, count)
     }
 
     /// Default bearers that commands have added and that are found by `text`, and the bearer
     /// of that number.
     pub fn search_bearers(&self, text: &str) -> Vec<BearerView> {
-        let sought = Sought::new(text);
-        let bearers = &self.subscribers.bearers;
-        let keys = sought.keys(self.blueprint.networks.len() as u32);
-        let by_key = keys.iter().filter(|key| bearers.taken.get(key).is_some());
-        let mut ids: Vec<_> = by_key.filter_map(|key| bearers.with_key(key)).collect();
-        ids.extend(sought.bearer().map(BearerId));
-        ids.sort_unstable();
-        ids.dedup();
-        ids.into_iter().filter_map(|id| self.bearer_view(id)).collect()
+        self.user_views().search_bearers(text)
     }
 
     /// The ways through the rules of the packets of the user of that name, as text.
     pub fn ways_of_user(&self, name: &str) -> Option<String> {
-        let (at, _) = self.subscribers.users.position(name)?;
-        let (plan, ..) = self.subscribers.users.from(at).next()?;
-        Some(self.ways_of(plan))
+        self.user_views().ways_of(name)
     }
 
     /// The dedicated bearers of the user of that name: those of the configuration, then those
     /// that commands have added.
     pub fn bearers_of_user(&self, name: &str) -> Option<Vec<DedicatedView>> {
-        let (at, slot) = self.subscribers.users.position(name)?;
-        let (plan, ..) = self.subscribers.users.from(at).next()?;
-        let vocabulary = self.blueprint.rules.vocabulary();
-        let profile = plan.bearers.map_or(&[][..], |at| &self.blueprint.bearer_profiles[at]);
-        let configured = profile.iter().map(|bearer| DedicatedView {
-            name: bearer.name.clone(),
-            when: bearer.when.display(vocabulary).to_string(),
-        });
-        let ids = self.subscribers.bearers.dedicated.get(&slot);
-        let views = ids.into_iter().flatten().filter_map(|id| self.bearer_view(*id));
-        let added = views.map(|view| DedicatedView {
-            name: view.id.to_string(),
-            when: view.found_by.join(", "),
-        });
-        Some(configured.chain(added).collect())
+        self.user_views().dedicated(name)
+    }
+
+    /// Bearers that commands have added, in the order of their numbers: up to
+    /// `count` from `first` on, without what their contexts hold.
+    pub fn bearers(&self, first: BearerId, count: usize) -> Vec<BearerView> {
+        self.user_views().bearers(first, count)
+    }
+
+    /// One bearer, and what its contexts hold: that comes once its worker has
+    /// read the question.
+    pub fn bearer(&mut self, id: BearerId) -> Option<(BearerView, Receiver<Shown>)> {
+        let view = self.user_views().bearer(id)?;
+        let (answer, wait) = channel();
+        let user = view.slot;
+        self.workers.send_to_owner(user, Command::Show { user, answer });
+        Some((view, wait))
     }
 
     /// Names of the users at these slots. One pass over all users: not for each packet.
@@ -319,6 +303,22 @@ impl Agent {
         let wanted: HashSet<u32> = slots.iter().copied().collect();
         let users = self.subscribers.users.iter().filter(|(_, _, slot)| wanted.contains(slot));
         users.map(|(plan, nth, slot)| (slot, plan.name_of(nth))).take(wanted.len()).collect()
+    }
+
+    /// What the drivers of all ports count, by their own names. NICs may take milliseconds to
+    /// answer.
+    pub fn extended_ports(&self) -> Vec<ExtendedView> {
+        self.ports.iter().map(PortControl::extended).collect()
+    }
+
+    /// The node as a graph.
+    pub fn topology(&self) -> TopologyView {
+        TopologyView::of(&self.blueprint, &self.trials)
+    }
+
+    /// The GTP-U peers in use.
+    pub fn peers(&self) -> Vec<PeerView> {
+        self.gtpu_peers.views(&self.ports)
     }
 
     /// The neighbours at all ports, up to `count`.
@@ -335,59 +335,6 @@ impl Agent {
         let (answer, wait) = channel();
         self.workers.send_to_owner(user, Command::Show { user, answer });
         Some((at, wait))
-    }
-
-    pub(crate) fn key_text(&self, key: &UserKey) -> String {
-        let network = |number: &u32| {
-            let name = self.blueprint.networks.get(*number as usize);
-            name.map_or(String::new(), |name| format!("%{name}"))
-        };
-        let port = |number: &usize| &self.blueprint.ports[*number].name;
-        match key {
-            UserKey::Ipv4 { network: n, first } => format!("{first}{}", network(n)),
-            UserKey::Ipv6 { network: n, first, prefix_len } => {
-                format!("{first}/{prefix_len}{}", network(n))
-            }
-            UserKey::Route { network: n, first, prefix_len } => {
-                format!("{first}/{prefix_len}{}", network(n))
-            }
-            UserKey::Teid { network: n, first } => format!("teid {first:#010x}{}", network(n)),
-            UserKey::Spi { network: n, first } => format!("spi {first:#010x}{}", network(n)),
-            UserKey::Vlan { port: p, first } => format!("{} vlan {first}", port(p)),
-            UserKey::Session { port: p, first } => format!("{} session {first}", port(p)),
-            UserKey::Port { port: p } => format!("port {}", port(p)),
-            UserKey::Flow {
-                network: n,
-                protocol,
-                source,
-                source_port,
-                destination,
-                destination_port,
-            } => format!(
-                "{} {source}:{source_port} -> {destination}:{destination_port}{}",
-                weft_wire::Protocol(*protocol),
-                network(n)
-            ),
-        }
-    }
-
-    fn tag_texts(&self, plan: &weft_node_config::UserPlan) -> BTreeMap<String, String> {
-        let tags = self.blueprint.tags.iter().zip(plan.tags).enumerate();
-        tags.filter(|(slot, ((_, values), value))| {
-            let unset = match values {
-                TagValues::Named(names) => *value as usize >= names.len(),
-                TagValues::Number => *value == 0,
-            };
-            *slot != TagSlot::DIRECTION.index() && !unset
-        })
-        .map(|(_, ((name, values), value))| {
-            let text = match values {
-                TagValues::Named(names) => names[value as usize].clone(),
-                TagValues::Number => value.to_string(),
-            };
-            (name.to_owned(), text)
-        })
-        .collect()
     }
 
     /// The ways of all classes through the rules, as text.
@@ -460,16 +407,6 @@ impl Agent {
             Point::Dropped(reason) => format!("dropped: {}", reason.reason()),
             Point::DroppedBy(number) => format!("dropped by {}", function(number)),
         }
-    }
-}
-
-/// The ways of all classes of a configuration through its rules, as text.
-pub fn paths(blueprint: &weft_node_config::Blueprint) -> String {
-    let classes = blueprint.classes();
-    let entries = plan::entries(blueprint, &classes);
-    match blueprint.rules.compile(&entries) {
-        Ok(program) => program.paths(blueprint.rules.vocabulary(), &entries).to_string(),
-        Err(error) => error.to_string(),
     }
 }
 

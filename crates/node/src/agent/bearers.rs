@@ -2,18 +2,14 @@
 //! applies batches, shows bearers.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
-use weft_dataplane::command::{Command, Shown};
 use weft_node_config::OnErrorIndication;
 
 use super::Agent;
-use super::show::BearerView;
 use crate::bearer::{
-    Action, BearerCommand, BearerError, BearerId, BearerRole, BearerSettings, BearersChanged,
-    Detection, MOST_WAITING, Members, Reader, Selector, Settings, Staged, Steered, User, Work,
-    WrittenCommand, Wrong,
+    Action, BearerCommand, BearerError, BearerSettings, BearersChanged, Detection, MOST_WAITING,
+    Members, Reader, Settings, Staged, Steered, User, Work, WrittenCommand, Wrong,
 };
 use crate::mobility::Standing;
 
@@ -191,37 +187,6 @@ impl Agent {
             Standing::Moves => Err(Wrong::Moving(user)),
         }
     }
-
-    /// Bearers that commands have added, in the order of their numbers: up to
-    /// `count` from `first` on, without what their contexts hold.
-    pub fn bearers(&self, first: BearerId, count: usize) -> Vec<BearerView> {
-        let numbers = self.subscribers.bearer_numbers(first, count);
-        numbers.into_iter().filter_map(|id| self.bearer_view(id)).collect()
-    }
-
-    /// One bearer, and what its contexts hold: that comes once its worker has
-    /// read the question.
-    pub fn bearer(&mut self, id: BearerId) -> Option<(BearerView, Receiver<Shown>)> {
-        let view = self.bearer_view(id)?;
-        let (answer, wait) = channel();
-        let user = view.slot;
-        self.workers.send_to_owner(user, Command::Show { user, answer });
-        Some((view, wait))
-    }
-
-    pub(super) fn bearer_view(&self, id: BearerId) -> Option<BearerView> {
-        let entry = self.subscribers.bearers.entries.get(&id)?;
-        let (of, found_by) = match &entry.place {
-            BearerRole::Default { keys, .. } => {
-                (None, keys.iter().map(|key| self.key_text(key)).collect())
-            }
-            BearerRole::Dedicated { of, selector, .. } => (Some(of.clone()), vec![text(selector)]),
-        };
-        let user = self.subscribers.bearers.number_of_added(id).map(|user| user.0);
-        let (slot, action) = (entry.slot, entry.record.action);
-        let worker = self.workers.owner(slot);
-        Some(BearerView { id, of, user, found_by, action, slot, worker, contexts: Vec::new() })
-    }
 }
 
 fn given(command: &BearerCommand) -> &[BearerSettings] {
@@ -229,18 +194,4 @@ fn given(command: &BearerCommand) -> &[BearerSettings] {
         BearerCommand::Add { settings, .. } | BearerCommand::Change { settings, .. } => settings,
         BearerCommand::Remove { .. } => &[],
     }
-}
-
-fn text(selector: &Selector) -> String {
-    let filter = match selector {
-        Selector::Qfi(qfi) => return format!("qfi {}", qfi.value()),
-        Selector::Filter(filter) => filter,
-    };
-    let fields = [
-        filter.protocol.map(|protocol| weft_wire::Protocol(protocol).to_string()),
-        filter.user_port.map(|port| format!("user port {port}")),
-        filter.remote.map(|remote| format!("remote {remote}")),
-        filter.remote_port.map(|port| format!("remote port {port}")),
-    ];
-    fields.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

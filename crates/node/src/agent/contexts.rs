@@ -1,37 +1,50 @@
 //! Reads and writes contexts of one function by the names of those they belong to.
 
+pub mod usage;
+
 use std::sync::mpsc::channel;
 
 use weft_dataplane::command::Command;
 use weft_dataplane::command::contexts::{read, write};
+use weft_node_config::Blueprint;
 
-use super::Agent;
+use crate::bearer::Subscribers;
+use crate::migration::Migration;
 use crate::migration::contexts::{Named, NotCarried, PIECE, Reading, Whose, Writing};
+use crate::plan::Trials;
+use crate::workers::Workers;
 
-impl Agent {
+/// Functions, those whose contexts they have, and the workers where these are.
+pub(crate) struct FunctionContexts<'a> {
+    pub blueprint: &'a Blueprint,
+    pub trials: &'a Trials,
+    pub subscribers: &'a Subscribers,
+    pub workers: &'a mut Workers,
+}
+
+impl FunctionContexts<'_> {
     /// What function it is, and whose contexts it has.
     ///
     /// # Errors
     /// [`NotCarried::Unknown`].
-    pub fn contexts_named(&self, function: &str) -> Result<(&'static str, Vec<Whose>), NotCarried> {
+    pub fn named(&self, function: &str) -> Result<(&'static str, Vec<Whose>), NotCarried> {
         let (number, kind) = self.number_of(function)?;
         let scope = self.trials.instance(number).scope();
         Ok((kind, self.subscribers.with_contexts(scope)))
     }
 
-    /// Reads contexts of a function while it is at work, or [moves](Self::gate_function) to
-    /// another node. Those of who is no longer here are left out.
+    /// Reads contexts of a function while it is at work, or moves to another node. Those of who is no longer here are left out.
     ///
     /// # Errors
     /// [`NotCarried`].
-    pub fn read_contexts(
+    pub fn read(
         &mut self,
         function: &str,
         names: &[Whose],
+        (migration, now): (&mut Migration, u64),
     ) -> Result<Reading, NotCarried> {
-        let now = self.clock.now();
         let (number, _) = self.number_of(function)?;
-        if self.migration.instance_in_hand(function, 0, now).is_none() {
+        if migration.instance_in_hand(function, 0, now).is_none() {
             self.check_at_hand(number)?;
         }
         let scope = self.trials.instance(number).scope();
@@ -45,7 +58,7 @@ impl Agent {
             let slots: Vec<u32> = at.iter().map(|at| slots[*at]).collect();
             let (answer, piece) = channel();
             pieces.push((at, piece));
-            match self.migration.instance_in_hand(function, worker, now) {
+            match migration.instance_in_hand(function, worker, now) {
                 // The receiver is above.
                 Some(instance) => drop(answer.send(read(&**instance, &slots, now))),
                 None => {
@@ -62,20 +75,18 @@ impl Agent {
     ///
     /// # Errors
     /// [`NotCarried`]; nothing has changed then.
-    pub fn write_contexts(
+    pub fn write(
         &mut self,
-        function: &str,
-        kind: &str,
-        contexts: Vec<Named>,
-        known_only: bool,
+        (function, kind): (&str, &str),
+        (contexts, known_only): (Vec<Named>, bool),
+        (migration, now): (&mut Migration, u64),
     ) -> Result<Writing, NotCarried> {
-        let now = self.clock.now();
         let (number, is) = self.number_of(function)?;
         let name = || function.to_owned();
         if is != kind {
             return Err(NotCarried::OtherFunction { name: name(), was: kind.to_owned(), is });
         }
-        if self.migration.instance_in_hand(function, 0, now).is_none() {
+        if migration.instance_in_hand(function, 0, now).is_none() {
             self.check_at_hand(number)?;
         }
         let scope = self.trials.instance(number).scope();
@@ -96,7 +107,7 @@ impl Agent {
             let contexts: Vec<_> = contexts.collect();
             let (answer, piece) = channel();
             pieces.push(piece);
-            match self.migration.instance_in_hand(function, worker, now) {
+            match migration.instance_in_hand(function, worker, now) {
                 // The receiver is above.
                 Some(instance) => drop(answer.send(write(&mut **instance, contexts, now))),
                 None => {
@@ -112,14 +123,14 @@ impl Agent {
         Ok(Writing { name: name(), pieces })
     }
 
-    pub(super) fn number_of(&self, function: &str) -> Result<(usize, &'static str), NotCarried> {
+    pub fn number_of(&self, function: &str) -> Result<(usize, &'static str), NotCarried> {
         let mut functions = self.blueprint.functions.iter();
         let number = functions.position(|one| one.name == function);
         let number = number.ok_or_else(|| NotCarried::Unknown(function.to_owned()))?;
         Ok((number, self.blueprint.functions[number].kind.name))
     }
 
-    pub(super) fn check_at_hand(&self, number: usize) -> Result<(), NotCarried> {
+    pub fn check_at_hand(&self, number: usize) -> Result<(), NotCarried> {
         let plan = &self.blueprint.functions[number];
         match plan.composition.is_at_hand() {
             true => Ok(()),
@@ -128,7 +139,7 @@ impl Agent {
     }
 
     /// Positions of slots, by worker and in pieces.
-    pub(super) fn by_worker(&self, slots: &[u32]) -> Vec<(usize, Vec<usize>)> {
+    pub fn by_worker(&self, slots: &[u32]) -> Vec<(usize, Vec<usize>)> {
         let mut all = Vec::new();
         for worker in 0..self.workers.count() {
             let own = (0..slots.len()).filter(|at| self.workers.owner(slots[*at]) == worker);

@@ -12,7 +12,7 @@ use weft_wire::gtpu::{PORT, Signal, Teid};
 
 use super::Agent;
 use crate::bearer::{Action, BearerCommand, Event, TunnelUsers};
-use crate::gtpu_peers::{Ends, PeerView};
+use crate::gtpu_peers::Ends;
 use crate::ports::gtpu::{self, Heard};
 use crate::subscribers::Found;
 
@@ -168,10 +168,5 @@ impl Agent {
             tracing::warn!(%local, %peer, "the GTP-U peer does not answer");
             self.listeners.tell(&Event::PeerFailed { local, peer, time: now });
         }
-    }
-
-    /// The GTP-U peers in use.
-    pub fn peers(&self) -> Vec<PeerView> {
-        self.gtpu_peers.views(&self.ports)
     }
 }

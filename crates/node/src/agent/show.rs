@@ -1,6 +1,9 @@
 //! What a node shows of itself: values that can be printed, compared and sent,
 //! gathered from the counters of all workers.
 
+mod topology;
+mod users;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -8,8 +11,9 @@ use utoipa::ToSchema;
 use weft_node_config::Composition;
 use weft_offload::process::protocol::PortCounters;
 
+pub use self::topology::{FunctionPlace, PortPlace, RuleView, TopologyView, paths};
+pub(crate) use self::users::UserViews;
 use super::state::StateView;
-pub use super::topology::{FunctionPlace, PortPlace, RuleView, TopologyView};
 use crate::bearer::{Action, BearerId, DefaultBearer};
 pub use crate::gtpu_peers::{PeerView, SignalCounts};
 pub use crate::mobility::HandoverView;

@@ -15,6 +15,7 @@ use super::Running;
 use super::conversation::{Conversation, Drained, Kind, OF_NEW, UpgradeError};
 use crate::agent::{Agent, Offer, Prepared, Stopped, position};
 use crate::bearer::session::Keep;
+use crate::ports::Ports;
 
 /// How long the new process may take to build its node: a million bearers take some seconds.
 const PREPARING: Duration = Duration::from_secs(120);
@@ -150,7 +151,7 @@ impl Running {
         conversation.say(Kind::Prepared, &[])?;
         let is_beside = conversation.hear_only(Kind::Ready)? == [1];
         let ports = match is_beside {
-            true => self.handle.ask(|agent| agent.shared_ports()).map_err(stopped)??,
+            true => self.handle.ask(|agent| shared(&agent.ports)).map_err(stopped)??,
             false => Vec::new(),
         };
         conversation.wait_at_most(STOPPED)?;
@@ -209,7 +210,7 @@ impl Running {
         if workers.is_empty() {
             return;
         }
-        let ports = self.handle.ask(|agent| agent.shared_ports());
+        let ports = self.handle.ask(|agent| shared(&agent.ports));
         for port in ports.ok().and_then(Result::ok).into_iter().flatten() {
             if let Err(error) = port.ingress.open() {
                 tracing::error!(port = port.name, %error, "the port takes nothing in any more");
@@ -293,18 +294,16 @@ impl Received {
     }
 }
 
-impl Agent {
-    /// The ports whose interfaces two processes may have open.
-    fn shared_ports(&self) -> io::Result<Vec<SharedPort>> {
-        let mut shared = Vec::new();
-        for (number, port) in self.ports.iter().enumerate() {
-            if let Some(ingress) = port.ingress()? {
-                let name = port.name().to_owned();
-                shared.push(SharedPort { number: number as u16, name, ingress });
-            }
+/// The ports whose interfaces two processes may have open.
+fn shared(ports: &Ports) -> io::Result<Vec<SharedPort>> {
+    let mut shared = Vec::new();
+    for (number, port) in ports.iter().enumerate() {
+        if let Some(ingress) = port.ingress()? {
+            let name = port.name().to_owned();
+            shared.push(SharedPort { number: number as u16, name, ingress });
         }
-        Ok(shared)
     }
+    Ok(shared)
 }
 
 /// What the new process has said as it accepts: its number, and the version of each function's

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+use weft_function::TAG_SLOTS;
 use weft_node_config::{Blueprint, Composition, FunctionPlan, PortPlan, UserPlan};
 use weft_rules::{FunctionIndex, Next, NextHop, PortIndex, To, Vocabulary};
 
-use super::Agent;
-use crate::plan;
-use crate::ports::{ExtendedView, PortControl};
+use crate::plan::{self, Trials};
 
 /// The node as a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -72,47 +71,48 @@ pub struct RuleView {
 /// Rules by the two places.
 type Rules = BTreeMap<(String, String), Vec<String>>;
 
-impl Agent {
-    /// What the drivers of all ports count, by their own names. NICs may take milliseconds to
-    /// answer.
-    pub fn extended_ports(&self) -> Vec<ExtendedView> {
-        self.ports.iter().map(PortControl::extended).collect()
-    }
-
-    /// The node as a graph.
-    pub fn topology(&self) -> TopologyView {
-        let blueprint = &self.blueprint;
+impl TopologyView {
+    /// The graph of a configuration whose functions were made on trial.
+    pub(crate) fn of(blueprint: &Blueprint, trials: &Trials) -> TopologyView {
         let rules = rules(blueprint);
         let refused = rules.as_ref().err().cloned();
         let rule = |((from, to), when)| RuleView { from, to, when };
         TopologyView {
             ports: blueprint.ports.iter().map(port).collect(),
-            functions: blueprint.functions.iter().map(|plan| self.function_place(plan)).collect(),
+            functions: blueprint.functions.iter().map(|plan| function(plan, trials)).collect(),
             rules: rules.unwrap_or_default().into_iter().map(rule).collect(),
             refused,
         }
     }
+}
 
-    fn function_place(&self, plan: &FunctionPlan) -> FunctionPlace {
-        let number = self.trials.number(&plan.name);
-        FunctionPlace {
-            name: plan.name.clone(),
-            kind: plan.kind.name.to_owned(),
-            config: without_secrets(plan.config.clone()),
-            composition: plan.composition,
-            fusible: number.is_some_and(|number| self.trials.instance(number).lower().is_some()),
-        }
+fn function(plan: &FunctionPlan, trials: &Trials) -> FunctionPlace {
+    let number = trials.number(&plan.name);
+    FunctionPlace {
+        name: plan.name.clone(),
+        kind: plan.kind.name.to_owned(),
+        config: without_secrets(plan.config.clone()),
+        composition: plan.composition,
+        fusible: number.is_some_and(|number| trials.instance(number).lower().is_some()),
     }
+}
 
-    /// The ways of one user's packets through the rules, as text, one for each port.
-    pub fn ways_of(&self, user: &UserPlan) -> String {
-        let blueprint = &self.blueprint;
-        let classes = [blueprint.classes()[user.class]];
-        let entries = plan::entries(blueprint, &classes);
-        match blueprint.rules.compile(&entries) {
-            Ok(program) => program.paths(blueprint.rules.vocabulary(), &entries).to_string(),
-            Err(error) => error.to_string(),
-        }
+/// The ways of one user's packets through the rules, as text, one for each port.
+pub(crate) fn ways_of(blueprint: &Blueprint, user: &UserPlan) -> String {
+    let classes = [blueprint.classes()[user.class]];
+    ways(blueprint, &classes)
+}
+
+/// The ways of all classes of a configuration through its rules, as text.
+pub fn paths(blueprint: &Blueprint) -> String {
+    ways(blueprint, &blueprint.classes())
+}
+
+fn ways(blueprint: &Blueprint, classes: &[[u32; TAG_SLOTS]]) -> String {
+    let entries = plan::entries(blueprint, classes);
+    match blueprint.rules.compile(&entries) {
+        Ok(program) => program.paths(blueprint.rules.vocabulary(), &entries).to_string(),
+        Err(error) => error.to_string(),
     }
 }
 

@@ -10,7 +10,7 @@ use weft_dataplane::command::contexts::Values;
 use weft_function::Scope;
 use weft_node_config::UserKey;
 
-use super::Agent;
+use super::FunctionContexts;
 use crate::bearer::BearerId;
 use crate::migration::contexts::NotCarried;
 
@@ -74,7 +74,7 @@ impl Reading {
     }
 }
 
-impl Agent {
+impl FunctionContexts<'_> {
     /// Asks for what `function`, a counter of users, has counted for the next `count` of them;
     /// and where to go on, if there are more.
     ///
