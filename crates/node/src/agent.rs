@@ -126,8 +126,8 @@ impl Agent {
         busy |= self.take_contexts();
         busy |= self.look_after_relocation();
         busy |= self.look_after_handover();
-        busy |= self.look_after_sessions();
         let now = self.clock.now();
+        busy |= self.subscribers.sessions.look_after(&mut self.workers, now);
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
             let Agent { ports, workers, answers: pool, .. } = &mut *self;
@@ -148,7 +148,8 @@ impl Agent {
                 Report::Replaced(old) => drop(old),
                 Report::UsersDone(mut changes) => {
                     self.workers.note_changed(changes.len());
-                    self.take_answers(worker, &mut changes);
+                    let now = self.clock.now();
+                    self.subscribers.sessions.take_answers(worker, &mut changes, now);
                     drop(changes);
                 }
                 Report::Configured(Configure { .. }) => {}
@@ -164,7 +165,10 @@ impl Agent {
                 Report::TakenOut(extract) => self.taken_out(*extract),
                 Report::TakenIn(intake) => self.taken_in(&intake),
                 Report::OfFunction { function, slot, code } => {
-                    self.hear_function(&function, slot, code);
+                    if let Some(number) = self.functions.number(&function) {
+                        let now = self.clock.now();
+                        self.subscribers.sessions.hear(number as u16, slot, code, now);
+                    }
                 }
                 Report::DownlinkData(slot) => self.tell_downlink_data(slot),
                 Report::Resolve { port, address } => {

@@ -1,8 +1,11 @@
 //! What requests ask the agent to do. Each hands over to the part that does it.
 
+use std::sync::mpsc::Receiver;
+
 use super::Agent;
 use super::contexts::FunctionContexts;
 use super::usage::{self, Cursor};
+use crate::bearer::session::SessionEvent;
 use crate::migration::contexts::{Named, NotCarried, Reading, Whose, Writing};
 
 /// Contexts of functions.
@@ -67,5 +70,13 @@ impl Agent {
         count: usize,
     ) -> Result<(usage::Reading, Option<Cursor>), NotCarried> {
         self.function_contexts().usage(function, from, count)
+    }
+}
+
+/// PFCP sessions.
+impl Agent {
+    /// What the node tells of sessions from now on, until the receiver is dropped.
+    pub fn listen_to_sessions(&mut self) -> Receiver<SessionEvent> {
+        self.subscribers.sessions.listeners.add()
     }
 }

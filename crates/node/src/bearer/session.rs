@@ -5,6 +5,7 @@
 //! `session-detection` and `session-forwarding` of the node carry the rules out; other
 //! functions get the settings of the `users` entry that the session is like.
 
+mod asked;
 mod books;
 mod kept;
 mod listeners;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 use weft_functions::session::rules::{FarId, PdrId, Session, UrrId};
 use weft_functions::session::usage::Usage;
 
-pub(crate) use self::books::{Batch, SessionEntry, SessionFunctions, Sessions};
+pub(crate) use self::asked::StagedSessions;
+pub(crate) use self::books::{SessionEntry, SessionFunctions, Sessions};
 pub use self::kept::{Keep, Kept, KeptSession, VERSION};
 pub(crate) use self::timers::has_timers;
 pub use crate::subscribers::SessionId;

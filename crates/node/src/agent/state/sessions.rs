@@ -11,7 +11,8 @@ use weft_state::{Change, Done, Kind, Records, StateError, Store};
 
 use crate::agent::Agent;
 use crate::bearer::session::{
-    Keep, Kept, KeptSession, SessionEntry, SessionError, SessionId, VERSION, has_timers,
+    Keep, Kept, KeptSession, SessionEntry, SessionError, SessionId, StagedSessions, VERSION,
+    has_timers,
 };
 use crate::subscribers::Whose;
 
@@ -47,10 +48,7 @@ impl Agent {
     /// Asks sessions for nothing and tells nothing of them, or does so again. Whether all that
     /// was asked is answered, and told.
     pub fn hold_sessions(&mut self, is_held: bool) -> bool {
-        let sessions = &mut self.subscribers.sessions;
-        sessions.is_held = is_held;
-        sessions.listeners.flush();
-        sessions.asking == 0 && sessions.batches.is_empty() && !sessions.listeners.is_behind()
+        self.subscribers.sessions.hold(is_held)
     }
 
     /// What was kept in the node's last life, for the one that asks first.
@@ -118,7 +116,7 @@ impl Agent {
         like: &Arc<str>,
         rules: &Arc<Session>,
     ) -> Result<(), SessionError> {
-        let mut staged = self.stage_sessions(false);
+        let mut staged = StagedSessions::of(&self.workers, false);
         self.establish(id, like, rules, &mut staged)?;
         for (worker, mut changes) in workers.iter_mut().zip(staged.changes) {
             // Nothing is due before contexts are there.

@@ -124,6 +124,14 @@ impl Sessions {
         !self.is_held && !self.listeners.is_empty()
     }
 
+    /// Asks for nothing and tells nothing, or does so again. Whether all that was asked is
+    /// answered, and told.
+    pub fn hold(&mut self, is_held: bool) -> bool {
+        self.is_held = is_held;
+        self.listeners.flush();
+        self.asking == 0 && self.batches.is_empty() && !self.listeners.is_behind()
+    }
+
     /// The keys of a session with these rules.
     pub fn keys(&self, rules: &Session) -> Vec<UserKey> {
         let mut keys: Vec<UserKey> = Vec::with_capacity(2);
