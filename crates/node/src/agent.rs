@@ -35,11 +35,12 @@ use weft_rules::Condition;
 pub use self::answers::Watching;
 pub use self::change::Changed;
 pub use self::compose::Wanted;
+use self::contexts::FunctionContexts;
 pub use self::contexts::usage;
 pub use self::show::paths;
 pub(crate) use self::state::{
-    Configured, FORMAT, Keeping, Prepared, Standby, State, Upgrade, check_functions, configured,
-    folder_of, position, restore_compositions, versions,
+    FORMAT, Keeping, Persistence, Prepared, check_functions, configured, folder_of, position,
+    restore_compositions, versions,
 };
 pub use self::state::{Lease, StandbyView, StateView};
 pub use self::state::{Offer, OfferedFunction, OfferedNeighbour};
@@ -75,14 +76,7 @@ pub struct Agent {
     /// The node's part in moving users.
     pub(crate) mobility: Option<Box<Mobility>>,
     pub(crate) listeners: Listeners,
-    /// What outlives the node.
-    pub(crate) state: Option<Box<State>>,
-    /// What the configuration says of compositions.
-    pub(crate) configured: Configured,
-    /// Another node stands by.
-    pub(crate) standby: Option<Box<Standby>>,
-    /// Another process takes the node over.
-    pub(crate) upgrade: Option<Upgrade>,
+    pub(crate) persistence: Persistence,
     pub(crate) pool: Pool,
     /// Where packets of the node's own come from.
     pub(crate) answers: Pool,
@@ -115,7 +109,7 @@ impl Agent {
             request(self);
             busy = true;
         }
-        if self.is_away() {
+        if self.persistence.is_away() {
             return busy;
         }
         for worker in 0..self.workers.count() {
@@ -134,10 +128,16 @@ impl Agent {
             ports.look_after(now, &mut Means { workers, pool });
             self.look_after_paths(now);
             self.look_after_split(now);
-            self.look_after_upgrade();
-            self.announce();
+            self.persistence.look_after_upgrade(&self.blueprint, &self.subscribers);
+            let Agent { persistence, ports, workers, answers: pool, .. } = &mut *self;
+            if let Some(standby) = &mut persistence.standby {
+                standby.announce(ports, &mut Means { workers, pool });
+            }
         }
-        busy | self.write_state(now)
+        let is_moving = self.migration.has_function();
+        let Agent { blueprint, trials, subscribers, workers, persistence, .. } = &mut *self;
+        let mut contexts = FunctionContexts { blueprint, trials, subscribers, workers };
+        busy | persistence.write(&mut contexts, is_moving, now)
     }
 
     fn take_reports(&mut self, worker: usize) -> bool {
@@ -282,7 +282,7 @@ impl Handle {
         let request = Box::new(move |agent: &mut Agent| {
             let value = question(agent);
             // The client that asked may have gone.
-            agent.when_durable(Box::new(move |kept| drop(answer.send((value, kept)))));
+            agent.persistence.when_durable(Box::new(move |kept| drop(answer.send((value, kept)))));
         });
         self.requests.send(request).map_err(|_| Stopped)?;
         self.waker.wake();

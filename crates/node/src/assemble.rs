@@ -31,7 +31,7 @@ use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::steering::queues_of_users;
 use self::worker::Shared;
-use crate::agent::{Agent, Handle, PANIC_WARNINGS, configured};
+use crate::agent::{Agent, Handle, PANIC_WARNINGS, Persistence, configured};
 use crate::bearer::session::Sessions;
 use crate::bearer::{Bearers, Listeners, Subscribers};
 use crate::error::BuildError;
@@ -148,7 +148,7 @@ pub fn assemble(
         events: sender,
     };
     let mut agent = Agent {
-        configured: configured(&blueprint),
+        persistence: Persistence::new(configured(&blueprint)),
         blueprint,
         classes,
         profiles,
@@ -163,9 +163,6 @@ pub fn assemble(
         migration: Migration::default(),
         mobility: None,
         listeners: Listeners::default(),
-        state: None,
-        standby: None,
-        upgrade: None,
         pool,
         answers,
         clock,

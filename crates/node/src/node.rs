@@ -98,7 +98,7 @@ impl Node {
         restore_compositions(&mut blueprint, &store)?;
         let mut node = Node::build_with(eal, blueprint, time)?;
         let Node { agent, workers, .. } = &mut node;
-        agent.configured = configured;
+        agent.persistence.configured = configured;
         agent.restore(workers, store, keeping)?;
         Ok(node)
     }

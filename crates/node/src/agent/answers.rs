@@ -90,7 +90,7 @@ impl Agent {
             handover: self.handover_view(),
             moved_out: sum(|counters| &counters.moved_out),
             moved_in: sum(|counters| &counters.moved_in),
-            state: self.state_view(),
+            state: self.persistence.view(self.clock.now()),
             signals: SignalCounts {
                 end_markers: sum(|counters| &counters.end_markers),
                 ..self.gtpu_peers.counts()

@@ -23,10 +23,10 @@ impl Agent {
         &mut self,
         commands: &[BearerCommand],
     ) -> Result<BearersChanged, BearerError> {
-        if let (Some(_), Some(first)) = (&self.upgrade, commands.first()) {
+        if let (true, Some(first)) = (self.persistence.is_upgrading(), commands.first()) {
             return Err(BearerError { number: 1, id: first.id(), wrong: Wrong::Upgrading });
         }
-        if let (Some(failure), Some(first)) = (self.state_failure(), commands.first()) {
+        if let (Some(failure), Some(first)) = (self.persistence.failure(), commands.first()) {
             return Err(BearerError { number: 1, id: first.id(), wrong: Wrong::NotKept(failure) });
         }
         let steered = self.check_movers(commands)?;
@@ -61,7 +61,8 @@ impl Agent {
 
     /// Tells the workers.
     pub(crate) fn commit(&mut self, staged: Staged) -> BearersChanged {
-        self.keep_bearers(&staged);
+        let Agent { persistence, subscribers, blueprint, .. } = self;
+        persistence.keep_bearers(&staged, &subscribers.bearers, blueprint);
         let Staged { changes, mut summary, .. } = staged;
         summary.now = self.subscribers.bearers.count();
         for (worker, changes) in changes.into_iter().enumerate() {

@@ -41,13 +41,16 @@ impl Agent {
     /// [`Refused`]; nothing has changed then.
     pub fn apply(&mut self, new: Blueprint) -> Result<Changed, Refused> {
         let changed = self.apply_composed(new)?;
-        self.keep_configured();
+        self.persistence.keep_configured(&self.blueprint);
         Ok(changed)
     }
 
     /// The same where a command says how functions are run.
     pub(super) fn apply_composed(&mut self, new: Blueprint) -> Result<Changed, Refused> {
-        if self.upgrade.is_some() || self.workers.is_changing() || self.migration.has_function() {
+        if self.persistence.is_upgrading()
+            || self.workers.is_changing()
+            || self.migration.has_function()
+        {
             return Err(Refused::Busy);
         }
         self.check_fixed(&new)?;

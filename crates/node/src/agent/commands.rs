@@ -2,10 +2,13 @@
 
 use std::sync::mpsc::Receiver;
 
+use weft_state::Done;
+
 use super::Agent;
 use super::contexts::FunctionContexts;
+use super::state::{Lease, Standby, StandbyView, StateView};
 use super::usage::{self, Cursor};
-use crate::bearer::session::SessionEvent;
+use crate::bearer::session::{Keep, Kept, SessionEvent};
 use crate::migration::contexts::{Named, NotCarried, Reading, Whose, Writing};
 
 /// Contexts of functions.
@@ -78,5 +81,54 @@ impl Agent {
     /// What the node tells of sessions from now on, until the receiver is dropped.
     pub fn listen_to_sessions(&mut self) -> Receiver<SessionEvent> {
         self.subscribers.sessions.listeners.add()
+    }
+
+    /// Asks sessions for nothing and tells nothing of them, or does so again. Whether all that
+    /// was asked is answered, and told.
+    pub fn hold_sessions(&mut self, is_held: bool) -> bool {
+        self.subscribers.sessions.hold(is_held)
+    }
+}
+
+/// What outlives the node, and who else may have it.
+impl Agent {
+    /// Calls `done` once everything that has changed so far is durable; at once where nothing
+    /// is kept. While another process may take the node over, nothing is durable here: `done`
+    /// waits for what comes of that, and is dropped with a node that has gone.
+    pub fn when_durable(&mut self, done: Done) {
+        self.persistence.when_durable(done);
+    }
+
+    /// What is kept, where something is.
+    pub fn state_view(&self) -> Option<StateView> {
+        self.persistence.view(self.clock.now())
+    }
+
+    /// Keeps something of sessions; `done` is called once that is durable, and at once where
+    /// nothing is kept.
+    pub fn keep(&mut self, keep: Vec<Keep>, done: Done) {
+        self.persistence.keep(keep, done, &self.blueprint);
+    }
+
+    /// What was kept in the node's last life, for the one that asks first.
+    pub fn kept(&mut self) -> Kept {
+        let kept = std::mem::take(&mut self.subscribers.sessions.kept);
+        Kept { keeps: self.persistence.keeps(), ..kept }
+    }
+
+    /// The node carries packets while the lease holds; `show` says how far its standby is. Its
+    /// addresses were those of another node before.
+    pub fn hold_by(&mut self, lease: Lease, show: impl Fn() -> StandbyView + Send + 'static) {
+        self.persistence.standby = Some(Box::new(Standby::new(lease, show)));
+    }
+
+    /// The lease that the node carries packets by, if by one.
+    pub(crate) fn lease(&self) -> Option<Lease> {
+        Some(self.persistence.standby.as_ref()?.lease())
+    }
+
+    /// The process that was to have the node does not take over: it goes on as before.
+    pub(crate) fn end_upgrade(&mut self) {
+        self.persistence.end_upgrade(&self.blueprint, &self.subscribers);
     }
 }

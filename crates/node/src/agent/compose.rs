@@ -75,7 +75,7 @@ impl Agent {
         match (before == Composition::Process) == (composition == Composition::Process) {
             true => {
                 let changed = self.apply_composed(new)?;
-                self.keep_composition(function);
+                self.persistence.keep_composition(function, &self.blueprint);
                 Ok(changed)
             }
             false => self.relocate(new, number),

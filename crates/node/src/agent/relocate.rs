@@ -172,7 +172,7 @@ impl Agent {
                 supervisor.want(false);
             }
         }
-        self.keep_composition(&name);
+        self.persistence.keep_composition(&name, &self.blueprint);
         for (link, replacement) in self.workers.iter_mut().zip(replacements) {
             link.send_first(Command::Replace(Box::new(replacement)));
             link.let_go();
@@ -212,7 +212,10 @@ impl Agent {
         if process.plain {
             return Err(NotComposed::Plain(name()));
         }
-        if self.upgrade.is_some() || self.workers.is_changing() || self.migration.has_function() {
+        if self.persistence.is_upgrading()
+            || self.workers.is_changing()
+            || self.migration.has_function()
+        {
             return Err(Refused::Busy.into());
         }
         Ok(())
@@ -295,7 +298,10 @@ impl Agent {
             (false, false) => return Err(NotComposed::Here(name())),
             _ => {}
         }
-        if self.upgrade.is_some() || self.workers.is_changing() || self.migration.has_function() {
+        if self.persistence.is_upgrading()
+            || self.workers.is_changing()
+            || self.migration.has_function()
+        {
             return Err(Refused::Busy.into());
         }
         if goes && !self.functions.is_reachable(function) {

@@ -15,6 +15,7 @@ use crate::bearer::session::{
     SessionsChanged, StagedSessions, has_timers,
 };
 use crate::bearer::{MOST_WAITING, key_text};
+use crate::subscribers::Whose;
 
 impl Agent {
     /// Changes sessions, each command whole or not at all.
@@ -31,7 +32,7 @@ impl Agent {
         command: &SessionCommand,
         staged: &mut StagedSessions,
     ) -> Result<(), SessionError> {
-        if self.is_given_away() {
+        if self.persistence.is_given_away() {
             return Err(SessionError::Busy);
         }
         if self.workers.waiting() + staged.changes.iter().map(Vec::len).sum::<usize>()
@@ -99,7 +100,7 @@ impl Agent {
             staged.changes.iter_mut().for_each(|list| list.push(UserChange::Key(*key, slot)));
         }
         self.enter_session(id, entry);
-        self.keep_contexts_of_session(id, slot);
+        self.persistence.keep_contexts_of(Whose::Session(id), slot);
         Ok(())
     }
 

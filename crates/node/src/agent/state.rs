@@ -20,6 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weft_node_config::Blueprint;
 use weft_state::{Change, Done, Durability, Kind, Store, Writer};
 
 use self::checkpoints::Checkpoints;
@@ -31,8 +32,8 @@ pub use self::standby::{Lease, StandbyView};
 pub(crate) use self::suspended::Upgrade;
 pub(crate) use self::upgrade::{FORMAT, Prepared, check_functions, position, versions};
 pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
-use super::Agent;
-use crate::bearer::{Staged, record};
+use super::contexts::FunctionContexts;
+use crate::bearer::{Bearers, Staged, record};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
@@ -142,14 +143,37 @@ impl State {
     }
 }
 
-impl Agent {
+/// What outlives the node, and what may have the node meanwhile.
+pub(crate) struct Persistence {
+    /// The store at work; none where the node keeps nothing, or has it closed for a while.
+    pub(super) state: Option<Box<State>>,
+    /// What the configuration says of compositions.
+    pub configured: Configured,
+    /// Another node stands by.
+    pub standby: Option<Box<Standby>>,
+    /// Another process takes the node over.
+    pub(super) upgrade: Option<Upgrade>,
+}
+
+impl Persistence {
+    /// Nothing is kept of a node whose configuration says this of compositions.
+    pub fn new(configured: Configured) -> Persistence {
+        Persistence { state: None, configured, standby: None, upgrade: None }
+    }
+
     /// Why nothing can be kept at the moment; none where nothing is, or all is well.
-    pub(crate) fn state_failure(&self) -> Option<Arc<str>> {
-        self.state.as_ref()?.writer.lag().failure.or_else(|| self.away())
+    pub fn failure(&self) -> Option<Arc<str>> {
+        let failure = self.state.as_ref()?.writer.lag().failure;
+        failure.or_else(|| self.standby.as_ref()?.why_away())
+    }
+
+    /// Whether the node may not say or carry anything at the moment.
+    pub fn is_away(&mut self) -> bool {
+        self.standby.as_mut().is_some_and(|standby| standby.is_away())
     }
 
     /// What is kept, where something is.
-    pub fn state_view(&self) -> Option<StateView> {
+    pub fn view(&self, now: u64) -> Option<StateView> {
         let state = self.state.as_ref()?;
         let lag = state.writer.lag();
         Some(StateView {
@@ -157,11 +181,11 @@ impl Agent {
             changes: lag.changes,
             commits: lag.commits,
             failure: lag.failure.map(|failure| failure.to_string()),
-            checkpoint_age: state.checkpoints.age(self.clock.now()),
+            checkpoint_age: state.checkpoints.age(now),
             restored_bearers: state.restored.bearers,
             restored_sessions: state.restored.sessions,
             restored_contexts: state.restored.contexts,
-            standby: self.standby_view(),
+            standby: self.standby.as_ref().map(|standby| standby.view()),
         })
     }
 
@@ -178,35 +202,47 @@ impl Agent {
         }
     }
 
+    /// Whether the node keeps anything, or will once more.
+    pub fn keeps(&mut self) -> bool {
+        self.state.is_some() || self.suspended().is_some()
+    }
+
     /// Keeps what a batch has changed.
-    pub(super) fn keep_bearers(&mut self, staged: &Staged) {
+    pub fn keep_bearers(&mut self, staged: &Staged, bearers: &Bearers, blueprint: &Blueprint) {
         let mut changes = Vec::new();
         for (id, is_new) in staged.touched() {
             let key = id.0.to_be_bytes();
-            match self.subscribers.bearers.entries.get(&id) {
+            match bearers.entries.get(&id) {
                 Some(entry) => {
                     let kind = if record::is_dedicated(entry) { DEDICATED } else { BEARERS };
-                    let octets = record::write(entry, &self.blueprint);
+                    let octets = record::write(entry, blueprint);
                     changes.push(Change::put(kind, &key, record::VERSION, &octets));
-                    if let (true, Some(state)) = (is_new, &mut self.state) {
-                        state.checkpoints.came(Whose::Added(id), entry.slot);
+                    if is_new {
+                        self.keep_contexts_of(Whose::Added(id), entry.slot);
                     }
                 }
                 None => {
                     changes.push(Change::remove(BEARERS, &key));
                     changes.push(Change::remove(DEDICATED, &key));
-                    self.forget_contexts(&Whose::Added(id), &mut changes);
+                    self.forget_contexts(&Whose::Added(id), &mut changes, blueprint);
                 }
             }
         }
         self.keep_changes(changes);
     }
 
+    /// A bearer or session has come to this slot: its contexts are kept from now on.
+    pub fn keep_contexts_of(&mut self, whose: Whose, slot: u32) {
+        if let Some(state) = &mut self.state {
+            state.checkpoints.came(whose, slot);
+        }
+    }
+
     /// A bearer or session went, and its contexts with it.
-    fn forget_contexts(&mut self, whose: &Whose, changes: &mut Vec<Change>) {
+    fn forget_contexts(&mut self, whose: &Whose, changes: &mut Vec<Change>, blueprint: &Blueprint) {
         match &mut self.state {
             Some(state) => state.checkpoints.went(whose, changes),
-            None => changes.extend(self.contexts_gone(whose)),
+            None => changes.extend(suspended::contexts_gone(whose, blueprint)),
         }
     }
 
@@ -222,10 +258,17 @@ impl Agent {
         }
     }
 
-    /// Gives what this round has changed to the disk; whether there was anything.
-    pub(super) fn write_state(&mut self, now: u64) -> bool {
-        let Some(mut state) = self.state.take() else { return false };
-        let mut busy = self.look_after_checkpoints(&mut state, now);
+    /// Gives what this round has changed to the disk; whether there was anything. Contexts are
+    /// read unless something moves (`is_moving`).
+    pub fn write(
+        &mut self,
+        contexts: &mut FunctionContexts<'_>,
+        is_moving: bool,
+        now: u64,
+    ) -> bool {
+        let Some(state) = &mut self.state else { return false };
+        let State { checkpoints, changes, .. } = &mut **state;
+        let mut busy = checkpoints.look_after(changes, contexts, is_moving, now);
         if now.wrapping_sub(state.sign) >= SIGNS && state.checkpoints.is_at_work() {
             state.sign = now;
             state.changes.push(life(false, state.checkpoints.age(now)));
@@ -239,7 +282,6 @@ impl Agent {
                 (std::mem::take(&mut state.changes), std::mem::take(&mut state.done));
             state.writer.write(changes, done);
         }
-        self.state = Some(state);
         busy
     }
 }

@@ -274,7 +274,7 @@ impl Predecessor {
         let records: &dyn Records = &self.records;
         restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
         let mut node = Node::build_with(eal, blueprint, None)?;
-        node.agent.configured = configured;
+        node.agent.persistence.configured = configured;
         let mut ingress = Vec::new();
         for (number, port) in node.agent.ports.iter().enumerate() {
             if let Some(of_port) = port.ingress()? {

@@ -14,8 +14,9 @@ use weft_function::Scope;
 use weft_node_config::Composition;
 use weft_state::Change;
 
-use super::{CONTEXTS, State, names};
-use crate::agent::Agent;
+use super::{CONTEXTS, names};
+use crate::agent::contexts::FunctionContexts;
+use crate::bearer::Subscribers;
 use crate::migration::contexts::PIECE;
 use crate::subscribers::Whose;
 
@@ -119,6 +120,97 @@ impl Checkpoints {
         }
     }
 
+    /// Takes contexts that are due; whether there was anything to do.
+    pub fn look_after(
+        &mut self,
+        changes: &mut Vec<Change>,
+        contexts: &mut FunctionContexts<'_>,
+        is_moving: bool,
+        now: u64,
+    ) -> bool {
+        let busy = self.take_read(changes);
+        let functions = &contexts.blueprint.functions;
+        let has_threads = functions.iter().any(|one| one.composition == Composition::Thread);
+        let pause = if has_threads { LOOK_AT_THREADS } else { LOOK };
+        let passed = now.saturating_sub(self.last);
+        // A worker that is behind is not asked for more, nor a disk that is.
+        if !self.is_at_work() || passed < pause || !self.reading.is_empty() {
+            return busy;
+        }
+        self.last = now;
+        let due = u64::from(self.rate) * passed.min(LOOK_AT_THREADS) / 1_000_000_000;
+        self.due = due.max(1);
+        if is_moving || contexts.workers.is_changing() {
+            return busy;
+        }
+        let due = std::mem::take(&mut self.due) as usize;
+        let subjects = self.next_subjects(contexts.subscribers, due, now);
+        self.read_for(&subjects, contexts);
+        true
+    }
+
+    /// Those whose turn it is, with their slots and what scopes of contexts they have.
+    fn next_subjects(
+        &mut self,
+        subscribers: &Subscribers,
+        count: usize,
+        now: u64,
+    ) -> Vec<(Whose, u32, [bool; 3])> {
+        let configured = subscribers.users.subjects();
+        let mut subjects = Vec::new();
+        for _ in 0..count {
+            let at = self.next;
+            if at < configured {
+                subjects.extend(subscribers.users.subject(at));
+            } else {
+                let Some((whose, slot)) = self.added.get(at - configured) else {
+                    // All of them were looked at: the next round begins.
+                    self.next = 0;
+                    self.began = [now, self.began[0]];
+                    break;
+                };
+                let Some(has) = scopes_of(subscribers, whose, *slot) else {
+                    self.added.swap_remove(at - configured);
+                    continue;
+                };
+                subjects.push((whose.clone(), *slot, has));
+            }
+            self.next += 1;
+        }
+        subjects
+    }
+
+    /// Asks workers for the contexts of these.
+    fn read_for(
+        &mut self,
+        subjects: &[(Whose, u32, [bool; 3])],
+        contexts: &mut FunctionContexts<'_>,
+    ) {
+        let FunctionContexts { blueprint, trials, workers, .. } = contexts;
+        for number in 0..blueprint.functions.len() {
+            let plan = &blueprint.functions[number];
+            if !plan.kind.checkpointed || !plan.composition.is_at_hand() {
+                continue;
+            }
+            let scope = trials.instance(number).scope();
+            let (name, kind) = (plan.name.clone(), plan.kind.name);
+            for worker in 0..workers.count() {
+                let own = subjects.iter().filter(|(_, slot, has)| {
+                    has[position(scope)] && workers.owner(*slot) == worker
+                });
+                let own: Vec<_> = own.map(|(whose, slot, _)| (whose.clone(), *slot)).collect();
+                for contexts in own.chunks(PIECE) {
+                    let (answer, octets) = channel();
+                    let slots = contexts.iter().map(|(_, slot)| *slot).collect();
+                    let function = number as u16;
+                    workers[worker].send(Command::ReadContexts { function, slots, answer });
+                    let (function, contexts) = (name.clone(), contexts.to_vec());
+                    self.reading.push(Reading { function, kind, contexts, octets });
+                }
+            }
+        }
+    }
+
     /// Takes what workers have read; whether there was anything.
     fn take_read(&mut self, changes: &mut Vec<Change>) -> bool {
         let before = self.reading.len();
@@ -171,103 +263,20 @@ fn hash_of(octets: &[u8]) -> u32 {
     (hasher.finish() as u32).max(1)
 }
 
-impl Agent {
-    /// Takes contexts that are due; whether there was anything to do.
-    pub(super) fn look_after_checkpoints(&mut self, state: &mut State, now: u64) -> bool {
-        let State { checkpoints, changes, .. } = state;
-        let busy = checkpoints.take_read(changes);
-        let functions = &self.blueprint.functions;
-        let has_threads = functions.iter().any(|one| one.composition == Composition::Thread);
-        let pause = if has_threads { LOOK_AT_THREADS } else { LOOK };
-        let passed = now.saturating_sub(checkpoints.last);
-        // A worker that is behind is not asked for more, nor a disk that is.
-        if !checkpoints.is_at_work() || passed < pause || !checkpoints.reading.is_empty() {
-            return busy;
+/// Which scopes of contexts a bearer or session has; none if it is not at that slot any more.
+fn scopes_of(subscribers: &Subscribers, whose: &Whose, slot: u32) -> Option<[bool; 3]> {
+    match whose {
+        Whose::Added(id) => {
+            let entry = subscribers.bearers.entries.get(id);
+            let entry = entry.filter(|entry| entry.slot == slot)?;
+            let scopes = [Scope::Bearer, Scope::User, Scope::Group];
+            Some(scopes.map(|scope| entry.has_context(scope)))
         }
-        checkpoints.last = now;
-        let due = u64::from(checkpoints.rate) * passed.min(LOOK_AT_THREADS) / 1_000_000_000;
-        checkpoints.due = due.max(1);
-        if self.migration.has_function() || self.workers.is_changing() {
-            return busy;
+        Whose::Session(id) => {
+            let entry = subscribers.sessions.entries.get(id);
+            entry.filter(|entry| entry.slot == slot).map(|_| [true, true, false])
         }
-        let due = std::mem::take(&mut checkpoints.due) as usize;
-        let subjects = self.next_subjects(checkpoints, due, now);
-        self.read_for(checkpoints, &subjects);
-        true
-    }
-
-    /// Those whose turn it is, with their slots and what scopes of contexts they have.
-    fn next_subjects(
-        &self,
-        checkpoints: &mut Checkpoints,
-        count: usize,
-        now: u64,
-    ) -> Vec<(Whose, u32, [bool; 3])> {
-        let configured = self.subscribers.users.subjects();
-        let mut subjects = Vec::new();
-        for _ in 0..count {
-            let at = checkpoints.next;
-            if at < configured {
-                subjects.extend(self.subscribers.users.subject(at));
-            } else {
-                let Some((whose, slot)) = checkpoints.added.get(at - configured) else {
-                    // All of them were looked at: the next round begins.
-                    checkpoints.next = 0;
-                    checkpoints.began = [now, checkpoints.began[0]];
-                    break;
-                };
-                let Some(has) = self.scopes_of(whose, *slot) else {
-                    checkpoints.added.swap_remove(at - configured);
-                    continue;
-                };
-                subjects.push((whose.clone(), *slot, has));
-            }
-            checkpoints.next += 1;
-        }
-        subjects
-    }
-
-    /// Which scopes of contexts a bearer or session has; none if it is not at that slot any more.
-    fn scopes_of(&self, whose: &Whose, slot: u32) -> Option<[bool; 3]> {
-        match whose {
-            Whose::Added(id) => {
-                let entry = self.subscribers.bearers.entries.get(id);
-                let entry = entry.filter(|entry| entry.slot == slot)?;
-                let scopes = [Scope::Bearer, Scope::User, Scope::Group];
-                Some(scopes.map(|scope| entry.has_context(scope)))
-            }
-            Whose::Session(id) => {
-                let entry = self.subscribers.sessions.entries.get(id);
-                entry.filter(|entry| entry.slot == slot).map(|_| [true, true, false])
-            }
-            Whose::User(_) | Whose::Dedicated { .. } | Whose::Group(_) => None,
-        }
-    }
-
-    /// Asks workers for the contexts of these.
-    fn read_for(&mut self, checkpoints: &mut Checkpoints, subjects: &[(Whose, u32, [bool; 3])]) {
-        for number in 0..self.blueprint.functions.len() {
-            let plan = &self.blueprint.functions[number];
-            if !plan.kind.checkpointed || !plan.composition.is_at_hand() {
-                continue;
-            }
-            let scope = self.trials.instance(number).scope();
-            let (name, kind) = (plan.name.clone(), plan.kind.name);
-            for worker in 0..self.workers.count() {
-                let own = subjects.iter().filter(|(_, slot, has)| {
-                    has[position(scope)] && self.workers.owner(*slot) == worker
-                });
-                let own: Vec<_> = own.map(|(whose, slot, _)| (whose.clone(), *slot)).collect();
-                for contexts in own.chunks(PIECE) {
-                    let (answer, octets) = channel();
-                    let slots = contexts.iter().map(|(_, slot)| *slot).collect();
-                    let function = number as u16;
-                    self.workers[worker].send(Command::ReadContexts { function, slots, answer });
-                    let (function, contexts) = (name.clone(), contexts.to_vec());
-                    checkpoints.reading.push(Reading { function, kind, contexts, octets });
-                }
-            }
-        }
+        Whose::User(_) | Whose::Dedicated { .. } | Whose::Group(_) => None,
     }
 }
 

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use weft_node_config::{Blueprint, Composition, FunctionPlan, stage};
 use weft_state::{Change, Records, StateError};
 
-use super::COMPOSITIONS;
-use crate::agent::Agent;
+use super::{COMPOSITIONS, Persistence};
 
 /// Version of the record.
 const VERSION: u8 = 1;
@@ -60,28 +59,28 @@ fn can_be(plan: &FunctionPlan, composition: Composition) -> bool {
     }
 }
 
-impl Agent {
+impl Persistence {
     /// A configuration has been applied: its word holds.
-    pub(in crate::agent) fn keep_configured(&mut self) {
-        let before = std::mem::replace(&mut self.configured, configured(&self.blueprint));
+    pub fn keep_configured(&mut self, blueprint: &Blueprint) {
+        let before = std::mem::replace(&mut self.configured, configured(blueprint));
         let removed = before.iter().map(|(name, _)| Change::remove(COMPOSITIONS, name.as_bytes()));
         self.keep_changes(removed.collect());
     }
 
     /// A function is run otherwise by a command.
-    pub(in crate::agent) fn keep_composition(&mut self, function: &str) {
-        let change = self.composition_record(function);
+    pub fn keep_composition(&mut self, function: &str, blueprint: &Blueprint) {
+        let change = self.composition_record(function, blueprint);
         self.keep_changes(change.into_iter().collect());
     }
 
     /// How functions are run where commands have said it.
-    pub(super) fn composition_records(&self) -> Vec<Change> {
-        let functions = self.blueprint.functions.iter();
-        functions.filter_map(|plan| self.composition_record(&plan.name)).collect()
+    pub fn composition_records(&self, blueprint: &Blueprint) -> Vec<Change> {
+        let functions = blueprint.functions.iter();
+        functions.filter_map(|plan| self.composition_record(&plan.name, blueprint)).collect()
     }
 
-    fn composition_record(&self, function: &str) -> Option<Change> {
-        let plan = self.blueprint.functions.iter().find(|plan| plan.name == function)?;
+    fn composition_record(&self, function: &str, blueprint: &Blueprint) -> Option<Change> {
+        let plan = blueprint.functions.iter().find(|plan| plan.name == function)?;
         let (_, configured) = self.configured.iter().find(|(name, _)| name == function)?;
         let kept = Kept {
             configured: *configured,

@@ -71,7 +71,8 @@ impl Agent {
         // to skip what this one may have used.
         let age = if keeping.rate > 0 { 0 } else { NEVER };
         store.write(&[life(false, age), Change::put(NODE, CRASHES, 1, &crashes.to_le_bytes())])?;
-        self.begin_to_keep(store, keeping, restored)?;
+        let Agent { persistence, blueprint, subscribers, .. } = self;
+        persistence.begin_to_keep((store, keeping, restored), (blueprint, subscribers))?;
         if let Some(last) = life_before {
             let seconds = begun.elapsed().as_secs_f64();
             let lost = match last {
@@ -202,7 +203,7 @@ impl Agent {
     /// Keeps all contexts as they stand, and that the node was stopped. No packet comes any
     /// more. Returns when that is durable.
     pub(crate) fn end_state(&mut self, workers: &mut [Worker]) {
-        let Some(mut state) = self.state.take() else { return };
+        let Some(mut state) = self.persistence.state.take() else { return };
         if state.checkpoints.is_at_work() {
             for (number, plan) in self.blueprint.functions.iter().enumerate() {
                 if !plan.kind.checkpointed || !plan.composition.is_at_hand() {

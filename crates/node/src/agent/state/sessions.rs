@@ -7,8 +7,10 @@ use weft_dataplane::command::UserChange;
 use weft_dataplane::worker::Worker;
 use weft_functions::session::rules::{Session, UrrId};
 use weft_functions::session::usage::Question;
+use weft_node_config::Blueprint;
 use weft_state::{Change, Done, Kind, Records, StateError, Store};
 
+use super::Persistence;
 use crate::agent::Agent;
 use crate::bearer::session::{
     Keep, Kept, KeptSession, SessionEntry, SessionError, SessionId, StagedSessions, VERSION,
@@ -23,15 +25,15 @@ pub(super) const REPORTED: Kind = Kind(65);
 /// Notes of the control protocol, by keys of its own.
 pub(super) const NOTES: Kind = Kind(66);
 
-impl Agent {
+impl Persistence {
     /// Keeps something of sessions; `done` is called once that is durable, and at once where
     /// nothing is kept.
-    pub fn keep(&mut self, keep: Vec<Keep>, done: Done) {
+    pub fn keep(&mut self, keep: Vec<Keep>, done: Done, blueprint: &Blueprint) {
         if self.keeps() {
             let mut changes = Vec::with_capacity(keep.len());
             for one in keep {
                 if let Keep::Gone(id) = one {
-                    self.forget_contexts(&Whose::Session(id), &mut changes);
+                    self.forget_contexts(&Whose::Session(id), &mut changes, blueprint);
                 }
                 changes.push(change_of(one));
             }
@@ -39,31 +41,9 @@ impl Agent {
         }
         self.when_durable(done);
     }
+}
 
-    /// Whether the node keeps anything, or will once more.
-    fn keeps(&mut self) -> bool {
-        self.state.is_some() || self.suspended().is_some()
-    }
-
-    /// Asks sessions for nothing and tells nothing of them, or does so again. Whether all that
-    /// was asked is answered, and told.
-    pub fn hold_sessions(&mut self, is_held: bool) -> bool {
-        self.subscribers.sessions.hold(is_held)
-    }
-
-    /// What was kept in the node's last life, for the one that asks first.
-    pub fn kept(&mut self) -> Kept {
-        let kept = std::mem::take(&mut self.subscribers.sessions.kept);
-        Kept { keeps: self.keeps(), ..kept }
-    }
-
-    /// A session has come to this slot: its contexts are kept from now on.
-    pub(in crate::agent) fn keep_contexts_of_session(&mut self, id: SessionId, slot: u32) {
-        if let Some(state) = &mut self.state {
-            state.checkpoints.came(Whose::Session(id), slot);
-        }
-    }
-
+impl Agent {
     /// Makes the sessions of the last life again. Those that the configuration cannot have any
     /// more are left for the control protocol to give up. How many there are, and those.
     ///

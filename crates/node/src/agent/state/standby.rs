@@ -7,8 +7,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::agent::Agent;
-use crate::ports::Means;
+use crate::ports::{Means, Ports};
 
 /// How often the node says at its ports where its addresses are.
 const ANNOUNCEMENTS: u8 = 3;
@@ -86,30 +85,29 @@ pub(crate) struct Standby {
     is_away: bool,
 }
 
-impl Agent {
+impl Standby {
     /// The node carries packets while the lease holds; `show` says how far its standby is. Its
     /// addresses were those of another node before.
-    pub fn hold_by(&mut self, lease: Lease, show: impl Fn() -> StandbyView + Send + 'static) {
+    pub fn new(lease: Lease, show: impl Fn() -> StandbyView + Send + 'static) -> Standby {
         let (show, announcements) = (Box::new(show), ANNOUNCEMENTS);
-        self.standby = Some(Box::new(Standby { lease, show, announcements, is_away: false }));
+        Standby { lease, show, announcements, is_away: false }
     }
 
-    /// The lease that the node carries packets by, if by one.
-    pub(crate) fn lease(&self) -> Option<Lease> {
-        Some(self.standby.as_ref()?.lease.clone())
+    /// The lease that the node carries packets by.
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
     }
 
-    /// How far the standby is, where there is one.
-    pub(super) fn standby_view(&self) -> Option<StandbyView> {
-        Some((self.standby.as_ref()?.show)())
+    /// How far the standby is.
+    pub fn view(&self) -> StandbyView {
+        (self.show)()
     }
 
     /// Whether the node may not say or carry anything at the moment.
-    pub(in crate::agent) fn is_away(&mut self) -> bool {
-        let Some(standby) = &mut self.standby else { return false };
-        let is_away = !standby.lease.holds();
-        if is_away != standby.is_away {
-            standby.is_away = is_away;
+    pub fn is_away(&mut self) -> bool {
+        let is_away = !self.lease.holds();
+        if is_away != self.is_away {
+            self.is_away = is_away;
             match is_away {
                 true => tracing::warn!(
                     "neither controller nor standby is heard: the node carries no packets"
@@ -121,22 +119,18 @@ impl Agent {
     }
 
     /// Why commands are refused at the moment, if they are.
-    pub(super) fn away(&self) -> Option<Arc<str>> {
-        let standby = self.standby.as_ref()?;
+    pub fn why_away(&self) -> Option<Arc<str>> {
         let why = "neither controller nor standby is heard, and another node may have the users";
-        (!standby.lease.holds()).then(|| why.into())
+        (!self.lease.holds()).then(|| why.into())
     }
 
-    /// Says at the ports that the addresses are here now: gratuitous ARP (RFC 5227 §3) and
-    /// unsolicited neighbour advertisements (RFC 4861 §7.2.6).
-    pub(in crate::agent) fn announce(&mut self) {
-        let Some(standby) = &mut self.standby else { return };
-        if standby.announcements == 0 {
-            return;
+    /// Says at the ports that the addresses are here now, some times: gratuitous ARP (RFC 5227
+    /// §3) and unsolicited neighbour advertisements (RFC 4861 §7.2.6).
+    pub fn announce(&mut self, ports: &mut Ports, means: &mut Means<'_>) {
+        if self.announcements > 0 {
+            self.announcements -= 1;
+            ports.announce(means);
         }
-        standby.announcements -= 1;
-        let Agent { ports, workers, answers: pool, .. } = &mut *self;
-        ports.announce(&mut Means { workers, pool });
     }
 }
 

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weft_node_config::Blueprint;
 use weft_state::{Change, Done, Owner, Role, Store};
 
-use super::{Keeping, Restored, State, life, names};
-use crate::agent::Agent;
+use super::{Keeping, Persistence, Restored, State, life, names};
+use crate::bearer::Subscribers;
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
@@ -74,9 +75,20 @@ impl State {
     }
 }
 
-impl Agent {
+impl Persistence {
+    /// Whether another process is taking the node over, or was and has left.
+    pub fn is_upgrading(&self) -> bool {
+        self.upgrade.is_some()
+    }
+
+    /// Closes the store, where there is one, until another process has the node or not.
+    pub fn suspend(&mut self) {
+        let suspended = self.state.take().map(|state| state.suspend());
+        self.upgrade = Some(Upgrade { suspended, is_over: false });
+    }
+
     /// Whether another process may have the node at any moment: nothing may change.
-    pub(in crate::agent) fn is_given_away(&self) -> bool {
+    pub fn is_given_away(&self) -> bool {
         self.upgrade.as_ref().is_some_and(|upgrade| !upgrade.is_over)
     }
 
@@ -87,39 +99,31 @@ impl Agent {
 
     /// Keeps contexts and changes in `store` from now on. What there may be of contexts in it
     /// is known, so that those of bearers and sessions that go are removed.
-    pub(super) fn begin_to_keep(
+    pub fn begin_to_keep(
         &mut self,
-        store: Store,
-        keeping: Keeping,
-        restored: Restored,
+        (store, keeping, restored): (Store, Keeping, Restored),
+        (blueprint, subscribers): (&Blueprint, &Subscribers),
     ) -> Result<&mut State, BuildError> {
         let mut state = Box::new(State::new(store, keeping, restored)?);
-        let kept = self.blueprint.functions.iter().filter(|plan| plan.kind.checkpointed);
+        let kept = blueprint.functions.iter().filter(|plan| plan.kind.checkpointed);
         kept.for_each(|plan| state.checkpoints.knows(&plan.name));
-        let bearers = self.subscribers.bearers.entries.iter();
+        let bearers = subscribers.bearers.entries.iter();
         bearers.for_each(|(id, entry)| state.checkpoints.came(Whose::Added(*id), entry.slot));
-        let sessions = self.subscribers.sessions.entries.iter();
+        let sessions = subscribers.sessions.entries.iter();
         sessions.for_each(|(id, entry)| state.checkpoints.came(Whose::Session(*id), entry.slot));
         Ok(self.state.insert(state))
     }
 
-    /// That contexts of a bearer or session are in the store no more, while that is closed.
-    pub(super) fn contexts_gone(&self, whose: &Whose) -> Vec<Change> {
-        let kept = self.blueprint.functions.iter().filter(|plan| plan.kind.checkpointed);
-        let keys = kept.map(|plan| names::key(&plan.name, whose));
-        keys.map(|key| Change::remove(super::CONTEXTS, &key)).collect()
-    }
-
     /// The other process does not take over: the node goes on as before.
-    pub(crate) fn end_upgrade(&mut self) {
+    pub fn end_upgrade(&mut self, blueprint: &Blueprint, subscribers: &Subscribers) {
         if let Some(upgrade) = &mut self.upgrade {
             upgrade.is_over = true;
         }
-        self.look_after_upgrade();
+        self.look_after_upgrade(blueprint, subscribers);
     }
 
     /// Opens a store again that was closed for another process.
-    pub(in crate::agent) fn look_after_upgrade(&mut self) {
+    pub fn look_after_upgrade(&mut self, blueprint: &Blueprint, subscribers: &Subscribers) {
         let Some(upgrade) = self.upgrade.as_mut().filter(|upgrade| upgrade.is_over) else { return };
         let Some(suspended) = &upgrade.suspended else {
             self.upgrade = None;
@@ -128,11 +132,12 @@ impl Agent {
         if suspended.refused.as_ref().is_some_and(|(tried, _)| tried.elapsed() < AGAIN) {
             return;
         }
-        let owner = Owner { role: Role::Node, name: self.blueprint.name.clone() };
+        let owner = Owner { role: Role::Node, name: blueprint.name.clone() };
         let (keeping, restored) = (suspended.keeping, suspended.restored);
         let opened = Store::open(&suspended.folder, &owner).map_err(|error| error.to_string());
         let opened = opened.and_then(|store| {
-            let state = self.begin_to_keep(store, keeping, restored);
+            let kept = (store, keeping, restored);
+            let state = self.begin_to_keep(kept, (blueprint, subscribers));
             state.map(|_| ()).map_err(|error| error.to_string())
         });
         if let Err(why) = opened {
@@ -154,4 +159,11 @@ impl Agent {
             tracing::warn!("{why}; commands are refused until it can be opened again");
         }
     }
+}
+
+/// That contexts of a bearer or session are in the store no more, while that is closed.
+pub(super) fn contexts_gone(whose: &Whose, blueprint: &Blueprint) -> Vec<Change> {
+    let kept = blueprint.functions.iter().filter(|plan| plan.kind.checkpointed);
+    let keys = kept.map(|plan| names::key(&plan.name, whose));
+    keys.map(|key| Change::remove(super::CONTEXTS, &key)).collect()
 }

@@ -12,7 +12,6 @@ use weft_function::Scope;
 use weft_node_config::Blueprint;
 use weft_state::{Change, Collection, Kind, Records, StateError, Store};
 
-use super::suspended::Upgrade;
 use super::{ALL, BEARERS, DEDICATED, Keeping, Restored, life, names, sessions};
 use crate::agent::Agent;
 use crate::bearer::record;
@@ -140,8 +139,8 @@ impl Agent {
             node: self.blueprint.name.clone(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
-            state: self.state.is_some(),
-            store: self.state.as_ref().map(|state| state.folder.clone()),
+            state: self.persistence.state.is_some(),
+            store: self.persistence.state.as_ref().map(|state| state.folder.clone()),
             sessions,
             devices: self.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
             functions: functions.collect(),
@@ -151,7 +150,7 @@ impl Agent {
 
     /// Whether another process can have all of the node, once nothing is under way.
     fn check_whole(&self) -> Result<(), String> {
-        if self.upgrade.is_some() {
+        if self.persistence.is_upgrading() {
             return Err("another process is taking the node over already".to_owned());
         }
         if let Some(plan) =
@@ -166,7 +165,7 @@ impl Agent {
         if self.blueprint.handover.is_some() {
             return Err("the node takes part in moves of users (`handover`)".to_owned());
         }
-        if self.lease().is_some() {
+        if self.persistence.standby.is_some() {
             return Err("the node has a standby (`standby`); stop it, and the standby takes over"
                 .to_owned());
         }
@@ -206,7 +205,10 @@ impl Agent {
             }
         };
         self.bearer_records(&mut |change| put(Some(change)));
-        self.composition_records().into_iter().for_each(|change| put(Some(change)));
+        self.persistence
+            .composition_records(&self.blueprint)
+            .into_iter()
+            .for_each(|change| put(Some(change)));
         keep.into_iter().for_each(|keep| put(Some(sessions::change_of(keep))));
         put(None);
         for scope in [Scope::Bearer, Scope::User, Scope::Group] {
@@ -229,8 +231,7 @@ impl Agent {
                 prepared.subjects.push((scope, octets));
             }
         }
-        let suspended = self.state.take().map(|state| state.suspend());
-        self.upgrade = Some(Upgrade { suspended, is_over: false });
+        self.persistence.suspend();
         Ok(prepared)
     }
 
@@ -269,7 +270,9 @@ impl Agent {
         let Some((store, keeping)) = store else { return Ok(()) };
         let restored = Restored { bearers, sessions, contexts: 0 };
         let changes = if has_them { Vec::new() } else { replaced(&store, records)? };
-        let state = self.begin_to_keep(store, keeping, restored)?;
+        let Agent { persistence, blueprint, subscribers, .. } = self;
+        let kept = (store, keeping, restored);
+        let state = persistence.begin_to_keep(kept, (blueprint, subscribers))?;
         state.changes.extend(changes);
         state.changes.push(life(false, 0));
         Ok(())
