@@ -6,18 +6,19 @@
 //! the ports.
 
 mod answers;
-mod bearers;
 mod change;
 mod commands;
 mod compose;
 mod contexts;
 mod gtpu_peers;
-mod mobility;
+mod parts;
+mod provisioning;
 mod relocate;
-mod sessions;
+mod restore;
 pub mod show;
 mod state;
 mod transfer;
+mod upgrade;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -38,12 +39,12 @@ pub use self::compose::Wanted;
 use self::contexts::FunctionContexts;
 pub use self::contexts::usage;
 pub use self::show::paths;
-pub(crate) use self::state::{
-    FORMAT, Keeping, Persistence, Prepared, check_functions, configured, folder_of, position,
-    restore_compositions, versions,
-};
+pub(crate) use self::state::{Keeping, Persistence, configured, folder_of, restore_compositions};
 pub use self::state::{Lease, StandbyView, StateView};
-pub use self::state::{Offer, OfferedFunction, OfferedNeighbour};
+pub(crate) use self::upgrade::{
+    FORMAT, Prepared, check_functions, named_slots, position, take_neighbours, versions,
+};
+pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
 use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;
@@ -117,16 +118,18 @@ impl Agent {
             busy |= self.take_packets(worker);
             busy |= self.workers[worker].push_on();
         }
-        busy |= self.take_contexts();
+        busy |= self.transfers().take_contexts();
         busy |= self.look_after_relocation();
-        busy |= self.look_after_handover();
+        if let Some((mobility, mut host)) = self.handover() {
+            busy |= mobility.work(&mut host);
+        }
         let now = self.clock.now();
         busy |= self.subscribers.sessions.look_after(&mut self.workers, now);
         if now.wrapping_sub(self.last_look) >= LOOK_EVERY {
             self.last_look = now;
             let Agent { ports, workers, answers: pool, .. } = &mut *self;
             ports.look_after(now, &mut Means { workers, pool });
-            self.look_after_paths(now);
+            self.peer_signals().look_after(now);
             self.look_after_split(now);
             self.persistence.look_after_upgrade(&self.blueprint, &self.subscribers);
             let Agent { persistence, ports, workers, answers: pool, .. } = &mut *self;
@@ -162,8 +165,8 @@ impl Agent {
                 }
                 Report::Drained(number) => self.note_done(Done::Drained(number)),
                 Report::Lifted(instance) => self.migration.take_lifted(worker, instance),
-                Report::TakenOut(extract) => self.taken_out(*extract),
-                Report::TakenIn(intake) => self.taken_in(&intake),
+                Report::TakenOut(extract) => self.transfers().taken_out(*extract),
+                Report::TakenIn(intake) => self.transfers().taken_in(&intake),
                 Report::OfFunction { function, slot, code } => {
                     if let Some(number) = self.functions.number(&function) {
                         let now = self.clock.now();
@@ -219,17 +222,18 @@ impl Agent {
         for packet in batch.drain() {
             let Some((port, heard)) = self.ports.receive(packet, now) else { continue };
             if let Some(heard) = heard {
-                self.hear(port, &heard);
+                self.peer_signals().hear(port, &heard);
             }
-            self.send_of_port(port);
+            let Agent { ports, workers, answers: pool, .. } = &mut *self;
+            ports.send(port, &mut Means { workers, pool });
         }
         count > 0
     }
 
-    /// Sends what a port wants to have sent.
-    pub(crate) fn send_of_port(&mut self, port: u16) {
-        let Agent { ports, workers, answers: pool, .. } = self;
-        ports.send(port, &mut Means { workers, pool });
+    fn note_done(&mut self, done: Done) {
+        if let Some(mobility) = &mut self.mobility {
+            mobility.note(done);
+        }
     }
 }
 

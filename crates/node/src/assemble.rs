@@ -173,7 +173,8 @@ pub fn assemble(
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
     };
-    agent.note_tunnels(HashMap::new());
+    let (paths, now) = (&mut agent.gtpu_peers.paths, agent.clock.now());
+    agent.subscribers.note_tunnels(&agent.trials, paths, HashMap::new(), now);
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker), events })
 }
 

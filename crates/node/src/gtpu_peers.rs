@@ -11,12 +11,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weft_dataplane::classify::UserRecord;
 use weft_dataplane::clock::rate_limit::RateLimit;
+use weft_dataplane::command::UserChange;
 use weft_node_config::Echo;
 
 use self::paths::{Due, Path};
 pub use self::paths::{Ends, PathState, Paths};
 use crate::ports::gtpu::echo_request;
 use crate::ports::{Loss, Ports};
+use crate::workers::Workers;
 
 /// Error Indications that are acted on, per second and at once.
 const INDICATIONS: (u32, u32) = (1000, 1000);
@@ -103,6 +105,13 @@ impl GtpuPeers {
         self.stopped.insert(slot, usual).is_none()
     }
 
+    /// Lets the bearers of the configuration that were stopped go on.
+    pub fn resume_stopped(&mut self, workers: &mut Workers) {
+        for (slot, record) in std::mem::take(&mut self.stopped) {
+            set_record(workers, slot, record);
+        }
+    }
+
     /// Asks the peers whose turn it is, by the ports that have the addresses.
     pub fn ask(&mut self, ports: &mut Ports, now: u64) -> Probed {
         let mut probed = Probed::default();
@@ -143,6 +152,12 @@ impl GtpuPeers {
         views.sort_by_key(|view| (view.local, view.peer));
         views
     }
+}
+
+/// Tells the owner of a slot what becomes of its packets.
+pub(crate) fn set_record(workers: &mut Workers, slot: u32, record: UserRecord) {
+    let owner = workers.owner(slot);
+    workers.change_users(owner, vec![UserChange::Record(slot, record)]);
 }
 
 /// Messages of GTP-U (TS 29.281 §7) that were counted, and what came of them.

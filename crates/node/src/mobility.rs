@@ -414,7 +414,7 @@ impl Mobility {
     }
 
     fn import(&mut self, host: &mut dyn Host, user: User, epoch: Epoch, contexts: Option<Vec<u8>>) {
-        let steered: Vec<_> = self.steered(host, user).into_iter().collect();
+        let steered: Vec<_> = self.steered(host.blueprint(), user).into_iter().collect();
         let member = self.member(host, user);
         let Some(mobile) = self.mobiles.get_mut(&user) else { return };
         mobile.pending += 1;

@@ -99,7 +99,7 @@ impl Node {
         let mut node = Node::build_with(eal, blueprint, time)?;
         let Node { agent, workers, .. } = &mut node;
         agent.persistence.configured = configured;
-        agent.restore(workers, store, keeping)?;
+        agent.restoration(workers).restore(store, keeping)?;
         Ok(node)
     }
 
@@ -215,7 +215,7 @@ impl Node {
             worker.finish();
         }
         self.agent.poll();
-        self.agent.end_state(&mut self.workers);
+        self.agent.restoration(&mut self.workers).end();
         self.agent.snapshot()
     }
 }
@@ -252,7 +252,7 @@ impl Running {
         self.agent_stop.store(true, Ordering::Release);
         let mut agent = self.agent.join().ok()?;
         agent.poll();
-        agent.end_state(&mut workers);
+        agent.restoration(&mut workers).end();
         Some(agent.snapshot())
     }
 }

@@ -16,7 +16,7 @@ use super::show::{
     BearerView, Buffers, DedicatedView, DropView, FunctionView, IgnoredView, NeighbourView,
     PortView, ProcessView, SignalCounts, Snapshot, StageView, UserView, WithheldView, WorkerView,
 };
-use super::show::{TopologyView, UserViews, paths};
+use super::show::{TopologyView, paths};
 use crate::bearer::BearerId;
 use crate::gtpu_peers::PeerView;
 use crate::ports::{ExtendedView, PortControl};
@@ -44,11 +44,6 @@ pub struct Watching {
 }
 
 impl Agent {
-    fn user_views(&self) -> UserViews<'_> {
-        let Agent { blueprint, subscribers, workers, .. } = self;
-        UserViews { blueprint, subscribers, workers }
-    }
-
     /// Name of the node.
     pub fn name(&self) -> &str {
         &self.blueprint.name

@@ -90,7 +90,8 @@ impl Agent {
         let trials = Trials::of(&new)
             .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
         let fused = self.fuse(&new, &program, &trials);
-        let parts = (0..self.workers.count()).map(|worker| self.parts(&new, &functions, worker));
+        let parts =
+            (0..self.workers.count()).map(|worker| self.worker_parts(&new, &functions, worker));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let remote_queues = functions::remote_queues_with(&self.functions.threads, &new);
         if remote_queues > REMOTE_QUEUES {
@@ -137,7 +138,7 @@ impl Agent {
             });
         }
         let paths = self.subscribers.paths_in_use(&self.trials);
-        self.resume_stopped();
+        self.gtpu_peers.resume_stopped(&mut self.workers);
         self.subscribers.users = users;
         self.subscribers.sessions.adopt(&new);
         (self.trials, self.fused) = (trials, fused);
@@ -167,7 +168,8 @@ impl Agent {
         (self.classes, self.profiles) = (classes, profiles);
         self.blueprint = new;
         self.gtpu_peers.paths.set_echo(self.blueprint.gtpu.echo);
-        self.note_tunnels(paths);
+        let (peers, now) = (&mut self.gtpu_peers.paths, self.clock.now());
+        self.subscribers.note_tunnels(&self.trials, peers, paths, now);
         Ok((changed, replacements))
     }
 
@@ -210,7 +212,7 @@ impl Agent {
         Ok(())
     }
 
-    fn parts(
+    fn worker_parts(
         &self,
         new: &Blueprint,
         functions: &[FunctionEntry],

@@ -2,22 +2,23 @@
 
 use std::sync::mpsc::Receiver;
 
+use serde_json::Value;
+use weft_mobility_protocol::Incarnation;
 use weft_state::Done;
 
 use super::Agent;
-use super::contexts::FunctionContexts;
 use super::state::{Lease, Standby, StandbyView, StateView};
 use super::usage::{self, Cursor};
-use crate::bearer::session::{Keep, Kept, SessionEvent};
+use crate::bearer::session::{Keep, Kept, SessionCommand, SessionEvent, SessionsChanged};
+use crate::bearer::{
+    BearerCommand, BearerError, BearersChanged, Reader, Settings, User, WrittenCommand, Wrong,
+};
 use crate::migration::contexts::{Named, NotCarried, Reading, Whose, Writing};
+use crate::migration::transfer::TransferError;
+use crate::mobility::{HandoverView, Mail, Mobility, NoHandover, Radio, RadioError};
 
 /// Contexts of functions.
 impl Agent {
-    pub(super) fn function_contexts(&mut self) -> FunctionContexts<'_> {
-        let Agent { blueprint, trials, subscribers, workers, .. } = self;
-        FunctionContexts { blueprint, trials, subscribers, workers }
-    }
-
     /// What function it is, and whose contexts it has.
     ///
     /// # Errors
@@ -26,7 +27,7 @@ impl Agent {
         &mut self,
         function: &str,
     ) -> Result<(&'static str, Vec<Whose>), NotCarried> {
-        self.function_contexts().named(function)
+        self.contexts().0.named(function)
     }
 
     /// Reads contexts of a function while it is at work, or [moves](Self::gate_function) to
@@ -39,9 +40,9 @@ impl Agent {
         function: &str,
         names: &[Whose],
     ) -> Result<Reading, NotCarried> {
-        let Agent { blueprint, trials, subscribers, workers, migration, clock, .. } = self;
-        let mut contexts = FunctionContexts { blueprint, trials, subscribers, workers };
-        contexts.read(function, names, (migration, clock.now()))
+        let now = self.clock.now();
+        let (mut own, migration) = self.contexts();
+        own.read(function, names, (migration, now))
     }
 
     /// Gives a function contexts that were read at another node, where it is a `kind`. Those
@@ -56,9 +57,9 @@ impl Agent {
         contexts: Vec<Named>,
         known_only: bool,
     ) -> Result<Writing, NotCarried> {
-        let Agent { blueprint, trials, subscribers, workers, migration, clock, .. } = self;
-        let mut own = FunctionContexts { blueprint, trials, subscribers, workers };
-        own.write((function, kind), (contexts, known_only), (migration, clock.now()))
+        let now = self.clock.now();
+        let (mut own, migration) = self.contexts();
+        own.write((function, kind), (contexts, known_only), (migration, now))
     }
 
     /// Asks for what `function`, a counter of users, has counted for the next `count` of them;
@@ -72,12 +73,56 @@ impl Agent {
         from: Cursor,
         count: usize,
     ) -> Result<(usage::Reading, Option<Cursor>), NotCarried> {
-        self.function_contexts().usage(function, from, count)
+        self.contexts().0.usage(function, from, count)
+    }
+}
+
+/// Bearers.
+impl Agent {
+    /// Adds, changes and removes bearers, in this order, while traffic runs.
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first command that is wrong; then none has been
+    /// applied.
+    pub fn change_bearers(
+        &mut self,
+        commands: &[BearerCommand],
+    ) -> Result<BearersChanged, BearerError> {
+        let (mut provisioning, mobility) = self.provisioning();
+        provisioning.change_bearers(commands, mobility)
+    }
+
+    /// Applies commands as they were written; see [`Agent::change_bearers`].
+    ///
+    /// # Errors
+    /// [`BearerError`] for the first command that is wrong; then none has been
+    /// applied.
+    pub fn change_written(
+        &mut self,
+        commands: &[WrittenCommand],
+    ) -> Result<BearersChanged, BearerError> {
+        let (mut provisioning, mobility) = self.provisioning();
+        provisioning.change_written(commands, mobility)
+    }
+
+    /// Reads settings of the function instance of that name, as `users` in the
+    /// configuration would give them. They may be given to many bearers.
+    ///
+    /// # Errors
+    /// [`Wrong`], when there is no such function or it refuses them.
+    pub fn settings(&self, function: &str, written: &Value) -> Result<Settings, Wrong> {
+        let Agent { blueprint, trials, .. } = self;
+        Reader { blueprint, trials }.settings(function, written)
     }
 }
 
 /// PFCP sessions.
 impl Agent {
+    /// Changes sessions, each command whole or not at all.
+    pub fn change_sessions(&mut self, commands: &[SessionCommand]) -> SessionsChanged {
+        self.provisioning().0.change_sessions(commands)
+    }
+
     /// What the node tells of sessions from now on, until the receiver is dropped.
     pub fn listen_to_sessions(&mut self) -> Receiver<SessionEvent> {
         self.subscribers.sessions.listeners.add()
@@ -87,6 +132,96 @@ impl Agent {
     /// was asked is answered, and told.
     pub fn hold_sessions(&mut self, is_held: bool) -> bool {
         self.subscribers.sessions.hold(is_held)
+    }
+}
+
+/// Users that move.
+impl Agent {
+    /// Takes out all that belongs to a user, as octets for
+    /// [`import_user`](Self::import_user). They come once the worker has come to it, behind
+    /// all packets that it has received before and that are in processes. Timers and kept
+    /// packets go with them; the contexts stay until [`forget_user`](Self::forget_user).
+    ///
+    /// # Errors
+    /// [`TransferError`].
+    pub fn export_user(&mut self, name: &str) -> Result<Receiver<Vec<u8>>, TransferError> {
+        self.transfers().export(name)
+    }
+
+    /// Gives a user what [`export_user`](Self::export_user) took out at another node,
+    /// in place of what it has here.
+    ///
+    /// # Errors
+    /// [`TransferError`], at once or once the worker has come to it; the user has
+    /// fresh contexts in the second case.
+    pub fn import_user(
+        &mut self,
+        octets: &[u8],
+    ) -> Result<Receiver<Result<(), TransferError>>, TransferError> {
+        self.transfers().import(octets)
+    }
+
+    /// Gives a user fresh contexts, drops what is kept for it, and removes what commands
+    /// have added for it.
+    ///
+    /// # Errors
+    /// [`TransferError::NoUser`].
+    pub fn forget_user(&mut self, name: &str) -> Result<(), TransferError> {
+        self.transfers().forget(name)
+    }
+
+    /// Begins to take part in handovers, in an incarnation that the node has never had
+    /// before, and says hello. Messages come and go by the channels that are returned. From
+    /// `secret`, which only the nodes have, they all derive the TEIDs of users that move.
+    ///
+    /// # Errors
+    /// [`NoHandover`].
+    pub fn join_handover(
+        &mut self,
+        incarnation: Incarnation,
+        secret: &[u8],
+    ) -> Result<Mail, NoHandover> {
+        let plan = self.blueprint.handover.clone().filter(|_| self.mobility.is_none());
+        let plan = plan.ok_or(NoHandover)?;
+        let (mut mobility, out, mail) =
+            Mobility::new(plan, (incarnation, secret), self.waker.clone());
+        mobility.take(&mut self.transfers(), out);
+        self.mobility = Some(Box::new(mobility));
+        Ok(mail)
+    }
+
+    /// What the node has to do with users that move.
+    pub fn handover_view(&self) -> Option<HandoverView> {
+        let waited = self.workers.iter().map(|link| link.counters.waited.get()).sum();
+        self.mobility.as_ref().map(|mobility| mobility.view(waited))
+    }
+
+    /// Tells a station what has become of users' radios: of all of them, or of none.
+    ///
+    /// # Errors
+    /// [`RadioError`].
+    pub fn note_radios(&mut self, radio: Radio, users: &[User]) -> Result<(), RadioError> {
+        let mobility = self.mobility.as_ref().ok_or(RadioError::NoStation)?;
+        mobility.check_radios(users)?;
+        users.iter().for_each(|user| self.note_radio(radio, *user));
+        Ok(())
+    }
+
+    /// A user's radio has left this station: nothing comes from it any more that the
+    /// ports have not received.
+    pub fn radio_left(&mut self, user: User) {
+        self.note_radio(Radio::Left, user);
+    }
+
+    /// A user's radio is at this station.
+    pub fn radio_arrived(&mut self, user: User) {
+        self.note_radio(Radio::Arrived, user);
+    }
+
+    fn note_radio(&mut self, radio: Radio, user: User) {
+        if let Some((mobility, mut host)) = self.handover() {
+            mobility.note_radio(&mut host, radio, user);
+        }
     }
 }
 

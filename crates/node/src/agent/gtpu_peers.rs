@@ -1,18 +1,18 @@
 //! What the agent does about GTP-U messages (TS 29.281 §7.2, §7.3): it watches the
 //! paths to peers, and learns from Error Indications which tunnels are gone.
 
-use std::collections::HashMap;
-
 use weft_dataplane::classify::UserRecord;
-use weft_dataplane::command::UserChange;
 use weft_dataplane::counters::DropReason;
+use weft_dpdk::Pool;
 use weft_function::TunnelEnd;
 use weft_node_config::OnErrorIndication;
 use weft_wire::gtpu::{PORT, Signal, Teid};
 
-use super::Agent;
-use crate::bearer::{Action, BearerCommand, Event, TunnelUsers};
-use crate::gtpu_peers::Ends;
+use super::provisioning::Provisioning;
+use crate::bearer::{Action, BearerCommand, Event, Listeners, TunnelUsers};
+use crate::gtpu_peers::{Ends, set_record};
+use crate::mobility::Mobility;
+use crate::ports::Means;
 use crate::ports::gtpu::{self, Heard};
 use crate::subscribers::Found;
 
@@ -33,24 +33,34 @@ struct Indication {
     ports: [Option<u16>; 2],
 }
 
-impl Agent {
+/// What GTP-U messages of peers are heard with.
+pub(crate) struct PeerSignals<'a> {
+    pub node: Provisioning<'a>,
+    pub listeners: &'a mut Listeners,
+    /// Users that move are not everywhere to be changed.
+    pub mobility: Option<&'a Mobility>,
+    /// Where packets of the node's own come from.
+    pub answers: &'a Pool,
+}
+
+impl PeerSignals<'_> {
     /// A message for the node itself came in at `port`.
-    pub(super) fn hear(&mut self, port: u16, heard: &Heard) {
+    pub fn hear(&mut self, port: u16, heard: &Heard) {
         if let Some(answer) = gtpu::answer(heard) {
-            self.gtpu_peers.note_answer();
-            self.ports.answer(port, answer);
+            self.node.gtpu_peers.note_answer();
+            self.node.ports.answer(port, answer);
         }
         match heard.signal {
             // Its restart counter means nothing (§8.2).
             Signal::EchoResponse { sequence, .. } => {
-                let (ends, now) = ((heard.to, heard.from), self.clock.now());
+                let (ends, now) = ((heard.to, heard.from), self.node.clock.now());
                 let (local, peer) = ends;
-                let Some(returns) = self.gtpu_peers.take_response(ends, sequence, now) else {
+                let Some(returns) = self.node.gtpu_peers.take_response(ends, sequence, now) else {
                     return;
                 };
                 // What it answers went out at the port that has the address.
-                if let Some(port) = self.ports.with_address(local) {
-                    self.ports.confirm(port, peer, now);
+                if let Some(port) = self.node.ports.with_address(local) {
+                    self.node.ports.confirm(port, peer, now);
                 }
                 if returns {
                     tracing::info!(%local, %peer, "the GTP-U peer answers again");
@@ -58,14 +68,14 @@ impl Agent {
                 }
             }
             Signal::ErrorIndication { teid, peer, udp_port } => {
-                self.gtpu_peers.note_indication();
+                self.node.gtpu_peers.note_indication();
                 let sent_to = Some(heard.to_port).filter(|port| *port != PORT);
                 let ports = [udp_port, sent_to];
                 let indication = Indication { ends: (heard.to, peer), teid, ports };
                 // Only the peer itself can know, and it speaks from the address that
                 // packets are sent to.
                 if heard.from != peer || !self.tunnel_is_gone(&indication) {
-                    self.gtpu_peers.ignore_indication();
+                    self.node.gtpu_peers.ignore_indication();
                 }
             }
             _ => {}
@@ -80,35 +90,35 @@ impl Agent {
         // forges it does not see our packets.
         let is_ours =
             |end: TunnelEnd| ports.into_iter().flatten().all(|port| port == end.source_port);
-        let Some(path) = self.gtpu_peers.paths.number(ends) else { return false };
-        if let Some(end) = self.subscribers.sessions.tunnel(&self.trials, path, teid) {
-            let now = self.clock.now();
-            let acts = is_ours(end) && self.gtpu_peers.may_act(now);
+        let Some(path) = self.node.gtpu_peers.paths.number(ends) else { return false };
+        if let Some(end) = self.node.subscribers.sessions.tunnel(self.node.trials, path, teid) {
+            let now = self.node.clock.now();
+            let acts = is_ours(end) && self.node.gtpu_peers.may_act(now);
             if acts {
-                self.subscribers.sessions.tunnel_is_gone(path, teid, ends.1);
+                self.node.subscribers.sessions.tunnel_is_gone(path, teid, ends.1);
             }
             return acts;
         }
-        let users = self.subscribers.of_tunnel(&self.trials, (path, ends), teid);
+        let users = self.node.subscribers.of_tunnel(self.node.trials, (path, ends), teid);
         let Some(TunnelUsers { bearers, user: of_user, end }) = users else { return false };
-        let now = self.clock.now();
-        if !is_ours(end) || !self.gtpu_peers.may_act(now) {
+        let now = self.node.clock.now();
+        if !is_ours(end) || !self.node.gtpu_peers.may_act(now) {
             return false;
         }
-        let action = match self.blueprint.gtpu.error_indication {
+        let action = match self.node.blueprint.gtpu.error_indication {
             OnErrorIndication::Keep => None,
             OnErrorIndication::Drop => Some(Action::Drop),
             OnErrorIndication::Notify => Some(Action::Notify),
         };
         let (teid, peer) = (teid.0, ends.1);
         for id in bearers {
-            if action.is_some() && self.subscribers.bearers.action(id) == action {
+            if action.is_some() && self.node.subscribers.bearers.action(id) == action {
                 continue;
             }
             if action.is_some() {
                 let change =
                     BearerCommand::Change { id, action, settings: Vec::new(), end_marker: false };
-                if self.change_bearers(&[change]).is_err() {
+                if self.node.change_bearers(&[change], self.mobility).is_err() {
                     return false;
                 }
             }
@@ -126,43 +136,21 @@ impl Agent {
 
     /// Stops a bearer of the configuration. False where it is stopped already.
     fn stop(&mut self, found: &Found, action: Action) -> bool {
-        if !self.gtpu_peers.stop(found.slot, found.usual) {
+        if !self.node.gtpu_peers.stop(found.slot, found.usual) {
             return false;
         }
-        let record = UserRecord { action, ..found.record };
-        self.set_records([(found.slot, record)]);
+        set_record(self.node.workers, found.slot, UserRecord { action, ..found.record });
         true
     }
 
-    /// Lets the bearers of the configuration that were stopped go on.
-    pub(crate) fn resume_stopped(&mut self) {
-        let stopped = std::mem::take(&mut self.gtpu_peers.stopped);
-        self.set_records(stopped);
-    }
-
-    fn set_records(&mut self, records: impl IntoIterator<Item = (u32, UserRecord)>) {
-        for (slot, record) in records {
-            let owner = self.workers.owner(slot);
-            self.workers.change_users(owner, vec![UserChange::Record(slot, record)]);
-        }
-    }
-
-    /// Notes the tunnels of all bearers after a change of the configuration;
-    /// `before` is what [`Subscribers::paths_in_use`] was before.
-    ///
-    /// [`Subscribers::paths_in_use`]: crate::bearer::Subscribers::paths_in_use
-    pub(crate) fn note_tunnels(&mut self, before: HashMap<Ends, u32>) {
-        let (paths, now) = (&mut self.gtpu_peers.paths, self.clock.now());
-        self.subscribers.note_tunnels(&self.trials, paths, before, now);
-    }
-
     /// Asks the peers whose turn it is.
-    pub(super) fn look_after_paths(&mut self, now: u64) {
-        let lost = self.workers.dropped(&RESPONSES_LOST) + self.ports.missed();
-        self.gtpu_peers.note_loss(lost + self.ports.unsent(), now);
-        let probed = self.gtpu_peers.ask(&mut self.ports, now);
+    pub fn look_after(&mut self, now: u64) {
+        let lost = self.node.workers.dropped(&RESPONSES_LOST) + self.node.ports.missed();
+        self.node.gtpu_peers.note_loss(lost + self.node.ports.unsent(), now);
+        let probed = self.node.gtpu_peers.ask(self.node.ports, now);
         for port in probed.ports {
-            self.send_of_port(port);
+            let (workers, pool) = (&mut *self.node.workers, self.answers);
+            self.node.ports.send(port, &mut Means { workers, pool });
         }
         for (local, peer) in probed.failed {
             tracing::warn!(%local, %peer, "the GTP-U peer does not answer");

@@ -5,14 +5,12 @@
 //! ([`weft_state::Writer`]). Answers go along, and are given once their changes are durable. The
 //! agent itself never waits for the disk.
 
-mod checkpoints;
+pub(super) mod checkpoints;
 mod compositions;
-mod names;
-mod restore;
+pub(super) mod names;
 mod sessions;
 mod standby;
 mod suspended;
-mod upgrade;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,44 +24,35 @@ use weft_state::{Change, Done, Durability, Kind, Store, Writer};
 use self::checkpoints::Checkpoints;
 pub(crate) use self::compositions::Configured;
 pub(crate) use self::compositions::{configured, restore as restore_compositions};
-pub(crate) use self::restore::Restored;
+pub(super) use self::sessions::{NOTES, REPORTED, SESSIONS, change_of};
 pub(crate) use self::standby::Standby;
 pub use self::standby::{Lease, StandbyView};
-pub(crate) use self::suspended::Upgrade;
-pub(crate) use self::upgrade::{FORMAT, Prepared, check_functions, position, versions};
-pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
+use self::suspended::Upgrade;
 use super::contexts::FunctionContexts;
 use crate::bearer::{Bearers, Staged, record};
 use crate::error::BuildError;
 use crate::subscribers::Whose;
 
 /// Default bearers that commands have added, by their numbers.
-const BEARERS: Kind = Kind(1);
+pub(super) const BEARERS: Kind = Kind(1);
 /// Dedicated bearers, by their numbers: behind those, as they are of one of them.
-const DEDICATED: Kind = Kind(2);
+pub(super) const DEDICATED: Kind = Kind(2);
 /// How functions are run, where a command has said it, by their names.
 const COMPOSITIONS: Kind = Kind(3);
 /// Contexts of functions, by function and whose they are.
-const CONTEXTS: Kind = Kind(4);
+pub(super) const CONTEXTS: Kind = Kind(4);
 /// All kinds but the node's own.
-const ALL: [Kind; 7] = [
-    BEARERS,
-    DEDICATED,
-    COMPOSITIONS,
-    CONTEXTS,
-    sessions::SESSIONS,
-    sessions::REPORTED,
-    sessions::NOTES,
-];
+pub(super) const ALL: [Kind; 7] =
+    [BEARERS, DEDICATED, COMPOSITIONS, CONTEXTS, SESSIONS, REPORTED, NOTES];
 /// What is known of the node itself.
-const NODE: Kind = Kind(5);
+pub(super) const NODE: Kind = Kind(5);
 
 /// How the node's last life went, under [`NODE`].
-const LIFE: &[u8] = b"life";
+pub(super) const LIFE: &[u8] = b"life";
 
 /// Lives in a row that have ended without being stopped before all contexts had their turn of
 /// checkpoints, under [`NODE`]: each may have gone as far beyond the checkpoints.
-const CRASHES: &[u8] = b"crashes";
+pub(super) const CRASHES: &[u8] = b"crashes";
 
 /// Nanoseconds between two signs of life.
 const SIGNS: u64 = 1_000_000_000;
@@ -95,6 +84,17 @@ pub struct StateView {
     pub standby: Option<StandbyView>,
 }
 
+/// What was there again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Restored {
+    /// Bearers.
+    pub bearers: u64,
+    /// PFCP sessions.
+    pub sessions: u64,
+    /// Contexts.
+    pub contexts: u64,
+}
+
 /// How a node keeps what outlives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keeping {
@@ -106,13 +106,13 @@ pub(crate) struct Keeping {
 
 /// What outlives the node.
 pub(crate) struct State {
-    writer: Writer,
+    pub writer: Writer,
     /// Where the store lies.
-    folder: PathBuf,
+    pub folder: PathBuf,
     /// What this round has changed, and who waits for it.
-    changes: Vec<Change>,
-    done: Vec<Done>,
-    checkpoints: Checkpoints,
+    pub changes: Vec<Change>,
+    pub done: Vec<Done>,
+    pub checkpoints: Checkpoints,
     /// When the last sign of life was given.
     sign: u64,
     /// Whether it is kept that all contexts had their turn in this life.
@@ -294,7 +294,7 @@ pub(crate) fn folder_of(store: &Store) -> PathBuf {
 
 /// The record that says how the node's life went: the time, whether it was stopped, and how
 /// long before contexts may have been looked at last, in nanoseconds.
-fn life(stopped: bool, age: u64) -> Change {
+pub(super) fn life(stopped: bool, age: u64) -> Change {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut octets = (now.as_millis() as u64).to_le_bytes().to_vec();
     octets.push(stopped.into());

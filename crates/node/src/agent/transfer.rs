@@ -8,6 +8,7 @@
 //! have added for the user, its dedicated bearers or all of it, goes along as commands.
 //! Contexts of a group belong to the group and stay.
 
+mod host;
 mod isolated;
 mod provisioned_bearers;
 
@@ -15,35 +16,49 @@ use std::sync::mpsc::{Receiver, channel};
 
 use weft_dataplane::command::transfer::{Extract, Intake};
 use weft_dataplane::command::{Command, Configure};
+use weft_dpdk::Pool;
 
-use super::Agent;
+use super::provisioning::Provisioning;
 use crate::bearer::Steered;
+use crate::functions::Functions;
+use crate::migration::Migration;
 use crate::migration::transfer::{Asked, Form, TransferError, Translation};
-use crate::mobility::Done;
+use crate::mobility::{Done, Mobility};
+use crate::plan::Classes;
 use crate::subscribers::Member;
 
-impl Agent {
-    /// Takes out all that belongs to a user, as octets for
-    /// [`import_user`](Self::import_user). They come once the worker has come to it,
+/// What a user is taken out of the node and into it with.
+pub(crate) struct UserTransfers<'a> {
+    pub node: Provisioning<'a>,
+    pub classes: &'a Classes,
+    pub functions: &'a Functions,
+    pub migration: &'a mut Migration,
+    /// Hears what comes of transfers that it has asked for.
+    pub mobility: Option<&'a mut Mobility>,
+    pub pool: &'a Pool,
+}
+
+impl UserTransfers<'_> {
+    /// Takes out all that belongs to a user, as octets for [`import`](Self::import). They come once the worker has come to it,
     /// behind all packets that it has received before and that are in processes. Timers and kept packets go
-    /// with them; the contexts stay until [`forget_user`](Self::forget_user).
+    /// with them; the contexts stay until [`forget`](Self::forget).
     ///
     /// # Errors
     /// [`TransferError`].
-    pub fn export_user(&mut self, name: &str) -> Result<Receiver<Vec<u8>>, TransferError> {
+    pub fn export(&mut self, name: &str) -> Result<Receiver<Vec<u8>>, TransferError> {
         let member = self.member(name)?;
         let (answer, octets) = channel();
         self.begin_export(Asked::Export(answer), member, None);
         Ok(octets)
     }
 
-    /// Gives a user what [`export_user`](Self::export_user) took out at another node,
+    /// Gives a user what [`export`](Self::export) took out at another node,
     /// in place of what it has here.
     ///
     /// # Errors
     /// [`TransferError`], at once or once the worker has come to it; the user has
     /// fresh contexts in the second case.
-    pub fn import_user(
+    pub fn import(
         &mut self,
         octets: &[u8],
     ) -> Result<Receiver<Result<(), TransferError>>, TransferError> {
@@ -57,7 +72,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`TransferError::NoUser`].
-    pub fn forget_user(&mut self, name: &str) -> Result<(), TransferError> {
+    pub fn forget(&mut self, name: &str) -> Result<(), TransferError> {
         let member = self.member(name)?;
         self.remove_added(&member);
         if let Ok(member) = self.member(name) {
@@ -67,22 +82,22 @@ impl Agent {
     }
 
     fn member(&self, name: &str) -> Result<Member, TransferError> {
-        self.members().named(name).ok_or_else(|| TransferError::NoUser(name.to_owned()))
+        self.node.members().named(name).ok_or_else(|| TransferError::NoUser(name.to_owned()))
     }
 
     /// Asks the worker of a user for its belongings.
-    pub(crate) fn begin_export(&mut self, asked: Asked, member: Member, without: Option<u16>) {
+    pub fn begin_export(&mut self, asked: Asked, member: Member, without: Option<u16>) {
         let (worker, slots) =
-            (self.subscribers.users.worker_of(member.slots[0]), member.slots.clone());
+            (self.node.subscribers.users.worker_of(member.slots[0]), member.slots.clone());
         let given = self.given_for(&member);
         let ticket = self.migration.transfers.note(asked, member);
         self.migration.transfers.given.insert(ticket, given);
         let extract = Box::new(Extract::new(ticket, slots, without));
-        self.workers[worker].send(Command::TakeOut(extract));
+        self.node.workers[worker].send(Command::TakeOut(extract));
     }
 
     /// Gives the worker of a user its belongings.
-    pub(crate) fn begin_import(
+    pub fn begin_import(
         &mut self,
         asked: Asked,
         octets: &[u8],
@@ -100,16 +115,16 @@ impl Agent {
             Ok(taken) => taken,
             Err(error) => {
                 if let Some(staged) = staged {
-                    self.take_back(staged);
+                    self.node.take_back(staged);
                 }
                 return Err(error);
             }
         };
         if let Some(staged) = staged {
-            self.commit(staged);
+            self.node.commit(staged);
         }
         if let Some(record) = intake.record {
-            self.subscribers.bearers.note_class(&member, record.class);
+            self.node.subscribers.bearers.note_class(&member, record.class);
         }
         self.take_in_by_steps(asked, member, intake, without);
         Ok(())
@@ -117,14 +132,14 @@ impl Agent {
 
     /// The user that a form is of.
     fn member_in(&self, form: &Form) -> Result<Member, TransferError> {
-        let member = self.members().nth_of(&form.plan, form.nth);
+        let member = self.node.members().nth_of(&form.plan, form.nth);
         member.ok_or_else(|| TransferError::NoUser(format!("{}-{}", form.plan, form.nth)))
     }
 
     /// Gives a user back what was taken out of this node: timers and kept packets.
     /// Contexts have stayed; those that cannot be set back begin anew if they may
     /// have been used elsewhere.
-    pub(crate) fn begin_resume(
+    pub fn begin_resume(
         &mut self,
         asked: Asked,
         octets: &[u8],
@@ -135,28 +150,28 @@ impl Agent {
         let member = self.member_in(&form)?;
         let fresh = self.fresh(&member, without);
         let mut intake = self.translation().intake(form, &member, fresh, without)?;
-        let functions = self.blueprint.functions.iter().enumerate();
+        let functions = self.node.blueprint.functions.iter().enumerate();
         let stays = functions.filter(|(_, plan)| plan.kind.rollback || !rolled_back);
         intake.stay.extend(stays.map(|(number, _)| number as u16));
         let Intake { stay, settings, .. } = &mut intake;
         settings.retain(|one| !stay.contains(&one.function));
         intake.contexts.clear();
-        let worker = self.subscribers.users.worker_of(member.slots[0]);
+        let worker = self.node.subscribers.users.worker_of(member.slots[0]);
         intake.ticket = self.migration.transfers.note(asked, member);
-        self.workers[worker].send(Command::TakeIn(Box::new(intake)));
+        self.node.workers[worker].send(Command::TakeIn(Box::new(intake)));
         Ok(())
     }
 
     /// Gives a user fresh contexts.
-    pub(crate) fn begin_fresh(&mut self, asked: Asked, member: Member, without: Option<u16>) {
-        let worker = self.subscribers.users.worker_of(member.slots[0]);
+    pub fn begin_fresh(&mut self, asked: Asked, member: Member, without: Option<u16>) {
+        let worker = self.node.subscribers.users.worker_of(member.slots[0]);
         let mut intake = self.fresh(&member, without);
         intake.ticket = self.migration.transfers.note(asked, member);
-        self.workers[worker].send(Command::TakeIn(Box::new(intake)));
+        self.node.workers[worker].send(Command::TakeIn(Box::new(intake)));
     }
 
     fn fresh(&self, member: &Member, without: Option<u16>) -> Intake {
-        let settings = self.members().settings_of(member).into_iter();
+        let settings = self.node.members().settings_of(member).into_iter();
         let settings = settings.filter(|one| Some(one.function) != without);
         Intake {
             ticket: 0,
@@ -172,12 +187,12 @@ impl Agent {
     }
 
     pub(super) fn translation(&self) -> Translation<'_> {
-        let Agent { blueprint, classes, functions, pool, .. } = self;
-        Translation { blueprint, classes, functions, pool }
+        let UserTransfers { node, classes, functions, pool, .. } = self;
+        Translation { blueprint: node.blueprint, classes, functions, pool }
     }
 
     /// A worker has taken a user's belongings out.
-    pub(crate) fn taken_out(&mut self, extract: Extract) {
+    pub fn taken_out(&mut self, extract: Extract) {
         let Some((asked, member)) = self.migration.transfers.asked.remove(&extract.ticket) else {
             return;
         };
@@ -199,7 +214,7 @@ impl Agent {
     }
 
     /// A worker has taken a user's belongings in, or has not.
-    pub(crate) fn taken_in(&mut self, intake: &Intake) {
+    pub fn taken_in(&mut self, intake: &Intake) {
         if self.passed_on(intake) {
             return;
         }
@@ -211,6 +226,12 @@ impl Agent {
             Some((function, error)) => Err(self.translation().refused(&member, function, error)),
         };
         self.tell_outcome(asked, outcome);
+    }
+
+    fn note_done(&mut self, done: Done) {
+        if let Some(mobility) = &mut self.mobility {
+            mobility.note(done);
+        }
     }
 
     fn tell_outcome(&mut self, asked: Asked, outcome: Result<(), TransferError>) {

@@ -1,6 +1,7 @@
 //! Users that move: those of the configuration, and those that commands have added.
 
 use weft_mobility_protocol::station;
+use weft_node_config::Blueprint;
 
 use super::*;
 
@@ -103,14 +104,15 @@ impl Mobility {
     }
 
     /// The tunnel that a user's packets are put into by now.
-    pub(crate) fn steered(&self, host: &dyn Host, user: User) -> Option<Steered> {
+    pub(crate) fn steered(&self, blueprint: &Blueprint, user: User) -> Option<Steered> {
         let mobile = self.mobiles.get(&user)?;
         let number = user.0 as u32;
         let (node, epoch) = match &self.machine {
             Machine::Station(_) => (mobile.anchor?, mobile.posture?.epoch),
             Machine::Anchor(_) => mobile.legs[0].map(|leg| (leg.node, leg.epoch))?,
         };
-        let settings = self.tunnel_to(host, node, self.teids.of(Purpose::Fresh, number, epoch))?;
+        let settings =
+            self.tunnel_to(blueprint, node, self.teids.of(Purpose::Fresh, number, epoch))?;
         Some(Steered { user: mobile.slot, function: self.plan.tunnel, settings })
     }
 }

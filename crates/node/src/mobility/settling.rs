@@ -2,6 +2,7 @@
 
 use weft_compose::Settings;
 use weft_function::Metadata;
+use weft_node_config::Blueprint;
 
 use super::*;
 
@@ -133,7 +134,7 @@ impl Mobility {
 
     /// Settings that put the user's packets into the tunnel to a node.
     fn settings(&self, host: &dyn Host, user: User, (node, teid): (NodeId, u32)) -> Vec<Configure> {
-        let settings = self.tunnel_to(host, node, teid);
+        let settings = self.tunnel_to(host.blueprint(), node, teid);
         let (Some(settings), Some(member)) = (settings, self.member(host, user)) else {
             return Vec::new();
         };
@@ -148,12 +149,17 @@ impl Mobility {
     }
 
     /// Settings that put packets into the tunnel to a node.
-    pub(super) fn tunnel_to(&self, host: &dyn Host, node: NodeId, teid: u32) -> Option<Settings> {
+    pub(super) fn tunnel_to(
+        &self,
+        blueprint: &Blueprint,
+        node: NodeId,
+        teid: u32,
+    ) -> Option<Settings> {
         let Some(peer) = self.peer(node) else {
             tracing::error!(%node, "no such node in `handover.peers`");
             return None;
         };
-        let plan = &host.blueprint().functions[usize::from(self.plan.tunnel)];
+        let plan = &blueprint.functions[usize::from(self.plan.tunnel)];
         let written = json!({"tunnel": {"teid": teid, "peer": peer, "local": self.plan.local}});
         // The function was asked for such settings when the configuration was read.
         plan.kind.settings(&written).ok()

@@ -14,10 +14,11 @@ use super::Node;
 use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
 use super::upgrade::scope_at;
 use crate::agent::{
-    FORMAT, Keeping, Offer, check_functions, configured, folder_of, position, restore_compositions,
-    versions,
+    Agent, FORMAT, Keeping, Offer, check_functions, configured, folder_of, named_slots, position,
+    restore_compositions, take_neighbours, versions,
 };
 use crate::error::BuildError;
+use crate::ports::Means;
 
 /// How long the old process may take for its messages.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -286,13 +287,13 @@ impl Predecessor {
         let has_them = self.offer.state && self.offer.store.as_ref().is_none_or(same);
         let store = store.map(|store| (store, keeping));
         let taken = (is_beside, has_them);
-        node.agent.take_records(&mut node.workers, records, store, taken)?;
+        node.agent.restoration(&mut node.workers).take_records(records, store, taken)?;
         self.records = Collection::default();
         let mut slots = [const { Vec::new() }; 3];
         for (at, (slots, names)) in slots.iter_mut().zip(&self.subjects).enumerate() {
             let scope = scope_at(at as u8).unwrap_or_default();
             for names in names {
-                let some = node.agent.named_slots(scope, names);
+                let some = named_slots(&node.agent.subscribers, scope, names);
                 slots.extend(some.map_err(UpgradeError::Refused)?);
             }
         }
@@ -352,8 +353,9 @@ impl Built {
                 workers[agent.workers.owner(configure.slot)].begin_with_settings(&configure);
             }
         }
-        agent.take_on_sessions();
-        agent.take_neighbours(&offer.neighbours);
+        agent.restoration(workers).take_on_sessions();
+        let Agent { ports, workers, answers: pool, clock, .. } = agent;
+        take_neighbours(&offer.neighbours, ports, &mut Means { workers, pool }, clock.now());
     }
 
     /// Leaves out what the other process has carried.

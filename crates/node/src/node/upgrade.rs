@@ -131,7 +131,7 @@ impl Running {
         beside: &mut dyn Beside,
     ) -> Result<(Duration, u32, bool), UpgradeError> {
         let stopped = |_| UpgradeError::Refused("the node is stopping".to_owned());
-        let offer = self.handle.ask(|agent| agent.offer()).map_err(stopped)?;
+        let offer = self.handle.ask(|agent| agent.offering().offer()).map_err(stopped)?;
         let offer = offer.map_err(UpgradeError::Refused)?;
         let octets = serde_json::to_vec(&offer).map_err(io::Error::other)?;
         conversation.say(Kind::Offer, &octets)?;
@@ -139,7 +139,7 @@ impl Running {
         let (process, versions) = accepted_of(&accepted, &offer)?;
         let keep = beside.pause().map_err(UpgradeError::Refused)?;
         self.wait_for_rest().map_err(stopped)?;
-        let prepared = self.handle.ask(|agent| agent.begin_upgrade(keep)).map_err(stopped)?;
+        let prepared = self.handle.ask(|agent| agent.offering().begin(keep)).map_err(stopped)?;
         let prepared = prepared.map_err(UpgradeError::Refused)?;
         conversation.wait_at_most(PREPARING)?;
         for octets in &prepared.records {
@@ -191,7 +191,9 @@ impl Running {
     /// Waits until nothing is under way, but not for long.
     fn wait_for_rest(&self) -> Result<(), Stopped> {
         let until = Instant::now() + REST;
-        while self.handle.ask(|agent| agent.under_way().is_some())? && Instant::now() < until {
+        while self.handle.ask(|agent| agent.offering().under_way().is_some())?
+            && Instant::now() < until
+        {
             thread::sleep(IN_KERNEL);
         }
         Ok(())

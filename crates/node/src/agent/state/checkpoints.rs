@@ -21,7 +21,7 @@ use crate::migration::contexts::PIECE;
 use crate::subscribers::Whose;
 
 /// Version of the record of a context.
-pub(super) const VERSION: u8 = 1;
+pub const VERSION: u8 = 1;
 
 /// Octets in front of what a function exports: its version, and the time, which always changes.
 const TIME: std::ops::Range<usize> = 2..10;
@@ -33,7 +33,7 @@ const LOOK_AT_THREADS: u64 = 1_000_000_000;
 
 /// Whose turn it is, and what was written of them.
 #[derive(Debug)]
-pub(super) struct Checkpoints {
+pub(crate) struct Checkpoints {
     rate: u32,
     /// Bearers and sessions that commands have added, in turn, with their slots; some may have
     /// gone.
@@ -247,7 +247,7 @@ impl Checkpoints {
 }
 
 /// The record of a context: the kind of its function, and what it exports.
-pub(super) fn record(function: &str, kind: &str, whose: &Whose, octets: &[u8]) -> Change {
+pub fn record(function: &str, kind: &str, whose: &Whose, octets: &[u8]) -> Change {
     let mut out = Vec::with_capacity(1 + kind.len() + octets.len());
     out.push(kind.len() as u8);
     out.extend(kind.as_bytes());

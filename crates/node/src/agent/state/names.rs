@@ -5,7 +5,7 @@ use crate::bearer::session::SessionId;
 use crate::subscribers::Whose;
 
 /// The key of a context. Names have no octet 0 in them.
-pub(super) fn key(function: &str, whose: &Whose) -> Vec<u8> {
+pub(in crate::agent) fn key(function: &str, whose: &Whose) -> Vec<u8> {
     let mut key = Vec::with_capacity(function.len() + 16);
     key.extend(function.as_bytes());
     key.push(0);
@@ -37,7 +37,7 @@ pub(super) fn key(function: &str, whose: &Whose) -> Vec<u8> {
 }
 
 /// What a key says; none where it says nothing.
-pub(super) fn read(key: &[u8]) -> Option<(&str, Whose)> {
+pub(in crate::agent) fn read(key: &[u8]) -> Option<(&str, Whose)> {
     let end = key.iter().position(|octet| *octet == 0)?;
     let function = std::str::from_utf8(&key[..end]).ok()?;
     let (kind, rest) = key[end + 1..].split_first()?;

@@ -10,7 +10,7 @@ use weft_dataplane::command::transfer::{Extract, Intake};
 use weft_node_config::Blueprint;
 use weft_offload::process::{ContextsAnswer, InquiryKind, Question};
 
-use crate::agent::Agent;
+use super::UserTransfers;
 use crate::migration::transfer::{Asked, Export, Import, TransferError};
 use crate::mobility::Done;
 use crate::subscribers::Member;
@@ -43,11 +43,11 @@ fn split(intake: &mut Intake, functions: &[u16], all: usize) -> Option<Intake> {
     Some(first)
 }
 
-impl Agent {
+impl UserTransfers<'_> {
     /// Asks for the contexts that the worker did not have.
     pub(super) fn fetch(&mut self, asked: Asked, member: Member, extract: Extract) {
         let (ticket, mut waiting) = (extract.ticket, 0);
-        let worker = self.subscribers.users.worker_of(member.slots[0]) as u16;
+        let worker = self.node.subscribers.users.worker_of(member.slots[0]) as u16;
         for (function, count) in &extract.away {
             let name = &extract.functions[usize::from(*function)].0;
             let slots = extract.slots.iter().take(usize::from(*count)).copied().collect();
@@ -72,9 +72,9 @@ impl Agent {
         mut intake: Intake,
         without: Option<u16>,
     ) {
-        let worker = self.subscribers.users.worker_of(member.slots[0]);
-        let functions = isolated(&self.blueprint);
-        let first = split(&mut intake, &functions, self.blueprint.functions.len());
+        let worker = self.node.subscribers.users.worker_of(member.slots[0]);
+        let functions = isolated(self.node.blueprint);
+        let first = split(&mut intake, &functions, self.node.blueprint.functions.len());
         let command = match first {
             None => {
                 intake.ticket = self.migration.transfers.note(asked, member);
@@ -88,7 +88,7 @@ impl Agent {
                 first
             }
         };
-        self.workers[worker].send(Command::TakeIn(Box::new(command)));
+        self.node.workers[worker].send(Command::TakeIn(Box::new(command)));
     }
 
     /// The worker has passed contexts on to processes; whether it was for that.
@@ -97,11 +97,11 @@ impl Agent {
         let Some(mut import) = self.migration.inquiries.imports.remove(&ticket) else {
             return false;
         };
-        let worker = self.subscribers.users.worker_of(import.member.slots[0]) as u16;
+        let worker = self.node.subscribers.users.worker_of(import.member.slots[0]) as u16;
         let mut functions: Vec<u16> = intake.contexts.iter().map(|one| one.0).collect();
         functions.dedup();
         for function in functions {
-            let name = &self.blueprint.functions[usize::from(function)].name;
+            let name = &self.node.blueprint.functions[usize::from(function)].name;
             let contexts = intake.contexts.iter().filter(|one| one.0 == function);
             let slots = contexts.map(|one| one.1).collect();
             if let Some(supervisor) = self.functions.supervisor(name) {
@@ -117,7 +117,7 @@ impl Agent {
     }
 
     /// Takes what processes have answered; whether there was anything.
-    pub(crate) fn take_contexts(&mut self) -> bool {
+    pub fn take_contexts(&mut self) -> bool {
         if !self.migration.expects_answers() {
             return false;
         }
@@ -126,7 +126,7 @@ impl Agent {
             let name = supervisor.instance().to_owned();
             answers.extend(supervisor.answers().map(|answer| (name.clone(), answer)));
         }
-        let (busy, now) = (!answers.is_empty(), self.clock.now());
+        let (busy, now) = (!answers.is_empty(), self.node.clock.now());
         for (function, answer) in answers {
             let Some(answer) = self.migration.take_relocated(answer, now) else { continue };
             match answer {
@@ -191,9 +191,9 @@ impl Agent {
         let Import { asked, member, without, mut rest, refusal, .. } = import;
         match refusal {
             None => {
-                let worker = self.subscribers.users.worker_of(member.slots[0]);
+                let worker = self.node.subscribers.users.worker_of(member.slots[0]);
                 rest.ticket = self.migration.transfers.note(asked, member);
-                self.workers[worker].send(Command::TakeIn(rest));
+                self.node.workers[worker].send(Command::TakeIn(rest));
             }
             Some(error) => {
                 self.begin_fresh(Asked::Unasked, member, without);

@@ -1,6 +1,6 @@
 //! What commands have added for a user: it goes from node to node as it was written.
 
-use crate::agent::Agent;
+use super::UserTransfers;
 use crate::bearer::{
     BearerCommand, BearerError, BearerId, BearerSettings as Setting, DefaultBearer, Detection,
     Staged, Steered, Wrong,
@@ -8,11 +8,12 @@ use crate::bearer::{
 use crate::migration::transfer::{Form, ProvisionedBearer, TransferError};
 use crate::subscribers::Member;
 
-impl Agent {
+impl UserTransfers<'_> {
     /// What commands have added for a user: its default bearer first.
     pub(super) fn given_for(&self, member: &Member) -> Vec<ProvisionedBearer> {
         let ids = member.default.iter().chain(&member.added);
-        let written = ids.filter_map(|id| self.subscribers.bearers.write(*id, &self.blueprint));
+        let written =
+            ids.filter_map(|id| self.node.subscribers.bearers.write(*id, self.node.blueprint));
         written.map(|(bearer, nth)| ProvisionedBearer { bearer, nth }).collect()
     }
 
@@ -24,8 +25,8 @@ impl Agent {
         steered: &[Steered],
     ) -> Result<Option<Staged>, TransferError> {
         let user = || format!("{}-{}", form.plan, form.nth);
-        let here = self.members().nth_of(&form.plan, form.nth);
-        let is_configured = self.subscribers.users.member_of(&form.plan, form.nth).is_some();
+        let here = self.node.members().nth_of(&form.plan, form.nth);
+        let is_configured = self.node.subscribers.users.member_of(&form.plan, form.nth).is_some();
         if is_configured && form.default_bearer().is_some() {
             return Err(TransferError::Configured(user()));
         }
@@ -43,7 +44,7 @@ impl Agent {
         if commands.is_empty() {
             return Ok(None);
         }
-        let staged = self.stage(&commands, steered);
+        let staged = self.node.stage(&commands, steered);
         let wrong = |BearerError { id, wrong, .. }: BearerError| TransferError::Given {
             user: name.clone(),
             bearer: id,
@@ -58,9 +59,9 @@ impl Agent {
         form: &Form,
         user: &str,
     ) -> Result<BearerCommand, Wrong> {
-        let mut command = self.reader().bearer(&given.bearer)?;
-        let tunnel = self.blueprint.handover.as_ref().map(|plan| usize::from(plan.tunnel));
-        let tunnel = tunnel.map(|tunnel| &self.blueprint.functions[tunnel].name);
+        let mut command = self.node.reader().bearer(&given.bearer)?;
+        let tunnel = self.node.blueprint.handover.as_ref().map(|plan| usize::from(plan.tunnel));
+        let tunnel = tunnel.map(|tunnel| &self.node.blueprint.functions[tunnel].name);
         if let BearerCommand::Add { detection, settings, .. } = &mut command {
             self.make_own(detection, form, user);
             for Setting { function, nth, .. } in settings {
@@ -78,7 +79,7 @@ impl Agent {
         match detection {
             Detection::User { like, user, .. } => {
                 *like = form.plan.clone();
-                *user = self.members().number_in(&form.plan, form.nth);
+                *user = self.node.members().number_in(&form.plan, form.nth);
             }
             Detection::Dedicated { of, .. } => {
                 *of = match form.default_bearer() {
@@ -90,14 +91,14 @@ impl Agent {
     }
 
     /// Removes what commands have added for a user.
-    pub(crate) fn remove_added(&mut self, member: &Member) {
+    pub fn remove_added(&mut self, member: &Member) {
         let commands = removals(member);
         if commands.is_empty() {
             return;
         }
-        match self.stage(&commands, &[]) {
+        match self.node.stage(&commands, &[]) {
             Ok(staged) => {
-                self.commit(staged);
+                self.node.commit(staged);
             }
             Err(error) => tracing::error!(user = member.name, %error, "its bearers stay"),
         }

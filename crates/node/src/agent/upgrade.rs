@@ -7,16 +7,18 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weft_dataplane::worker::Worker;
 use weft_function::Scope;
 use weft_node_config::Blueprint;
 use weft_state::{Change, Collection, Kind, Records, StateError, Store};
 
-use super::{ALL, BEARERS, DEDICATED, Keeping, Restored, life, names, sessions};
-use crate::agent::Agent;
-use crate::bearer::record;
+use super::provisioning::Provisioning;
+use super::restore::{Restoration, tell_lost};
+use super::state::{ALL, BEARERS, DEDICATED, Keeping, Restored, change_of, life, names};
 use crate::bearer::session::Keep;
+use crate::bearer::{Subscribers, record};
 use crate::error::BuildError;
+use crate::migration::Migration;
+use crate::ports::{Means, Ports};
 use crate::subscribers::Whose;
 
 /// The conversation between the two processes. It is raised when more may go along than an
@@ -111,38 +113,44 @@ pub(crate) fn position(scope: Scope) -> usize {
     }
 }
 
-impl Agent {
+/// A node whose users another process is to have.
+pub(crate) struct Offering<'a> {
+    pub node: Provisioning<'a>,
+    pub migration: &'a Migration,
+}
+
+impl Offering<'_> {
     /// What this node has.
     ///
     /// # Errors
     /// Why another process cannot have all of it now.
-    pub(crate) fn offer(&self) -> Result<Offer, String> {
+    pub fn offer(&self) -> Result<Offer, String> {
         self.check_whole()?;
         let functions =
-            self.blueprint.functions.iter().enumerate().map(|(at, plan)| OfferedFunction {
+            self.node.blueprint.functions.iter().enumerate().map(|(at, plan)| OfferedFunction {
                 name: plan.name.clone(),
                 function: plan.kind.name.to_owned(),
                 version: plan.kind.context_version,
                 oldest: Some(plan.kind.oldest_version),
-                scope: self.trials.instance(at).scope(),
+                scope: self.node.trials.instance(at).scope(),
             });
-        let now = self.clock.now();
-        let known = self.ports.iter().flat_map(|port| port.neighbours(now));
+        let now = self.node.clock.now();
+        let known = self.node.ports.iter().flat_map(|port| port.neighbours(now));
         let neighbours = known.filter_map(|known| {
             let is_asked_for = matches!(&*known.state, "reachable" | "probing");
             let mac = known.mac.filter(|_| is_asked_for)?;
             Some(OfferedNeighbour { port: known.port, address: known.address, mac })
         });
-        let sessions = self.subscribers.sessions.entries.len() as u64;
+        let sessions = self.node.subscribers.sessions.entries.len() as u64;
         Ok(Offer {
-            format: if self.blueprint.pfcp.is_some() { WITH_SESSIONS } else { 1 },
-            node: self.blueprint.name.clone(),
+            format: if self.node.blueprint.pfcp.is_some() { WITH_SESSIONS } else { 1 },
+            node: self.node.blueprint.name.clone(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
-            state: self.persistence.state.is_some(),
-            store: self.persistence.state.as_ref().map(|state| state.folder.clone()),
+            state: self.node.persistence.state.is_some(),
+            store: self.node.persistence.state.as_ref().map(|state| state.folder.clone()),
             sessions,
-            devices: self.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
+            devices: self.node.blueprint.devices().iter().map(|port| port.device.clone()).collect(),
             functions: functions.collect(),
             neighbours: neighbours.collect(),
         })
@@ -150,11 +158,11 @@ impl Agent {
 
     /// Whether another process can have all of the node, once nothing is under way.
     fn check_whole(&self) -> Result<(), String> {
-        if self.persistence.is_upgrading() {
+        if self.node.persistence.is_upgrading() {
             return Err("another process is taking the node over already".to_owned());
         }
         if let Some(plan) =
-            self.blueprint.functions.iter().find(|plan| !plan.composition.is_at_hand())
+            self.node.blueprint.functions.iter().find(|plan| !plan.composition.is_at_hand())
         {
             return Err(format!(
                 "function {} runs in a process, behind a NIC or at another node; call it back \
@@ -162,10 +170,10 @@ impl Agent {
                 plan.name, plan.name
             ));
         }
-        if self.blueprint.handover.is_some() {
+        if self.node.blueprint.handover.is_some() {
             return Err("the node takes part in moves of users (`handover`)".to_owned());
         }
-        if self.persistence.standby.is_some() {
+        if self.node.persistence.standby.is_some() {
             return Err("the node has a standby (`standby`); stop it, and the standby takes over"
                 .to_owned());
         }
@@ -173,11 +181,14 @@ impl Agent {
     }
 
     /// What is still under way, if anything is.
-    pub(crate) fn under_way(&self) -> Option<&'static str> {
+    pub fn under_way(&self) -> Option<&'static str> {
         if self.migration.has_users() || self.migration.has_function() {
             return Some("a user or a function moves; try again");
         }
-        self.workers.is_changing().then_some("an earlier change is still being applied; try again")
+        self.node
+            .workers
+            .is_changing()
+            .then_some("an earlier change is still being applied; try again")
     }
 
     /// Closes the store, refuses commands from now on, and says what goes over first; `keep` is
@@ -185,7 +196,7 @@ impl Agent {
     ///
     /// # Errors
     /// As [`offer`](Self::offer), and what is [under way](Self::under_way).
-    pub(crate) fn begin_upgrade(&mut self, keep: Vec<Keep>) -> Result<Prepared, String> {
+    pub fn begin(&mut self, keep: Vec<Keep>) -> Result<Prepared, String> {
         self.check_whole()?;
         if let Some(what) = self.under_way() {
             return Err(what.to_owned());
@@ -205,22 +216,25 @@ impl Agent {
             }
         };
         self.bearer_records(&mut |change| put(Some(change)));
-        self.persistence
-            .composition_records(&self.blueprint)
+        self.node
+            .persistence
+            .composition_records(self.node.blueprint)
             .into_iter()
             .for_each(|change| put(Some(change)));
-        keep.into_iter().for_each(|keep| put(Some(sessions::change_of(keep))));
+        keep.into_iter().for_each(|keep| put(Some(change_of(keep))));
         put(None);
         for scope in [Scope::Bearer, Scope::User, Scope::Group] {
-            let mut all = self.subscribers.with_contexts(scope);
+            let mut all = self.node.subscribers.with_contexts(scope);
             if scope != Scope::Group {
-                let sessions = self.subscribers.sessions.entries.keys();
+                let sessions = self.node.subscribers.sessions.entries.keys();
                 all.extend(sessions.copied().map(Whose::Session));
             }
             for some in all.chunks(PIECE) {
                 let mut octets = Vec::new();
                 for whose in some {
-                    let Some(slot) = self.subscribers.context_slot(scope, whose) else { continue };
+                    let Some(slot) = self.node.subscribers.context_slot(scope, whose) else {
+                        continue;
+                    };
                     let is_session = matches!(whose, Whose::Session(_));
                     prepared.before_sessions[position(scope)] += usize::from(!is_session);
                     prepared.slots[position(scope)].push(slot);
@@ -231,7 +245,7 @@ impl Agent {
                 prepared.subjects.push((scope, octets));
             }
         }
-        self.persistence.suspend();
+        self.node.persistence.suspend();
         Ok(prepared)
     }
 
@@ -239,81 +253,86 @@ impl Agent {
     fn bearer_records(&self, put: &mut dyn FnMut(Change)) {
         for dedicated in [false, true] {
             let kind: Kind = if dedicated { DEDICATED } else { BEARERS };
-            for (id, entry) in &self.subscribers.bearers.entries {
+            for (id, entry) in &self.node.subscribers.bearers.entries {
                 if record::is_dedicated(entry) == dedicated {
-                    let octets = record::write(entry, &self.blueprint);
+                    let octets = record::write(entry, self.node.blueprint);
                     put(Change::put(kind, &id.0.to_be_bytes(), record::VERSION, &octets));
                 }
             }
         }
     }
+}
 
+impl Restoration<'_> {
     /// Takes what another process of the node had: records, and a store. Where that is another
     /// one than the other process had, it has these records from now on, and no others. Where
     /// the other process can go on (`is_beside`), all is taken or nothing.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
-    pub(crate) fn take_records(
+    pub fn take_records(
         &mut self,
-        workers: &mut [Worker],
         records: &dyn Records,
         store: Option<(Store, Keeping)>,
         (is_beside, has_them): (bool, bool),
     ) -> Result<(), BuildError> {
-        let bearers = self.restore_bearers(workers, records)?;
-        let (sessions, lost) = self.restore_sessions(workers, records)?;
+        let bearers = self.restore_bearers(records)?;
+        let (sessions, lost) = self.restore_sessions(records)?;
         if let Some((id, error)) = lost.first().filter(|_| is_beside) {
             return Err(BuildError::KeptSession { id: *id, reason: error.to_string() });
         }
-        Agent::tell_lost(&lost);
+        tell_lost(&lost);
         let Some((store, keeping)) = store else { return Ok(()) };
         let restored = Restored { bearers, sessions, contexts: 0 };
         let changes = if has_them { Vec::new() } else { replaced(&store, records)? };
-        let Agent { persistence, blueprint, subscribers, .. } = self;
+        let Provisioning { persistence, blueprint, subscribers, .. } = &mut self.node;
         let kept = (store, keeping, restored);
         let state = persistence.begin_to_keep(kept, (blueprint, subscribers))?;
         state.changes.extend(changes);
         state.changes.push(life(false, 0));
         Ok(())
     }
+}
 
-    /// The slots of those whose names another process has given; none for those that this
-    /// configuration does not have.
-    ///
-    /// # Errors
-    /// When they are no names.
-    pub(crate) fn named_slots(
-        &self,
-        scope: Scope,
-        names: &[u8],
-    ) -> Result<Vec<Option<u32>>, String> {
-        let mut slots = Vec::new();
-        let mut rest = names;
-        while let Some((length, behind)) = rest.split_first_chunk() {
-            let length = usize::from(u16::from_le_bytes(*length));
-            let (key, behind) =
-                behind.split_at_checked(length).ok_or("a name that is cut off".to_owned())?;
-            let (_, whose): (_, Whose) = names::read(key).ok_or("a name of nothing".to_owned())?;
-            slots.push(self.subscribers.context_slot(scope, &whose));
-            rest = behind;
-        }
-        match rest.is_empty() {
-            true => Ok(slots),
-            false => Err("a name that is cut off".to_owned()),
-        }
+/// The slots of those whose names another process has given; none for those that this
+/// configuration does not have.
+///
+/// # Errors
+/// When they are no names.
+pub(crate) fn named_slots(
+    subscribers: &Subscribers,
+    scope: Scope,
+    names: &[u8],
+) -> Result<Vec<Option<u32>>, String> {
+    let mut slots = Vec::new();
+    let mut rest = names;
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes(*length));
+        let (key, behind) =
+            behind.split_at_checked(length).ok_or("a name that is cut off".to_owned())?;
+        let (_, whose): (_, Whose) = names::read(key).ok_or("a name of nothing".to_owned())?;
+        slots.push(subscribers.context_slot(scope, &whose));
+        rest = behind;
     }
+    match rest.is_empty() {
+        true => Ok(slots),
+        false => Err("a name that is cut off".to_owned()),
+    }
+}
 
-    /// Neighbours are known to be there, as another process had heard.
-    pub(crate) fn take_neighbours(&mut self, neighbours: &[OfferedNeighbour]) {
-        let now = self.clock.now();
-        for known in neighbours {
-            let (Ok(address), Ok(mac)) = (known.address.parse(), known.mac.parse()) else {
-                continue;
-            };
-            if let Some(port) = self.ports.restore(&known.port, address, mac, now) {
-                self.send_of_port(port);
-            }
+/// Neighbours are known to be there, as another process had heard.
+pub(crate) fn take_neighbours(
+    neighbours: &[OfferedNeighbour],
+    ports: &mut Ports,
+    means: &mut Means<'_>,
+    now: u64,
+) {
+    for known in neighbours {
+        let (Ok(address), Ok(mac)) = (known.address.parse(), known.mac.parse()) else {
+            continue;
+        };
+        if let Some(port) = ports.restore(&known.port, address, mac, now) {
+            ports.send(port, means);
         }
     }
 }

@@ -9,7 +9,7 @@ use weft_functions::session::rules::{FarId, Session, Urr};
 use weft_functions::session::usage::Question;
 use weft_node_config::UserKey;
 
-use super::Agent;
+use super::Provisioning;
 use crate::bearer::session::{
     Query, SessionCommand, SessionEntry, SessionError, SessionFunctions, SessionId,
     SessionsChanged, StagedSessions, has_timers,
@@ -17,13 +17,13 @@ use crate::bearer::session::{
 use crate::bearer::{MOST_WAITING, key_text};
 use crate::subscribers::Whose;
 
-impl Agent {
+impl Provisioning<'_> {
     /// Changes sessions, each command whole or not at all.
     pub fn change_sessions(&mut self, commands: &[SessionCommand]) -> SessionsChanged {
-        let mut staged = StagedSessions::of(&self.workers, true);
+        let mut staged = StagedSessions::of(self.workers, true);
         let results = commands.iter().map(|command| self.apply_session(command, &mut staged));
         let results = results.collect();
-        let batch = self.subscribers.sessions.commit(staged, &mut self.workers);
+        let batch = self.subscribers.sessions.commit(staged, self.workers);
         SessionsChanged { batch, results }
     }
 
@@ -51,7 +51,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn establish(
+    pub fn establish(
         &mut self,
         id: SessionId,
         like: &Arc<str>,
@@ -197,7 +197,7 @@ impl Agent {
     fn enter_session(&mut self, id: SessionId, entry: SessionEntry) {
         let now = self.clock.now();
         let sessions = &mut self.subscribers.sessions;
-        let ends = entry.tunnels(&sessions.functions, &self.trials);
+        let ends = entry.tunnels(&sessions.functions, self.trials);
         sessions.tunnels.enter(id, ends, &mut self.gtpu_peers.paths, now);
         sessions.by_slot.insert(entry.slot, id);
         sessions.entries.insert(id, entry);
@@ -207,7 +207,7 @@ impl Agent {
     fn leave_session(&mut self, id: SessionId) {
         let sessions = &mut self.subscribers.sessions;
         let Some(entry) = sessions.entries.remove(&id) else { return };
-        let ends = entry.tunnels(&sessions.functions, &self.trials);
+        let ends = entry.tunnels(&sessions.functions, self.trials);
         sessions.tunnels.leave(id, ends, &mut self.gtpu_peers.paths);
         sessions.by_slot.remove(&entry.slot);
     }
@@ -223,7 +223,7 @@ impl Agent {
         instance
             .check(&entry.settings, 1)
             .map_err(|error| SessionError::Rule { path: error.path, message: error.message })?;
-        for end in entry.tunnels(functions, &self.trials) {
+        for end in entry.tunnels(functions, self.trials) {
             if self.ports.with_address(end.local).is_none() {
                 let message = format!("no port has the address {}", end.local);
                 return Err(SessionError::Rule { path: "fars".to_owned(), message });

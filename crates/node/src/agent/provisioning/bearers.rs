@@ -1,19 +1,17 @@
-//! What the agent does about bearers that come and go by commands: checks users that move,
-//! applies batches, shows bearers.
+//! Batches of commands about bearers: checked, applied whole or not at all.
 
 use std::collections::HashMap;
 
-use serde_json::Value;
 use weft_node_config::OnErrorIndication;
 
-use super::Agent;
+use super::Provisioning;
 use crate::bearer::{
     Action, BearerCommand, BearerError, BearerSettings, BearersChanged, Detection, MOST_WAITING,
-    Members, Reader, Settings, Staged, Steered, User, Work, WrittenCommand, Wrong,
+    Members, Reader, Staged, Steered, User, Work, WrittenCommand, Wrong,
 };
-use crate::mobility::Standing;
+use crate::mobility::{Mobility, Standing};
 
-impl Agent {
+impl Provisioning<'_> {
     /// Adds, changes and removes bearers, in this order, while traffic runs.
     ///
     /// # Errors
@@ -22,6 +20,7 @@ impl Agent {
     pub fn change_bearers(
         &mut self,
         commands: &[BearerCommand],
+        mobility: Option<&Mobility>,
     ) -> Result<BearersChanged, BearerError> {
         if let (true, Some(first)) = (self.persistence.is_upgrading(), commands.first()) {
             return Err(BearerError { number: 1, id: first.id(), wrong: Wrong::Upgrading });
@@ -29,7 +28,7 @@ impl Agent {
         if let (Some(failure), Some(first)) = (self.persistence.failure(), commands.first()) {
             return Err(BearerError { number: 1, id: first.id(), wrong: Wrong::NotKept(failure) });
         }
-        let steered = self.check_movers(commands)?;
+        let steered = self.check_movers(commands, mobility)?;
         let staged = self.stage(commands, &steered)?;
         Ok(self.commit(staged))
     }
@@ -39,7 +38,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`BearerError`] for the first command that is wrong; then nothing has changed.
-    pub(crate) fn stage(
+    pub fn stage(
         &mut self,
         commands: &[BearerCommand],
         steered: &[Steered],
@@ -60,9 +59,8 @@ impl Agent {
     }
 
     /// Tells the workers.
-    pub(crate) fn commit(&mut self, staged: Staged) -> BearersChanged {
-        let Agent { persistence, subscribers, blueprint, .. } = self;
-        persistence.keep_bearers(&staged, &subscribers.bearers, blueprint);
+    pub fn commit(&mut self, staged: Staged) -> BearersChanged {
+        self.persistence.keep_bearers(&staged, &self.subscribers.bearers, self.blueprint);
         let Staged { changes, mut summary, .. } = staged;
         summary.now = self.subscribers.bearers.count();
         for (worker, changes) in changes.into_iter().enumerate() {
@@ -72,7 +70,7 @@ impl Agent {
     }
 
     /// Takes back what was staged last.
-    pub(crate) fn take_back(&mut self, staged: Staged) {
+    pub fn take_back(&mut self, staged: Staged) {
         self.work(&[], staged).roll_back();
     }
 
@@ -80,7 +78,7 @@ impl Agent {
         Work {
             users: &mut self.subscribers.users,
             bearers: &mut self.subscribers.bearers,
-            trials: &self.trials,
+            trials: self.trials,
             paths: &mut self.gtpu_peers.paths,
             stopped: &mut self.gtpu_peers.stopped,
             stop: match self.blueprint.gtpu.error_indication {
@@ -95,16 +93,7 @@ impl Agent {
         }
     }
 
-    /// Reads settings of the function instance of that name, as `users` in the
-    /// configuration would give them. They may be given to many bearers.
-    ///
-    /// # Errors
-    /// [`Wrong`], when there is no such function or it refuses them.
-    pub fn settings(&self, function: &str, written: &Value) -> Result<Settings, Wrong> {
-        self.reader().settings(function, written)
-    }
-
-    /// Applies commands as they were written; see [`Agent::change_bearers`].
+    /// Applies commands as they were written; see [`Self::change_bearers`].
     ///
     /// # Errors
     /// [`BearerError`] for the first command that is wrong; then none has been
@@ -112,6 +101,7 @@ impl Agent {
     pub fn change_written(
         &mut self,
         commands: &[WrittenCommand],
+        mobility: Option<&Mobility>,
     ) -> Result<BearersChanged, BearerError> {
         let reader = self.reader();
         let mut read = Vec::with_capacity(commands.len());
@@ -122,24 +112,25 @@ impl Agent {
             })?;
             read.push(one);
         }
-        self.change_bearers(&read)
+        self.change_bearers(&read, mobility)
     }
 
     /// Reads commands as they are written.
-    pub(super) fn reader(&self) -> Reader<'_> {
-        Reader { blueprint: &self.blueprint, trials: &self.trials }
+    pub fn reader(&self) -> Reader<'_> {
+        Reader { blueprint: self.blueprint, trials: self.trials }
     }
 
     /// All users, to be looked up.
-    pub(super) fn members(&self) -> Members<'_> {
+    pub fn members(&self) -> Members<'_> {
         self.subscribers.members(self.blueprint.handover.as_ref())
     }
 
     /// Whether users that commands are about may be changed here and now; and the
     /// tunnels of those that may.
-    pub(super) fn check_movers(
+    fn check_movers(
         &self,
         commands: &[BearerCommand],
+        mobility: Option<&Mobility>,
     ) -> Result<Vec<Steered>, BearerError> {
         let Some(plan) = &self.blueprint.handover else { return Ok(Vec::new()) };
         let mut steered: Vec<Steered> = Vec::new();
@@ -160,8 +151,8 @@ impl Agent {
             if given(command).iter().any(|one| one.function == *tunnel) {
                 return Err(wrong(Wrong::Tunnel(tunnel.clone())));
             }
-            self.check_mover(command, user).map_err(wrong)?;
-            if let Some(one) = self.mobility.as_ref().and_then(|all| all.steered(self, user))
+            self.check_mover(command, user, mobility).map_err(wrong)?;
+            if let Some(one) = mobility.and_then(|all| all.steered(self.blueprint, user))
                 && steered.iter().all(|known| known.user != one.user)
             {
                 steered.push(one);
@@ -170,9 +161,14 @@ impl Agent {
         Ok(steered)
     }
 
-    fn check_mover(&self, command: &BearerCommand, user: User) -> Result<(), Wrong> {
+    fn check_mover(
+        &self,
+        command: &BearerCommand,
+        user: User,
+        mobility: Option<&Mobility>,
+    ) -> Result<(), Wrong> {
         // No user has a place yet.
-        let Some(mobility) = &self.mobility else { return Ok(()) };
+        let Some(mobility) = mobility else { return Ok(()) };
         let adds_user =
             matches!(command, BearerCommand::Add { detection: Detection::User { .. }, .. });
         let is_dynamic = adds_user || mobility.is_dynamic(user);

@@ -1,6 +1,8 @@
 //! A node that starts again: everything that its last life has kept is there before the first
 //! packet.
 
+mod sessions;
+
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -8,9 +10,12 @@ use weft_dataplane::worker::Worker;
 use weft_function::Scope;
 use weft_state::{Change, Records, StateError, Store};
 
-use super::checkpoints::{self, record};
-use super::{BEARERS, CONTEXTS, CRASHES, DEDICATED, Keeping, LIFE, NODE, life, names};
-use crate::agent::Agent;
+pub(super) use self::sessions::tell_lost;
+use super::provisioning::Provisioning;
+use super::state::checkpoints::{self, record};
+use super::state::{
+    BEARERS, CONTEXTS, CRASHES, DEDICATED, Keeping, LIFE, NODE, Restored, life, names,
+};
 use crate::bearer::record as bearer_record;
 use crate::bearer::{BearerCommand, BearerError, BearerId};
 use crate::error::BuildError;
@@ -22,17 +27,6 @@ const NEVER: u64 = u64::MAX;
 /// Bearers that are put into the books at once.
 const AT_ONCE: usize = 4096;
 
-/// What was there again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Restored {
-    /// Bearers.
-    pub bearers: u64,
-    /// PFCP sessions.
-    pub sessions: u64,
-    /// Contexts.
-    pub contexts: u64,
-}
-
 /// How a node's last life went.
 #[derive(Clone, Copy, Debug)]
 struct Life {
@@ -41,37 +35,38 @@ struct Life {
     age: u64,
 }
 
-impl Agent {
+/// A node before its first packet, or behind its last: its workers stand still.
+pub(crate) struct Restoration<'a> {
+    pub node: Provisioning<'a>,
+    pub workers: &'a mut [Worker],
+}
+
+impl Restoration<'_> {
     /// Takes what is in `store`, and keeps what changes from now on. Workers have met no packet.
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
-    pub(crate) fn restore(
-        &mut self,
-        workers: &mut [Worker],
-        mut store: Store,
-        keeping: Keeping,
-    ) -> Result<(), BuildError> {
+    pub fn restore(&mut self, mut store: Store, keeping: Keeping) -> Result<(), BuildError> {
         let begun = Instant::now();
         let life_before = read_life(&store)?;
-        let bearers = self.restore_bearers(workers, &store)?;
-        let (sessions, lost) = self.restore_sessions(workers, &store)?;
-        Agent::tell_lost(&lost);
+        let bearers = self.restore_bearers(&store)?;
+        let (sessions, lost) = self.restore_sessions(&store)?;
+        tell_lost(&lost);
         let mut restored = Restored { bearers, sessions, contexts: 0 };
-        restored.contexts = self.restore_contexts(workers, &store)?;
-        self.go_on_with_sessions(workers, &store)?;
+        restored.contexts = self.restore_contexts(&store)?;
+        self.go_on_with_sessions(&store)?;
         let crashes = match life_before {
             Some(life) if !life.stopped => read_crashes(&store)?.saturating_add(1),
             _ => 0,
         };
         for _ in 0..crashes {
-            workers.iter_mut().for_each(Worker::go_on);
+            self.workers.iter_mut().for_each(Worker::go_on);
         }
         // Durable before the first packet: from then on the node may die, and the next life has
         // to skip what this one may have used.
         let age = if keeping.rate > 0 { 0 } else { NEVER };
         store.write(&[life(false, age), Change::put(NODE, CRASHES, 1, &crashes.to_le_bytes())])?;
-        let Agent { persistence, blueprint, subscribers, .. } = self;
+        let Provisioning { persistence, blueprint, subscribers, .. } = &mut self.node;
         persistence.begin_to_keep((store, keeping, restored), (blueprint, subscribers))?;
         if let Some(last) = life_before {
             let seconds = begun.elapsed().as_secs_f64();
@@ -89,11 +84,7 @@ impl Agent {
         Ok(())
     }
 
-    pub(super) fn restore_bearers(
-        &mut self,
-        workers: &mut [Worker],
-        records: &dyn Records,
-    ) -> Result<u64, BuildError> {
+    pub(super) fn restore_bearers(&mut self, records: &dyn Records) -> Result<u64, BuildError> {
         let mut count = 0;
         for kind in [BEARERS, DEDICATED] {
             let mut commands = Vec::with_capacity(AT_ONCE);
@@ -101,13 +92,13 @@ impl Agent {
             let read = records.each_of(kind, &mut |key, version, octets| {
                 let number = key.try_into().map_err(|_| "a bearer without a number")?;
                 let id = BearerId(u64::from_be_bytes(number));
-                let command = bearer_record::read(id, version, octets, &self.reader());
+                let command = bearer_record::read(id, version, octets, &self.node.reader());
                 let done = match command {
                     Ok(command) => {
                         commands.push(command);
                         match commands.len() < AT_ONCE {
                             true => Ok(()),
-                            false => self.take_again(workers, &mut commands),
+                            false => self.take_again(&mut commands),
                         }
                     }
                     Err(wrong) => Err(BuildError::Kept { id, reason: wrong.to_string() }),
@@ -122,22 +113,18 @@ impl Agent {
                 return Err(refused);
             }
             read?;
-            self.take_again(workers, &mut commands)?;
+            self.take_again(&mut commands)?;
         }
         Ok(count)
     }
 
     /// Gives bearers to the workers, which stand still.
-    fn take_again(
-        &mut self,
-        workers: &mut [Worker],
-        commands: &mut Vec<BearerCommand>,
-    ) -> Result<(), BuildError> {
+    fn take_again(&mut self, commands: &mut Vec<BearerCommand>) -> Result<(), BuildError> {
         let mut staged =
-            self.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
+            self.node.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
                 BuildError::Kept { id, reason: wrong.to_string() }
             })?;
-        for (worker, changes) in workers.iter_mut().zip(&mut staged.changes) {
+        for (worker, changes) in self.workers.iter_mut().zip(&mut staged.changes) {
             worker.begin_with(changes);
         }
         commands.clear();
@@ -146,16 +133,12 @@ impl Agent {
 
     /// Gives functions the contexts that they had. Those of functions and users that the
     /// configuration does not have any more, or that are elsewhere, are left out.
-    fn restore_contexts(
-        &mut self,
-        workers: &mut [Worker],
-        store: &Store,
-    ) -> Result<u64, BuildError> {
+    fn restore_contexts(&mut self, store: &Store) -> Result<u64, BuildError> {
         let mut count = 0;
         let mut refused: BTreeMap<String, (u64, String)> = BTreeMap::new();
         store.each(CONTEXTS, |key, version, octets| {
             let (function, whose) = names::read(key).ok_or("a context without an owner")?;
-            let functions = self.blueprint.functions.iter();
+            let functions = self.node.blueprint.functions.iter();
             let at = functions.clone().position(|plan| plan.name == function);
             let Some((at, plan)) = at.zip(functions.clone().find(|plan| plan.name == function))
             else {
@@ -164,17 +147,17 @@ impl Agent {
             let (length, rest) = octets.split_first().ok_or("a context without a function")?;
             let split = rest.split_at_checked((*length).into());
             let (kind, octets) = split.ok_or("a context without a function")?;
-            let scope = self.trials.instance(at).scope();
+            let scope = self.node.trials.instance(at).scope();
             let is_known = plan.kind.name.as_bytes() == kind
                 && plan.kind.checkpointed
                 && plan.composition.is_at_hand();
-            let Some(slot) = self.subscribers.context_slot(scope, &whose).filter(|_| is_known)
+            let Some(slot) = self.node.subscribers.context_slot(scope, &whose).filter(|_| is_known)
             else {
                 return Ok(());
             };
             let taken = match version {
                 1..=checkpoints::VERSION => {
-                    let worker = &mut workers[self.workers.owner(slot)];
+                    let worker = &mut self.workers[self.node.workers.owner(slot)];
                     let taken = worker.begin_with_context(at as u16, slot, octets);
                     taken.map_err(|error| error.to_string())
                 }
@@ -187,10 +170,11 @@ impl Agent {
             Ok(())
         })?;
         // Contexts have settings in them; those of the configuration hold.
-        for (number, plan) in self.blueprint.functions.iter().enumerate() {
+        for (number, plan) in self.node.blueprint.functions.iter().enumerate() {
             if plan.kind.checkpointed && plan.composition.is_at_hand() {
-                for configure in self.subscribers.settings_of(number) {
-                    workers[self.workers.owner(configure.slot)].begin_with_settings(&configure);
+                for configure in self.node.subscribers.settings_of(number) {
+                    self.workers[self.node.workers.owner(configure.slot)]
+                        .begin_with_settings(&configure);
                 }
             }
         }
@@ -202,19 +186,24 @@ impl Agent {
 
     /// Keeps all contexts as they stand, and that the node was stopped. No packet comes any
     /// more. Returns when that is durable.
-    pub(crate) fn end_state(&mut self, workers: &mut [Worker]) {
-        let Some(mut state) = self.persistence.state.take() else { return };
+    pub fn end(&mut self) {
+        let Some(mut state) = self.node.persistence.state.take() else { return };
         if state.checkpoints.is_at_work() {
-            for (number, plan) in self.blueprint.functions.iter().enumerate() {
+            for (number, plan) in self.node.blueprint.functions.iter().enumerate() {
                 if !plan.kind.checkpointed || !plan.composition.is_at_hand() {
                     continue;
                 }
-                let scope = self.trials.instance(number).scope();
-                let sessions = self.subscribers.sessions.entries.keys().copied();
+                let scope = self.node.trials.instance(number).scope();
+                let sessions = self.node.subscribers.sessions.entries.keys().copied();
                 let sessions = sessions.map(Whose::Session).filter(|_| scope != Scope::Group);
-                for whose in self.subscribers.with_contexts(scope).into_iter().chain(sessions) {
-                    let Some(slot) = self.subscribers.context_slot(scope, &whose) else { continue };
-                    let Some(worker) = workers.get_mut(self.workers.owner(slot)) else { continue };
+                for whose in self.node.subscribers.with_contexts(scope).into_iter().chain(sessions)
+                {
+                    let Some(slot) = self.node.subscribers.context_slot(scope, &whose) else {
+                        continue;
+                    };
+                    let Some(worker) = self.workers.get_mut(self.node.workers.owner(slot)) else {
+                        continue;
+                    };
                     let octets = worker.end_with_context(number as u16, slot);
                     state.changes.push(record(&plan.name, plan.kind.name, &whose, &octets));
                 }

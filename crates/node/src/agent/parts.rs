@@ -1,0 +1,104 @@
+//! Which of the agent's parts each task works with.
+
+use weft_dataplane::worker::Worker;
+use weft_dpdk::Pool;
+
+use super::Agent;
+use super::contexts::FunctionContexts;
+use super::gtpu_peers::PeerSignals;
+use super::provisioning::Provisioning;
+use super::restore::Restoration;
+use super::show::UserViews;
+use super::transfer::UserTransfers;
+use super::upgrade::Offering;
+use crate::bearer::Listeners;
+use crate::functions::Functions;
+use crate::migration::Migration;
+use crate::mobility::Mobility;
+use crate::plan::Classes;
+
+/// Parts, borrowed at the same time.
+struct Parts<'a> {
+    node: Provisioning<'a>,
+    classes: &'a Classes,
+    functions: &'a Functions,
+    migration: &'a mut Migration,
+    mobility: Option<&'a mut Mobility>,
+    listeners: &'a mut Listeners,
+    pool: &'a Pool,
+    answers: &'a Pool,
+}
+
+impl Agent {
+    fn parts(&mut self) -> Parts<'_> {
+        let node = Provisioning {
+            blueprint: &self.blueprint,
+            trials: &self.trials,
+            subscribers: &mut self.subscribers,
+            workers: &mut self.workers,
+            ports: &mut self.ports,
+            gtpu_peers: &mut self.gtpu_peers,
+            persistence: &mut self.persistence,
+            clock: &self.clock,
+        };
+        Parts {
+            node,
+            classes: &self.classes,
+            functions: &self.functions,
+            migration: &mut self.migration,
+            mobility: self.mobility.as_deref_mut(),
+            listeners: &mut self.listeners,
+            pool: &self.pool,
+            answers: &self.answers,
+        }
+    }
+
+    /// For commands about bearers and sessions; and what knows which users move.
+    pub(super) fn provisioning(&mut self) -> (Provisioning<'_>, Option<&Mobility>) {
+        let Parts { node, mobility, .. } = self.parts();
+        (node, mobility.map(|mobility| &*mobility))
+    }
+
+    /// For users that leave the node and come to it.
+    pub(super) fn transfers(&mut self) -> UserTransfers<'_> {
+        let Parts { node, classes, functions, migration, mobility, pool, .. } = self.parts();
+        UserTransfers { node, classes, functions, migration, mobility, pool }
+    }
+
+    /// For the handover protocol, and what carries out its decisions; none where the node does
+    /// not take part.
+    pub(super) fn handover(&mut self) -> Option<(&mut Mobility, UserTransfers<'_>)> {
+        let mut host = self.transfers();
+        let mobility = host.mobility.take()?;
+        Some((mobility, host))
+    }
+
+    /// For GTP-U messages of peers.
+    pub(super) fn peer_signals(&mut self) -> PeerSignals<'_> {
+        let Parts { node, listeners, mobility, answers, .. } = self.parts();
+        PeerSignals { node, listeners, mobility: mobility.map(|mobility| &*mobility), answers }
+    }
+
+    /// For contexts that are read and written by name; and functions that move.
+    pub(super) fn contexts(&mut self) -> (FunctionContexts<'_>, &mut Migration) {
+        let Agent { blueprint, trials, subscribers, workers, migration, .. } = self;
+        (FunctionContexts { blueprint, trials, subscribers, workers }, migration)
+    }
+
+    /// For a node whose workers stand still: before its first packet, or behind its last.
+    pub(crate) fn restoration<'a>(&'a mut self, workers: &'a mut [Worker]) -> Restoration<'a> {
+        Restoration { node: self.parts().node, workers }
+    }
+
+    /// For another process that is to have the node.
+    pub(crate) fn offering(&mut self) -> Offering<'_> {
+        let Parts { node, migration, .. } = self.parts();
+        Offering { node, migration }
+    }
+
+    /// For users and bearers as they are shown.
+    pub(super) fn user_views(&self) -> UserViews<'_> {
+        let Agent { blueprint, subscribers, workers, .. } = self;
+        UserViews { blueprint, subscribers, workers }
+    }
+}
