@@ -8,12 +8,11 @@
 mod answers;
 mod change;
 mod commands;
-mod compose;
+mod configuration;
 mod contexts;
 mod gtpu_peers;
 mod parts;
 mod provisioning;
-mod relocate;
 mod restore;
 pub mod show;
 mod state;
@@ -29,13 +28,10 @@ use weft_dataplane::clock::rate_limit::RateLimit;
 use weft_dataplane::command::Waker;
 use weft_dataplane::command::{Command, Configure, Report};
 use weft_dpdk::{Batch, Pool};
-use weft_fusion::{Compiled, FusedPlan};
-use weft_node_config::Blueprint;
-use weft_rules::Condition;
 
 pub use self::answers::Watching;
-pub use self::change::Changed;
-pub use self::compose::Wanted;
+pub use self::change::{Changed, Wanted};
+pub(crate) use self::configuration::Configuration;
 use self::contexts::FunctionContexts;
 pub use self::contexts::usage;
 pub use self::show::paths;
@@ -50,7 +46,6 @@ use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;
 use crate::migration::Migration;
 use crate::mobility::{Done, Mobility, Told};
-use crate::plan::{Classes, Trials};
 use crate::ports::{Means, Ports};
 use crate::workers::Workers;
 
@@ -59,14 +54,7 @@ pub type Request = Box<dyn FnOnce(&mut Agent) + Send>;
 
 /// The agent of one node.
 pub struct Agent {
-    pub(crate) blueprint: Blueprint,
-    pub(crate) classes: Classes,
-    pub(crate) profiles: Vec<Vec<Condition>>,
-    /// Checks settings that commands give.
-    pub(crate) trials: Trials,
-    /// What is fused, and the machine code in use.
-    pub(crate) fused: Option<Arc<FusedPlan>>,
-    pub(crate) compiled: Compiled,
+    pub(crate) configuration: Configuration,
     pub(crate) subscribers: Subscribers,
     pub(crate) workers: Workers,
     pub(crate) functions: Functions,
@@ -119,7 +107,7 @@ impl Agent {
             busy |= self.workers[worker].push_on();
         }
         busy |= self.transfers().take_contexts();
-        busy |= self.look_after_relocation();
+        busy |= self.reconfiguration().look_after_relocation();
         if let Some((mobility, mut host)) = self.handover() {
             busy |= mobility.work(&mut host);
         }
@@ -130,15 +118,16 @@ impl Agent {
             let Agent { ports, workers, answers: pool, .. } = &mut *self;
             ports.look_after(now, &mut Means { workers, pool });
             self.peer_signals().look_after(now);
-            self.look_after_split(now);
-            self.persistence.look_after_upgrade(&self.blueprint, &self.subscribers);
+            self.reconfiguration().look_after_split(now);
+            self.persistence.look_after_upgrade(&self.configuration.blueprint, &self.subscribers);
             let Agent { persistence, ports, workers, answers: pool, .. } = &mut *self;
             if let Some(standby) = &mut persistence.standby {
                 standby.announce(ports, &mut Means { workers, pool });
             }
         }
         let is_moving = self.migration.has_function();
-        let Agent { blueprint, trials, subscribers, workers, persistence, .. } = &mut *self;
+        let Agent { configuration, subscribers, workers, persistence, .. } = &mut *self;
+        let Configuration { blueprint, trials, .. } = configuration;
         let mut contexts = FunctionContexts { blueprint, trials, subscribers, workers };
         busy | persistence.write(&mut contexts, is_moving, now)
     }

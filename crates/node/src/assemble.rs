@@ -31,7 +31,7 @@ use self::elsewhere::Elsewhere;
 use self::rings::Rings;
 use self::steering::queues_of_users;
 use self::worker::Shared;
-use crate::agent::{Agent, Handle, PANIC_WARNINGS, Persistence, configured};
+use crate::agent::{Agent, Configuration, Handle, PANIC_WARNINGS, Persistence, configured};
 use crate::bearer::session::Sessions;
 use crate::bearer::{Bearers, Listeners, Subscribers};
 use crate::error::BuildError;
@@ -149,12 +149,14 @@ pub fn assemble(
     };
     let mut agent = Agent {
         persistence: Persistence::new(configured(&blueprint)),
-        blueprint,
-        classes,
-        profiles,
-        trials: steering.trials,
-        fused: steering.fused,
-        compiled: steering.compiled,
+        configuration: Configuration {
+            blueprint,
+            classes,
+            profiles,
+            trials: steering.trials,
+            fused: steering.fused,
+            compiled: steering.compiled,
+        },
         subscribers: Subscribers { users, bearers: Bearers::new(taken), sessions, room, keys },
         workers: Workers::new(links),
         functions,
@@ -174,7 +176,7 @@ pub fn assemble(
         panic_warnings: PANIC_WARNINGS,
     };
     let (paths, now) = (&mut agent.gtpu_peers.paths, agent.clock.now());
-    agent.subscribers.note_tunnels(&agent.trials, paths, HashMap::new(), now);
+    agent.subscribers.note_tunnels(&agent.configuration.trials, paths, HashMap::new(), now);
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker), events })
 }
 

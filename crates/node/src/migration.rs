@@ -9,9 +9,10 @@ pub mod transfer;
 use weft_compose::Instance;
 use weft_offload::process::ContextsAnswer;
 
-use self::relocation::{Called, Relocation};
+use self::relocation::{Called, Copying, Relocation};
 use self::split::Split;
 use self::transfer::{Inquiries, Transfers};
+use crate::error::NotComposed;
 
 /// What moves just now.
 #[derive(Default)]
@@ -64,6 +65,26 @@ impl Migration {
     pub fn carried(&mut self, function: &str, now: u64) -> Option<&mut Relocation> {
         let relocation = self.relocation.as_deref_mut().filter(|one| one.name == function)?;
         relocation.note_carrier(now).then_some(relocation)
+    }
+
+    /// Lets the packets of a function go on that moves between nodes: where it is to be, or where
+    /// it was if there is a reason for that.
+    ///
+    /// # Errors
+    /// [`NotComposed::NotGated`].
+    pub fn release(
+        &mut self,
+        function: &str,
+        word: Result<(), String>,
+        now: u64,
+    ) -> Result<(), NotComposed> {
+        let Some(Relocation { copying: Copying::MigrationSession(session), .. }) =
+            self.carried(function, now)
+        else {
+            return Err(NotComposed::NotGated(function.to_owned()));
+        };
+        session.word = Some(word);
+        Ok(())
     }
 
     /// The instance of a function that moves whose contexts are read, or written, with its

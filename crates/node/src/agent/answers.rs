@@ -46,12 +46,12 @@ pub struct Watching {
 impl Agent {
     /// Name of the node.
     pub fn name(&self) -> &str {
-        &self.blueprint.name
+        &self.configuration.blueprint.name
     }
 
     /// The configuration at work.
     pub fn blueprint(&self) -> &weft_node_config::Blueprint {
-        &self.blueprint
+        &self.configuration.blueprint
     }
 
     /// Whether all changes asked for so far are made.
@@ -65,7 +65,7 @@ impl Agent {
             self.workers.iter().map(|link| counter(&link.counters).get()).sum()
         };
         Snapshot {
-            node: self.blueprint.name.clone(),
+            node: self.configuration.blueprint.name.clone(),
             uptime: self.clock.now(),
             started: self.started,
             tsc_hz: tsc::hz(),
@@ -165,7 +165,7 @@ impl Agent {
                         .or_else(|| self.remote_view(&entry.name)),
                     ..FunctionView::default()
                 };
-                let mut plans = self.blueprint.functions.iter();
+                let mut plans = self.configuration.blueprint.functions.iter();
                 if let Some(plan) = plans.find(|plan| *plan.name == *entry.name) {
                     view.composition = plan.composition;
                     view.stage = plan.stage.as_ref().map(|stage| stage.name.clone());
@@ -308,7 +308,7 @@ impl Agent {
 
     /// The node as a graph.
     pub fn topology(&self) -> TopologyView {
-        TopologyView::of(&self.blueprint, &self.trials)
+        TopologyView::of(&self.configuration.blueprint, &self.configuration.trials)
     }
 
     /// The GTP-U peers in use.
@@ -334,14 +334,14 @@ impl Agent {
 
     /// The ways of all classes through the rules, as text.
     pub fn paths(&self) -> String {
-        paths(&self.blueprint)
+        paths(&self.configuration.blueprint)
     }
 
     /// What is fused, with micro-operations and machine code, as text.
     pub fn fused(&self) -> String {
-        match &self.fused {
+        match &self.configuration.fused {
             Some(fused) => {
-                let functions = &self.blueprint.functions;
+                let functions = &self.configuration.blueprint.functions;
                 fused.text(|number| {
                     functions.get(usize::from(number)).map_or("?", |plan| plan.name.as_str())
                 })
@@ -388,7 +388,8 @@ impl Agent {
 
     /// What a point is called: `access`, `police`, a reason.
     pub fn point_text(&self, point: Point) -> String {
-        let port = |number: u16| self.blueprint.ports[usize::from(number)].name.clone();
+        let port =
+            |number: u16| self.configuration.blueprint.ports[usize::from(number)].name.clone();
         let function = |number: u16| {
             let known = self.functions.entries.get(usize::from(number));
             known.map_or_else(|| format!("function {number}"), |one| one.name.to_string())

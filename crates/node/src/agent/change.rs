@@ -7,19 +7,26 @@
 //! user are steered by the old or the new configuration, never by a mixture,
 //! since a worker applies commands between bursts.
 
-use std::sync::Arc;
+mod compose;
+mod relocate;
 
 use weft_compose::Instance;
+use weft_dataplane::clock::Clock;
 use weft_dataplane::command::{Part, Replacement};
 use weft_dataplane::offload::REMOTE_QUEUES;
-use weft_fusion::{FusedPlan, fuse};
 use weft_node_config::{Blueprint, FunctionPlan, PortPlan};
 
-use crate::agent::Agent;
+pub use self::compose::Wanted;
+use super::configuration::{Configuration, NextConfiguration};
+use super::state::Persistence;
+use crate::bearer::Subscribers;
 use crate::error::{BuildError, Refused};
-use crate::functions::{self, FunctionEntry};
-use crate::plan::{self, Trials};
-use crate::subscribers::Keys;
+use crate::functions::{self, FunctionEntry, Functions};
+use crate::gtpu_peers::GtpuPeers;
+use crate::migration::Migration;
+use crate::plan;
+use crate::subscribers::{Changes, Keys, Users};
+use crate::workers::Workers;
 
 /// What a change came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,19 +41,31 @@ pub struct Changed {
     pub users_now: usize,
 }
 
-impl Agent {
+/// The parts of a node that run by the configuration, and those that functions move with.
+pub(crate) struct Reconfiguration<'a> {
+    pub configuration: &'a mut Configuration,
+    pub subscribers: &'a mut Subscribers,
+    pub workers: &'a mut Workers,
+    pub functions: &'a mut Functions,
+    pub gtpu_peers: &'a mut GtpuPeers,
+    pub migration: &'a mut Migration,
+    pub persistence: &'a mut Persistence,
+    pub clock: &'a Clock,
+}
+
+impl Reconfiguration<'_> {
     /// Lets the node run by `new` from now on.
     ///
     /// # Errors
     /// [`Refused`]; nothing has changed then.
     pub fn apply(&mut self, new: Blueprint) -> Result<Changed, Refused> {
         let changed = self.apply_composed(new)?;
-        self.persistence.keep_configured(&self.blueprint);
+        self.persistence.keep_configured(&self.configuration.blueprint);
         Ok(changed)
     }
 
     /// The same where a command says how functions are run.
-    pub(super) fn apply_composed(&mut self, new: Blueprint) -> Result<Changed, Refused> {
+    fn apply_composed(&mut self, new: Blueprint) -> Result<Changed, Refused> {
         if self.persistence.is_upgrading()
             || self.workers.is_changing()
             || self.migration.has_function()
@@ -54,7 +73,7 @@ impl Agent {
             return Err(Refused::Busy);
         }
         self.check_fixed(&new)?;
-        if let Some(moves) = moves_between(&self.blueprint, &new) {
+        if let Some(moves) = moves_between(&self.configuration.blueprint, &new) {
             return Err(Refused::Composed(moves.to_owned()));
         }
         let new = self.as_chosen(new);
@@ -64,7 +83,7 @@ impl Agent {
     /// Functions that stand where the node has chosen stay there.
     fn as_chosen(&self, mut new: Blueprint) -> Blueprint {
         for plan in new.functions.iter_mut().filter(|plan| plan.auto.is_some()) {
-            let mut known = self.blueprint.functions.iter();
+            let mut known = self.configuration.blueprint.functions.iter();
             let known = known.find(|old| old.name == plan.name && old.auto == plan.auto);
             if let Some(old) = known {
                 (plan.composition, plan.stage) = (old.composition, old.stage.clone());
@@ -75,79 +94,32 @@ impl Agent {
 
     /// The same for a configuration that has been looked at. A function that moves gets
     /// these instances, and workers are to be given the replacements once it is lifted.
-    pub(crate) fn change(
+    fn change(
         &mut self,
         new: Blueprint,
         moving: Option<(usize, &mut Vec<Box<dyn Instance>>)>,
     ) -> Result<(Changed, Vec<Replacement>), Refused> {
-        let mut classes = crate::plan::Classes { tags: self.classes.tags.clone() };
-        let class_numbers = classes.adopt(&new, &self.blueprint).map_err(BuildError::from)?;
-        let mut profiles = self.profiles.clone();
-        let profile_numbers = plan::bearer_profiles(&mut profiles, &new);
-        let program = plan::compile(&new, &classes.tags).map_err(BuildError::from)?;
-        let rules = Arc::new(new.rules.clone());
-        let functions = self.functions.entries_for(&new, self.workers.count());
-        let trials = Trials::of(&new)
-            .map_err(|error| BuildError::Function { function: "on trial".to_owned(), error })?;
-        let fused = self.fuse(&new, &program, &trials);
-        let parts =
-            (0..self.workers.count()).map(|worker| self.worker_parts(&new, &functions, worker));
+        let workers = self.workers.count();
+        let next = self.configuration.next(new, self.workers.shift())?;
+        let new = &next.blueprint;
+        let functions = self.functions.entries_for(new, workers);
+        let parts = (0..workers).map(|worker| self.parts(new, &functions, worker));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
-        let remote_queues = functions::remote_queues_with(&self.functions.threads, &new);
+        let remote_queues = functions::remote_queues_with(&self.functions.threads, new);
         if remote_queues > REMOTE_QUEUES {
             return Err(Refused::Queues(remote_queues));
         }
-        let old_functions: Vec<_> =
-            self.blueprint.functions.iter().map(|one| one.name.clone()).collect();
-        let users_before = self.subscribers.users.count();
-        let mut users = self.subscribers.users.clone();
-        let changes = users
-            .become_those_of(&new, &old_functions, &class_numbers, &profile_numbers)
-            .map_err(BuildError::from)?;
-        if let Some(id) =
-            changes.iter().find_map(|changes| self.subscribers.bearers.of_leaving(changes))
-        {
-            return Err(Refused::HasBearer(id));
-        }
-        self.subscribers.bearers.give_way_to(&changes[0])?;
+        let (users, changes) = self.next_users(&next)?;
         // From here on nothing fails.
-        let stages = self.functions.threads.add(plan::stages(&new));
-        let maps = plan::maps(&self.functions.threads, &new, &program);
-        let mut replacements = Vec::new();
-        for (mut parts, stages) in parts.into_iter().zip(stages) {
-            for (part, plan) in parts.iter_mut().zip(&new.functions) {
-                part.stage = plan
-                    .stage
-                    .as_ref()
-                    .and_then(|stage| self.functions.threads.remote_queue_of(stage));
-            }
-            replacements.push(Replacement {
-                plan: Box::new(plan::plan(
-                    &new,
-                    &rules,
-                    &program,
-                    classes.tags.len(),
-                    fused.as_ref(),
-                )),
-                parts,
-                tags: plan::tags(&new, &classes.tags),
-                profiles: profiles.clone(),
-                stages,
-                maps: maps.clone(),
-                arrival: None,
-            });
-        }
-        let paths = self.subscribers.paths_in_use(&self.trials);
-        self.gtpu_peers.resume_stopped(&mut self.workers);
-        self.subscribers.users = users;
-        self.subscribers.sessions.adopt(&new);
-        (self.trials, self.fused) = (trials, fused);
-        self.subscribers.bearers.renumber(|old| {
-            let name = old_functions.get(usize::from(old))?;
-            let number = new.functions.iter().position(|function| function.name == *name);
-            number.map(|number| number as u16)
-        });
+        let mut replacements = next.replacements(parts, &mut self.functions.threads);
         let kept = replacements[0].parts.iter().filter(|part| part.instance.is_none()).count();
+        let changed = Changed {
+            functions_kept: kept,
+            functions_new: new.functions.len() - kept,
+            users_before: self.subscribers.users.count(),
+            users_now: users.count(),
+        };
+        self.adopt(next, functions, users);
         let waits = moving.is_some();
         if let Some((function, instances)) = moving {
             for (replacement, instance) in replacements.iter_mut().zip(instances.drain(..)) {
@@ -158,34 +130,48 @@ impl Agent {
         if !waits {
             self.workers.replace(replacements.drain(..), changes);
         }
-        let changed = Changed {
-            functions_kept: kept,
-            functions_new: new.functions.len() - kept,
-            users_before,
-            users_now: self.subscribers.users.count(),
-        };
-        self.functions.replace(functions, &new);
-        (self.classes, self.profiles) = (classes, profiles);
-        self.blueprint = new;
-        self.gtpu_peers.paths.set_echo(self.blueprint.gtpu.echo);
-        let (peers, now) = (&mut self.gtpu_peers.paths, self.clock.now());
-        self.subscribers.note_tunnels(&self.trials, peers, paths, now);
         Ok((changed, replacements))
     }
 
-    /// Machine code is made here, in the agent's thread; workers get it with
-    /// their plan, and what is no longer used comes back with the plan before.
-    fn fuse(
-        &mut self,
-        new: &Blueprint,
-        program: &weft_rules::Program,
-        trials: &Trials,
-    ) -> Option<Arc<FusedPlan>> {
-        fuse(program, &trials.lowered(new), self.workers.shift(), &mut self.compiled)
+    /// The users of another configuration, and what each worker is told of them. Bearers give
+    /// way to their keys.
+    fn next_users(&mut self, next: &NextConfiguration) -> Result<(Users, Changes), Refused> {
+        let NextConfiguration { blueprint, class_numbers, profile_numbers, .. } = next;
+        let old_functions = self.configuration.function_names();
+        let mut users = self.subscribers.users.clone();
+        let changes = users
+            .become_those_of(blueprint, &old_functions, class_numbers, profile_numbers)
+            .map_err(BuildError::from)?;
+        let bearers = &mut self.subscribers.bearers;
+        if let Some(id) = changes.iter().find_map(|changes| bearers.of_leaving(changes)) {
+            return Err(Refused::HasBearer(id));
+        }
+        bearers.give_way_to(&changes[0])?;
+        Ok((users, changes))
+    }
+
+    /// The agent's own records are those of another configuration.
+    fn adopt(&mut self, next: NextConfiguration, functions: Vec<FunctionEntry>, users: Users) {
+        let new = &next.blueprint;
+        let paths = self.subscribers.paths_in_use(&self.configuration.trials);
+        self.gtpu_peers.resume_stopped(self.workers);
+        self.subscribers.users = users;
+        self.subscribers.sessions.adopt(new);
+        let old_functions = self.configuration.function_names();
+        self.subscribers.bearers.renumber(|old| {
+            let name = old_functions.get(usize::from(old))?;
+            let number = new.functions.iter().position(|function| function.name == *name);
+            number.map(|number| number as u16)
+        });
+        self.functions.replace(functions, new);
+        self.gtpu_peers.paths.set_echo(new.gtpu.echo);
+        self.configuration.adopt(next);
+        let (peers, now) = (&mut self.gtpu_peers.paths, self.clock.now());
+        self.subscribers.note_tunnels(&self.configuration.trials, peers, paths, now);
     }
 
     fn check_fixed(&self, new: &Blueprint) -> Result<(), Refused> {
-        let old = &self.blueprint;
+        let old = &self.configuration.blueprint;
         let limits = |blueprint: &Blueprint| blueprint.limits.clone();
         let fixed = [
             ("the name of the node", old.name == new.name),
@@ -212,13 +198,13 @@ impl Agent {
         Ok(())
     }
 
-    fn worker_parts(
+    fn parts(
         &self,
         new: &Blueprint,
         functions: &[FunctionEntry],
         worker: usize,
     ) -> Result<Vec<Part>, BuildError> {
-        let unchanged = plan::unchanged(&self.blueprint, new);
+        let unchanged = plan::unchanged(&self.configuration.blueprint, new);
         let mut parts = Vec::new();
         for (plan, entry) in new.functions.iter().zip(functions) {
             let contexts = self.subscribers.room.contexts();

@@ -4,18 +4,84 @@ use std::sync::mpsc::Receiver;
 
 use serde_json::Value;
 use weft_mobility_protocol::Incarnation;
+use weft_node_config::Blueprint;
 use weft_state::Done;
 
 use super::Agent;
+use super::change::{Changed, Wanted};
+use super::configuration::Configuration;
 use super::state::{Lease, Standby, StandbyView, StateView};
 use super::usage::{self, Cursor};
 use crate::bearer::session::{Keep, Kept, SessionCommand, SessionEvent, SessionsChanged};
 use crate::bearer::{
     BearerCommand, BearerError, BearersChanged, Reader, Settings, User, WrittenCommand, Wrong,
 };
+use crate::error::{NotComposed, Refused};
 use crate::migration::contexts::{Named, NotCarried, Reading, Whose, Writing};
 use crate::migration::transfer::TransferError;
 use crate::mobility::{HandoverView, Mail, Mobility, NoHandover, Radio, RadioError};
+
+/// The configuration, and how functions are run.
+impl Agent {
+    /// Lets the node run by `new` from now on.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has changed then.
+    pub fn apply(&mut self, new: Blueprint) -> Result<Changed, Refused> {
+        self.reconfiguration().apply(new)
+    }
+
+    /// Runs a function otherwise from now on. Its contexts go along, no packet is lost,
+    /// and none overtakes another: workers receive nothing until all that was under way
+    /// has come back and the instances are where they are to be.
+    ///
+    /// # Errors
+    /// [`NotComposed`]; nothing has changed then.
+    pub fn compose(&mut self, function: &str, wanted: &Wanted) -> Result<Changed, NotComposed> {
+        self.reconfiguration().compose(function, wanted)
+    }
+
+    /// Splits chains as if a packet took these cycles at its worker beside the functions, and at
+    /// each function. A test of the choice needs it: what it would measure depends on what else
+    /// the machine does.
+    pub fn assume_cycles(&mut self, worker: u64, functions: &[u64]) {
+        self.migration.split.assume(worker, functions);
+    }
+
+    /// Lets the packets of a function wait that goes to another node, or comes back and is
+    /// called here. Its contexts are then [read](Self::read_contexts) here and written there,
+    /// or the other way round, until [`release`](Self::release_function).
+    ///
+    /// # Errors
+    /// [`NotComposed`]; nothing has changed then.
+    pub fn gate_function(&mut self, function: &str, goes: bool) -> Result<(), NotComposed> {
+        self.reconfiguration().gate(function, goes)
+    }
+
+    /// Whether nothing of a function that moves is on its way any more; none if it does not
+    /// move to another node or back.
+    pub fn is_gated(&mut self, function: &str) -> Option<bool> {
+        Some(self.migration.carried(function, self.clock.now())?.is_lifted())
+    }
+
+    /// Lets the packets of a function go on that moves: where it is to be, or where it was if
+    /// there is a reason for that.
+    ///
+    /// # Errors
+    /// [`NotComposed::NotGated`].
+    pub fn release_function(
+        &mut self,
+        function: &str,
+        word: Result<(), String>,
+    ) -> Result<(), NotComposed> {
+        self.migration.release(function, word, self.clock.now())
+    }
+
+    /// Why the last function that was to move did not, where that showed on its way.
+    pub fn move_failure(&self) -> Option<&str> {
+        self.migration.failure.as_deref()
+    }
+}
 
 /// Contexts of functions.
 impl Agent {
@@ -111,7 +177,7 @@ impl Agent {
     /// # Errors
     /// [`Wrong`], when there is no such function or it refuses them.
     pub fn settings(&self, function: &str, written: &Value) -> Result<Settings, Wrong> {
-        let Agent { blueprint, trials, .. } = self;
+        let Configuration { blueprint, trials, .. } = &self.configuration;
         Reader { blueprint, trials }.settings(function, written)
     }
 }
@@ -181,7 +247,8 @@ impl Agent {
         incarnation: Incarnation,
         secret: &[u8],
     ) -> Result<Mail, NoHandover> {
-        let plan = self.blueprint.handover.clone().filter(|_| self.mobility.is_none());
+        let plan =
+            self.configuration.blueprint.handover.clone().filter(|_| self.mobility.is_none());
         let plan = plan.ok_or(NoHandover)?;
         let (mut mobility, out, mail) =
             Mobility::new(plan, (incarnation, secret), self.waker.clone());
@@ -242,7 +309,7 @@ impl Agent {
     /// Keeps something of sessions; `done` is called once that is durable, and at once where
     /// nothing is kept.
     pub fn keep(&mut self, keep: Vec<Keep>, done: Done) {
-        self.persistence.keep(keep, done, &self.blueprint);
+        self.persistence.keep(keep, done, &self.configuration.blueprint);
     }
 
     /// What was kept in the node's last life, for the one that asks first.
@@ -264,6 +331,6 @@ impl Agent {
 
     /// The process that was to have the node does not take over: it goes on as before.
     pub(crate) fn end_upgrade(&mut self) {
-        self.persistence.end_upgrade(&self.blueprint, &self.subscribers);
+        self.persistence.end_upgrade(&self.configuration.blueprint, &self.subscribers);
     }
 }

@@ -4,6 +4,8 @@ use weft_dataplane::worker::Worker;
 use weft_dpdk::Pool;
 
 use super::Agent;
+use super::change::Reconfiguration;
+use super::configuration::Configuration;
 use super::contexts::FunctionContexts;
 use super::gtpu_peers::PeerSignals;
 use super::provisioning::Provisioning;
@@ -32,8 +34,8 @@ struct Parts<'a> {
 impl Agent {
     fn parts(&mut self) -> Parts<'_> {
         let node = Provisioning {
-            blueprint: &self.blueprint,
-            trials: &self.trials,
+            blueprint: &self.configuration.blueprint,
+            trials: &self.configuration.trials,
             subscribers: &mut self.subscribers,
             workers: &mut self.workers,
             ports: &mut self.ports,
@@ -43,7 +45,7 @@ impl Agent {
         };
         Parts {
             node,
-            classes: &self.classes,
+            classes: &self.configuration.classes,
             functions: &self.functions,
             migration: &mut self.migration,
             mobility: self.mobility.as_deref_mut(),
@@ -79,9 +81,24 @@ impl Agent {
         PeerSignals { node, listeners, mobility: mobility.map(|mobility| &*mobility), answers }
     }
 
+    /// For a configuration that changes, and functions that are run otherwise.
+    pub(super) fn reconfiguration(&mut self) -> Reconfiguration<'_> {
+        Reconfiguration {
+            configuration: &mut self.configuration,
+            subscribers: &mut self.subscribers,
+            workers: &mut self.workers,
+            functions: &mut self.functions,
+            gtpu_peers: &mut self.gtpu_peers,
+            migration: &mut self.migration,
+            persistence: &mut self.persistence,
+            clock: &self.clock,
+        }
+    }
+
     /// For contexts that are read and written by name; and functions that move.
     pub(super) fn contexts(&mut self) -> (FunctionContexts<'_>, &mut Migration) {
-        let Agent { blueprint, trials, subscribers, workers, migration, .. } = self;
+        let Agent { configuration, subscribers, workers, migration, .. } = self;
+        let Configuration { blueprint, trials, .. } = configuration;
         (FunctionContexts { blueprint, trials, subscribers, workers }, migration)
     }
 
@@ -98,7 +115,7 @@ impl Agent {
 
     /// For users and bearers as they are shown.
     pub(super) fn user_views(&self) -> UserViews<'_> {
-        let Agent { blueprint, subscribers, workers, .. } = self;
-        UserViews { blueprint, subscribers, workers }
+        let Agent { configuration, subscribers, workers, .. } = self;
+        UserViews { blueprint: &configuration.blueprint, subscribers, workers }
     }
 }

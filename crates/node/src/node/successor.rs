@@ -299,10 +299,10 @@ impl Predecessor {
         }
         let mut destinations = Vec::new();
         for offered in &self.offer.functions {
-            let plans = node.agent.blueprint.functions.iter().enumerate();
+            let plans = node.agent.configuration.blueprint.functions.iter().enumerate();
             let own = plans.clone().find(|(_, own)| own.name == offered.name);
             let own = own.filter(|(at, own)| {
-                let scope = node.agent.trials.instance(*at).scope();
+                let scope = node.agent.configuration.trials.instance(*at).scope();
                 own.kind.name == offered.function && scope == offered.scope
             });
             if own.is_none() {
@@ -337,7 +337,9 @@ impl Built {
             if let (Some(slot), false) = (slot, octets.is_empty()) {
                 let worker = &mut self.node.workers[shift.worker(*slot)];
                 worker.begin_with_context(*number, *slot, octets).map_err(|error| {
-                    let name = &self.node.agent.blueprint.functions[usize::from(*number)].name;
+                    let name = &self.node.agent.configuration.blueprint.functions
+                        [usize::from(*number)]
+                    .name;
                     UpgradeError::Refused(format!("function {name}: a context: {error}"))
                 })?;
             }
@@ -348,7 +350,7 @@ impl Built {
     /// Contexts have settings in them; those of the configuration hold.
     fn settle(&mut self, offer: &Offer) {
         let Node { agent, workers, .. } = &mut self.node;
-        for number in 0..agent.blueprint.functions.len() {
+        for number in 0..agent.configuration.blueprint.functions.len() {
             for configure in agent.subscribers.users.settings_of(number) {
                 workers[agent.workers.owner(configure.slot)].begin_with_settings(&configure);
             }

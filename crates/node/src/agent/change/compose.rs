@@ -3,8 +3,8 @@
 
 use weft_node_config::{Composition, HandoverRole, StagePlan, stage};
 
-use super::Agent;
-use crate::agent::Changed;
+use super::{Changed, Reconfiguration};
+use crate::agent::configuration::Configuration;
 use crate::error::NotComposed;
 use crate::migration::split::Running;
 
@@ -19,7 +19,7 @@ pub struct Wanted {
     pub core: Option<u32>,
 }
 
-impl Agent {
+impl Reconfiguration<'_> {
     /// Runs a function otherwise from now on. Its contexts go along, no packet is lost,
     /// and none overtakes another: workers receive nothing until all that was under way
     /// has come back and the instances are where they are to be.
@@ -28,7 +28,7 @@ impl Agent {
     /// [`NotComposed`]; nothing has changed then.
     pub fn compose(&mut self, function: &str, wanted: &Wanted) -> Result<Changed, NotComposed> {
         self.migration.failure = None;
-        let mut new = self.blueprint().clone();
+        let mut new = self.configuration.blueprint.clone();
         let name = || function.to_owned();
         let Some(number) = new.functions.iter().position(|one| one.name == function) else {
             return Err(NotComposed::Unknown(name()));
@@ -42,9 +42,10 @@ impl Agent {
             return Err(NotComposed::Carried(name()));
         }
         let can_fuse = self
+            .configuration
             .trials
             .number(function)
-            .is_some_and(|number| self.trials.instance(number).lower().is_some());
+            .is_some_and(|number| self.configuration.trials.instance(number).lower().is_some());
         if composition == Composition::Fused && !can_fuse {
             return Err(NotComposed::NotFused(name()));
         }
@@ -75,24 +76,18 @@ impl Agent {
         match (before == Composition::Process) == (composition == Composition::Process) {
             true => {
                 let changed = self.apply_composed(new)?;
-                self.persistence.keep_composition(function, &self.blueprint);
+                self.persistence.keep_composition(function, &self.configuration.blueprint);
                 Ok(changed)
             }
             false => self.relocate(new, number),
         }
     }
 
-    /// Splits chains as if a packet took these cycles at its worker beside the functions, and at
-    /// each function. A test of the choice needs it: what it would measure depends on what else
-    /// the machine does.
-    pub fn assume_cycles(&mut self, worker: u64, functions: &[u64]) {
-        self.migration.split.assume(worker, functions);
-    }
-
     /// Looks at loads, and moves functions between the workers and a thread where that is
     /// worth it.
-    pub(super) fn look_after_split(&mut self, now: u64) {
-        let Agent { blueprint, classes, functions, workers, migration, .. } = &mut *self;
+    pub fn look_after_split(&mut self, now: u64) {
+        let Reconfiguration { configuration, functions, workers, migration, .. } = &mut *self;
+        let Configuration { blueprint, classes, .. } = &**configuration;
         let running = Running { blueprint, classes, functions, workers };
         let Some(proposal) = migration.split.look(now, &running) else { return };
         // What is refused, or comes in the middle of another change, is tried with the next look.

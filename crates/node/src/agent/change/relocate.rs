@@ -14,7 +14,7 @@ use weft_dataplane::command::{Arrival, Command};
 use weft_function::Scope;
 use weft_node_config::{Blueprint, Composition};
 
-use crate::agent::{Agent, Changed};
+use super::{Changed, Reconfiguration};
 use crate::error::NotComposed;
 use crate::error::Refused;
 use crate::migration::relocation::{Called, Copying, MigrationSession, Pieces, Relocation};
@@ -23,7 +23,7 @@ use crate::plan;
 /// How long a process is kept ready for a function that does not come, in nanoseconds.
 const READY: u64 = 30_000_000_000;
 
-impl Agent {
+impl Reconfiguration<'_> {
     /// Lets the packets of a function wait, which the blueprint says how to run from now on.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Agent {
                 return Err(refused.into());
             }
         };
-        let scope = self.trials.instance(function).scope();
+        let scope = self.configuration.trials.instance(function).scope();
         let workers = self.workers.count();
         let slots = (0..workers).map(|worker| self.slots_of(worker, scope)).collect();
         let number = function as u16;
@@ -114,7 +114,7 @@ impl Agent {
     }
 
     /// Goes on with a function that moves; whether there was anything to do.
-    pub(crate) fn look_after_relocation(&mut self) -> bool {
+    pub fn look_after_relocation(&mut self) -> bool {
         self.look_after_called();
         let Some(mut relocation) = self.migration.relocation.take() else { return false };
         let mut busy = false;
@@ -150,7 +150,7 @@ impl Agent {
                 let function = function as u16;
                 replacement.arrival = Some(Arrival { function, remote_queue, at_hand: goes });
             }
-            let plan = &mut self.blueprint.functions[function];
+            let plan = &mut self.configuration.blueprint.functions[function];
             let before = if goes { Composition::Call } else { Composition::Remote };
             (plan.composition, plan.stage) = (before, None);
             let is_now = if goes { "is called" } else { "stays at the other node" };
@@ -172,16 +172,11 @@ impl Agent {
                 supervisor.want(false);
             }
         }
-        self.persistence.keep_composition(&name, &self.blueprint);
+        self.persistence.keep_composition(&name, &self.configuration.blueprint);
         for (link, replacement) in self.workers.iter_mut().zip(replacements) {
             link.send_first(Command::Replace(Box::new(replacement)));
             link.let_go();
         }
-    }
-
-    /// Why the last function that was to move did not, where that showed on its way.
-    pub fn move_failure(&self) -> Option<&str> {
-        self.migration.failure.as_deref()
     }
 
     // Into a process, and back.
@@ -190,7 +185,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`NotComposed`]; nothing has changed then.
-    pub(crate) fn relocate(
+    pub(super) fn relocate(
         &mut self,
         new: Blueprint,
         function: usize,
@@ -265,7 +260,7 @@ impl Agent {
     }
 
     /// A process that was called for a function that does not come rests again.
-    pub(super) fn look_after_called(&mut self) {
+    fn look_after_called(&mut self) {
         if self.migration.called.as_ref().is_some_and(|called| {
             self.migration.relocation.is_none()
                 && self.clock.now().saturating_sub(called.since) > READY
@@ -277,14 +272,14 @@ impl Agent {
     // To another node, and back.
 
     /// Lets the packets of a function wait that goes to another node, or comes back and is
-    /// called here. Its contexts are then [read](Self::read_contexts) here and written there,
-    /// or the other way round, until [`release`](Self::release_function).
+    /// called here. Its contexts are then read here and written there,
+    /// or the other way round, until [`Migration::release`](crate::migration::Migration::release).
     ///
     /// # Errors
     /// [`NotComposed`]; nothing has changed then.
-    pub fn gate_function(&mut self, function: &str, goes: bool) -> Result<(), NotComposed> {
+    pub fn gate(&mut self, function: &str, goes: bool) -> Result<(), NotComposed> {
         self.migration.failure = None;
-        let mut new = self.blueprint().clone();
+        let mut new = self.configuration.blueprint.clone();
         let name = || function.to_owned();
         let Some(number) = new.functions.iter().position(|one| one.name == function) else {
             return Err(NotComposed::Unknown(name()));
@@ -311,30 +306,5 @@ impl Agent {
         (plan.stage, plan.auto) = (None, None);
         let session = MigrationSession::new(self.clock.now());
         self.lift(new, number, Copying::MigrationSession(session)).map(drop)
-    }
-
-    /// Whether nothing of a function that moves is on its way any more; none if it does not
-    /// move to another node or back.
-    pub fn is_gated(&mut self, function: &str) -> Option<bool> {
-        Some(self.migration.carried(function, self.clock.now())?.is_lifted())
-    }
-
-    /// Lets the packets of a function go on that moves: where it is to be, or where it was if
-    /// there is a reason for that.
-    ///
-    /// # Errors
-    /// [`NotComposed::NotGated`].
-    pub fn release_function(
-        &mut self,
-        function: &str,
-        word: Result<(), String>,
-    ) -> Result<(), NotComposed> {
-        let relocation = self.migration.carried(function, self.clock.now());
-        let Some(Relocation { copying: Copying::MigrationSession(session), .. }) = relocation
-        else {
-            return Err(NotComposed::NotGated(function.to_owned()));
-        };
-        session.word = Some(word);
-        Ok(())
     }
 }
