@@ -19,6 +19,7 @@ mod state;
 mod transfer;
 mod upgrade;
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -91,6 +92,13 @@ const LOOK_EVERY: u64 = 100_000_000;
 const PUNTS: usize = 32;
 
 impl Agent {
+    /// Notes the tunnels of the configuration, before the first round.
+    pub(crate) fn note_first_tunnels(&mut self) {
+        let (paths, now) = (&mut self.gtpu_peers.paths, self.clock.now());
+        let trials = &self.configuration.trials;
+        self.subscribers.note_tunnels(trials, paths, HashMap::new(), now);
+    }
+
     /// One round; returns whether there was anything to do.
     pub fn poll(&mut self) -> bool {
         let mut busy = false;

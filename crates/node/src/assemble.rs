@@ -5,7 +5,6 @@ mod rings;
 mod steering;
 mod worker;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -20,7 +19,7 @@ use weft_dataplane::forward::Plan;
 use weft_dataplane::transmit::to_agent::PUNT_RING;
 use weft_dataplane::worker::Worker;
 use weft_dpdk::{Eal, Pool, Port, PortOptions};
-use weft_function::Events;
+use weft_function::{EventSender, Events};
 use weft_fusion::{Compiled, FusedPlan, fuse};
 use weft_node_config::{Blueprint, HandoverPlan, PortPlan, UserPlan};
 use weft_offload::thread::ThreadPool;
@@ -35,13 +34,13 @@ use crate::agent::{Agent, Configuration, Handle, PANIC_WARNINGS, Persistence, co
 use crate::bearer::session::Sessions;
 use crate::bearer::{Bearers, Listeners, Subscribers};
 use crate::error::BuildError;
-use crate::functions::{self, FunctionEntry, Functions};
+use crate::functions::{self, FunctionEntry};
 use crate::gtpu_peers::GtpuPeers;
 use crate::migration::Migration;
 use crate::plan::{self, Classes, Trials};
 use crate::ports::{PortControl, Ports};
 use crate::subscribers::{Changes, Keys, Room, Users};
-use crate::workers::Workers;
+use crate::workers::{Link, Workers};
 
 /// Commands and reports that wait between agent and worker.
 const COMMAND_RING: usize = 1024;
@@ -79,24 +78,18 @@ pub fn assemble(
     let count = blueprint.workers.count;
     let shift = SlotShift::for_workers(count);
     let room = Room::of(&blueprint.limits, count, !blueprint.groups.is_empty());
-    let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
-    let answers = Pool::without_caches(eal, "answers", blueprint.limits.local.answers)?;
-    let punts = Pool::without_caches(eal, "punts", 2 * PUNT_RING * count as u32)?;
+    let Pools { pool, answers, punts } = Pools::new(eal, &blueprint)?;
     let clock = time.map_or_else(Clock::start, Clock::Virtual);
     let waker = Waker::default();
-    let InitialUsers { classes, profiles, users, changes, taken } =
-        InitialUsers::of(&blueprint, room)?;
-    let ports = open_ports(eal, &blueprint, &pool, &users)?;
-    let mut rings = Rings::new(eal, &blueprint, &ports)?;
-    let steering = Steering::of(&blueprint, &classes, shift)?;
+    let mut initial = InitialUsers::of(&blueprint, room)?;
+    let ports = open_ports(eal, &blueprint, &pool, &initial.users)?;
+    let rings = Rings::new(eal, &blueprint, &ports)?;
+    let steering = Steering::of(&blueprint, &initial.classes, shift)?;
     let macs: Vec<_> = ports.iter().map(|open| open.mac).collect();
     let (supervisors, queues) = functions::start(eal, &blueprint, room, &clock, &macs)?;
     let mut elsewhere = Elsewhere::new(queues);
-    let is_told = blueprint.ipfix.as_ref().is_some_and(|plan| !plan.port_blocks.is_empty());
-    let (sender, events) = is_told.then(|| weft_function::events(EVENTS)).unzip();
-    let (mut workers, mut links) = (Vec::new(), Vec::new());
+    let (sender, events) = events(&blueprint).unzip();
     let mut threads = ThreadPool::new(count, blueprint.workers.pause(), &pool);
-    let stages = threads.add(plan::stages(&blueprint));
     let shared = Shared {
         blueprint: &blueprint,
         ports: &ports,
@@ -107,77 +100,105 @@ pub fn assemble(
         waker: &waker,
         events: sender.as_ref(),
     };
-    for (number, (mut changes, stages)) in changes.into_iter().zip(stages).enumerate() {
-        let (mut worker, link) = shared.worker(eal, number, &mut rings)?;
-        elsewhere.welcome(&shared, &steering.trials, &mut worker, number);
-        let replacement = Replacement {
-            plan: steering.plan(&blueprint, &classes),
-            parts: shared.parts(
-                &steering.functions,
-                &threads,
-                &mut worker,
-                number,
-                &mut elsewhere,
-            )?,
-            tags: plan::tags(&blueprint, &classes.tags),
-            profiles: profiles.clone(),
-            stages,
-            maps: plan::maps(&threads, &blueprint, &steering.program),
-            arrival: None,
-        };
-        elsewhere.note_remote_queues(&mut worker, &replacement.parts);
-        worker.start_with(Box::new(replacement), &mut changes);
-        if let Some(plan) = &blueprint.handover {
-            worker.start_gates(&plan.gates(), moving(plan, &users, number), count);
-        }
-        workers.push(worker);
-        links.push(link);
-    }
+    let ways = (rings, &mut threads, &mut elsewhere);
+    let (workers, links) = shared.workers(eal, &steering, &mut initial, ways)?;
+    let InitialUsers { classes, profiles, users, taken, .. } = initial;
     let ports = Ports::new(port_controls(&blueprint, ports));
     let (ask, requests) = channel();
-    let keys = Keys::of(&blueprint);
-    let sessions = Sessions::new(&blueprint);
-    let gtpu_peers = GtpuPeers::new(blueprint.gtpu.echo);
-    let functions = Functions {
-        entries: steering.functions,
-        retired: Vec::new(),
-        prepared: elsewhere.prepared,
-        threads,
-        supervisors,
-        remotes: elsewhere.remotes,
-        events: sender,
-    };
+    let (keys, sessions) = (Keys::of(&blueprint), Sessions::new(&blueprint));
+    let (configuration, entries) = steering.configuration(blueprint, classes, profiles);
     let mut agent = Agent {
-        persistence: Persistence::new(configured(&blueprint)),
-        configuration: Configuration {
-            blueprint,
-            classes,
-            profiles,
-            trials: steering.trials,
-            fused: steering.fused,
-            compiled: steering.compiled,
-        },
+        gtpu_peers: GtpuPeers::new(configuration.blueprint.gtpu.echo),
+        persistence: Persistence::new(configured(&configuration.blueprint)),
+        configuration,
         subscribers: Subscribers { users, bearers: Bearers::new(taken), sessions, room, keys },
         workers: Workers::new(links),
-        functions,
+        functions: elsewhere.functions(entries, threads, supervisors, sender),
         ports,
-        gtpu_peers,
         migration: Migration::default(),
         mobility: None,
         listeners: Listeners::default(),
         pool,
         answers,
         clock,
-        started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        started: seconds_since_1970(),
         requests,
         waker: waker.clone(),
         next_tap: 0,
         last_look: 0,
         panic_warnings: PANIC_WARNINGS,
     };
-    let (paths, now) = (&mut agent.gtpu_peers.paths, agent.clock.now());
-    agent.subscribers.note_tunnels(&agent.configuration.trials, paths, HashMap::new(), now);
+    agent.note_first_tunnels();
     Ok(Assembled { agent, workers, handle: Handle::new(ask, waker), events })
+}
+
+/// Where functions tell what is exported, and what takes it to the exporter.
+fn events(blueprint: &Blueprint) -> Option<(EventSender, Events)> {
+    let is_told = blueprint.ipfix.as_ref().is_some_and(|plan| !plan.port_blocks.is_empty());
+    is_told.then(|| weft_function::events(EVENTS))
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Where packets come from.
+struct Pools {
+    pool: Pool,
+    /// Those of the node's own.
+    answers: Pool,
+    /// The agent's copies.
+    punts: Pool,
+}
+
+impl Pools {
+    fn new(eal: &Eal, blueprint: &Blueprint) -> Result<Pools, BuildError> {
+        let pool = Pool::new(eal, &blueprint.name, blueprint.memory.packets)?;
+        let answers = Pool::without_caches(eal, "answers", blueprint.limits.local.answers)?;
+        let count = 2 * PUNT_RING * blueprint.workers.count as u32;
+        let punts = Pool::without_caches(eal, "punts", count)?;
+        Ok(Pools { pool, answers, punts })
+    }
+}
+
+impl Shared<'_> {
+    /// All workers, with their users, rules and functions.
+    fn workers(
+        &self,
+        eal: &Eal,
+        steering: &Steering,
+        initial: &mut InitialUsers,
+        (mut rings, threads, elsewhere): (Rings, &mut ThreadPool, &mut Elsewhere),
+    ) -> Result<(Vec<Worker>, Vec<Link>), BuildError> {
+        let blueprint = self.blueprint;
+        let stages = threads.add(plan::stages(blueprint));
+        let changes = std::mem::take(&mut initial.changes);
+        let InitialUsers { classes, profiles, users, .. } = initial;
+        let (mut workers, mut links) = (Vec::new(), Vec::new());
+        for (number, (mut changes, stages)) in changes.into_iter().zip(stages).enumerate() {
+            let (mut worker, link) = self.worker(eal, number, &mut rings)?;
+            elsewhere.welcome(self, &steering.trials, &mut worker, number);
+            let parts = self.parts(&steering.functions, threads, &mut worker, number, elsewhere)?;
+            let replacement = Replacement {
+                plan: steering.plan(blueprint, classes),
+                parts,
+                tags: plan::tags(blueprint, &classes.tags),
+                profiles: profiles.clone(),
+                stages,
+                maps: plan::maps(threads, blueprint, &steering.program),
+                arrival: None,
+            };
+            elsewhere.note_remote_queues(&mut worker, &replacement.parts);
+            worker.start_with(Box::new(replacement), &mut changes);
+            if let Some(plan) = &blueprint.handover {
+                let moving = moving(plan, users, number);
+                worker.start_gates(&plan.gates(), moving, blueprint.workers.count);
+            }
+            workers.push(worker);
+            links.push(link);
+        }
+        Ok((workers, links))
+    }
 }
 
 /// The users of the configuration, and what they are found by.
@@ -238,6 +259,18 @@ impl Steering {
             fused,
             compiled,
         })
+    }
+
+    /// What the node runs by, and the entries of its functions.
+    fn configuration(
+        self,
+        blueprint: Blueprint,
+        classes: Classes,
+        profiles: Vec<Vec<Condition>>,
+    ) -> (Configuration, Vec<FunctionEntry>) {
+        let Steering { functions, trials, fused, compiled, .. } = self;
+        let configuration = Configuration { blueprint, classes, profiles, trials, fused, compiled };
+        (configuration, functions)
     }
 
     fn plan(&self, blueprint: &Blueprint, classes: &Classes) -> Box<Plan> {

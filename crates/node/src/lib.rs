@@ -1,10 +1,10 @@
 //! A node: ports, workers, a forwarding element and functions under one
 //! configuration.
 //!
-//! Two kinds of thread make a node. **Workers** carry packets: `worker.rs` is
-//! their way from port to port, and the modules it calls are its stages:
-//! `parse`, `classify`, `element`, `egress`. The **agent** does everything
-//! else: it builds workers from a [`Blueprint`](weft_node_config::Blueprint), changes them by
+//! Two kinds of thread make a node. **Workers** carry packets: `worker.rs` of
+//! `weft-dataplane` is their way from port to port, and the modules it calls are
+//! its stages: `parse`, `classify`, `forward`, `transmit`. The **agent** does
+//! everything else: it builds workers from a [`Blueprint`](weft_node_config::Blueprint), changes them by
 //! commands, answers ARP and neighbour discovery, sends ICMP errors,
 //! and watches the ports. They share rings and counters and nothing more.
 //!

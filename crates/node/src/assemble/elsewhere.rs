@@ -6,21 +6,23 @@ use std::sync::Arc;
 use weft_compose::{Instance, SlotShift};
 use weft_dataplane::command::Part;
 use weft_dataplane::worker::Worker;
+use weft_function::EventSender;
 use weft_node_config::FunctionPlan;
+use weft_offload::process::Supervisor;
 use weft_offload::thread::ThreadPool;
 
 use super::worker::Shared;
 use crate::error::BuildError;
-use crate::functions::{self, FunctionEntry, FunctionQueues, Prepared};
+use crate::functions::{self, FunctionEntry, FunctionQueues, Functions, Prepared};
 use crate::plan::{self, Trials};
 
 /// What is ready for such functions.
 pub(super) struct Elsewhere {
     queues: FunctionQueues,
     /// For those that are at hand.
-    pub(super) prepared: Prepared,
+    prepared: Prepared,
     /// At other nodes, with what each worker knows of them.
-    pub(super) remotes: Vec<(String, Vec<Arc<weft_dataplane::offload::Shared>>)>,
+    remotes: Vec<(String, Vec<Arc<weft_dataplane::offload::Shared>>)>,
 }
 
 impl Elsewhere {
@@ -49,6 +51,18 @@ impl Elsewhere {
                 }
             }
         }
+    }
+
+    /// The functions of the node, with what looks after those that are elsewhere.
+    pub(super) fn functions(
+        self,
+        entries: Vec<FunctionEntry>,
+        threads: ThreadPool,
+        supervisors: Vec<Supervisor>,
+        events: Option<EventSender>,
+    ) -> Functions {
+        let Elsewhere { prepared, remotes, .. } = self;
+        Functions { entries, retired: Vec::new(), prepared, threads, supervisors, remotes, events }
     }
 
     /// Tells the worker's ways which queues are theirs.

@@ -1,5 +1,6 @@
 //! How functions in processes begin: their rings, and who looks after them.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use weft_compose::Instance;
@@ -7,10 +8,10 @@ use weft_dataplane::clock::Clock;
 use weft_dataplane::offload::RemoteQueue;
 use weft_dataplane::service_path::VfPath;
 use weft_dpdk::Eal;
-use weft_node_config::{Blueprint, FunctionPlan, Polling, ProcessPlan};
+use weft_node_config::{Blueprint, FunctionPlan, Polling, ProcessPlan, VfPlan};
 use weft_offload::process::supervisor::{Plan, Start, WorkerEnd};
 use weft_offload::process::{Supervisor, own_folder};
-use weft_offload::vf::fabric::{Ends, Fabric, Peers};
+use weft_offload::vf::fabric::{Ends, Fabric};
 use weft_wire::MacAddress;
 
 use crate::error::BuildError;
@@ -70,58 +71,12 @@ pub fn start(
     macs: &[MacAddress],
 ) -> Result<(Vec<Supervisor>, FunctionQueues), BuildError> {
     let (mut supervisors, mut queues) = (Vec::new(), FunctionQueues::default());
-    // Functions behind one port send packets to each other.
-    let behind = |port: u16| -> Peers {
-        let functions = (1_u16..).zip(&blueprint.functions);
-        let vfs = functions.filter_map(|(number, function)| {
-            Some((number, function.process.as_ref()?.vf.as_ref()?))
-        });
-        vfs.filter(|(_, vf)| vf.port == port).map(|(number, vf)| (number, vf.mac)).collect()
-    };
     for (number, function) in blueprint.functions.iter().enumerate() {
         let Some(process) = &function.process else { continue };
         let failed = |error| BuildError::Process { function: function.name.clone(), error };
-        let ring = ring(blueprint, function, process).map_err(|error| {
+        let plan = plan(blueprint, (number, function, process), room, macs).map_err(|error| {
             failed(weft_offload::process::StartError::Socket { path: PathBuf::from("ring"), error })
         })?;
-        let plan = Plan {
-            instance: &function.name,
-            kind: function.kind,
-            config: &function.config,
-            tags: &blueprint.tags,
-            workers: blueprint.workers.count,
-            contexts: room.contexts(),
-            number: number as u32 + 1,
-            ring,
-            own_folder: process.socket.is_none(),
-            start: match process.started {
-                true => Start::Program(program()),
-                false => Start::Elsewhere,
-            },
-            restart: process.restart,
-            wanted: function.is_isolated(),
-            plain: process.plain,
-            user: process.user,
-            limits: process.limits.clone(),
-            policy: process.policy,
-            heartbeat: process.heartbeat,
-            checkpoint: process.checkpoint,
-            fabric: process.vf.as_ref().map(|vf| Fabric {
-                ends: Ends {
-                    node: macs[usize::from(vf.port)].0,
-                    function: vf.mac,
-                    mtu: blueprint.ports[usize::from(vf.port)].mtu,
-                },
-                peers: behind(vf.port),
-                devices: vf.devices.clone(),
-                descriptors: vf.descriptors,
-                timeout: vf.timeout,
-            }),
-            max_sleep_us: match blueprint.workers.polling {
-                Polling::Busy => None,
-                Polling::Adaptive => Some(blueprint.workers.max_sleep_us),
-            },
-        };
         let clock = clock.clone();
         let started = Supervisor::start(eal, &plan, move || clock.now());
         let (supervisor, places) = started.map_err(failed)?;
@@ -137,6 +92,64 @@ pub fn start(
     Ok((supervisors, queues))
 }
 
+/// What the supervisor of a function's process is told.
+fn plan<'a>(
+    blueprint: &'a Blueprint,
+    (number, function, process): (usize, &'a FunctionPlan, &'a ProcessPlan),
+    room: Room,
+    macs: &[MacAddress],
+) -> io::Result<Plan<'a>> {
+    Ok(Plan {
+        instance: &function.name,
+        kind: function.kind,
+        config: &function.config,
+        tags: &blueprint.tags,
+        workers: blueprint.workers.count,
+        contexts: room.contexts(),
+        number: number as u32 + 1,
+        ring: ring(blueprint, function, process)?,
+        own_folder: process.socket.is_none(),
+        start: match process.started {
+            true => Start::Program(program()),
+            false => Start::Elsewhere,
+        },
+        restart: process.restart,
+        wanted: function.is_isolated(),
+        plain: process.plain,
+        user: process.user,
+        limits: process.limits.clone(),
+        policy: process.policy,
+        heartbeat: process.heartbeat,
+        checkpoint: process.checkpoint,
+        fabric: process.vf.as_ref().map(|vf| fabric(blueprint, vf, macs)),
+        max_sleep_us: match blueprint.workers.polling {
+            Polling::Busy => None,
+            Polling::Adaptive => Some(blueprint.workers.max_sleep_us),
+        },
+    })
+}
+
+/// The way to a function behind a NIC's switch.
+fn fabric(blueprint: &Blueprint, vf: &VfPlan, macs: &[MacAddress]) -> Fabric {
+    // Functions behind one port send packets to each other.
+    let functions = (1_u16..).zip(&blueprint.functions);
+    let vfs = functions
+        .filter_map(|(number, function)| Some((number, function.process.as_ref()?.vf.as_ref()?)));
+    let peers =
+        vfs.filter(|(_, other)| other.port == vf.port).map(|(number, other)| (number, other.mac));
+    Fabric {
+        ends: Ends {
+            node: macs[usize::from(vf.port)].0,
+            function: vf.mac,
+            mtu: blueprint.ports[usize::from(vf.port)].mtu,
+        },
+        peers: peers.collect(),
+        devices: vf.devices.clone(),
+        descriptors: vf.descriptors,
+        timeout: vf.timeout,
+    }
+}
+
 /// The program that hosts functions: this one, or what `WEFT_PROGRAM` names.
 fn program() -> PathBuf {
     let named = std::env::var_os("WEFT_PROGRAM").map(PathBuf::from);
@@ -149,7 +162,7 @@ fn ring(
     blueprint: &Blueprint,
     function: &FunctionPlan,
     process: &ProcessPlan,
-) -> std::io::Result<PathBuf> {
+) -> io::Result<PathBuf> {
     if let Some(socket) = &process.socket {
         return Ok(socket.clone());
     }

@@ -142,13 +142,7 @@ impl Running {
         let prepared = self.handle.ask(|agent| agent.offering().begin(keep)).map_err(stopped)?;
         let prepared = prepared.map_err(UpgradeError::Refused)?;
         conversation.wait_at_most(PREPARING)?;
-        for octets in &prepared.records {
-            conversation.say(Kind::Records, octets)?;
-        }
-        for (scope, octets) in &prepared.subjects {
-            conversation.say(Kind::Subjects, &[&[position(*scope) as u8], &octets[..]].concat())?;
-        }
-        conversation.say(Kind::Prepared, &[])?;
+        send_prepared(conversation, &prepared)?;
         let is_beside = conversation.hear_only(Kind::Ready)? == [1];
         let ports = match is_beside {
             true => self.handle.ask(|agent| shared(&agent.ports)).map_err(stopped)??,
@@ -294,6 +288,17 @@ impl Received {
         }
         Ok(drained)
     }
+}
+
+/// Sends what goes over before packets stop.
+fn send_prepared(conversation: &mut Conversation, prepared: &Prepared) -> io::Result<()> {
+    for octets in &prepared.records {
+        conversation.say(Kind::Records, octets)?;
+    }
+    for (scope, octets) in &prepared.subjects {
+        conversation.say(Kind::Subjects, &[&[position(*scope) as u8], &octets[..]].concat())?;
+    }
+    conversation.say(Kind::Prepared, &[])
 }
 
 /// The ports whose interfaces two processes may have open.

@@ -35,14 +35,14 @@ impl PageArguments {
     ///
     /// # Errors
     /// When the token cannot be had.
-    pub fn options(self) -> Result<Option<Options>, Failure> {
+    pub fn options(&self) -> Result<Option<Options>, Failure> {
         let Some(listen) = self.http else { return Ok(None) };
-        let token = match self.http_token_file {
-            Some(file) => Some(Token::load(&file).map_err(Failure::input)?),
+        let token = match &self.http_token_file {
+            Some(file) => Some(Token::load(file).map_err(Failure::input)?),
             None => of_environment()?,
         };
-        let tls = self.http_certificate.zip(self.http_key);
-        Ok(Some(Options { listen, token, tls, names: self.http_name }))
+        let tls = self.http_certificate.clone().zip(self.http_key.clone());
+        Ok(Some(Options { listen, token, tls, names: self.http_name.clone() }))
     }
 }
 

@@ -138,13 +138,7 @@ impl Provisioning<'_> {
         }
         let own = &mut staged.changes[self.workers.owner(slot)];
         if !end_markers.is_empty() {
-            let mut marked = Session { fars: rules.fars.clone(), ..Session::default() };
-            marked.fars.iter_mut().for_each(|far| far.end_marker = end_markers.contains(&far.id));
-            let marked = SessionEntry::new(slot, before.like.clone(), Arc::new(marked));
-            own.extend(functions.forwarding.iter().map(|number| UserChange::EndTunnels {
-                user: slot,
-                next: marked.configure(*number),
-            }));
+            own.extend(ends_of_tunnels(&after, end_markers, &functions));
         }
         if drop_waiting {
             let detection = functions.detection.iter();
@@ -248,4 +242,20 @@ impl Provisioning<'_> {
         }
         if taken.has_room_for(keys) { Ok(()) } else { Err(SessionError::NoRoom) }
     }
+}
+
+/// End Markers go into the tunnels of these forwarding action rules, where they change.
+fn ends_of_tunnels<'a>(
+    after: &SessionEntry,
+    end_markers: &[FarId],
+    functions: &'a SessionFunctions,
+) -> impl Iterator<Item = UserChange> + use<'a> {
+    let mut marked = Session { fars: after.rules.fars.clone(), ..Session::default() };
+    marked.fars.iter_mut().for_each(|far| far.end_marker = end_markers.contains(&far.id));
+    let marked = SessionEntry::new(after.slot, after.like.clone(), Arc::new(marked));
+    let functions = functions.forwarding.iter();
+    functions.map(move |number| UserChange::EndTunnels {
+        user: marked.slot,
+        next: marked.configure(*number),
+    })
 }

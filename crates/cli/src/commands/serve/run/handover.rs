@@ -87,11 +87,11 @@ impl HandoverArguments {
     /// # Errors
     /// When token or certificates cannot be had, the configuration says nothing of handovers,
     /// or connections would be in plain text that it does not allow.
-    pub fn part(self, blueprint: &Blueprint, path: &Path) -> Result<Option<Part>, Failure> {
+    pub fn part(&self, blueprint: &Blueprint, path: &Path) -> Result<Option<Part>, Failure> {
         let registration = self.registration()?;
-        let controllers = self.handover_controller;
+        let controllers = self.handover_controller.clone();
         let (false, Some(listen), Some(file)) =
-            (controllers.is_empty(), self.handover_listen, self.handover_token_file)
+            (controllers.is_empty(), self.handover_listen, &self.handover_token_file)
         else {
             if blueprint.handover.is_some() {
                 tracing::warn!("no user moves: no controller is given (--handover-controller)");
@@ -114,7 +114,7 @@ impl HandoverArguments {
                  `{section}.tls`; `{section}.plaintext: true` is for a network that is trusted"
             )));
         }
-        let token = Token::load(&file).map_err(Failure::input)?;
+        let token = Token::load(file).map_err(Failure::input)?;
         let security = security.as_ref().map(|security| {
             let folder = path.parent().unwrap_or(Path::new(""));
             let mutual = Mutual::load(&blueprint.name, &security.files.within(folder));

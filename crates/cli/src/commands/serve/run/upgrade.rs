@@ -15,7 +15,7 @@ use weft_node::bearer::session::Keep;
 use weft_node::{HandedOver, Running};
 use weft_pfcp::Server;
 
-use super::Beside;
+use super::beside::Beside;
 use crate::notify::ServiceManager;
 
 /// How long the other process may take to connect, and how often it is looked for.

@@ -1,0 +1,48 @@
+//! What runs beside a node in its process, and asks its agent.
+
+use std::path::Path;
+
+use weft_function::Events;
+use weft_ipfix::Exporter;
+use weft_node::Handle;
+use weft_node_config::Blueprint;
+use weft_pfcp::Server;
+
+use super::handover::{Joined, Part};
+use crate::failure::Failure;
+
+/// What asks the agent of a node, and ends before it: in the order of the fields.
+pub struct Beside {
+    /// Control planes.
+    pub pfcp: Option<Server>,
+    /// Moves of users.
+    pub joined: Option<Joined>,
+    /// A collector of IPFIX.
+    pub exporter: Option<Exporter>,
+}
+
+impl Beside {
+    /// Starts what the configuration has; the node's part in moves was prepared before.
+    pub fn start(
+        (part, blueprint): (Option<Part>, &Blueprint),
+        socket: &Path,
+        handle: &Handle,
+        events: Option<Events>,
+    ) -> Result<Beside, Failure> {
+        let joined = part.map(|part| part.take(blueprint, socket, handle)).transpose()?;
+        let pfcp = blueprint.pfcp.as_ref();
+        let pfcp = pfcp.map(|plan| Server::start(plan, handle.clone()));
+        let pfcp = pfcp.transpose().map_err(Failure::input)?;
+        let (name, plan) = (blueprint.name.clone(), blueprint.ipfix.clone());
+        let exporter = plan.map(|plan| Exporter::start(plan, name, handle.clone(), events));
+        let exporter = exporter.transpose().map_err(Failure::broken)?;
+        Ok(Beside { pfcp, joined, exporter })
+    }
+
+    /// The name of a thread that has ended by itself.
+    pub fn dead(&self) -> Option<&str> {
+        let pfcp = self.pfcp.as_ref().filter(|pfcp| pfcp.is_finished()).map(|_| "pfcp");
+        let exporter = self.exporter.as_ref().filter(|exporter| exporter.is_dead());
+        self.joined.as_ref().and_then(Joined::dead).or(pfcp).or(exporter.map(|_| "ipfix"))
+    }
+}

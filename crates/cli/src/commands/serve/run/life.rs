@@ -1,0 +1,198 @@
+//! The life of a node that is built: it is served, looked after and ended.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use weft_dpdk::Eal;
+use weft_dpdk::watchdog::{self, Trouble, Watchdog};
+use weft_management_api::{Listening, Options, Serving};
+use weft_node::{HandedOver, Handle, Node, Running};
+use weft_node_config::Blueprint;
+
+use super::beside::Beside;
+use super::handover::Part;
+use super::standby::Owning;
+use super::take_over;
+use super::upgrade::{Program, Upgrades};
+use crate::commands::client::show;
+use crate::failure::Failure;
+use crate::notify::ServiceManager;
+use crate::output;
+use crate::signals::Termination;
+
+/// How often the threads of API and handovers are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long control planes may take to release their associations when the node stops.
+const RELEASE: Duration = Duration::from_secs(1);
+
+/// What ends a node, or speaks of it to those who do.
+pub struct Life {
+    pub termination: Termination,
+    pub program: Program,
+    pub manager: ServiceManager,
+    /// The node's lease, where another stands by.
+    pub owning: Option<Owning>,
+}
+
+/// What a node is served with.
+pub struct Offered {
+    pub options: Options,
+    /// The node's sockets, where it does not take another over, which has them.
+    pub claimed: Option<Listening>,
+    pub part: Option<Part>,
+    pub described: Blueprint,
+    /// The line that says that it is ready.
+    pub ready: String,
+    pub waited: Option<Duration>,
+}
+
+/// Runs a node that is built until it is told to stop, or another process has it.
+pub fn serve(
+    eal: &'static Eal,
+    mut node: Node,
+    offered: Offered,
+    life: Life,
+) -> Result<(), Failure> {
+    let Life { termination, program, manager, owning } = life;
+    let Offered { options, claimed, part, described, ready, waited } = offered;
+    let events = node.take_events();
+    let mut running = node.start(eal).map_err(no_thread)?;
+    let handle = running.handle();
+    let ((metrics, page), serving) = match listen(&options, claimed, &handle) {
+        Ok(serving) => serving,
+        Err(failure) => {
+            running.stop();
+            return Err(failure);
+        }
+    };
+    if let Some(waited) = waited {
+        let milliseconds = waited.as_secs_f64() * 1e3;
+        tracing::info!(milliseconds, "the node was taken over; so long packets have waited");
+    }
+    let beside = match Beside::start((part, &described), serving.socket(), &handle, events) {
+        Ok(beside) => beside,
+        Err(failure) => {
+            stop(serving, running)?;
+            return Err(failure);
+        }
+    };
+    if let Some(pfcp) = &beside.pfcp {
+        serving.show_pfcp(pfcp.handle());
+    }
+    let metrics = metrics.map_or(String::new(), |address| format!(", metrics {address}"));
+    let page = page.map_or(String::new(), |url| format!(", page {url}"));
+    let ready = format!("{ready}; socket {}{metrics}{page}", serving.socket().display());
+    // The node runs on when its output is closed.
+    let _ = output::line(&ready);
+    manager.ready();
+    let _watchdog = watch(described.watchdog, manager.clone())?;
+    let mut upgrades = Upgrades::new(serving.upgrades(), program, manager.clone());
+    let means = (&termination, owning.as_ref());
+    let signal = match attend(eal, &mut running, &mut upgrades, means, (&beside, &serving)) {
+        Attended::Signal(signal) => signal,
+        Attended::HandedOver(handed_over) => {
+            return leave(running, handed_over, (beside, serving));
+        }
+    };
+    tracing::info!("stopping after {signal}");
+    manager.stopping();
+    // Sessions that are kept go on with the node's next life.
+    if let Some(pfcp) = beside.pfcp.as_ref().filter(|_| described.state.is_none()) {
+        pfcp.release(RELEASE);
+    }
+    drop(beside);
+    let stopped = stop(serving, running);
+    if let Some(owning) = owning {
+        owning.leave();
+    }
+    stopped
+}
+
+/// Where metrics and the page are, if they are.
+type Places = (Option<SocketAddr>, Option<String>);
+
+/// Serves the API of a node at its sockets.
+fn listen(
+    options: &Options,
+    claimed: Option<Listening>,
+    handle: &Handle,
+) -> Result<(Places, Serving), Failure> {
+    let listening = claimed.map_or_else(|| take_over::claim(options), Ok)?;
+    let places = (listening.metrics(), listening.page());
+    Ok((places, listening.serve(handle.clone())?))
+}
+
+/// How the time of a node in this process ends.
+enum Attended {
+    /// It is told to stop.
+    Signal(&'static str),
+    /// Another process has it.
+    HandedOver(HandedOver),
+}
+
+/// Looks after a running node until its time here ends.
+fn attend(
+    eal: &'static Eal,
+    running: &mut Running,
+    upgrades: &mut Upgrades,
+    (termination, owning): (&Termination, Option<&Owning>),
+    (beside, serving): (&Beside, &Serving),
+) -> Attended {
+    loop {
+        if let Some(handed_over) = upgrades.look_after(eal, running, beside) {
+            return Attended::HandedOver(handed_over);
+        }
+        if let Some(signal) = termination.wait_for(LOOK) {
+            return Attended::Signal(signal);
+        }
+        if let Some(why) = owning.and_then(Owning::ended) {
+            // What is in flight must not leave: the other node has the users.
+            let _ = Failure::broken(why).report();
+            watchdog::end_process();
+        }
+        if let Some(thread) = serving.dead().or_else(|| beside.dead()) {
+            end_at_once(Trouble::Ended { thread: thread.to_owned() });
+        }
+    }
+}
+
+/// Ends the node when one of its threads ends, or does not come back from a function. Tells
+/// the service manager that neither is so.
+fn watch(limit: Option<Duration>, mut manager: ServiceManager) -> Result<Watchdog, Failure> {
+    Watchdog::start(limit, end_at_once, move || manager.alive()).map_err(no_thread)
+}
+
+/// Ends the process, whatever its threads do: who started it starts it again.
+fn end_at_once(trouble: Trouble) {
+    let _ = Failure::broken(format!("{trouble}: the node ends")).report();
+    watchdog::end_process();
+}
+
+fn no_thread(error: io::Error) -> Failure {
+    Failure::broken(format!("no thread for the node: {error}"))
+}
+
+/// Ends the process whose node another one has: its sockets first, which that one waits for.
+fn leave(
+    running: Running,
+    handed_over: HandedOver,
+    (beside, serving): (Beside, Serving),
+) -> Result<(), Failure> {
+    let milliseconds = handed_over.waited.as_secs_f64() * 1e3;
+    let process = handed_over.process;
+    tracing::info!(process, milliseconds, "another process has the node");
+    drop(beside);
+    serving.stop();
+    running.leave(handed_over);
+    // Without a destructor: what is left belongs to the other process, too.
+    std::process::exit(0);
+}
+
+/// Stops the node and prints what was counted.
+fn stop(serving: Serving, running: Running) -> Result<(), Failure> {
+    serving.stop();
+    let snapshot = running.stop().ok_or_else(|| Failure::broken("the node did not stop whole"))?;
+    output::print(&show::statistics(&snapshot))
+}
