@@ -31,7 +31,7 @@ pub use self::next_hops::{HOPS, NextHop, NextHops, Past};
 pub use self::placeholder::{ContextOrders, Placeholder};
 pub use self::queues_ahead::QueuesAhead;
 pub use self::remote_queue::{Held, Options, RemoteQueue};
-pub(crate) use self::remote_queues::{CreditReservations, reason_of};
+pub(crate) use self::remote_queues::{CreditReservations, Links, reason_of};
 pub use self::remote_queues::{Leaving, REMOTE_QUEUES, RemoteQueues};
 pub use self::send_queue::SendQueue;
 pub use self::shared::Shared;

@@ -5,7 +5,7 @@ mod links;
 use weft_compose::Positions;
 use weft_dpdk::Packet;
 
-use self::links::Links;
+pub(crate) use self::links::Links;
 use super::Lifted;
 use super::queues_ahead::QueuesAhead;
 use super::stage::{DeployedFunction, Deployment, StageQueue};

@@ -8,14 +8,99 @@ use weft_dpdk::{Batch, Packet};
 use weft_function::{Metadata, PacketMetadata, StepValue};
 
 use super::Worker;
-use crate::counters::DropReason;
+use crate::counters::{DropReason, WorkerCounters};
+use crate::forward::Function;
 use crate::offload::{
-    Back, CreditReservations, FunctionDrop, InFlightEntry, Past, ResumePoint, reason_of,
+    Back, CreditReservations, FunctionDrop, InFlightEntry, Links, Past, ResumePoint, reason_of,
 };
 use crate::parse::{Parsed, is_sound, parse};
 
 /// How long a worker that stops waits for what is away.
 const LAST_WAIT: Duration = Duration::from_millis(200);
+
+/// A dropped packet: what was noted in it, the function that dropped it, and its reason.
+type Dropped = (PacketMetadata, u16, u8);
+
+/// What a burst from a queue came to, beside packets that go on.
+struct Collected {
+    reservations: CreditReservations,
+    /// Frames without a ticket.
+    plain: Batch,
+    dropped: ArrayVec<Dropped, { Batch::CAPACITY }>,
+    /// Packets that the queue's function had, and their octets.
+    count: usize,
+    bytes: u64,
+}
+
+impl Collected {
+    #[inline]
+    fn new() -> Collected {
+        Collected {
+            reservations: CreditReservations::default(),
+            plain: Batch::new(),
+            dropped: ArrayVec::new(),
+            count: 0,
+            bytes: 0,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, ticket: &InFlightEntry) {
+        self.count += 1;
+        self.bytes += u64::from(ticket.length);
+        self.reservations.add(ticket.place);
+    }
+}
+
+/// The functions that packets of a queue come from.
+struct Origins<'a> {
+    functions: &'a [Function],
+    links: &'a Links,
+    /// Of queues, the numbers of their functions.
+    numbers: &'a [u16],
+    /// The function of the queue.
+    function: u16,
+}
+
+impl Origins<'_> {
+    /// The function that a packet comes from, which is not the queue's where it went on by itself.
+    #[inline]
+    fn number_of(&self, number: u16) -> u16 {
+        let remote_queue = self.links.remote_queue(number);
+        remote_queue.map_or(self.function, |remote_queue| self.numbers[remote_queue])
+    }
+
+    #[inline]
+    fn last(&self, past: &Past) -> u16 {
+        past.last().map_or(self.function, |number| self.number_of(number))
+    }
+
+    #[inline]
+    fn note(&self, past: &Past) {
+        for (number, length) in past.functions() {
+            let counters = &self.functions[usize::from(self.number_of(number))].counters;
+            counters.handled.add(1, length.into());
+        }
+    }
+
+    #[inline]
+    fn note_dropped(
+        &self,
+        ticket: &InFlightEntry,
+        reason: u8,
+        counters: &WorkerCounters,
+    ) -> Dropped {
+        let by = self.last(&ticket.past);
+        let at = &self.functions[usize::from(by)];
+        let (drops, kind) = (&at.counters.drops, at.instance.kind());
+        let number = usize::from(reason).min(drops.len() - 1);
+        drops[number].add(1);
+        if kind.reasons().nth(number) == Some(&PANIC) {
+            counters.panics.add(1);
+        }
+        (ticket.metadata, by, reason)
+    }
+}
 
 impl Worker {
     /// Whether packets are with function processes that are there.
@@ -92,28 +177,16 @@ impl Worker {
         remote_queue: usize,
         places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
     ) -> bool {
-        let function = self.remote_queues.functions[remote_queue];
-        let functions = &self.element.plan().functions;
-        let at = &functions[usize::from(function)];
         let element = &self.element;
-        let (links, numbers) = (&self.remote_queues.links, &self.remote_queues.functions);
-        // The function that a packet comes from, which is not the queue's where it went on by itself.
-        let number_of = |number: u16| {
-            links.remote_queue(number).map_or(function, |remote_queue| numbers[remote_queue])
-        };
-        let last = |past: &Past| past.last().map_or(function, number_of);
-        let note = |past: &Past| {
-            for (number, length) in past.functions() {
-                let counters = &functions[usize::from(number_of(number))].counters;
-                counters.handled.add(1, length.into());
-            }
+        let origins = Origins {
+            functions: &element.plan().functions,
+            links: &self.remote_queues.links,
+            numbers: &self.remote_queues.functions,
+            function: self.remote_queues.functions[remote_queue],
         };
         let counters = &*self.counters;
         let packets = &mut self.state.burst.packets;
-        let mut reservations = CreditReservations::default();
-        let mut plain = Batch::new();
-        let mut dropped = ArrayVec::<(PacketMetadata, u16, u8), { Batch::CAPACITY }>::new();
-        let (mut count, mut bytes) = (0, 0);
+        let mut collected = Collected::new();
         let (originals, queues) = (&mut self.departure.originals, &mut self.queues);
         let mut go_on = |mut packet: Packet, ticket: &InFlightEntry, original: Option<Packet>| {
             // What a function says of a packet is not believed unseen.
@@ -124,17 +197,15 @@ impl Worker {
                 counters.dropped(DropReason::BurstFull, 1);
             } else {
                 let place = element.place_behind(ticket.place, ticket.past.count);
-                places.push((last(&ticket.past), place));
+                places.push((origins.last(&ticket.past), place));
                 originals.extend(original.map(|original| (position, original)));
             }
         };
         let remote_queues = &mut self.remote_queues.remote_queues;
         let any = remote_queues[remote_queue].collect(|back| match back {
             Back::Packet(packet, ticket, original) => {
-                count += 1;
-                bytes += u64::from(ticket.length);
-                reservations.add(ticket.place);
-                note(&ticket.past);
+                collected.add(&ticket);
+                origins.note(&ticket.past);
                 go_on(packet, &ticket, original);
             }
             Back::Emitted(packet, ticket) => {
@@ -148,44 +219,46 @@ impl Worker {
                 }
             }
             Back::Dropped(ticket, reason) => {
-                let by = last(&ticket.past);
-                dropped.push((ticket.metadata, by, reason));
-                count += 1;
-                bytes += u64::from(ticket.length);
-                reservations.add(ticket.place);
-                note(&ticket.past);
-                let at = &functions[usize::from(by)];
-                let (drops, kind) = (&at.counters.drops, at.instance.kind());
-                let reason = usize::from(reason).min(drops.len() - 1);
-                drops[reason].add(1);
-                if kind.reasons().nth(reason) == Some(&PANIC) {
-                    counters.panics.add(1);
-                }
+                collected.add(&ticket);
+                origins.note(&ticket.past);
+                collected.dropped.push(origins.note_dropped(&ticket, reason, counters));
             }
-            Back::Plain(packet) => {
-                // A burst has room for all that a queue gives at once.
-                drop(plain.push(packet));
-            }
+            // A burst has room for all that a queue gives at once.
+            Back::Plain(packet) => drop(collected.plain.push(packet)),
             Back::Lost(ticket) => {
                 counters.dropped(DropReason::FunctionLost, 1);
-                reservations.add(ticket.place);
+                collected.reservations.add(ticket.place);
             }
         });
         if any {
-            at.counters.handled.add(count, bytes);
-            at.counters.bursts.add(1);
-            self.remote_queues.release(&reservations);
-            for (mut metadata, by, reason) in dropped {
-                let kind = self.element.plan().functions[usize::from(by)].instance.kind();
-                metadata.step = StepValue::new(FunctionDrop::new(reason, kind.name));
-                self.departure.give_notice(&mut metadata);
-            }
-            self.departure.flush_touched();
-            if !plain.is_empty() {
-                self.recognise(remote_queue, plain, places);
-            }
+            self.settle(remote_queue, collected, places);
         }
         any
+    }
+
+    /// Counts what came back, gives its credits back, and sees to what is not carried on.
+    #[inline]
+    fn settle(
+        &mut self,
+        remote_queue: usize,
+        collected: Collected,
+        places: &mut ArrayVec<(u16, ResumePoint), { Batch::CAPACITY }>,
+    ) {
+        let Collected { reservations, plain, dropped, count, bytes } = collected;
+        let functions = &self.element.plan().functions;
+        let at = &functions[usize::from(self.remote_queues.functions[remote_queue])];
+        at.counters.handled.add(count, bytes);
+        at.counters.bursts.add(1);
+        self.remote_queues.release(&reservations);
+        for (mut metadata, by, reason) in dropped {
+            let kind = functions[usize::from(by)].instance.kind();
+            metadata.step = StepValue::new(FunctionDrop::new(reason, kind.name));
+            self.departure.give_notice(&mut metadata);
+        }
+        self.departure.flush_touched();
+        if !plain.is_empty() {
+            self.recognise(remote_queue, plain, places);
+        }
     }
 
     /// Finds out whose plain frames are that came back, by what is in them: of a

@@ -3,13 +3,14 @@
 use weft_function::{Emit, Headers, Packet, Tunnel, Verdict};
 
 use super::detector::{Detector, Fate};
-use super::record::{self, Names, Record, both, is_closed};
+use super::meter::Meter;
+use super::record::{self, Limiter, Names, Record, both, is_closed};
 use super::way::Way;
 use super::{
     BIT_RATE, BUFFER_FULL, END_MARKER, FAR_DROP, GATE, NO_DESTINATION, NO_FAR, NOT_REMOVED,
     PACKET_RATE, QUOTA, must_stay,
 };
-use crate::session::rules::PdrId;
+use crate::session::rules::{PdrId, Session};
 use crate::session::usage::{Volume, waits};
 
 /// A packet that goes on.
@@ -35,40 +36,22 @@ pub fn enforce(
     let detector = &record.detectors[place];
     let (uplink, mut way) = (detector.uplink, detector.way);
     let (now, octets, direction) = (emit.now(), packet.ip_length() as u64, usize::from(!uplink));
-    let refuse = |reason| Err(Verdict::Drop(reason));
-    match detector.fate {
-        Fate::Forward => {}
-        Fate::NoFar => return refuse(NO_FAR),
-        Fate::NoDestination => return refuse(NO_DESTINATION),
-        Fate::Drop => {
-            note_dropped(record, place, octets, octets_measured);
-            return refuse(FAR_DROP);
-        }
-        Fate::Wait { most, .. } if record.waiting >= most => {
-            note_dropped(record, place, octets, octets_measured);
-            return refuse(BUFFER_FULL);
-        }
-        Fate::Wait { notify, .. } => {
-            record.waiting += 1;
-            if notify && !record.told {
-                record.told = emit.report(waits(PdrId(way.pdr)));
-            }
-            return Err(Verdict::Keep);
-        }
+    if detector.fate != Fate::Forward {
+        return Err(stay((record, place), octets, octets_measured, emit));
     }
     if packet.is_end_marker() {
         return match way.has(Way::RELAYED) && !way.has(Way::UNWRAP) {
             true => Ok(Passed { way, action: 0, is_measured: false }),
-            false => refuse(END_MARKER),
+            false => Err(Verdict::Drop(END_MARKER)),
         };
     }
     if way.has(Way::NOT_REMOVED) {
-        return refuse(NOT_REMOVED);
+        return Err(Verdict::Drop(NOT_REMOVED));
     }
     if way.has(Way::UNWRAP)
         && let Some(reason) = must_stay(packet)
     {
-        return refuse(reason);
+        return Err(Verdict::Drop(reason));
     }
     let Record { rules, detectors, limiters, meters, .. } = record;
     let Detector { urrs, qers, .. } = &detectors[place];
@@ -77,7 +60,7 @@ pub fn enforce(
         true => (passed.uplink_octets, passed.uplink_packets) = (octets, 1),
         false => (passed.downlink_octets, passed.downlink_packets) = (octets, 1),
     }
-    let mut measure = |before_qos: bool| {
+    let measure = |meters: &mut [Meter], before_qos: bool| {
         for &at in urrs {
             let (rule, meter) = (&rules.urrs[usize::from(at)], &mut meters[usize::from(at)]);
             if rule.before_qos == before_qos {
@@ -85,43 +68,13 @@ pub fn enforce(
             }
         }
     };
-    measure(true);
+    measure(meters, true);
     *octets_measured += octets;
-    for &at in qers {
-        if is_closed(&rules.qers[usize::from(at)], uplink) {
-            return refuse(GATE);
-        }
-    }
-    let guarantees = |at: u16| limiters[usize::from(at)].guarantees(direction, now, octets, burst);
-    let is_guaranteed = qers.iter().any(|at| guarantees(*at));
-    // All rates are looked at before any has a packet less.
-    for &at in qers {
-        let (rule, limiter) = (&rules.qers[usize::from(at)], &limiters[usize::from(at)]);
-        if !is_guaranteed && !limiter.has_room(direction, now, octets, burst) {
-            return refuse(BIT_RATE);
-        }
-        let rate = both(rule.packets)[direction];
-        if rate.is_some_and(|rate| !limiter.packets[direction].has_room(now, rate)) {
-            return refuse(PACKET_RATE);
-        }
-    }
+    check_rates(qers, (rules, limiters), (uplink, octets), (now, burst))?;
     let mut action = 0;
     for &at in urrs {
-        let rule = &rules.urrs[usize::from(at)];
-        if !meters[usize::from(at)].is_closed(rule, uplink) {
-            continue;
-        }
-        let far = rule.quota_action;
-        let far = far.and_then(|id| rules.fars.iter().position(|far| far.id == id));
-        let own = rules.pdrs.iter().find(|rule| rule.id.0 == way.pdr);
-        match (far, own) {
-            (Some(far), Some(own))
-                if record::fate(Some(&rules.fars[far]), rules) == Fate::Forward =>
-            {
-                way = record::way(own, Some(&rules.fars[far]), names);
-                action = far as u16 + 1;
-            }
-            _ => return refuse(QUOTA),
+        if meters[usize::from(at)].is_closed(&rules.urrs[usize::from(at)], uplink) {
+            (way, action) = beyond_quota(rules, usize::from(at), way, names)?;
         }
     }
     for &at in qers {
@@ -131,13 +84,84 @@ pub fn enforce(
             limiter.packets[direction].take(now, rate);
         }
     }
-    for &at in urrs {
-        let (rule, meter) = (&rules.urrs[usize::from(at)], &mut meters[usize::from(at)]);
-        if !rule.before_qos {
-            meter.count(rule, &passed, now, now);
+    measure(meters, false);
+    Ok(Passed { way, action, is_measured: true })
+}
+
+/// What becomes of a packet whose rule does not forward.
+fn stay(
+    (record, place): (&mut Record, usize),
+    octets: u64,
+    octets_measured: &mut u64,
+    emit: &mut Emit<'_>,
+) -> Verdict {
+    let detector = &record.detectors[place];
+    let reason = match detector.fate {
+        Fate::NoFar => return Verdict::Drop(NO_FAR),
+        Fate::NoDestination => return Verdict::Drop(NO_DESTINATION),
+        // It forwards, and is not asked about.
+        Fate::Forward | Fate::Drop => FAR_DROP,
+        Fate::Wait { most, .. } if record.waiting >= most => BUFFER_FULL,
+        Fate::Wait { notify, .. } => {
+            record.waiting += 1;
+            if notify && !record.told {
+                record.told = emit.report(waits(PdrId(detector.way.pdr)));
+            }
+            return Verdict::Keep;
+        }
+    };
+    note_dropped(record, place, octets, octets_measured);
+    Verdict::Drop(reason)
+}
+
+/// Whether gates are open and rates have room. All rates are looked at before any has a packet
+/// less.
+#[inline]
+fn check_rates(
+    qers: &[u16],
+    (rules, limiters): (&Session, &[Limiter]),
+    (uplink, octets): (bool, u64),
+    (now, burst): (u64, u64),
+) -> Result<(), Verdict> {
+    let direction = usize::from(!uplink);
+    for &at in qers {
+        if is_closed(&rules.qers[usize::from(at)], uplink) {
+            return Err(Verdict::Drop(GATE));
         }
     }
-    Ok(Passed { way, action, is_measured: true })
+    let guarantees = |at: u16| limiters[usize::from(at)].guarantees(direction, now, octets, burst);
+    let is_guaranteed = qers.iter().any(|at| guarantees(*at));
+    for &at in qers {
+        let (rule, limiter) = (&rules.qers[usize::from(at)], &limiters[usize::from(at)]);
+        if !is_guaranteed && !limiter.has_room(direction, now, octets, burst) {
+            return Err(Verdict::Drop(BIT_RATE));
+        }
+        let rate = both(rule.packets)[direction];
+        if rate.is_some_and(|rate| !limiter.packets[direction].has_room(now, rate)) {
+            return Err(Verdict::Drop(PACKET_RATE));
+        }
+    }
+    Ok(())
+}
+
+/// The way of a packet whose quota, by the usage rule at `urr`, is used up, and the place of the
+/// forwarding action rule, from 1, that it goes by from here on.
+#[cold]
+fn beyond_quota(
+    rules: &Session,
+    urr: usize,
+    way: Way,
+    names: &Names,
+) -> Result<(Way, u16), Verdict> {
+    let far = rules.urrs[urr].quota_action;
+    let far = far.and_then(|id| rules.fars.iter().position(|far| far.id == id));
+    let own = rules.pdrs.iter().find(|rule| rule.id.0 == way.pdr);
+    match (far, own) {
+        (Some(far), Some(own)) if record::fate(Some(&rules.fars[far]), rules) == Fate::Forward => {
+            Ok((record::way(own, Some(&rules.fars[far]), names), far as u16 + 1))
+        }
+        _ => Err(Verdict::Drop(QUOTA)),
+    }
 }
 
 /// Notes a downlink packet that is dropped.
