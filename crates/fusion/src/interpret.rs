@@ -103,6 +103,46 @@ impl Machine<'_, '_> {
     fn step(&mut self, operation: &Operation) -> Option<Next> {
         use Operation::*;
         match *operation {
+            Require { base, octets, otherwise } => {
+                if self.start(base) + usize::from(octets) > self.packet.len() {
+                    return Some(Next::Jump(otherwise));
+                }
+            }
+            Front { offset, octets, outer, otherwise } => {
+                if !begin(self.packet, self.get(offset)?, octets.into()) {
+                    return Some(Next::Jump(otherwise));
+                }
+                self.packet.metadata_mut().outer_offset = outer;
+            }
+            Branch { when, to } => {
+                if self.get(when)? != 0 {
+                    return Some(Next::Jump(to));
+                }
+            }
+            Jump { to } => return Some(Next::Jump(to)),
+            Label { .. } => {}
+            Locate { to, function, index, otherwise } => {
+                let index = self.get(index)?;
+                if index >= self.capacity {
+                    return otherwise.map(Next::Jump);
+                }
+                let octets = self.way.functions.get(usize::from(function))?.context_octets as u64;
+                self.set(to, (u64::from(function) << CONTEXT_SHIFT) + index * octets)?;
+            }
+            Forward => return Some(Next::End(Ended::Forwarded)),
+            Drop { function, reason } => {
+                return Some(Next::End(Ended::Dropped { function, reason }));
+            }
+            Punt { function } => return Some(Next::End(Ended::Punted { function })),
+            _ => self.operate(operation)?,
+        }
+        Some(Next::Step)
+    }
+
+    /// An operation behind which the next one follows. None for an access to what is not there.
+    fn operate(&mut self, operation: &Operation) -> Option<()> {
+        use Operation::*;
+        match *operation {
             Constant { to, number } => self.set(to, number)?,
             Length { to } => self.set(to, self.packet.len() as u64)?,
             Now { to } => self.set(to, self.now)?,
@@ -114,11 +154,6 @@ impl Machine<'_, '_> {
             Select { to, when, then, otherwise } => {
                 let chosen = if self.get(when)? != 0 { then } else { otherwise };
                 self.set(to, self.get(chosen)?)?;
-            }
-            Require { base, octets, otherwise } => {
-                if self.start(base) + usize::from(octets) > self.packet.len() {
-                    return Some(Next::Jump(otherwise));
-                }
             }
             LoadPacket { to, place } => self.set(to, self.load(place)?)?,
             StorePacket { place, value } => self.store(place, self.get(value)?)?,
@@ -146,38 +181,22 @@ impl Machine<'_, '_> {
                 let after = repaired(checksum, self.load(place)? as u16, self.get(change)?);
                 self.store(place, after.into())?;
             }
-            Front { offset, octets, outer, otherwise } => {
-                if !begin(self.packet, self.get(offset)?, octets.into()) {
-                    return Some(Next::Jump(otherwise));
-                }
-                self.packet.metadata_mut().outer_offset = outer;
-            }
             Truncate { octets } => {
                 let octets = self.get(octets)?;
                 self.packet.truncate(octets.try_into().unwrap_or(usize::MAX));
             }
-            Branch { when, to } => {
-                if self.get(when)? != 0 {
-                    return Some(Next::Jump(to));
-                }
-            }
-            Jump { to } => return Some(Next::Jump(to)),
-            Label { .. } => {}
-            Locate { to, function, index, otherwise } => {
-                let index = self.get(index)?;
-                if index >= self.capacity {
-                    return otherwise.map(Next::Jump);
-                }
-                let octets = self.way.functions.get(usize::from(function))?.context_octets as u64;
-                self.set(to, (u64::from(function) << CONTEXT_SHIFT) + index * octets)?;
-            }
-            Forward => return Some(Next::End(Ended::Forwarded)),
-            Drop { function, reason } => {
-                return Some(Next::End(Ended::Dropped { function, reason }));
-            }
-            Punt { function } => return Some(Next::End(Ended::Punted { function })),
+            // Those say what comes next.
+            Require { .. }
+            | Front { .. }
+            | Branch { .. }
+            | Jump { .. }
+            | Label { .. }
+            | Locate { .. }
+            | Forward
+            | Drop { .. }
+            | Punt { .. } => {}
         }
-        Some(Next::Step)
+        Some(())
     }
 
     fn start(&self, base: Base) -> usize {

@@ -341,42 +341,14 @@ impl<'s> Builder<'s> {
                     way.cycles(self.workers, "software link", &cpu.software_link);
                 }
                 Composition::Thread => self.cross(way, &mut at, core),
-                Composition::Process => {
-                    way.cycles(self.workers, "ring", &cpu.ring);
-                    way.cycles(core, "ring", &cpu.ring);
-                }
-                Composition::Classical => {
-                    way.cycles(self.workers, "virtual switch", &cpu.virtual_switch);
-                    way.cycles(self.workers, "ring", &cpu.ring);
-                    way.cycles(core, "ring", &cpu.ring);
-                }
-                Composition::Remote => {
-                    way.cycles(self.workers, "encapsulate", &cpu.encapsulate);
-                    way.cycles(self.workers, "transmit", &cpu.transmit);
-                    way.cycles(core, "receive", &cpu.receive);
-                    way.cycles(core, "node", &cpu.node);
-                    way.cycles(core, "decapsulate", &cpu.decapsulate);
-                }
-                _ => {}
+                _ => self.there(way, core),
             }
             if composition.is_node() && !is_fused {
                 let dilution = self.mixture.dilution(functions, index);
                 way.times(dilution, core, "hop", &cpu.hop);
             }
             self.function(way, name, core, is_fused)?;
-            match composition {
-                Composition::Process | Composition::Classical => {
-                    way.cycles(core, "ring", &cpu.ring);
-                    way.cycles(self.workers, "ring", &cpu.ring);
-                }
-                Composition::Remote => {
-                    way.cycles(core, "encapsulate", &cpu.encapsulate);
-                    way.cycles(core, "transmit", &cpu.transmit);
-                    way.cycles(self.workers, "receive", &cpu.receive);
-                    way.cycles(self.workers, "decapsulate", &cpu.decapsulate);
-                }
-                _ => {}
-            }
+            self.back(way, core);
         }
         match composition {
             Composition::Thread => self.cross(way, &mut at, self.workers),
@@ -386,6 +358,48 @@ impl<'s> Builder<'s> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// From the worker to a function in a process, a machine or another node.
+    fn there(&self, way: &mut PacketCharges, core: usize) {
+        let cpu = &self.scenario.costs.cpu;
+        match self.scenario.composition {
+            Composition::Process => {
+                way.cycles(self.workers, "ring", &cpu.ring);
+                way.cycles(core, "ring", &cpu.ring);
+            }
+            Composition::Classical => {
+                way.cycles(self.workers, "virtual switch", &cpu.virtual_switch);
+                way.cycles(self.workers, "ring", &cpu.ring);
+                way.cycles(core, "ring", &cpu.ring);
+            }
+            Composition::Remote => {
+                way.cycles(self.workers, "encapsulate", &cpu.encapsulate);
+                way.cycles(self.workers, "transmit", &cpu.transmit);
+                way.cycles(core, "receive", &cpu.receive);
+                way.cycles(core, "node", &cpu.node);
+                way.cycles(core, "decapsulate", &cpu.decapsulate);
+            }
+            _ => {}
+        }
+    }
+
+    /// And back from there.
+    fn back(&self, way: &mut PacketCharges, core: usize) {
+        let cpu = &self.scenario.costs.cpu;
+        match self.scenario.composition {
+            Composition::Process | Composition::Classical => {
+                way.cycles(core, "ring", &cpu.ring);
+                way.cycles(self.workers, "ring", &cpu.ring);
+            }
+            Composition::Remote => {
+                way.cycles(core, "encapsulate", &cpu.encapsulate);
+                way.cycles(core, "transmit", &cpu.transmit);
+                way.cycles(self.workers, "receive", &cpu.receive);
+                way.cycles(self.workers, "decapsulate", &cpu.decapsulate);
+            }
+            _ => {}
+        }
     }
 
     /// From core to core by a ring, if they differ.

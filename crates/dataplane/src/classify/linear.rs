@@ -117,12 +117,7 @@ fn entry(key: &UserKey) -> (Fields, Fields) {
             wants(3, first.to_bits() as u64, rest);
         }
         UserKey::Route { network, first, prefix_len } => {
-            let (family, bits) = match first {
-                IpAddr::V4(first) => (V4, u128::from(first.to_bits())),
-                IpAddr::V6(first) => (V6, first.to_bits()),
-            };
-            let behind = if first.is_ipv4() { 32 } else { 128 } - u32::from(prefix_len);
-            let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
+            let (family, bits, mask) = prefix(first, prefix_len);
             wants(0, family | u64::from(network), family | low);
             wants(2, ((bits & mask) >> 64) as u64, (mask >> 64) as u64);
             wants(3, (bits & mask) as u64, mask as u64);
@@ -149,6 +144,16 @@ fn entry(key: &UserKey) -> (Fields, Fields) {
         }
     }
     (values, mask)
+}
+
+/// The family of a prefix, its bits and their mask.
+fn prefix(first: IpAddr, length: u8) -> (u64, u128, u128) {
+    let (family, bits) = match first {
+        IpAddr::V4(first) => (V4, u128::from(first.to_bits())),
+        IpAddr::V6(first) => (V6, first.to_bits()),
+    };
+    let behind = if first.is_ipv4() { 32 } else { 128 } - u32::from(length);
+    (family, bits, u128::MAX.checked_shl(behind).unwrap_or(0))
 }
 
 /// The fields of a packet.

@@ -284,40 +284,18 @@ impl Worker {
                 self.counters.dropped(DropReason::BurstFull, 1);
                 continue;
             }
-            let mut found = None;
-            for port in oldest.into_iter().chain(others) {
-                let packet = &mut burst.packets[position];
-                if let Parsed::Malformed(_) = parse(packet, port) {
-                    continue;
-                }
-                let at = Positions(1 << position);
-                let classified = &mut self.state.classified;
-                self.classifier.find(burst, at, Positions::NONE, port);
-                self.classifier.sort(burst, at, classified);
-                if !classified.unknown.is_empty() {
-                    continue;
-                }
-                let user = burst.packets[position].metadata().user;
-                let counters = &self.counters;
-                found =
-                    self.remote_queues.remote_queues[remote_queue].claim(user, port, |ticket| {
-                        counters.dropped(DropReason::FunctionLost, 1);
-                        reservations.add(ticket.place);
-                    });
-                if found.is_some() {
-                    break;
-                }
-            }
+            let ports = oldest.into_iter().chain(others);
+            let found = self.claim(remote_queue, position, ports, &mut reservations);
             let Some((ticket, original)) = found else {
                 self.remote_queues.remote_queues[remote_queue].reject();
-                drop(burst.packets.pop());
+                drop(self.state.burst.packets.pop());
                 continue;
             };
             count += 1;
             bytes += u64::from(ticket.length);
             reservations.add(ticket.place);
             let was = ticket.metadata;
-            let now = burst.packets[position].metadata_mut();
+            let now = self.state.burst.packets[position].metadata_mut();
             (now.tags, now.bearer, now.group) = (was.tags, was.bearer, was.group);
             now.step = StepValue::NONE;
             now.flags |= was.flags & PacketMetadata::DOUBTFUL;
@@ -327,6 +305,41 @@ impl Worker {
         let at = &self.element.plan().functions[usize::from(function)];
         at.counters.handled.add(count, bytes);
         self.remote_queues.release(&reservations);
+    }
+
+    /// The entry of the plain frame at a position, and the packet as it was sent, where it is of a
+    /// user at one of these ports with a packet away.
+    fn claim(
+        &mut self,
+        remote_queue: usize,
+        position: usize,
+        ports: impl Iterator<Item = u16>,
+        reservations: &mut CreditReservations,
+    ) -> Option<(InFlightEntry, Option<Packet>)> {
+        let burst = &mut self.state.burst;
+        for port in ports {
+            if let Parsed::Malformed(_) = parse(&mut burst.packets[position], port) {
+                continue;
+            }
+            let at = Positions(1 << position);
+            let classified = &mut self.state.classified;
+            self.classifier.find(burst, at, Positions::NONE, port);
+            self.classifier.sort(burst, at, classified);
+            if !classified.unknown.is_empty() {
+                continue;
+            }
+            let user = burst.packets[position].metadata().user;
+            let counters = &self.counters;
+            let queue = &mut self.remote_queues.remote_queues[remote_queue];
+            let found = queue.claim(user, port, |ticket| {
+                counters.dropped(DropReason::FunctionLost, 1);
+                reservations.add(ticket.place);
+            });
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
     }
 
     /// Carries packets on, each from behind a function.

@@ -42,12 +42,7 @@ pub(super) fn plan(
     let before = source.mistakes.len();
     within(source, "handover.node", file.node.into(), 1, u32::MAX.into());
     let local = file.address.0;
-    let has_it = |port: &PortPlan| port.addresses.iter().any(|(address, _)| *address == local);
-    let port = scene.ports.iter().position(has_it);
-    if port.is_none() {
-        let mistake = source.wrong("handover.address", format!("no port has {local}"));
-        mistake.hint("tunnels end at an address of one of the `ports`");
-    }
+    let port = port_with(local, scene.ports, source);
     let peers = peers(file, source);
     let users = users(file, scene.users, source);
     let tunnel = tunnel(file, scene.functions, source);
@@ -94,6 +89,17 @@ pub(super) fn plan(
         security,
         plaintext: file.plaintext,
     })
+}
+
+/// The number of the port that tunnels end at.
+fn port_with(local: IpAddr, ports: &[PortPlan], source: &mut Source<'_>) -> Option<usize> {
+    let has_it = |port: &PortPlan| port.addresses.iter().any(|(address, _)| *address == local);
+    let port = ports.iter().position(has_it);
+    if port.is_none() {
+        let mistake = source.wrong("handover.address", format!("no port has {local}"));
+        mistake.hint("tunnels end at an address of one of the `ports`");
+    }
+    port
 }
 
 /// The certificates of a node that has this name, in the section `of` the file.

@@ -289,7 +289,16 @@ impl Message {
     /// [`Malformed`].
     pub fn read(bytes: &[u8]) -> Result<Message, Malformed> {
         let mut fields = Fields(bytes);
-        let message = match fields.array::<1>()?[0] {
+        let message = Message::of(&mut fields)?;
+        match fields.0.is_empty() {
+            true => Ok(message),
+            false => Err(Malformed("too long")),
+        }
+    }
+
+    /// A message of these fields, behind which more may follow.
+    fn of(fields: &mut Fields<'_>) -> Result<Message, Malformed> {
+        Ok(match fields.array::<1>()?[0] {
             1 => Message::Hello {
                 version: fields.u16()?,
                 process: fields.u32()?,
@@ -353,11 +362,7 @@ impl Message {
                 Message::Counted(counters)
             }
             _ => return Err(Malformed("unknown type")),
-        };
-        match fields.0.is_empty() {
-            true => Ok(message),
-            false => Err(Malformed("too long")),
-        }
+        })
     }
 }
 

@@ -23,7 +23,7 @@ use ends::WorkerEnds;
 pub use plan::{Plan, ResourceLimits, Restart, Start, StartError, Status, View};
 use sockets::Sockets;
 use watch::Watch;
-use weft_compose::SlotShift;
+use weft_compose::{Instance, SlotShift};
 use weft_dataplane::offload::{Shared, WINDOW};
 use weft_dpdk::Eal;
 use weft_dpdk::watchdog::{self, Watch as Watched};
@@ -58,10 +58,7 @@ impl Supervisor {
         plan: &Plan<'_>,
         now: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Result<(Supervisor, Vec<WorkerEnd>), StartError> {
-        let (instance, tags) = (plan.instance, plan.tags);
-        let setup =
-            Setup { instance, tags, contexts: 1, worker: 0, tsc_hz: 1, trial: true, events: None };
-        let trial = plan.kind.make(plan.config, &setup, SlotShift::default())?;
+        let trial = on_trial(plan)?;
         let (kind, scope) = (trial.kind(), trial.scope());
         let sockets = Sockets::open(eal, plan)?;
         let now: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(now);
@@ -168,6 +165,14 @@ impl Drop for Supervisor {
             let _ = thread.join();
         }
     }
+}
+
+/// The function, made to see what it is.
+fn on_trial(plan: &Plan<'_>) -> Result<Box<dyn Instance>, StartError> {
+    let (instance, tags) = (plan.instance, plan.tags);
+    let setup =
+        Setup { instance, tags, contexts: 1, worker: 0, tsc_hz: 1, trial: true, events: None };
+    Ok(plan.kind.make(plan.config, &setup, SlotShift::default())?)
 }
 
 /// What the process is told when it attaches.

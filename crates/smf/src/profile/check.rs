@@ -159,39 +159,7 @@ fn checked_rules(file: &RulesFile, source: &mut Source<'_>) -> Rules {
     distinct(source, "fars", file.fars.iter().map(|far| far.id));
     distinct(source, "qers", file.qers.iter().map(|qer| qer.id));
     distinct(source, "urrs", file.urrs.iter().map(|urr| urr.id));
-    let mut tunnels = 0;
-    let pdrs = file.pdrs.iter().enumerate().map(|(nth, pdr)| {
-        let mut known = |key: &str, id: u32, ids: &HashSet<u32>| {
-            if !ids.contains(&id) {
-                source
-                    .wrong(&format!("rules.pdrs.{nth}.{key}"), format!("no rule has the id {id}"));
-            }
-        };
-        known("far", pdr.far, &fars);
-        pdr.qers.iter().for_each(|id| known("qers", *id, &qers));
-        pdr.urrs.iter().for_each(|id| known("urrs", *id, &urrs));
-        for (at, qfi) in pdr.qfi.iter().enumerate() {
-            within(source, &format!("rules.pdrs.{nth}.qfi.{at}"), f64::from(*qfi), 0.0..=63.0);
-        }
-        let tunnel = pdr.tunnel.then(|| {
-            tunnels += 1;
-            tunnels - 1
-        });
-        Pdr {
-            id: pdr.id,
-            precedence: pdr.precedence,
-            source: interface(pdr.source),
-            instance: pdr.instance.clone(),
-            tunnel,
-            user: pdr.user,
-            qfis: pdr.qfi.clone(),
-            filters: pdr.filters.clone(),
-            far: pdr.far,
-            qers: pdr.qers.clone(),
-            urrs: pdr.urrs.clone(),
-        }
-    });
-    let pdrs: Vec<_> = pdrs.collect();
+    let pdrs = checked_pdrs(file, (&fars, &qers, &urrs), source);
     if pdrs.is_empty() {
         source.wrong("rules.pdrs", "a session has at least one PDR");
     }
@@ -228,6 +196,49 @@ fn checked_rules(file: &RulesFile, source: &mut Source<'_>) -> Rules {
             })
             .collect(),
     }
+}
+
+type Ids = HashSet<u32>;
+
+/// PDRs that name rules by the ids of those there are.
+fn checked_pdrs(
+    file: &RulesFile,
+    (fars, qers, urrs): (&Ids, &Ids, &Ids),
+    source: &mut Source<'_>,
+) -> Vec<Pdr> {
+    let mut tunnels = 0;
+    let pdrs = file.pdrs.iter().enumerate().map(|(nth, pdr)| {
+        let mut known = |key: &str, id: u32, ids: &Ids| {
+            if !ids.contains(&id) {
+                source
+                    .wrong(&format!("rules.pdrs.{nth}.{key}"), format!("no rule has the id {id}"));
+            }
+        };
+        known("far", pdr.far, fars);
+        pdr.qers.iter().for_each(|id| known("qers", *id, qers));
+        pdr.urrs.iter().for_each(|id| known("urrs", *id, urrs));
+        for (at, qfi) in pdr.qfi.iter().enumerate() {
+            within(source, &format!("rules.pdrs.{nth}.qfi.{at}"), f64::from(*qfi), 0.0..=63.0);
+        }
+        let tunnel = pdr.tunnel.then(|| {
+            tunnels += 1;
+            tunnels - 1
+        });
+        Pdr {
+            id: pdr.id,
+            precedence: pdr.precedence,
+            source: interface(pdr.source),
+            instance: pdr.instance.clone(),
+            tunnel,
+            user: pdr.user,
+            qfis: pdr.qfi.clone(),
+            filters: pdr.filters.clone(),
+            far: pdr.far,
+            qers: pdr.qers.clone(),
+            urrs: pdr.urrs.clone(),
+        }
+    });
+    pdrs.collect()
 }
 
 fn kilobits(rates: BothFile) -> Directions<u64> {

@@ -90,13 +90,7 @@ impl Study for Vf {
                  that of the kernel's turns between them, and says nothing of isolation.",
             );
         }
-        run.series(DELIVERED, LENGTH, "share of the packets", Some(Better::Higher));
-        for shared in [true, false] {
-            run.series(&neighbour(shared), LOAD, "kpps", Some(Better::Higher));
-            run.series(&delay(shared), LOAD, "µs", Some(Better::Lower));
-            run.series(&tail(shared), LOAD, "µs", Some(Better::Lower));
-            run.series(&other(shared), LOAD, "kpps", None);
-        }
+        begin_series(run);
         let (setups, cells) = parameters.cells();
         let (mut standing, mut failed) = (Standing::new(rig, DESCRIPTORS), BTreeSet::new());
         let length = Duration::from_secs_f64(parameters.seconds);
@@ -236,6 +230,16 @@ fn over(setup: Setup) -> Setup {
 
 fn named(shared: bool, what: &str) -> String {
     format!("weft software VF{}, {what}", if shared { "" } else { " without shares" })
+}
+
+fn begin_series(run: &mut Run<'_>) {
+    run.series(DELIVERED, LENGTH, "share of the packets", Some(Better::Higher));
+    for shared in [true, false] {
+        run.series(&neighbour(shared), LOAD, "kpps", Some(Better::Higher));
+        run.series(&delay(shared), LOAD, "µs", Some(Better::Lower));
+        run.series(&tail(shared), LOAD, "µs", Some(Better::Lower));
+        run.series(&other(shared), LOAD, "kpps", None);
+    }
 }
 
 fn neighbour(shared: bool) -> String {

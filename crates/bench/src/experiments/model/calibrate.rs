@@ -14,6 +14,8 @@ use crate::experiments::model::components::{Component, shared};
 use crate::experiments::model::composed;
 use crate::results::{Axis, Better, FigureKind, Results, Series};
 use crate::run::{Cell, Run, Values};
+use weft_model::Calibration;
+use weft_model::cost::Cost;
 use weft_rig::Failure;
 use weft_rig::traffic::capture::Content;
 use weft_rig::{Composition, Measured, Rig, Setup, Step};
@@ -158,26 +160,7 @@ impl Study for Calibrate {
     fn conclude(_: &Parameters, results: &mut Results) {
         let Some(frequency) = results.derived.get("frequency").copied() else { return };
         let Some(found) = calibration(results, frequency) else { return };
-        let mut steps: Vec<(String, _)> = Vec::new();
-        for (name, cost) in [
-            ("receive", &found.cpu.receive),
-            ("transmit", &found.cpu.transmit),
-            ("node", &found.cpu.node),
-            ("chain", &found.cpu.chain),
-            ("hop", &found.cpu.hop),
-            ("mix", &found.cpu.mix),
-            ("machine code", &found.cpu.machine_code),
-            ("end of the way to a thread", &found.cpu.thread),
-            ("end of a ring", &found.cpu.ring),
-            ("encapsulate", &found.cpu.encapsulate),
-            ("decapsulate", &found.cpu.decapsulate),
-        ] {
-            steps.extend(cost.clone().map(|cost| (name.to_owned(), cost)));
-        }
-        let functions = found.functions.0.iter().filter(|(name, _)| name != PASS);
-        steps.extend(functions.map(|(name, cost)| (format!("function {name}"), cost.clone())));
-        let fused = found.fused.0.iter().filter(|(name, _)| name != PASS);
-        steps.extend(fused.map(|(name, cost)| (format!("function {name}, fused"), cost.clone())));
+        let steps = steps(&found);
         let measured = results.series(RECEIVE);
         let sizes: Vec<f64> = measured.map_or_else(Vec::new, |series| {
             let numbers = series.points.iter().filter_map(|point| match point.x {
@@ -220,4 +203,29 @@ impl Study for Calibrate {
         .axes(Axis::linear("Frame size", "B"), Axis::linear("Cost", "cycles/packet"));
         results.figures = drawn.of(results).into_iter().collect();
     }
+}
+
+/// The steps of a packet's way, by name, with their costs.
+fn steps(found: &Calibration) -> Vec<(String, Cost)> {
+    let mut steps = Vec::new();
+    for (name, cost) in [
+        ("receive", &found.cpu.receive),
+        ("transmit", &found.cpu.transmit),
+        ("node", &found.cpu.node),
+        ("chain", &found.cpu.chain),
+        ("hop", &found.cpu.hop),
+        ("mix", &found.cpu.mix),
+        ("machine code", &found.cpu.machine_code),
+        ("end of the way to a thread", &found.cpu.thread),
+        ("end of a ring", &found.cpu.ring),
+        ("encapsulate", &found.cpu.encapsulate),
+        ("decapsulate", &found.cpu.decapsulate),
+    ] {
+        steps.extend(cost.clone().map(|cost| (name.to_owned(), cost)));
+    }
+    let functions = found.functions.0.iter().filter(|(name, _)| name != PASS);
+    steps.extend(functions.map(|(name, cost)| (format!("function {name}"), cost.clone())));
+    let fused = found.fused.0.iter().filter(|(name, _)| name != PASS);
+    steps.extend(fused.map(|(name, cost)| (format!("function {name}, fused"), cost.clone())));
+    steps
 }

@@ -41,15 +41,7 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
         meter.split(rule, now);
         meter.look(rule, now);
     }
-    let (wanted, trigger): (Option<&[UrrId]>, Option<Trigger>) = match &question {
-        Question::Due => (None, None),
-        Question::Of(rules) => (Some(rules), Some(Trigger::Immediate)),
-        Question::All => (None, Some(Trigger::Immediate)),
-        Question::Last(rules) => (Some(rules), Some(Trigger::Termination)),
-        Question::End | Question::Show | Question::Reported(_) => {
-            (None, Some(Trigger::Termination))
-        }
-    };
+    let (wanted, trigger) = wanted(&question);
     let mut reported = vec![false; meters.len()];
     for ((rule, meter), is_reported) in rules.urrs.iter().zip(meters.iter_mut()).zip(&mut reported)
     {
@@ -74,6 +66,20 @@ pub(super) fn answer(context: &mut Context, now: u64, question: &[u8], out: &mut
     answer.next = next.min();
     answer.write(out);
     context.refresh();
+}
+
+/// The rules that a question is about, none for all, and what makes them report beside what is
+/// due by itself.
+fn wanted(question: &Question) -> (Option<&[UrrId]>, Option<Trigger>) {
+    match question {
+        Question::Due => (None, None),
+        Question::Of(rules) => (Some(rules), Some(Trigger::Immediate)),
+        Question::All => (None, Some(Trigger::Immediate)),
+        Question::Last(rules) => (Some(rules), Some(Trigger::Termination)),
+        Question::End | Question::Show | Question::Reported(_) => {
+            (None, Some(Trigger::Termination))
+        }
+    }
 }
 
 /// The place of a rule that is linked to one that is reported, and is not reported itself.

@@ -6,6 +6,13 @@ use weft_http::metrics::{Families, Label, NO_LABELS};
 use weft_pfcp::user_plane::show::{Counts, PfcpView};
 
 pub(super) fn families(families: &mut Families<'_>, view: &PfcpView) -> fmt::Result {
+    messages(families, view)?;
+    requests(families, &view.counts)?;
+    changes_and_reports(families, &view.counts)?;
+    state(families, view)
+}
+
+fn messages(families: &mut Families<'_>, view: &PfcpView) -> fmt::Result {
     let help = "Messages of PFCP; of responses, with the cause.";
     let samples = view.messages.iter().map(|one| {
         let mut labels: Vec<Label<'_>> =
@@ -15,7 +22,7 @@ pub(super) fn families(families: &mut Families<'_>, view: &PfcpView) -> fmt::Res
     });
     families.counter("weft_pfcp_messages", help, samples)?;
     let Counts { unlisted, unreadable, unknown_messages, unexpected, .. } = view.counts;
-    let Counts { no_transaction, queue_full, hijacks, .. } = view.counts;
+    let Counts { no_transaction, queue_full, .. } = view.counts;
     let dropped = [
         ("unlisted", unlisted),
         ("unreadable", unreadable),
@@ -26,8 +33,11 @@ pub(super) fn families(families: &mut Families<'_>, view: &PfcpView) -> fmt::Res
     ];
     let help = "Messages of PFCP that were dropped, and requests that were not made.";
     let samples = dropped.map(|(reason, count)| ([("reason", reason)], count));
-    families.counter("weft_pfcp_dropped_messages", help, samples)?;
-    let Counts { sent_again, unanswered, repeated, lost, .. } = view.counts;
+    families.counter("weft_pfcp_dropped_messages", help, samples)
+}
+
+fn requests(families: &mut Families<'_>, counts: &Counts) -> fmt::Result {
+    let Counts { sent_again, unanswered, repeated, lost, hijacks, .. } = *counts;
     for (name, help, count) in [
         (
             "weft_pfcp_retransmissions",
@@ -53,13 +63,17 @@ pub(super) fn families(families: &mut Families<'_>, view: &PfcpView) -> fmt::Res
     ] {
         families.counter(name, help, [(NO_LABELS, count)])?;
     }
-    let Counts { established, modified, deleted, .. } = view.counts;
+    Ok(())
+}
+
+fn changes_and_reports(families: &mut Families<'_>, counts: &Counts) -> fmt::Result {
+    let Counts { established, modified, deleted, .. } = *counts;
     let changes = [("established", established), ("modified", modified), ("deleted", deleted)];
     let help = "Changes of sessions.";
     let samples = changes.map(|(change, count)| ([("change", change)], count));
     families.counter("weft_pfcp_session_changes", help, samples)?;
     let Counts { usage_reports, downlink_data_reports, error_reports, inactivity_reports, .. } =
-        view.counts;
+        *counts;
     let reports = [
         ("usage", usage_reports),
         ("downlink_data", downlink_data_reports),
@@ -68,7 +82,10 @@ pub(super) fn families(families: &mut Families<'_>, view: &PfcpView) -> fmt::Res
     ];
     let help = "Session reports of the node.";
     let samples = reports.map(|(report, count)| ([("report", report)], count));
-    families.counter("weft_pfcp_reports", help, samples)?;
+    families.counter("weft_pfcp_reports", help, samples)
+}
+
+fn state(families: &mut Families<'_>, view: &PfcpView) -> fmt::Result {
     let is_up = |up: bool| view.associations.iter().filter(move |one| one.up == up).count();
     let associations = [("up", is_up(true)), ("lost", is_up(false))];
     let samples = associations.map(|(state, count)| ([("state", state)], count as u64));

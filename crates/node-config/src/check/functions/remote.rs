@@ -23,23 +23,7 @@ pub(super) fn plan(
     source: &mut Source<'_>,
 ) -> Option<RemotePlan> {
     let at = format!("functions.{name}.remote");
-    let file = match (composition, &function.remote) {
-        (Composition::Remote, Some(file)) => file,
-        (Composition::Remote, None) => {
-            let path = format!("functions.{name}");
-            let mistake =
-                source.wrong_key(&path, "the configuration does not say where the function is");
-            mistake.hint("write `remote: {path: …, port: …, to: …}`");
-            return None;
-        }
-        (at_hand, Some(file)) if at_hand.is_at_hand() && function.process.is_none() => file,
-        (_, Some(_)) => {
-            let mistake = source.wrong_key(&at, "the function has a process to go to");
-            mistake.hint("a process or another node, not both");
-            return None;
-        }
-        (_, None) => return None,
-    };
+    let file = written(name, function, composition, source)?;
     let downlink = file.downlink_path.unwrap_or(file.path);
     let ranges = Ranges::of::<RemoteFile>();
     for (key, value) in [
@@ -78,6 +62,34 @@ pub(super) fn plan(
         timeout: milliseconds(file.timeout),
         probe: milliseconds(file.probe),
     })
+}
+
+/// What is written of the other node, where the function is there or may go there.
+fn written<'a>(
+    name: &str,
+    function: &'a yaml::Function,
+    composition: Composition,
+    source: &mut Source<'_>,
+) -> Option<&'a RemoteFile> {
+    match (composition, &function.remote) {
+        (Composition::Remote, Some(file)) => return Some(file),
+        (Composition::Remote, None) => {
+            let path = format!("functions.{name}");
+            let mistake =
+                source.wrong_key(&path, "the configuration does not say where the function is");
+            mistake.hint("write `remote: {path: …, port: …, to: …}`");
+        }
+        (at_hand, Some(file)) if at_hand.is_at_hand() && function.process.is_none() => {
+            return Some(file);
+        }
+        (_, Some(_)) => {
+            let path = format!("functions.{name}.remote");
+            let mistake = source.wrong_key(&path, "the function has a process to go to");
+            mistake.hint("a process or another node, not both");
+        }
+        (_, None) => {}
+    }
+    None
 }
 
 /// What comes back on a path is of one function, and is not for a path through the node.

@@ -1,5 +1,6 @@
 //! What the thread does that looks after one function process.
 
+mod greeting;
 mod inquiries;
 mod session;
 
@@ -24,7 +25,7 @@ use super::plan::{ResourceLimits, Restart, Start, Status, View};
 use super::process::{self, Launch, Process};
 use crate::process::inquiry::{ContextsAnswer, Inquiry};
 use crate::process::order::{Change, Order, Request};
-use crate::process::protocol::{Connection, Message, VERSION, Welcome};
+use crate::process::protocol::{Connection, Message, Welcome};
 
 /// How often the thread looks whether a worker has given orders.
 const ROUND: Duration = Duration::from_millis(1);
@@ -32,8 +33,6 @@ const ROUND: Duration = Duration::from_millis(1);
 const RESTING_ROUND: Duration = Duration::from_millis(10);
 /// How long a function may take from its hello to the ring.
 const BEGINNING: Duration = Duration::from_secs(15);
-/// Letters that are repeated of what a function says.
-const LONGEST_NAME: usize = 64;
 /// Letters of the reason for which a context was not imported.
 const LONGEST_REASON: usize = 256;
 /// Messages that are heard in one round, whatever else has come: orders, health checks and
@@ -238,20 +237,7 @@ impl Watch {
         let Some(session) = &mut self.session else { return Ok(()) };
         match (session.stage, message) {
             (Stage::Greeting, Message::Hello { version, process, function }) => {
-                let reason = if version != VERSION {
-                    format!("version {version} of the protocol; the node speaks {VERSION}")
-                } else if function != self.kind.name {
-                    let said: String = function.escape_debug().take(LONGEST_NAME).collect();
-                    format!("{said} is not the function of this place: that is {}", self.kind.name)
-                } else {
-                    session.process = process;
-                    session.stage = Stage::Attaching;
-                    self.set_status(Status::Starting);
-                    return self.brief();
-                };
-                // It will see the reason; there is nothing to wait for.
-                let _ = session.connection.send(&Message::Refuse(reason.clone()));
-                Err(reason)
+                self.greet(version, process, &function)
             }
             (Stage::Attaching, Message::Ready) => {
                 session.stage = Stage::Ready;
@@ -297,14 +283,7 @@ impl Watch {
             (Stage::Ready | Stage::Running, Message::NotImported { worker, slot, reason }) => {
                 Asked::take(&mut session.asked.imports, "the refusal of a context")?;
                 session.asked.refused += 1;
-                let refused = session.asked.refused;
-                let reason: String = reason.escape_debug().take(LONGEST_REASON).collect();
-                if refused <= NAMED || refused.is_power_of_two() {
-                    let function = &self.welcome.instance;
-                    let what = "a context could not be imported";
-                    tracing::warn!(function, slot, reason, refused, "{what}");
-                }
-                self.inquiries.iter_mut().for_each(|one| one.refuse(worker, slot, &reason));
+                self.note_refusal(worker, slot, &reason);
                 Ok(())
             }
             (_, message) => {
@@ -313,19 +292,17 @@ impl Watch {
         }
     }
 
-    /// Tells a new process all that it must know.
-    fn brief(&mut self) -> Result<(), String> {
-        let now = (self.now)();
-        let Some(session) = &mut self.session else { return Ok(()) };
-        let mut messages = vec![Message::Welcome(Box::new(self.welcome.clone()))];
-        messages.extend(self.records.messages(now));
-        messages.push(Message::Start(self.records.numbers().to_vec()));
-        let imports = messages.iter().filter(|one| matches!(one, Message::Import { .. })).count();
-        session.asked.imports += imports as u64;
-        let sent = session.connection.send_all(messages);
-        sent.map_err(|_| "it closed its socket".to_owned())?;
-        self.records.given();
-        Ok(())
+    /// A process does not take a context.
+    fn note_refusal(&mut self, worker: u16, slot: u32, reason: &str) {
+        let Some(session) = &self.session else { return };
+        let refused = session.asked.refused;
+        let reason: String = reason.escape_debug().take(LONGEST_REASON).collect();
+        if refused <= NAMED || refused.is_power_of_two() {
+            let function = &self.welcome.instance;
+            let what = "a context could not be imported";
+            tracing::warn!(function, slot, reason, refused, "{what}");
+        }
+        self.inquiries.iter_mut().for_each(|one| one.refuse(worker, slot, &reason));
     }
 
     /// Heartbeat, checkpoints, and whether the ring is there.

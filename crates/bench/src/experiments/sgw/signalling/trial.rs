@@ -213,17 +213,7 @@ impl Far<'_> {
                 since = Instant::now();
             }
         }
-        let since = Instant::now();
-        let is_durable = || durable.load(Ordering::Acquire) == commands;
-        while !(agent.is_settled() && is_durable()) && since.elapsed() < SETTLING {
-            agent.poll();
-        }
-        if !agent.is_settled() {
-            return Err("the worker did not work off the commands".into());
-        }
-        if !is_durable() {
-            return Err("the disk did not take the commands".into());
-        }
+        settle(agent, || durable.load(Ordering::Acquire) == commands)?;
         let received: u64 = receiver.streams().iter().map(|stream| stream.received).sum();
         let tally = source.tally();
         let due = (offered.duration.as_secs_f64() * offered.commands) as u64;
@@ -238,6 +228,21 @@ impl Far<'_> {
             disturbance,
         })
     }
+}
+
+/// Waits until workers and disk have all commands.
+fn settle(agent: &mut Agent, is_durable: impl Fn() -> bool) -> Result<(), Failure> {
+    let since = Instant::now();
+    while !(agent.is_settled() && is_durable()) && since.elapsed() < SETTLING {
+        agent.poll();
+    }
+    if !agent.is_settled() {
+        return Err("the worker did not work off the commands".into());
+    }
+    if !is_durable() {
+        return Err("the disk did not take the commands".into());
+    }
+    Ok(())
 }
 
 /// Sessions that come and go: always as many, the oldest of which is deleted, one of
