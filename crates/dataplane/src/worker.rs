@@ -9,6 +9,7 @@ mod contexts;
 mod downlink;
 mod ending;
 mod idle;
+mod leaving;
 mod moving;
 mod recall;
 mod relocate;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use rtrb::Consumer as Mailbox;
 use weft_compose::{Burst, Positions};
-use weft_dpdk::{Batch, Consumer, Packet, RxQueue};
+use weft_dpdk::{Consumer, Packet, RxQueue};
 use weft_function::{Direction, Metadata, PacketMetadata, TagSlot};
 
 use self::apply_commands::retire;
@@ -299,28 +300,14 @@ impl Worker {
     fn transmit(&mut self) {
         let BurstState { burst, classified, watch, taps, framed, .. } = &mut self.state;
         let count = burst.packets.len();
-        let ports = self.element.ports_used();
         let left_over = LeftOver {
             kept: self.queues.kept(),
             elsewhere: classified.elsewhere,
             gated: classified.gated,
             framed: std::mem::take(framed),
         };
-        let away = self.element.away();
-        match (ports, self.element.order()) {
-            (&[], None) if !away.is_empty() => {
-                for (position, packet) in burst.packets.drain().enumerate() {
-                    match self.element.away_at(position) {
-                        Some(leaving) => {
-                            let original = self.departure.original_of(position, &packet);
-                            let taken =
-                                self.remote_queues.take(leaving, packet, original, burst.now);
-                            self.counters.note(taken);
-                        }
-                        None => self.departure.keep(&left_over, position, packet, &mut self.queues),
-                    }
-                }
-            }
+        match (self.element.ports_used(), self.element.order()) {
+            (&[], None) if !self.element.away().is_empty() => self.send_away(&left_over),
             // Nearly always: one port, arrival order.
             (&[port], None) => {
                 let leaving = self.element.leaving(port);
@@ -344,40 +331,18 @@ impl Worker {
                     }
                 }
             }
-            (_, order) => {
-                let mut packets = [const { None }; Batch::CAPACITY];
-                for (place, packet) in packets.iter_mut().zip(burst.packets.drain()) {
-                    *place = Some(packet);
-                }
-                for at in 0..count {
-                    let position = order.map_or(at, |order| usize::from(order[at]));
-                    let Some(packet) = packets[position].take() else { continue };
-                    if let Some(leaving) = self.element.away_at(position) {
-                        let original = self.departure.original_of(position, &packet);
-                        let taken = self.remote_queues.take(leaving, packet, original, burst.now);
-                        self.counters.note(taken);
-                        continue;
-                    }
-                    match self.element.port_of(position) {
-                        Some(port) => {
-                            self.departure.send(port, position, packet, taps, burst.now);
-                        }
-                        None => {
-                            self.departure.keep(&left_over, position, packet, &mut self.queues);
-                        }
-                    }
-                }
-            }
+            _ => self.send_one_by_one(&left_over),
         }
-        if !away.is_empty() {
+        if !self.element.away().is_empty() {
             self.remote_queues.flush(&self.counters);
         }
         self.queues.settle();
         self.departure.hand_over();
-        for &port in ports {
+        for &port in self.element.ports_used() {
             self.departure.flush(port);
         }
         self.departure.flush_touched();
+        let BurstState { burst, watch, .. } = &mut self.state;
         watch.lap(&self.counters.stages[Stage::Transmit as usize], count);
         watch.note_burst(&self.counters.times, burst.now, &self.clock);
     }

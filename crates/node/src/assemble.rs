@@ -79,8 +79,7 @@ pub fn assemble(
     let shift = SlotShift::for_workers(count);
     let room = Room::of(&blueprint.limits, count, !blueprint.groups.is_empty());
     let Pools { pool, answers, punts } = Pools::new(eal, &blueprint)?;
-    let clock = time.map_or_else(Clock::start, Clock::Virtual);
-    let waker = Waker::default();
+    let (clock, waker) = (time.map_or_else(Clock::start, Clock::Virtual), Waker::default());
     let mut initial = InitialUsers::of(&blueprint, room)?;
     let ports = open_ports(eal, &blueprint, &pool, &initial.users)?;
     let rings = Rings::new(eal, &blueprint, &ports)?;

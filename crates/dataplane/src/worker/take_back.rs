@@ -45,10 +45,11 @@ impl Collected {
     }
 
     #[inline]
-    fn add(&mut self, ticket: &InFlightEntry) {
+    fn add(&mut self, ticket: &InFlightEntry, origins: &Origins<'_>) {
         self.count += 1;
         self.bytes += u64::from(ticket.length);
         self.reservations.add(ticket.place);
+        origins.note(&ticket.past);
     }
 }
 
@@ -185,9 +186,9 @@ impl Worker {
             function: self.remote_queues.functions[remote_queue],
         };
         let counters = &*self.counters;
-        let packets = &mut self.state.burst.packets;
         let mut collected = Collected::new();
-        let (originals, queues) = (&mut self.departure.originals, &mut self.queues);
+        let (packets, queues) = (&mut self.state.burst.packets, &mut self.queues);
+        let originals = &mut self.departure.originals;
         let mut go_on = |mut packet: Packet, ticket: &InFlightEntry, original: Option<Packet>| {
             // What a function says of a packet is not believed unseen.
             let position = packets.len();
@@ -201,11 +202,9 @@ impl Worker {
                 originals.extend(original.map(|original| (position, original)));
             }
         };
-        let remote_queues = &mut self.remote_queues.remote_queues;
-        let any = remote_queues[remote_queue].collect(|back| match back {
+        let any = self.remote_queues.remote_queues[remote_queue].collect(|back| match back {
             Back::Packet(packet, ticket, original) => {
-                collected.add(&ticket);
-                origins.note(&ticket.past);
+                collected.add(&ticket, &origins);
                 go_on(packet, &ticket, original);
             }
             Back::Emitted(packet, ticket) => {
@@ -219,8 +218,7 @@ impl Worker {
                 }
             }
             Back::Dropped(ticket, reason) => {
-                collected.add(&ticket);
-                origins.note(&ticket.past);
+                collected.add(&ticket, &origins);
                 collected.dropped.push(origins.note_dropped(&ticket, reason, counters));
             }
             // A burst has room for all that a queue gives at once.

@@ -322,13 +322,7 @@ impl Message {
                 now: fields.u64()?,
                 context: fields.rest().to_vec(),
             },
-            7 => {
-                let mut numbers = Vec::new();
-                while !fields.0.is_empty() {
-                    numbers.push(fields.u32()?);
-                }
-                Message::Start(numbers)
-            }
+            7 => Message::Start(fields.numbers()?),
             8 => Message::Ready,
             9 => Message::Ping(fields.u32()?),
             10 => Message::Pong(fields.u32()?),
@@ -354,13 +348,7 @@ impl Message {
                 slot: fields.u32()?,
                 reason: fields.text()?,
             },
-            19 => {
-                let mut counters = PortCounters::default();
-                for count in &mut counters.0 {
-                    *count = fields.u64()?;
-                }
-                Message::Counted(counters)
-            }
+            19 => Message::Counted(fields.counters()?),
             _ => return Err(Malformed("unknown type")),
         })
     }
@@ -375,6 +363,23 @@ fn put_order((worker, number): (u16, u32), slot: u32, out: &mut Vec<u8>) {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
+    /// All numbers that follow.
+    fn numbers(&mut self) -> Result<Vec<u32>, Malformed> {
+        let mut numbers = Vec::new();
+        while !self.0.is_empty() {
+            numbers.push(self.u32()?);
+        }
+        Ok(numbers)
+    }
+
+    fn counters(&mut self) -> Result<PortCounters, Malformed> {
+        let mut counters = PortCounters::default();
+        for count in &mut counters.0 {
+            *count = self.u64()?;
+        }
+        Ok(counters)
+    }
+
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (field, rest) = self.0.split_first_chunk().ok_or(Malformed("too short"))?;
         self.0 = rest;

@@ -14,6 +14,59 @@ use crate::iphc::next_number;
 /// which all were lost.
 const SETTLED: u16 = 16;
 
+/// What is known of a segment beside the one before.
+struct Segment {
+    /// Headers change only as differences can say.
+    same: bool,
+    /// TCP sends it again.
+    again: bool,
+    /// It follows the one before.
+    contiguous: bool,
+    /// Whether it fits the link without compression.
+    fits: bool,
+    /// Whether packets have numbers.
+    numbered: bool,
+}
+
+impl Segment {
+    /// Whether the other end would not notice that the packet before is lost.
+    #[inline]
+    fn hides_loss(&self, subject: &Subject<'_>, flow: &Flow, whole: bool) -> bool {
+        let headers = subject.headers();
+        !self.numbered && loss_is_hidden(&subject.chain, flow.headers(), headers, whole)
+    }
+
+    /// Puts a header together that has TCP's whole header in it, or all headers.
+    fn whole(self, subject: &Subject<'_>, flow: &mut Flow, out: &mut Compressed) -> Outcome {
+        let Segment { again, contiguous, fits, numbered, .. } = self;
+        let (chain, headers) = (&subject.chain, subject.headers());
+        let same = self.same && chain.same_ecn(flow.headers(), headers);
+        let hidden = self.hides_loss(subject, flow, true);
+        let settled = if same { flow.sent.saturating_add(1) } else { 0 };
+        let alone = settled >= SETTLED && flow.repair != Repair::Full && !again && !numbered;
+        out.clear();
+        if alone {
+            write_nodelta(chain, headers, flow.id, out);
+        }
+        if !(fits || alone && is_shorter(chain, out)) {
+            return Outcome::Regular;
+        }
+        // What no checksum would miss is sent twice, in case one is lost.
+        flow.repair = match (same || numbered, hidden) {
+            (false, _) => Repair::Full,
+            (true, true) => Repair::Segment,
+            (true, false) => Repair::None,
+        };
+        flow.set_headers(chain, headers);
+        (flow.sent, flow.data, flow.period) = (settled, subject.data() as u16, contiguous.into());
+        flow.number = next_number(flow.number);
+        match alone {
+            true => Outcome::Compressed(PppProtocol::COMPRESSED_TCP_NODELTA),
+            false => full_header(flow, numbered),
+        }
+    }
+}
+
 impl IpHeaderCompressor {
     /// Decides over a segment, and puts its compressed header together.
     #[inline]
@@ -41,13 +94,11 @@ impl IpHeaderCompressor {
         // What TCP sends again may be so for a context that is lost (RFC 2507 §3.1,
         // §3.2): all headers go with it.
         let again = (advance as i32) < if subject.data() > 0 { flow.data.into() } else { 0 };
-        let hides = |flow: &Flow, whole: bool| {
-            !numbered && loss_is_hidden(chain, flow.headers(), headers, whole)
-        };
+        let segment = Segment { same, again, contiguous, fits, numbered };
         if same
             && flow.repair == Repair::None
             && !again
-            && !hides(flow, false)
+            && !segment.hides_loss(subject, flow, false)
             && write(subject, flow, numbered, out)
             && (fits || is_shorter(chain, out))
         {
@@ -59,30 +110,7 @@ impl IpHeaderCompressor {
             flow.number = next_number(flow.number);
             return Outcome::Compressed(PppProtocol::COMPRESSED_TCP);
         }
-        let same = same && chain.same_ecn(flow.headers(), headers);
-        let hidden = hides(flow, true);
-        let settled = if same { flow.sent.saturating_add(1) } else { 0 };
-        let alone = settled >= SETTLED && flow.repair != Repair::Full && !again && !numbered;
-        out.clear();
-        if alone {
-            write_nodelta(chain, headers, flow.id, out);
-        }
-        if !(fits || alone && is_shorter(chain, out)) {
-            return Outcome::Regular;
-        }
-        // What no checksum would miss is sent twice, in case one is lost.
-        flow.repair = match (same || numbered, hidden) {
-            (false, _) => Repair::Full,
-            (true, true) => Repair::Segment,
-            (true, false) => Repair::None,
-        };
-        flow.set_headers(chain, headers);
-        (flow.sent, flow.data, flow.period) = (settled, subject.data() as u16, contiguous.into());
-        flow.number = next_number(flow.number);
-        match alone {
-            true => Outcome::Compressed(PppProtocol::COMPRESSED_TCP_NODELTA),
-            false => full_header(flow, numbered),
-        }
+        segment.whole(subject, flow, out)
     }
 
     /// A connection whose checksum the other end would not find right is left

@@ -55,11 +55,7 @@ pub fn enforce(
     }
     let Record { rules, detectors, limiters, meters, .. } = record;
     let Detector { urrs, qers, .. } = &detectors[place];
-    let mut passed = Volume::default();
-    match uplink {
-        true => (passed.uplink_octets, passed.uplink_packets) = (octets, 1),
-        false => (passed.downlink_octets, passed.downlink_packets) = (octets, 1),
-    }
+    let passed = volume(uplink, octets);
     let measure = |meters: &mut [Meter], before_qos: bool| {
         for &at in urrs {
             let (rule, meter) = (&rules.urrs[usize::from(at)], &mut meters[usize::from(at)]);
@@ -86,6 +82,17 @@ pub fn enforce(
     }
     measure(meters, false);
     Ok(Passed { way, action, is_measured: true })
+}
+
+/// One packet.
+#[inline]
+fn volume(uplink: bool, octets: u64) -> Volume {
+    let mut passed = Volume::default();
+    match uplink {
+        true => (passed.uplink_octets, passed.uplink_packets) = (octets, 1),
+        false => (passed.downlink_octets, passed.downlink_packets) = (octets, 1),
+    }
+    passed
 }
 
 /// What becomes of a packet whose rule does not forward.
