@@ -16,7 +16,6 @@
 
 mod bearers;
 mod change;
-mod command_dto;
 mod dedicated;
 mod dynamic_users;
 mod entry;
@@ -42,12 +41,12 @@ use weft_node_config::UserKey;
 pub(crate) use self::bearers::{Bearers, KeyConflict};
 pub use self::change::BearersChanged;
 pub(crate) use self::change::{MOST_WAITING, Staged, Steered, Work, text as key_text};
-pub use self::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub(crate) use self::entry::BearerRole;
 pub(crate) use self::listeners::Listeners;
 pub(crate) use self::members::Members;
 pub(crate) use self::subscribers::{Subscribers, TunnelUsers};
 pub(crate) use self::written::Reader;
+pub use self::written::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 pub use self::wrong::{BearerError, Wrong};
 pub use crate::subscribers::BearerId;
 

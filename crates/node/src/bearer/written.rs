@@ -1,5 +1,7 @@
 //! Reads commands as they are written, and writes bearers as commands.
 
+mod form;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -8,9 +10,9 @@ use weft_node_config::{Blueprint, DEFAULT_NETWORK, UserKey};
 use weft_wire::esp::Spi;
 use weft_wire::gtpu::Qfi;
 
+pub use self::form::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 use super::bearers::Bearers;
 use super::change::refused;
-use super::command_dto::{WrittenBearer, WrittenChange, WrittenCommand, WrittenMatch};
 use super::entry::BearerRole;
 use super::{BearerCommand, BearerId, BearerSettings, Detection, Selector, Settings, User, Wrong};
 use crate::plan::Trials;

@@ -121,7 +121,7 @@ impl Reconfiguration<'_> {
         let is_copied = match &relocation.copying {
             Copying::Process(_) => {
                 let (now, transfers) = (self.clock.now(), &mut self.migration.transfers);
-                busy = relocation.copy_some(&self.functions, transfers, now);
+                busy = relocation.copy_some(self.functions, transfers, now);
                 relocation.is_copied()
             }
             Copying::MigrationSession(session) => {

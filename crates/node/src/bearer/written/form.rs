@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Action, BearerId, DefaultBearer, Filter};
+use crate::bearer::{Action, BearerId, DefaultBearer, Filter};
 
 /// A command as it is written.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
