@@ -110,6 +110,20 @@ documents_are_rolled_out() {
     grep -qx '2 of 2 nodes run as revision 2 says' "$work/said"
 }
 
+# The station that has traffic says so, and what share of its capacity that is.
+station_is_loaded() {
+    weft get nodes >"$work/said"
+    grep -Eq '^station-a +connected +current .* 1000000 +4 +[1-9][0-9,]* +[0-9.]+ % +[0-9,]+ +[0-9.]+ %$' "$work/said"
+}
+
+nodes_say_what_they_carry() {
+    wait_until 30 station_is_loaded
+    local status=$?
+    cat "$work/said"
+    note "$(grep '^station-a' "$work/said")"
+    return "$status"
+}
+
 # The policer lets nearly nothing through: station-a, which is changed first, drops.
 harm_is_rolled_back() {
     documents '8 kbit/s' >"$work/harm.yaml"
@@ -160,6 +174,7 @@ check "nodes join that no file names" nodes_join
 send
 check "mistakes in documents have line and column, and change nothing" mistakes_are_told
 check "documents are rolled out node by node under traffic" documents_are_rolled_out
+check "nodes say what they carry" nodes_say_what_they_carry
 check "a change by which a node drops packets is rolled back" harm_is_rolled_back
 check "users of a station that is killed are adopted, and it has its settings when it is back" a_dead_station_is_replaced
 check "a controller that is killed knows nodes and documents" a_controller_that_dies_knows_all

@@ -290,11 +290,56 @@ stop_node
 
 # --- the controller ----------------------------------------------------------------------
 
-sed "s|@WORK@|$work|" site.yaml >"$work/site.yaml"
+listen=127.0.0.1:$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+sed "s|@WORK@|$work|; s|@LISTEN@|$listen|" site.yaml >"$work/site.yaml"
 "$WEFT" control "$work/site.yaml" --socket "$work/site.controller" --http 127.0.0.1:0 \
     --http-token-file "$work/token" >"$work/site.out" 2>"$work/site.log" &
 controller=$!
 wait_until 30 grep -qs 'is ready' "$work/site.out"
 site=$(sed -n 's/.*, page \(http[^ ]*\)$/\1/p' "$work/site.out")
+# A station whose port repeats a capture, so that it has packets to tell of.
+cat >"$work/station.yaml" <<NODE
+apiVersion: weft/v1
+kind: Node
+metadata: {name: station-b}
+ports:
+  radio:
+    device: "net_pcap1,rx_pcap=$root/tests/golden/captures/ipv4-mix.pcap,infinite_rx=1"
+    direction: uplink
+    mac: 02:00:00:00:00:01
+    addresses: [10.0.0.254/24]
+    nextHopMac: 02:00:00:00:01:01
+  core:
+    device: "net_null1,no-rx=1"
+    direction: downlink
+    mac: 02:00:00:00:00:06
+    addresses: [10.1.0.1/24]
+    nextHopMac: 02:00:00:00:02:06
+functions: {from-anchor: {function: gtpu-decapsulate}, to-anchor: {function: gtpu-encapsulate}}
+users: [{name: ue, count: 20, match: {ipv4: 10.0.0.1}}]
+handover: {node: 3, role: station, address: 10.1.0.1, tunnel: to-anchor, users: [{name: ue, first: 1}], peers: [{node: 1, address: 10.1.0.254}]}
+rules: |
+  from radio -> to-anchor
+  from to-anchor -> core
+  from core -> from-anchor
+  from from-anchor -> radio
+NODE
+"$WEFT" run "$work/station.yaml" --handover-controller "$listen" --handover-listen 127.0.0.1:0 \
+    --handover-token-file "$work/token" --handover-advertise 127.0.0.1:9475 --handover-capacity 2000000000 \
+    >"$work/node.out" 2>"$work/node.log" &
+node=$!
+station_tells() {
+    curl -s "${site}v1/nodes" | jq -e '.[] | select(.name == "station-b") | .capacity == 2000000000
+        and .load.receivedPerSecond > 0 and .load.received >= .load.dropped and .load.busy >= 0 and .load.busy <= 1'
+}
+try "a node tells its controller what it carries" wait_until 60 station_tells
+nodes_are_told() {
+    "$WEFT" get nodes --controller "$work/site.controller" >"$work/nodes" || return 1
+    cat "$work/nodes"
+    grep -Eq '^station-b +connected .* 2000000000 +0 +[0-9,]+ +[0-9.]+ % +[0-9,]+ +[0-9.]+ %$' "$work/nodes" &&
+        grep -Eq '^gateway +not connected .* - +0 +- +- +- +-$' "$work/nodes"
+}
+check "get nodes says what the page says" nodes_are_told
 browse site --url "$site" --token "$(cat "$work/token")" --axe "$axe"
+stop_node
 close_report

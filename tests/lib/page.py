@@ -334,6 +334,21 @@ def of_site():
         expect("not connected" in browser.text("#nodes"), browser.text("#nodes"))
         expect("not said" in browser.text("#nodes"), f"a version that is not known: {browser.text('#nodes')}")
 
+    def cell(node, title):
+        return browser.run(
+            "const row = [...document.querySelectorAll('#nodes tbody tr')].find((one) => one.textContent.startsWith(arguments[0]));"
+            "return row.querySelector(`[data-title='${arguments[1]}']`).textContent", node, title)
+
+    @check("the controller's page shows what a node carries")
+    def _():
+        browser.wait("packets of station-b", lambda: cell("station-b", "packets").endswith("/s"))
+        expect(cell("station-b", "of capacity").endswith("%"), cell("station-b", "of capacity"))
+        expect(cell("station-b", "busy").endswith("%"), cell("station-b", "busy"))
+        expect(cell("station-b", "drops").endswith("/s"), cell("station-b", "drops"))
+        nothing = [cell("gateway", title) for title in ("packets", "of capacity", "drops", "busy")]
+        expect(nothing == ["–"] * 4, f"a node that has not said anything: {nothing}")
+        expect("of 1 node" in browser.text("#totals"), browser.text("#totals"))
+
     def press(label):
         browser.run("document.querySelector(`button[aria-label='${arguments[0]}']`).click()", label)
 

@@ -64,6 +64,19 @@ impl<'e> Families<'e> {
         self.family(name, help, samples, ConstGauge::new(0_u64), ConstGauge::new)
     }
 
+    /// Writes a gauge of shares, from 0 to 1: each sample has labels and a value.
+    ///
+    /// # Errors
+    /// Those of the encoder.
+    pub fn ratio<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, f64)>,
+    ) -> fmt::Result {
+        self.family(name, help, samples, ConstGauge::new(0.0), ConstGauge::new)
+    }
+
     /// Writes a histogram: each sample has labels and a [`Distribution`].
     ///
     /// # Errors
@@ -83,13 +96,13 @@ impl<'e> Families<'e> {
         Ok(())
     }
 
-    fn family<L: EncodeLabelSet, M: EncodeMetric>(
+    fn family<L: EncodeLabelSet, N, M: EncodeMetric>(
         &mut self,
         name: &str,
         help: &str,
-        samples: impl IntoIterator<Item = (L, u64)>,
+        samples: impl IntoIterator<Item = (L, N)>,
         none: M,
-        metric: impl Fn(u64) -> M,
+        metric: impl Fn(N) -> M,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, none.metric_type())?;
         for (labels, value) in samples {

@@ -26,6 +26,7 @@ mod state;
 mod upgrades;
 mod watch;
 
+pub use live::busy;
 pub use server::{ControlError, Listening, Options, Serving};
 pub use upgrades::UpgradeRequest;
 pub use weft_http::client;

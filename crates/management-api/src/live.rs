@@ -31,7 +31,7 @@ use self::flows::Sample;
 pub use self::flows::{Flow, Flows, UserRate};
 use self::history::History;
 pub use self::history::Past;
-pub use self::predicted::{CalibrationView, ModelChange, ModelStep, ModelView};
+pub use self::predicted::{CalibrationView, ModelChange, ModelStep, ModelView, busy};
 use crate::api::FunctionMoveView;
 
 /// Time between two looks.

@@ -11,7 +11,7 @@ use weft_mobility_protocol::{Envelope, NodeId};
 
 use crate::channel::Channel;
 use crate::hello::{HelloError, PeerAddress};
-use crate::note::{Note, Registered, Report};
+use crate::note::{Load, Note, Registered, Report};
 use crate::options::Options;
 use crate::stream::Ended;
 
@@ -29,6 +29,8 @@ pub enum Event {
     Registered(Registered),
     /// A node has said how it runs.
     Reported(NodeId, Report),
+    /// A node has said what it carries.
+    Loaded(NodeId, Load),
     /// The controller has said how this node is to run: the generation of that, and its
     /// configuration.
     Settings(u64, String),
@@ -256,6 +258,7 @@ impl Hub {
             (Note::Report(report), true, false) if self.options.admits => {
                 self.tell(Event::Reported(from, report));
             }
+            (Note::Load(load), true, false) => self.tell(Event::Loaded(from, load)),
             _ => return Err(HelloError::Value.into()),
         }
         Ok(())

@@ -35,7 +35,7 @@ mod transport;
 
 pub use hello::PeerAddress;
 pub use hub::{Event, Statistics};
-pub use note::{Note, Registered, Registration, Report};
+pub use note::{Load, Note, Registered, Registration, Report};
 pub use options::{Options, Security, Timing};
 pub use settings::TransportSettings;
 pub use token::{Token, TokenError};

@@ -9,6 +9,9 @@
 //!   kind 3  report       0..8 generation of the settings that the node runs by, 8..16
 //!                        generation that it refuses, 16..24 packets received since it started,
 //!                        24..32 dropped, then why it refuses as text
+//!   kind 4  load         0..8 nanoseconds since the node started, 8..16 packets received in
+//!                        that time, 16..24 dropped, 24..26 ten-thousandths of its busiest core
+//!                        that packets took of late, or 65535
 //! ```
 //! A generation is a number that settings have by what they say; 0 stands for none.
 
@@ -37,6 +40,8 @@ pub enum Note {
     },
     /// By a node: how it runs.
     Report(Report),
+    /// By a node: what it carries.
+    Load(Load),
 }
 
 /// How a node runs.
@@ -52,6 +57,50 @@ pub struct Report {
     pub dropped: u64,
     /// Why it refuses settings.
     pub reason: String,
+}
+
+/// What a node carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Nanoseconds since it started.
+    pub uptime: u64,
+    /// Packets that it has received since then.
+    pub received: u64,
+    /// Packets that it has dropped since then.
+    pub dropped: u64,
+    /// Ten-thousandths of the time of its busiest core that packets took of late; none where
+    /// that is not known.
+    pub busy: Option<u16>,
+}
+
+impl Load {
+    /// All of a core.
+    pub const WHOLE: u16 = 10_000;
+    const LENGTH: usize = 26;
+    const UNKNOWN: u16 = u16::MAX;
+
+    fn emit(&self) -> Vec<u8> {
+        let numbers = [self.uptime, self.received, self.dropped];
+        let mut said = numbers.map(|number| number.to_be_bytes()).concat();
+        let busy = self.busy.map_or(Load::UNKNOWN, |busy| busy.min(Load::WHOLE));
+        said.extend(busy.to_be_bytes());
+        said
+    }
+
+    fn parse(said: &[u8]) -> Result<Load, HelloError> {
+        if said.len() != Load::LENGTH {
+            return Err(HelloError::Value);
+        }
+        let (uptime, said) = number(said)?;
+        let (received, said) = number(said)?;
+        let (dropped, said) = number(said)?;
+        let busy = match u16::from_be_bytes([said[0], said[1]]) {
+            Load::UNKNOWN => None,
+            busy @ ..=Load::WHOLE => Some(busy),
+            _ => return Err(HelloError::Value),
+        };
+        Ok(Load { uptime, received, dropped, busy })
+    }
 }
 
 /// Octets of a place in a greeting.
@@ -82,6 +131,7 @@ impl Note {
                 said.extend(reason.as_bytes());
                 (3, said)
             }
+            Note::Load(load) => (4, load.emit()),
         };
         if said.len() > MOST {
             return None;
@@ -99,7 +149,7 @@ impl Note {
     pub fn parse(octets: &[u8]) -> Result<Option<(Note, usize)>, HelloError> {
         let Some((head, rest)) = octets.split_first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        if head[0] != TAG || !(1..=3).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
+        if head[0] != TAG || !(1..=4).contains(&head[1]) || head[2..4] != [0, 0] || length > MOST {
             return Err(HelloError::Value);
         }
         let Some(said) = rest.get(..length) else { return Ok(None) };
@@ -109,6 +159,7 @@ impl Note {
                 let (generation, text) = number(said)?;
                 Note::Settings { generation, text: text_of(text)? }
             }
+            4 => Note::Load(Load::parse(said)?),
             _ => {
                 let (generation, said) = number(said)?;
                 let (refused, said) = number(said)?;
@@ -236,6 +287,12 @@ mod tests {
             (any::<u64>(), ".{0,200}")
                 .prop_map(|(generation, text)| Note::Settings { generation, text }),
             report,
+            (any::<[u64; 3]>(), proptest::option::of(0..=Load::WHOLE)).prop_map(
+                |(numbers, busy)| {
+                    let [uptime, received, dropped] = numbers;
+                    Note::Load(Load { uptime, received, dropped, busy })
+                }
+            ),
         ]
     }
 
@@ -249,7 +306,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_comes_is_read_or_refused(mut octets: Vec<u8>, kind in 0_u8..5, length in 0_u8..40) {
+        fn whatever_comes_is_read_or_refused(mut octets: Vec<u8>, kind in 0_u8..6, length in 0_u8..40) {
             let _ = Registration::parse(&octets);
             let _ = Note::parse(&octets);
             let head = [TAG, kind, 0, 0, 0, 0, 0, length];
@@ -272,6 +329,25 @@ mod tests {
         assert_eq!(long.emit(), None);
         let head = [TAG, 2, 0, 0, 0x7f, 0, 0, 0];
         assert_eq!(Note::parse(&head), Err(HelloError::Value));
+    }
+
+    /// A load of another length, or of more than a whole core, is none.
+    #[test]
+    fn a_load_that_cannot_be_is_refused() {
+        let load = Load { uptime: 1, received: 2, dropped: 3, busy: Some(Load::WHOLE) };
+        let octets = Note::Load(load).emit().unwrap();
+        assert!(Note::parse(&octets).is_ok());
+        let mut more = octets.clone();
+        more[32..34].copy_from_slice(&(Load::WHOLE + 1).to_be_bytes());
+        assert_eq!(Note::parse(&more), Err(HelloError::Value));
+        let mut longer = octets.clone();
+        longer[7] += 1;
+        longer.push(0);
+        assert_eq!(Note::parse(&longer), Err(HelloError::Value));
+        let mut shorter = octets;
+        shorter[7] -= 1;
+        shorter.pop();
+        assert_eq!(Note::parse(&shorter), Err(HelloError::Value));
     }
 
     #[test]

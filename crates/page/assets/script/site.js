@@ -2,7 +2,7 @@
 
 import { Refused, change, get, part, post } from "./api.js";
 import { by, h, say, table } from "./dom.js";
-import { clock, counted, duration, exact, percent } from "./format.js";
+import { clock, counted, duration, exact, percent, rate } from "./format.js";
 import { askAt, askNow, token } from "./token.js";
 
 /** Milliseconds between two looks. */
@@ -17,20 +17,21 @@ const events = [];
 
 askAt(by("token"));
 
-const totals = ["nodes", "users", "moving", "events"].map((title) => {
+const totals = ["nodes", "users", "moving", "packets"].map((title) => {
   const value = h("dd", {}, "–");
   const small = h("dd", { class: "small" });
   by("totals").append(h("div", {}, h("dt", {}, title), value, small));
   return [value, small];
 });
-const nodes = table("Nodes", ["node", "state", "last heard", "address", "version", "starts", "users", "share", "moving", "work on it"], 5, true);
+const nodes = table("Nodes", ["node", "state", "last heard", "address", "version", "users", "share", "moving", "packets", "of capacity", "drops", "busy", "work on it"], 5, true);
 const orders = table("Handovers", ["order", "what", "state", "users", "moved", "aborted", "refused"], 3);
 const told = table("Events", ["when", "event", "user", "node", "why"]);
 const users = table("Users", ["user", "owner", "anchor", "state", "goes to"]);
 const done = h("p", { class: "note", role: "status" });
 by("nodes").append(nodes.element, done,
   h("p", { class: "note" }, "A node that is cordoned takes no further users. Drain cordons a node and hands its users to the stations that have the fewest. "
-    + "A share is that of all users; packets and drops of a node are on its own page."));
+    + "A share is that of all users. Packets and drops are those of the last five seconds, as the node says itself; busy is the share of its busiest core that they take. "
+    + "Where a node has not said what it can carry (--handover-capacity), there is no share of it."));
 
 /** Cordons, uncordons or drains a node. */
 async function keep(name, what) {
@@ -160,19 +161,26 @@ function show(list, handovers) {
   const moving = list.reduce((sum, node) => sum + node.moving, 0);
   const lost = list.filter((node) => !node.connected).length;
   const open = handovers.filter((order) => !order.finished);
+  const heard = list.filter((node) => Number.isFinite(node.load?.receivedPerSecond));
+  const sum = (what) => heard.reduce((all, node) => all + node.load[what], 0);
+  const carried = heard.length > 0 ? `${rate(sum("droppedPerSecond"))} dropped, of ${counted(heard.length, "node")}` : "no node has said";
   const figures = [
     [exact(list.length), lost > 0 ? `${lost} not connected` : "all connected"], [exact(all), "that stay where they are"],
-    [exact(moving), `${counted(open.length, "open order")}`], [exact(events.at(-1)?.number ?? 0), "the last one's number"],
+    [exact(moving), `${counted(open.length, "open order")}`], [heard.length > 0 ? rate(sum("receivedPerSecond")) : "–", carried],
   ];
   figures.forEach(([value, small], at) => {
     say(totals[at][0], value);
     say(totals[at][1], small);
   });
+  const share = (part) => (Number.isFinite(part) ? percent(part) : "–");
+  const perSecond = (number) => (Number.isFinite(number) ? rate(number) : "–");
   const state = (node) => (node.successor ? `gone: ${node.successor} takes its users` : `${node.connected ? "connected" : "not connected"}${node.expired ? ", its lease has ended" : ""}${node.cordoned ? ", cordoned" : ""}`);
   nodes.render(list.map((node) => ({
     key: node.name, mark: !node.connected || node.cordoned,
     cells: [node.name, state(node), node.lastHeard ? `${duration(Math.max(0, Date.now() - node.lastHeard) * 1e6)} ago` : "never", node.address,
-      node.version ?? "not said", node.incarnation ?? "–", exact(node.users), all > 0 ? percent(node.users / all) : "–", exact(node.moving), work(node)],
+      node.version ?? "not said", exact(node.users), all > 0 ? percent(node.users / all) : "–", exact(node.moving),
+      perSecond(node.load?.receivedPerSecond), share(node.load?.receivedPerSecond / node.capacity), perSecond(node.load?.droppedPerSecond),
+      share(node.load?.busy ?? NaN), work(node)],
   })), "The controller knows no nodes.");
   orders.render([...handovers].reverse().slice(0, PAGE).map((order) => ({
     key: order.id, mark: !order.finished,

@@ -17,7 +17,7 @@ use super::ctl::controller::ControllerAddress;
 use super::ctl::{escaped, site as members};
 use super::difference::difference;
 use crate::failure::Failure;
-use crate::number::counted;
+use crate::number::{count, counted, percent};
 use crate::output;
 use crate::table::Table;
 
@@ -161,10 +161,23 @@ fn nodes(client: &Client, name: Option<&str>, format: Format) -> Result<(), Fail
         return members::as_json(&nodes);
     }
     let rollout: RolloutState = client.get("/v1/rollout")?;
-    let head = ["node", "state", "settings", "version", "address", "capacity", "users"];
+    let head = [
+        "node",
+        "state",
+        "settings",
+        "version",
+        "address",
+        "capacity",
+        "users",
+        "packets/s",
+        "of capacity",
+        "drops/s",
+        "busy",
+    ];
     let mut table = Table::new(&head, 5);
     for node in &nodes {
         let settings = rollout.nodes.iter().find(|one| one.node == node.name);
+        let [received, share, dropped, busy] = load(node);
         table.row([
             node.name.clone(),
             members::state(node),
@@ -173,12 +186,34 @@ fn nodes(client: &Client, name: Option<&str>, format: Format) -> Result<(), Fail
             node.address.clone(),
             node.capacity.map_or("-".to_owned(), |capacity| capacity.to_string()),
             node.users.to_string(),
+            received,
+            share,
+            dropped,
+            busy,
         ]);
     }
     match (table.is_empty(), name) {
         (true, Some(name)) => Err(Failure::input(format!("there is no node `{name}`"))),
         _ => output::print(&table.text()),
     }
+}
+
+/// What a node carries: packets a second, their share of its capacity, drops a second, and how
+/// busy its busiest core is; a dash where that is not known.
+fn load(node: &Node) -> [String; 4] {
+    let load = node.load.unwrap_or_default();
+    let whole = |rate: Option<f64>| rate.map(|rate| count(rate.round() as u64));
+    let share = |share: Option<f64>| share.map(percent);
+    let of_capacity = node.capacity.filter(|capacity| *capacity > 0);
+    let of_capacity = of_capacity.zip(load.received_per_second);
+    let of_capacity = of_capacity.map(|(capacity, rate)| rate / capacity as f64);
+    [
+        whole(load.received_per_second),
+        share(of_capacity),
+        whole(load.dropped_per_second),
+        share(load.busy),
+    ]
+    .map(|cell| cell.unwrap_or_else(|| "-".to_owned()))
 }
 
 fn rollout(client: &Client, format: Format) -> Result<(), Failure> {
@@ -355,5 +390,38 @@ fn until_rolled_out(client: &Client, patience: Duration) -> Result<(), Failure> 
             }
             _ => thread::sleep(PAUSE),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_mobility_controller::api::Load;
+
+    use super::*;
+
+    fn node(capacity: Option<u64>, load: Option<Load>) -> Node {
+        let node = serde_json::json!({
+            "name": "a", "number": 2, "address": "192.0.2.1:1", "connected": true,
+            "incarnation": 1, "users": 3, "moving": 0,
+        });
+        Node { capacity, load, ..serde_json::from_value(node).unwrap() }
+    }
+
+    #[test]
+    fn what_a_node_carries_is_told_as_far_as_it_is_known() {
+        let said = Load {
+            received: 9_000_000,
+            dropped: 100,
+            received_per_second: Some(123_456.4),
+            dropped_per_second: Some(0.0),
+            busy: Some(0.0621),
+        };
+        let whole = load(&node(Some(2_000_000), Some(said)));
+        assert_eq!(whole, ["123,456", "6.2 %", "0", "6.2 %"]);
+        assert_eq!(load(&node(None, Some(said)))[1], "-");
+        assert_eq!(load(&node(Some(0), Some(said)))[1], "-");
+        assert_eq!(load(&node(Some(7), None)), ["-"; 4]);
+        let first = Load { received_per_second: None, dropped_per_second: None, ..said };
+        assert_eq!(load(&node(Some(7), Some(first))), ["-", "-", "-", "6.2 %"]);
     }
 }

@@ -104,8 +104,30 @@ impl Collector for Counted {
             let samples = nodes.map(|node| ([("node", &*node.name)], value(node) as u64));
             families.gauge(&format!("weft_controller_node_{name}"), help, samples)?;
         }
+        self.loads(&mut families)?;
         let help = "Users of the configuration that wait for their nodes.";
         families.gauge("weft_controller_users_waiting", help, [(NO_LABELS, self.waiting as u64)])
+    }
+}
+
+impl Counted {
+    /// What nodes say that they carry; those that have not said so have no sample.
+    fn loads(&self, families: &mut Families<'_>) -> fmt::Result {
+        let loads =
+            || self.nodes.iter().filter_map(|node| Some(([("node", &*node.name)], node.load?)));
+        let help = "Packets that the node says it has received since it started.";
+        let received = loads().map(|(node, load)| (node, load.received));
+        families.counter("weft_controller_node_received_packets", help, received)?;
+        let help = "Packets that the node says it has dropped since it started.";
+        let dropped = loads().map(|(node, load)| (node, load.dropped));
+        families.counter("weft_controller_node_dropped_packets", help, dropped)?;
+        let help = "Share of the time of its busiest core that packets take, as the node says.";
+        let busy = loads().filter_map(|(node, load)| Some((node, load.busy?)));
+        families.ratio("weft_controller_node_busy_ratio", help, busy)?;
+        let help = "Packets a second that the node says it can carry.";
+        let known = self.nodes.iter().filter(|node| node.capacity > 0);
+        let capacity = known.map(|node| ([("node", &*node.name)], node.capacity));
+        families.gauge("weft_controller_node_capacity", help, capacity)
     }
 }
 
@@ -165,7 +187,7 @@ mod tests {
         text::encode(&mut written, &registry).unwrap();
         let helps: Vec<_> =
             written.lines().filter_map(|line| line.strip_prefix("# HELP ")).collect();
-        assert_eq!(helps.len(), known.len() + 4);
+        assert_eq!(helps.len(), known.len() + 8);
         let texts: std::collections::HashSet<_> =
             helps.iter().map(|line| line.split_once(' ').unwrap().1).collect();
         assert_eq!(texts.len(), helps.len());

@@ -21,5 +21,5 @@ mod users;
 
 pub use crate::engine::Happening as Event;
 pub use server::{Listening, ServeError, Serving};
-pub use types::{Gone, Handover, HandoverOrder, Node, Pair, Placement, Unmoved, User};
+pub use types::{Gone, Handover, HandoverOrder, Load, Node, Pair, Placement, Unmoved, User};
 pub use weft_http::problem::Problem;

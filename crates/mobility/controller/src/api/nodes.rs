@@ -8,8 +8,8 @@ use weft_http::problem::Failure;
 use super::answer::refused;
 use super::handovers::handover;
 use super::state::{Shared, body};
-use super::types::{About, Gone, Handover, Node};
-use crate::engine::NodeView;
+use super::types::{About, Gone, Handover, Load, Node};
+use crate::engine::{NodeLoad, NodeView};
 use crate::standing::Standing;
 
 /// The controller itself.
@@ -59,11 +59,22 @@ fn node(shared: &Shared, view: NodeView) -> Node {
         successor: view.successor.map(|node| shared.name(node)),
         cordoned: view.cordoned,
         capacity: Some(view.capacity).filter(|capacity| *capacity > 0),
+        load: view.load.map(load),
         version: Some(view.version).filter(|version| !version.is_empty()),
         registered: view.has_registered,
         expired: view.has_expired,
         users: view.users,
         moving: view.moving,
+    }
+}
+
+fn load(said: NodeLoad) -> Load {
+    Load {
+        received: said.received,
+        dropped: said.dropped,
+        received_per_second: said.rates.map(|[received, _]| received),
+        dropped_per_second: said.rates.map(|[_, dropped]| dropped),
+        busy: said.busy,
     }
 }
 

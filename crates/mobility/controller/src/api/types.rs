@@ -21,8 +21,26 @@ pub struct About {
     pub term: Option<u64>,
 }
 
+/// What a node carries, as it says itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Load {
+    /// Packets that it has received since it started.
+    pub received: u64,
+    /// Packets that it has dropped since then.
+    pub dropped: u64,
+    /// Packets that it received a second in the last five seconds; null before they have
+    /// begun.
+    pub received_per_second: Option<f64>,
+    /// Packets that it dropped a second.
+    pub dropped_per_second: Option<f64>,
+    /// Share of the time of its busiest core that packets took in the last seconds, 0 to 1;
+    /// null where that is not known.
+    pub busy: Option<f64>,
+}
+
 /// A node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
     /// Its name.
@@ -37,7 +55,7 @@ pub struct Node {
     /// nothing since the controller started.
     #[serde(default)]
     pub last_heard: Option<u64>,
-    /// How often it has started, once it has said so.
+    /// The number of its life, once it has said so: higher each time it starts.
     pub incarnation: Option<u32>,
     /// Who takes its users, if it was said not to come back; null if not, or once it has
     /// come back all the same.
@@ -62,6 +80,9 @@ pub struct Node {
     pub users: usize,
     /// Users whose moves begin or end at it, or would.
     pub moving: usize,
+    /// What it carries; null if it has not said so in the last ten seconds.
+    #[serde(default)]
+    pub load: Option<Load>,
 }
 
 /// Two nodes for one set of users.

@@ -8,6 +8,7 @@ mod desired;
 mod drain;
 mod events;
 mod inputs;
+mod load;
 mod membership;
 mod orders;
 mod pairs;
@@ -36,6 +37,7 @@ pub use desired::{Outcome, Standing as SiteStanding};
 pub use events::{Happening, Watcher};
 pub(crate) use inputs::{Answer, Input};
 pub use inputs::{Handle, Stopped};
+pub use load::NodeLoad;
 pub use membership::NotRemoved;
 pub use orders::{Order, OrderError, Ways};
 pub use pairs::PairView;
@@ -43,6 +45,7 @@ pub use view::{NodeView, UserView};
 
 use desired::Desired;
 use events::Events;
+use load::Loads;
 use membership::Leases;
 use orders::Orders;
 use seeds::Seeds;
@@ -72,6 +75,7 @@ pub struct Engine {
     unpaired: BTreeSet<NodeId>,
     members: Members,
     leases: Leases,
+    loads: Loads,
     /// Whether users of a node are adopted when its lease ends.
     adopts: bool,
     desired: Desired,
@@ -109,6 +113,7 @@ impl Engine {
         let lease = membership.map(|membership| membership.lease);
         let mut engine = Engine {
             leases: Leases::new(lease, &members, Instant::now()),
+            loads: Loads::default(),
             adopts: membership.is_some_and(|membership| membership.adopt),
             members,
             desired: Desired::new(recovered.history.clone()),
@@ -237,6 +242,7 @@ impl Engine {
                 self.drive(|machine, out| machine.probe(node, out));
             }
             Event::Lost(node) => {
+                self.loads.forget(node);
                 self.leases.connected(node, false, Instant::now());
                 let name = self.name(node);
                 self.desired.connected(&name, false);
@@ -244,6 +250,7 @@ impl Engine {
             }
             Event::Registered(said) => self.registered(said),
             Event::Reported(node, report) => self.reported(node, report),
+            Event::Loaded(node, load) => self.loads.said(node, load, Instant::now()),
             // Of a node only.
             Event::Settings(..) => {}
         }

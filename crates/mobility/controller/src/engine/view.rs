@@ -1,17 +1,18 @@
 //! What is shown, and what is changed, of nodes and users.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_mobility_protocol::controller::{Intent, Record, Refusal, Stage};
 use weft_mobility_protocol::output::Counter;
 use weft_mobility_protocol::{Leg, NodeId, User};
 
 use super::Engine;
+use super::load::NodeLoad;
 use crate::journal::{Entry, Gone};
 
 /// A node as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeView {
     /// Its name.
     pub name: String,
@@ -21,6 +22,8 @@ pub struct NodeView {
     pub address: String,
     /// What it can carry, in packets a second; 0 where it has not said so.
     pub capacity: u64,
+    /// What it carries; none where it has not said so of late.
+    pub load: Option<NodeLoad>,
     /// Version of its program; empty where it has not said so.
     pub version: String,
     /// Whether it has registered, and is not in the controller's file.
@@ -31,7 +34,7 @@ pub struct NodeView {
     pub connected: bool,
     /// When something of it was last heard, since 1970 (UTC).
     pub last_heard: Option<Duration>,
-    /// How often it has started, once it has said so.
+    /// The number of its life, once it has said so: higher each time it starts.
     pub incarnation: Option<u32>,
     /// Who takes its users, as it does not come back.
     pub successor: Option<NodeId>,
@@ -110,6 +113,7 @@ impl Engine {
                 counts.entry(node).or_default().1 += 1;
             }
         }
+        let now = Instant::now();
         let node = |node: crate::members::Member| {
             let (users, moving) = counts.get(&node.number).copied().unwrap_or_default();
             NodeView {
@@ -117,6 +121,7 @@ impl Engine {
                 number: node.number,
                 address: node.address,
                 capacity: node.capacity,
+                load: self.loads.of(node.number, now),
                 version: node.version,
                 has_registered: node.has_registered,
                 has_expired: self.has_expired(node.number),

@@ -81,6 +81,40 @@ fn users_of_a_node_whose_lease_ends_are_adopted() {
     controller.stop();
 }
 
+/// Nodes say what they carry, those of the file as well; what one said that has gone is not
+/// shown.
+#[test]
+fn loads_of_nodes_are_shown_while_they_are_connected() {
+    for mut field in [Field::joining(), Field::new(1)] {
+        let controller = field.controller();
+        let client = field.client();
+        field.meet(&client);
+        let has_rates =
+            |node: &api::Node| node.load.is_some_and(|load| load.received_per_second.is_some());
+        until("rates of all nodes", || {
+            nodes(&client).iter().filter(|node| has_rates(node)).count() == 3
+        });
+        let load = node(&client, "b").unwrap().load.unwrap();
+        let said = (load.received_per_second, load.dropped_per_second, load.busy);
+        assert_eq!(said, (Some(1000.0), Some(10.0), Some(0.125)));
+        assert!(load.received >= 2000 && load.dropped * 100 == load.received, "{load:?}");
+        let metrics = client.text("/metrics").unwrap();
+        assert!(
+            metrics.contains("weft_controller_node_busy_ratio{node=\"b\"} 0.125\n"),
+            "{metrics}"
+        );
+        let dead = field.nodes.iter().position(|node| node.number == B).unwrap();
+        field.nodes.remove(dead).stop();
+        until("a node without a load", || {
+            node(&client, "b").is_some_and(|node| node.load.is_none())
+        });
+        let metrics = client.text("/metrics").unwrap();
+        assert!(!metrics.contains("weft_controller_node_received_packets_total{node=\"b\"}"));
+        assert!(metrics.contains("weft_controller_node_received_packets_total{node=\"a\"}"));
+        controller.stop();
+    }
+}
+
 /// A node is removed when it is stopped and has no users, and not before.
 #[test]
 fn a_node_is_removed_when_it_has_nothing() {

@@ -58,16 +58,15 @@ pub struct HandoverArguments {
 pub struct Joined {
     transport: Transport,
     post: JoinHandle<()>,
-    /// Takes settings of the controller, and tells it how the node runs.
-    reporter: Option<JoinHandle<()>>,
+    /// Takes settings of the controller, and tells it how the node runs and what it carries.
+    reporter: JoinHandle<()>,
 }
 
 impl Joined {
     /// The thread of it that has ended, if one has.
     pub fn dead(&self) -> Option<&'static str> {
         let post = self.post.is_finished().then_some("post");
-        let reporter = self.reporter.as_ref().is_some_and(JoinHandle::is_finished);
-        let post = post.or(reporter.then_some("settings"));
+        let post = post.or(self.reporter.is_finished().then_some("settings"));
         post.or_else(|| self.transport.is_finished().then_some("handover"))
     }
 }
@@ -204,10 +203,9 @@ impl Part {
         // Ends with the node.
         let pass = move || from_node.iter().for_each(|envelope| sender.send(envelope));
         let post = post.spawn(pass).map_err(Failure::broken)?;
-        let reporter = registers.then(|| {
-            settings::follow(blueprint.name.clone(), handle.clone(), transport.sender(), told)
-        });
-        let reporter = reporter.transpose().map_err(Failure::broken)?;
+        let (name, sender) = (blueprint.name.clone(), transport.sender());
+        let reporter = settings::follow(name, handle.clone(), sender, (registers, told));
+        let reporter = reporter.map_err(Failure::broken)?;
         Ok(Joined { transport, post, reporter })
     }
 }

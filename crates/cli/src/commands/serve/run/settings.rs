@@ -1,12 +1,16 @@
-//! What a controller says of how a node is to run, and what the node says of how it runs.
+//! What a controller says of how a node is to run, and what the node says of how it runs and
+//! what it carries.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weft_functions::KINDS;
+use weft_management_api::busy;
 use weft_mobility_protocol::NodeId;
-use weft_mobility_transport::{Report, Sender, note::Note};
+use weft_mobility_transport::{Load, Report, Sender, note::Note};
+use weft_node::show::Snapshot;
 use weft_node::{Handle, Refused};
 use weft_node_config as config;
 
@@ -15,6 +19,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long a change waits for one that is under way.
 const PATIENCE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(20);
+/// Looks that the node's load is of, one a second.
+const LOOKS: usize = 6;
 /// Characters of a reason that is told.
 const REASON: usize = 500;
 
@@ -26,7 +32,8 @@ pub struct Settings {
     pub text: String,
 }
 
-/// Takes settings and tells how the node runs, until the node stops.
+/// Takes settings where the node has registered, and tells how it runs and what it carries,
+/// until it stops.
 ///
 /// # Errors
 /// When the machine has no thread for it.
@@ -34,10 +41,11 @@ pub fn follow(
     name: String,
     node: Handle,
     controller: Sender,
-    told: Receiver<Settings>,
+    (registers, told): (bool, Receiver<Settings>),
 ) -> std::io::Result<JoinHandle<()>> {
     let work = move || {
         let mut report = Report::default();
+        let mut looks = VecDeque::new();
         let mut next = Instant::now() + EVERY;
         loop {
             match told.recv_timeout(next.saturating_duration_since(Instant::now())) {
@@ -59,13 +67,32 @@ pub fn follow(
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             let Ok(snapshot) = node.ask(|agent| agent.snapshot()) else { return };
-            report.received = snapshot.received();
-            report.dropped = snapshot.drops.iter().map(|drop| drop.packets).sum();
+            let load = carried(&mut looks, snapshot);
+            (report.received, report.dropped) = (load.received, load.dropped);
             // Without a connection there is none to tell.
-            controller.note(NodeId::CONTROLLER, &Note::Report(report.clone()));
+            if registers {
+                controller.note(NodeId::CONTROLLER, &Note::Report(report.clone()));
+            }
+            controller.note(NodeId::CONTROLLER, &Note::Load(load));
         }
     };
     thread::Builder::new().name("settings".to_owned()).spawn(work)
+}
+
+/// What the node carries, by this look and those of the seconds before.
+fn carried(looks: &mut VecDeque<Snapshot>, now: Snapshot) -> Load {
+    let busy = looks.front().and_then(|before| busy(before, &now));
+    let load = Load {
+        uptime: now.uptime,
+        received: now.received(),
+        dropped: now.drops.iter().map(|drop| drop.packets).sum(),
+        busy: busy.map(|share| (share.clamp(0.0, 1.0) * f64::from(Load::WHOLE)) as u16),
+    };
+    looks.push_back(now);
+    if looks.len() > LOOKS {
+        looks.pop_front();
+    }
+    load
 }
 
 /// Lets the node run so, whole or not at all; otherwise says in one line why it does not.

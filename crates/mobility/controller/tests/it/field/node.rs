@@ -11,7 +11,7 @@ use weft_mobility_protocol::{
     Anchor, EndMarker, Incarnation, NodeId, Output, Settings, Station, TimerKey, User,
 };
 use weft_mobility_transport::note::Note;
-use weft_mobility_transport::{Event, Options, Report, Transport};
+use weft_mobility_transport::{Event, Load, Options, Report, Transport};
 
 use super::{Shared, in_the_end};
 
@@ -62,6 +62,7 @@ impl Node {
                 timers: BTreeMap::new(),
                 contexts: HashMap::new(),
                 report: Report::default(),
+                load: Load { busy: Some(1250), ..Load::default() },
             };
             work.carry_out(out);
             work.run(&received);
@@ -98,6 +99,7 @@ struct Work {
     timers: BTreeMap<TimerKey, Instant>,
     contexts: HashMap<User, u64>,
     report: Report,
+    load: Load,
 }
 
 impl Work {
@@ -108,9 +110,7 @@ impl Work {
             let at = timer.into_iter().chain([Instant::now() + REPORTS]).min();
             let left = at.map_or(REPORTS, |at| at.saturating_duration_since(Instant::now()));
             let received = inputs.recv_timeout(left);
-            if self.options.registration.is_some() {
-                self.tell();
-            }
+            self.tell();
             match received {
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return self.die(),
                 Ok(Input::Arrived(Event::Message(envelope))) => {
@@ -158,8 +158,16 @@ impl Work {
         self.shared.settings.lock().unwrap().insert(self.number, text);
     }
 
-    /// Says how it runs.
+    /// Says what it carries, 1,000 packets a second on its own clock, and how it runs where it
+    /// has registered.
     fn tell(&mut self) {
+        self.load.uptime += 1_000_000_000;
+        self.load.received += 1000;
+        self.load.dropped += 10;
+        self.transport.sender().note(NodeId::CONTROLLER, &Note::Load(self.load));
+        if self.options.registration.is_none() {
+            return;
+        }
         self.report.received += 1000;
         let settings = self.shared.settings.lock().unwrap();
         if settings.get(&self.number).is_some_and(|text| text.contains("harm")) {
