@@ -87,8 +87,8 @@ impl Recorder {
 
     /// An association has gone; `carried` says whether it has carried a packet.
     pub fn leave(&self, key: &Key, recorded: Recorded, carried: bool) {
-        if let Some(keys) = self.keys.as_ref().filter(|_| !carried && !recorded.is_refused()) {
-            keys.give_back(self.function, key);
+        if let Some(keys) = self.keys.as_ref().filter(|_| !recorded.is_refused()) {
+            keys.leave(self.function, key, carried);
         }
     }
 

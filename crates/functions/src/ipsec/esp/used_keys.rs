@@ -61,8 +61,19 @@ struct State {
     known: HashSet<Fingerprint>,
     /// Of those, the keys of associations that have gone without carrying a packet.
     unused: HashSet<Fingerprint>,
+    /// Keys of associations that are set up.
+    held: HashMap<Fingerprint, Holders>,
     /// How many were claimed in this life.
     claimed: u64,
+}
+
+/// The associations that have a key: two, while one that comes with its counters replaces
+/// another.
+#[derive(Debug, Default)]
+struct Holders {
+    count: u32,
+    /// Whether one that has gone had carried a packet.
+    carried: bool,
 }
 
 /// What becomes of an association with a key.
@@ -74,6 +85,12 @@ pub enum Claim {
     Used,
     /// As many keys are remembered as may be.
     Full,
+}
+
+impl State {
+    fn hold(&mut self, fingerprint: Fingerprint) {
+        self.held.entry(fingerprint).or_default().count += 1;
+    }
 }
 
 impl fmt::Debug for UsedKeys {
@@ -159,13 +176,17 @@ impl UsedKeys {
         let fingerprint = self.fingerprint(function, key);
         let mut state = self.state();
         if state.known.contains(&fingerprint) {
-            let is_unused = state.unused.remove(&fingerprint);
-            return if is_unused { Claim::Fresh(state.claimed) } else { Claim::Used };
+            if !state.unused.remove(&fingerprint) {
+                return Claim::Used;
+            }
+            state.hold(fingerprint);
+            return Claim::Fresh(state.claimed);
         }
-        match state.known.len() {
-            MOST.. => Claim::Full,
-            _ => Claim::Fresh(self.add(&mut state, fingerprint)),
+        if state.known.len() >= MOST {
+            return Claim::Full;
         }
+        state.hold(fingerprint);
+        Claim::Fresh(self.add(&mut state, fingerprint))
     }
 
     /// An association has come with its counters from elsewhere; how many claims have to be
@@ -174,16 +195,29 @@ impl UsedKeys {
         let fingerprint = self.fingerprint(function, key);
         let mut state = self.state();
         state.unused.remove(&fingerprint);
+        state.hold(fingerprint);
         match state.known.contains(&fingerprint) || state.known.len() >= MOST {
             true => state.claimed,
             false => self.add(&mut state, fingerprint),
         }
     }
 
-    /// An association has gone that has carried no packet: its key may be used once more.
-    pub fn give_back(&self, function: &str, key: &Key) {
+    /// An association has gone that was claimed or noted. Its key may be used once more if no
+    /// other one has it, and none has carried a packet.
+    pub fn leave(&self, function: &str, key: &Key, carried: bool) {
         let fingerprint = self.fingerprint(function, key);
-        self.state().unused.insert(fingerprint);
+        let mut state = self.state();
+        let Some(holders) = state.held.get_mut(&fingerprint) else { return };
+        holders.carried |= carried;
+        holders.count -= 1;
+        if holders.count > 0 {
+            return;
+        }
+        let carried = holders.carried;
+        state.held.remove(&fingerprint);
+        if !carried && state.known.contains(&fingerprint) {
+            state.unused.insert(fingerprint);
+        }
     }
 
     fn add(&self, state: &mut State, fingerprint: Fingerprint) -> u64 {

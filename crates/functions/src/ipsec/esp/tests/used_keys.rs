@@ -164,6 +164,41 @@ fn within_a_life_a_key_serves_one_association_that_carries() {
     assert_eq!(send(&mut rig, None).dropped, Some("esp_no_association"));
 }
 
+/// A user comes to a node whose configuration has its association already: what came with its
+/// counters goes on, and the key is used though the association that it replaced never carried.
+#[test]
+fn a_key_that_has_come_from_elsewhere_is_not_given_back_by_what_it_replaces() {
+    for name in ["esp-encrypt", "esp-decrypt"] {
+        let (there, here) = (Scratch::new("there"), Scratch::new("here"));
+        let mut other = make(name, &there);
+        other.configure(0, settings(name, KEY), 0, 1).expect("valid");
+        let mut sender = make("esp-encrypt", &there);
+        if name == "esp-decrypt" {
+            sender.configure(0, settings("esp-encrypt", KEY), 0, 1).expect("valid");
+        }
+        let sealed = match name {
+            "esp-encrypt" => send(&mut other, None),
+            _ => send(&mut sender, None),
+        };
+        if name == "esp-decrypt" {
+            assert_eq!(send(&mut other, Some(&sealed.bytes)).dropped, None);
+        }
+        let moved = other.export(0);
+
+        let mut rig = make(name, &here);
+        rig.configure(0, settings(name, KEY), 0, 1).expect("valid");
+        rig.instance.import(0, rig.now, &moved).expect("whole");
+        // It goes on to a third node, and a fresh association is given the same key.
+        rig.instance.release(0);
+        rig.configure(0, settings(name, KEY), 0, 1).expect("valid in itself");
+        let seen = send(&mut rig, (name == "esp-decrypt").then_some(&sealed.bytes[..]));
+        assert_eq!(seen.dropped, Some("esp_key_used"), "{name}");
+        drop((other, sender, rig));
+        there.settles();
+        here.settles();
+    }
+}
+
 /// A node that starts again from its store sets associations up, and then gives them what they
 /// had: none is refused in between, so the log must not say so.
 #[test]
