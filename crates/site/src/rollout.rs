@@ -13,6 +13,9 @@ use crate::document::{Described, Pace};
 /// Packets below which a share of drops says nothing.
 const FEW: u64 = 100;
 
+/// Parts of the time that a node is looked at: of each, two of its words are kept at most.
+const PARTS: u32 = 32;
+
 /// What a node has said of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
@@ -143,6 +146,11 @@ impl Rollout {
         // It has started anew.
         if counted.is_some_and(|(_, received, _)| *received > said.received) {
             seen.counts.clear();
+        }
+        // A node may say more than it is asked for: the newest stands for those close to it.
+        let before = seen.counts.len().checked_sub(2).map(|at| seen.counts[at].0);
+        if before.is_some_and(|before| now < before + self.pace.watch / PARTS) {
+            seen.counts.pop_back();
         }
         seen.counts.push_back((now, said.received, said.dropped));
         while seen.counts.len() > 2
@@ -316,4 +324,31 @@ fn share(counts: &VecDeque<(Duration, u64, u64)>) -> Option<f64> {
     let dropped = last.2.saturating_sub(first.2);
     let all = received.max(dropped);
     (all >= FEW).then(|| dropped as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However often a node says how it runs, little is kept, and its share is of the whole time
+    /// that it is looked at.
+    #[test]
+    fn a_node_that_floods_its_controller_is_kept_in_bounds() {
+        let mut rollout = Rollout::new();
+        let watch = Duration::from_secs(3600);
+        rollout.begin(Vec::new(), Pace { watch, ..Pace::default() }, false);
+        let start = Duration::from_secs(1);
+        rollout.connected("node", true, start);
+        for word in 0..100_000 {
+            let (received, dropped) = (1000 * word, 10 * word);
+            let said = Said { received, dropped, ..Said::default() };
+            rollout.said("node", said, start + Duration::from_millis(72 * word));
+            assert!(rollout.seen["node"].counts.len() <= 2 * PARTS as usize + 3, "{word}");
+        }
+        let counts = &rollout.seen["node"].counts;
+        let (first, last) = (counts.front().unwrap(), counts.back().unwrap());
+        assert_eq!(last.1, 1000 * 99_999);
+        assert!(last.0 - first.0 >= watch - watch / PARTS, "{first:?} {last:?}");
+        assert_eq!(share(counts), Some(0.01));
+    }
 }
