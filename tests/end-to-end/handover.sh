@@ -83,9 +83,8 @@ settled() {
     local _
     for _ in $(seq 1200); do
         ask /v1/nodes >"$work/nodes" 2>/dev/null
-        grep -q "\"name\":\"$1\"[^}]*\"users\":$2,\"moving\":0" "$work/nodes" &&
-            ! grep -q '"moving":[1-9]' "$work/nodes" && ! grep -q '"connected":false' "$work/nodes" &&
-            ! grep -q '"incarnation":null' "$work/nodes" && return 0
+        jq -e --arg name "$1" --argjson users "$2" 'any(.[]; .name == $name and .users == $users) and
+            all(.[]; .moving == 0 and .connected and .incarnation != null)' "$work/nodes" >/dev/null 2>&1 && return 0
         sleep 0.05
     done
     cat "$work/nodes" "$work"/*.log

@@ -122,8 +122,8 @@ start() {
 # settled STATION: all users are there, and nobody moves.
 settled() {
     curl -sS --max-time 5 --unix-socket "$work/weft/site.controller" http://weft/v1/nodes >"$work/nodes" &&
-        grep -q "\"name\":\"$1\"[^}]*\"users\":$users,\"moving\":0" "$work/nodes" &&
-        ! grep -q '"moving":[1-9]' "$work/nodes"
+        jq -e --arg name "$1" --argjson users "$users" \
+            'any(.[]; .name == $name and .users == $users) and all(.[]; .moving == 0)' "$work/nodes" >/dev/null
 }
 
 # counted NAME: what all nodes have counted of it.
