@@ -18,7 +18,7 @@ pub mod show;
 mod state;
 mod topology;
 mod transfer;
-pub mod usage;
+mod users;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -42,6 +42,7 @@ pub(crate) use self::state::{
 };
 pub use self::state::{Lease, StandbyView, StateView};
 pub use self::state::{Offer, OfferedFunction, OfferedNeighbour};
+pub use self::users::usage;
 use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;

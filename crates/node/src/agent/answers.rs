@@ -1,25 +1,21 @@
 //! What the agent answers: views of the node, and traces.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use weft_dataplane::command::{Command, Punt, Shown};
+use weft_dataplane::command::{Command, Punt};
 use weft_dataplane::counters::{Counter, DropReason, Ignored, Stage};
 use weft_dataplane::trace::{Point, Sighting, Tap, Watch};
 use weft_dpdk::tsc;
-use weft_function::{Reason, TagSlot, TagValues};
-use weft_node_config::{UserKey, UserPlan};
+use weft_function::Reason;
 
 use super::Agent;
 use super::show::{
-    BearerView, Buffers, DedicatedView, DropView, FunctionView, IgnoredView, NeighbourView,
-    PortView, ProcessView, SignalCounts, Snapshot, StageView, UserView, WithheldView, WorkerView,
+    Buffers, DropView, FunctionView, IgnoredView, NeighbourView, PortView, ProcessView,
+    SignalCounts, Snapshot, StageView, WithheldView, WorkerView,
 };
-use crate::bearer::BearerId;
 use crate::plan;
-use crate::subscribers::Sought;
 
 /// Sightings that wait for the client that watches.
 const SIGHTINGS: usize = 4096;
@@ -69,7 +65,7 @@ impl Agent {
             uptime: self.clock.now(),
             started: self.started,
             tsc_hz: tsc::hz(),
-            users: self.subscribers.users.count(),
+            users: self.user_count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
             workers: self.workers.iter().map(|link| worker_view(&link.counters)).collect(),
             ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
@@ -248,146 +244,10 @@ impl Agent {
         all.filter(|view| view.packets > 0).collect()
     }
 
-    /// Up to `count` users from the `first` on, without what their contexts
-    /// hold; see [`Agent::contexts_of`].
-    pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
-        let users = self.subscribers.users.from(first).take(count);
-        users.map(|user| self.user_view(user)).collect()
-    }
-
-    fn user_view(&self, (plan, nth, slot): (&UserPlan, u32, u32)) -> UserView {
-        UserView {
-            name: plan.name_of(nth),
-            slot,
-            worker: self.subscribers.users.worker_of(slot),
-            keys: plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect(),
-            tags: self.tag_texts(plan),
-            contexts: Vec::new(),
-        }
-    }
-
-    /// Users of the configuration whose name has `text` in it or that are found by it: an
-    /// address, TEID, SPI, VLAN or session. Up to `count` from the `first` on.
-    pub fn search_users(&self, text: &str, first: usize, count: usize) -> Vec<UserView> {
-        let found = self.subscribers.users.search(&Sought::new(text), first, count);
-        found.into_iter().map(|user| self.user_view(user)).collect()
-    }
-
-    /// Default bearers that commands have added and that are found by `text`, and the bearer
-    /// of that number.
-    pub fn search_bearers(&self, text: &str) -> Vec<BearerView> {
-        let sought = Sought::new(text);
-        let bearers = &self.subscribers.bearers;
-        let keys = sought.keys(self.blueprint.networks.len() as u32);
-        let by_key = keys.iter().filter(|key| bearers.taken.get(key).is_some());
-        let mut ids: Vec<_> = by_key.filter_map(|key| bearers.with_key(key)).collect();
-        ids.extend(sought.bearer().map(BearerId));
-        ids.sort_unstable();
-        ids.dedup();
-        ids.into_iter().filter_map(|id| self.bearer_view(id)).collect()
-    }
-
-    /// The ways through the rules of the packets of the user of that name, as text.
-    pub fn ways_of_user(&self, name: &str) -> Option<String> {
-        let (at, _) = self.subscribers.users.position(name)?;
-        let (plan, ..) = self.subscribers.users.from(at).next()?;
-        Some(self.ways_of(plan))
-    }
-
-    /// The dedicated bearers of the user of that name: those of the configuration, then those
-    /// that commands have added.
-    pub fn bearers_of_user(&self, name: &str) -> Option<Vec<DedicatedView>> {
-        let (at, slot) = self.subscribers.users.position(name)?;
-        let (plan, ..) = self.subscribers.users.from(at).next()?;
-        let vocabulary = self.blueprint.rules.vocabulary();
-        let profile = plan.bearers.map_or(&[][..], |at| &self.blueprint.bearer_profiles[at]);
-        let configured = profile.iter().map(|bearer| DedicatedView {
-            name: bearer.name.clone(),
-            when: bearer.when.display(vocabulary).to_string(),
-        });
-        let ids = self.subscribers.bearers.dedicated.get(&slot);
-        let views = ids.into_iter().flatten().filter_map(|id| self.bearer_view(*id));
-        let added = views.map(|view| DedicatedView {
-            name: view.id.to_string(),
-            when: view.found_by.join(", "),
-        });
-        Some(configured.chain(added).collect())
-    }
-
-    /// Names of the users at these slots. One pass over all users: not for each packet.
-    pub fn user_names(&self, slots: &[u32]) -> HashMap<u32, String> {
-        let wanted: HashSet<u32> = slots.iter().copied().collect();
-        let users = self.subscribers.users.iter().filter(|(_, _, slot)| wanted.contains(slot));
-        users.map(|(plan, nth, slot)| (slot, plan.name_of(nth))).take(wanted.len()).collect()
-    }
-
     /// The neighbours at all ports, up to `count`.
     pub fn neighbours(&self, count: usize) -> Vec<NeighbourView> {
         let now = self.clock.now();
         self.ports.iter().flat_map(|port| port.neighbours(now)).take(count).collect()
-    }
-
-    /// Asks the user's worker what the contexts of the user hold. The answer
-    /// comes once the worker has read the question; the number is the user's
-    /// place in [`Agent::users`].
-    pub fn contexts_of(&mut self, name: &str) -> Option<(usize, Receiver<Shown>)> {
-        let (at, user) = self.subscribers.users.position(name)?;
-        let (answer, wait) = channel();
-        self.workers.send_to_owner(user, Command::Show { user, answer });
-        Some((at, wait))
-    }
-
-    pub(crate) fn key_text(&self, key: &UserKey) -> String {
-        let network = |number: &u32| {
-            let name = self.blueprint.networks.get(*number as usize);
-            name.map_or(String::new(), |name| format!("%{name}"))
-        };
-        let port = |number: &usize| &self.blueprint.ports[*number].name;
-        match key {
-            UserKey::Ipv4 { network: n, first } => format!("{first}{}", network(n)),
-            UserKey::Ipv6 { network: n, first, prefix_len } => {
-                format!("{first}/{prefix_len}{}", network(n))
-            }
-            UserKey::Route { network: n, first, prefix_len } => {
-                format!("{first}/{prefix_len}{}", network(n))
-            }
-            UserKey::Teid { network: n, first } => format!("teid {first:#010x}{}", network(n)),
-            UserKey::Spi { network: n, first } => format!("spi {first:#010x}{}", network(n)),
-            UserKey::Vlan { port: p, first } => format!("{} vlan {first}", port(p)),
-            UserKey::Session { port: p, first } => format!("{} session {first}", port(p)),
-            UserKey::Port { port: p } => format!("port {}", port(p)),
-            UserKey::Flow {
-                network: n,
-                protocol,
-                source,
-                source_port,
-                destination,
-                destination_port,
-            } => format!(
-                "{} {source}:{source_port} -> {destination}:{destination_port}{}",
-                weft_wire::Protocol(*protocol),
-                network(n)
-            ),
-        }
-    }
-
-    fn tag_texts(&self, plan: &weft_node_config::UserPlan) -> BTreeMap<String, String> {
-        let tags = self.blueprint.tags.iter().zip(plan.tags).enumerate();
-        tags.filter(|(slot, ((_, values), value))| {
-            let unset = match values {
-                TagValues::Named(names) => *value as usize >= names.len(),
-                TagValues::Number => *value == 0,
-            };
-            *slot != TagSlot::DIRECTION.index() && !unset
-        })
-        .map(|(_, ((name, values), value))| {
-            let text = match values {
-                TagValues::Named(names) => names[value as usize].clone(),
-                TagValues::Number => value.to_string(),
-            };
-            (name.to_owned(), text)
-        })
-        .collect()
     }
 
     /// The ways of all classes through the rules, as text.
@@ -426,22 +286,6 @@ impl Agent {
         for link in self.workers.iter_mut() {
             link.send(Command::Untap(number));
         }
-    }
-
-    /// The slot of the user of that name.
-    pub fn user_slot(&self, name: &str) -> Option<u32> {
-        self.subscribers.users.slot(name)
-    }
-
-    /// What to say of a name that is no user's.
-    pub fn no_user(&self, name: &str) -> String {
-        let meant = self.subscribers.users.meant_by(name);
-        format!("no user {name}{}", meant.map_or(String::new(), |meant| format!(" ({meant})")))
-    }
-
-    /// Name of the user at a slot; the slot's number where there is none.
-    pub fn user_name(&self, slot: u32) -> String {
-        self.subscribers.user_name(slot)
     }
 
     /// What a point is called: `access`, `police`, a reason.
