@@ -248,6 +248,29 @@ marker_is_last() {
     [ "$(tail -n 1 <<<"$messages")" = 0xfe ] && equal "End Markers" 1 "$(grep -c 0xfe <<<"$messages")"
 }
 
+# is_a_user: the session is listed with a name, and shown, traced and captured under it.
+is_a_user() {
+    local name json=$netns_work/user.json pinging
+    name=$("$WEFT" show sessions --json | jq -r ".[] | select(.ueAddresses | index(\"$ue4\")).name")
+    [[ $name =~ ^session-[0-9a-f]{16}$ ]] || { echo "the name is '$name'"; return 1; }
+    "$WEFT" show sessions | grep -q "^$name " && "$WEFT" show users | grep -q "^$name " || return 1
+    "$WEFT" show users "$name" --json >"$json" &&
+        jq -e '.keys | index("'"$ue4"'%default")' "$json" >/dev/null &&
+        jq -e '.contexts | length > 0' "$json" >/dev/null || { cat "$json"; return 1; }
+    in_ns b ping -q -i 0.1 -c 200 "$ue4" >"$netns_work/ping" &
+    pinging=$!
+    timeout 60 "$WEFT" trace --user "$name" --count 2 >"$netns_work/trace" &&
+        timeout 60 "$WEFT" trace --user "$ue4" --count 2 >>"$netns_work/trace" &&
+        timeout 60 "$WEFT" capture --user "$name" --at 'port access tx' --count 2 -w "$netns_work/user.pcapng"
+    local status=$?
+    kill "$pinging"
+    wait "$pinging"
+    [ "$status" -eq 0 ] || return 1
+    equal "packets of the trace" 4 "$(grep -c "^packet [0-9]* of $name " "$netns_work/trace")" &&
+        equal "packets of the capture" 2 \
+            "$(in_capture "$netns_work/user.pcapng" "gtp.teid == $OLD_TEID" frame.number | wc -l)"
+}
+
 # released: the last report is in the answer, and nothing is left.
 released() {
     pings && sleep 0.5 && accepted "$smf" '{"do": "delete", "session": "ue"}' && usage_is_reported &&
@@ -282,6 +305,7 @@ life() {
     check "$smf: pings in both directions, IPv4 and IPv6" pings
     check "$smf: iperf3 TCP" tcp
     check "$smf: usage is what the hosts count" usage_is_counted
+    check "$smf: the session is a user: shown, traced, captured" is_a_user
     check "$smf: idle, a Downlink Data Report, service request" idle_and_paged
     check "$smf: and once more" idle_and_paged
     check "$smf: a QER holds its rates" rates

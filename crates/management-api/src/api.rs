@@ -169,7 +169,7 @@ pub struct Applied {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Question {
-    /// Packets of this user.
+    /// Packets of this user: its name, or the address or TEID of a PFCP session.
     pub user: Option<String>,
     /// Packets that came in at this port.
     pub port: Option<String>,

@@ -136,7 +136,7 @@ pub(crate) async fn sessions(
     Ok(Json(state.ask_pfcp(move |server| server.sessions(page.first, count)).await?))
 }
 
-/// Users, in the order of the configuration.
+/// Users, in the order of the configuration, and behind them PFCP sessions in no order.
 #[utoipa::path(
     get,
     path = "/v1/users",
@@ -162,7 +162,7 @@ pub(crate) async fn users(
 #[utoipa::path(
     get,
     path = "/v1/users/{name}",
-    params(("name" = String, Path, description = "The name of the user")),
+    params(("name" = String, Path, description = "The name of the user, or the address of a session")),
     responses(
         (status = 200, description = "The user", body = UserView),
         (status = 404, description = "There is no such user"),
@@ -172,11 +172,8 @@ pub(crate) async fn user(
     Shared(state): Shared<State>,
     Path(name): Path<String>,
 ) -> Result<Json<UserView>, Failure> {
-    let asked = state.ask(move |agent| {
-        let found = agent.contexts_of(&name);
-        let found = found.and_then(|(at, contexts)| Some((agent.users(at, 1).pop()?, contexts)));
-        found.ok_or_else(|| agent.no_user(&name))
-    });
+    let asked =
+        state.ask(move |agent| agent.contexts_of(&name).ok_or_else(|| agent.no_user(&name)));
     let (mut view, waiting) = asked.await?.map_err(Failure::unknown)?;
     let shown = tokio::task::spawn_blocking(move || waiting.recv_timeout(CONTEXTS));
     let shown = shown.await.ok().and_then(Result::ok).ok_or(stopped())?;
@@ -188,7 +185,7 @@ pub(crate) async fn user(
 #[utoipa::path(
     get,
     path = "/v1/users/{name}/ways",
-    params(("name" = String, Path, description = "The name of the user")),
+    params(("name" = String, Path, description = "The name of the user, or the address of a session")),
     responses(
         (status = 200, description = "The ways, as `weft show paths` prints them", body = String),
         (status = 404, description = "There is no such user"),
@@ -206,7 +203,7 @@ pub(crate) async fn ways(
 #[utoipa::path(
     get,
     path = "/v1/users/{name}/bearers",
-    params(("name" = String, Path, description = "The name of the user")),
+    params(("name" = String, Path, description = "The name of the user, or the address of a session")),
     responses(
         (status = 200, description = "The bearers", body = Vec<DedicatedView>),
         (status = 404, description = "There is no such user"),

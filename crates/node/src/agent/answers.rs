@@ -1,6 +1,6 @@
 //! What the agent answers: views of the node, and traces.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -69,7 +69,7 @@ impl Agent {
             uptime: self.clock.now(),
             started: self.started,
             tsc_hz: tsc::hz(),
-            users: self.subscribers.users.count(),
+            users: self.user_views().count(),
             buffers: Buffers { size: self.pool.size(), available: self.pool.available() },
             workers: self.workers.iter().map(|link| worker_view(&link.counters)).collect(),
             ports: (0..self.ports.count()).map(|port| self.port_view(port)).collect(),
@@ -248,14 +248,16 @@ impl Agent {
         all.filter(|view| view.packets > 0).collect()
     }
 
-    /// Up to `count` users from the `first` on, without what their contexts
-    /// hold; see [`Agent::contexts_of`].
+    /// Up to `count` users from the `first` on, without what their contexts hold; see
+    /// [`Agent::contexts_of`]. Those of the configuration come in its order, and behind them
+    /// sessions in no order.
     pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
         self.user_views().users(first, count)
     }
 
     /// Users of the configuration whose name has `text` in it or that are found by it: an
-    /// address, TEID, SPI, VLAN or session. Up to `count` from the `first` on.
+    /// address, TEID, SPI, VLAN or session of a link; and the PFCP sessions of that name, SEID,
+    /// address or TEID. Up to `count` from the `first` on.
     pub fn search_users(&self, text: &str, first: usize, count: usize) -> Vec<UserView> {
         self.user_views().search(text, first, count)
     }
@@ -272,7 +274,7 @@ impl Agent {
     }
 
     /// The dedicated bearers of the user of that name: those of the configuration, then those
-    /// that commands have added.
+    /// that commands have added. A session has none.
     pub fn bearers_of_user(&self, name: &str) -> Option<Vec<DedicatedView>> {
         self.user_views().dedicated(name)
     }
@@ -293,11 +295,10 @@ impl Agent {
         Some((view, wait))
     }
 
-    /// Names of the users at these slots. One pass over all users: not for each packet.
+    /// Names of the users at these slots. One pass over all users of the configuration: not for
+    /// each packet.
     pub fn user_names(&self, slots: &[u32]) -> HashMap<u32, String> {
-        let wanted: HashSet<u32> = slots.iter().copied().collect();
-        let users = self.subscribers.users.iter().filter(|(_, _, slot)| wanted.contains(slot));
-        users.map(|(plan, nth, slot)| (slot, plan.name_of(nth))).take(wanted.len()).collect()
+        self.user_views().names(slots)
     }
 
     /// What the drivers of all ports count, by their own names. NICs may take milliseconds to
@@ -322,14 +323,13 @@ impl Agent {
         self.ports.iter().flat_map(|port| port.neighbours(now)).take(count).collect()
     }
 
-    /// Asks the user's worker what the contexts of the user hold. The answer
-    /// comes once the worker has read the question; the number is the user's
-    /// place in [`Agent::users`].
-    pub fn contexts_of(&mut self, name: &str) -> Option<(usize, Receiver<Shown>)> {
-        let (at, user) = self.subscribers.users.position(name)?;
+    /// Asks the user's worker what the contexts of the user hold. The answer comes once the
+    /// worker has read the question.
+    pub fn contexts_of(&mut self, name: &str) -> Option<(UserView, Receiver<Shown>)> {
+        let view = self.user_views().named(name)?;
         let (answer, wait) = channel();
-        self.workers.send_to_owner(user, Command::Show { user, answer });
-        Some((at, wait))
+        self.workers.send_to_owner(view.slot, Command::Show { user: view.slot, answer });
+        Some((view, wait))
     }
 
     /// The ways of all classes through the rules, as text.
@@ -372,7 +372,7 @@ impl Agent {
 
     /// The slot of the user of that name.
     pub fn user_slot(&self, name: &str) -> Option<u32> {
-        self.subscribers.users.slot(name)
+        self.user_views().slot(name)
     }
 
     /// What to say of a name that is no user's.

@@ -33,7 +33,8 @@ impl FunctionContexts<'_> {
         Ok((kind, self.subscribers.with_contexts(scope)))
     }
 
-    /// Reads contexts of a function while it is at work, or moves to another node. Those of who is no longer here are left out.
+    /// Reads contexts of a function while it is at work, or moves to another node. Those of who is
+    /// no longer here are left out.
     ///
     /// # Errors
     /// [`NotCarried`].

@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub started: u64,
     /// Cycles per second of the time-stamp counter.
     pub tsc_hz: u64,
-    /// Users there are.
+    /// Users there are: of the configuration, and PFCP sessions.
     pub users: usize,
     /// Packet buffers in all, and those that are free.
     pub buffers: Buffers,

@@ -125,6 +125,9 @@ impl Subscribers {
 
     /// Name of the user at a slot; the slot's number where there is none.
     pub fn user_name(&self, slot: u32) -> String {
+        if let Some(id) = self.sessions.at(slot) {
+            return id.user_name();
+        }
         let user = self.users.iter().find(|(_, _, one)| *one == slot);
         user.map_or_else(|| format!("#{slot}"), |(plan, nth, _)| plan.name_of(nth))
     }

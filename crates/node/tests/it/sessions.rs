@@ -2,6 +2,7 @@
 
 mod features;
 mod refused;
+mod shown;
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weft_node::bearer::session::SessionId;
 
 use super::UserPlane;
 use crate::codec::message::MessageType;
@@ -134,6 +135,9 @@ pub struct AssociationView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
+    /// Its name as a user of the node.
+    #[serde(default)]
+    pub name: String,
     /// The node's SEID, in hexadecimal digits.
     pub seid: String,
     /// The control plane's SEID, in hexadecimal digits.
@@ -210,6 +214,7 @@ impl UserPlane {
                 }
             }
             SessionView {
+                name: SessionId(*seid).user_name(),
                 seid: format!("{seid:016x}"),
                 cp_seid: format!("{:016x}", record.cp_seid),
                 cp_address: record.cp_address.to_string(),

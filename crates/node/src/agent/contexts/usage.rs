@@ -12,6 +12,7 @@ use weft_node_config::UserKey;
 
 use super::FunctionContexts;
 use crate::bearer::BearerId;
+use crate::bearer::session::SessionId;
 use crate::migration::contexts::NotCarried;
 
 /// How long a worker is waited for.
@@ -24,6 +25,8 @@ pub enum Cursor {
     Configured(usize),
     /// Users that commands have added, as they were when their turn came; the last is next.
     Added(Vec<BearerId>),
+    /// PFCP sessions, as they were when their turn came; the last is next.
+    Sessions(Vec<SessionId>),
 }
 
 impl Default for Cursor {
@@ -37,7 +40,7 @@ impl Default for Cursor {
 pub struct Counted {
     /// Its slot: no other user has it at the same time.
     pub slot: u32,
-    /// Its name; `bearer N` of a user that a command has added.
+    /// Its name; `bearer N` of a user that a command has added, `session-SEID` of a session.
     pub user: String,
     /// Its address, and the length of its prefix; none if it is known by something else.
     pub address: Option<(IpAddr, u8)>,
@@ -91,6 +94,7 @@ impl FunctionContexts<'_> {
         let (counted, next) = match from {
             Cursor::Configured(first) => self.configured(first, count),
             Cursor::Added(ids) => self.added(ids, count),
+            Cursor::Sessions(ids) => self.sessions(ids, count),
         };
         let slots: Vec<u32> = counted.iter().map(|one| one.slot).collect();
         let mut pieces = Vec::new();
@@ -118,7 +122,7 @@ impl FunctionContexts<'_> {
             true => Some(Cursor::Configured(next)),
             false => {
                 let ids: Vec<_> = self.subscribers.bearers.named(Scope::User).collect();
-                (!ids.is_empty()).then_some(Cursor::Added(ids))
+                if ids.is_empty() { self.first_sessions() } else { Some(Cursor::Added(ids)) }
             }
         };
         (counted, next)
@@ -131,7 +135,25 @@ impl FunctionContexts<'_> {
             Some(counted(slot, format!("bearer {id}"), keys.iter().find_map(address)))
         };
         let counted = now.into_iter().filter_map(user).collect();
-        (counted, (!ids.is_empty()).then_some(Cursor::Added(ids)))
+        let next = if ids.is_empty() { self.first_sessions() } else { Some(Cursor::Added(ids)) };
+        (counted, next)
+    }
+
+    fn first_sessions(&self) -> Option<Cursor> {
+        let ids: Vec<_> = self.subscribers.sessions.entries.keys().copied().collect();
+        (!ids.is_empty()).then_some(Cursor::Sessions(ids))
+    }
+
+    fn sessions(&self, mut ids: Vec<SessionId>, count: usize) -> (Vec<Counted>, Option<Cursor>) {
+        let now = ids.split_off(ids.len().saturating_sub(count));
+        let sessions = &self.subscribers.sessions;
+        let user = |id: SessionId| {
+            let entry = sessions.entries.get(&id)?;
+            let address = sessions.keys(&entry.rules).iter().find_map(address);
+            Some(counted(entry.slot, id.user_name(), address))
+        };
+        let counted = now.into_iter().filter_map(user).collect();
+        (counted, (!ids.is_empty()).then_some(Cursor::Sessions(ids)))
     }
 }
 

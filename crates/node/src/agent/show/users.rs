@@ -1,6 +1,6 @@
-//! Users and bearers as they are shown.
+//! Users and bearers as they are shown: users of the configuration and, behind them, PFCP sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use weft_dataplane::classify::Selector;
 use weft_function::{TagSlot, TagValues};
@@ -8,6 +8,7 @@ use weft_node_config::{Blueprint, UserKey, UserPlan};
 
 use super::topology::ways_of;
 use super::{BearerView, DedicatedView, UserView};
+use crate::bearer::session::{SessionEntry, SessionId};
 use crate::bearer::{BearerId, BearerRole, Subscribers};
 use crate::subscribers::Sought;
 use crate::workers::Workers;
@@ -19,30 +20,136 @@ pub(crate) struct UserViews<'a> {
     pub workers: &'a Workers,
 }
 
-impl UserViews<'_> {
-    /// Up to `count` users from the `first` on, without what their contexts
-    /// hold.
-    pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
-        let users = self.subscribers.users.from(first).take(count);
-        users.map(|user| self.user_view(user)).collect()
+/// A user that is shown.
+#[derive(Clone, Copy)]
+enum Shows<'a> {
+    /// One of the configuration: its plan, its number there, its slot.
+    Configured(&'a UserPlan, u32, u32),
+    /// A session.
+    Session(SessionId, &'a SessionEntry),
+}
+
+impl Shows<'_> {
+    fn slot(&self) -> u32 {
+        match self {
+            Shows::Configured(_, _, slot) => *slot,
+            Shows::Session(_, entry) => entry.slot,
+        }
+    }
+}
+
+impl<'a> UserViews<'a> {
+    /// Users there are: of the configuration, and sessions.
+    pub fn count(&self) -> usize {
+        self.subscribers.users.count() + self.subscribers.sessions.entries.len()
     }
 
-    fn user_view(&self, (plan, nth, slot): (&UserPlan, u32, u32)) -> UserView {
+    /// Up to `count` users from the `first` on, without what their contexts hold. Those of the
+    /// configuration come in its order, and behind them sessions in no order.
+    pub fn users(&self, first: usize, count: usize) -> Vec<UserView> {
+        let users = &self.subscribers.users;
+        let configured = users.from(first);
+        let configured = configured.map(|(plan, nth, slot)| Shows::Configured(plan, nth, slot));
+        let sessions = self.subscribers.sessions.entries.iter();
+        let sessions = sessions.skip(first.saturating_sub(users.count()));
+        let all = configured.chain(sessions.map(|(id, entry)| Shows::Session(*id, entry)));
+        all.take(count).map(|user| self.view(user)).collect()
+    }
+
+    /// The user that a name means, without what its contexts hold.
+    pub fn named(&self, name: &str) -> Option<UserView> {
+        Some(self.view(self.user(name)?))
+    }
+
+    /// The slot of the user that a name means.
+    pub fn slot(&self, name: &str) -> Option<u32> {
+        self.user(name).map(|user| user.slot())
+    }
+
+    /// Names of the users at these slots. One pass over all users of the configuration: not for
+    /// each packet.
+    pub fn names(&self, slots: &[u32]) -> HashMap<u32, String> {
+        let sessions = &self.subscribers.sessions;
+        let of_sessions = slots.iter().filter_map(|slot| Some((*slot, sessions.at(*slot)?)));
+        let mut names: HashMap<_, _> =
+            of_sessions.map(|(slot, id)| (slot, id.user_name())).collect();
+        let wanted: HashSet<u32> =
+            slots.iter().copied().filter(|slot| !names.contains_key(slot)).collect();
+        let users = self.subscribers.users.iter().filter(|(_, _, slot)| wanted.contains(slot));
+        let users = users.map(|(plan, nth, slot)| (slot, plan.name_of(nth)));
+        names.extend(users.take(wanted.len()));
+        names
+    }
+
+    /// Users of the configuration whose name has `text` in it or that are found by it: an
+    /// address, TEID, SPI, VLAN or session of a link; and the PFCP sessions of that name, SEID,
+    /// address or TEID. Up to `count` from the `first` on.
+    pub fn search(&self, text: &str, first: usize, count: usize) -> Vec<UserView> {
+        let (sought, most) = (Sought::new(text), first.saturating_add(count));
+        let found = self.subscribers.users.search(&sought, 0, most).into_iter();
+        let configured = found.map(|(plan, nth, slot)| Shows::Configured(plan, nth, slot));
+        let sessions = self.sessions_meant(text, &sought);
+        let sessions = sessions.into_iter().filter_map(|id| self.session(id));
+        let all = configured.chain(sessions).skip(first).take(count);
+        all.map(|user| self.view(user)).collect()
+    }
+
+    /// The sessions of that name, or of that SEID in 16 hexadecimal digits, or that are found by
+    /// the address or TEID that is sought, in order.
+    fn sessions_meant(&self, text: &str, sought: &Sought) -> Vec<SessionId> {
+        let text = text.trim();
+        let named = SessionId::of_user_name(text).or_else(|| SessionId::of_digits(text));
+        let keys = sought.keys(self.blueprint.networks.len() as u32);
+        let slots = keys.iter().filter_map(|key| self.subscribers.bearers.taken.get(key));
+        let by_key = slots.filter_map(|slot| self.subscribers.sessions.at(slot));
+        let mut ids: Vec<_> = named.into_iter().chain(by_key).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    fn session(&self, id: SessionId) -> Option<Shows<'a>> {
+        let entry = self.subscribers.sessions.entries.get(&id)?;
+        Some(Shows::Session(id, entry))
+    }
+
+    /// The user that a name means: one of the configuration, or a session. An address or TEID
+    /// means the session that is found by it, if only one is.
+    fn user(&self, name: &str) -> Option<Shows<'a>> {
+        if let Some((at, _)) = self.subscribers.users.position(name) {
+            let (plan, nth, slot) = self.subscribers.users.from(at).next()?;
+            return Some(Shows::Configured(plan, nth, slot));
+        }
+        match *self.sessions_meant(name, &Sought::new(name)) {
+            [id] => self.session(id),
+            _ => None,
+        }
+    }
+
+    fn view(&self, user: Shows<'_>) -> UserView {
+        let slot = user.slot();
+        let (name, keys, plan): (_, Vec<UserKey>, _) = match user {
+            Shows::Configured(plan, nth, _) => {
+                let keys = plan.keys.iter().map(|key| key.nth(nth)).collect();
+                (plan.name_of(nth), keys, Some(plan))
+            }
+            Shows::Session(id, entry) => {
+                (id.user_name(), self.subscribers.sessions.keys(&entry.rules), self.plan_of(entry))
+            }
+        };
         UserView {
-            name: plan.name_of(nth),
+            name,
             slot,
             worker: self.subscribers.users.worker_of(slot),
-            keys: plan.keys.iter().map(|key| self.key_text(&key.nth(nth))).collect(),
-            tags: self.tag_texts(plan),
+            keys: keys.iter().map(|key| self.key_text(key)).collect(),
+            tags: plan.map_or_else(BTreeMap::new, |plan| self.tag_texts(plan)),
             contexts: Vec::new(),
         }
     }
 
-    /// Users of the configuration whose name has `text` in it or that are found by it: an
-    /// address, TEID, SPI, VLAN or session. Up to `count` from the `first` on.
-    pub fn search(&self, text: &str, first: usize, count: usize) -> Vec<UserView> {
-        let found = self.subscribers.users.search(&Sought::new(text), first, count);
-        found.into_iter().map(|user| self.user_view(user)).collect()
+    /// The `users` entry that a session is like.
+    fn plan_of(&self, entry: &SessionEntry) -> Option<&'a UserPlan> {
+        self.blueprint.users.iter().find(|plan| *plan.name == *entry.like)
     }
 
     /// Default bearers that commands have added and that are found by `text`, and the bearer
@@ -61,16 +168,17 @@ impl UserViews<'_> {
 
     /// The ways through the rules of the packets of the user of that name, as text.
     pub fn ways_of(&self, name: &str) -> Option<String> {
-        let (at, _) = self.subscribers.users.position(name)?;
-        let (plan, ..) = self.subscribers.users.from(at).next()?;
+        let plan = match self.user(name)? {
+            Shows::Configured(plan, ..) => plan,
+            Shows::Session(_, entry) => self.plan_of(entry)?,
+        };
         Some(ways_of(self.blueprint, plan))
     }
 
     /// The dedicated bearers of the user of that name: those of the configuration, then those
-    /// that commands have added.
+    /// that commands have added. A session has none.
     pub fn dedicated(&self, name: &str) -> Option<Vec<DedicatedView>> {
-        let (at, slot) = self.subscribers.users.position(name)?;
-        let (plan, ..) = self.subscribers.users.from(at).next()?;
+        let Shows::Configured(plan, _, slot) = self.user(name)? else { return Some(Vec::new()) };
         let vocabulary = self.blueprint.rules.vocabulary();
         let profile = plan.bearers.map_or(&[][..], |at| &self.blueprint.bearer_profiles[at]);
         let configured = profile.iter().map(|bearer| DedicatedView {

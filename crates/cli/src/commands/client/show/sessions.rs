@@ -25,12 +25,12 @@ pub fn run(arguments: &Arguments, client: &Client, form: Form) -> Result<(), Fai
 }
 
 fn many(sessions: &[SessionView]) -> String {
-    let titles = ["SEID", "SEID at", "control plane", "user", "TEIDs", "PDR/FAR/QER/URR"];
+    let titles = ["user", "SEID at", "control plane", "addresses", "TEIDs", "PDR/FAR/QER/URR"];
     let mut table = Table::new(&titles, 6);
     for session in sessions {
         let teids: Vec<_> = session.teids.iter().map(|teid| format!("{teid:#x}")).collect();
         table.row([
-            session.seid.clone(),
+            session.name.clone(),
             session.cp_seid.clone(),
             session.cp_address.clone(),
             session.ue_addresses.join(", "),
