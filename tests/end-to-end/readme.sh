@@ -64,7 +64,8 @@ begin() {
 # said LINE LOG: what the line promises is there.
 said() {
     case $1 in
-        'make demo') grep -q 'at full bursts one core carries' "$2" && ! grep -q '^FAILED' "$2" ;;
+        'make demo') grep -q 'at full bursts one core carries' "$2" &&
+            grep -q '^sessions: a control plane (weft smf) set up 1,000 users by PFCP' "$2" && ! grep -q '^FAILED' "$2" ;;
         *' check '*) grep -q -- '->' "$2" ;;
         *' schema functions'*) grep -q '^counter ' "$2" ;;
         *' replay '*) [ -s /tmp/out.pcap ] ;;

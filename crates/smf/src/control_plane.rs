@@ -372,8 +372,11 @@ impl ControlPlane {
     /// Adds up what was reported of a session.
     fn usage(&mut self, session: u32, reports: &[Usage]) {
         for report in reports {
-            let sums = self.statistics.octets.iter_mut().zip(report.octets);
-            sums.for_each(|(sum, octets)| *sum += octets);
+            let Statistics { octets, packets, .. } = &mut self.statistics;
+            let octets = octets.iter_mut().zip(report.octets);
+            let sums = octets.chain(packets.iter_mut().zip(report.packets));
+            // A user plane may say anything.
+            sums.for_each(|(sum, more)| *sum = sum.saturating_add(more));
             let urrs = &self.profile.rules.urrs;
             let Some(nth) = urrs.iter().position(|urr| urr.id == report.urr) else { continue };
             if !self.sessions.report(session, nth, report.number) {

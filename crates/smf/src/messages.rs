@@ -44,6 +44,8 @@ pub struct Usage {
     pub number: u32,
     /// Octets uplink, downlink and in total.
     pub octets: [u64; 3],
+    /// Packets, as far as the user plane counts them (MNOP).
+    pub packets: [u64; 3],
 }
 
 /// What the control plane needs of a message.
@@ -380,9 +382,16 @@ impl Messages {
 
 fn usage(report: &UsageReport<'_>) -> Usage {
     let volume = report.volume.unwrap_or_default();
-    let [uplink, downlink] = [volume.uplink, volume.downlink].map(Option::unwrap_or_default);
-    let total = volume.total.unwrap_or(uplink + downlink);
-    Usage { urr: report.urr.0, number: report.sequence, octets: [uplink, downlink, total] }
+    let sums = |[uplink, downlink, total]: [Option<u64>; 3]| {
+        let [up, down] = [uplink, downlink].map(Option::unwrap_or_default);
+        [up, down, total.unwrap_or(up.saturating_add(down))]
+    };
+    Usage {
+        urr: report.urr.0,
+        number: report.sequence,
+        octets: sums([volume.uplink, volume.downlink, volume.total]),
+        packets: sums([volume.uplink_packets, volume.downlink_packets, volume.total_packets]),
+    }
 }
 
 fn chosen(fteid: GivenFTeid) -> Option<Tunnel> {

@@ -181,6 +181,8 @@ pub struct Statistics {
     pub restarts: u64,
     /// Octets of users that were reported: uplink, downlink, total.
     pub octets: [u64; 3],
+    /// The same of packets, as far as the user plane counts them.
+    pub packets: [u64; 3],
     /// How long all sessions took to be established, once the last was answered.
     pub establishing: Option<Duration>,
     /// How long the load lasted.

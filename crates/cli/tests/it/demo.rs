@@ -39,7 +39,7 @@ fn passing(name: &str, launcher: &[&str], words: &[&str]) -> Value {
     fs::remove_file(&file).and_then(|()| fs::remove_file(&page)).expect("the reports are ours");
     let checks = report["checks"].as_array().expect("checks");
     assert_eq!((verdicts, report["passed"].as_bool()), (checks.len(), Some(true)), "{text}");
-    assert!(checks.len() >= 9 && checks.iter().all(|check| check["passed"] == true), "{text}");
+    assert!(checks.len() >= 12 && checks.iter().all(|check| check["passed"] == true), "{text}");
     report
 }
 
@@ -68,6 +68,12 @@ fn its_report_adds_up() {
     assert_eq!((&handover["lost"], &handover["reordered"]), (&0.into(), &0.into()));
     assert!(handover["sent"].as_u64() > Some(0) && handover["phases"][6]["name"] == "complete");
     assert_eq!((sum(streams, "users"), &report["setup"]["users"]), (2000, &1000.into()));
+    let sessions = &report["sessions"];
+    let of = |field: &str| sessions[field].as_array().expect("up and down");
+    assert_eq!((sessions["sessions"].as_u64(), sessions["left"].as_u64()), (Some(1000), Some(0)));
+    assert!(of("delivered").iter().all(|packets| packets.as_u64() > Some(0)), "{sessions}");
+    assert_eq!(sessions["failed"], 0);
+    assert!(sessions["end_markers"].as_u64() > Some(0), "{sessions}");
     let reasons: Vec<_> =
         drops.as_array().into_iter().flatten().map(|one| &one["reason"]).collect();
     assert!(reasons.contains(&&"marker_red".into()), "{reasons:?}");

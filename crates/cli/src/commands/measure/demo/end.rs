@@ -61,6 +61,11 @@ impl End {
         while self.receiver.receive(&mut self.rx) > 0 {}
     }
 
+    /// The same; shows `see` each frame.
+    pub fn receive_and(&mut self, mut see: impl FnMut(&[u8])) {
+        while self.receiver.receive_and(&mut self.rx, |_, frame| see(frame)) > 0 {}
+    }
+
     /// Sends nothing more.
     pub fn finish(&mut self) {
         self.sources.iter_mut().for_each(Source::finish);

@@ -10,8 +10,10 @@
 //!    other programs took from them;
 //! 4. [`capacity`] finds what the node carries at most, and [`cost`] what takes its cycles;
 //! 5. [`handover`] moves a user between nodes;
-//! 6. [`check`] compares what was sent with what arrived and what the node says;
-//! 7. [`mod@report`] puts it into numbers, [`print`](report::print) into words.
+//! 6. [`sessions`] has a control plane set users up by PFCP, and compares what it hears of their
+//!    usage with what passed;
+//! 7. [`check`] compares what was sent with what arrived and what the node says;
+//! 8. [`mod@report`] puts it into numbers, [`print`](report::print) into words.
 
 mod calibrate;
 mod capacity;
@@ -25,6 +27,7 @@ mod progress;
 mod report;
 mod run;
 mod scene;
+mod sessions;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,7 +39,7 @@ use weft_dpdk::Eal;
 use crate::failure::Failure;
 use crate::number::counted;
 use crate::{environment, output};
-use report::Report;
+use report::{Beside, Report};
 use run::Course;
 use scene::Scene;
 
@@ -93,16 +96,19 @@ fn report(
     course: &Course,
 ) -> Result<(&'static Eal, Report), Failure> {
     let example = scene::example()?;
-    let eal = environment::start(
-        &example,
-        run::PACKETS + calibrate::PACKETS + capacity::PACKETS + handover::SCENE.all_buffers(),
-    )?;
+    let means = sessions::Means::read()?;
+    let beside = handover::SCENE.all_buffers() + means.buffers();
+    let packets = run::PACKETS + calibrate::PACKETS + capacity::PACKETS + beside;
+    let eal = environment::start(&example, packets)?;
     let calibrated =
         || calibrate::rate(eal, course.threads, |rate| Scene::new(example.clone(), users, rate));
     let rate = rate.map_or_else(calibrated, Ok)?;
     let scene = Scene::new(example, users, rate);
     let outcome = run::run(eal, &scene, course)?;
-    let capacity = capacity::run(eal, &scene, course.duration)?;
-    let handover = handover::run(eal)?;
-    Ok((eal, Report::new(eal, &scene, course, &outcome, capacity, handover)))
+    let beside = Beside {
+        capacity: capacity::run(eal, &scene, course.duration)?,
+        handover: handover::run(eal)?,
+        sessions: sessions::run(eal, &means, course.duration)?,
+    };
+    Ok((eal, Report::new(eal, &scene, course, &outcome, beside)))
 }

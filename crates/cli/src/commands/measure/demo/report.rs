@@ -14,6 +14,7 @@ use super::handover::HandoverReport;
 use super::machine::Taken;
 use super::run::{Course, Outcome};
 use super::scene::{FRAME_BYTES, OVER, Plan, Scene, is_over};
+use super::sessions::SessionsReport;
 
 /// The report; its JSON is what `--json` writes.
 #[derive(Clone, Debug, Serialize)]
@@ -27,9 +28,18 @@ pub struct Report {
     pub cost: Cost,
     pub drops: Vec<DropReport>,
     pub handover: HandoverReport,
+    pub sessions: SessionsReport,
     pub checks: Vec<Check>,
     /// Whether all checks passed.
     pub passed: bool,
+}
+
+/// What was found beside the users' traffic, each with nodes of its own.
+#[derive(Debug)]
+pub struct Beside {
+    pub capacity: Capacity,
+    pub handover: HandoverReport,
+    pub sessions: SessionsReport,
 }
 
 /// What was run, and where.
@@ -114,12 +124,12 @@ impl Report {
         scene: &Scene,
         course: &Course,
         outcome: &Outcome,
-        capacity: Capacity,
-        handover: HandoverReport,
+        Beside { capacity, handover, sessions }: Beside,
     ) -> Report {
         let mut checks = checks(scene, outcome);
         checks.push(capacity.check());
         checks.push(handover.check());
+        checks.extend(sessions.checks());
         let seconds = outcome.sending.as_secs_f64();
         let streams = scene.plans.iter().zip(&outcome.streams);
         Report {
@@ -145,6 +155,7 @@ impl Report {
             cost: Cost::of(&outcome.node),
             drops: drops(outcome),
             handover,
+            sessions,
             passed: checks.iter().all(|check| check.passed),
             checks,
         }

@@ -56,7 +56,9 @@ pub fn text(profile: &Profile, statistics: &Statistics) -> String {
         let _ = writeln!(text, "asked by the user plane: {} {what}", count(number));
     }
     let [uplink, downlink, total] = statistics.octets.map(count);
-    let _ = writeln!(text, "usage reported: {total} octets, {uplink} uplink, {downlink} downlink");
+    let _ = write!(text, "usage reported: {total} octets, {uplink} uplink, {downlink} downlink");
+    let [uplink, downlink, total] = statistics.packets.map(count);
+    let _ = writeln!(text, "; {total} packets, {uplink} uplink, {downlink} downlink");
     let verdict = if statistics.is_clean() { "nothing lost, late or wrong" } else { "not clean" };
     let _ = writeln!(text, "{}: {verdict}", counted(profile.sessions.count.into(), "session"));
     text
@@ -142,6 +144,7 @@ pub fn json(profile: &Profile, statistics: &Statistics) -> Value {
         list.iter().map(|(what, number)| ((*what).to_owned(), json!(number))).collect::<Map<_, _>>()
     };
     let [uplink, downlink, total] = statistics.octets;
+    let [uplink_packets, downlink_packets, total_packets] = statistics.packets;
     json!({
         "profile": profile.name,
         "sessions": profile.sessions.count,
@@ -150,7 +153,14 @@ pub fn json(profile: &Profile, statistics: &Statistics) -> Value {
         "unsent": statistics.unsent,
         "wrong": named(&wrong(statistics)),
         "asked": named(&asked(statistics)),
-        "usage": {"total": total, "uplink": uplink, "downlink": downlink},
+        "usage": {
+            "total": total,
+            "uplink": uplink,
+            "downlink": downlink,
+            "totalPackets": total_packets,
+            "uplinkPackets": uplink_packets,
+            "downlinkPackets": downlink_packets,
+        },
         "restarts": statistics.restarts,
         "clean": statistics.is_clean(),
     })

@@ -18,6 +18,7 @@ pub fn text(report: &Report) -> String {
         machine(&report.throughput, report.setup.seconds),
         drops(&report.drops),
         report.handover.text(),
+        report.sessions.text(),
         checks(report),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
