@@ -12,6 +12,8 @@ pub mod openapi;
 pub mod permits;
 pub mod pieces;
 pub mod post;
+pub mod prepared;
 pub mod problem;
 pub mod socket;
+mod stream;
 pub mod tls;
