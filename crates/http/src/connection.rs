@@ -1,5 +1,8 @@
 //! Connections: accepted as long as there are places, and ended when they take too long.
 
+pub mod permits;
+mod stream;
+
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
@@ -21,9 +24,9 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
-use crate::permits::{ConnectionPermit, ConnectionPermits, Limits};
+use self::permits::{ConnectionPermit, ConnectionPermits, Limits};
+use self::stream::ClientStream;
 use crate::problem::Failure;
-use crate::stream::ClientStream;
 use crate::tls::{Greeted, Identity};
 
 /// Connections at once. Each may take [`HEAD_BYTES`] of memory and some more.

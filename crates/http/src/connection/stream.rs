@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use crate::permits::ConnectionPermit;
+use super::permits::ConnectionPermit;
 
 /// A stream with the place of its connection.
 pub(crate) struct ClientStream<S> {
