@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Requests at a node's page as fast as clients ask, while users of both IP versions send: no
 # packet is lost for it, all requests have an answer, and the agent is asked once a second.
+# Clients keep their connections.
 #
-#   LONG=60 page-load.sh    that many seconds of requests
+#   LONG=60 page-load.sh                  that many seconds of requests
+#   REQUESTS_PER_S=10000 page-load.sh     fails where fewer are answered at any of the paths
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # shellcheck source-path=SCRIPTDIR source=../lib/report.sh
@@ -15,6 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 PORT=7777 RATE=500 # of the users, packets a second in each family and direction
 LONG=${LONG:-12}   # seconds
 CLIENTS=16
+REQUESTS_PER_S=${REQUESTS_PER_S:-0}
 export WEFT_HTTP=127.0.0.1:8099
 
 gain_privileges "$@"
@@ -39,7 +42,7 @@ users() {
 
 # requests PATH: until it is ended; ab ends its own tests after its time.
 requests() {
-    start_in n "$netns_work/ab" ab -q -l -t $((LONG + 60)) -n 100000000 -c $CLIENTS "http://$WEFT_HTTP$1"
+    start_in n "$netns_work/ab" ab -k -q -l -t $((LONG + 60)) -n 100000000 -c $CLIENTS "http://$WEFT_HTTP$1"
 }
 
 # grown RUN WHAT: by how much a figure of the node has grown while users sent.
@@ -88,12 +91,19 @@ figure() {
 # all_answered PATH: more than 1,000, however long they take, as the page's thread comes after
 # all others.
 all_answered() {
-    local all failed others more=0
+    local all failed others kept more=0
     read -r all failed others < <(answered)
     note "$(figure 'Requests per second') requests a second at $1: $all answered, $failed failed, $others refused"
     [ "$failed" -eq 0 ] && [ "$others" -eq 0 ] || return 1
+    # A connection carries a thousand.
+    kept=$(figure 'Keep-Alive requests')
+    echo "$kept of $all on connections that lasted"
+    [ "$kept" -ge $((all - all / 1000 - CLIENTS)) ] || return 1
+    if [ "$REQUESTS_PER_S" -gt 0 ]; then
+        awk -v got="$(figure 'Requests per second')" -v least="$REQUESTS_PER_S" 'BEGIN {exit got < least}' || return 1
+    fi
     if [ "$all" -le 1000 ]; then
-        in_ns n ab -q -l -s 300 -n 1000 -c $CLIENTS "http://$WEFT_HTTP$1" >"$netns_work/ab" 2>&1
+        in_ns n ab -k -q -l -s 300 -n 1000 -c $CLIENTS "http://$WEFT_HTTP$1" >"$netns_work/ab" 2>&1
         read -r more failed others < <(answered)
         note "and $more more in $(figure 'Time taken for tests') s: $failed failed, $others refused"
     fi
@@ -120,11 +130,11 @@ stop_asking() {
     wait "$1" 2>/dev/null
 }
 
-# Whatever the agent has to be asked for is refused beyond 50 a second and 100 at once, and costs
-# as little.
+# What the agent has to be asked for is refused beyond 50 a second and 100 at once, and costs as
+# little.
 refused_beyond_rate() {
     local all refused seconds
-    in_ns n ab -q -l -s 300 -n 1000 -c $CLIENTS "http://$WEFT_HTTP/v1/peers" >"$netns_work/ab" 2>&1
+    in_ns n ab -k -q -l -s 300 -n 1000 -c $CLIENTS "http://$WEFT_HTTP/v1/peers" >"$netns_work/ab" 2>&1
     read -r all _ refused < <(answered)
     seconds=$(figure 'Time taken for tests')
     note "$all requests for peers in $seconds s: $refused refused"

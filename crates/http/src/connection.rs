@@ -1,14 +1,19 @@
 //! Connections: accepted as long as there are places, and ended when they take too long.
 
+pub mod permits;
+mod stream;
+
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Response, StatusCode};
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Response, StatusCode};
 use axum::{Error, Router};
 use hyper::Request;
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
@@ -19,14 +24,16 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
-use crate::permits::{ConnectionPermit, ConnectionPermits, Limits};
+use self::permits::{ConnectionPermit, ConnectionPermits, Limits};
+use self::stream::ClientStream;
 use crate::problem::Failure;
 use crate::tls::{Greeted, Identity};
 
 /// Connections at once. Each may take [`HEAD_BYTES`] of memory and some more.
 const LIMITS: Limits = Limits { all: 64, of_source: 32 };
 
-/// How long the head of a request may take, and the greeting before it.
+/// How long the head of a request may take, the greeting before it, and the pause between two
+/// requests of a connection.
 const HEAD: Duration = Duration::from_secs(5);
 
 /// Bytes of a request's head.
@@ -36,33 +43,73 @@ const HEAD_BYTES: usize = 16 << 10;
 /// process has too many files open.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a client over TCP may take nothing of what waits for it. The kernel lets a server
+/// write again when a third of the buffer is free, so a client cannot stretch this octet by
+/// octet.
+const UNREAD: Duration = Duration::from_secs(10);
+
+/// Requests of one connection that lasts: a client that wants more connects again, and takes
+/// its turn among those that wait for a place.
+const MOST_REQUESTS: u32 = 1000;
+
+/// How many requests a connection over TCP may carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// One: the connection ends with its answer.
+    OneRequest,
+    /// One after another (RFC 9112 §9.3), at most 1,000, with at most 5 s between them.
+    ManyRequests,
+}
+
+/// What a connection may do.
+#[derive(Clone, Copy)]
+struct Terms {
+    /// Requests that it may carry.
+    requests: u32,
+    /// How long its client may take nothing of what is written.
+    unread: Option<Duration>,
+}
+
+/// Who opens the socket is trusted, and may stop a capture for a while to look at it.
+const LOCAL: Terms = Terms { requests: u32::MAX, unread: None };
+
+impl From<Persistence> for Terms {
+    fn from(persistence: Persistence) -> Terms {
+        let requests = match persistence {
+            Persistence::OneRequest => 1,
+            Persistence::ManyRequests => MOST_REQUESTS,
+        };
+        Terms { requests, unread: Some(UNREAD) }
+    }
+}
+
 /// Serves on a Unix socket.
 pub async fn serve_local(listener: UnixListener, app: Router) {
     let places = ConnectionPermits::new(LIMITS);
     loop {
         let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
         let app = app.clone();
-        let connection = |place| serve(stream, app, place, Afterwards::Idle);
+        let connection = |place| serve(stream, app, place, LOCAL);
         places.admit(None, connection).await;
     }
 }
 
-/// Serves over TCP, one request a connection. No connection keeps its place longer than
-/// `longest`, since every host of the network may open one. With an identity, only clients
-/// that speak TLS are served.
+/// Serves over TCP. No connection keeps its place longer than `longest`, since every host of
+/// the network may open one. With an identity, only clients that speak TLS are served.
 pub async fn serve_remote(
     listener: TcpListener,
     identity: Option<Identity>,
     app: Router,
-    longest: Duration,
+    (persistence, longest): (Persistence, Duration),
 ) {
     let places = ConnectionPermits::new(LIMITS);
     loop {
         let Some((stream, from)) = accepted(listener.accept().await).await else { continue };
         let (app, identity) = (app.clone(), identity.clone());
         let connection = |place| async move {
+            let served = greet(stream, identity, app, place, persistence);
             // A connection that takes longer ends without an answer.
-            let _ = tokio::time::timeout(longest, greet(stream, identity, app, place)).await;
+            let _ = tokio::time::timeout(longest, served).await;
         };
         places.admit(Some(from.ip()), connection).await;
     }
@@ -73,15 +120,19 @@ async fn greet(
     identity: Option<Identity>,
     app: Router,
     place: Arc<ConnectionPermit>,
+    persistence: Persistence,
 ) {
+    // An answer that is written in two parts does not wait for the client's acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let terms = persistence.into();
     let Some(identity) = identity else {
-        return serve(stream, app, place, Afterwards::Ended).await;
+        return serve(stream, app, place, terms).await;
     };
     match tokio::time::timeout(HEAD, identity.greet(stream)).await {
-        Ok(Ok(Greeted::Secure(stream))) => serve(*stream, app, place, Afterwards::Ended).await,
+        Ok(Ok(Greeted::Secure(stream))) => serve(*stream, app, place, terms).await,
         Ok(Ok(Greeted::Plain(stream))) => {
             let refuse = Router::new().fallback(refuse);
-            serve(stream, refuse, place, Afterwards::Ended).await;
+            serve(stream, refuse, place, Persistence::OneRequest.into()).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
         Err(_) => tracing::debug!("a connection was not greeted in time"),
@@ -104,36 +155,34 @@ async fn accepted<C>(accepted: io::Result<C>) -> Option<C> {
     }
 }
 
-/// What a connection is behind its first answer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Afterwards {
-    /// Ended.
-    Ended,
-    /// Idle, until the next request.
-    Idle,
-}
-
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     app: Router,
     place: Arc<ConnectionPermit>,
-    afterwards: Afterwards,
+    Terms { requests, unread }: Terms,
 ) {
     let app = TowerToHyperService::new(app);
+    let left = AtomicU32::new(requests);
     let answer = |request: Request<Incoming>| {
-        let answering = Answering::begin(place.clone(), afterwards);
+        let is_last = left.fetch_sub(1, Ordering::Relaxed) == 1;
+        let answering = Answering::begin(place.clone(), is_last);
         let answered = app.call(request);
         async move {
-            let response = answered.await?;
+            let mut response = answered.await?;
+            if is_last {
+                // The server ends the connection behind an answer with this (RFC 9112 §9.6).
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             let answer = |body| ResponseBody { body, _until_sent: answering };
             Ok::<Response<ResponseBody>, Infallible>(response.map(answer))
         }
     };
+    let stream = ClientStream::new(stream, place.clone(), unread);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
-        .keep_alive(afterwards == Afterwards::Idle)
+        .keep_alive(requests > 1)
         .serve_connection(TokioIo::new(stream), service_fn(answer))
         .await;
     if let Err(error) = served {
@@ -141,24 +190,24 @@ async fn serve(
     }
 }
 
-/// A connection is busy until this is dropped.
+/// A connection is busy until this is dropped, and what it has written is sent.
 struct Answering {
     place: Arc<ConnectionPermit>,
-    afterwards: Afterwards,
+    is_last: bool,
 }
 
 impl Answering {
-    fn begin(place: Arc<ConnectionPermit>, afterwards: Afterwards) -> Answering {
+    fn begin(place: Arc<ConnectionPermit>, is_last: bool) -> Answering {
         place.busy();
-        Answering { place, afterwards }
+        Answering { place, is_last }
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        // A connection that ends still has to send what is written, so it stays busy.
-        if self.afterwards == Afterwards::Idle {
-            self.place.idle();
+        // A connection that ends is busy to its end.
+        if !self.is_last {
+            self.place.answered();
         }
     }
 }

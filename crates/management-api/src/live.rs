@@ -7,6 +7,7 @@
 //! between rules and users. It begins with the first request for any of this, or at once
 //! where the node serves a page.
 
+mod answers;
 mod flows;
 mod history;
 mod predicted;
@@ -22,11 +23,13 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use utoipa::ToSchema;
+use weft_http::prepared::Prepared;
 use weft_model::Calibration;
 use weft_node::bearer::Event;
 use weft_node::show::Snapshot;
 use weft_node::{Handle, Stopped};
 
+use self::answers::Answers;
 use self::flows::Sample;
 pub use self::flows::{Flow, Flows, UserRate};
 use self::history::History;
@@ -95,6 +98,8 @@ struct Kept {
     events: VecDeque<Event>,
     /// What the model said, and when on the node's clock.
     model: Option<(u64, Arc<ModelView>)>,
+    /// What was answered since the last look.
+    answers: Answers,
 }
 
 impl Live {
@@ -131,14 +136,23 @@ impl Live {
         self.kept().looks.back().cloned()
     }
 
-    /// What the model says of the last seconds; computed once for each look.
-    pub fn model(self: &Arc<Self>) -> Arc<ModelView> {
-        self.begin();
-        self.predict()
+    /// The same as an answer.
+    pub fn snapshot_answer(&self) -> Option<Prepared> {
+        let mut kept = self.kept();
+        let Kept { looks, answers, .. } = &mut *kept;
+        let look = looks.back()?;
+        Some(answers.snapshot.get_or_insert_with(|| Prepared::json(&**look)).clone())
     }
 
-    fn predict(&self) -> Arc<ModelView> {
+    /// What the model says of the last seconds; computed once for each look.
+    pub fn model_answer(self: &Arc<Self>) -> Prepared {
+        self.begin();
         let mut kept = self.kept();
+        let model = self.predict(&mut kept);
+        kept.answers.model.get_or_insert_with(|| Prepared::json(&*model)).clone()
+    }
+
+    fn predict(&self, kept: &mut Kept) -> Arc<ModelView> {
         let Some(now) = kept.looks.back().cloned() else { return Arc::default() };
         if let Some((at, model)) = &kept.model
             && *at == now.uptime
@@ -152,16 +166,19 @@ impl Live {
         model
     }
 
-    /// What was seen of the node, a port or a function in the last quarter of an hour.
-    pub fn past(self: &Arc<Self>, of: Option<&str>) -> Option<Past> {
+    /// What was seen of the node, a port or a function in the last quarter of an hour; none
+    /// where there is no such place.
+    pub fn past_answer(self: &Arc<Self>, of: Option<&str>) -> Option<Prepared> {
         self.begin();
-        self.kept().history.of(of)
+        let Kept { history, answers, .. } = &mut *self.kept();
+        answers.past(of, || history.of(of))
     }
 
     /// The last events, oldest first.
-    pub fn events(self: &Arc<Self>) -> Vec<Event> {
+    pub fn events_answer(self: &Arc<Self>) -> Prepared {
         self.begin();
-        self.kept().events.iter().cloned().collect()
+        let Kept { events, answers, .. } = &mut *self.kept();
+        answers.events.get_or_insert_with(|| Prepared::json(events)).clone()
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -174,6 +191,7 @@ impl Live {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut kept = self.kept();
+        kept.answers = Answers::default();
         let before = kept.looks.back().cloned();
         kept.history.enter(time, before.as_deref(), &snapshot);
         kept.events.extend(events.iter().cloned());
@@ -191,7 +209,7 @@ impl Live {
             return;
         }
         let flows = sample.flows(before.as_deref(), &snapshot);
-        let model = (*self.predict()).clone();
+        let model = (*self.predict(&mut self.kept())).clone();
         let look = Look { time, snapshot, flows, moves: (self.moves)(), events, model };
         let mut event = b"event: look\ndata: ".to_vec();
         // Writing to memory cannot fail, and JSON has no line feeds.

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use weft_compose::Kind;
-use weft_http::connection;
+use weft_http::connection::{self, Persistence};
 use weft_http::socket::{Claim, Refused};
 use weft_model::Calibration;
 use weft_node::Handle;
@@ -250,7 +250,7 @@ fn serve(
                 metrics,
                 None,
                 routes::metrics_only(state),
-                REMOTE,
+                (Persistence::OneRequest, REMOTE),
             ));
         }
         // A task that serves ends by a panic only, and the thread with it.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use weft_compose::Kind;
+use weft_http::prepared::Prepared;
 use weft_http::problem::Failure;
 use weft_node::show::{ExtendedView, Snapshot};
 use weft_node::{Agent, Handle};
@@ -69,6 +70,11 @@ impl State {
     /// agent is asked once a second. They start no upgrade.
     pub fn for_many(&self) -> State {
         State { from_last_look: true, upgrades: Arc::default(), ..self.clone() }
+    }
+
+    /// What was counted at the last look, as it is sent to clients that are not trusted.
+    pub fn snapshot_of_late(&self) -> Option<Prepared> {
+        self.from_last_look.then(|| self.live.snapshot_answer()).flatten()
     }
 
     /// Everything that is counted.

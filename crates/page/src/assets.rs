@@ -1,13 +1,15 @@
 //! The files of the page, and how they are served.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use weft_http::prepared::Prepared;
 use weft_http::problem::Failure;
 
 /// Whose page it is.
@@ -92,38 +94,29 @@ pub fn routes(kind: Kind) -> Router {
         .route("/page/{*file}", get(file))
 }
 
+/// Answers by path. Browsers ask again each time, since another version of the program has
+/// other files.
+static ANSWERS: LazyLock<HashMap<&str, Prepared>> = LazyLock::new(|| {
+    let answer =
+        |file: &Asset| (file.path, Prepared::new(file.kind, Bytes::from_static(file.bytes)));
+    FILES.iter().map(answer).collect()
+});
+
 /// A file, or that the client's copy is still right.
 fn serve(path: &str, headers: &HeaderMap) -> Response {
-    let Some(Asset { kind, bytes, .. }) = FILES.iter().find(|file| file.path == path) else {
-        return Failure::unknown("the page has no such file").into_response();
-    };
-    let mark = mark(bytes);
-    let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == mark.as_bytes());
-    // An entity tag of digits is a header value.
-    let mark = HeaderValue::from_str(&mark).unwrap_or(HeaderValue::from_static("\"\""));
-    // Asked for again each time: another version of the program has other files.
-    let head = [
-        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (CONTENT_TYPE, HeaderValue::from_static(kind)),
-        (ETAG, mark),
-    ];
-    match known {
-        true => (StatusCode::NOT_MODIFIED, head).into_response(),
-        false => (head, *bytes).into_response(),
+    match ANSWERS.get(path) {
+        Some(answer) => answer.answer(headers),
+        None => Failure::unknown("the page has no such file").into_response(),
     }
-}
-
-/// The entity tag of a file (RFC 9110 §8.8.3).
-fn mark(bytes: &[u8]) -> String {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    format!("\"{:016x}\"", hasher.finish())
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
+
+    use axum::http::StatusCode;
+    use axum::http::header::{ETAG, IF_NONE_MATCH};
 
     use super::*;
 

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::middleware::from_fn;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
-use weft_http::connection::serve_remote;
+use weft_http::connection::{Persistence, serve_remote};
 use weft_http::tls::{Identity, TlsError};
 use weft_mobility_transport::Token;
 
@@ -178,9 +178,10 @@ fn run(
     }
     let started = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
+        let terms = (Persistence::ManyRequests, LONGEST);
         tokio::select! {
             _ = stopped => {}
-            () = serve_remote(listener, identity, app, LONGEST) => {}
+            () = serve_remote(listener, identity, app, terms) => {}
         }
         io::Result::Ok(())
     });

@@ -1,4 +1,5 @@
 //! The integration tests of this crate, as one program: one to link, not one for each file.
 
+mod persistent;
 mod silent;
 mod tls;

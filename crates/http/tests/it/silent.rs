@@ -10,7 +10,7 @@ use axum::Router;
 use axum::routing::get;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Builder;
-use weft_http::connection::{serve_local, serve_remote};
+use weft_http::connection::{Persistence, serve_local, serve_remote};
 
 /// A good request is answered within this time.
 const SOON: Duration = Duration::from_secs(1);
@@ -33,7 +33,8 @@ fn serve(socket: &Path) -> SocketAddr {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let remote = tokio::net::TcpListener::from_std(remote).unwrap();
-            tokio::spawn(serve_remote(remote, None, app.clone(), LONGEST));
+            let terms = (Persistence::OneRequest, LONGEST);
+            tokio::spawn(serve_remote(remote, None, app.clone(), terms));
             let local = tokio::net::UnixListener::from_std(local).unwrap();
             serve_local(local, app).await;
         });

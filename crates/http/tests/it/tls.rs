@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use weft_http::client::{Client, ClientError, Server};
-use weft_http::connection::serve_remote;
+use weft_http::connection::{Persistence, serve_remote};
 use weft_http::tls::{Identity, Trust};
 
 /// A folder with an authority that signs, and a certificate for some names.
@@ -67,7 +67,8 @@ fn server(identity: Option<Identity>) -> SocketAddr {
             tell.send(listener.local_addr().unwrap()).unwrap();
             let echo = post(async |body: String| body);
             let app = Router::new().route("/seven", get(async || "7")).route("/echo", echo);
-            serve_remote(listener, identity, app, Duration::from_secs(60)).await;
+            let terms = (Persistence::ManyRequests, Duration::from_secs(60));
+            serve_remote(listener, identity, app, terms).await;
         });
     });
     told.recv().unwrap()

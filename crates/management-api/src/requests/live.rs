@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::State as Shared;
+use axum::http::HeaderMap;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Bytes;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::watch::Receiver;
 use utoipa::IntoParams;
-use weft_http::extract::{Json, Query};
+use weft_http::extract::Query;
 use weft_http::pieces::Pieces;
 use weft_http::problem::Failure;
 use weft_node::bearer::Event;
@@ -79,6 +80,7 @@ pub(crate) struct Of {
     params(Of),
     responses(
         (status = 200, description = "A value for each second", body = Past),
+        (status = 304, description = "The client's copy is still right"),
         (status = 400, description = "The query cannot be read"),
         (status = 404, description = "There is no such port or function"),
     ),
@@ -86,10 +88,11 @@ pub(crate) struct Of {
 pub(crate) async fn history(
     Shared(state): Shared<State>,
     Query(Of { of }): Query<Of>,
-) -> Result<Json<Past>, Failure> {
-    let past = state.live.past(of.as_deref());
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let past = state.live.past_answer(of.as_deref());
     let none = || Failure::unknown(format!("no port or function {}", of.unwrap_or_default()));
-    Ok(Json(past.ok_or_else(none)?))
+    Ok(past.ok_or_else(none)?.answer(&headers))
 }
 
 /// What the model says that the node could carry, beside what it carries: from costs that the
@@ -97,18 +100,24 @@ pub(crate) async fn history(
 #[utoipa::path(
     get,
     path = "/v1/model",
-    responses((status = 200, description = "The prediction", body = ModelView)),
+    responses(
+        (status = 200, description = "The prediction", body = ModelView),
+        (status = 304, description = "The client's copy is still right"),
+    ),
 )]
-pub(crate) async fn model(Shared(state): Shared<State>) -> Json<ModelView> {
-    Json((*state.live.model()).clone())
+pub(crate) async fn model(Shared(state): Shared<State>, headers: HeaderMap) -> Response {
+    state.live.model_answer().answer(&headers)
 }
 
 /// The last events of bearers and GTP-U peers, oldest first, as far as the node has looked.
 #[utoipa::path(
     get,
     path = "/v1/events",
-    responses((status = 200, description = "At most 256 events", body = Vec<Event>)),
+    responses(
+        (status = 200, description = "At most 256 events", body = Vec<Event>),
+        (status = 304, description = "The client's copy is still right"),
+    ),
 )]
-pub(crate) async fn events(Shared(state): Shared<State>) -> Json<Vec<Event>> {
-    Json(state.live.events())
+pub(crate) async fn events(Shared(state): Shared<State>, headers: HeaderMap) -> Response {
+    state.live.events_answer().answer(&headers)
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use axum::extract::State as Shared;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use weft_http::extract::{Json, Path, Query};
@@ -24,10 +26,19 @@ pub(crate) const CONTEXTS: Duration = Duration::from_secs(2);
 #[utoipa::path(
     get,
     path = "/v1/snapshot",
-    responses((status = 200, description = "The counters", body = Snapshot)),
+    responses(
+        (status = 200, description = "The counters", body = Snapshot),
+        (status = 304, description = "Beside a page: the client's copy is still right"),
+    ),
 )]
-pub(crate) async fn snapshot(Shared(state): Shared<State>) -> Result<Json<Snapshot>, Failure> {
-    Ok(Json(state.snapshot().await?))
+pub(crate) async fn snapshot(
+    Shared(state): Shared<State>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    match state.snapshot_of_late() {
+        Some(answer) => Ok(answer.answer(&headers)),
+        None => Ok(Json(state.snapshot().await?).into_response()),
+    }
 }
 
 /// What the drivers of ports count, by their own names; of the last second.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use weft_http::permits::{ConnectionPermits, Limits};
+use weft_http::connection::permits::{ConnectionPermits, Limits};
 use weft_http::tls::Shown;
 use weft_mobility_protocol::NodeId;
 

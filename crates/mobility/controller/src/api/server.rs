@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
-use weft_http::connection::{serve_local, serve_remote};
+use weft_http::connection::{Persistence, serve_local, serve_remote};
 use weft_http::problem::Failure;
 use weft_http::socket::{Claim, Refused};
 use weft_http::tls::{Identity, TlsError};
@@ -228,7 +228,8 @@ fn run(
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let token = Arc::new(token);
             let known = served(shared).layer(from_fn_with_state(token, authorised));
-            serving.spawn(serve_remote(listener, identity, known, REMOTE));
+            let terms = (Persistence::OneRequest, REMOTE);
+            serving.spawn(serve_remote(listener, identity, known, terms));
         }
         // A task that serves ends by a panic only, and the thread with it.
         tokio::select! {

@@ -1,10 +1,10 @@
 //! The places that a server has for connections, and which connection gives its place up.
 //!
 //! A connection is *silent* until the head of its first request is complete (with TLS, the
-//! handshake comes before that), *busy* while it is answered, and *idle* between two
-//! requests. Where there is no place for a new connection, the oldest silent one is ended
+//! handshake comes before that), *busy* while it is answered, *sending* until the client has
+//! taken what was written, and *idle* between two requests. Where there is no place for a new connection, the oldest silent one is ended
 //! for it, or else the oldest idle one: a client that says nothing costs the others
-//! nothing. A busy connection keeps its place.
+//! nothing. A busy or sending connection keeps its place.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -48,6 +48,7 @@ struct Held {
 enum State {
     Silent,
     Busy,
+    Sending,
     Idle,
 }
 
@@ -151,19 +152,26 @@ impl ConnectionPermit {
 
     /// A request is answered from now on.
     pub fn busy(&self) {
-        self.become_(State::Busy);
+        self.become_(|_| State::Busy);
     }
 
-    /// The answer is complete, and another request may come.
-    pub fn idle(&self) {
-        self.become_(State::Idle);
+    /// The answer is complete, but for what waits until the client takes it.
+    pub fn answered(&self) {
+        self.become_(|_| State::Sending);
     }
 
-    fn become_(&self, state: State) {
-        if let Some(held) = self.places.table().held.get_mut(&self.number) {
-            held.state = state;
-        }
-        if state == State::Idle {
+    /// What was written is sent: behind a complete answer another request may come.
+    pub fn sent(&self) {
+        self.become_(|state| if state == State::Sending { State::Idle } else { state });
+    }
+
+    fn become_(&self, change: impl FnOnce(State) -> State) {
+        let mut table = self.places.table();
+        let Some(held) = table.held.get_mut(&self.number) else { return };
+        let before = held.state;
+        held.state = change(before);
+        if held.state == State::Idle && before != State::Idle {
+            drop(table);
             self.places.freed.notify_one();
         }
     }
