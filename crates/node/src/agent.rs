@@ -35,6 +35,8 @@ pub use self::change::{Changed, Wanted};
 pub(crate) use self::configuration::Configuration;
 use self::contexts::FunctionContexts;
 pub use self::contexts::usage;
+pub(crate) use self::restore::Followed;
+pub(crate) use self::restore::follow::change_functions;
 pub use self::show::paths;
 pub(crate) use self::state::{Keeping, Persistence, configured, folder_of, restore_compositions};
 pub use self::state::{Lease, StandbyView, StateView};
@@ -42,6 +44,7 @@ pub(crate) use self::upgrade::{
     FORMAT, Prepared, check_functions, named_slots, position, take_neighbours, versions,
 };
 pub use self::upgrade::{Offer, OfferedFunction, OfferedNeighbour};
+use crate::assemble::seconds_since_1970;
 use crate::bearer::{Event, Listeners, Subscribers};
 use crate::functions::Functions;
 use crate::gtpu_peers::GtpuPeers;
@@ -92,6 +95,11 @@ const LOOK_EVERY: u64 = 100_000_000;
 const PUNTS: usize = 32;
 
 impl Agent {
+    /// The node has stood by until now.
+    pub(crate) fn starts_now(&mut self) {
+        self.started = seconds_since_1970();
+    }
+
     /// Notes the tunnels of the configuration, before the first round.
     pub(crate) fn note_first_tunnels(&mut self) {
         let (paths, now) = (&mut self.gtpu_peers.paths, self.clock.now());

@@ -137,7 +137,7 @@ fn events(blueprint: &Blueprint) -> Option<(EventSender, Events)> {
     is_told.then(|| weft_function::events(EVENTS))
 }
 
-fn seconds_since_1970() -> u64 {
+pub(crate) fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

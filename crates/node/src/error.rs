@@ -65,6 +65,9 @@ pub enum BuildError {
         /// Why not.
         reason: String,
     },
+    /// A port of a node that has stood by takes nothing in.
+    #[error("a port that was shut cannot be opened again: {0}")]
+    Shut(std::io::Error),
     /// No thread for what is kept.
     #[error("no thread to write the state: {0}")]
     NoThread(std::io::Error),

@@ -33,7 +33,9 @@ pub use agent::{
 };
 pub use error::{BuildError, NotComposed, Refused};
 pub use migration::{contexts, transfer};
-pub use node::{Beside, HandedOver, Node, Predecessor, Running, TakeOverError, UpgradeError};
+pub use node::{
+    Beside, HandedOver, Node, Predecessor, Running, StandingNode, TakeOverError, UpgradeError,
+};
 pub use weft_dataplane::worker::Idle;
 pub use weft_dataplane::worker::Worker;
 pub use weft_state::Done;

@@ -1,6 +1,7 @@
 //! A node as a library object: built, then started or driven step by step.
 
 mod conversation;
+mod standing;
 mod successor;
 mod upgrade;
 
@@ -24,6 +25,7 @@ use crate::assemble::{Assembled, assemble};
 use crate::error::BuildError;
 
 pub use self::conversation::UpgradeError;
+pub use self::standing::StandingNode;
 pub use self::successor::{Predecessor, TakeOverError};
 pub use self::upgrade::{Beside, HandedOver};
 
@@ -89,12 +91,7 @@ impl Node {
         store: Store,
         time: Option<Arc<AtomicU64>>,
     ) -> Result<Node, BuildError> {
-        let state = blueprint.state.as_ref();
-        let keeping = Keeping {
-            durability: state.map_or_else(Durability::default, |state| state.durability),
-            rate: state.map_or(0, |state| state.checkpoint_rate),
-        };
-        let configured = configured(&blueprint);
+        let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         restore_compositions(&mut blueprint, &store)?;
         let mut node = Node::build_with(eal, blueprint, time)?;
         let Node { agent, workers, .. } = &mut node;
@@ -217,6 +214,15 @@ impl Node {
         self.agent.poll();
         self.agent.restoration(&mut self.workers).end();
         self.agent.snapshot()
+    }
+}
+
+/// How a node of this configuration keeps what outlives it.
+fn keeping(blueprint: &Blueprint) -> Keeping {
+    let state = blueprint.state.as_ref();
+    Keeping {
+        durability: state.map_or_else(Durability::default, |state| state.durability),
+        rate: state.map_or(0, |state| state.checkpoint_rate),
     }
 }
 

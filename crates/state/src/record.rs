@@ -43,6 +43,11 @@ impl Change {
         self.key.get(2..).unwrap_or_default()
     }
 
+    /// Version of the record that is there from now on, and the record; none for one that goes.
+    pub fn record(&self) -> Option<(u8, &[u8])> {
+        self.value.as_deref()?.split_first().map(|(version, record)| (*version, record))
+    }
+
     /// As a store keeps it: kind and key; then version and record, none for one that goes.
     pub fn stored(&self) -> (&[u8], Option<&[u8]>) {
         (&self.key, self.value.as_deref())

@@ -7,9 +7,14 @@ use redb::{ReadTransaction, TableDefinition, TableError};
 
 use crate::error::StateError;
 use crate::pieces::{self, Piece};
+use crate::record::{Kind, full_key};
+use crate::records::{EachRecord, Records};
 
 /// All records: kind and key, and version and record.
 pub(crate) const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
+
+/// Is given the key and the octets of each record.
+pub(crate) type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
 
 /// All records of a store at one moment.
 pub struct Snapshot {
@@ -26,6 +31,27 @@ impl fmt::Debug for Snapshot {
 impl Snapshot {
     pub(crate) fn new(path: PathBuf, reading: ReadTransaction) -> Snapshot {
         Snapshot { path, reading }
+    }
+
+    /// Shows the records whose keys are not below `first`, and below `end`.
+    pub(crate) fn each_within(
+        &self,
+        first: &[u8],
+        end: &[u8],
+        each: &mut Each<'_>,
+    ) -> Result<(), StateError> {
+        let path = &self.path;
+        let storage = |error| StateError::of_storage(path, error);
+        let table = match self.reading.open_table(RECORDS) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+            Err(error) => return Err(StateError::of_table(path, error)),
+        };
+        for entry in table.range(first..end).map_err(storage)? {
+            let (key, value) = entry.map_err(storage)?;
+            each(key.value(), value.value()).map_err(|what| StateError::damaged(path, what))?;
+        }
+        Ok(())
     }
 
     /// Shows all of them in pieces, but for what belongs to this machine alone; the last piece
@@ -66,5 +92,15 @@ impl Snapshot {
             each(last);
         }
         Ok(())
+    }
+}
+
+impl Records for Snapshot {
+    fn each_of(&self, kind: Kind, each: &mut EachRecord<'_>) -> Result<(), StateError> {
+        let (first, end) = (full_key(kind, &[]), (kind.0 + 1).to_be_bytes());
+        self.each_within(&first, &end, &mut |key, value| {
+            let (version, record) = value.split_first().ok_or("a record without a version")?;
+            each(&key[first.len()..], *version, record)
+        })
     }
 }

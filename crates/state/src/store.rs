@@ -8,15 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableError};
+use redb::{Builder, Database, ReadableDatabase, StorageBackend};
 
 use crate::error::StateError;
 use crate::feed::Feed;
 use crate::record::{Change, Kind, OWN, full_key};
-use crate::snapshot::{RECORDS, Snapshot};
-
-/// Is given the key and the octets of each record.
-type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
+use crate::records::Records;
+use crate::snapshot::{Each, RECORDS, Snapshot};
 
 /// How records are laid out in the file. It is raised when a program of before could not read
 /// the file any more; kinds of records have versions of their own.
@@ -213,31 +211,11 @@ impl Store {
         kind: Kind,
         mut each: impl FnMut(&[u8], u8, &[u8]) -> Result<(), String>,
     ) -> Result<(), StateError> {
-        let (first, end) = (full_key(kind, &[]), (kind.0 + 1).to_be_bytes());
-        self.each_within(&first, &end, &mut |key, value| {
-            let (version, record) = value.split_first().ok_or("a record without a version")?;
-            each(&key[first.len()..], *version, record)
-        })
+        self.snapshot()?.each_of(kind, &mut each)
     }
 
     fn each_within(&self, first: &[u8], end: &[u8], each: &mut Each<'_>) -> Result<(), StateError> {
-        let path = &self.path;
-        let storage = |error| StateError::of_storage(path, error);
-        let Some(database) = &self.database else {
-            return Err(StateError::damaged(path, "a write has failed"));
-        };
-        let reading =
-            database.begin_read().map_err(|error| StateError::of_transaction(path, error))?;
-        let table = match reading.open_table(RECORDS) {
-            Ok(table) => table,
-            Err(TableError::TableDoesNotExist(_)) => return Ok(()),
-            Err(error) => return Err(StateError::of_table(path, error)),
-        };
-        for entry in table.range(first..end).map_err(storage)? {
-            let (key, value) = entry.map_err(storage)?;
-            each(key.value(), value.value()).map_err(|what| StateError::damaged(path, what))?;
-        }
-        Ok(())
+        self.snapshot()?.each_within(first, end, each)
     }
 
     /// What a [`Writer`](crate::Writer) writes here from now on goes into a feed as well.

@@ -17,10 +17,10 @@ fn node(name: &str) -> Owner {
     Owner { role: Role::Node, name: name.to_owned() }
 }
 
-type Records = BTreeMap<(u16, Vec<u8>), (u8, Vec<u8>)>;
+type All = BTreeMap<(u16, Vec<u8>), (u8, Vec<u8>)>;
 
-fn all(store: &Store) -> Result<Records, StateError> {
-    let mut all = Records::new();
+fn all(store: &Store) -> Result<All, StateError> {
+    let mut all = All::new();
     for kind in [BEARER, OTHER] {
         store.each(kind, |key, version, record| {
             all.insert((kind.0, key.to_vec()), (version, record.to_vec()));
@@ -30,7 +30,7 @@ fn all(store: &Store) -> Result<Records, StateError> {
     Ok(all)
 }
 
-fn apply(changes: &[Change], records: &mut Records) {
+fn apply(changes: &[Change], records: &mut All) {
     for change in changes {
         let key = (change.kind().0, change.key().to_vec());
         match &change.value {
@@ -64,7 +64,7 @@ fn what_was_answered_is_there_after_any_power_loss() {
     let seeds = std::env::var("WEFT_SEEDS").ok().and_then(|text| text.parse().ok());
     for seed in 0..seeds.unwrap_or(300_u64) {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let (mut image, mut durable) = (Vec::new(), Records::new());
+        let (mut image, mut durable) = (Vec::new(), All::new());
         for life in 0..3 {
             let disk = Disk::with(std::mem::take(&mut image));
             // A store is made whole before it has its name.
@@ -144,7 +144,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path(), &node("a")).unwrap();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut records = Records::new();
+        let mut records = All::new();
         for _ in 0..4 {
             let changes = some_changes(&mut random, 200);
             apply(&changes, &mut records);
@@ -228,6 +228,33 @@ fn a_writer_tells_when_changes_are_durable() {
     let lag = writer.lag();
     assert!(lag.changes == 100 && lag.commits <= 100 && lag.failure.is_none());
     assert_eq!(all(&writer.stop().unwrap()).unwrap().len(), 100);
+}
+
+/// What was given before is in a copy, and what is given later is not, though it comes while
+/// the disk is busy.
+#[test]
+fn a_copy_ends_where_it_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &node("a")).unwrap();
+    let writer = Writer::start(store, Durability::Durable).unwrap();
+    let (copied, copies) = channel();
+    for number in 0..50_u64 {
+        let change = Change::put(BEARER, &number.to_be_bytes(), 1, b"there");
+        writer.write(vec![change], Vec::new());
+        let copied = copied.clone();
+        assert!(writer.copy(Box::new(move |copy| copied.send((number, copy)).unwrap())));
+    }
+    for _ in 0..50 {
+        let (number, copy) = copies.recv_timeout(Duration::from_secs(30)).unwrap();
+        let mut keys = Vec::new();
+        let each = |key: &[u8], _, _: &[u8]| {
+            keys.push(u64::from_be_bytes(key.try_into().unwrap()));
+            Ok(())
+        };
+        copy.unwrap().0.each_of(BEARER, &mut { each }).unwrap();
+        assert_eq!(keys, (0..=number).collect::<Vec<_>>());
+    }
+    assert_eq!(all(&writer.stop().unwrap()).unwrap().len(), 50);
 }
 
 #[test]

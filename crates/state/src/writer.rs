@@ -121,6 +121,13 @@ impl Writer {
         done.into_iter().for_each(|done| done(Ok(())));
     }
 
+    /// Asks for all records as they are behind what was given so far, and before what is given
+    /// later: `then` is called by the thread, with the number of the newest piece of the store's
+    /// feed. False where the thread has ended.
+    pub fn copy(&self, then: Copied) -> bool {
+        self.jobs.send(Job::Copy(then)).is_ok()
+    }
+
     /// How far the disk is behind.
     pub fn lag(&self) -> Lag {
         let shared = lock(&self.shared);
@@ -183,7 +190,7 @@ impl Work {
                     Err(_) => return self.store,
                 },
             };
-            let (mut done, mut copies, mut stops) = (Vec::new(), Vec::new(), false);
+            let (mut done, mut copy, mut stops) = (Vec::new(), None, false);
             let mut job = job;
             loop {
                 match job {
@@ -191,11 +198,12 @@ impl Work {
                         self.gather(changes);
                         done.extend(told);
                     }
-                    Some(Job::Copy(then)) => copies.push(then),
+                    // What comes later is not in it.
+                    Some(Job::Copy(then)) => copy = Some(then),
                     Some(Job::Stop) => stops = true,
                     None => {}
                 }
-                if stops || self.size >= AT_ONCE {
+                if stops || copy.is_some() || self.size >= AT_ONCE {
                     break;
                 }
                 match jobs.try_recv() {
@@ -218,7 +226,9 @@ impl Work {
                 (Some(feed), Ok(())) => feed.answer(done),
                 _ => done.into_iter().for_each(|done| done(outcome.clone())),
             }
-            copies.into_iter().for_each(|then| self.copy(then));
+            if let Some(then) = copy {
+                self.copy(then);
+            }
             if stops {
                 return self.store;
             }

@@ -8,6 +8,7 @@ use weft_mobility_protocol::{Epoch, NodeId};
 use weft_state::{Change, Durability, StateError, Store, Writer, read_changes};
 
 use crate::clock::milliseconds;
+use crate::follow::Follow;
 use crate::input::Input;
 use crate::kept::Kept;
 use crate::view::{PairView, Role};
@@ -41,10 +42,13 @@ pub(crate) struct Mirror {
     copies: u64,
     pieces: u64,
     pub refused: u64,
+    /// What the node is given meanwhile.
+    pub follow: Follow,
 }
 
 impl Mirror {
-    pub fn new(store: Store) -> Result<Mirror, StateError> {
+    /// A node that lets changes of `bound` octets wait has this store.
+    pub fn new(store: Store, bound: usize) -> Result<Mirror, StateError> {
         let kept = Kept::read(&store)?;
         Ok(Mirror {
             writer: Some(start(store).map_err(StateError::Thread)?),
@@ -64,6 +68,7 @@ impl Mirror {
             copies: 0,
             pieces: 0,
             refused: 0,
+            follow: Follow::new(bound),
         })
     }
 
@@ -75,6 +80,16 @@ impl Mirror {
 
     fn hears(&self, now: u64) -> bool {
         !self.has_left && self.heard.is_some_and(|heard| now - heard <= self.lease)
+    }
+
+    /// Whether it has all records, and has not heard the owner for a lease; no longer once it
+    /// has not for some leases.
+    pub fn misses_owner(&self, now: u64) -> bool {
+        /// In leases.
+        const PATIENCE: u64 = 4;
+        let silent = self.heard.map_or(u64::MAX, |heard| now - heard);
+        let misses = self.has_left || silent > self.lease;
+        misses && silent < PATIENCE * self.lease && self.is_whole()
     }
 
     /// What it says to the controller.
@@ -181,10 +196,12 @@ impl Mirror {
         changes.push(self.kept.change());
         let (inputs, position) = (inputs.clone(), self.kept.position);
         let done = move |outcome: Result<(), _>| {
-            if outcome.is_ok() {
-                let _ = inputs.send(Input::Durable(position));
-            }
+            let _ = inputs.send(match outcome {
+                Ok(()) => Input::Durable(position),
+                Err(_) => Input::NotDurable,
+            });
         };
+        self.follow.changed(&changes);
         if let Some(writer) = &self.writer {
             writer.write(changes, vec![Box::new(done)]);
         }
@@ -212,6 +229,7 @@ impl Mirror {
         let store = self.writer.take().and_then(Writer::stop);
         let mut store = store.ok_or_else(ended)?;
         self.copies += 1;
+        self.follow.anew();
         self.kept = Kept { epoch: self.epoch, owned: false, position: at };
         self.durable = Position::default();
         (self.parts, self.octets) = (Vec::new(), 0);
@@ -219,6 +237,17 @@ impl Mirror {
         store.write(&[self.kept.change()])?;
         self.writer = Some(start(store).map_err(StateError::Thread)?);
         Ok(())
+    }
+
+    /// Gives the node all records, if it has none and all are here.
+    pub fn follow(&mut self, inputs: &Sender<Input>) {
+        if let Some(writer) = &self.writer
+            && self.denied
+            && self.is_whole()
+            && !self.kept.owned
+        {
+            self.follow.begin(writer, inputs);
+        }
     }
 
     /// What was on its way is durable.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use weft_mobility_protocol::standby::{StandbyStep, Standing};
 use weft_mobility_protocol::{Envelope, Epoch, Incarnation, Message, NodeId};
 use weft_mobility_transport::{self as transport, Event, Transport, TransportError};
-use weft_state::{Feed, Store};
+use weft_state::{Feed, Snapshot, Store};
 
 use crate::clock::Clock;
+use crate::follow::Changes;
 use crate::input::Input;
 use crate::mirror::Mirror;
 use crate::owner::Owner;
@@ -34,13 +35,20 @@ pub struct Options {
     pub incarnation: Incarnation,
     /// Answers wait until the standby has what they say.
     pub waits: bool,
-    /// Octets of changes that are kept for a standby that is away.
+    /// Octets of changes that are kept for a standby that is away, and of those that a standby
+    /// keeps for its own node.
     pub bound: usize,
 }
 
 /// What the node is told.
 #[derive(Debug)]
 pub enum Told {
+    /// It stands by, and these are all records. Changes of them follow.
+    All(Snapshot),
+    /// These changes are made, behind all that was told before.
+    Changed(Changes),
+    /// No record that was told of holds any more.
+    Anew,
     /// It owns the users, and has this store.
     Own(Store, Epoch),
     /// Another node owns the users, or nothing can be kept: it must end, for this reason.
@@ -56,8 +64,9 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Takes part with `store`. `told` is called once when the node owns the users, and when it
-    /// must end; `extend` with each moment up to which it owns them.
+    /// Takes part with `store`. `told` is called with the records while the node stands by, once
+    /// when it owns the users, and when it must end; `extend` with each moment up to which it
+    /// owns them.
     ///
     /// # Errors
     /// [`TransportError`].
@@ -97,7 +106,7 @@ impl Pair {
             every: FIRST,
         };
         let run = move || {
-            match Mirror::new(store) {
+            match Mirror::new(store, work.bound) {
                 Ok(mirror) => work.part = Part::Mirror(Box::new(mirror)),
                 Err(error) => return work.end(error.to_string()),
             }
@@ -111,6 +120,12 @@ impl Pair {
     /// Whether its thread has ended by itself.
     pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// The node cannot go on with the records that it was told of: it is told of all again, if it
+    /// still stands by.
+    pub fn follow_anew(&self) {
+        let _ = self.inputs.send(Input::Anew);
     }
 
     /// What it is at the moment, for any thread to ask.
@@ -182,7 +197,10 @@ impl Work {
                     let _ = done.send(has_all);
                     return;
                 }
-                Ok(input) => self.take(input),
+                Ok(input) => {
+                    self.take(input);
+                    self.pass_on();
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if matches!(self.part, Part::Over) {
@@ -192,8 +210,18 @@ impl Work {
                 beat = Instant::now() + self.every;
                 self.beat();
             }
+            if self.misses_owner() {
+                // The controller is to know soon.
+                beat = beat.min(Instant::now() + BEAT);
+            }
             self.pump();
         }
+    }
+
+    /// Whether this is a standby that could own the users now.
+    fn misses_owner(&self) -> bool {
+        let Part::Mirror(mirror) = &self.part else { return false };
+        mirror.misses_owner(self.clock.now())
     }
 
     fn take(&mut self, input: Input) {
@@ -213,8 +241,11 @@ impl Work {
             (Input::NoCopy, Part::Owner(owner)) => owner.copies(None, now),
             (Input::Durable(position), Part::Mirror(mirror)) => {
                 mirror.durable(position);
+                mirror.follow(&self.inputs);
                 self.attend();
             }
+            (Input::NotDurable | Input::Anew, Part::Mirror(mirror)) => mirror.follow.anew(),
+            (Input::All(asked, copy), Part::Mirror(mirror)) => mirror.follow.all(asked, copy),
             _ => {}
         }
     }
@@ -278,6 +309,12 @@ impl Work {
         }
     }
 
+    /// Tells the node what a standby has for it.
+    fn pass_on(&mut self) {
+        let Part::Mirror(mirror) = &mut self.part else { return };
+        mirror.follow.take_told().into_iter().for_each(|told| (self.told)(told));
+    }
+
     fn own(&mut self, epoch: Epoch, grant: (u64, u32, bool, NodeId)) {
         let Part::Mirror(mirror) = &mut self.part else { return };
         let mut store = match mirror.own(epoch) {
@@ -332,6 +369,7 @@ impl Work {
         let now = self.clock.now();
         let shown = match &mut self.part {
             Part::Mirror(mirror) => {
+                mirror.follow(&self.inputs);
                 let claim = mirror.claim(now);
                 let shown = mirror.view(now);
                 self.send(NodeId::CONTROLLER, claim);

@@ -1,5 +1,6 @@
 //! Two nodes and who grants them the users, over connections of this machine.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -150,15 +151,51 @@ fn node(node: NodeId, listen: SocketAddr, of: &Controller, life: u32, store: Sto
 
 impl Node {
     fn owns(&self) -> Store {
-        match self.told.recv_timeout(Duration::from_secs(60)) {
-            Ok(Told::Own(store, _)) => store,
-            other => panic!("{other:?}"),
+        let (mut records, mut all) = (Records::new(), 0);
+        loop {
+            match self.told.recv_timeout(Duration::from_secs(60)) {
+                Ok(Told::Own(store, _)) => return store,
+                Ok(told) => follow(told, &mut records, &mut all),
+                other => panic!("{other:?}"),
+            }
         }
     }
 
     fn holds(&self) -> bool {
         Instant::now() < *self.until.lock().unwrap()
     }
+}
+
+type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Does to `records` what a node is told of them; `all` counts how often it was told of all.
+fn follow(told: Told, records: &mut Records, all: &mut u32) {
+    match told {
+        Told::All(snapshot) => {
+            *records = every(&snapshot);
+            *all += 1;
+        }
+        Told::Changed(changes) => {
+            for change in changes.iter().filter(|change| change.kind() == KIND) {
+                match change.stored().1 {
+                    Some(value) => drop(records.insert(change.key().to_vec(), value.to_vec())),
+                    None => drop(records.remove(change.key())),
+                }
+            }
+        }
+        Told::Anew => records.clear(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn every(records: &dyn weft_state::Records) -> Records {
+    let mut all = Records::new();
+    let mut add = |key: &[u8], version: u8, record: &[u8]| {
+        all.insert(key.to_vec(), [&[version], record].concat());
+        Ok(())
+    };
+    records.each_of(KIND, &mut add).unwrap();
+    all
 }
 
 fn wait_until(what: &str, is: impl Fn() -> bool) {
@@ -237,6 +274,51 @@ fn a_standby_has_what_was_answered_and_owns_the_users_when_it_is_granted_them() 
     assert!(!b.holds());
     controller.promote(A);
     assert_eq!(count(&back.owns()), 121);
+}
+
+/// A standby tells its node of all records and of each change, from the beginning again where
+/// that has let too many wait. When the node owns the users, it knows what is in its store.
+#[test]
+fn a_standby_tells_its_node_of_every_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at_a, at_b) = (free_address(), free_address());
+    let controller = Controller::start([(A, at_a), (B, at_b)]);
+    let a = node(A, at_a, &controller, 1, store(&folder, A));
+    let writer = Writer::start(a.owns(), Durability::Durable).unwrap();
+    (0..30).for_each(|key| write(&writer, key, 1000));
+    let b = node(B, at_b, &controller, 2, store(&folder, B));
+    let (mut records, mut all) = (Records::new(), 0);
+    let mut take = |until: &dyn Fn(&Records) -> bool| {
+        let begun = Instant::now();
+        while !until(&records) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{} records", records.len());
+            if let Ok(told) = b.told.recv_timeout(Duration::from_millis(20)) {
+                follow(told, &mut records, &mut all);
+            }
+        }
+        all
+    };
+    assert_eq!(take(&|records| records.len() == 30), 1);
+    (30..60).for_each(|key| write(&writer, key, 1000));
+    assert_eq!(take(&|records| records.len() == 60), 1);
+    // More than the node lets wait: what it had does not hold any more, and it gets all again.
+    (60..80).for_each(|key| write(&writer, key, 100_000));
+    assert_eq!(take(&|records| records.len() == 80), 2);
+    // The node asks for all of them itself.
+    b.pair.follow_anew();
+    take(&|records| records.is_empty());
+    assert_eq!(take(&|records| records.len() == 80), 3);
+    writer.write(vec![Change::remove(KIND, &5_u32.to_be_bytes())], Vec::new());
+    take(&|records| records.len() == 79);
+    controller.promote(B);
+    let store = loop {
+        match b.told.recv_timeout(Duration::from_secs(60)) {
+            Ok(Told::Own(store, _)) => break store,
+            Ok(told) => follow(told, &mut records, &mut all),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(records, every(&store));
 }
 
 #[test]

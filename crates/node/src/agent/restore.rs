@@ -1,6 +1,7 @@
 //! A node that starts again: everything that its last life has kept is there before the first
 //! packet.
 
+pub(crate) mod follow;
 mod sessions;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,8 @@ use weft_dataplane::worker::Worker;
 use weft_function::Scope;
 use weft_state::{Change, Records, StateError, Store};
 
+pub(crate) use self::follow::Followed;
+use self::sessions::UNREAD;
 pub(super) use self::sessions::tell_lost;
 use super::provisioning::Provisioning;
 use super::state::checkpoints::{self, record};
@@ -46,13 +49,40 @@ impl Restoration<'_> {
     ///
     /// # Errors
     /// [`BuildError`], above all [`BuildError::Kept`].
-    pub fn restore(&mut self, mut store: Store, keeping: Keeping) -> Result<(), BuildError> {
+    pub fn restore(&mut self, store: Store, keeping: Keeping) -> Result<(), BuildError> {
         let begun = Instant::now();
-        let life_before = read_life(&store)?;
         let bearers = self.restore_bearers(&store)?;
         let (sessions, lost) = self.restore_sessions(&store)?;
         tell_lost(&lost);
-        let mut restored = Restored { bearers, sessions, contexts: 0 };
+        self.go_on((store, keeping), Restored { bearers, sessions, contexts: 0 }, begun)
+    }
+
+    /// Goes on with `store` as a node that has followed its records: they are of the life of the
+    /// other node.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn own(
+        &mut self,
+        store: Store,
+        keeping: Keeping,
+        followed: Followed,
+    ) -> Result<(), BuildError> {
+        let begun = Instant::now();
+        let sessions = self.end_following(followed);
+        let bearers = self.node.subscribers.bearers.count() as u64;
+        self.go_on((store, keeping), Restored { bearers, sessions, contexts: 0 }, begun)
+    }
+
+    /// Users, bearers and sessions are there: takes contexts, and keeps what changes from now
+    /// on.
+    fn go_on(
+        &mut self,
+        (mut store, keeping): (Store, Keeping),
+        mut restored: Restored,
+        begun: Instant,
+    ) -> Result<(), BuildError> {
+        let life_before = read_life(&store)?;
         restored.contexts = self.restore_contexts(&store)?;
         self.go_on_with_sessions(&store)?;
         let crashes = match life_before {
@@ -98,7 +128,11 @@ impl Restoration<'_> {
                         commands.push(command);
                         match commands.len() < AT_ONCE {
                             true => Ok(()),
-                            false => self.take_again(&mut commands),
+                            false => {
+                                let taken = self.take_again(&commands);
+                                commands.clear();
+                                taken
+                            }
                         }
                     }
                     Err(wrong) => Err(BuildError::Kept { id, reason: wrong.to_string() }),
@@ -113,13 +147,13 @@ impl Restoration<'_> {
                 return Err(refused);
             }
             read?;
-            self.take_again(&mut commands)?;
+            self.take_again(&commands)?;
         }
         Ok(count)
     }
 
     /// Gives bearers to the workers, which stand still.
-    fn take_again(&mut self, commands: &mut Vec<BearerCommand>) -> Result<(), BuildError> {
+    fn take_again(&mut self, commands: &[BearerCommand]) -> Result<(), BuildError> {
         let mut staged =
             self.node.stage(commands, &[]).map_err(|BearerError { id, wrong, .. }| {
                 BuildError::Kept { id, reason: wrong.to_string() }
@@ -127,7 +161,6 @@ impl Restoration<'_> {
         for (worker, changes) in self.workers.iter_mut().zip(&mut staged.changes) {
             worker.begin_with(changes);
         }
-        commands.clear();
         Ok(())
     }
 

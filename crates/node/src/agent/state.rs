@@ -38,7 +38,7 @@ pub(super) const BEARERS: Kind = Kind(1);
 /// Dedicated bearers, by their numbers: behind those, as they are of one of them.
 pub(super) const DEDICATED: Kind = Kind(2);
 /// How functions are run, where a command has said it, by their names.
-const COMPOSITIONS: Kind = Kind(3);
+pub(super) const COMPOSITIONS: Kind = Kind(3);
 /// Contexts of functions, by function and whose they are.
 pub(super) const CONTEXTS: Kind = Kind(4);
 /// All kinds but the node's own.

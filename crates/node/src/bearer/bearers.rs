@@ -89,6 +89,13 @@ impl Bearers {
         }
     }
 
+    /// Dedicated bearers of the user whose default bearer this is.
+    pub fn dedicated_of(&self, entry: &Entry) -> &[BearerId] {
+        let is_default = matches!(entry.place, BearerRole::Default { .. });
+        let of_user = self.dedicated.get(&entry.slot).filter(|_| is_default);
+        of_user.map_or(&[], Vec::as_slice)
+    }
+
     /// The slot of a bearer, if functions with that scope have contexts of it.
     pub fn slot_of(&self, id: BearerId, scope: Scope) -> Option<u32> {
         let entry = self.entries.get(&id).filter(|entry| entry.has_context(scope))?;

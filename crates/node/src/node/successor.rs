@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use weft_dataplane::worker::{Seen, Worker};
 use weft_dpdk::{Eal, Ingress, is_shared};
 use weft_node_config::Blueprint;
-use weft_state::{Collection, Durability, Records, Store};
+use weft_state::{Collection, Records, Store};
 
-use super::Node;
 use super::conversation::{Conversation, Drained, Kind, OF_OLD, UpgradeError};
 use super::upgrade::scope_at;
+use super::{Node, keeping};
 use crate::agent::{
-    Agent, FORMAT, Keeping, Offer, check_functions, configured, folder_of, named_slots, position,
+    Agent, FORMAT, Offer, check_functions, configured, folder_of, named_slots, position,
     restore_compositions, take_neighbours, versions,
 };
 use crate::error::BuildError;
@@ -266,12 +266,7 @@ impl Predecessor {
         store: Option<Store>,
         is_beside: bool,
     ) -> Result<Built, TakeOverError> {
-        let state = blueprint.state.as_ref();
-        let keeping = Keeping {
-            durability: state.map_or_else(Durability::default, |state| state.durability),
-            rate: state.map_or(0, |state| state.checkpoint_rate),
-        };
-        let configured = configured(&blueprint);
+        let (keeping, configured) = (keeping(&blueprint), configured(&blueprint));
         let records: &dyn Records = &self.records;
         restore_compositions(&mut blueprint, records).map_err(BuildError::from)?;
         let mut node = Node::build_with(eal, blueprint, None)?;

@@ -28,6 +28,7 @@ mod routed;
 mod router;
 mod sessions;
 mod stages;
+mod standing;
 mod state;
 mod transfer;
 mod upgrades;

@@ -19,13 +19,13 @@ use weft_dpdk::watchdog;
 use weft_functions::KINDS;
 use weft_management_api::{Listening, Options, socket_path};
 use weft_model::Calibration;
-use weft_node::Node;
+use weft_node::{Node, StandingNode};
 use weft_node_config::{Blueprint, Polling};
 use weft_state::Store;
 
 use self::handover::Part;
 use self::life::{Life, Offered, serve};
-use self::standby::Owning;
+use self::standby::Owner;
 use self::upgrade::Program;
 use super::page::{PageArguments, address};
 use super::vf;
@@ -117,19 +117,19 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let eal = environment::start(&blueprint, 0)?;
     watchdog::catch_faults().map_err(|error| Failure::broken(format!("signals: {error}")))?;
     let mut manager = ServiceManager::of_environment();
-    let (mut part, mut store, mut owning) = (part, store, None);
+    let (mut part, mut store, mut owning, mut standing) = (part, store, None, None);
     if stands_by {
         let means = (part.take(), store.take());
         let life = (&termination, &mut manager);
-        let Some((had, owns)) = stand_by(&blueprint, &options.socket, means, life)? else {
+        let Some(owner) = stand_by(eal, &blueprint, &options.socket, means, life)? else {
             return Ok(());
         };
-        (store, owning) = (Some(had), Some(owns));
+        (store, owning, standing) = (Some(owner.store), Some(owner.owning), owner.standing);
         claimed = Some(Listening::claim(&options)?);
     }
     let ready = summary(&blueprint, eal);
     let described = blueprint.clone();
-    let has_node = (claimed.is_some(), store);
+    let has_node = (claimed.is_some(), store, standing);
     let (mut node, waited) = build(eal, blueprint, has_node, (&options, &arguments.file))?;
     if let Some(owning) = &owning {
         owning.hold(&mut node);
@@ -144,16 +144,17 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 fn build(
     eal: &'static Eal,
     blueprint: Blueprint,
-    (is_claimed, store): (bool, Option<Store>),
+    (is_claimed, store, standing): (bool, Option<Store>, Option<StandingNode>),
     (options, file): (&Options, &Path),
 ) -> Result<(Node, Option<Duration>), Failure> {
     if !is_claimed {
         let (node, waited) = take_over::take(eal, blueprint, options, file)?;
         return Ok((node, Some(waited)));
     }
-    let node = match store {
-        Some(store) => Node::restore(eal, blueprint, store)?,
-        None => Node::build(eal, blueprint)?,
+    let node = match (store, standing) {
+        (Some(store), Some(standing)) => standing.own(store)?,
+        (Some(store), None) => Node::restore(eal, blueprint, store)?,
+        (None, _) => Node::build(eal, blueprint)?,
     };
     if let Some(function) = node.wait_for_functions(PATIENCE) {
         tracing::warn!(function, "not attached to its ring yet");
@@ -163,17 +164,18 @@ fn build(
 
 /// Stands by until the node owns the users of its pair.
 fn stand_by(
+    eal: &Eal,
     blueprint: &Blueprint,
     socket: &Path,
     (part, store): (Option<Part>, Option<Store>),
     life: (&Termination, &mut ServiceManager),
-) -> Result<Option<(Store, Owning)>, Failure> {
+) -> Result<Option<Owner>, Failure> {
     let Some(part) = part else {
         let why = "standby: no controller is given (--handover-controller)";
         return Err(Failure::input(why));
     };
     let store = store.ok_or_else(|| Failure::input("standby: the node keeps nothing"))?;
-    standby::stand_by((part, blueprint), socket, store, life)
+    standby::stand_by(eal, (part, blueprint), socket, store, life)
 }
 
 /// Where used keys are remembered, if at all: where systemd has made a folder for what

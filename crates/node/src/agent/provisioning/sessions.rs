@@ -164,7 +164,7 @@ impl Provisioning<'_> {
         Ok(())
     }
 
-    fn remove_session(
+    pub fn remove_session(
         &mut self,
         id: SessionId,
         staged: &mut StagedSessions,

@@ -13,7 +13,7 @@ use crate::bearer::session::{
     Kept, KeptSession, SessionEntry, SessionError, SessionId, StagedSessions, VERSION, has_timers,
 };
 
-const UNREAD: &str = "the record is damaged, or of a newer release";
+pub(super) const UNREAD: &str = "the record is damaged, or of a newer release";
 
 impl Restoration<'_> {
     /// Makes the sessions of the last life again. Those that the configuration cannot have any
@@ -51,7 +51,7 @@ impl Restoration<'_> {
         Ok((count, lost))
     }
 
-    fn make_again(
+    pub(super) fn make_again(
         &mut self,
         id: SessionId,
         like: &Arc<str>,

@@ -87,6 +87,16 @@ impl Sessions {
         }
     }
 
+    /// The time of inactivity begins for all sessions, of which nothing is to be done yet.
+    pub fn start_all_inactivity(&mut self, now: u64) {
+        let mut entries = std::mem::take(&mut self.entries);
+        for (id, entry) in &mut entries {
+            entry.next = u64::MAX;
+            self.start_inactivity(*id, entry, now);
+        }
+        self.entries = entries;
+    }
+
     /// A worker has made the changes of a batch.
     pub fn take_answers(&mut self, worker: usize, changes: &mut [UserChange], now: u64) {
         let Some(UserChange::Batch(number)) = changes.last() else { return };

@@ -16,6 +16,12 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
+    /// Nothing is to be done any more.
+    pub fn clear(&mut self) {
+        self.questions.clear();
+        self.reports.clear();
+    }
+
     /// The session is asked at `time`.
     pub fn ask_at(&mut self, time: u64, session: SessionId) {
         self.questions.push(Reverse((time, session)));

@@ -19,7 +19,7 @@ use weft_function::{
 };
 use weft_node::{BuildError, Node};
 use weft_node_config::{self as config, Blueprint};
-use weft_state::Store;
+use weft_state::{Change, Store};
 use weft_wire::{MacAddress, Protocol, ethernet, ipv4, udp};
 
 /// Counts packets per user, or whose context its configuration says. A payload
@@ -259,6 +259,23 @@ impl Rig {
     /// The same of a node that goes on with what is in `store`.
     pub fn restored(yaml: &str, store: Store) -> Result<Rig, BuildError> {
         Rig::with(yaml, |blueprint, time| Node::restore_timed(eal(), blueprint, store, time))
+    }
+
+    /// The same of a node that has stood by with the records of `base` and these changes of them,
+    /// and owns the users of `store` now. Its clock is that of the machine.
+    pub fn stood_by(
+        yaml: &str,
+        base: &Store,
+        changes: &[Vec<Change>],
+        store: Store,
+    ) -> Result<Rig, BuildError> {
+        Rig::with(yaml, |blueprint, _| {
+            let mut standing = Node::stand_by(eal(), blueprint, base)?;
+            for some in changes {
+                assert!(standing.apply(some)?, "it would have to be built anew");
+            }
+            standing.own(store)
+        })
     }
 
     /// A node of these kinds of functions, which `build` makes.

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
+use weft_dpdk::Eal;
 use weft_mobility_standby::{Options, Pair, PairView, Told};
 use weft_mobility_transport::Timing;
-use weft_node::{Lease, Node, StandbyView};
+use weft_node::{BuildError, Lease, Node, StandbyView, StandingNode};
 use weft_node_config::Blueprint;
 use weft_state::Store;
 
@@ -31,17 +32,25 @@ pub struct Owning {
     lease: Lease,
 }
 
-/// Stands by until the node owns the users: with its store then. None where it is told to stop
-/// before.
+/// A node of the pair that owns the users now.
+pub struct Owner {
+    pub store: Store,
+    pub owning: Owning,
+    /// The node, where it has followed the other one.
+    pub standing: Option<StandingNode>,
+}
+
+/// Stands by until the node owns the users. None where it is told to stop before.
 ///
 /// # Errors
 /// When it cannot take part, or its records cannot be kept.
 pub fn stand_by(
+    eal: &Eal,
     (part, blueprint): (Part, &Blueprint),
     socket: &Path,
     store: Store,
     (termination, manager): (&Termination, &mut ServiceManager),
-) -> Result<Option<(Store, Owning)>, Failure> {
+) -> Result<Option<Owner>, Failure> {
     let Some(plan) = &blueprint.standby else {
         return Err(Failure::input("the configuration has no `standby`"));
     };
@@ -63,12 +72,33 @@ pub fn stand_by(
     let pair = pair.map_err(Failure::input)?;
     let _ = output::line(&format!("node {} waits for its controller", blueprint.name));
     manager.ready();
+    let mut standing = None;
     for look in 0_u32.. {
         if look % ALIVE == 0 {
             manager.alive();
         }
         match told.recv_timeout(LOOK) {
-            Ok(Told::Own(store, _)) => return Ok(Some((store, Owning { pair, told, lease }))),
+            Ok(Told::Own(store, _)) => {
+                let owning = Owning { pair, told, lease };
+                return Ok(Some(Owner { store, owning, standing }));
+            }
+            Ok(Told::Anew) => standing = None,
+            Ok(Told::All(records)) => {
+                // Its ports are closed before they are opened again.
+                drop(standing.take());
+                standing = followed(Node::stand_by(eal, blueprint.clone(), &records));
+            }
+            Ok(Told::Changed(changes)) => {
+                let applied = standing.as_mut().map(|node| node.apply(&changes));
+                match applied.and_then(followed) {
+                    Some(true) => {}
+                    Some(false) => {
+                        standing = None;
+                        pair.follow_anew();
+                    }
+                    None => standing = None,
+                }
+            }
             Ok(Told::End(why)) => return Err(Failure::broken(format!("standby: {why}"))),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
@@ -79,6 +109,14 @@ pub fn stand_by(
         }
     }
     Err(Failure::broken("the thread standby has ended by a panic"))
+}
+
+/// What came of following the other node; one that cannot is built when it owns the users.
+fn followed<T>(outcome: Result<T, BuildError>) -> Option<T> {
+    let refused = |error: &BuildError| {
+        tracing::warn!("{error}; the node does not follow the other one, and will take over later");
+    };
+    outcome.inspect_err(refused).ok()
 }
 
 /// Signs of life go often, so a connection that carries none is dead soon.
@@ -105,7 +143,7 @@ impl Owning {
     pub fn ended(&self) -> Option<String> {
         match self.told.try_recv() {
             Ok(Told::End(why)) => Some(format!("standby: {why}; the node ends")),
-            Ok(Told::Own(..)) | Err(TryRecvError::Empty) => None,
+            Ok(_) | Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => Some("the thread standby has ended".to_owned()),
         }
     }
