@@ -1,5 +1,6 @@
 //! The state machine, driven by messages, with hostile ones first.
 
+mod admission;
 mod features;
 mod node;
 mod refused;
@@ -87,6 +88,7 @@ pub(crate) fn plan() -> PfcpPlan {
         sessions: 8,
         transactions: 64,
         rules: 64,
+        guaranteed: [None; 2],
         teids_below: 1 << 30,
     }
 }
@@ -105,6 +107,8 @@ pub(crate) struct Bench {
     pub store: Store,
     batch: u64,
     sequence: u32,
+    /// The configuration, for the next life.
+    plan: PfcpPlan,
 }
 
 /// What a node keeps.
@@ -154,7 +158,8 @@ impl Bench {
 
     pub fn of(plan: PfcpPlan) -> Bench {
         Bench {
-            plane: UserPlane::new(plan, start(0)),
+            plane: UserPlane::new(plan.clone(), start(0)),
+            plan,
             store: Store::default(),
             now: 0,
             agent: HashMap::new(),
@@ -168,7 +173,11 @@ impl Bench {
 
     /// A node that keeps state.
     pub fn keeping() -> Bench {
-        let mut bench = Bench::new();
+        Bench::keeping_of(plan())
+    }
+
+    pub fn keeping_of(plan: PfcpPlan) -> Bench {
+        let mut bench = Bench::of(plan);
         bench.plane.restore(0, Kept { keeps: true, ..Kept::default() });
         bench.store.keep(bench.plane.take_kept());
         bench
@@ -176,7 +185,7 @@ impl Bench {
 
     /// The node dies, and another one goes on with what was kept, some seconds later.
     pub fn restart(&mut self, seconds: u64) {
-        let mut plane = UserPlane::new(plan(), start(seconds));
+        let mut plane = UserPlane::new(self.plan.clone(), start(seconds));
         let kept = self.store.kept();
         let sessions = kept.sessions.iter();
         self.agent = sessions.map(|one| (one.id.0, one.rules.clone())).collect();

@@ -9,6 +9,7 @@
 //!
 //! Times are nanoseconds since the node started.
 
+mod admission;
 mod change;
 mod establish;
 mod kept;
@@ -36,6 +37,7 @@ use crate::refusal::Refusal;
 use crate::transactions::{Incoming, Outgoing, Overdue, Seen, TransactionId};
 use crate::translate::{Applications, Known};
 
+use self::admission::Admission;
 use self::kept::Keeping;
 use self::load::Load;
 use self::session::{Record, Work};
@@ -126,6 +128,7 @@ pub struct UserPlane {
     messages: show::Messages,
     keeping: Keeping,
     load: Load,
+    admission: Admission,
 }
 
 impl UserPlane {
@@ -168,6 +171,7 @@ impl UserPlane {
             messages: show::Messages::default(),
             keeping: Keeping::default(),
             load: Load::new(recovery),
+            admission: Admission::new(plan.guaranteed),
             entropy,
             plan,
         }

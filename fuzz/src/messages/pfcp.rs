@@ -78,6 +78,7 @@ impl Node {
             sessions: 4,
             transactions: 64,
             rules: 32,
+            guaranteed: [None; 2],
             teids_below: u32::MAX,
         };
         // SEIDs that an input can hit.

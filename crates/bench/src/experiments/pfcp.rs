@@ -158,23 +158,17 @@ impl Parameters {
             .and(P99, Some(p99.as_secs_f64() * 1e3))
             .and(UPLINK, Some(uplink))
             .and(DOWNLINK, Some(downlink))
-            .and(URR, Some(self.urr(rig, length)?));
+            .and(URR, Some(uplink - self.without_urr(rig, count, length)?));
         Ok(values)
     }
 
-    /// What a usage reporting rule costs each packet, with few sessions, so that memory tells
-    /// nothing.
-    fn urr(&self, rig: &Rig, length: Duration) -> Result<Measured, Failure> {
-        let cost = |has_urr: bool| {
-            let count = 1000;
-            let mut user_plane = UserPlane::new(rig, count, self.frame_bytes)?;
-            let control_plane = ControlPlane::first(count, self.outstanding);
-            let control_plane = if has_urr { control_plane } else { control_plane.without_urr() };
-            user_plane.drive(|_| control_plane.establish())?;
-            let (uplink, _) = cycles(&mut user_plane, count, length)?;
-            Ok::<_, Failure>(uplink)
-        };
-        Ok(cost(true)? - cost(false)?)
+    /// What a packet costs uplink where no usage reporting rule measures it.
+    fn without_urr(&self, rig: &Rig, count: u32, length: Duration) -> Result<Measured, Failure> {
+        let mut user_plane = UserPlane::new(rig, count, self.frame_bytes)?;
+        let control_plane = ControlPlane::first(count, self.outstanding).without_urr();
+        user_plane.drive(|_| control_plane.establish())?;
+        let (uplink, _) = cycles(&mut user_plane, count, length)?;
+        Ok(uplink)
     }
 }
 

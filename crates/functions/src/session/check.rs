@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use weft_function::ConfigError;
 
@@ -99,8 +99,11 @@ fn pdr(rules: &Session, at: usize, rule: &Pdr) -> Result<(), ConfigError> {
         flow.map_or(0, |flow| flow.user.ports.len().max(flow.remote.ports.len()))
     };
     let mut domains = rule.filters.iter().filter_map(|filter| filter.domain.as_deref());
-    if let Some(domain) = domains.find(|domain| !is_domain(domain)) {
-        let message = format!("`{domain}` is no domain such as example.com or *.example.com");
+    if let Some(domain) = domains.find(|domain| !is_domain(domain) && !is_http_url(domain)) {
+        let message = format!(
+            "`{domain}` is neither a domain such as example.com or *.example.com nor a URL such as \
+             http://example.com/path"
+        );
         return wrong(path("filters"), message);
     }
     if rule.filters.iter().any(|filter| ports(filter) > MOST_FILTERS) {
@@ -177,6 +180,34 @@ pub fn is_domain(text: &str) -> bool {
         && name
             .split('.')
             .all(|label| (1..=63).contains(&label.len()) && label.bytes().all(in_label))
+}
+
+/// Whether a text is a URL of plain HTTP as filters have it: `http://`, a host in small letters or an
+/// address, perhaps a port, and a path. Of another scheme nothing but the host is seen in packets.
+pub fn is_http_url(text: &str) -> bool {
+    let Some((authority, path)) =
+        text.strip_prefix("http://").and_then(|rest| rest.split_once('/'))
+    else {
+        return false;
+    };
+    let bracket = authority.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (is_host, port) = match bracket {
+        Some((address, port)) => (address.parse::<Ipv6Addr>().is_ok(), port.strip_prefix(':')),
+        None => match authority.split_once(':') {
+            Some((host, port)) => (is_domain(host), Some(port)),
+            None => (is_domain(authority), None),
+        },
+    };
+    let is_whole = bracket.is_none_or(|(_, port)| port.is_empty() || port.starts_with(':'));
+    let is_port = port.is_none_or(|port| port.parse().is_ok_and(|port: u16| port > 0));
+    let has_case = authority.bytes().any(|octet| octet.is_ascii_uppercase());
+    is_host
+        && is_whole
+        && is_port
+        && !has_case
+        && !authority.starts_with('*')
+        && !path.contains('#')
+        && is_url(text)
 }
 
 /// How many domains the rules of a session name.

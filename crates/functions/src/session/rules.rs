@@ -295,7 +295,7 @@ pub struct Qer {
     #[serde(default)]
     pub maximum: PerDirection<Option<u64>>,
     /// Guaranteed bit rates in kbit/s (§8.2.9). Packets within them pass also where another
-    /// rule of the packet has no more room. The node admits no session by them.
+    /// rule of the packet has no more room.
     #[serde(default)]
     pub guaranteed: PerDirection<Option<u64>>,
     /// Packets that may pass in a time (§8.2.63).

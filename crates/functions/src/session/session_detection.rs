@@ -160,6 +160,9 @@ impl UserPlaneFunction for SessionDetection {
         context.octets[direction] += octets;
         context.packets[direction] += 1;
         context.last = emit.now();
+        if context.first == 0 {
+            context.first = emit.now();
+        }
         if context.octets[0] + context.octets[1] >= context.attention {
             attend(context, emit);
         }

@@ -39,6 +39,9 @@ pub struct PfcpPlan {
     pub transactions: usize,
     /// Most rules of a session.
     pub rules: usize,
+    /// Guaranteed bit rates of all sessions together, uplink and downlink, in kbit/s; none where
+    /// nothing bounds them.
+    pub guaranteed: [Option<u64>; 2],
     /// Bound of TEIDs that the node chooses: users that move have those from there on.
     pub teids_below: u32,
 }

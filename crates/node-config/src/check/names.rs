@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::locate::Source;
-use crate::yaml::NodeFile;
+use crate::yaml::{NodeFile, Users};
 
 /// Longest name.
 const LENGTH: usize = 63;
@@ -57,6 +57,10 @@ fn users(file: &NodeFile, source: &mut Source<'_>) {
     for (index, user) in file.users.iter().enumerate() {
         let path = format!("users.{index}.name");
         written(&user.name, &path, source);
+        if is_session(user) {
+            let message = format!("`{}` is a name that the node gives to PFCP sessions", user.name);
+            source.wrong(&path, message).hint("choose another name");
+        }
         if entries.insert(&user.name, user.count).is_some() {
             source.wrong(&path, format!("there is another user `{}`", user.name));
         }
@@ -72,6 +76,13 @@ fn users(file: &NodeFile, source: &mut Source<'_>) {
             source.wrong(&format!("users.{index}.name"), message);
         }
     }
+}
+
+/// Whether one of these users has a name as the node gives it to sessions: `session-` and 16
+/// hexadecimal digits.
+fn is_session(users: &Users) -> bool {
+    let Some(digits) = users.name.strip_prefix("session-") else { return false };
+    digits.len() == 16 && digits.bytes().all(|one| one.is_ascii_hexdigit())
 }
 
 /// Whether `name` can stand in a rule as one word.

@@ -79,6 +79,8 @@ pub(super) fn plan(file: &PfcpFile, scene: &Scene<'_>, source: &mut Source<'_>) 
         sessions: usize::try_from(sessions).unwrap_or(usize::MAX),
         transactions: limits.transactions as usize,
         rules: limits.rules as usize,
+        guaranteed: [limits.guaranteed.uplink, limits.guaranteed.downlink]
+            .map(|rate| rate.map(|rate| rate.0 / 1000)),
         teids_below: if scene.file.handover.is_some() { FIRST_TEID } else { u32::MAX },
     }
 }

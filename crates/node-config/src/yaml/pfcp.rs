@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use weft_function::Rate;
 
 use crate::blueprint::PfcpSide;
 use crate::values::{Ip, Subnet};
@@ -116,11 +117,30 @@ pub struct PfcpLimits {
     /// Rules of one session, of all kinds together.
     #[schemars(range(min = 2, max = 4096))]
     pub rules: u32,
+    /// Guaranteed bit rates (GBR, §8.2.9) of all sessions together. A session that asks for more
+    /// is refused; without a limit all are admitted.
+    pub guaranteed: PfcpGuaranteed,
+}
+
+/// Guaranteed bit rates.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PfcpGuaranteed {
+    /// Of packets from users.
+    pub uplink: Option<Rate>,
+    /// Of packets to users.
+    pub downlink: Option<Rate>,
 }
 
 impl Default for PfcpLimits {
     fn default() -> Self {
-        PfcpLimits { associations: 64, sessions: None, transactions: 524_288, rules: 256 }
+        PfcpLimits {
+            associations: 64,
+            sessions: None,
+            transactions: 524_288,
+            rules: 256,
+            guaranteed: PfcpGuaranteed::default(),
+        }
     }
 }
 

@@ -286,3 +286,49 @@ fn applications_have_domains() {
     assert_eq!(domains, ["music.example", "*.cdn.example"]);
     assert_eq!(filters.iter().filter(|filter| filter.flow.is_some()).count(), 1);
 }
+
+#[test]
+fn applications_have_urls() {
+    let mut bench = associated();
+    let manage = |bench: &mut Bench, url: &'static [u8]| {
+        let contents = PfdContents { urls: vec![Text(url)], ..Default::default() };
+        let contexts = vec![PfdContext { contents: vec![contents], ..Default::default() }];
+        let application =
+            ApplicationPfds { application: Text(b"music"), contexts, ..Default::default() };
+        let request =
+            PfdManagementRequest { applications: vec![application], ..Default::default() };
+        bench.refusal(peer(SMF), None, &Message::PfdManagementRequest(request)).0
+    };
+    for wrong in [
+        &b""[..],
+        b"music.example/a",
+        b"http:///a",
+        b"http://music.example:0/a",
+        b"http://music.example:99999/a",
+        b"http://user@music.example/a",
+        b"http://*.music.example/a",
+        b"http://[2001:db8::1/a",
+        b"http://[2001:db8::1]x/a",
+        b"http://music.example/a b",
+        b"http://music.example/a#b",
+        b"http://\xff/",
+    ] {
+        assert_eq!(manage(&mut bench, wrong), Cause::MANDATORY_IE_INCORRECT, "{wrong:?}");
+    }
+    assert_eq!(manage(&mut bench, b"https://music.example/a"), Cause::NOT_SUPPORTED);
+    for (url, read) in [
+        (&b"HTTP://Music.Example/Top?x=1"[..], "http://music.example/Top?x=1"),
+        (b"http://music.example:8080", "http://music.example:8080/"),
+        (b"http://[2001:DB8::1]:80/a", "http://[2001:db8::1]:80/a"),
+        (b"http://192.0.2.1/a", "http://192.0.2.1/a"),
+    ] {
+        assert_eq!(manage(&mut bench, url), Cause::ACCEPTED, "{read}");
+        let mut request = session(peer(SMF), [10, 45, 0, 1]);
+        request.pdrs[0].pdi.application = Some(Text(b"music"));
+        let seid = bench.establish(peer(SMF), request);
+        let domain = bench.agent[&seid].pdrs[0].filters[0].domain.clone();
+        assert_eq!(domain.as_deref(), Some(read));
+        let deletion = Message::SessionDeletionRequest(Default::default());
+        bench.refusal(peer(SMF), Some(seid), &deletion);
+    }
+}

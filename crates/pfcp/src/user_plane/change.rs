@@ -76,6 +76,10 @@ impl UserPlane {
         draft.choose_chains();
         let drafted = draft.finish(outcome)?;
         let Drafted { rules, extras, created, created_endpoints, end_markers, acquired } = drafted;
+        if !self.admission.begin(&before, &rules) {
+            acquired.give_back(&mut self.interfaces);
+            return Err(Refusal::cause(Cause::NO_RESOURCES));
+        }
         let (created, updated) = created
             .into_iter()
             .partition(|one| request.create_pdrs.iter().any(|pdr| pdr.id == one.id));

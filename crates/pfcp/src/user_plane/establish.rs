@@ -58,7 +58,8 @@ impl UserPlane {
         let Drafted { rules, extras, created, created_endpoints, acquired, .. } = drafted;
         let mut chosen = (0..ATTEMPTS).map(|_| (self.entropy)());
         let chosen = chosen.find(|seid| *seid != 0 && !self.sessions.contains_key(seid));
-        let Some(seid) = chosen else {
+        let admits = |plane: &mut UserPlane| plane.admission.begin(&Session::default(), &rules);
+        let Some(seid) = chosen.filter(|_| admits(self)) else {
             acquired.give_back(&mut self.interfaces);
             return Err(Refusal::cause(Cause::NO_RESOURCES));
         };
@@ -137,6 +138,7 @@ impl UserPlane {
         record.is_committing = false;
         let before = std::mem::replace(&mut record.rules, change.rules.clone());
         let extras = std::mem::replace(&mut record.extras, change.extras.take());
+        self.admission.end(&record.rules, &before);
         let is_gone = |old: &&Urr| record.rules.urrs.iter().all(|urr| !urr.is(old));
         change.gone = before.urrs.iter().filter(is_gone).map(|urr| urr.id).collect();
         if let Some((seid, address)) = change.cp {
@@ -160,6 +162,7 @@ impl UserPlane {
     /// Removes what is known of a session, and gives back its tunnels and addresses.
     pub(super) fn forget(&mut self, seid: u64) -> Option<Record> {
         let record = self.sessions.remove(&seid)?;
+        self.admission.end(&Session::default(), &record.rules);
         let association = record.association.and_then(|id| self.associations.get_mut(id));
         if let Some(association) = association {
             let place = record.place as usize;
@@ -193,6 +196,7 @@ impl UserPlane {
                 };
                 // Its keys may be another session's: only what was taken for it is given back.
                 if let Some(record) = self.sessions.get_mut(&seid) {
+                    self.admission.end(&Session::default(), &record.rules);
                     record.rules = Arc::default();
                     record.extras = None;
                 }
@@ -205,6 +209,7 @@ impl UserPlane {
                 let Change { seid, cp_seid, id, rules, acquired, .. } = *change;
                 if let Some(record) = self.sessions.get_mut(&seid) {
                     record.is_committing = false;
+                    self.admission.end(&record.rules, &rules);
                 }
                 acquired.give_back(&mut self.interfaces);
                 if let Some(id) = id {

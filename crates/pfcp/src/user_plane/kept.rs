@@ -307,6 +307,7 @@ impl UserPlane {
             // It was being given up.
             self.releasing.push(seid);
         }
+        self.admission.note(&rules);
         self.sessions.insert(
             seid,
             Record {

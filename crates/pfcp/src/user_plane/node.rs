@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weft_functions::session::check::is_domain;
+use weft_functions::session::check::{is_domain, is_http_url};
 use weft_functions::session::rules::{Name, SdfFilter};
 
 use super::establish::borrowed;
@@ -32,6 +32,24 @@ const FILTERS: usize = 256;
 fn domain_of(text: Text<'_>) -> Option<Name> {
     let text = std::str::from_utf8(text.0).ok()?.to_ascii_lowercase();
     is_domain(&text).then(|| Name::from(text.as_str()))
+}
+
+/// A URL of a PFD: of plain HTTP, as nothing else is seen in packets.
+fn url_of(text: Text<'_>) -> Result<Name, Refusal> {
+    let text = std::str::from_utf8(text.0).map_err(|_| Refusal::incorrect(PFD_CONTENTS))?;
+    let (scheme, rest) = text.split_once("://").ok_or(Refusal::incorrect(PFD_CONTENTS))?;
+    if !scheme.eq_ignore_ascii_case("http") {
+        return Err(Refusal::unsupported(PFD_CONTENTS));
+    }
+    // Hosts have no case, paths have.
+    let at = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(at);
+    let path = if path.is_empty() { "/" } else { path };
+    let url = format!("http://{}{path}", authority.to_ascii_lowercase());
+    match is_http_url(&url) {
+        true => Ok(Name::from(url.as_str())),
+        false => Err(Refusal::incorrect(PFD_CONTENTS)),
+    }
 }
 
 impl UserPlane {
@@ -266,8 +284,12 @@ impl UserPlane {
             let contents = one.contexts.iter().flat_map(|context| &context.contents);
             let mut filters = Vec::new();
             for PfdContents { descriptions, urls, domains, custom } in contents {
-                if !urls.is_empty() || custom.is_some() {
+                if custom.is_some() {
                     return Err(Refusal::unsupported(PFD_CONTENTS));
+                }
+                for text in urls {
+                    let domain = Some(url_of(*text)?);
+                    filters.push(SdfFilter { domain, ..SdfFilter::default() });
                 }
                 // Names are looked for in DNS and TLS, whichever protocol is said.
                 for (domain, _) in domains {

@@ -29,7 +29,7 @@ pub const FIRST_TEID: u32 = 0x1000;
 
 const DESCRIPTORS: u16 = 1024;
 const PACKETS: u32 = 4095;
-/// Pause of the agent when there is nothing to do.
+/// Pause of agent and generator when there is nothing to do.
 const PAUSE: Duration = Duration::from_micros(50);
 /// The last packets leave within this time.
 const SETTLING: Duration = Duration::from_millis(50);
@@ -245,7 +245,9 @@ fn send(
     let mut source = Source::of(load)?;
     while !done.load(Ordering::Acquire) {
         if source.send(&mut tx, pool) == 0 {
-            thread::yield_now();
+            // It shares a core with what is measured, and a core that it polled on would be its
+            // own for a time slice at each message.
+            thread::sleep(PAUSE);
         }
     }
     source.finish();

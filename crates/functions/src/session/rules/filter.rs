@@ -26,7 +26,8 @@ pub struct SdfFilter {
     #[schemars(range(max = 0xf_ffff))]
     pub flow_label: Option<u32>,
     /// Domain of the other end: `example.com` with all names below it, or `*.example.com` without
-    /// the name itself. In small letters.
+    /// the name itself. In small letters. Or what is asked for in plain HTTP: a URL such as
+    /// `http://example.com/path`, with all that lies below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<Name>,
 }

@@ -41,6 +41,9 @@ pub struct Context {
     pub octets: [u64; 2],
     /// See `octets`.
     pub packets: [u64; 2],
+    /// When the first of `packets` passed; 0 for not yet. Most sessions need no look at their
+    /// rules for that, which lie far away.
+    pub first: u64,
 }
 
 const _: () = assert!(size_of::<Context>() == 128);
@@ -79,11 +82,12 @@ impl Context {
             uplink_packets: self.packets[0],
             downlink_packets: self.packets[1],
         };
-        (self.octets, self.packets) = ([0; 2], [0; 2]);
+        let first = if self.first == 0 { self.last } else { self.first };
+        (self.octets, self.packets, self.first) = ([0; 2], [0; 2], 0);
         let Record { rules, counted, meters, limiters, .. } = &mut **record;
         for &at in counted.iter() {
             let at = usize::from(at);
-            meters[at].count(&rules.urrs[at], &passed, self.last, self.last);
+            meters[at].count(&rules.urrs[at], &passed, first, self.last);
         }
         for direction in [0, 1] {
             if let Some(at) = metered(rules, direction)
@@ -126,7 +130,7 @@ impl Context {
 
     /// The record has another state: nothing is counted here yet, and buckets are as it says.
     pub fn go_on(&mut self) {
-        (self.octets, self.packets) = ([0; 2], [0; 2]);
+        (self.octets, self.packets, self.first) = ([0; 2], [0; 2], 0);
         if let Some(record) = self.record.as_ref().filter(|record| record.detectors.is_empty()) {
             for direction in [0, 1] {
                 let at = metered(&record.rules, direction);

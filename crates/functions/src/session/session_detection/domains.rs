@@ -1,12 +1,14 @@
-//! Applications that are known by domain names (PFDs, 3GPP TS 29.244 §8.2.39): which addresses and
+//! Applications that are known by domain names and URLs (PFDs, 3GPP TS 29.244 §8.2.39): which addresses and
 //! connections of a session's user a name leads to, as the user's own packets have said.
 //!
 //! An answer of a name server (UDP port 53) tells the addresses of a name, for as long as it holds. The
-//! first segment of a TLS client tells the name of one connection's server. Packets of both kinds are
-//! read in sessions that have such filters, and in no others. Who controls a server that the user
+//! first segment of a TLS client tells the name of one connection's server, and each request in plain
+//! HTTP tells host and path of what follows in its connection. Packets of these kinds are read in
+//! sessions that have such filters, and in no others. Who controls a server that the user
 //! reaches can say what it likes: names tell applications apart, they do not prove them.
 
 mod dns;
+mod http;
 mod tls;
 
 use std::collections::HashMap;
@@ -99,8 +101,13 @@ impl Domains {
 
     /// The names of the session that a host's name is one of.
     fn matching(&self, host: &str) -> u64 {
+        self.all(|name| is_within(host, name))
+    }
+
+    /// Those for which that is so.
+    fn all(&self, is_so: impl Fn(&str) -> bool) -> u64 {
         let bits = self.names.iter().enumerate();
-        bits.filter(|(_, name)| is_within(host, name)).fold(0, |all, (at, _)| all | 1 << at)
+        bits.filter(|(_, name)| is_so(name)).fold(0, |all, (at, _)| all | 1 << at)
     }
 
     fn learn(&mut self, server: Server, names: u64, until: u64, now: u64) {
@@ -143,15 +150,27 @@ impl Domains {
     fn hear_client(&mut self, packet: &Packet, (to, port, own): (IpAddr, u16, u16), now: u64) {
         let Some(octets) = packet.transport() else { return };
         let header = octets.get(12).map_or(usize::MAX, |octet| usize::from(octet >> 4) * 4);
-        let Some(name) = octets.get(header..).and_then(tls::server_name) else { return };
-        let names = self.matching(&name.to_ascii_lowercase());
-        if names != 0 {
-            self.learn((to, Some((port, own))), names, now.saturating_add(IDLE), now);
+        let Some(content) = octets.get(header..) else { return };
+        let (server, until) = ((to, Some((port, own))), now.saturating_add(IDLE));
+        if let Some(name) = tls::server_name(content) {
+            let names = self.matching(&name.to_ascii_lowercase());
+            if names != 0 {
+                self.learn(server, names, until, now);
+            }
+        } else if let Some((authority, path)) = http::request(content) {
+            let names = self.matching(&http::host(authority));
+            let names = names | self.all(|url| http::is_of(url, authority, path));
+            match self.servers.get_mut(&server) {
+                // What the request before it was for is over.
+                Some(known) => *known = Known { names, until },
+                None if names != 0 => self.learn(server, names, until, now),
+                None => {}
+            }
         }
     }
 }
 
-/// The domains of a session's filters, each once. There are no more than bits.
+/// The domains and URLs of a session's filters, each once. There are no more than bits.
 pub fn names(rules: &Session) -> Vec<Name> {
     let filters = rules.pdrs.iter().flat_map(|rule| rule.filters.iter());
     let mut names: Vec<Name> = Vec::new();

@@ -139,6 +139,7 @@ fn write_state(context: &Context, out: &mut Vec<u8>) {
         buckets: context.buckets,
         octets: context.octets,
         packets: context.packets,
+        first: context.first,
         ..Context::default()
     };
     if record.detectors.is_empty() {
@@ -289,8 +290,10 @@ fn read_state(record: &mut Record, fields: &mut Fields<'_>) -> Result<u64, Conte
 
 /// The clock is another: it shows `now` in place of `then`.
 pub(super) fn rebase(context: &mut Context, then: u64, now: u64) {
-    if context.last > 0 {
-        context.last = now.saturating_add(context.last).saturating_sub(then).max(1);
+    for time in [&mut context.first, &mut context.last] {
+        if *time > 0 {
+            *time = now.saturating_add(*time).saturating_sub(then).max(1);
+        }
     }
     for bucket in &mut context.buckets {
         bucket.rebase(then, now);

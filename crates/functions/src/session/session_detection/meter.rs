@@ -93,9 +93,10 @@ impl Meter {
             .map(|(at, unix)| now.saturating_add(at.saturating_mul(SECOND).saturating_sub(unix)));
     }
 
-    /// Whether the next packet has to be looked at more closely.
+    /// Whether the next packet has to be looked at more closely: something is due with it, or
+    /// will be at a time that follows from it.
     pub fn awaits_first(&self, rule: &Urr) -> bool {
-        self.first.is_none()
+        self.first.is_none() && has_times(rule)
             || rule.triggers.has(Trigger::StartOfTraffic) && !self.started
             || rule.method.duration && rule.inactivity.is_some()
     }
@@ -374,6 +375,15 @@ impl Meter {
 
 fn seconds(seconds: u32) -> u64 {
     u64::from(seconds) * SECOND
+}
+
+/// Whether something may be due at a time.
+fn has_times(rule: &Urr) -> bool {
+    let quota = rule.time_quota.or(rule.subsequent_time_quota);
+    let threshold = rule.time_threshold.or(rule.subsequent_time_threshold);
+    let held = rule.quota_holding.or(rule.quota_validity);
+    let is_watched = rule.period.or(rule.inactivity).is_some() || rule.monitoring_time.is_some();
+    quota.or(threshold).or(held).is_some() || is_watched
 }
 
 fn has_quota(rule: &Urr) -> bool {

@@ -109,3 +109,28 @@ fn a_tls_client_names_the_server_of_its_connection() {
     rig.now += 601_000_000_000;
     assert_eq!(pdr(&mut rig, &segment(7001, b"late"), true), 1);
 }
+
+#[test]
+fn a_request_in_plain_http_tells_what_follows_in_its_connection() {
+    for (user, server, host) in
+        [(USER, "192.0.2.80", "cdn.example"), ("2001:db8::1", "2001:db8:80::80", "[2001:db8::80]")]
+    {
+        let mut rig = with_domain(&format!("http://{host}/music"));
+        let segment = |port: u16, payload: &[u8]| {
+            Spec { source_port: port, destination_port: 80, ..Spec::tcp(payload) }
+                .between(user, server)
+        };
+        let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes();
+        let back = Spec { source_port: 80, destination_port: 7001, ..Spec::tcp(b"200") };
+        let back = back.between(server, user);
+        assert_eq!(pdr(&mut rig, &segment(7001, &get("/other")), true), 1);
+        assert_eq!(pdr(&mut rig, &back, false), 2);
+        // From the request on, both ways; other connections are others.
+        assert_eq!(pdr(&mut rig, &segment(7001, &get("/music/1?quality=9")), true), 3);
+        assert_eq!(pdr(&mut rig, &back, false), 4);
+        assert_eq!(pdr(&mut rig, &segment(7002, &get("/musical")), true), 1);
+        // Until the next request.
+        assert_eq!(pdr(&mut rig, &segment(7001, &get("/other")), true), 1);
+        assert_eq!(pdr(&mut rig, &back, false), 2);
+    }
+}

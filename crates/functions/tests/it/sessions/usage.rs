@@ -187,3 +187,31 @@ fn usage_before_the_monitoring_time_is_told_apart() {
     assert_eq!(told, [(true, 0), (false, 1)]);
     assert!(usage.iter().all(|one| one.volume.packets() == 1));
 }
+
+#[test]
+fn the_first_packet_is_told_though_no_rule_was_looked_at_for_it() {
+    let rule = json!({"method": {"volume": true, "duration": true},
+                      "triggers": ["volumeThreshold"], "volumeThreshold": {"total": 1_000_000}});
+    let (mut source, mut target) = (rig(&measured(rule.clone())), rig(&measured(rule)));
+    let times = |rig: &mut Rig, question: &Question| {
+        let usage = ask(rig, question).usage.swap_remove(0);
+        let of = |time: Option<u64>| time.map(|time| time / SECOND);
+        (of(usage.first_packet), of(usage.last_packet), usage.duration / SECOND)
+    };
+    assert_eq!(times(&mut source, &Question::Show), (None, None, 0));
+    send_at(&mut source, 3);
+    send_at(&mut source, 5);
+    let mut state = Vec::new();
+    source.instance.export_state(0, source.now, &mut state);
+    target.now = source.now;
+    target.instance.import(0, target.now, &state).expect("it has the same rules");
+    for rig in [&mut source, &mut target] {
+        send_at(rig, 8);
+        rig.now = 10 * SECOND;
+        assert_eq!(times(rig, &Question::All), (Some(3), Some(8), 7));
+        // The next report has a first packet of its own.
+        send_at(rig, 12);
+        rig.now = 13 * SECOND;
+        assert_eq!(times(rig, &Question::All), (Some(12), Some(12), 3));
+    }
+}

@@ -25,6 +25,12 @@ fn of_users() {
         ),
         ("count: 1000", "count: 0", &["28:12: there is at least one user"]),
         ("name: office", "name: ue", &["34:11: there is another user `ue`"]),
+        (
+            "name: office",
+            "name: session-00000000000000ab",
+            &["34:11: `session-00000000000000ab` is a name that the node gives to PFCP sessions \
+               (choose another name)"],
+        ),
         ("name: office", "name: ue-5", &["34:11: the users `ue` have a `ue-5` among them"]),
         (
             "{port: access, id: 100}",
